@@ -118,7 +118,7 @@ impl UseCases {
     /// the first administrator.
     ///
     /// # Errors
-    /// The caller is not an administrator, or the store failed.
+    /// The caller is not an administrator, the user does not exist or is disabled, or the store failed.
     pub async fn create_link(&self, caller: &Caller, user: Option<UserId>) -> Result<String, Error> {
         caller.needs_administrator()?;
         self.confirm(caller).await?;
@@ -127,7 +127,8 @@ impl UseCases {
         let link = SignInLink { hash, user, expires_at: self.parts().engine.now() + lifetime };
         let subject = user.map_or_else(|| "the first administrator".to_owned(), |user| user.to_string());
         let audit = self.audit(caller, "user.link", subject);
-        self.parts().store.create_link(link, audit).await?;
+        let subject = user.map_or_else(|| Subject::Link(hash, String::new()), Subject::User);
+        self.change(subject, Box::new(move |state| decide::create_link(state, link.clone(), audit.clone()))).await?;
         Ok(token)
     }
 

@@ -76,6 +76,8 @@ pub enum AdminRow {
     Session(Session),
     /// Ends sessions.
     SessionsEnded(SessionsToEnd),
+    /// Stores a link.
+    Link(SignInLink),
     /// Deletes a link.
     LinkDeleted(TokenHash),
     /// Deletes all links of a user.
@@ -203,6 +205,9 @@ pub enum AdminRefusal {
     /// The pull request is merged or closed.
     #[error("the pull request is no longer open")]
     PullNotOpen,
+    /// The user may not sign in.
+    #[error("the user is disabled; enable the user first")]
+    UserDisabled,
     /// No administrator would be left who may sign in.
     #[error("this is the last administrator; make another one first")]
     LastAdministrator,

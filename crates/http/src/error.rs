@@ -242,6 +242,7 @@ impl From<AdminRefusal> for ApiError {
             AdminRefusal::NoUser
             | AdminRefusal::UserExists
             | AdminRefusal::UserChanged
+            | AdminRefusal::UserDisabled
             | AdminRefusal::LastAdministrator
             | AdminRefusal::LinkExpired
             | AdminRefusal::NoPull

@@ -9,7 +9,7 @@ use journeyman_core::project::{self, Project, SecretChanges};
 use journeyman_core::pull::{self, NewComment, PullEnding};
 use journeyman_core::time::Timestamp;
 use journeyman_core::user::decide::PasswordChange;
-use journeyman_core::user::{self, PasswordHash, Role, Session, TokenHash, User};
+use journeyman_core::user::{self, PasswordHash, Role, Session, SignInLink, TokenHash, User};
 
 /// Administrative changes for tests, in any store.
 #[async_trait]
@@ -39,6 +39,8 @@ pub trait Seeds {
         password: Option<PasswordHash>,
         audit: AuditEntry,
     ) -> Result<(), AdminError>;
+    /// Stores a sign-in link.
+    async fn create_link(&self, link: SignInLink, audit: AuditEntry) -> Result<(), AdminError>;
     /// Uses a sign-in link.
     async fn use_link(&self, link: TokenHash, user: User, audit: AuditEntry) -> Result<(), AdminError>;
     /// Ends a pull request.
@@ -111,6 +113,12 @@ impl<T: AdminStore + ?Sized> Seeds for T {
         let start =
             move |state: &_| user::decide::start_session(state, session.clone(), password.as_ref(), audit.clone());
         change(self, Subject::User(user), start).await.map(drop)
+    }
+
+    async fn create_link(&self, link: SignInLink, audit: AuditEntry) -> Result<(), AdminError> {
+        let subject = link.user.map_or_else(|| Subject::Link(link.hash, String::new()), Subject::User);
+        let create = move |state: &_| user::decide::create_link(state, link.clone(), audit.clone());
+        change(self, subject, create).await.map(drop)
     }
 
     async fn use_link(&self, link: TokenHash, user: User, audit: AuditEntry) -> Result<(), AdminError> {

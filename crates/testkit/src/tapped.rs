@@ -223,7 +223,6 @@ delegate! {
         read sessions(user: UserId) -> Result<Vec<Session>, StoreError>;
         write session_seen(hash: TokenHash, at: Timestamp) -> Result<(), StoreError>;
         write end_sessions(which: SessionsToEnd, audit: AuditEntry) -> Result<usize, StoreError>;
-        write create_link(link: SignInLink, audit: AuditEntry) -> Result<(), StoreError>;
         read link(hash: TokenHash) -> Result<Option<SignInLink>, StoreError>;
     }
 }

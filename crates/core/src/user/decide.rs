@@ -1,6 +1,6 @@
 //! Decisions on users, their passwords, sessions and sign-in links.
 
-use super::{PasswordHash, Role, Session, TokenHash, User};
+use super::{PasswordHash, Role, Session, SignInLink, TokenHash, User};
 use crate::admin::{AdminChange, AdminRefusal, AdminRow, AdminState, Precondition};
 use crate::key::ApiKey;
 use crate::ports::{AuditEntry, SessionsToEnd};
@@ -105,6 +105,19 @@ pub fn start_session(
     let user = unchanged(state, password)?;
     let signed_in = User { signed_in_at: Some(session.created_at), ..user.clone() };
     Ok(AdminChange::new([AdminRow::User(signed_in), AdminRow::Session(session)], audit))
+}
+
+/// Creates a link, which replaces the earlier links of its user.
+///
+/// # Errors
+/// The user does not exist, or may not sign in.
+pub fn create_link(state: &AdminState, link: SignInLink, audit: AuditEntry) -> Result<AdminChange, AdminRefusal> {
+    let Some(id) = link.user else { return Ok(AdminChange::new([AdminRow::Link(link)], audit)) };
+    let user = state.user.as_ref().ok_or(AdminRefusal::NoUser)?;
+    if user.disabled_at.is_some() {
+        return Err(AdminRefusal::UserDisabled);
+    }
+    Ok(AdminChange::new([AdminRow::LinksDeleted(id), AdminRow::Link(link)], audit))
 }
 
 /// Uses a link to set a password; `user` has the new password. The link of an existing user changes only the password,

@@ -74,6 +74,7 @@ impl AdminTables for Tables {
             AdminRow::User(user) => drop(self.users.insert(user.id, user)),
             AdminRow::Session(session) => drop(self.sessions.insert(session.hash, session)),
             AdminRow::SessionsEnded(which) => self.end_sessions(which),
+            AdminRow::Link(link) => drop(self.links.insert(link.hash, link)),
             AdminRow::LinkDeleted(hash) => drop(self.links.remove(&hash)),
             AdminRow::LinksDeleted(user) => self.links.retain(|_, link| link.user != Some(user)),
             AdminRow::Pull(pull) => drop(self.pulls.insert((pull.repository.clone(), pull.number), *pull)),

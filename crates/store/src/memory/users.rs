@@ -59,14 +59,6 @@ impl UserStore for MemoryStore {
         Ok(ended)
     }
 
-    async fn create_link(&self, link: SignInLink, audit: AuditEntry) -> Result<(), StoreError> {
-        let mut tables = self.tables();
-        tables.links.retain(|_, old| link.user.is_none() || old.user != link.user);
-        tables.links.insert(link.hash, link);
-        tables.note(audit);
-        Ok(())
-    }
-
     async fn link(&self, hash: TokenHash) -> Result<Option<SignInLink>, StoreError> {
         Ok(self.tables().links.get(&hash).cloned())
     }

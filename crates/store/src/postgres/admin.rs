@@ -249,6 +249,12 @@ impl PostgresStore {
                 AdminRow::User(user) => calls.push(put_user(user)),
                 AdminRow::Session(session) => calls.push(put_session(session)),
                 AdminRow::SessionsEnded(which) => calls.push(end_sessions(*which)),
+                AdminRow::Link(link) => calls.push(call!(
+                    "INSERT INTO links (hash, owner, expires_at) VALUES ($1, $2, $3)",
+                    link.hash.0.to_vec(),
+                    link.user.map(|user| user.to_string()),
+                    link.expires_at.as_micros()
+                )),
                 AdminRow::LinkDeleted(TokenHash(hash)) => {
                     calls.push(call!("DELETE FROM links WHERE hash = $1", hash.to_vec()));
                 }

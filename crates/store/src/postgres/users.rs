@@ -8,7 +8,6 @@ use journeyman_core::user::{Identity, Session, SignInLink, TokenHash, User};
 
 use super::PostgresStore;
 use super::error::PgError;
-use super::keys::audit;
 use super::pipeline::{Call, call};
 use crate::rows;
 
@@ -81,22 +80,6 @@ impl UserStore for PostgresStore {
             bytes(but),
         );
         Ok(self.write(vec![end]).await?.pop().map_or(0, |rows| rows.len()))
-    }
-
-    async fn create_link(&self, link: SignInLink, entry: AuditEntry) -> Result<(), StoreError> {
-        let owner = link.user.map(|user| user.to_string());
-        let calls = vec![
-            call!("DELETE FROM links WHERE owner = $1", owner.clone()),
-            call!(
-                "INSERT INTO links (hash, owner, expires_at) VALUES ($1, $2, $3)",
-                link.hash.0.to_vec(),
-                owner,
-                link.expires_at.as_micros()
-            ),
-            audit(&entry),
-        ];
-        self.write(calls).await?;
-        Ok(())
     }
 
     async fn link(&self, hash: TokenHash) -> Result<Option<SignInLink>, StoreError> {

@@ -132,6 +132,10 @@ impl AdminTables for Tables<'_> {
                 end_sessions(self.db, *which)?;
                 Ok(())
             }
+            AdminRow::Link(link) => self.execute(
+                "INSERT INTO links (hash, owner, expires_at) VALUES (?1, ?2, ?3)",
+                params![link.hash.0, link.user.map(|user| user.to_string()), link.expires_at.as_micros()],
+            ),
             AdminRow::LinkDeleted(TokenHash(hash)) => self.execute("DELETE FROM links WHERE hash = ?1", [hash]),
             AdminRow::LinksDeleted(user) => self.execute("DELETE FROM links WHERE owner = ?1", [user.to_string()]),
             AdminRow::Pull(pull) => self.end_pull(pull),

@@ -80,18 +80,6 @@ impl UserStore for SqliteStore {
             .await
     }
 
-    async fn create_link(&self, link: SignInLink, entry: AuditEntry) -> Result<(), StoreError> {
-        self.writer
-            .write(move |db| {
-                let owner = link.user.map(|user| user.to_string());
-                db.prepare_cached("DELETE FROM links WHERE owner = ?1")?.execute([&owner])?;
-                db.prepare_cached("INSERT INTO links (hash, owner, expires_at) VALUES (?1, ?2, ?3)")?
-                    .execute(params![link.hash.0, owner, link.expires_at.as_micros()])?;
-                Ok::<_, OpError<StoreError>>(audit(db, &entry)?)
-            })
-            .await
-    }
-
     async fn link(&self, hash: TokenHash) -> Result<Option<SignInLink>, StoreError> {
         self.readers.find(|db| {
             let mut query = db.prepare_cached("SELECT * FROM links WHERE hash = ?1")?;

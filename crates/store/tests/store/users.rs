@@ -240,6 +240,9 @@ async fn disabling_a_user_ends_sessions_links_and_keys() {
             store.create_key(key(number, owner, true), line(12, "key.created")).await.unwrap();
         }
         store.set_disabled(id(1), true, line(20, "user.disabled")).await.unwrap();
+        let link = SignInLink { hash: TokenHash([8; 32]), user: Some(id(1)), expires_at: at(99) };
+        let refused = store.create_link(link, line(21, "link.created")).await;
+        assert_eq!(refused, Err(AdminRefusal::UserDisabled.into()), "{name}");
         assert_eq!(store.session(TokenHash([1; 32])).await.unwrap(), None, "{name}");
         assert_eq!(store.link(TokenHash([7; 32])).await.unwrap(), None, "{name}");
         let mut revoked: Vec<_> =

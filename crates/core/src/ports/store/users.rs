@@ -45,9 +45,6 @@ pub trait UserStore: Send + Sync {
     /// Ends sessions, and returns their number. The audit entry is written only if there were any.
     async fn end_sessions(&self, which: SessionsToEnd, audit: AuditEntry) -> Result<usize, StoreError>;
 
-    /// Stores a link, and deletes the user's earlier links.
-    async fn create_link(&self, link: SignInLink, audit: AuditEntry) -> Result<(), StoreError>;
-
     /// Finds a link by the hash of its token.
     async fn link(&self, hash: TokenHash) -> Result<Option<SignInLink>, StoreError>;
 }
