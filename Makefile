@@ -1,6 +1,6 @@
 # The commands of this project. On Debian, each target installs the packages that it needs, and reports this.
 
-.PHONY: demo test lint-openapi test-browser test-agents test-containers check chaos simulate bench fmt notices setup setup-test openapi
+.PHONY: demo test lint-openapi test-browser test-agents test-containers check chaos chaos-hosts simulate bench fmt notices setup setup-test openapi
 
 ## Install prerequisites, build, show a job step by step, and serve until Ctrl-C.
 demo: setup
@@ -43,6 +43,14 @@ SECONDS ?= 60
 SEED ?= 1
 chaos: setup-test
 	SECONDS=$(SECONDS) SEED=$(SEED) cargo test --locked --package journeyman --test main -- storm::a_storm_of_any_length_breaks_no_promise --ignored --exact --nocapture
+
+## Kill the service ROUNDS times on a code host that fails, send COUNT webhooks meanwhile, and run JOBS jobs at once:
+## make chaos-hosts ROUNDS=30 COUNT=1000 JOBS=200 SEED=1
+ROUNDS ?= 30
+COUNT ?= 1000
+JOBS ?= 200
+chaos-hosts: setup-test
+	ROUNDS=$(ROUNDS) COUNT=$(COUNT) JOBS=$(JOBS) SEED=$(SEED) cargo test --locked --package journeyman --test main -- program::code_hosts --ignored --nocapture --test-threads=1
 
 ## Simulate thousands of hours of crashes, network cuts and wrong clocks: make simulate SEEDS=1000 SEED=1
 SEEDS ?= 1000

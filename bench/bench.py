@@ -26,7 +26,7 @@ from rig.session import Program, Session
 from rig.site import BENCH
 
 # Groups that create many small files come first: see Session.drop.
-GROUPS = ["floor", "workspace", "dispatch", "turns", "durability", "sandbox", "start", "accept", "poll", "streams", "pages", "memory", "growth", "peers"]
+GROUPS = ["floor", "workspace", "dispatch", "turns", "hosts", "durability", "sandbox", "start", "accept", "poll", "streams", "pages", "memory", "growth", "peers"]
 
 
 def main() -> int:
@@ -38,7 +38,7 @@ def main() -> int:
     if asked.against:
         programs.append(Program("against", asked.against.resolve(strict=True)))
     session = Session(programs, asked.seconds, asked.rounds, asked.jobs, asked.cache, asked.work)
-    session.calm = asked.calm
+    session.calm, session.code_host = asked.calm, asked.code_host
     whole, begun, facts = False, time.monotonic(), {}
     try:
         need("git")
@@ -102,6 +102,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3, help="the number of rounds for each figure (3)")
     parser.add_argument("--jobs", type=int, default=1_000_000, help="jobs in the full stores of the group growth")
     parser.add_argument("--calm", type=float, default=20, help="maximum seconds to wait for an idle machine (20)")
+    parser.add_argument("--code-host", type=Path, help="the stand-in for a code host (default: built with cargo)")
     parser.add_argument("--out", type=Path, default=BENCH / "RESULTS.md", help="the file of the report")
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "journeyman-bench"
     parser.add_argument("--cache", type=Path, default=cache, help="the folder of installed tools and peers")

@@ -1,9 +1,10 @@
 #!/bin/sh
 # Installs the missing prerequisites of building and running: git, bubblewrap (the sandbox of agents) and a C compiler
 # (SQLite, the TLS library). With the argument "test" also a PostgreSQL server, which the tests start for themselves,
-# the tools that set clocks wrong and cut networks in the storm, the tool that makes disks for power cuts, and a browser
-# with its driver; with "python" Python; with "test-agents" npm; with "test-containers" Podman and Docker, and a user who
-# runs rootless Podman. The script knows only Debian and its derivatives; elsewhere it prints what to install by hand.
+# the tools that set clocks wrong and cut networks in the storm, the tool that makes disks for power cuts, ssh-keygen for
+# signatures, and a browser with its driver; with "python" Python; with "test-agents" npm; with "test-containers" Podman
+# and Docker, and a user who runs rootless Podman. The script knows only Debian and its derivatives; elsewhere it prints
+# what to install by hand.
 set -eu
 
 missing=""
@@ -16,6 +17,7 @@ if [ "${1:-}" = test ]; then
     ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing="$missing postgresql"
     ls /usr/lib/*/faketime/libfaketime.so.1 >/dev/null 2>&1 || missing="$missing libfaketime"
     [ -x /usr/sbin/mkfs.ext4 ] || [ -x /sbin/mkfs.ext4 ] || missing="$missing e2fsprogs"
+    command -v ssh-keygen >/dev/null 2>&1 || missing="$missing openssh-client"
     command -v ip >/dev/null 2>&1 || missing="$missing iproute2"
     command -v chromium >/dev/null 2>&1 || missing="$missing chromium fonts-dejavu-core"
     command -v node >/dev/null 2>&1 || missing="$missing nodejs"

@@ -38,6 +38,7 @@ class Session:
         self.results = Results()
         self.shared: dict = {}
         self.calm = 0.0  # the maximum seconds that a round waits for an idle machine
+        self.code_host: Path | None = None  # the stand-in for a code host; None means that the group builds it
         self._postgres: Postgres | Skip | None = None
         self._count = itertools.count(1)
 

@@ -187,7 +187,19 @@ addPage("pull", () => pullPath(jobs.done), {
     await open(".actions details")(page);
   },
 });
+addPage("pull-review", () => pullPath(jobs.done).then((where) => `${where}?at=1-n1`), {
+  do: async (page) => {
+    await page.getByRole("textbox", { name: "Comment on line 1" }).fill("Rename `it`, **please**.");
+    await page.getByRole("button", { name: "Add to review" }).click();
+    await page.getByRole("button", { name: "Send 1 comment to the job" }).waitFor();
+    await page.getByRole("link", { name: "Comment on line 1", exact: true }).first().click();
+    await page.getByRole("button", { name: "Add single comment" }).waitFor();
+  },
+});
 addPage("pull-conflict", () => pullPath(jobs.conflict));
+addPage("inbox", "/projects/shop/inbox");
+addPage("inbox-none", "/projects/fresh/inbox?state=failed");
+addPage("inbox-all", "/system/inbox");
 for (const section of ["repository", "agent", "environment", "sandbox", "pull-requests", "limits", "use"]) {
   addPage(`settings-${section}`, `/projects/shop/settings/${section}`);
 }
@@ -350,7 +362,7 @@ test("without scripts, a user signs in, creates a job, follows up, and merges", 
   await page.locator("#thread, #job-queue").getByText("Again").first().waitFor();
   await completed("This is the second answer.");
   await screenshot(page, "without-scripts");
-  await page.locator("#job-head").getByRole("link", { name: /^#\d+$/ }).click();
+  await page.locator("#job-head").getByRole("link", { name: /^#\d+/ }).click();
   await page.getByRole("button", { name: "Merge pull request" }).click();
   await page.getByText("Merged.", { exact: true }).waitFor();
   await page.locator("details.account > summary").click();

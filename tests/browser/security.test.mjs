@@ -281,7 +281,7 @@ test("a viewer sees no controls, and forged forms of a viewer are refused", asyn
   await service.waitForJob(key, "shop", job.id);
   const at = `/projects/shop/jobs/${job.id}`;
   const pages = ["/projects", "/projects/shop/jobs", at, `${at}/changes`, `${at}/runs`, `${at}/events`, `${at}/record`,
-    "/projects/shop/pulls", "/projects/shop/pulls/1", "/system", "/account",
+    "/projects/shop/pulls", "/projects/shop/pulls/1", "/projects/shop/inbox", "/system", "/account",
     ...["repository", "agent", "environment", "sandbox", "pull-requests", "limits", "use"].map((name) => `/projects/shop/settings/${name}`)];
   const page = await suite.page({ cookie });
   for (const where of pages) {
@@ -299,6 +299,8 @@ test("a viewer sees no controls, and forged forms of a viewer are refused", asyn
     "/projects/shop/jobs": { prompt: "x" }, [`${at}/messages`]: { prompt: "x" }, [`${at}/cancel`]: {}, [`${at}/archive`]: {}, [`${at}/unarchive`]: {},
     [`${at}/messages/msg_00000000000000000000000000000001/withdraw`]: {},
     "/projects/shop/pulls/1/merge": {}, "/projects/shop/pulls/1/close": {}, "/projects/shop/pulls/1/comments": { body: "x" },
+    "/projects/shop/pulls/1/lines": { path: "a.txt", side: "new", line: "1", body: "x" }, "/projects/shop/pulls/1/review": { body: "x" },
+    "/projects/shop/pulls/1/drafts/1/remove": {},
     "/keys": { name: "x", where: "some", project: "shop", scope: "read", days: "7" },
     "/projects": { id: "x", where: "hosted", agent: "journeyman", model: "test/scripted" },
     "/projects/shop/settings/agent": { agent: "journeyman", model: "x" }, "/projects/shop/delete": { id: "shop" },

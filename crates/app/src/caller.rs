@@ -26,7 +26,7 @@ pub struct Caller {
     pub traceparent: Option<TraceParent>,
 }
 
-/// The key or person that calls.
+/// The key or person on whose behalf a use case runs.
 #[derive(Debug, Clone)]
 pub enum Actor {
     /// An API key.
@@ -50,7 +50,7 @@ impl Caller {
         Self { actor: Actor::User(user), address, origin: Origin::Dashboard, traceparent: None }
     }
 
-    /// Returns the name that others see.
+    /// Returns the name that other users see.
     #[must_use]
     pub fn name(&self) -> &str {
         match &self.actor {
@@ -60,7 +60,7 @@ impl Caller {
         }
     }
 
-    /// Returns the ID for the audit log, and for the creator of keys.
+    /// Returns the ID that audit entries and new keys record.
     #[must_use]
     pub fn id(&self) -> String {
         match &self.actor {
@@ -124,8 +124,8 @@ impl Caller {
         Err(Error::refused(RefusalKind::ReadOnly, text))
     }
 
-    /// Checks that the caller may manage projects and all keys. A key that is limited to some projects may not: with a
-    /// new key, or with a project whose repository it changes, it could reach projects that it may not see.
+    /// Checks that the caller may manage projects and all keys. A key that is limited to some projects must not: by
+    /// creating a key, or by changing the repository of a project, it could get access to projects that it cannot see.
     ///
     /// # Errors
     /// Returns [`RefusalKind::ReadOnly`] if the caller may only read, and [`RefusalKind::NotAdministrator`] if the
@@ -147,7 +147,7 @@ impl Caller {
     /// Checks that the caller may see a project.
     ///
     /// # Errors
-    /// Returns [`RefusalKind::ProjectNotFound`] if the caller may not see it, as for a project that does not exist.
+    /// Returns [`RefusalKind::ProjectNotFound`] if the caller cannot see it, the same as if it did not exist.
     pub fn needs_project(&self, project: &ProjectId) -> Result<(), Error> {
         if self.sees(project) { Ok(()) } else { Err(Error::project_not_found()) }
     }

@@ -48,17 +48,29 @@ pub enum RefusalKind {
     PromptTooLong,
     /// The agent is not configured.
     UnknownAgent,
-    /// The agent does not ask for the permissions that the project refuses.
+    /// The agent does not ask permission for the kinds of tool calls that the project refuses.
     UnsupportedPolicy,
     /// Only an administrator may use a repository at this address.
     RepositoryAddressRefused,
     /// The repository cannot be read, for this reason.
     RepositoryUnreadable(ReasonCode),
+    /// The project's repository has no pull requests that the service can read.
+    NoPullRequests,
+    /// The pull request does not exist in the project's repository.
+    PullRequestNotFound,
+    /// The pull request was merged or closed.
+    PullRequestEnded,
+    /// Jobs do not push to the branch of the pull request.
+    PullRequestNotWritable,
+    /// Another job works on the pull request.
+    PullRequestTaken,
+    /// The code host cannot be asked now; another attempt may succeed.
+    CodeHostUnavailable,
     /// The caller may only read.
     ReadOnly,
-    /// The caller may not manage projects and keys.
+    /// The caller is not allowed to manage projects and keys.
     NotAdministrator,
-    /// The project does not exist, or the caller may not see it.
+    /// The project does not exist, or the caller cannot see it.
     ProjectNotFound,
     /// The job does not exist in the project.
     JobNotFound,
@@ -66,6 +78,10 @@ pub enum RefusalKind {
     MessageNotFound,
     /// The key does not exist, or is not the caller's.
     KeyNotFound,
+    /// The code host is defined in the configuration, so it cannot be changed.
+    CodeHostConfigured,
+    /// The code host refused a request, or cannot be reached.
+    CodeHostFailed,
     /// The password is not acceptable.
     WeakPassword,
 }
@@ -103,7 +119,12 @@ impl From<AdminError> for Error {
             AdminError::Refused(AdminRefusal::NoKey) => Self::refused(RefusalKind::KeyNotFound, "there is no such key"),
             AdminError::Refused(AdminRefusal::NoPull) => Self::Pull(PullPagesError::NotFound),
             AdminError::Refused(AdminRefusal::PullNotOpen) => Self::Pull(PullPagesError::NotOpen),
-            AdminError::Refused(AdminRefusal::InvalidProject(text)) => Self::invalid(text),
+            AdminError::Refused(AdminRefusal::InvalidProject(text) | AdminRefusal::InvalidCodeHost(text)) => {
+                Self::invalid(text)
+            }
+            AdminError::Refused(refusal @ (AdminRefusal::EmptyReview | AdminRefusal::TooManyDrafts)) => {
+                Self::invalid(refusal.to_string())
+            }
             AdminError::Refused(refusal) => Self::Admin(refusal),
             AdminError::Store(error) => Self::Store(error),
         }

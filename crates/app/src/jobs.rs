@@ -6,6 +6,7 @@ use journeyman_core::ids::{JobId, MessageId, ProjectId};
 use journeyman_core::job::JobOptions;
 use journeyman_core::message::{DeliveryMode, InvalidPrompt, MessageStatus, check_prompt};
 use journeyman_core::ports::{Accepted, UpdateError};
+use journeyman_core::pull::existing::PullName;
 
 use crate::{Caller, Error, Idempotency, RefusalKind, UseCases, claim};
 
@@ -29,6 +30,8 @@ pub struct JobRequest {
     pub title: Option<String>,
     /// The draft setting of the pull request, instead of the project's.
     pub draft: Option<bool>,
+    /// The existing pull request to work on, instead of opening one: its number, or the URL of its page.
+    pub pull_request: Option<String>,
 }
 
 /// A request to send a message.
@@ -36,15 +39,16 @@ pub struct JobRequest {
 pub struct MessageRequest {
     /// The text.
     pub prompt: String,
-    /// The way in which a busy job gets the message.
+    /// The mode of delivery to a busy job.
     pub delivery: DeliveryMode,
 }
 
 impl UseCases {
-    /// Creates a job with its first message. The answer is durable; the agent works later.
+    /// Creates a job with its first message. When this returns, both are durable; the agent starts later.
     ///
     /// # Errors
-    /// The request is not valid or not permitted, a limit is used up, or the store failed.
+    /// The request is not valid or not permitted, a job cannot work on the pull request, a rate limit is exceeded, or
+    /// the store or the code host failed.
     #[tracing::instrument(name = "command", level = "debug", skip_all, fields(otel.name = "create_job", %project))]
     pub async fn create_job(
         &self,
@@ -55,20 +59,27 @@ impl UseCases {
     ) -> Result<Accepted, Error> {
         caller.needs_write()?;
         let project = self.known_project(caller, project).await?;
-        let new = new_job(caller, request)?;
+        let pull = request.pull_request.as_deref().map(pull_name).transpose()?;
+        let mut new = new_job(caller, request)?;
         let checked = self.check_agent(new.agent.as_deref().unwrap_or(&project.agent), &project.settings.sandbox);
         let limit = project.settings.limits.create_per_hour.unwrap_or(self.parts().create_per_hour);
         let admission = Admission { idempotency: claim(caller, Some(project.id.clone()), idempotency), limit };
         let engine = &self.parts().engine;
-        let Err(refusal) = checked else { return Ok(engine.create_job(&project, new, admission).await?) };
-        // A repeated request gets the first answer, although the project or the agents have changed since.
-        match engine.replay_job(&project, new, admission).await {
-            Err(UpdateError::NotReplayed) => Err(refusal),
-            replayed => Ok(replayed?),
+        // A repeated request gets the first answer, even if the project, the agents or the pull request have changed
+        // since then.
+        if checked.is_err() || pull.is_some() {
+            match engine.replay_job(&project, new.clone(), admission.clone()).await {
+                Err(UpdateError::NotReplayed) => checked?,
+                replayed => return Ok(replayed?),
+            }
         }
+        if let Some(name) = pull {
+            new.options.pull = Some(Box::new(self.existing_pull(caller, &project, &name).await?));
+        }
+        Ok(engine.create_job(&project, new, admission).await?)
     }
 
-    /// Sends a message to a job. The answer is durable; the agent works later.
+    /// Sends a message to a job. When this returns, the message is durable; the agent starts later.
     ///
     /// # Errors
     /// Fails like [`UseCases::create_job`], and if the job does not accept the message.
@@ -133,7 +144,15 @@ impl UseCases {
     }
 }
 
+fn pull_name(text: &str) -> Result<PullName, Error> {
+    text.parse().map_err(|error| Error::invalid(format!("pullRequest: {error}")))
+}
+
 fn new_job(caller: &Caller, request: JobRequest) -> Result<NewJob, Error> {
+    if request.pull_request.is_some() && (request.branch.is_some() || request.reference.is_some()) {
+        let text = "pullRequest: the job works on the branch of the pull request, so branch and ref must not be given";
+        return Err(Error::invalid(text));
+    }
     for (field, name) in [("ref", &request.reference), ("branch", &request.branch)] {
         if let Some(name) = name {
             check_ref_name(name).map_err(|error| Error::invalid(format!("{field}: {error}")))?;
@@ -153,7 +172,7 @@ fn new_job(caller: &Caller, request: JobRequest) -> Result<NewJob, Error> {
         reference: request.reference,
         model: request.model,
         agent: request.agent,
-        options: JobOptions { branch: request.branch, draft: request.draft, title: request.title },
+        options: JobOptions { branch: request.branch, draft: request.draft, title: request.title, pull: None },
     })
 }
 
@@ -166,5 +185,12 @@ fn prompt(caller: &Caller, text: String, delivery: DeliveryMode) -> Result<Promp
         Error::refused(kind, error.to_string())
     })?;
     let traceparent = caller.traceparent.clone();
-    Ok(Prompt { text, origin: caller.origin, author: Some(caller.name().to_owned()), delivery, traceparent })
+    Ok(Prompt {
+        text,
+        origin: caller.origin,
+        author: Some(caller.name().to_owned()),
+        delivery,
+        traceparent,
+        source: None,
+    })
 }

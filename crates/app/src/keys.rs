@@ -109,7 +109,7 @@ fn manages(caller: &Caller, key: &ApiKey) -> bool {
 fn needs_key_manager(caller: &Caller) -> Result<(), Error> {
     match &caller.actor {
         Actor::User(user) if user.role == Role::Member => Ok(()),
-        // Listing keys needs no scope for changes.
+        // Listing keys does not need the scope `write`.
         _ if caller.is_administrator() => Ok(()),
         _ => caller.needs_administrator(),
     }

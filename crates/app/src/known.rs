@@ -1,7 +1,7 @@
 //! A cache of API keys and projects, which almost every request needs.
 //!
-//! A change by this process clears the cache; a change by another process (a key that the command line revokes) is seen
-//! after [`FRESH`] at the latest. Missing keys and projects are not cached, so a key is valid as soon as it exists.
+//! A change by this process clears the cache. A change by another process, such as the command line, takes effect here
+//! within [`FRESH`]. Missing keys and projects are not cached, so a key is valid as soon as it exists.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -14,7 +14,7 @@ use journeyman_core::ports::{Store, StoreError};
 use journeyman_core::project::Project;
 use journeyman_core::time::Timestamp;
 
-/// The time for which an entry is used.
+/// The time for which a cached entry is used.
 pub const FRESH: Duration = Duration::from_secs(1);
 
 /// The maximum number of entries of each kind. When a new entry would exceed it, all others are removed.

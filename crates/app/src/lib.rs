@@ -1,15 +1,22 @@
-//! Use cases: what callers can do with jobs, projects, keys, users, and pull requests of the built-in code host.
+//! Use cases: what callers can do with jobs, projects, keys, users, code hosts, and pull requests of the built-in code
+//! host.
 //!
 //! A use case checks the permission of its [`Caller`] and the validity of the request, and then makes one decision in
 //! one transaction, together with its audit entry and its idempotency key. The decisions themselves are pure functions
 //! in `journeyman-core`. The HTTP interface, the dashboard and the command line are thin layers over this crate.
 
 mod caller;
+mod checks;
+mod code_hosts;
+mod effects;
 mod error;
+mod existing_pull;
+mod inbox;
 mod jobs;
 mod keys;
 mod known;
 mod outbox;
+mod polls;
 mod projects;
 mod pulls;
 mod users;
@@ -21,17 +28,23 @@ use journeyman_core::agent::Agents;
 use journeyman_core::engine::Engine;
 use journeyman_core::idempotency::{Claim, Fingerprint};
 use journeyman_core::ids::ProjectId;
-use journeyman_core::ports::{Administered, AuditEntry, DecideAdmin, Forges, PullPages, Store};
+use journeyman_core::ports::{Administered, AuditEntry, DecideAdmin, Forges, Hooks, HostAdmin, PullPages, Store};
 use journeyman_core::time::IdGen;
+use tokio::sync::Notify;
 
 pub use caller::{Actor, Caller};
+pub use checks::ChecksOfJob;
+pub use code_hosts::UnclaimedRepository;
+pub use effects::HostEffects;
 pub use error::{Error, Refusal, RefusalKind};
+pub use inbox::Received;
 pub use jobs::{JobRequest, MessageRequest};
 pub use keys::CreatedKey;
 pub use known::{FRESH, Known};
 pub use outbox::Outbox;
-pub use projects::{ProjectEdit, Tested};
-pub use pulls::Commented;
+pub use polls::Poller;
+pub use projects::ProjectEdit;
+pub use pulls::{Commented, PullComment};
 pub use users::NewPassword;
 
 /// The ports and settings of the use cases.
@@ -44,6 +57,12 @@ pub struct Parts {
     pub forges: Arc<dyn Forges>,
     /// The pull requests of the built-in code host.
     pub pulls: Arc<dyn PullPages>,
+    /// Lists and tests code hosts.
+    pub code_hosts: Arc<dyn HostAdmin>,
+    /// Verifies and reads webhooks of code hosts.
+    pub hooks: Arc<dyn Hooks>,
+    /// The URL of the service, without a slash at its end.
+    pub public_url: String,
     /// The source of IDs and secrets.
     pub ids: Arc<dyn IdGen>,
     /// The configured agents.
@@ -61,6 +80,8 @@ pub struct UseCases(Arc<Inner>);
 struct Inner {
     parts: Parts,
     known: Known,
+    /// Wakes the process that carries out the inbox.
+    wake: Notify,
 }
 
 /// The idempotency key of a request, and the hash of what it asks for.
@@ -85,7 +106,7 @@ impl UseCases {
     /// Returns the use cases over these ports.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        Self(Arc::new(Inner { parts, known: Known::default() }))
+        Self(Arc::new(Inner { parts, known: Known::default(), wake: Notify::new() }))
     }
 
     fn parts(&self) -> &Parts {
@@ -102,14 +123,15 @@ impl UseCases {
         caller.audit(self.parts().engine.now(), action, subject)
     }
 
-    /// Returns the stored answer of an earlier request with the same idempotency key. A request that is repeated must
-    /// not be checked again: its project or agent may no longer exist.
+    /// Returns the stored answer of an earlier request with the same idempotency key. A repeated request must not be
+    /// checked again, because its project or agent might no longer exist.
     async fn replay(&self, claim: Option<&Claim>) -> Result<Option<String>, Error> {
         let Some(claim) = claim else { return Ok(None) };
         Ok(self.parts().store.answered(claim.clone(), self.parts().engine.now()).await?)
     }
 
-    /// Carries out a change of projects, keys, users or pull requests, and drops what this process has cached of them.
+    /// Carries out a change of projects, keys, users or pull requests, and clears this process's cache of keys and
+    /// projects.
     #[tracing::instrument(name = "command", level = "debug", skip_all, fields(otel.name = "administer"))]
     async fn administer(
         &self,
@@ -117,13 +139,13 @@ impl UseCases {
         once: Option<Once>,
         decide: DecideAdmin,
     ) -> Result<Administered, AdminError> {
-        // Also if the request is dropped, because its client has gone.
-        let _forgetting = Forgetting(&self.0.known);
+        // The guard clears the cache even if this future is dropped because the client has disconnected.
+        let _guard = ClearOnDrop(&self.0.known);
         self.parts().store.administer(subject, once, self.parts().engine.now(), decide).await
     }
 
     /// Checks that the caller still has the rights that it was authenticated with. Reading the body of a request can
-    /// take long, and a change may take the rights away meanwhile.
+    /// take a long time, during which the rights may be revoked.
     async fn confirm(&self, caller: &Caller) -> Result<(), Error> {
         let store = &self.parts().store;
         let has_rights = match &caller.actor {
@@ -141,10 +163,10 @@ impl UseCases {
     }
 }
 
-/// Clears a cache when it is dropped.
-struct Forgetting<'a>(&'a Known);
+/// A guard that clears the cache when it is dropped.
+struct ClearOnDrop<'a>(&'a Known);
 
-impl Drop for Forgetting<'_> {
+impl Drop for ClearOnDrop<'_> {
     fn drop(&mut self) {
         self.0.forget();
     }

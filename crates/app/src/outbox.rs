@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use journeyman_core::outbox::{MAX_ATTEMPTS, TASK_LEASE, Task, retry_at};
-use journeyman_core::ports::{EffectError, EffectHandler, Store, StoreError};
+use journeyman_core::ports::{EffectError, EffectHandler, Store, StoreError, TaskQuery};
 use journeyman_core::time::{Clock, IdGen};
 
 /// The maximum number of tasks that are carried out at the same time.
 const BATCH: usize = 16;
 
-/// The time limit of a task. It ends before the lease, so that no other process carries out the task meanwhile.
+/// The time limit of a task. It is shorter than the lease, so that no other process carries out the task meanwhile.
 const LIMIT: Duration = Duration::from_secs(TASK_LEASE.as_secs() - 20);
 
 /// Carries out tasks. Any number of processes may do so at the same time.
@@ -33,7 +33,8 @@ impl Outbox {
     /// # Errors
     /// The store failed. Claimed tasks are due again when their lease expires.
     pub async fn carry_out_due(&self) -> Result<usize, StoreError> {
-        let tasks = self.store.claim_tasks(self.handler.kinds(), self.clock.now(), TASK_LEASE, BATCH).await?;
+        let (kinds, now) = (self.handler.kinds(), self.clock.now());
+        let tasks = self.store.claim_tasks(TaskQuery { kinds, now, lease: TASK_LEASE, limit: BATCH }).await?;
         let ends = join_all(tasks.iter().map(|task| self.carry_out(task))).await;
         ends.into_iter().collect::<Result<(), StoreError>>()?;
         Ok(tasks.len())
@@ -42,10 +43,10 @@ impl Outbox {
     async fn carry_out(&self, task: &Task) -> Result<(), StoreError> {
         let (kind, number) = (task.effect.kind(), task.number);
         let done = if task.attempt > MAX_ATTEMPTS {
-            Err(EffectError("the process ended during each of the last attempts".to_owned()))
+            Err(EffectError("the process ended during the last attempt".to_owned()))
         } else {
             let done = tokio::time::timeout(LIMIT, self.handler.carry_out(&task.effect)).await;
-            done.unwrap_or_else(|_| Err(EffectError(format!("it took longer than {} s", LIMIT.as_secs()))))
+            done.unwrap_or_else(|_| Err(EffectError(format!("the task took longer than {} s", LIMIT.as_secs()))))
         };
         let next = match done {
             Ok(()) => None,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use journeyman_core::admin::{AdminRefusal, Once, Precondition, Subject};
+use journeyman_core::finding::Finding;
 use journeyman_core::ids::ProjectId;
 use journeyman_core::ports::{Administered, ForgeError};
 use journeyman_core::project::decide::{self, Proposal, check_change};
@@ -13,12 +14,8 @@ use crate::{Answered, Caller, Error, Idempotency, RefusalKind, UseCases, claim};
 /// Makes a proposal from the current project. It may be called several times, with a newer project each time.
 pub type ProjectEdit = Box<dyn Fn(Project) -> Result<Proposal, String> + Send + Sync>;
 
-/// The number of attempts for a change whose project is changed at the same time.
+/// The maximum number of attempts to change a project that other requests change at the same time.
 const ATTEMPTS: u32 = 5;
-
-/// A repository that was tested.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Tested;
 
 impl UseCases {
     /// Returns the projects that the caller may see, by ID.
@@ -70,7 +67,7 @@ impl UseCases {
             return Ok(Answered::Replayed(answer));
         }
         self.check_new(&new)?;
-        // Nothing is prepared for a project that exists.
+        // If the project already exists, no repository must be prepared for it.
         if self.parts().store.project(new.id.clone()).await?.is_some() {
             // The same request may have created it a moment ago; its answer was stored in the same transaction.
             let answer = self.replay(claim.as_ref()).await?;
@@ -129,7 +126,7 @@ impl UseCases {
         let (proposed, secrets) = edit(current.clone()).map_err(Error::invalid)?;
         self.check_edited(&current, &proposed, &secrets)?;
         // The new repository is checked and prepared before the transaction, which must not wait for the network. If
-        // the repository differs in the transaction, this is repeated.
+        // the edit of the locked project results in another repository, `change_project` makes another attempt.
         let mut host = None;
         if proposed.repository != current.repository {
             host = self.admit(caller, &proposed.repository).await?;
@@ -173,11 +170,12 @@ impl UseCases {
         Ok(())
     }
 
-    /// Tests whether the repository of a project to be created can be read with its credential. Stores nothing.
+    /// Tests whether jobs can work on the repository of a project to be created, and returns what was found. Stores
+    /// nothing.
     ///
     /// # Errors
-    /// Fails like [`UseCases::create_project`], and if the repository cannot be read.
-    pub async fn test_new_project(&self, caller: &Caller, (new, secrets): Proposal) -> Result<Tested, Error> {
+    /// Fails like [`UseCases::create_project`], and if the repository cannot be read or pushed to.
+    pub async fn test_new_project(&self, caller: &Caller, (new, secrets): Proposal) -> Result<Vec<Finding>, Error> {
         caller.needs_administrator()?;
         self.confirm(caller).await?;
         self.check_new(&new)?;
@@ -187,11 +185,17 @@ impl UseCases {
         self.test(caller, &new, &secrets).await
     }
 
-    /// Tests whether the repository of a project can be read after a change. Stores nothing.
+    /// Tests whether jobs can work on the repository of a project after a change, and returns what was found. Stores
+    /// nothing.
     ///
     /// # Errors
-    /// Fails like [`UseCases::change_project`], and if the repository cannot be read.
-    pub async fn test_project(&self, caller: &Caller, id: &ProjectId, edit: ProjectEdit) -> Result<Tested, Error> {
+    /// Fails like [`UseCases::change_project`], and if the repository cannot be read or pushed to.
+    pub async fn test_project(
+        &self,
+        caller: &Caller,
+        id: &ProjectId,
+        edit: ProjectEdit,
+    ) -> Result<Vec<Finding>, Error> {
         caller.needs_project(id)?;
         caller.needs_administrator()?;
         self.confirm(caller).await?;
@@ -201,7 +205,7 @@ impl UseCases {
         self.test(caller, &proposed, &secrets).await
     }
 
-    async fn test(&self, caller: &Caller, project: &Project, secrets: &SecretChanges) -> Result<Tested, Error> {
+    async fn test(&self, caller: &Caller, project: &Project, secrets: &SecretChanges) -> Result<Vec<Finding>, Error> {
         if let Some(host) = self.admit(caller, &project.repository).await? {
             // The test connects to the host, so the audit entry is written first.
             let audit = self.audit(caller, "repository.tested", subject(&project.id, Some(&host)));
@@ -210,8 +214,7 @@ impl UseCases {
         let unreadable = |reason: journeyman_core::run::Reason| {
             Error::refused(RefusalKind::RepositoryUnreadable(reason.code), reason.text)
         };
-        self.parts().forges.check(project, secrets).await.map_err(unreadable)?;
-        Ok(Tested)
+        self.project_findings(project, secrets).await?.map_err(unreadable)
     }
 
     fn check_new(&self, new: &Project) -> Result<(), Error> {

@@ -1,35 +1,55 @@
 //! Use cases about pull requests of the built-in code host.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use journeyman_core::admin::{Once, Subject};
 use journeyman_core::idempotency::Fingerprint;
-use journeyman_core::ids::{MessageId, ProjectId};
-use journeyman_core::job::Job;
-use journeyman_core::message::{DeliveryMode, Origin};
-use journeyman_core::ports::{Cursor, JobFilter, PullPagesError};
+use journeyman_core::ids::ProjectId;
+use journeyman_core::inbox::route::{Identity, Request};
+use journeyman_core::job::decide::Rejected;
+use journeyman_core::job::{Job, JobStatus, PullRepository};
+use journeyman_core::ports::{PullPagesError, UpdateError};
 use journeyman_core::project::{Address, Project, parse_address};
-use journeyman_core::pull::comment::{check, prompt};
-use journeyman_core::pull::{LocalPull, NewComment, PullEnding, PullState, decide};
+use journeyman_core::pull::comment::{check, check_summary, service};
+use journeyman_core::pull::decide::PullPage;
+use journeyman_core::pull::{Comment, LinePlace, LocalPull, NewComment, PullEnding, PullState, decide};
 
-use crate::{Caller, Error, Idempotency, MessageRequest, RefusalKind, UseCases, claim};
+use crate::{Caller, Error, Idempotency, RefusalKind, UseCases, claim};
 
-/// The number of jobs that are read at a time.
-const BATCH: usize = 200;
+/// A comment to add with [`UseCases::comment_on_pull`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PullComment {
+    /// The text, in Markdown.
+    pub body: String,
+    /// The line that the comment is about.
+    pub line: Option<LinePlace>,
+    /// `true` if the comment waits for a review.
+    pub is_draft: bool,
+}
 
-/// The maximum number of batches that are read.
-const MAX_BATCHES: usize = 25;
+impl PullComment {
+    /// Returns a comment in the conversation.
+    #[must_use]
+    pub const fn new(body: String) -> Self {
+        Self { body, line: None, is_draft: false }
+    }
+}
 
-/// The result of [`UseCases::comment_on_pull`].
+/// The result of [`UseCases::comment_on_pull`] and [`UseCases::review_pull`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Commented {
     /// The comment was added.
     Added,
-    /// The comment was added, and sent to the job as a message.
+    /// The comment was added, and the inbox sends it to the job.
     Sent,
+    /// The comment was added to the caller's drafts.
+    Drafted,
 }
 
 impl UseCases {
-    /// Merges a pull request, and records that it is merged. If the record failed after the merge, a repetition only
-    /// records it.
+    /// Merges a pull request, and records that it is merged. If the merge succeeded but could not be recorded, repeating
+    /// the call only records it.
     ///
     /// # Errors
     /// The caller may only read, the pull request does not exist or is not open, its branches conflict, or the
@@ -42,7 +62,7 @@ impl UseCases {
         self.end_pull(caller, &project, number, PullEnding { state: PullState::Merged, at, between }).await
     }
 
-    /// Closes a pull request, which may have lost its branches.
+    /// Closes a pull request, even if its branches no longer exist.
     ///
     /// # Errors
     /// The caller may only read, the pull request does not exist or is not open, or the store failed.
@@ -62,16 +82,75 @@ impl UseCases {
         let subject = Subject::Pull(repository(project)?, number);
         let decide = Box::new(move |state: &_| decide::end(state, ending.clone(), audit.clone()));
         self.administer(subject, None, decide).await?;
+        self.wake_inbox();
         Ok(())
     }
 
-    /// Adds a comment to a pull request. A comment that begins with a mention is also sent to the job that opened the
-    /// pull request. `once` is an idempotency key: a repetition sends and adds nothing.
+    /// Adds a comment to a pull request. The inbox sends a comment that mentions the service to the job that opened the
+    /// pull request. A draft is visible to its author only, until [`UseCases::review_pull`] submits it. `once` is an
+    /// idempotency key: a repeated call neither sends nor adds anything.
     ///
     /// # Errors
-    /// The caller may only read, the text is not valid, the pull request does not exist, no job opened it, the job does
-    /// not accept the message, or the store failed.
+    /// The caller may only read, the text is not valid, the pull request does not exist, the comment mentions the
+    /// service but no job opened the pull request or the job is archived, or the store failed.
     pub async fn comment_on_pull(
+        &self,
+        caller: &Caller,
+        project: &ProjectId,
+        number: u64,
+        new: PullComment,
+        once: Option<String>,
+    ) -> Result<Commented, Error> {
+        let at = self.commented(caller, project, number).await?;
+        check(&new.body).map_err(Error::invalid)?;
+        let request = identity().comment_request(&at.project.settings.comments, &new.body);
+        let done = match request {
+            _ if new.is_draft => Commented::Drafted,
+            Request::None => Commented::Added,
+            Request::Message | Request::Stop | Request::Help => Commented::Sent,
+        };
+        let what = if new.is_draft { "draft" } else { "comment" };
+        let once = at.once(caller, once, what, &format!("{:?} {}", new.line, new.body));
+        if self.replay(once.as_ref().map(|once| &once.claim)).await?.is_some() {
+            return Ok(done);
+        }
+        if done == Commented::Sent {
+            self.needs_open_job(caller, &at).await?;
+        }
+        let audit = self.audit(caller, "pull.commented", audited(&at.project, number));
+        let comment = NewComment { line: new.line, is_draft: new.is_draft, ..self.new_comment(caller, new.body) };
+        let page = self.page(&at);
+        let decide = Box::new(move |state: &_| decide::comment(state, comment.clone(), &page, audit.clone()));
+        self.administer(Subject::Pull(at.pull.repository, number), once, decide).await?;
+        self.wake_inbox();
+        Ok(done)
+    }
+
+    /// Deletes a draft of the caller. Repeating the call changes nothing.
+    ///
+    /// # Errors
+    /// The caller may only read, the pull request does not exist, or the store failed.
+    pub async fn remove_draft(
+        &self,
+        caller: &Caller,
+        project: &ProjectId,
+        number: u64,
+        place: u64,
+    ) -> Result<(), Error> {
+        let at = self.commented(caller, project, number).await?;
+        let author = caller.id();
+        let decide = Box::new(move |state: &_| decide::remove_draft(state, &author, place));
+        self.administer(Subject::Pull(at.pull.repository, number), None, decide).await?;
+        Ok(())
+    }
+
+    /// Submits a review with the caller's drafts. The inbox makes one message to the job of it, unless the project
+    /// only wants reviews that mention the service.
+    ///
+    /// # Errors
+    /// The caller may only read, the text is not valid, the review has neither a text nor drafts, the pull request does
+    /// not exist, its job is archived, or the store failed.
+    pub async fn review_pull(
         &self,
         caller: &Caller,
         project: &ProjectId,
@@ -79,60 +158,81 @@ impl UseCases {
         body: String,
         once: Option<String>,
     ) -> Result<Commented, Error> {
-        caller.needs_write()?;
-        let project = self.known_project(caller, project).await?;
-        let repository = repository(&project)?;
-        let pull = self.parts().store.pull(repository.clone(), number).await?.ok_or(PullPagesError::NotFound)?;
-        check(&body).map_err(Error::invalid)?;
-        let message = match prompt(&body) {
-            Some(prompt) => Some(self.send_comment(caller, &project, &pull, prompt, once.as_deref()).await?),
-            None => None,
-        };
-        let audit = self.audit(caller, "pull.commented", audited(&project, number));
-        let once = once.map(|key| {
-            // The message has the key itself.
-            let fingerprint = Fingerprint::of("comment", format!("{number} {body}").as_bytes());
-            Idempotency { key: format!("{key}/comment"), fingerprint }
-        });
-        let once = claim(caller, Some(project.id.clone()), once).map(|claim| Once { claim, answer: String::new() });
-        let new = NewComment { author: caller.name().to_owned(), body, at: self.parts().engine.now(), message };
-        let decide = Box::new(move |state: &_| decide::comment(state, new.clone(), audit.clone()));
-        self.administer(Subject::Pull(repository, number), once, decide).await?;
-        Ok(if message.is_some() { Commented::Sent } else { Commented::Added })
+        let at = self.commented(caller, project, number).await?;
+        check_summary(&body).map_err(Error::invalid)?;
+        let request = identity().review_request(&at.project.settings.comments, &body);
+        let is_mentioned = identity().request(&at.project.settings.comments, &body) != Request::None;
+        let has_job = self.job_of_pull(caller, project, &at.pull).await?.is_some();
+        // Without a job, a review is for people.
+        let is_sent = request != Request::None && (has_job || is_mentioned);
+        let done = if is_sent { Commented::Sent } else { Commented::Added };
+        let once = at.once(caller, once, "review", &body);
+        if self.replay(once.as_ref().map(|once| &once.claim)).await?.is_some() {
+            return Ok(done);
+        }
+        if is_sent {
+            self.needs_open_job(caller, &at).await?;
+        }
+        let audit = self.audit(caller, "pull.reviewed", audited(&at.project, number));
+        let (text, page) = (self.new_comment(caller, body), self.page(&at));
+        let decide = Box::new(move |state: &_| decide::review(state, text.clone(), &page, audit.clone()));
+        self.administer(Subject::Pull(at.pull.repository, number), once, decide).await?;
+        self.wake_inbox();
+        Ok(done)
     }
 
-    /// Sends a message from a comment to the job that opened the pull request.
-    async fn send_comment(
-        &self,
-        caller: &Caller,
-        project: &Project,
-        pull: &LocalPull,
-        prompt: &str,
-        once: Option<&str>,
-    ) -> Result<MessageId, Error> {
-        let Some(job) = self.job_of_pull(caller, &project.id, pull).await? else {
-            let text = "no job of this project opened this pull request, so the comment cannot be sent to a job; remove \
-                        @journeyman from its beginning to add it as an ordinary comment";
-            return Err(Error::refused(RefusalKind::JobNotFound, text));
-        };
-        let caller = Caller { origin: Origin::PullRequest, ..caller.clone() };
-        let request = MessageRequest { prompt: prompt.to_owned(), delivery: DeliveryMode::Queue };
-        let once = once.map(|key| {
-            let fingerprint = Fingerprint::of("message of a comment", format!("{} {prompt}", job.id).as_bytes());
-            Idempotency { key: key.to_owned(), fingerprint }
-        });
-        self.send_message(&caller, &project.id, job.id, request, once).await?;
-        // The newest message with this text is the one that was just accepted.
-        let messages = self.parts().store.messages(job.id).await?;
-        let sent = messages.iter().rev().find(|message| message.prompt == prompt).map(|message| message.id);
-        sent.ok_or_else(|| Error::Internal("a message that was just accepted is missing".to_owned()))
-    }
-
-    /// Returns the job that opened a pull request; `None` if it is not among the last 5,000 jobs that were created
-    /// before the pull request. The newest jobs are searched first, because it is usually one of them.
+    /// Returns the comments on a pull request that the caller may see: those that were submitted, and the caller's
+    /// drafts.
     ///
     /// # Errors
-    /// The caller may not see the project, or the store failed.
+    /// The store failed.
+    pub async fn comments_of_pull(&self, caller: &Caller, pull: &LocalPull) -> Result<Vec<Comment>, Error> {
+        let author = Some(caller.id());
+        let all = self.parts().store.comments(pull.repository.clone(), pull.number).await?;
+        Ok(all.into_iter().filter(|one| !one.comment.is_draft || one.comment.author_id == author).collect())
+    }
+
+    /// Finds the pull request of a request that may change its comments.
+    async fn commented(&self, caller: &Caller, project: &ProjectId, number: u64) -> Result<Target, Error> {
+        caller.needs_write()?;
+        let project = self.known_project(caller, project).await?;
+        let pull = self.parts().store.pull(repository(&project)?, number).await?.ok_or(PullPagesError::NotFound)?;
+        Ok(Target { project, pull })
+    }
+
+    fn new_comment(&self, caller: &Caller, body: String) -> NewComment {
+        NewComment {
+            author: caller.name().to_owned(),
+            author_id: Some(caller.id()),
+            body,
+            at: self.parts().engine.now(),
+            ..NewComment::default()
+        }
+    }
+
+    fn page(&self, at: &Target) -> PullPage {
+        let (project, number) = (at.project.id.clone(), at.pull.number);
+        let url = format!("{}/projects/{project}/pulls/{number}", self.parts().public_url);
+        PullPage { project, url }
+    }
+
+    /// Checks that the inbox can send a comment to the job that opened the pull request.
+    async fn needs_open_job(&self, caller: &Caller, at: &Target) -> Result<(), Error> {
+        let Some(job) = self.job_of_pull(caller, &at.project.id, &at.pull).await? else {
+            let text = "no job of this project opened this pull request, so the comment cannot be sent to a job; remove \
+                        @journeyman from it to add it as an ordinary comment";
+            return Err(Error::refused(RefusalKind::JobNotFound, text));
+        };
+        if job.status() == JobStatus::Archived {
+            return Err(UpdateError::Rejected(Rejected::Archived).into());
+        }
+        Ok(())
+    }
+
+    /// Returns the job that opened a pull request.
+    ///
+    /// # Errors
+    /// The caller cannot see the project, or the store failed.
     pub async fn job_of_pull(
         &self,
         caller: &Caller,
@@ -140,25 +240,29 @@ impl UseCases {
         pull: &LocalPull,
     ) -> Result<Option<Job>, Error> {
         caller.needs_project(project)?;
-        let mut after = None;
-        for _ in 0..MAX_BATCHES {
-            let created_before = Some(pull.created_at);
-            let filter = JobFilter { created_before, after, ..JobFilter::newest(project.clone(), BATCH) };
-            let jobs = self.parts().store.jobs(filter).await?;
-            let has_opened = |job: &&Job| {
-                let has_number = job.pull.as_ref().is_some_and(|known| known.number == pull.number);
-                // The project may have had another repository, whose pull requests have the same numbers.
-                has_number && parse_address(&job.source.repository) == Ok(Address::Local(pull.repository.clone()))
-            };
-            if let Some(job) = jobs.iter().find(has_opened) {
-                return Ok(Some(job.clone()));
-            }
-            match jobs.last().filter(|_| jobs.len() == BATCH) {
-                Some(last) => after = Some(Cursor { created_at: last.created_at, id: last.id }),
-                None => break,
-            }
-        }
-        Ok(None)
+        let (store, repository) = (&self.parts().store, PullRepository::local(&pull.repository));
+        let Some(known) = store.indexed_pull(repository, pull.number).await? else { return Ok(None) };
+        let job = store.job(known.job).await?;
+        Ok(job.filter(|job| job.project == *project))
+    }
+}
+
+/// Returns the identity of the service on the built-in code host.
+fn identity() -> Identity {
+    Identity { me: Some(service()), aliases: Vec::new(), trusted_bots: BTreeSet::new() }
+}
+
+/// A pull request, and the project on whose page it is.
+struct Target {
+    project: Arc<Project>,
+    pull: LocalPull,
+}
+
+impl Target {
+    fn once(&self, caller: &Caller, key: Option<String>, what: &str, text: &str) -> Option<Once> {
+        let fingerprint = Fingerprint::of(what, format!("{} {text}", self.pull.number).as_bytes());
+        let once = key.map(|key| Idempotency { key, fingerprint });
+        claim(caller, Some(self.project.id.clone()), once).map(|claim| Once { claim, answer: String::new() })
     }
 }
 

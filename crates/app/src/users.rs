@@ -57,12 +57,11 @@ impl UseCases {
         self.store_user(user, audit).await
     }
 
-    /// Stores a person whom an identity provider has authenticated as a new user. The user is the actor of the audit
-    /// entry.
+    /// Stores a new user whom an identity provider has authenticated. The user is the actor of the audit entry.
     ///
     /// # Errors
     /// The name or the identity is in use, or the store failed.
-    pub async fn add_proven_user(&self, user: User, address: Option<std::net::IpAddr>) -> Result<User, Error> {
+    pub async fn add_authenticated_user(&self, user: User, address: Option<std::net::IpAddr>) -> Result<User, Error> {
         let caller = Caller::user(std::sync::Arc::new(user.clone()), address);
         let audit = self.audit(&caller, "user.created", user.id);
         self.store_user(user, audit).await
@@ -176,7 +175,9 @@ impl UseCases {
     async fn change(&self, subject: Subject, decide: DecideAdmin) -> Result<AdminChange, Error> {
         match self.administer(subject, None, decide).await? {
             Administered::Done(change) => Ok(change),
-            Administered::Replayed(_) => Err(Error::Internal("a change without a key was replayed".to_owned())),
+            Administered::Replayed(_) => {
+                Err(Error::Internal("a change without an idempotency key was replayed".to_owned()))
+            }
         }
     }
 }

@@ -1,10 +1,24 @@
 //! Tests of the use cases, on each store.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod app {
     mod changes;
+    mod code_hosts;
+    mod existing_pull;
     mod given;
+    mod inbox {
+        mod changes;
+        mod comments;
+        mod faults;
+        mod given;
+        mod issues;
+        mod orders;
+        mod people;
+        mod polled;
+        mod pulls;
+        mod reviews;
+    }
     mod outbox;
     mod pulls;
     mod repeats;

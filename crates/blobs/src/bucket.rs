@@ -1,5 +1,7 @@
 //! Blobs in an object store.
 
+#[cfg(any(feature = "aws", feature = "azure", feature = "gcp"))]
+mod connector;
 mod provider;
 
 use std::path::Path;

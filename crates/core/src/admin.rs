@@ -1,20 +1,24 @@
 //! Administration: changes of projects, keys, pull requests of the built-in code host, users and their sign-in data.
 //!
 //! Every change is a pure decision over the rows that the store has locked ([`AdminState`]). The decisions are in
-//! [`crate::project::decide`], [`crate::key::decide`], [`crate::pull::decide`] and [`crate::user::decide`]; a store only loads and writes rows
-//! ([`crate::ports::AdminStore`]). An audit entry is part of the change, so it is in the same transaction.
+//! [`crate::project::decide`], [`crate::key::decide`], [`crate::pull::decide`], [`crate::user::decide`] and
+//! [`crate::code_host::decide`]; a store only loads and writes rows ([`crate::ports::AdminStore`]). An audit entry is
+//! part of the change, so it is in the same transaction.
 
+use crate::code_host::decide::HostSecretChanges;
+use crate::code_host::{CodeHost, CodeHostId, HostName};
 use crate::idempotency::{Claim, KeyReused};
 use crate::ids::{KeyId, ProjectId, UserId};
+use crate::inbox::NewEvent;
 use crate::key::ApiKey;
 use crate::ports::{AuditEntry, SessionsToEnd, StoreError};
 use crate::project::{Project, SecretChanges};
-use crate::pull::{LocalPull, NewComment};
+use crate::pull::{Comment, LocalPull};
 use crate::time::Timestamp;
 use crate::user::{Identity, Session, SignInLink, TokenHash, User};
 
-/// The rows that a change is about. The store locks them, so that two changes of the same subject run one after the
-/// other. All changes of users share one lock, because some rules concern all users.
+/// The subject of a change. The store locks its rows, so that two changes of the same subject run one after the other.
+/// All changes of users share one lock, because some rules concern all users.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subject {
     /// A project, which need not exist.
@@ -29,6 +33,8 @@ pub enum Subject {
     NewUser(String, Option<Identity>),
     /// A pull request of a repository of the built-in code host, by its number.
     Pull(String, u64),
+    /// A code host, which need not exist, and the name that it has or would get.
+    CodeHost(CodeHostId, HostName),
     /// A sign-in link and its user; or, for the link of the first administrator, a new user with this name.
     Link(TokenHash, String),
 }
@@ -44,7 +50,11 @@ pub struct AdminState {
     pub key: Option<ApiKey>,
     /// The user, or the user of the link.
     pub user: Option<User>,
-    /// `true` if another user has the name or the identity of the subject.
+    /// The code host.
+    pub code_host: Option<CodeHost>,
+    /// `true` if a project names the code host.
+    pub code_host_is_used: bool,
+    /// `true` if another user has the name or the identity of the subject, or another code host has its name.
     pub name_is_taken: bool,
     /// The keys that act for the user, without revoked ones.
     pub keys: Vec<ApiKey>,
@@ -54,6 +64,10 @@ pub struct AdminState {
     pub link: Option<SignInLink>,
     /// The pull request.
     pub pull: Option<LocalPull>,
+    /// The number of the last comment on the pull request; 0 if there is none.
+    pub last_comment: u64,
+    /// The comments on the pull request that were not submitted yet, of all authors.
+    pub drafts: Vec<Comment>,
 }
 
 /// A row to write.
@@ -68,6 +82,10 @@ pub enum AdminRow {
         /// The time of the deletion.
         at: Timestamp,
     },
+    /// Stores a code host, and changes its secrets.
+    CodeHost(Box<CodeHost>, HostSecretChanges),
+    /// Deletes a code host with its secrets.
+    CodeHostRemoved(CodeHostId),
     /// Stores a key. The time of its last use is not written.
     Key(ApiKey),
     /// Stores a user.
@@ -84,15 +102,26 @@ pub enum AdminRow {
     LinksDeleted(UserId),
     /// Stores the end of a pull request.
     Pull(Box<LocalPull>),
-    /// Adds a comment to a pull request, after the existing ones.
+    /// Stores a comment on a pull request, or replaces the draft with its number.
     Comment {
         /// The name of the repository.
         repository: String,
         /// The number of the pull request.
         number: u64,
         /// The comment.
-        comment: NewComment,
+        comment: Box<Comment>,
     },
+    /// Deletes the draft of a comment.
+    DraftRemoved {
+        /// The name of the repository.
+        repository: String,
+        /// The number of the pull request.
+        number: u64,
+        /// The number of the comment on the pull request.
+        place: u64,
+    },
+    /// Stores an event of the built-in code host in the inbox.
+    Inbox(Box<NewEvent>),
 }
 
 /// A change: the rows to write, and the audit entries.
@@ -105,7 +134,7 @@ pub struct AdminChange {
 }
 
 impl AdminChange {
-    /// Returns the change for a request that finds its goal already reached.
+    /// Returns an empty change, for a request whose effect is already in place.
     #[must_use]
     pub fn nothing() -> Self {
         Self::default()
@@ -136,8 +165,8 @@ impl AdminChange {
     }
 }
 
-/// A request that is done once: its idempotency key, and the answer for repetitions. Stores encrypt the answer, because
-/// it may contain the secret of a new key.
+/// The idempotency key of a request, and the answer that repetitions of the request get. Stores encrypt the answer,
+/// because it may contain the secret of a new key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Once {
     /// The key.
@@ -146,10 +175,10 @@ pub struct Once {
     pub answer: String,
 }
 
-/// The condition of a request on the version of what it changes (`If-Match`, RFC 9110).
+/// The condition of a request on the version of the resource that it changes (`If-Match`, RFC 9110).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Precondition {
-    /// Any version, whether it exists or not.
+    /// No condition.
     #[default]
     None,
     /// Any of these versions. An empty list never matches.
@@ -160,7 +189,7 @@ impl Precondition {
     /// Checks the condition.
     ///
     /// # Errors
-    /// [`AdminRefusal::VersionMismatch`].
+    /// Returns [`AdminRefusal::VersionMismatch`] if the current version is none of the required ones.
     pub fn check(&self, current: u64) -> Result<(), AdminRefusal> {
         match self {
             Self::Version(versions) if !versions.contains(&current) => Err(AdminRefusal::VersionMismatch { current }),
@@ -176,7 +205,7 @@ pub enum AdminRefusal {
     #[error("there is no such project")]
     NoProject,
     /// A project with this ID exists.
-    #[error("there is a project with this ID already")]
+    #[error("a project with this ID already exists")]
     ProjectExists,
     /// The project has active jobs.
     #[error("the project has active jobs; cancel or archive them first")]
@@ -193,8 +222,20 @@ pub enum AdminRefusal {
     /// The user does not exist.
     #[error("there is no such user")]
     NoUser,
+    /// The code host does not exist.
+    #[error("there is no such code host")]
+    NoCodeHost,
+    /// The code host would have a field with an invalid value.
+    #[error("{0}")]
+    InvalidCodeHost(String),
+    /// A code host with this ID or address exists.
+    #[error("a code host with this ID or this address already exists")]
+    CodeHostExists,
+    /// A project names the code host.
+    #[error("a project uses this code host; change codeHost.host of the project first")]
+    CodeHostUsed,
     /// A user with this name or identity exists.
-    #[error("there is a user with this name already")]
+    #[error("a user with this name already exists")]
     UserExists,
     /// The user was disabled, or the password was changed, since the caller read them.
     #[error("the user was disabled or the password was changed at the same time; try again")]
@@ -205,14 +246,23 @@ pub enum AdminRefusal {
     /// The pull request is merged or closed.
     #[error("the pull request is no longer open")]
     PullNotOpen,
-    /// The user may not sign in.
+    /// The review has neither a text nor comments.
+    #[error("the review is empty; write a summary, or add a comment to a line first")]
+    EmptyReview,
+    /// The author has collected too many comments.
+    #[error("a review can have at most 100 comments; submit it before you add another one")]
+    TooManyDrafts,
+    /// The link for the first administrator was requested, and there is an administrator who may sign in.
+    #[error("there is already an administrator; name the user who needs a link")]
+    HasAdministrator,
+    /// The user is disabled.
     #[error("the user is disabled; enable the user first")]
     UserDisabled,
-    /// No administrator would be left who may sign in.
-    #[error("this is the last administrator; make another one first")]
+    /// The change would leave no administrator who may sign in.
+    #[error("this is the last administrator; make another user an administrator first")]
     LastAdministrator,
     /// The link does not exist, has expired, or was used.
-    #[error("this link was used already or is no longer valid")]
+    #[error("this link has already been used or is no longer valid")]
     LinkExpired,
     /// The resource has another version than the request requires.
     #[error("the resource has changed since you read it; read it again, and repeat the change")]

@@ -4,18 +4,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::checks::{CheckReport, Reaction};
 use crate::idempotency::Claim as IdempotencyClaim;
 use crate::ids::{JobId, MessageId, ProjectId, RunId, WorkerId};
 use crate::job::change::{create, step, steps};
-use crate::job::command::{Claim, Command, Report};
+use crate::job::command::{Claim, Command, PullRef, Report};
 use crate::job::event::TranscriptEntry;
-use crate::job::{DEFAULT_BRANCH, Job, JobOptions, JobStart, Lease, Source, Token, title_of};
-use crate::message::{DeliveryMode, Message, NewMessage, Origin};
+use crate::job::{DEFAULT_BRANCH, Job, JobOptions, Lease, Source, Token, title_of};
+use crate::message::{DeliveryMode, Message, MessageSource, NewMessage, Origin};
 use crate::ports::{
     AVOIDANCE, Accepted, ClaimQuery, Decide, Guard, Picked, RateCharge, Store, StoreError, UpdateError,
 };
 use crate::project::Project;
 use crate::project::hold::Hold;
+use crate::pull::PullState;
 use crate::rate::RateKind;
 use crate::time::{Clock, IdGen, Timestamp};
 use crate::trace::TraceParent;
@@ -42,6 +44,8 @@ pub struct Prompt {
     pub delivery: DeliveryMode,
     /// The trace context of the request.
     pub traceparent: Option<TraceParent>,
+    /// The place on a code host that the prompt comes from.
+    pub source: Option<Box<MessageSource>>,
 }
 
 /// A job to create.
@@ -49,7 +53,8 @@ pub struct Prompt {
 pub struct NewJob {
     /// The prompt of the first message.
     pub prompt: Prompt,
-    /// The branch, tag or commit to start from; `None` means the project's.
+    /// The branch, tag or commit to start from; `None` means the project's. A job on an existing pull request starts
+    /// from its branch.
     pub reference: Option<String>,
     /// The model; `None` means the project's.
     pub model: Option<String>,
@@ -110,6 +115,12 @@ impl Engine {
         self
     }
 
+    /// Returns the engine's clock.
+    #[must_use]
+    pub fn clock(&self) -> &dyn Clock {
+        &*self.clock
+    }
+
     /// Returns the current time of the engine's clock.
     #[must_use]
     pub fn now(&self) -> Timestamp {
@@ -153,19 +164,21 @@ impl Engine {
     ) -> Result<Accepted, UpdateError> {
         let now = self.clock.now();
         let title = new.options.title.clone().unwrap_or_else(|| title_of(&new.prompt.text));
-        let reference =
-            new.reference.or_else(|| project.reference.clone()).unwrap_or_else(|| DEFAULT_BRANCH.to_owned());
-        let start = JobStart {
-            id: JobId::from_uuid(self.ids.uuid(now)),
-            project: project.id.clone(),
+        let existing = new.options.pull.as_deref();
+        let reference = existing.map(|existing| existing.head.clone()).or(new.reference);
+        let reference = reference.or_else(|| project.reference.clone()).unwrap_or_else(|| DEFAULT_BRANCH.to_owned());
+        let id = JobId::from_uuid(self.ids.uuid(now));
+        let source = Source { repository: project.repository.clone(), reference };
+        let job = Job {
             title,
-            source: Source { repository: project.repository.clone(), reference },
             agent: new.agent.unwrap_or_else(|| project.agent.clone()),
             model: new.model.unwrap_or_else(|| project.model.clone()),
+            pull: existing.map(|existing| existing.pull.clone()),
             options: new.options,
+            ..Job::new(id, project.id.clone(), source, now)
         };
         let guard = Guard { takes_branch: true, replays_only, ..guard(&project.id, RateKind::Create, admission) };
-        self.store.create_job(guard, create(Job::new(start, now), self.message(new.prompt, now), now), now).await
+        self.store.create_job(guard, create(job, self.message(new.prompt, now), now), now).await
     }
 
     /// Sends a message to a job. Returns when the message is stored durably, before the agent receives it.
@@ -183,6 +196,60 @@ impl Engine {
         let message = self.message(prompt, self.clock.now());
         let guard = guard(project, RateKind::Message, admission);
         self.update(job, Some(project.clone()), guard, Command::AddMessage(message)).await
+    }
+
+    /// Replaces the prompt of a queued message.
+    ///
+    /// # Errors
+    /// Returns an error if the message is not in the queue, the job does not exist, or the store failed.
+    pub async fn change_message(
+        &self,
+        project: &ProjectId,
+        job: JobId,
+        message: MessageId,
+        prompt: String,
+    ) -> Result<Accepted, UpdateError> {
+        let command = Command::ChangeMessage { message, prompt };
+        self.update(job, Some(project.clone()), Guard::default(), command).await
+    }
+
+    /// Records the state of a pull request of a job.
+    ///
+    /// # Errors
+    /// Returns an error if the job does not exist, or if the store failed.
+    pub async fn record_pull(
+        &self,
+        project: &ProjectId,
+        job: JobId,
+        pull: PullRef,
+        state: PullState,
+        archive_on_merge: bool,
+    ) -> Result<Accepted, UpdateError> {
+        let command = Command::RecordPull { pull, state, archive_on_merge };
+        self.update(job, Some(project.clone()), Guard::default(), command).await
+    }
+
+    /// Records the result of the checks of a commit, and sends the message of the report unless a limit prevents it.
+    ///
+    /// # Errors
+    /// Returns an error if the job does not exist, the rate limit is used up, or the store failed.
+    pub async fn record_checks(
+        &self,
+        project: &ProjectId,
+        job: JobId,
+        report: CheckReport,
+        limit: u32,
+    ) -> Result<Accepted, UpdateError> {
+        let is_message = matches!(report.reaction, Reaction::Fix(_));
+        let limit = if is_message { limit } else { 0 };
+        let guard = guard(project, RateKind::Message, Admission { idempotency: None, limit });
+        self.update(job, Some(project.clone()), guard, Command::RecordChecks(Box::new(report))).await
+    }
+
+    /// Creates a message with a new ID, for [`Engine::record_checks`].
+    #[must_use]
+    pub fn new_message(&self, prompt: Prompt) -> NewMessage {
+        self.message(prompt, self.clock.now())
     }
 
     /// Withdraws a queued message.
@@ -333,6 +400,7 @@ impl Engine {
             author: prompt.author,
             delivery: prompt.delivery,
             traceparent: prompt.traceparent,
+            source: prompt.source,
         }
     }
 

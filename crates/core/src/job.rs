@@ -19,8 +19,12 @@ pub mod turn;
 use serde::{Deserialize, Serialize};
 
 use crate::branch::branch_name;
+use crate::checks::JobChecks;
+use crate::code_host::HostName;
 use crate::ids::{JobId, MessageId, ProjectId, RunId, Sha, WorkerId};
 use crate::job::turn::{Ending, TurnBegun};
+use crate::pull::PullState;
+use crate::pull::existing::ExistingPull;
 use crate::retry::{LONGEST_BACKOFF, LONGEST_LEASE};
 use crate::run::{Reason, Usage};
 use crate::time::{Timestamp, micros};
@@ -48,6 +52,17 @@ pub struct JobOptions {
     pub draft: Option<bool>,
     /// The title of the pull request; `None` means the project's template.
     pub title: Option<String>,
+    /// The existing pull request to work on, instead of opening one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pull: Option<Box<ExistingPull>>,
+}
+
+impl JobOptions {
+    /// Returns whether the creator has chosen the branch, which other jobs may have chosen too.
+    #[must_use]
+    pub const fn names_branch(&self) -> bool {
+        self.branch.is_some() || self.pull.is_some()
+    }
 }
 
 /// A job. The store keeps it as one JSON document, next to the columns that it searches.
@@ -93,6 +108,9 @@ pub struct Job {
     pub branch: Option<Branch>,
     /// The pull request of that branch.
     pub pull: Option<Pull>,
+    /// The checks of the newest commit whose checks have finished.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checks: Option<Box<JobChecks>>,
     /// The agent's session, which the next turn resumes.
     pub session: Option<String>,
     /// The blob with the agent's home as of the end of the last turn.
@@ -104,29 +122,13 @@ pub struct Job {
     /// Messages whose turn ended with commits that were not published; the next push includes those commits.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unpublished: Vec<Unpublished>,
+    /// The messages from a code host that are answered there when they end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub to_answer: Vec<MessageId>,
     /// The last fencing token that was issued. Each token is greater than the one before.
     pub token: Token,
     /// The sequence number of the last event in the log.
     pub last_seq: u64,
-}
-
-/// The properties of a job that are fixed when it is created.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct JobStart {
-    /// The ID of the job.
-    pub id: JobId,
-    /// The project of the job.
-    pub project: ProjectId,
-    /// The title.
-    pub title: String,
-    /// The starting point of the job.
-    pub source: Source,
-    /// The name of the agent that carries out the job.
-    pub agent: String,
-    /// The model that the agent uses.
-    pub model: String,
-    /// The options that the creator of the job chose.
-    pub options: JobOptions,
 }
 
 /// A fencing token. Only the worker with the newest token may report.
@@ -319,6 +321,56 @@ pub struct Pull {
     pub number: u64,
     /// The URL of the page.
     pub url: String,
+    /// The repository of the pull request; `None` if an older version opened it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repository: Option<PullRepository>,
+    /// The state, as the code host last told it.
+    #[serde(default)]
+    pub state: PullState,
+    /// `true` if the job has not opened it, and has not pushed to it yet.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_untouched: bool,
+    /// `true` if it was merged while the job was active, and the job is archived when its work is done.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub archives_job: bool,
+}
+
+impl Pull {
+    /// Returns an open pull request that is not in the index.
+    #[must_use]
+    pub fn new(number: u64, url: impl Into<String>) -> Self {
+        Self {
+            number,
+            url: url.into(),
+            repository: None,
+            state: PullState::Open,
+            is_untouched: false,
+            archives_job: false,
+        }
+    }
+
+    /// Returns whether this is the same pull request as `other`.
+    #[must_use]
+    pub fn is_same(&self, other: &Pull) -> bool {
+        self.number == other.number && self.repository == other.repository
+    }
+}
+
+/// The repository of a pull request, in the index of pull requests.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct PullRepository {
+    /// The code host.
+    pub host: HostName,
+    /// The ID of the repository on its host, which stays the same when the repository is renamed.
+    pub id: String,
+}
+
+impl PullRepository {
+    /// Returns a repository of the built-in code host, whose ID is its name.
+    #[must_use]
+    pub fn local(name: &str) -> Self {
+        Self { host: HostName::local(), id: name.to_owned() }
+    }
 }
 
 /// The status of a job, as clients see it.
@@ -369,18 +421,17 @@ pub struct JobRecord {
 }
 
 impl Job {
-    /// Returns a job that was created at `now` and has no messages yet.
+    /// Returns a job that was created at `now`, without messages, a title, an agent, a model and options.
     #[must_use]
-    pub fn new(start: JobStart, now: Timestamp) -> Self {
-        let JobStart { id, project, title, source, agent, model, options } = start;
+    pub fn new(id: JobId, project: ProjectId, source: Source, now: Timestamp) -> Self {
         Self {
             id,
             project,
-            title,
+            title: String::new(),
             source,
-            agent,
-            model,
-            options,
+            agent: String::new(),
+            model: String::new(),
+            options: JobOptions::default(),
             created_at: now,
             state: JobState::Active(Work::Waiting),
             waiting_since: now,
@@ -391,10 +442,12 @@ impl Job {
             last_message_at: now,
             branch: None,
             pull: None,
+            checks: None,
             session: None,
             archive: None,
             bundle: None,
             unpublished: Vec::new(),
+            to_answer: Vec::new(),
             token: Token(0),
             last_seq: 0,
         }
@@ -421,7 +474,7 @@ impl Job {
             status: self.status(),
             source: self.source.clone(),
             model: self.model.clone(),
-            pr_link: self.pull.as_ref().filter(|_| !active).map(|pull| pull.url.clone()),
+            pr_link: self.pull.as_ref().filter(|pull| !active && !pull.is_untouched).map(|pull| pull.url.clone()),
             created_at: self.created_at,
             archived_at: match self.state {
                 JobState::Archived { at, .. } => Some(at),
@@ -433,8 +486,26 @@ impl Job {
     /// Returns the name of the branch that the job works on, or will work on in its first turn.
     #[must_use]
     pub fn branch_name(&self) -> String {
-        let known = self.branch.as_ref().map(|branch| &branch.name).or(self.options.branch.as_ref());
-        known.cloned().unwrap_or_else(|| branch_name(&self.title, &self.id, 1))
+        self.branch.as_ref().map_or_else(|| self.branch_of(1), |branch| branch.name.clone())
+    }
+
+    /// Returns the name of a branch that the job begins: the number `generation` among its branches, from 1.
+    #[must_use]
+    pub fn branch_of(&self, generation: u32) -> String {
+        match (&self.options.pull, &self.options.branch, generation) {
+            (Some(existing), _, 1) => existing.head.clone(),
+            (None, Some(name), 1) => name.clone(),
+            (None, Some(name), generation) => format!("{name}-{generation}"),
+            (_, _, generation) => branch_name(&self.title, &self.id, generation),
+        }
+    }
+
+    /// Returns the existing pull request that the job works on; `None` if it opens its own, also after the existing one
+    /// has ended.
+    #[must_use]
+    pub fn existing_pull(&self) -> Option<&ExistingPull> {
+        let is_first = self.branch.as_ref().is_none_or(|branch| branch.generation == 1);
+        self.options.pull.as_deref().filter(|_| is_first)
     }
 
     /// Returns the time at which the job was archived, while the work of its last message is still being published.

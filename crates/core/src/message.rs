@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{JobId, MessageId, RunId, Sha};
+use crate::job::PullRepository;
+use crate::ports::{CommentKind, Permission};
 use crate::time::Timestamp;
 use crate::trace::TraceParent;
 
@@ -23,8 +25,94 @@ pub enum Origin {
     Api,
     /// A person who uses the dashboard.
     Dashboard,
-    /// A comment on a pull request.
+    /// A comment on a pull request of the built-in code host, which an older version accepted.
     PullRequest,
+    /// Comments on a pull request.
+    Comment,
+    /// A submitted review of a pull request.
+    Review,
+    /// Failed checks of a pull request.
+    Check,
+    /// An issue.
+    Issue,
+}
+
+impl Origin {
+    /// Returns the origin that an older version can read, for the column that it reads. [`MessageSource::origin`] has
+    /// the origin itself.
+    #[must_use]
+    pub const fn known_to_older_versions(self) -> Self {
+        match self {
+            Self::Api | Self::Dashboard | Self::PullRequest => self,
+            Self::Comment | Self::Review | Self::Check | Self::Issue => Self::PullRequest,
+        }
+    }
+
+    /// Returns whether the service sends messages of this origin by itself, without a person.
+    #[must_use]
+    pub const fn is_automatic(self) -> bool {
+        matches!(self, Self::Check)
+    }
+}
+
+/// The place on a code host that a message came from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MessageSource {
+    /// The origin of the message.
+    pub origin: Origin,
+    /// The repository.
+    pub repository: PullRepository,
+    /// The number of the pull request or issue.
+    pub number: u64,
+    /// The ID of the comment, review, issue or commit on its host.
+    pub id: String,
+    /// The page of it.
+    pub url: String,
+    /// The person who wrote it; `None` for checks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub author: Option<SourceAuthor>,
+    /// The comments that the message contains.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub comments: Vec<SourceComment>,
+    /// The events of the inbox that the message was made of.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inbox: Vec<u64>,
+    /// The logs of failed checks, which the worker gives to the agent as files.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub logs: Vec<SourceLog>,
+}
+
+/// The log of a failed check.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceLog {
+    /// The name of the check.
+    pub name: String,
+    /// The ID of the log, for [`crate::ports::Checks::log`].
+    pub log: String,
+}
+
+/// The author of a message at its code host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceAuthor {
+    /// The ID.
+    pub id: String,
+    /// The name.
+    pub name: String,
+    /// The permission on the repository, at the time of the message.
+    pub permission: Permission,
+}
+
+/// A comment that became part of a message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceComment {
+    /// The kind.
+    pub kind: CommentKind,
+    /// The ID.
+    pub id: String,
+    /// The page.
+    pub url: String,
+    /// The first line of the text, at most 120 characters.
+    pub title: String,
 }
 
 /// The treatment of a message if the job is active.
@@ -104,6 +192,8 @@ pub struct Message {
     pub answer: Option<String>,
     /// The trace context of the request that sent the message.
     pub traceparent: Option<TraceParent>,
+    /// The place on a code host that the message came from.
+    pub source: Option<MessageSource>,
 }
 
 /// A message that is sent to a job.
@@ -121,6 +211,8 @@ pub struct NewMessage {
     pub delivery: DeliveryMode,
     /// The trace context of the request.
     pub traceparent: Option<TraceParent>,
+    /// The place on a code host that the message comes from.
+    pub source: Option<Box<MessageSource>>,
 }
 
 /// An error in a prompt.

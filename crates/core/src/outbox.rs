@@ -11,14 +11,14 @@ use crate::job::effect::Effect;
 use crate::retry::{LONGEST_BACKOFF, backoff};
 use crate::time::Timestamp;
 
-/// The time that a claimed task is hidden from other processes.
+/// The time for which a claimed task is hidden from other processes.
 pub const TASK_LEASE: Duration = Duration::from_secs(120);
 
 /// The number of failed attempts after which a task is given up: about a day with [`retry_at`].
 pub const MAX_ATTEMPTS: u32 = 300;
 
-/// The longest time that a task can have until its next attempt. A task that is due later was stored before a clock was
-/// set back, and is due now.
+/// The longest possible delay until the next attempt of a task. A task that is due later than this was stored before a
+/// clock was set back, and counts as due now.
 pub const LONGEST_DELAY: Duration = Duration::from_secs(600);
 
 const _: () =
@@ -48,7 +48,7 @@ pub struct Backlog {
     pub oldest: Option<Timestamp>,
 }
 
-/// The time at which a task is attempted again after a failure; `None` if it is given up.
+/// Returns the time at which a task is attempted again after a failure; `None` if it is given up.
 #[must_use]
 pub fn retry_at(task: &Task, now: Timestamp, permille: u32) -> Option<Timestamp> {
     (task.attempt < MAX_ATTEMPTS).then(|| now + backoff(task.attempt, permille))

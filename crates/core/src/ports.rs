@@ -6,31 +6,42 @@ mod code_host;
 mod connection;
 mod duties;
 mod effects;
+mod forge;
 mod gateway;
+mod hooks;
+mod host_admin;
 mod identity;
 mod sandbox;
 mod store;
 
 pub use blobs::{Blob, BlobError, Blobs};
 pub use code_host::{
-    CommitLine, Credential, DiffError, Diffs, Forge, ForgeError, Forges, GitBody, GitHttpRequest, GitHttpResponse,
-    GitServer, GitServerError, PullDetail, PullPages, PullPagesError, Remote,
+    CommitLine, DiffError, Diffs, GitBody, GitHttpRequest, GitHttpResponse, GitServer, GitServerError, PullDetail,
+    PullPages, PullPagesError,
 };
 pub use connection::{ClientConnection, ConnectionMeter, ConnectionTotals};
-pub use duties::{DutyMeter, DutyTotals};
+pub use duties::{DutyMeter, DutyTotals, PollTotals};
 pub use effects::{EffectError, EffectHandler};
+pub use forge::{
+    Changes, Check, CheckState, Checks, CommentKind, CommentPlace, CommentRef, CommitStatus, CreatedPull, Credential,
+    Discussion, Forge, ForgeError, Forges, HostRepository, HostUser, LineComment, Permission, Reaction, Remote,
+    StatusState,
+};
 pub use gateway::{
     EgressDecision, EgressLog, Gate, Gateway, ModelAccount, ModelCall, ModelFailure, ModelLog, ModelMeter, ModelProxy,
     ModelRoute, ModelTotals, ModelUse, ProviderTotals,
 };
+pub use hooks::{HookRefusal, Hooks, RawHook, VerifiedHook};
+pub use host_admin::{DescribedHost, HostAdmin};
 pub use identity::{BegunSignIn, NotProven, Passwords, PasswordsFailed, ProvenPerson, ReturnedSignIn, SignInProvider};
 pub use sandbox::{
     Containing, Containment, Exhausted, Exit, FreeSpace, Guarantee, Image, Layout, Process, Resources, Sandbox,
     SandboxError, Spawn, Spawned,
 };
 pub use store::{
-    AVOIDANCE, Accepted, AdminStore, Administered, AuditEntry, AuditLine, ClaimFn, ClaimQuery, Cursor, Decide,
-    DecideAdmin, DutyStore, Guard, HoldStore, JobCounts, JobFilter, JobStore, JobWatch, KeyStore, OutboxStore,
-    PATIENCE, PROBE_TIME, Picked, PoolState, ProjectStore, PullStore, RateCharge, Retention, SessionsToEnd, Spend,
-    SpendError, SpendingStore, Store, StoreError, Swept, UpdateError, UserStore,
+    AVOIDANCE, Accepted, AdminStore, Administered, AuditEntry, AuditLine, CheckStore, ClaimFn, ClaimQuery,
+    CodeHostStore, Cursor, Decide, DecideAdmin, Decided, DutyStore, Guard, HoldStore, InboxFilter, InboxStore,
+    JobCounts, JobFilter, JobStore, JobWatch, KeyStore, LockStore, OutboxStore, PATIENCE, PROBE_TIME, Picked,
+    PollStore, PoolState, ProjectStore, PullIndex, PullStore, RECENT_EVENTS, RateCharge, Retention, SessionsToEnd,
+    Spend, SpendError, SpendingStore, Store, StoreError, Swept, TaskQuery, UpdateError, UserStore,
 };

@@ -4,6 +4,7 @@ mod check;
 pub mod decide;
 pub mod hold;
 mod host;
+mod host_settings;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -18,6 +19,11 @@ use crate::version::FIRST_VERSION;
 
 pub use check::check;
 pub use host::{Host, RestrictedHost, repository_host};
+pub use host_settings::{
+    CODE_HOST_TOKEN, CheckMode, CheckSettings, CiFiles, CodeHostKind, CodeHostSettings, CommentSettings,
+    DEFAULT_CHECK_ATTEMPTS, DEFAULT_CHECK_SETTLE_SECONDS, DEFAULT_SETTLE_SECONDS, LONGEST_SETTLE_SECONDS,
+    PullRequestSettings, Reviews, WEBHOOK_SECRET,
+};
 
 /// The agent of projects that do not name one.
 pub const DEFAULT_AGENT: &str = "journeyman";
@@ -44,6 +50,9 @@ pub const DEFAULT_CONTINUATIONS: u32 = 2;
 /// that would never finish.
 pub const DEFAULT_MODEL_CALLS: u32 = 200;
 
+/// The default limit on automatic messages of a job in a day. A loop between the job and a bot ends there.
+pub const DEFAULT_AUTOMATIC_PER_DAY: u32 = 20;
+
 /// The default disk limit of a job, in bytes.
 pub const DEFAULT_DISK_BYTES: u64 = 10 << 30;
 
@@ -66,8 +75,20 @@ pub struct Project {
     pub settings: Settings,
     /// The names of the project's secrets. Only [`crate::ports::ProjectStore::secrets`] returns the values.
     pub secret_names: Vec<String>,
-    /// The number of the current version, starting at 1. Every change increases it.
+    /// The number of the current version, starting at 1. Every change increases it, except of `identity`.
     pub version: u64,
+    /// The repository on its code host, as it was first seen; `None` before that, and on the built-in code host.
+    pub identity: Option<RepositoryIdentity>,
+}
+
+/// A repository that was seen on a code host. A repository keeps its ID when it is renamed, and its address may then be
+/// given to another repository, which must not get the project's work.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RepositoryIdentity {
+    /// The address in the project.
+    pub address: String,
+    /// The ID on the code host.
+    pub id: String,
 }
 
 impl Project {
@@ -84,7 +105,20 @@ impl Project {
             settings: Settings::default(),
             secret_names: Vec::new(),
             version: FIRST_VERSION,
+            identity: None,
         }
+    }
+
+    /// Sets the address of the repository, and accepts whichever repository has that address.
+    pub fn set_repository(&mut self, address: &str) {
+        address.clone_into(&mut self.repository);
+        self.identity = None;
+    }
+
+    /// Returns the ID of the repository on its code host, if it was seen at the current address.
+    #[must_use]
+    pub fn repository_id(&self) -> Option<&str> {
+        self.identity.as_ref().filter(|seen| seen.address == self.repository).map(|seen| seen.id.as_str())
     }
 }
 
@@ -96,6 +130,10 @@ pub struct Settings {
     pub code_host: CodeHostSettings,
     /// The properties of pull requests.
     pub pull_request: PullRequestSettings,
+    /// The treatment of comments and issues.
+    pub comments: CommentSettings,
+    /// The treatment of checks.
+    pub checks: CheckSettings,
     /// The limits on resources and costs.
     pub limits: LimitSettings,
     /// The settings of sandboxes.
@@ -129,46 +167,6 @@ pub enum SecretUse {
     Model,
 }
 
-/// The kind of a code host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CodeHostKind {
-    /// The built-in code host.
-    Local,
-    /// A git remote without pull requests.
-    Plain,
-}
-
-/// The settings of the code host of a project's repository. The credential is a secret named [`CODE_HOST_TOKEN`].
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct CodeHostSettings {
-    /// The kind of the code host; `None` means that it is detected from the repository.
-    pub kind: Option<CodeHostKind>,
-    /// The user name for git over HTTP, together with the token.
-    pub username: Option<String>,
-}
-
-/// The name of the secret with a project's credential for its code host. No environment variable can have this name.
-pub const CODE_HOST_TOKEN: &str = "code-host.token";
-
-/// The properties of the pull requests of a project. The placeholders `{title}`, `{prompt}`, `{job}` and `{branch}` in
-/// the templates are replaced.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct PullRequestSettings {
-    /// `true` if pull requests are drafts.
-    pub draft: bool,
-    /// The branch to merge into; `None` means the project's ref if that is a branch, otherwise the default branch.
-    pub base: Option<String>,
-    /// The template of the title; `None` means `{title}`.
-    pub title: Option<String>,
-    /// The template of the body; `None` means the prompt and the job's ID.
-    pub body: Option<String>,
-    /// The labels.
-    pub labels: Vec<String>,
-}
-
 /// The limits of a project.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -199,6 +197,9 @@ pub struct LimitSettings {
     pub continuations: Option<u32>,
     /// The maximum number of model calls of the built-in agent in one turn; `None` means [`DEFAULT_MODEL_CALLS`].
     pub model_calls: Option<u32>,
+    /// The maximum number of automatic messages of a job in a day, such as those about failed checks; `None` means
+    /// [`DEFAULT_AUTOMATIC_PER_DAY`], 0 means none.
+    pub automatic_per_day: Option<u32>,
     /// The budgets for model calls.
     pub budget: Budgets,
 }

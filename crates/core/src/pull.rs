@@ -1,17 +1,26 @@
-//! Pull requests, and [`ensure`], which opens a pull request for a branch that has none.
+//! Pull requests.
 
+pub mod body;
 pub mod comment;
 pub mod decide;
+mod ensure;
+pub mod existing;
 
-use crate::ids::{MessageId, Sha};
-use crate::job::Pull;
-use crate::ports::{Forge, ForgeError};
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{JobId, MessageId, ProjectId, Sha};
+use crate::job::PullRepository;
+
 use crate::time::Timestamp;
 
+pub use ensure::{Ensure, Ensured};
+
 /// The state of a pull request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum PullState {
     /// The pull request is open.
+    #[default]
     Open,
     /// The pull request was merged.
     Merged,
@@ -32,7 +41,7 @@ impl PullState {
 }
 
 /// A pull request to open.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NewPull {
     /// The title.
     pub title: String,
@@ -46,6 +55,10 @@ pub struct NewPull {
     pub draft: bool,
     /// The labels.
     pub labels: Vec<String>,
+    /// The users, and teams as `owner/team`, to ask for a review.
+    pub reviewers: Vec<String>,
+    /// The users to assign.
+    pub assignees: Vec<String>,
 }
 
 /// A pull request on the built-in code host.
@@ -88,17 +101,64 @@ pub struct PullEnding {
     pub between: Option<(Sha, Sha)>,
 }
 
-/// A comment to add to a pull request on the built-in code host.
+/// A side of a diff.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DiffSide {
+    /// The file before the change.
+    Old,
+    /// The file after the change.
+    New,
+}
+
+impl DiffSide {
+    /// Returns the name in the store.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Old => "old",
+            Self::New => "new",
+        }
+    }
+
+    /// Finds a side by its [`DiffSide::name`].
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        [Self::Old, Self::New].into_iter().find(|side| side.name() == name)
+    }
+}
+
+/// The line of a diff that a comment is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LinePlace {
+    /// The path of the file; the former path if the file was deleted.
+    pub path: String,
+    /// The side: [`DiffSide::Old`] for a removed line.
+    pub side: DiffSide,
+    /// The number of the line in the file of this side, from 1.
+    pub line: u64,
+    /// The part of the diff that ends at the line.
+    pub hunk: String,
+}
+
+/// A comment to add to a pull request on the built-in code host.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NewComment {
-    /// The author.
+    /// The name of the author.
     pub author: String,
-    /// The text, in Markdown.
+    /// The ID of the author, of a user or [`comment::SERVICE`]; `None` if an older version stored the comment.
+    pub author_id: Option<String>,
+    /// The text, in Markdown. Only the text of a review may be empty.
     pub body: String,
-    /// The time of the comment.
+    /// The time of the comment; for a comment of a review, the time of the review.
     pub at: Timestamp,
-    /// The message to the job that was created from the comment.
+    /// The message to the job that an older version created from the comment. Newer messages name their comments.
     pub message: Option<MessageId>,
+    /// The line that the comment is about.
+    pub line: Option<LinePlace>,
+    /// The number of the review that the comment is part of. The text of a review has its own number here.
+    pub review: Option<u64>,
+    /// `true` until the author submits the review that the comment is for. Others do not see it before.
+    pub is_draft: bool,
 }
 
 /// A comment on a pull request on the built-in code host.
@@ -110,37 +170,86 @@ pub struct Comment {
     pub comment: NewComment,
 }
 
-/// The result of [`ensure`].
+/// A pull request as its code host describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ensured {
-    /// An open pull request already existed. It contains the new commits.
-    Found(Pull),
-    /// The pull request was opened.
-    Opened(Pull),
-    /// The branch has no commits that its base does not have.
-    NoChanges,
+pub struct HostPull {
+    /// The number in the repository.
+    pub number: u64,
+    /// The page.
+    pub url: String,
+    /// The state.
+    pub state: PullState,
+    /// `true` if the pull request is a draft.
+    pub draft: bool,
+    /// The title, without the prefix that marks a draft on some hosts.
+    pub title: String,
+    /// The description, in Markdown.
+    pub body: String,
+    /// The branch with the commits.
+    pub head: String,
+    /// The newest commit of the branch, if the host says.
+    pub head_sha: Option<Sha>,
+    /// The branch to merge into.
+    pub base: String,
+    /// `true` if the branch is in another repository.
+    pub is_from_fork: bool,
 }
 
-/// Ensures that the branch `new.head` has an open pull request, and never opens a second one. If the result of an
-/// attempt to open one is unclear, searches for it again.
-///
-/// # Errors
-/// Returns the error of the code host. After an unclear attempt, the error means that the second search failed or found
-/// no pull request.
-pub async fn ensure(forge: &dyn Forge, new: &NewPull) -> Result<Ensured, ForgeError> {
-    if let Some(pull) = forge.find_open_pull(&new.head).await? {
-        return Ok(Ensured::Found(pull));
+/// A change of a pull request; `None` and empty lists change nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PullChange {
+    /// The new title.
+    pub title: Option<String>,
+    /// The new description.
+    pub body: Option<String>,
+    /// `true` for a draft, `false` for a pull request that is ready.
+    pub draft: Option<bool>,
+    /// Labels to add.
+    pub labels: Vec<String>,
+    /// Users, and teams as `owner/team`, to ask for a review.
+    pub reviewers: Vec<String>,
+    /// Users to assign.
+    pub assignees: Vec<String>,
+}
+
+impl PullChange {
+    /// Returns whether there is nothing to change.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
     }
-    let unclear = match forge.open_pull(new).await {
-        Ok(Some(pull)) => return Ok(Ensured::Opened(pull)),
-        Ok(None) => return Ok(Ensured::NoChanges),
-        Err(error) => error,
-    };
-    match unclear {
-        ForgeError::AlreadyExists | ForgeError::Unclear(_) => match forge.find_open_pull(&new.head).await? {
-            Some(pull) => Ok(Ensured::Found(pull)),
-            None => Err(unclear),
-        },
-        _ => Err(unclear),
-    }
+}
+
+/// New texts of a pull request on the built-in code host; `None` keeps the current one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PullText {
+    /// The title.
+    pub title: Option<String>,
+    /// The description.
+    pub body: Option<String>,
+    /// `true` for a draft, `false` for a pull request that is ready.
+    pub draft: Option<bool>,
+}
+
+/// A pull request in the index, which finds the job of a pull request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IndexedPull {
+    /// The repository.
+    pub repository: PullRepository,
+    /// The number in the repository.
+    pub number: u64,
+    /// The job that works on it.
+    pub job: JobId,
+    /// The project of the job.
+    pub project: ProjectId,
+    /// The page.
+    pub url: String,
+    /// The branch with the commits.
+    pub head: String,
+    /// The newest commit that the job is known to have pushed.
+    pub head_sha: Option<Sha>,
+    /// The state, as the code host last told it.
+    pub state: PullState,
+    /// The time at which the job opened it, or began to work on it.
+    pub created_at: Timestamp,
 }

@@ -101,6 +101,18 @@ pub enum ReasonCode {
     PullRequestFailed,
     /// The branch was pushed, but the remote is on no supported code host, so there is no pull request.
     NoCodeHost,
+    /// The pull request was opened, but labels, reviewers or assignees could not be set.
+    PullRequestIncomplete,
+    /// The code host's credential lacks a permission.
+    PermissionMissing,
+    /// The repository is archived on the code host, so it is read-only.
+    RepositoryArchived,
+    /// The code host accepts no more requests for some time.
+    CodeHostRateLimited,
+    /// The commits change files of CI pipelines, and the project or the code host does not allow that.
+    CiFilesChanged,
+    /// The service may not push to the branch of an existing pull request.
+    PullRequestNotWritable,
     /// The disk is full.
     DiskFull,
     /// The service refused the files or commits that the agent left in the workspace.

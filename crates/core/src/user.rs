@@ -111,7 +111,7 @@ pub struct User {
     pub created_at: Timestamp,
     /// The time of the last sign-in.
     pub signed_in_at: Option<Timestamp>,
-    /// The time since which the user may not sign in.
+    /// The time at which the user was disabled; `None` if the user may sign in.
     pub disabled_at: Option<Timestamp>,
     /// The number of the current version, starting at 1. Every change increases it; signing in does not.
     pub version: u64,

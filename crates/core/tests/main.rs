@@ -1,11 +1,17 @@
 //! Tests of jobs: the contract's table of states, the reports of workers, and every order in which commands and reports
-//! can happen.
+//! can happen; and of the load of polls.
 
-#![expect(clippy::panic, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod job {
+    mod checks;
     mod given;
     mod model;
+    mod pulls;
     mod states;
     mod work;
+}
+
+mod poll {
+    mod load;
 }

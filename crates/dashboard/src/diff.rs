@@ -7,6 +7,7 @@ mod blocks;
 mod names;
 mod parse;
 mod pieces;
+mod place;
 mod shown;
 #[cfg(test)]
 mod tests;
@@ -15,6 +16,7 @@ mod words;
 use std::borrow::Cow;
 
 use self::parse::parse;
+pub(crate) use self::place::{LineKey, Selected, place_of};
 pub(crate) use self::shown::{DiffShown, DiffView};
 
 use crate::visible;

@@ -23,7 +23,7 @@ struct Unavailable {
     stylesheet: String,
 }
 
-/// Returns the page for a store that fails before the viewer is known.
+/// Returns the page for a failure of the store before the viewer is known.
 pub(crate) fn unavailable(shared: &Shared, error: &StoreError) -> Response {
     tracing::error!(%error, "the store failed during the authentication of a request");
     let page = Unavailable { stylesheet: shared.assets.href("journeyman.css") }.render();

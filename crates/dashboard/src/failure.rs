@@ -141,6 +141,7 @@ fn status_of(error: &Error) -> StatusCode {
             | RefusalKind::JobNotFound
             | RefusalKind::MessageNotFound
             | RefusalKind::KeyNotFound => StatusCode::NOT_FOUND,
+            RefusalKind::CodeHostConfigured => StatusCode::CONFLICT,
             RefusalKind::Invalid
             | RefusalKind::InvalidPrompt
             | RefusalKind::PromptTooLong
@@ -148,9 +149,16 @@ fn status_of(error: &Error) -> StatusCode {
             | RefusalKind::UnsupportedPolicy
             | RefusalKind::RepositoryAddressRefused
             | RefusalKind::RepositoryUnreadable(_)
+            | RefusalKind::NoPullRequests
+            | RefusalKind::PullRequestNotFound
+            | RefusalKind::PullRequestEnded
+            | RefusalKind::PullRequestNotWritable
+            | RefusalKind::CodeHostFailed
             | RefusalKind::WeakPassword => StatusCode::UNPROCESSABLE_ENTITY,
+            RefusalKind::PullRequestTaken => StatusCode::CONFLICT,
+            RefusalKind::CodeHostUnavailable => StatusCode::SERVICE_UNAVAILABLE,
         },
-        Error::Admin(AdminRefusal::NoUser) => StatusCode::NOT_FOUND,
+        Error::Admin(AdminRefusal::NoUser | AdminRefusal::NoCodeHost) => StatusCode::NOT_FOUND,
         Error::Update(UpdateError::RateLimited(..) | UpdateError::Rejected(Rejected::QueueFull)) => {
             StatusCode::TOO_MANY_REQUESTS
         }

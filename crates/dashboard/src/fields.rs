@@ -4,6 +4,7 @@ use axum::Form;
 use axum::extract::rejection::FormRejection;
 use axum::extract::{FromRequest, Request};
 use journeyman_app::Idempotency;
+use journeyman_core::admin::Precondition;
 use journeyman_core::idempotency::Fingerprint;
 
 use crate::Shared;
@@ -17,6 +18,15 @@ impl Fields {
     pub(crate) fn once(&self, request: &str) -> Option<Idempotency> {
         let fingerprint = Fingerprint::of("form", request.as_bytes());
         self.given("once").map(|key| Idempotency { key, fingerprint })
+    }
+
+    /// Returns the condition that the resource still has the version that the form was made for (the field `version`).
+    pub(crate) fn precondition(&self) -> Precondition {
+        match self.given("version").map(|version| version.parse()) {
+            None => Precondition::None,
+            // A number that cannot be read is no version.
+            Some(version) => Precondition::Version(version.into_iter().collect()),
+        }
     }
 
     /// Creates fields for a test.

@@ -1,4 +1,4 @@
-//! The context of every page: the viewer, the assets, the confirmation of the last action.
+//! The context of every page: the viewer, the assets, and the confirmation of the previous action.
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -19,7 +19,7 @@ pub(crate) struct Frame {
     pub(crate) viewer: Viewer,
     /// The time of the request, the same for the whole page.
     pub(crate) now: Timestamp,
-    /// The confirmation of the action before, from [`confirmation`].
+    /// The confirmation of the previous action, from [`confirmation`].
     pub(crate) done: Option<&'static str>,
 }
 
@@ -93,6 +93,8 @@ fn confirmation(name: &str) -> Option<&'static str> {
         ("created", "Created."),
         ("revoked", "The key is revoked and no longer accepted."),
         ("deleted", "The project is deleted."),
+        ("removed", "Removed."),
+        ("app", "The GitHub App is created. Install it now: it has access to no repository until then."),
         ("password", "The password is changed. All your other sessions have ended."),
         ("ended", "The session has ended."),
         ("disabled", "The user is disabled. Their sessions have ended and their keys are revoked."),
@@ -101,6 +103,10 @@ fn confirmation(name: &str) -> Option<&'static str> {
         ("closed", "Closed."),
         ("sent", "Sent to the job."),
         ("commented", "The comment is added."),
+        ("drafted", "The comment is added to your review. Submit the review when it is complete."),
+        ("draft_removed", "The comment is removed."),
+        ("reviewed", "The review is submitted."),
+        ("review_sent", "The review is submitted, and sent to the job."),
     ];
     known.into_iter().find(|(known, _)| *known == name).map(|(_, text)| text)
 }

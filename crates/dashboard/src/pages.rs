@@ -2,6 +2,8 @@
 
 mod account;
 mod audit;
+mod code_hosts;
+mod inbox;
 mod job;
 mod jobs;
 mod keys;
@@ -26,6 +28,8 @@ pub(crate) fn routes() -> Router<Shared> {
         .route("/", get(|| async { Redirect::to("/projects") }))
         .merge(account::routes())
         .merge(audit::routes())
+        .merge(code_hosts::routes())
+        .merge(inbox::routes())
         .merge(job::routes())
         .merge(jobs::routes())
         .merge(keys::routes())

@@ -1,5 +1,8 @@
 //! Tests of the pages through the router, with a store in memory and fake pull requests.
 
+mod code_hosts;
+mod comments;
+mod inbox;
 mod job;
 mod pulls;
 mod roles;
@@ -18,14 +21,14 @@ use journeyman_core::engine::Engine;
 use journeyman_core::ids::{JobId, UserId};
 use journeyman_core::job::Job;
 use journeyman_core::ports::{
-    AuditEntry, DiffError, Diffs, KeyStore, Passwords, PasswordsFailed, PullPages, PullStore,
+    AuditEntry, DiffError, Diffs, HostAdmin, KeyStore, Passwords, PasswordsFailed, PullPages, PullStore,
 };
 use journeyman_core::project::Project;
 use journeyman_core::pull::NewPull;
 use journeyman_core::time::{Clock, Timestamp};
 use journeyman_core::user::{PasswordHash, Role, Session, TokenHash, User};
 use journeyman_store::MemoryStore;
-use journeyman_testkit::{FakeForges, Seeds as _, World};
+use journeyman_testkit::{FakeForges, FakeHosts, Seeds as _, World};
 use tower::ServiceExt as _;
 use uuid::Uuid;
 
@@ -88,6 +91,7 @@ struct Fixture {
     router: Router,
     store: Arc<MemoryStore>,
     engine: Engine,
+    cases: UseCases,
     world: Arc<World>,
 }
 
@@ -121,12 +125,16 @@ fn user(role: Role, number: u128, now: Timestamp) -> User {
 
 /// Creates a fixture with the project `shop` and a signed-in user of each role.
 async fn fixture(pages: Arc<dyn PullPages>) -> Fixture {
-    let fixture = empty_fixture(pages);
+    seeded(empty_fixture(pages)).await
+}
+
+/// Adds the project `shop` and a signed-in user of each role to an empty fixture.
+async fn seeded(fixture: Fixture) -> Fixture {
     let now = fixture.world.now();
     fixture.store.create_project(project(), [].into()).await.unwrap();
     for head in 1..=7 {
         let (title, body, head) = (format!("Pull request {head}"), String::new(), format!("branch-{head}"));
-        let new = NewPull { title, body, head, base: None, draft: false, labels: vec![] };
+        let new = NewPull { title, body, head, ..NewPull::default() };
         fixture.store.open_pull("shop".into(), "main".into(), new, now).await.unwrap().unwrap();
     }
     for (role, number) in Role::ALL.into_iter().zip(1001..) {
@@ -147,6 +155,14 @@ async fn fixture(pages: Arc<dyn PullPages>) -> Fixture {
 
 /// Creates a fixture without users and projects.
 fn empty_fixture(pulls: Arc<dyn PullPages>) -> Fixture {
+    fixture_with(pulls, |store, _| Arc::new(FakeHosts(store)))
+}
+
+/// Creates a fixture without users and projects, with these code hosts.
+fn fixture_with(
+    pulls: Arc<dyn PullPages>,
+    code_hosts: impl FnOnce(Arc<MemoryStore>, Arc<World>) -> Arc<dyn HostAdmin>,
+) -> Fixture {
     let (world, store) = (World::at(START), Arc::new(MemoryStore::default()));
     let engine = Engine::new(store.clone(), world.clone(), world.clone());
     let agent: AgentSpec = serde_json::from_str(r#"{"command": ["journeyman"]}"#).unwrap();
@@ -155,6 +171,9 @@ fn empty_fixture(pulls: Arc<dyn PullPages>) -> Fixture {
         engine: engine.clone(),
         forges: Arc::new(FakeForges),
         pulls: pulls.clone(),
+        code_hosts: code_hosts(store.clone(), world.clone()),
+        hooks: Arc::new(inbox::Github),
+        public_url: "http://localhost:8080".to_owned(),
         ids: world.clone(),
         agents: Arc::new(Agents::from([("journeyman".to_owned(), agent)])),
         create_per_hour: 0,
@@ -162,7 +181,7 @@ fn empty_fixture(pulls: Arc<dyn PullPages>) -> Fixture {
     });
     let services = Services {
         store: store.clone(),
-        cases,
+        cases: cases.clone(),
         tails: Arc::new(EmptyTails),
         machine: None,
         pulls,
@@ -178,7 +197,7 @@ fn empty_fixture(pulls: Arc<dyn PullPages>) -> Fixture {
         version: "1.2.3".to_owned(),
         facts: vec![("Database".to_owned(), "/srv/database".to_owned())],
     };
-    Fixture { router: router(services, settings), store, engine, world }
+    Fixture { router: router(services, settings), store, engine, cases, world }
 }
 
 /// A response as a browser receives it.

@@ -1,16 +1,197 @@
-//! Checks whether the repository of a project can be read.
+//! Tests of code hosts, and of the repositories of projects. A person waits for the result.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use journeyman_core::ports::Remote;
+use http::Method;
+use journeyman_core::code_host::manifest::install_page;
+use journeyman_core::code_host::{CodeHost, HostSecrets};
+use journeyman_core::finding::Finding;
+use journeyman_core::ports::{Forge, ForgeError, HostRepository, HostUser, Remote};
 use journeyman_core::run::{Reason, ReasonCode};
+use journeyman_core::time::Clock;
 use journeyman_git::{Failure, Git, GitError};
 
-/// The time limit of the check: a person waits for the result.
+use crate::find::{client_of, connect};
+use crate::hosted::{Account, AppAccount};
+
+/// The time limit of a request to git, and of the test of a code host.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
+/// A branch that no job has, to test whether pull requests can be listed.
+const NO_BRANCH: &str = "journeyman-check";
+
+/// Tests whether git can read the repository, and, on a code host, whether the service may push, list pull requests, and
+/// read its own user.
+pub(crate) async fn repository(git: &Git, forge: &dyn Forge) -> Result<Vec<Finding>, Reason> {
+    let remote = forge.remote().await.map_err(reason)?;
+    read(git, &remote).await?;
+    let described = match forge.repository().await {
+        Err(ForgeError::NoPulls(reason)) => {
+            let text = "git can read it; whether jobs may push shows with the first job";
+            return Ok(vec![Finding::ok("repository", text), Finding::warning("pull requests", no_pulls(&reason))]);
+        }
+        described => described.map_err(reason)?,
+    };
+    let mut findings = vec![Finding::ok("repository", format!("{} can be read", described.path))];
+    findings.push(push(&described)?);
+    findings.push(pulls(forge).await);
+    findings.extend(match forge.discussion() {
+        Some(discussion) => Some(account(discussion.me().await)),
+        None => None,
+    });
+    Ok(findings)
+}
+
+fn push(described: &HostRepository) -> Result<Finding, Reason> {
+    if described.is_archived {
+        let text = format!("the repository {} is archived, so it is read-only; unarchive it", described.path);
+        return Err(Reason::new(ReasonCode::RepositoryArchived, text));
+    }
+    match described.can_push {
+        Some(true) => Ok(Finding::ok("push", "the credential may push")),
+        Some(false) => {
+            let text = format!("the credential may read {} but not push to it; give it write access", described.path);
+            Err(Reason::new(ReasonCode::PermissionMissing, text))
+        }
+        None => Ok(Finding::ok("push", "the code host does not say whether the credential may push")),
+    }
+}
+
+/// Explains that no pull requests will be opened. The reason is worded for a branch that was pushed.
+fn no_pulls(reason: &Reason) -> String {
+    let text = reason.text.strip_prefix("the branch was pushed, but ").unwrap_or(&reason.text);
+    format!("jobs push branches and open no pull requests: {text}")
+}
+
+async fn pulls(forge: &dyn Forge) -> Finding {
+    let check = "pull requests";
+    match forge.find_pulls(NO_BRANCH).await {
+        Ok(_) => Finding::ok(check, "the credential may read them; the first job shows whether it may open them"),
+        Err(error) if error.may_pass() => Finding::warning(check, error.to_string()),
+        Err(error) => {
+            let text = "jobs cannot open pull requests; permit them in the repository, and give the credential the \
+                        permissions that docs/code-hosts.md lists";
+            Finding::failure(check, format!("{text}: {error}"))
+        }
+    }
+}
+
+fn account(me: Result<HostUser, ForgeError>) -> Finding {
+    let check = "account";
+    match me {
+        Ok(user) => Finding::ok(check, format!("jobs act as @{}, which people can mention", user.name)),
+        Err(error) => {
+            let text = "the service cannot read its own user, so comments of people do not become messages";
+            Finding::warning(check, format!("{text}: {error}"))
+        }
+    }
+}
+
+/// Tests whether a code host answers, and accepts the credential.
+pub async fn check_code_host(host: &CodeHost, secrets: &HostSecrets, clock: Arc<dyn Clock>) -> Vec<Finding> {
+    let test = async {
+        match &host.access {
+            Some(access) => match connect(host, access, secrets, clock) {
+                Ok(api) => judged(host, api.account().await),
+                Err(error) => vec![Finding::failure("credential", error.to_string())],
+            },
+            None => vec![answers(host, clock).await, no_credential()],
+        }
+    };
+    let slow = || vec![unreachable(host, &format!("no answer within {} s", TIMEOUT.as_secs()))];
+    tokio::time::timeout(TIMEOUT, test).await.unwrap_or_else(|_| slow())
+}
+
+fn no_credential() -> Finding {
+    Finding::warning("credential", "there is none, so each project needs its own token; set a token or an app")
+}
+
+async fn answers(host: &CodeHost, clock: Arc<dyn Clock>) -> Finding {
+    let sent = match client_of(host, clock) {
+        Ok(http) => http.call(None, Method::GET, "/", None).await,
+        Err(error) => Err(error),
+    };
+    match sent {
+        Ok(_) | Err(ForgeError::RateLimited(_)) => reachable(host),
+        Err(error) => unreachable(host, &error.to_string()),
+    }
+}
+
+fn reachable(host: &CodeHost) -> Finding {
+    Finding::ok("address", format!("{} answers", host.api()))
+}
+
+fn unreachable(host: &CodeHost, cause: &str) -> Finding {
+    let text = "cannot be used; check the URL, and that this machine can connect to it";
+    Finding::failure("address", format!("{} {text}: {cause}", host.api()))
+}
+
+fn judged(host: &CodeHost, account: Result<Account, ForgeError>) -> Vec<Finding> {
+    let check = "credential";
+    let credential = match account {
+        Err(error @ ForgeError::Unclear(_)) => return vec![unreachable(host, &error.to_string())],
+        Err(ForgeError::NotFound(text)) => {
+            let product = host.kind.product();
+            let cause = format!("there is no interface of {product} at this address, or the app was deleted: {text}");
+            return vec![unreachable(host, &cause)];
+        }
+        Ok(Account::User(user)) => vec![Finding::ok(check, format!("valid; the service acts as @{}", user.name))],
+        Ok(Account::Unnamed) => {
+            let text = "access tokens have no user, so only the test of a project shows whether this one is valid";
+            vec![Finding::warning(check, text)]
+        }
+        Ok(Account::App(app)) => app_findings(host, &app),
+        Err(error @ ForgeError::RateLimited(_)) => vec![Finding::warning(check, error.to_string())],
+        Err(error) => {
+            let remedy = "replace the token, or the private key of the app";
+            vec![Finding::failure(check, format!("{error}; {remedy}"))]
+        }
+    };
+    [reachable(host)].into_iter().chain(credential).collect()
+}
+
+fn app_findings(host: &CodeHost, app: &AppAccount) -> Vec<Finding> {
+    let AppAccount { slug, missing, installed_by, suspended_by } = app;
+    let mut findings = vec![Finding::ok("credential", format!("valid; the service acts as the app {slug}"))];
+    if !missing.is_empty() {
+        let text = format!(
+            "the app lacks the permissions {}; add them in its settings on GitHub, and accept them in each installation",
+            missing.join(", ")
+        );
+        findings.push(Finding::failure("permissions", text));
+    }
+    let page = install_page(&host.url, slug);
+    findings.push(match installed_by.as_slice() {
+        [] => {
+            let text = format!("the app is installed nowhere, so it has access to no repository; install it: {page}");
+            Finding::warning("installations", text)
+        }
+        owners => Finding::ok("installations", format!("installed by {}", owners.join(", "))),
+    });
+    if !suspended_by.is_empty() {
+        let text = format!("suspended by {}, who can resume it: {page}", suspended_by.join(", "));
+        findings.push(Finding::warning("installations", text));
+    }
+    findings
+}
+
+/// Converts an error of the code host.
+pub(crate) fn reason(error: ForgeError) -> Reason {
+    let text = error.to_string();
+    let code = match error {
+        ForgeError::NoPulls(reason) => return reason,
+        ForgeError::Credential(_) => ReasonCode::CredentialRefused,
+        ForgeError::NotFound(_) | ForgeError::Refused(_) => ReasonCode::RepositoryNotFound,
+        ForgeError::Denied(_) => ReasonCode::PermissionMissing,
+        ForgeError::RateLimited(_) => ReasonCode::CodeHostRateLimited,
+        ForgeError::Unclear(_) => ReasonCode::RepositoryUnreachable,
+    };
+    Reason::new(code, text)
+}
+
 /// Reads the branches of a remote.
-pub(crate) async fn read(git: &Git, remote: &Remote) -> Result<(), Reason> {
+async fn read(git: &Git, remote: &Remote) -> Result<(), Reason> {
     let Err(error) = ask(git, remote).await else { return Ok(()) };
     let (code, text) = match error.failure() {
         Failure::NotFound => {
@@ -30,5 +211,5 @@ async fn ask(git: &Git, remote: &Remote) -> Result<(), GitError> {
     let route = git.route(remote).await?;
     let arguments = ["ls-remote", "--heads"].map(str::to_owned).into_iter().chain(route.reading());
     let ask = git.command(arguments.chain(["--", route.address()].map(str::to_owned))).timeout(TIMEOUT);
-    ask.credential(remote.credential.as_ref()).run().await.map(|_| ())
+    ask.credential_of(remote).run().await.map(|_| ())
 }

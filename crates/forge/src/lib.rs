@@ -1,10 +1,35 @@
 //! Code hosts, which store repositories and open pull requests.
 //!
-//! [`CodeHosts`] selects the host of a project: the built-in host for `local:<name>`, otherwise a plain git remote,
-//! which receives branches and opens no pull requests.
+//! [`CodeHosts`] finds the host of a project: the built-in host for `local:<name>`, a configured code host or a public
+//! service by the address of the repository, otherwise a plain git remote, which receives branches and opens no pull
+//! requests.
+//!
+//! | module | task |
+//! |---|---|
+//! | [`find`] | find the code host of a project, with its credential |
+//! | `hosted` | what all code hosts with an HTTP interface share |
+//! | `github`, … | the interface of each product |
+//! | `http` | requests: errors, rate limits, pages, renamed repositories |
+//! | `identity` | recognize a repository by its ID, since its address may become another repository's |
+//! | `feed` | the requests of polls |
+//! | `local` | the built-in code host |
+//! | `plain` | git remotes without pull requests |
 
+mod bitbucket;
+mod bitbucket_data_center;
+mod cache;
 mod check;
 mod copy;
+mod feed;
+pub mod find;
+mod gitea;
+mod github;
+mod gitlab;
+mod hooks;
+mod hosted;
+mod http;
+mod identity;
+mod json;
 mod local;
 mod plain;
 
@@ -14,39 +39,63 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use journeyman_core::ports::{Forge, ForgeError, Forges, ProjectStore, PullStore};
+use journeyman_core::code_host::manifest::CreatedApp;
+use journeyman_core::code_host::{CodeHost, CodeHostId, HostSecrets};
+use journeyman_core::finding::Finding;
+use journeyman_core::ports::{
+    CodeHostStore, DescribedHost, Forge, ForgeError, Forges, HostAdmin, ProjectStore, PullStore, StoreError, UserStore,
+};
 use journeyman_core::project::{Address, CODE_HOST_TOKEN, CodeHostKind, Project, SecretChanges, parse_address};
 use journeyman_core::run::{Reason, ReasonCode};
 use journeyman_core::time::Clock;
 use journeyman_git::Git;
 
+use self::find::{Finder, Found};
+
+pub use check::check_code_host;
 pub use copy::{CopyError, JobBranch, Refs, copy_repository, refs, repository_names};
 pub use local::{LocalHost, is_unfinished};
 
 /// The time limit for resolving a host name.
 const RESOLVE_TIME: Duration = Duration::from_secs(5);
 
-/// The code hosts that this installation supports.
+/// The ports and settings of [`CodeHosts`].
+pub struct Parts {
+    /// Runs git.
+    pub git: Git,
+    /// The folder of the built-in host.
+    pub repositories: PathBuf,
+    /// The URL of the service, without a slash at its end.
+    pub public_url: String,
+    /// The pull requests of the built-in host.
+    pub pulls: Arc<dyn PullStore>,
+    /// The users of the dashboard, who comment on pull requests of the built-in host.
+    pub users: Arc<dyn UserStore>,
+    /// The secrets of projects.
+    pub secrets: Arc<dyn ProjectStore>,
+    /// The code hosts that are defined in the store.
+    pub hosts: Arc<dyn CodeHostStore>,
+    /// The code hosts of the configuration file.
+    pub configured: Vec<(CodeHost, HostSecrets)>,
+    /// The clock.
+    pub clock: Arc<dyn Clock>,
+}
+
+/// The code hosts of an installation. Cheap to clone.
 #[derive(Clone)]
 pub struct CodeHosts {
     git: Git,
     local: LocalHost,
-    secrets: Arc<dyn ProjectStore>,
+    finder: Finder,
 }
 
 impl CodeHosts {
-    /// Creates the hosts. The built-in host has its repositories in `repositories` and its pages below `public_url`
-    /// (which has no slash at its end).
+    /// Creates the hosts.
     #[must_use]
-    pub fn new(
-        git: Git,
-        repositories: PathBuf,
-        public_url: String,
-        pulls: Arc<dyn PullStore>,
-        secrets: Arc<dyn ProjectStore>,
-        clock: Arc<dyn Clock>,
-    ) -> Self {
-        Self { local: LocalHost::new(git.clone(), repositories, public_url, pulls, clock), git, secrets }
+    pub fn new(parts: Parts) -> Self {
+        let Parts { git, repositories, public_url, pulls, users, secrets, hosts, configured, clock } = parts;
+        let local = LocalHost::new(git.clone(), repositories, public_url, (pulls, users), Arc::clone(&clock));
+        Self { local, git, finder: Finder::new(secrets, hosts, configured, clock) }
     }
 
     /// Returns the built-in host.
@@ -54,31 +103,37 @@ impl CodeHosts {
     pub const fn local(&self) -> &LocalHost {
         &self.local
     }
+
+    /// Returns the part that finds code hosts.
+    #[must_use]
+    pub const fn finder(&self) -> &Finder {
+        &self.finder
+    }
 }
 
 #[async_trait]
 impl Forges for CodeHosts {
     async fn of(&self, project: &Project) -> Result<Arc<dyn Forge>, ForgeError> {
         let address = parse_address(&project.repository).map_err(|error| ForgeError::Refused(error.to_string()))?;
-        let url = match (address, project.settings.code_host.kind) {
+        match (address, project.settings.code_host.kind) {
             (Address::Local(name), None | Some(CodeHostKind::Local)) => {
-                return Ok(Arc::new(self.local.repository(&project.id, name)));
+                Ok(Arc::new(self.local.repository(&project.id, name)))
             }
             // The built-in host's branches without its pull requests.
             (Address::Local(name), Some(CodeHostKind::Plain)) => {
                 let url = self.local.path(&name).to_string_lossy().into_owned();
-                return Ok(Arc::new(plain::PlainRemote::ours(url)));
+                Ok(Arc::new(plain::PlainRemote::ours(url)))
+            }
+            (Address::Local(_), Some(_)) => {
+                let text = "the repository is on the built-in code host, so codeHost.kind must be local or plain";
+                Err(ForgeError::Refused(text.to_owned()))
             }
             (Address::Path(_) | Address::Url(_), Some(CodeHostKind::Local)) => {
                 let text = "codeHost.kind is local, so the repository must be written as local:<name>";
-                return Err(ForgeError::Refused(text.to_owned()));
+                Err(ForgeError::Refused(text.to_owned()))
             }
-            (Address::Path(url) | Address::Url(url), None | Some(CodeHostKind::Plain)) => url,
-        };
-        let secrets = self.secrets.secrets(project.id.clone()).await;
-        let mut secrets = secrets.map_err(|error| ForgeError::Unclear(error.to_string()))?;
-        let username = project.settings.code_host.username.clone();
-        Ok(Arc::new(plain::PlainRemote::new(url, username, secrets.remove(CODE_HOST_TOKEN))))
+            (Address::Path(url) | Address::Url(url), _) => self.finder.of(project, url, None).await,
+        }
     }
 
     async fn prepare(&self, project: &Project) -> Result<(), ForgeError> {
@@ -88,27 +143,55 @@ impl Forges for CodeHosts {
         }
     }
 
-    async fn check(&self, project: &Project, changes: &SecretChanges) -> Result<(), Reason> {
+    async fn check(&self, project: &Project, changes: &SecretChanges) -> Result<Vec<Finding>, Reason> {
         let url = match parse_address(&project.repository) {
             Ok(Address::Path(url) | Address::Url(url)) => url,
             // The built-in host creates a missing repository.
-            Ok(Address::Local(_)) => return Ok(()),
+            Ok(Address::Local(_)) => return Ok(vec![Finding::ok("repository", "on the built-in code host")]),
             Err(error) => return Err(Reason::new(ReasonCode::RepositoryNotFound, error.to_string())),
         };
-        let token = match changes.get(CODE_HOST_TOKEN) {
-            Some(changed) => changed.clone(),
-            None => {
-                let stored = self.secrets.secrets(project.id.clone()).await;
-                stored.map_err(|error| Reason::new(ReasonCode::Internal, error.to_string()))?.remove(CODE_HOST_TOKEN)
-            }
-        };
-        let remote = plain::PlainRemote::new(url, project.settings.code_host.username.clone(), token).into_remote();
-        check::read(&self.git, &remote).await
+        let changed = changes.get(CODE_HOST_TOKEN).cloned();
+        let forge = self.finder.of(project, url, changed).await.map_err(check::reason)?;
+        check::repository(&self.git, &*forge).await
+    }
+
+    async fn code_host(&self, project: &Project) -> Result<Option<CodeHost>, ForgeError> {
+        match parse_address(&project.repository) {
+            Ok(Address::Path(_) | Address::Url(_)) => self.finder.host_of(project).await,
+            Ok(Address::Local(_)) | Err(_) => Ok(None),
+        }
     }
 
     async fn addresses(&self, name: &str) -> Vec<IpAddr> {
         let found = tokio::time::timeout(RESOLVE_TIME, tokio::net::lookup_host((name, 0))).await;
         found.ok().and_then(Result::ok).map_or_else(Vec::new, |found| found.map(|address| address.ip()).collect())
+    }
+}
+
+#[async_trait]
+impl HostAdmin for CodeHosts {
+    async fn code_hosts(&self) -> Result<Vec<DescribedHost>, StoreError> {
+        let mut described = Vec::new();
+        for host in self.finder.hosts().await? {
+            let found = self.finder.host(&host.id).await?;
+            let secrets = found.map(|found| found.secrets).unwrap_or_default();
+            described.push(DescribedHost {
+                has_token: secrets.token.is_some(),
+                has_private_key: secrets.private_key.is_some(),
+                has_webhook_secret: secrets.webhook.is_some(),
+                host,
+            });
+        }
+        Ok(described)
+    }
+
+    async fn check_host(&self, id: &CodeHostId) -> Result<Option<Vec<Finding>>, StoreError> {
+        let Some(Found { host, secrets }) = self.finder.host(id).await? else { return Ok(None) };
+        Ok(Some(check_code_host(&host, &secrets, self.finder.clock()).await))
+    }
+
+    async fn created_app(&self, host: &CodeHost, code: &str) -> Result<CreatedApp, ForgeError> {
+        github::created_app::created_app(&find::client_of(host, self.finder.clock())?, code).await
     }
 }
 

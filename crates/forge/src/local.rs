@@ -1,5 +1,6 @@
 //! The built-in code host: bare repositories in a folder, and pull requests in the service's store.
 
+mod discussion;
 mod merge;
 mod pages;
 mod serve;
@@ -11,10 +12,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use journeyman_core::code_host::HostName;
 use journeyman_core::ids::{ProjectId, Sha};
-use journeyman_core::job::Pull;
-use journeyman_core::ports::{Forge, ForgeError, PullStore, Remote, StoreError};
-use journeyman_core::pull::{LocalPull, NewPull, PullState};
+use journeyman_core::ports::{
+    Checks, CreatedPull, Discussion, Forge, ForgeError, HostRepository, PullStore, Remote, StoreError, UserStore,
+};
+use journeyman_core::pull::{HostPull, LocalPull, NewPull, PullChange, PullText};
 use journeyman_core::time::Clock;
 use journeyman_git::{Git, GitError, sync_tree};
 
@@ -25,18 +28,19 @@ pub struct LocalHost {
     repositories: PathBuf,
     public_url: String,
     pulls: Arc<dyn PullStore>,
+    users: Arc<dyn UserStore>,
     clock: Arc<dyn Clock>,
 }
 
 impl LocalHost {
-    pub(crate) const fn new(
+    pub(crate) fn new(
         git: Git,
         repositories: PathBuf,
         public_url: String,
-        pulls: Arc<dyn PullStore>,
+        (pulls, users): (Arc<dyn PullStore>, Arc<dyn UserStore>),
         clock: Arc<dyn Clock>,
     ) -> Self {
-        Self { git, repositories, public_url, pulls, clock }
+        Self { git, repositories, public_url, pulls, users, clock }
     }
 
     /// Returns the path of the bare repository with this name, which [`journeyman_core::project::parse_address`] has
@@ -152,8 +156,19 @@ pub(crate) struct LocalRepository {
 }
 
 impl LocalRepository {
-    fn to_pull(&self, pull: &LocalPull) -> Pull {
-        Pull { number: pull.number, url: self.host.url(&self.project, pull.number) }
+    fn to_pull(&self, pull: LocalPull) -> HostPull {
+        HostPull {
+            number: pull.number,
+            url: self.host.url(&self.project, pull.number),
+            state: pull.state,
+            draft: pull.draft,
+            title: pull.title,
+            body: pull.body,
+            head: pull.head,
+            head_sha: pull.ended_between.map(|(_, head)| head),
+            base: pull.base,
+            is_from_fork: false,
+        }
     }
 
     async fn default_branch(&self) -> Result<String, GitError> {
@@ -172,17 +187,32 @@ fn store(error: &StoreError) -> ForgeError {
 
 #[async_trait]
 impl Forge for LocalRepository {
+    fn host(&self) -> HostName {
+        HostName::local()
+    }
+
     async fn remote(&self) -> Result<Remote, ForgeError> {
         let url = self.host.path(&self.name).to_string_lossy().into_owned();
         Ok(Remote { url, credential: None, is_ours: true })
     }
 
-    async fn find_open_pull(&self, head: &str) -> Result<Option<Pull>, ForgeError> {
-        let open = self.host.pulls.open_pull_of(self.name.clone(), head.to_owned()).await;
-        Ok(open.map_err(|error| store(&error))?.map(|pull| self.to_pull(&pull)))
+    async fn repository(&self) -> Result<HostRepository, ForgeError> {
+        Ok(HostRepository {
+            id: self.name.clone(),
+            path: self.name.clone(),
+            default_branch: self.default_branch().await.ok(),
+            can_push: Some(true),
+            is_archived: false,
+        })
     }
 
-    async fn open_pull(&self, new: &NewPull) -> Result<Option<Pull>, ForgeError> {
+    async fn find_pulls(&self, head: &str) -> Result<Vec<HostPull>, ForgeError> {
+        let found = self.host.pulls.pulls_of_branch(self.name.clone(), head.to_owned()).await;
+        let found = found.map_err(|error| store(&error))?;
+        Ok(found.into_iter().map(|pull| self.to_pull(pull)).collect())
+    }
+
+    async fn create_pull(&self, new: &NewPull) -> Result<CreatedPull, ForgeError> {
         let path = self.host.path(&self.name);
         let base = match &new.base {
             Some(base) => base.clone(),
@@ -198,7 +228,7 @@ impl Forge for LocalRepository {
         let range = format!("refs/heads/{base}..refs/heads/{}", new.head);
         let count = self.host.git.at(&path, ["rev-list", "--count", &range, "--"]).run().await;
         match count.and_then(journeyman_git::Output::text) {
-            Ok(count) if count == "0" => return Ok(None),
+            Ok(count) if count == "0" => return Ok(CreatedPull::NoChanges),
             Ok(_) => {}
             Err(error) => {
                 // Usually one of the two branches does not exist. Otherwise git's own error is returned.
@@ -208,14 +238,28 @@ impl Forge for LocalRepository {
             }
         }
         let opened = self.host.pulls.open_pull(self.name.clone(), base, new.clone(), self.host.clock.now()).await;
-        match opened.map_err(|error| store(&error))? {
-            Some(pull) => Ok(Some(self.to_pull(&pull))),
-            None => Err(ForgeError::AlreadyExists),
-        }
+        Ok(match opened.map_err(|error| store(&error))? {
+            Some(pull) => CreatedPull::Created(self.to_pull(pull)),
+            None => CreatedPull::AlreadyExists,
+        })
     }
 
-    async fn pull_state(&self, number: u64) -> Result<Option<PullState>, ForgeError> {
+    async fn pull(&self, number: u64) -> Result<Option<HostPull>, ForgeError> {
         let pull = self.host.pulls.pull(self.name.clone(), number).await.map_err(|error| store(&error))?;
-        Ok(pull.map(|pull| pull.state))
+        Ok(pull.map(|pull| self.to_pull(pull)))
+    }
+
+    async fn update_pull(&self, number: u64, change: &PullChange) -> Result<(), ForgeError> {
+        let PullChange { title, body, draft, .. } = change.clone();
+        let changed = self.host.pulls.edit_pull(self.name.clone(), number, PullText { title, body, draft }).await;
+        changed.map_err(|error| store(&error))
+    }
+
+    fn discussion(&self) -> Option<&dyn Discussion> {
+        Some(self)
+    }
+
+    fn checks(&self) -> Option<&dyn Checks> {
+        None
     }
 }

@@ -1,10 +1,10 @@
 //! A git remote without pull requests, to which branches are only pushed.
 
 use async_trait::async_trait;
-use journeyman_core::job::Pull;
-use journeyman_core::ports::{Credential, Forge, ForgeError, Remote};
+use journeyman_core::code_host::{CodeHost, HostName};
+use journeyman_core::ports::{Checks, CreatedPull, Credential, Discussion, Forge, ForgeError, HostRepository, Remote};
 use journeyman_core::project::SecretValue;
-use journeyman_core::pull::{NewPull, PullState};
+use journeyman_core::pull::{HostPull, NewPull, PullChange};
 use journeyman_core::run::{Reason, ReasonCode};
 
 /// The default user name for a token; code hosts accept any.
@@ -13,6 +13,8 @@ const USERNAME: &str = "x-access-token";
 /// A remote without a code host that opens pull requests.
 pub(crate) struct PlainRemote {
     remote: Remote,
+    /// The known code host for which there is no credential.
+    host: Option<String>,
 }
 
 impl PlainRemote {
@@ -21,44 +23,71 @@ impl PlainRemote {
             let username = username.unwrap_or_else(|| USERNAME.to_owned());
             Credential { username, password }
         });
-        Self { remote: Remote { url, credential, is_ours: false } }
+        Self { remote: Remote { url, credential, is_ours: false }, host: None }
     }
 
     /// Returns the remote of a repository of the built-in host, whose pull requests are not used.
     pub(crate) const fn ours(url: String) -> Self {
-        Self { remote: Remote { url, credential: None, is_ours: true } }
+        Self { remote: Remote { url, credential: None, is_ours: true }, host: None }
     }
 
-    /// Returns the remote.
-    pub(crate) fn into_remote(self) -> Remote {
-        self.remote
+    /// Returns a repository on a known code host without a credential for its interface.
+    pub(crate) fn without_credential(url: String, host: &CodeHost) -> Self {
+        let host = Some(format!("{} ({})", host.url, host.kind.product()));
+        Self { remote: Remote { url, credential: None, is_ours: false }, host }
     }
 
     fn no_pulls(&self) -> ForgeError {
-        let text = format!(
-            "the branch was pushed, but {} is on no code host that Journeyman supports, so no pull request was opened; \
-             open one by hand, or use a repository of the built-in code host (local:<name>)",
-            self.remote.url
-        );
+        let text = match &self.host {
+            Some(host) => format!(
+                "the branch was pushed, but there is no credential for {host}, so no pull request was opened. Give the \
+                 project a token, or add the code host on the page System"
+            ),
+            None => format!(
+                "the branch was pushed, but the code host of {} is not known, so no pull request was opened. Add the \
+                 code host on the page System, set codeHost.kind of the project, or open the pull request by hand",
+                self.remote.url
+            ),
+        };
         ForgeError::NoPulls(Reason::new(ReasonCode::NoCodeHost, text))
     }
 }
 
 #[async_trait]
 impl Forge for PlainRemote {
+    fn host(&self) -> HostName {
+        HostName(self.remote.url.clone())
+    }
+
     async fn remote(&self) -> Result<Remote, ForgeError> {
         Ok(self.remote.clone())
     }
 
-    async fn find_open_pull(&self, _head: &str) -> Result<Option<Pull>, ForgeError> {
+    async fn repository(&self) -> Result<HostRepository, ForgeError> {
         Err(self.no_pulls())
     }
 
-    async fn open_pull(&self, _new: &NewPull) -> Result<Option<Pull>, ForgeError> {
+    async fn find_pulls(&self, _head: &str) -> Result<Vec<HostPull>, ForgeError> {
         Err(self.no_pulls())
     }
 
-    async fn pull_state(&self, _number: u64) -> Result<Option<PullState>, ForgeError> {
+    async fn create_pull(&self, _new: &NewPull) -> Result<CreatedPull, ForgeError> {
+        Err(self.no_pulls())
+    }
+
+    async fn pull(&self, _number: u64) -> Result<Option<HostPull>, ForgeError> {
         Ok(None)
+    }
+
+    async fn update_pull(&self, _number: u64, _change: &PullChange) -> Result<(), ForgeError> {
+        Err(self.no_pulls())
+    }
+
+    fn discussion(&self) -> Option<&dyn Discussion> {
+        None
+    }
+
+    fn checks(&self) -> Option<&dyn Checks> {
+        None
     }
 }

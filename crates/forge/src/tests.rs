@@ -5,16 +5,26 @@ mod serve;
 use std::path::Path;
 use std::sync::Arc;
 
-use journeyman_core::ports::{ForgeError, Forges, PullPages, PullPagesError};
+use journeyman_core::admin::Subject;
+use journeyman_core::ids::{Sha, UserId};
+use journeyman_core::ports::{
+    AdminStore as _, AuditEntry, CommentKind, CommentPlace, CommentRef, CreatedPull, Forge, ForgeError, Forges,
+    HostUser, Permission, PullPages, PullPagesError, PullStore as _, Reaction,
+};
 use journeyman_core::project::Project;
-use journeyman_core::pull::{Ensured, NewPull, PullEnding, PullState, ensure};
+use journeyman_core::pull::decide::{PullPage, review};
+use journeyman_core::pull::{
+    DiffSide, Ensure, Ensured, HostPull, LinePlace, NewComment, NewPull, PullEnding, PullState,
+};
 use journeyman_core::run::ReasonCode;
 use journeyman_core::time::Timestamp;
+use journeyman_core::user::{Role, User};
 use journeyman_git::{Git, Runner};
 use journeyman_store::MemoryStore;
 use journeyman_testkit::{Seeds as _, World};
+use uuid::Uuid;
 
-use crate::CodeHosts;
+use crate::{CodeHosts, Parts};
 
 struct Setup {
     git: Git,
@@ -35,8 +45,17 @@ async fn setup() -> Setup {
     let git = Git::new(Runner { program: "git".into(), path, environment: vec![], askpass: None });
     let store = Arc::new(MemoryStore::default());
     let url = "http://localhost:8080".to_owned();
-    let (pulls, secrets) = (store.clone(), store.clone());
-    let hosts = CodeHosts::new(git.clone(), dir.path().join("repos"), url, pulls, secrets, World::new());
+    let hosts = CodeHosts::new(Parts {
+        git: git.clone(),
+        repositories: dir.path().join("repos"),
+        public_url: url,
+        pulls: store.clone(),
+        users: store.clone(),
+        secrets: store.clone(),
+        hosts: store.clone(),
+        configured: Vec::new(),
+        clock: World::new(),
+    });
     let setup = Setup { git, store, hosts, project: project("local:shop"), dir };
     setup.hosts.prepare(&setup.project).await.unwrap();
     setup.run(&["clone", "-q", "repos/shop.git", "clone"], setup.dir.path()).await;
@@ -58,6 +77,23 @@ impl Setup {
         self.run(&["push", "-q", "origin", &format!("HEAD:refs/heads/{branch}")], &clone).await;
     }
 
+    /// Opens a pull request, which must not exist.
+    async fn open(&self, new: &NewPull) -> Result<HostPull, ForgeError> {
+        let forge = self.hosts.of(&self.project).await?;
+        match forge.create_pull(new).await? {
+            CreatedPull::Created(pull) => Ok(pull),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn ensure(&self, forge: &dyn Forge, branch: &str) -> Result<Ensured, ForgeError> {
+        let path = self.hosts.local().path("shop");
+        let head = self.git.at(&path, ["rev-parse", &format!("refs/heads/{branch}")]).run().await;
+        let head: Sha = head.map_or_else(|_| "a".repeat(40).parse().unwrap(), |head| head.sha().unwrap());
+        let world = World::new();
+        Ensure { forge, locks: &*self.store, clock: &*world, ids: &*world }.run(&pull(branch), &head).await
+    }
+
     async fn checkout(&self, commit: &str) {
         self.run(&["checkout", "-q", commit], &self.dir.path().join("clone")).await;
     }
@@ -68,7 +104,7 @@ fn at() -> Timestamp {
 }
 
 fn pull(head: &str) -> NewPull {
-    NewPull { title: "T".into(), body: "B".into(), head: head.into(), base: None, draft: false, labels: vec![] }
+    NewPull { title: "T".into(), body: "B".into(), head: head.into(), ..NewPull::default() }
 }
 
 #[tokio::test]
@@ -76,10 +112,11 @@ async fn a_branch_becomes_a_pull_request_once_and_is_merged() {
     let setup = setup().await;
     setup.commit("topic", "a.txt", "a\n").await;
     let forge = setup.hosts.of(&setup.project).await.unwrap();
-    let Ensured::Opened(opened) = ensure(&*forge, &pull("topic")).await.unwrap() else { panic!("not opened") };
+    let ensured = setup.ensure(&*forge, "topic").await.unwrap();
+    let Ensured::Opened { pull: opened, .. } = ensured else { panic!("{ensured:?}") };
     assert_eq!(opened.url, "http://localhost:8080/projects/shop/pulls/1");
-    assert_eq!(ensure(&*forge, &pull("topic")).await, Ok(Ensured::Found(opened)));
-    assert_eq!(forge.open_pull(&pull("topic")).await, Err(ForgeError::AlreadyExists));
+    assert_eq!(setup.ensure(&*forge, "topic").await, Ok(Ensured::Found(opened)));
+    assert_eq!(forge.create_pull(&pull("topic")).await, Ok(CreatedPull::AlreadyExists));
     let pages = setup.hosts.local();
     let detail = pages.pull(&setup.project, 1).await.unwrap();
     assert_eq!(detail.commits.len(), 1);
@@ -92,10 +129,12 @@ async fn a_branch_becomes_a_pull_request_once_and_is_merged() {
     assert_eq!(head, ends.1, "a merge that was not recorded is repeated without another commit");
     let between = Some(ends);
     setup.store.end_pull("shop", 1, PullEnding { state: PullState::Merged, at: at(), between }).await.unwrap();
-    assert_eq!(forge.pull_state(1).await, Ok(Some(PullState::Merged)));
+    assert_eq!(forge.pull(1).await.unwrap().map(|pull| pull.state), Some(PullState::Merged));
     assert_eq!(pages.merge(&setup.project, 1, "ci", at()).await, Err(PullPagesError::NotOpen));
     assert_eq!(pages.pull(&setup.project, 1).await.unwrap().diff, detail.diff, "the page does not change");
-    assert_eq!(ensure(&*forge, &pull("topic")).await, Ok(Ensured::NoChanges), "main contains the branch");
+    let ensured = setup.ensure(&*forge, "topic").await.unwrap();
+    assert!(matches!(&ensured, Ensured::Found(pull) if pull.state == PullState::Merged), "{ensured:?}");
+    assert_eq!(forge.create_pull(&pull("topic")).await, Ok(CreatedPull::NoChanges), "main contains the branch");
 }
 
 #[tokio::test]
@@ -104,8 +143,7 @@ async fn branches_that_conflict_are_not_merged() {
     setup.commit("topic", "README", "topic\n").await;
     setup.checkout("HEAD~1").await;
     setup.commit("main", "README", "main\n").await;
-    let forge = setup.hosts.of(&setup.project).await.unwrap();
-    forge.open_pull(&pull("topic")).await.unwrap().unwrap();
+    setup.open(&pull("topic")).await.unwrap();
     let pages = setup.hosts.local();
     assert!(!pages.pull(&setup.project, 1).await.unwrap().mergeable);
     let refused = pages.merge(&setup.project, 1, "ci", at()).await;
@@ -115,11 +153,10 @@ async fn branches_that_conflict_are_not_merged() {
 #[tokio::test]
 async fn a_missing_base_or_head_is_refused_by_name() {
     let setup = setup().await;
-    let forge = setup.hosts.of(&setup.project).await.unwrap();
-    let refused = forge.open_pull(&pull("nowhere")).await.unwrap_err();
+    let refused = setup.open(&pull("nowhere")).await.unwrap_err();
     assert!(refused.to_string().contains("\"nowhere\""), "{refused}");
     let based = NewPull { base: Some("gone".into()), ..pull("main") };
-    assert!(forge.open_pull(&based).await.unwrap_err().to_string().contains("\"gone\""));
+    assert!(setup.open(&based).await.unwrap_err().to_string().contains("\"gone\""));
 }
 
 #[tokio::test]
@@ -141,7 +178,118 @@ async fn a_plain_remote_opens_no_pull_request_and_says_why() {
     setup.hosts.prepare(&elsewhere).await.unwrap();
     let forge = setup.hosts.of(&elsewhere).await.unwrap();
     assert_eq!(forge.remote().await.unwrap().url, "/srv/git/elsewhere.git");
-    let Err(ForgeError::NoPulls(reason)) = ensure(&*forge, &pull("x")).await else { panic!("pull request opened") };
+    let Err(ForgeError::NoPulls(reason)) = setup.ensure(&*forge, "x").await else { panic!("pull request opened") };
     assert_eq!(reason.code, ReasonCode::NoCodeHost);
     assert_eq!(setup.hosts.local().pulls(&elsewhere).await, Err(PullPagesError::NotFound));
+}
+
+/// Stores a user of the dashboard, and returns it as the author of comments.
+async fn user(setup: &Setup, number: u128, role: Role) -> HostUser {
+    let user = User {
+        id: UserId::from_uuid(Uuid::from_u128(number)),
+        name: role.name().to_owned(),
+        role,
+        password: None,
+        identity: None,
+        created_at: Timestamp::default(),
+        signed_in_at: None,
+        disabled_at: None,
+        version: 1,
+    };
+    let audit = audit_entry();
+    setup.store.create_user(user.clone(), audit).await.unwrap();
+    HostUser { id: user.id.to_string(), name: user.name, is_bot: false }
+}
+
+fn audit_entry() -> AuditEntry {
+    let (actor, action, subject) = ("cli".to_owned(), "made".to_owned(), "test".to_owned());
+    AuditEntry { at: Timestamp::default(), actor, action, subject, address: None }
+}
+
+#[tokio::test]
+async fn the_permission_of_a_commenter_is_that_of_the_role_now() {
+    let setup = setup().await;
+    let forge = setup.hosts.of(&setup.project).await.unwrap();
+    let discussion = forge.discussion().unwrap();
+    let mut users = Vec::new();
+    for (role, number, expected) in [
+        (Role::Administrator, 1, Permission::Admin),
+        (Role::Member, 2, Permission::Write),
+        (Role::Viewer, 3, Permission::Read),
+    ] {
+        let user = user(&setup, number, role).await;
+        assert_eq!(discussion.permission(&user).await, Ok(expected), "{role:?}");
+        users.push(user);
+    }
+    let id = users[1].id.parse().unwrap();
+    setup.store.set_disabled(id, true, audit_entry()).await.unwrap();
+    assert_eq!(discussion.permission(&users[1]).await, Ok(Permission::None), "the user is disabled");
+    let nobody = |id: &str| HostUser { id: id.to_owned(), name: "administrator".to_owned(), is_bot: false };
+    for (id, expected) in [
+        ("", Permission::None),
+        ("administrator", Permission::None),
+        ("journeyman", Permission::None),
+        ("cli", Permission::Admin),
+    ] {
+        assert_eq!(discussion.permission(&nobody(id)).await, Ok(expected), "{id}: names do not count");
+    }
+}
+
+#[tokio::test]
+async fn the_service_answers_on_the_page_of_the_pull_request_once() {
+    let setup = setup().await;
+    setup.commit("topic", "a.txt", "a\n").await;
+    setup.open(&pull("topic")).await.unwrap();
+    let forge = setup.hosts.of(&setup.project).await.unwrap();
+    let discussion = forge.discussion().unwrap();
+    for _ in 0..2 {
+        let url = discussion.comment(CommentPlace::Pull(1), "<!-- journeyman:answer:1 -->", "Done.").await;
+        assert_eq!(url.as_deref(), Ok("http://localhost:8080/projects/shop/pulls/1#c-1"));
+    }
+    let comments = setup.store.comments("shop".into(), 1).await.unwrap();
+    assert_eq!(comments.len(), 1);
+    let me = discussion.me().await.unwrap();
+    assert_eq!((&comments[0].comment.author_id, comments[0].comment.body.as_str()), (&Some(me.id), "Done."));
+    let missing = discussion.comment(CommentPlace::Pull(9), "m", "Done.").await;
+    assert!(matches!(missing, Err(ForgeError::NotFound(_))), "{missing:?}");
+    let issue = discussion.comment(CommentPlace::Issue(1), "m", "Done.").await;
+    assert!(matches!(issue, Err(ForgeError::Refused(_))), "{issue:?}");
+    let at = CommentRef { kind: CommentKind::Pull, number: 1, id: "shop/1/1".to_owned() };
+    assert_eq!(discussion.react(&at, Reaction::Seen).await, Ok(()));
+}
+
+#[tokio::test]
+async fn a_review_has_the_comments_that_were_submitted_with_it() {
+    let setup = setup().await;
+    setup.commit("topic", "a.txt", "a\n").await;
+    setup.open(&pull("topic")).await.unwrap();
+    let line = |line| LinePlace { path: "a.txt".into(), side: DiffSide::New, line, hunk: "@@ -0,0 +1 @@\n+a".into() };
+    let by = |body: &str, number| NewComment {
+        author: "ada".into(),
+        author_id: Some("usr_1".into()),
+        body: body.into(),
+        at: at(),
+        line: Some(line(number)),
+        is_draft: true,
+        ..NewComment::default()
+    };
+    setup.store.comment("shop", 1, by("Rename it.", 1)).await.unwrap();
+    let text = NewComment { line: None, is_draft: false, ..by("Please.", 1) };
+    let page =
+        PullPage { project: setup.project.id.clone(), url: "http://localhost:8080/projects/shop/pulls/1".into() };
+    let review = move |state: &_| review(state, text.clone(), &page, audit_entry());
+    setup.store.administer(Subject::Pull("shop".into(), 1), None, at(), Box::new(review)).await.unwrap();
+    setup.store.comment("shop", 1, by("Not submitted.", 2)).await.unwrap();
+
+    let forge = setup.hosts.of(&setup.project).await.unwrap();
+    let discussion = forge.discussion().unwrap();
+    let reviews = discussion.reviews(1).await.unwrap();
+    assert_eq!(reviews.len(), 1);
+    assert_eq!((reviews[0].id.as_str(), reviews[0].body.as_str()), ("shop/1/2", "Please."));
+    let lines = discussion.review(1, "shop/1/2").await.unwrap();
+    assert_eq!(lines.len(), 1);
+    let (one, url) = (&lines[0], "http://localhost:8080/projects/shop/pulls/1#c-1");
+    assert_eq!((one.id.as_str(), one.body.as_str(), one.url.as_str()), ("shop/1/1", "Rename it.", url));
+    assert_eq!((one.path.as_str(), one.line, one.hunk.as_deref()), ("a.txt", Some(1), Some("@@ -0,0 +1 @@\n+a")));
+    assert_eq!(discussion.review(1, "shop/1/7").await, Ok(Vec::new()));
 }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use journeyman_core::ids::Sha;
-use journeyman_core::ports::Credential;
+use journeyman_core::ports::{Credential, Remote};
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
@@ -105,6 +105,8 @@ pub struct GitCommand {
     timeout: Duration,
     stdout_bytes: usize,
     secret: Option<String>,
+    /// The settings of this command, in addition to those of all commands.
+    configuration: Vec<(String, String)>,
 }
 
 /// The output of a command.
@@ -127,6 +129,13 @@ impl Git {
         Self { runner: Arc::new(runner), own_folders: Arc::default() }
     }
 
+    /// Returns a handle that runs another program of the same search path in the same way, such as `ssh-keygen`.
+    #[must_use]
+    pub fn with_program(&self, program: &str) -> Self {
+        let own_folders = Arc::clone(&self.own_folders);
+        Self { own_folders, ..Self::new(Runner { program: program.into(), ..(*self.runner).clone() }) }
+    }
+
     /// Writes the program for [`Runner::askpass`] into `dir`.
     ///
     /// # Errors
@@ -134,10 +143,14 @@ impl Git {
     pub fn write_askpass(dir: &Path) -> io::Result<PathBuf> {
         let path = dir.join("askpass");
         let script = "#!/bin/sh\n\
-                      # Answers git's prompts; the credential is in the environment of that one git process.\n\
+                      # Answers git's prompts; the credential is in the environment of that one git process. A\n\
+                      # redirect to another server gets none.\n\
                       case \"$1\" in\n\
-                      Username*) printf '%s\\n' \"$JOURNEYMAN_GIT_USERNAME\" ;;\n\
-                      *) printf '%s\\n' \"$JOURNEYMAN_GIT_PASSWORD\" ;;\n\
+                      \"Username for '$JOURNEYMAN_GIT_SCHEME://$JOURNEYMAN_GIT_HOST': \")\n\
+                        printf '%s\\n' \"$JOURNEYMAN_GIT_USERNAME\" ;;\n\
+                      \"Password for '$JOURNEYMAN_GIT_SCHEME://\"*\"@$JOURNEYMAN_GIT_HOST': \")\n\
+                        printf '%s\\n' \"$JOURNEYMAN_GIT_PASSWORD\" ;;\n\
+                      *) exit 1 ;;\n\
                       esac\n";
         settings::replace(&path, script, 0o700)?;
         Ok(path)
@@ -156,6 +169,7 @@ impl Git {
             timeout: TIMEOUT,
             stdout_bytes: STDOUT_BYTES,
             secret: None,
+            configuration: Vec::new(),
         }
     }
 
@@ -176,6 +190,13 @@ fn found(program: &OsStr, path: &OsStr) -> Option<PathBuf> {
 }
 
 impl GitCommand {
+    /// Adds an argument.
+    #[must_use]
+    pub fn argument(mut self, argument: impl AsRef<OsStr>) -> Self {
+        self.arguments.push(argument.as_ref().to_owned());
+        self
+    }
+
     /// Sets the working directory.
     #[must_use]
     pub fn directory(mut self, directory: &Path) -> Self {
@@ -233,10 +254,19 @@ impl GitCommand {
 
     /// Sets the credential with which git's prompts are answered.
     #[must_use]
-    pub fn credential(mut self, credential: Option<&Credential>) -> Self {
-        let Some(credential) = credential else { return self };
-        self.secret = Some(credential.password.clone());
-        self.env("JOURNEYMAN_GIT_USERNAME", &credential.username).env("JOURNEYMAN_GIT_PASSWORD", &credential.password)
+    pub fn credential_of(mut self, remote: &Remote) -> Self {
+        let Some(Credential { username, password }) = &remote.credential else { return self };
+        let Some((scheme @ ("http" | "https"), rest)) = remote.url.split_once("://") else { return self };
+        let host = rest.split('/').next().unwrap_or_default().to_lowercase();
+        self.secret = Some(password.clone());
+        if username.is_empty() {
+            let (key, value) =
+                (format!("http.{scheme}://{host}/.extraHeader"), format!("Authorization: Bearer {password}"));
+            self.configuration.push((key, value));
+            return self;
+        }
+        let variables = [("SCHEME", scheme), ("HOST", &host), ("USERNAME", username), ("PASSWORD", password)];
+        variables.into_iter().fold(self, |command, (name, value)| command.env(format!("JOURNEYMAN_GIT_{name}"), value))
     }
 
     /// Runs the command to its end.
@@ -321,8 +351,10 @@ impl GitCommand {
         ] {
             command.env(name, value);
         }
-        command.env("GIT_CONFIG_COUNT", (CONFIG.len() + limits::CONFIG.len()).to_string());
-        for (number, (key, value)) in CONFIG.iter().chain(limits::CONFIG).enumerate() {
+        let own = self.configuration.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+        let settings: Vec<(&str, &str)> = CONFIG.iter().chain(limits::CONFIG).copied().chain(own).collect();
+        command.env("GIT_CONFIG_COUNT", settings.len().to_string());
+        for (number, (key, value)) in settings.into_iter().enumerate() {
             command.env(format!("GIT_CONFIG_KEY_{number}"), key).env(format!("GIT_CONFIG_VALUE_{number}"), value);
         }
         if let Some(askpass) = &runner.askpass {
@@ -491,12 +523,17 @@ mod tests {
         assert!(!seen.exists());
     }
 
+    fn remote(url: &str, username: &str, password: &str) -> Remote {
+        let credential = Credential { username: username.into(), password: password.into() };
+        Remote { url: url.into(), credential: Some(credential), is_ours: false }
+    }
+
     #[tokio::test]
     async fn a_failure_names_the_command_and_not_the_secret() {
         let dir = tempfile::tempdir().unwrap();
-        let credential = Credential { username: "bot".into(), password: "s3cr3t".into() };
+        let remote = remote("https://example.com/a.git", "bot", "s3cr3t");
         let address = dir.path().join("s3cr3t-is-not-here");
-        let failed = git(None).command([OsStr::new("ls-remote"), address.as_os_str()]).credential(Some(&credential));
+        let failed = git(None).command([OsStr::new("ls-remote"), address.as_os_str()]).credential_of(&remote);
         let error = failed.run().await.unwrap_err();
         assert_eq!(error.failure(), Failure::NotFound, "{error}");
         assert!(!error.to_string().contains("s3cr3t"), "{error}");
@@ -507,10 +544,28 @@ mod tests {
     async fn the_askpass_program_answers_the_prompts_of_git() {
         let dir = tempfile::tempdir().unwrap();
         let askpass = Git::write_askpass(dir.path()).unwrap();
-        let credential = Credential { username: "bot".into(), password: "p w\"$".into() };
-        let filled = git(Some(askpass)).command(["credential", "fill"]).credential(Some(&credential));
-        let filled = filled.stdin("protocol=https\nhost=example.com\n\n").run().await.unwrap().text().unwrap();
-        assert!(filled.contains("username=bot") && filled.contains("password=p w\"$"), "{filled}");
+        let remote = remote("https://Example.com:8443/a.git", "b@t", "p w\"$");
+        let fill = |host: &str| {
+            let filled = git(Some(askpass.clone())).command(["credential", "fill"]).credential_of(&remote);
+            filled.stdin(format!("protocol=https\nhost={host}\n\n")).run()
+        };
+        let filled = fill("example.com:8443").await.unwrap().text().unwrap();
+        assert!(filled.contains("username=b@t") && filled.contains("password=p w\"$"), "{filled}");
+        for other in ["example.com", "evil.example", "example.com:8443.evil.example", "x@example.com:8443"] {
+            assert!(fill(other).await.is_err(), "{other}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_token_without_a_user_name_is_sent_only_to_its_host() {
+        let remote = remote("https://example.com/a.git", "", "s3cr3t");
+        let header = |url: &'static str| {
+            let command = git(None).command(["config", "--get-urlmatch", "http.extraHeader", url]);
+            command.credential_of(&remote).run()
+        };
+        assert_eq!(header("https://example.com/b").await.unwrap().text().unwrap(), "Authorization: Bearer s3cr3t");
+        assert!(header("https://evil.example/b").await.is_err());
+        assert!(header("http://example.com/b").await.is_err());
     }
 
     #[tokio::test]

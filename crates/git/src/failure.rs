@@ -58,6 +58,10 @@ pub enum Failure {
     NonFastForward,
     /// The remote refused the push, by a hook or a rule.
     Refused,
+    /// The remote repository is archived.
+    Archived,
+    /// The credential may push, but not change files of CI pipelines.
+    CiFilesRefused,
     /// Objects or refs of the repository at hand are missing or damaged.
     Damaged,
     /// The disk is full.
@@ -90,6 +94,13 @@ const SIGNS: &[(&str, Failure)] = &[
     ("failed to write object", Failure::NotWritten),
     ("Input/output error", Failure::NotWritten),
     ("Read-only file system", Failure::NotWritten),
+    // GitHub, Gitea and GitLab.
+    ("repository was archived", Failure::Archived),
+    ("is archived", Failure::Archived),
+    ("archived project", Failure::Archived),
+    // GitHub, about files in .github/workflows.
+    ("without `workflow` scope", Failure::CiFilesRefused),
+    ("without `workflows` permission", Failure::CiFilesRefused),
     ("non-fast-forward", Failure::NonFastForward),
     ("fetch first", Failure::NonFastForward),
     ("stale info", Failure::NonFastForward),
@@ -205,6 +216,17 @@ mod tests {
             ("fatal: unable to access 'http://127.0.0.1:1/': Failed to connect to 127.0.0.1", Failure::Unreachable),
             (" ! [rejected]        x -> x (fetch first)", Failure::NonFastForward),
             (" ! [remote rejected] x -> x (pre-receive hook declined)", Failure::Refused),
+            ("remote: This repository was archived so it is read-only.\nerror: 403", Failure::Archived),
+            (
+                " ! [remote rejected] x -> x (refusing to allow a GitHub App to create or update workflow \
+                 `.github/workflows/a.yml` without `workflows` permission)",
+                Failure::CiFilesRefused,
+            ),
+            (
+                " ! [remote rejected] x -> x (refusing to allow a Personal Access Token to create or update workflow \
+                 `.github/workflows/a.yml` without `workflow` scope)",
+                Failure::CiFilesRefused,
+            ),
             ("error: unable to write file: No space left on device", Failure::DiskFull),
             ("fatal: write error: Disk quota exceeded", Failure::DiskFull),
             ("fatal: Unable to create '/m/packed-refs.lock': File exists.", Failure::LockHeld),

@@ -1,4 +1,4 @@
-//! The only code that starts git on the host.
+//! The only code that starts git on the host, and the programs that belong to it, such as `ssh-keygen`.
 //!
 //! Git reads its configuration from many places, and several of them run programs. Therefore commands inherit nothing:
 //! no configuration of the system or the user, no hooks, no replaced objects, no prompts, no transport that runs a

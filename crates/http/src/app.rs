@@ -73,6 +73,10 @@ pub struct Settings {
 /// The maximum memory for request bodies that arrive at the same time, in KiB: 128 MiB.
 const BODIES_KIB: usize = 128 << 10;
 
+/// The maximum memory for webhooks that arrive at the same time, in KiB: 64 MiB. It is separate, because anybody can send
+/// a webhook that turns out to be unsigned.
+const HOOKS_KIB: usize = 64 << 10;
+
 impl App {
     pub(crate) fn new(services: Services, settings: Settings, shutdown: CancellationToken) -> Self {
         let sources = Sources {
@@ -85,8 +89,8 @@ impl App {
         let metrics = Metrics::new(&settings.version, &sources);
         let cases = services.cases.clone();
         let noted = Mutex::default();
-        let bodies = Semaphore::new(BODIES_KIB);
-        Self(Arc::new(Parts { services, settings, metrics, shutdown, cases, bodies, noted }))
+        let (bodies, hooks) = (Semaphore::new(BODIES_KIB), Semaphore::new(HOOKS_KIB));
+        Self(Arc::new(Parts { services, settings, metrics, shutdown, cases, bodies, hooks, noted }))
     }
 }
 
@@ -112,6 +116,8 @@ pub(crate) struct Parts {
     pub(crate) cases: UseCases,
     /// The memory that is left for request bodies: one permit per KiB.
     pub(crate) bodies: Semaphore,
+    /// The memory that is left for webhooks: one permit per KiB.
+    pub(crate) hooks: Semaphore,
     /// The keys whose use this process stored in the last minute, with the time of the use.
     pub(crate) noted: Mutex<HashMap<KeyId, Timestamp>>,
 }

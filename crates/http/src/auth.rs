@@ -74,7 +74,7 @@ async fn admit(app: &App, request: Request, next: Next, schemes: Schemes, needs:
 
 /// Reports to the server whether the request on this connection was authenticated. Does nothing for a request without a
 /// connection, as in tests.
-fn mark_connection(parts: &Parts, authenticated: bool) {
+pub(crate) fn mark_connection(parts: &Parts, authenticated: bool) {
     if let Some(connection) = parts.extensions.get::<Arc<dyn ClientConnection>>() {
         connection.set_authenticated(authenticated);
     }

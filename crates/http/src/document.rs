@@ -79,6 +79,8 @@ fn tags() -> Value {
         ("Messages", "Inputs to a job; the first is the prompt that creates the job"),
         ("Projects", "Repositories, and the settings for the agents that work on them"),
         ("Keys", "The API keys of clients; managing keys and projects needs a key that is not limited to projects"),
+        ("Code hosts", "GitHub, GitLab, and other servers of repositories, with the credentials of the service"),
+        ("Inbox", "What code hosts reported, and what became of it"),
         ("System", "Information about the installation"),
     ];
     tags.iter().map(|(name, text)| json!({ "name": name, "description": text })).collect()

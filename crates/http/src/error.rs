@@ -197,6 +197,14 @@ impl From<Error> for ApiError {
 impl From<Refusal> for ApiError {
     fn from(Refusal { kind, text }: Refusal) -> Self {
         let (status, code) = match kind {
+            RefusalKind::CodeHostUnavailable => return Self::away(ErrorCode::RepositoryUnavailable, text),
+            RefusalKind::PullRequestTaken => (StatusCode::CONFLICT, ErrorCode::PullRequestTaken),
+            RefusalKind::PullRequestNotFound => (StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::PullRequestNotFound),
+            RefusalKind::PullRequestEnded => (StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::PullRequestEnded),
+            RefusalKind::PullRequestNotWritable => {
+                (StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::PullRequestNotWritable)
+            }
+            RefusalKind::NoPullRequests => (StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::PullRequestsUnsupported),
             RefusalKind::Invalid => (StatusCode::BAD_REQUEST, ErrorCode::InvalidBody),
             RefusalKind::WeakPassword => (StatusCode::BAD_REQUEST, ErrorCode::InvalidBody),
             RefusalKind::InvalidPrompt => (StatusCode::BAD_REQUEST, ErrorCode::InvalidPrompt),
@@ -212,6 +220,9 @@ impl From<Refusal> for ApiError {
                 };
                 (StatusCode::UNPROCESSABLE_ENTITY, code)
             }
+            RefusalKind::CodeHostConfigured => (StatusCode::CONFLICT, ErrorCode::CodeHostConfigured),
+            // No operation of this interface creates apps.
+            RefusalKind::CodeHostFailed => (StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::RepositoryUnreachable),
             RefusalKind::ReadOnly => (StatusCode::FORBIDDEN, ErrorCode::ScopeMissing),
             RefusalKind::NotAdministrator => (StatusCode::FORBIDDEN, ErrorCode::KeyLimited),
             RefusalKind::ProjectNotFound => (StatusCode::NOT_FOUND, ErrorCode::ProjectNotFound),
@@ -230,10 +241,16 @@ impl From<AdminRefusal> for ApiError {
         match refusal {
             AdminRefusal::NoProject => Self::project_not_found(),
             AdminRefusal::NoKey => Self::key_not_found(),
+            AdminRefusal::NoCodeHost => Self::new(StatusCode::NOT_FOUND, ErrorCode::CodeHostNotFound, text),
+            AdminRefusal::CodeHostExists => conflict(ErrorCode::CodeHostExists),
+            AdminRefusal::CodeHostUsed => conflict(ErrorCode::CodeHostUsed),
             AdminRefusal::ProjectExists => conflict(ErrorCode::ProjectExists),
             AdminRefusal::ProjectBusy => conflict(ErrorCode::ProjectBusy),
             AdminRefusal::ProjectChanged => conflict(ErrorCode::ChangedMeanwhile),
-            AdminRefusal::InvalidProject(text) => Self::bad_request(ErrorCode::InvalidBody, text),
+            AdminRefusal::InvalidProject(_)
+            | AdminRefusal::InvalidCodeHost(_)
+            | AdminRefusal::EmptyReview
+            | AdminRefusal::TooManyDrafts => Self::bad_request(ErrorCode::InvalidBody, text),
             AdminRefusal::VersionMismatch { .. } => {
                 Self::new(StatusCode::PRECONDITION_FAILED, ErrorCode::PreconditionFailed, text)
             }
@@ -243,6 +260,7 @@ impl From<AdminRefusal> for ApiError {
             | AdminRefusal::UserExists
             | AdminRefusal::UserChanged
             | AdminRefusal::UserDisabled
+            | AdminRefusal::HasAdministrator
             | AdminRefusal::LastAdministrator
             | AdminRefusal::LinkExpired
             | AdminRefusal::NoPull

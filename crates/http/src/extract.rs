@@ -1,6 +1,6 @@
 //! Extractors, which turn parts of a request into checked values: paths, queries, bodies, and idempotency keys.
 //!
-//! Invariant: a malformed ID, a job of another project, and a project that the key may not see get the same response as
+//! Invariant: a malformed ID, a job of another project, and a project that the key cannot see get the same response as
 //! something that does not exist.
 
 mod body;
@@ -19,7 +19,7 @@ use journeyman_core::ids::{JobId, MessageId, ProjectId};
 use journeyman_core::job::Job;
 use journeyman_core::project::Project;
 use serde::de::{DeserializeOwned, IgnoredAny};
-use tokio::sync::SemaphorePermit;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tracing::Span;
 use tracing::field::display;
 
@@ -45,34 +45,47 @@ impl<T: DeserializeOwned> FromRequest<App> for JsonBody<T> {
     async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
         body::check_type(&request)?;
         let coding = body::Coding::of(request.headers())?;
-        // The length is checked before the body is read, so that a client that sent "Expect: 100-continue" gets the
-        // error instead of a request for its body.
-        if body::length(request.headers()).is_some_and(|length| length > BODY_BYTES) {
-            return Err(body::too_large());
-        }
-        let _permit = reserve(&request, app, coding)?;
-        let body = Limited::new(request.into_body(), BODY_BYTES);
-        let read = tokio::time::timeout(BODY_TIME, body.collect()).await;
-        let read = read.map_err(|_| {
-            let text = format!("the body did not arrive within {} s", BODY_TIME.as_secs());
-            ApiError::new(StatusCode::REQUEST_TIMEOUT, ErrorCode::BodyTimeout, text)
-        })?;
-        let bytes = coding.decode(read.map_err(|error| broken_body(&*error))?.to_bytes())?;
+        let declared = body::length(request.headers()).filter(|_| coding == body::Coding::Identity);
+        let _permit = reserve(&app.bodies, declared, BODY_BYTES)?;
+        let bytes = coding.decode(read_body(request, BODY_BYTES).await?)?;
         Ok(Self { value: object(&bytes)?, bytes })
     }
 }
 
-/// Reserves memory for the body. If there is not enough left, the client must try again later.
-fn reserve<'a>(request: &Request, app: &'a App, coding: body::Coding) -> Result<SemaphorePermit<'a>, ApiError> {
-    let declared = body::length(request.headers()).filter(|_| coding == body::Coding::Identity);
+/// Reads the body of a request, up to `most` bytes.
+pub(crate) async fn read_body(request: Request, most: usize) -> Result<Bytes, ApiError> {
+    // The length is checked before the body is read, so that a client that sent "Expect: 100-continue" gets the error
+    // instead of a request for its body.
+    if body::length(request.headers()).is_some_and(|length| length > most) {
+        return Err(body::too_large(most));
+    }
+    let body = Limited::new(request.into_body(), most);
+    let read = tokio::time::timeout(BODY_TIME, body.collect()).await.map_err(|_| {
+        let text = format!("the body did not arrive within {} s", BODY_TIME.as_secs());
+        ApiError::new(StatusCode::REQUEST_TIMEOUT, ErrorCode::BodyTimeout, text)
+    })?;
+    Ok(read.map_err(|error| broken_body(&*error, most))?.to_bytes())
+}
+
+/// Reserves memory for the body of a request. If there is not enough left, the client must try again later.
+pub(crate) fn reserve(
+    memory: &Semaphore,
+    declared: Option<usize>,
+    most: usize,
+) -> Result<SemaphorePermit<'_>, ApiError> {
     // A body without a length, or a compressed body, can have any size up to the limit.
-    let bytes = declared.unwrap_or(BODY_BYTES).min(BODY_BYTES);
+    let bytes = declared.unwrap_or(most).min(most);
     let kib = u32::try_from(bytes.div_ceil(1024).max(1)).unwrap_or(u32::MAX);
     let full = |_| {
         tracing::warn!("a request was refused: the memory for request bodies is used up");
         ApiError::away(ErrorCode::Overloaded, "the server is overloaded; nothing was stored, try again")
     };
-    app.bodies.try_acquire_many(kib).map_err(full)
+    memory.try_acquire_many(kib).map_err(full)
+}
+
+/// Returns the value of `Content-Length`, in bytes.
+pub(crate) fn declared_length(request: &Request) -> Option<usize> {
+    body::length(request.headers())
 }
 
 /// Parses a body that must be a JSON object.
@@ -98,9 +111,9 @@ fn object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     Ok(value)
 }
 
-fn broken_body(error: &(dyn std::error::Error + 'static)) -> ApiError {
+fn broken_body(error: &(dyn std::error::Error + 'static), most: usize) -> ApiError {
     if error.is::<http_body_util::LengthLimitError>() {
-        return body::too_large();
+        return body::too_large(most);
     }
     ApiError::bad_request(ErrorCode::BodyBroken, "the body could not be read completely")
 }

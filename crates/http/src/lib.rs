@@ -13,7 +13,7 @@
 //! - Every route requires a key, except `/healthz`, `/readyz`, `/metrics`, `/openapi.json`, `/docs`, and the pages of
 //!   the dashboard, which have sessions.
 //! - Every error of the interface is a JSON object with `error`, `code`, and `requestId`.
-//! - If a key may not see a project, every response is the same as if the project did not exist.
+//! - If a key cannot see a project, every response is the same as if the project did not exist.
 
 mod answer;
 mod app;

@@ -62,9 +62,8 @@ pub(crate) struct Metrics {
     runs_due: Gauge<u64, AtomicU64>,
     oldest_due: Gauge<f64, AtomicU64>,
     streams: Gauge<u64, AtomicU64>,
-    outbox_tasks: Gauge<u64, AtomicU64>,
-    outbox_retried: Gauge<u64, AtomicU64>,
-    oldest_task: Gauge<f64, AtomicU64>,
+    outbox: BacklogGauges,
+    inbox: BacklogGauges,
     waiting_jobs: Family<CauseLabels, Gauge<u64, AtomicU64>>,
     projects_on_hold: Gauge<u64, AtomicU64>,
     /// The maximum number of connections to the database, and the open, idle and waiting ones.
@@ -95,6 +94,8 @@ pub(crate) struct Counts {
     pub(crate) jobs: JobCounts,
     /// The tasks in the outbox.
     pub(crate) outbox: Backlog,
+    /// The events in the inbox that were not carried out yet.
+    pub(crate) inbox: Backlog,
     /// The connections to the database, if the store has any.
     pub(crate) pool: Option<PoolState>,
     /// The number of jobs that wait for an external cause to pass, by the code of the cause.
@@ -117,6 +118,28 @@ pub(crate) fn method_name(method: &Method) -> &'static str {
     KNOWN.into_iter().find(|known| *known == method.as_str()).unwrap_or("other")
 }
 
+/// The gauges of the outbox or the inbox.
+#[derive(Debug, Clone, Default)]
+struct BacklogGauges {
+    open: Gauge<u64, AtomicU64>,
+    retried: Gauge<u64, AtomicU64>,
+    oldest: Gauge<f64, AtomicU64>,
+}
+
+impl BacklogGauges {
+    /// Registers the gauges of `place`, which has `things`.
+    fn new(registry: &mut Registry, place: &str, things: &str) -> Self {
+        let gauges = Self::default();
+        let help = format!("Open {things} in the {place}");
+        registry.register(format!("{place}_{things}"), help, gauges.open.clone());
+        let help = format!("Open {things} in the {place} that were attempted before");
+        registry.register(format!("{place}_{things}_retried"), help, gauges.retried.clone());
+        let help = format!("Age of the oldest of the open {things} in the {place}; 0 if there is none");
+        registry.register_with_unit(format!("{place}_oldest"), help, Unit::Seconds, gauges.oldest.clone());
+        gauges
+    }
+}
+
 impl Metrics {
     /// Creates and registers the metrics of this version.
     pub(crate) fn new(version: &str, sources: &Sources) -> Self {
@@ -125,8 +148,7 @@ impl Metrics {
         let seconds = Family::<RouteLabels, Histogram>::new_with_constructor(buckets);
         let accepted = Family::<KindLabels, Counter>::default();
         let [active_jobs, runs_running, runs_due, streams] = <[Gauge<u64, AtomicU64>; 4]>::default();
-        let [outbox_tasks, outbox_retried] = <[Gauge<u64, AtomicU64>; 2]>::default();
-        let [oldest_due, oldest_task] = <[Gauge<f64, AtomicU64>; 2]>::default();
+        let oldest_due = Gauge::<f64, AtomicU64>::default();
         let pool = <[Gauge<u64, AtomicU64>; 4]>::default();
         let disk = <[Gauge<u64, AtomicU64>; 2]>::default();
         registry.register("build", "Version of the program", Info::new(vec![("version", version.to_owned())]));
@@ -142,11 +164,8 @@ impl Metrics {
         let help = "Time for which the oldest job has been due; 0 if none is";
         registry.register_with_unit("oldest_due", help, Unit::Seconds, oldest_due.clone());
         registry.register("event_streams_open", "Open event streams of this process", streams.clone());
-        registry.register("outbox_tasks", "Tasks in the outbox", outbox_tasks.clone());
-        let help = "Tasks in the outbox whose last attempt failed";
-        registry.register("outbox_tasks_retried", help, outbox_retried.clone());
-        let help = "Age of the oldest task in the outbox; 0 if there is none";
-        registry.register_with_unit("outbox_oldest", help, Unit::Seconds, oldest_task.clone());
+        let outbox = BacklogGauges::new(&mut registry, "outbox", "tasks");
+        let inbox = BacklogGauges::new(&mut registry, "inbox", "events");
         registry.register(
             "jobs_waiting",
             "Jobs that wait for an external cause to pass, by cause",
@@ -186,9 +205,8 @@ impl Metrics {
             runs_due,
             oldest_due,
             streams,
-            outbox_tasks,
-            outbox_retried,
-            oldest_task,
+            outbox,
+            inbox,
             waiting_jobs,
             projects_on_hold,
             pool,
@@ -227,9 +245,11 @@ impl Metrics {
         self.runs_running.set(counts.jobs.running);
         self.runs_due.set(counts.jobs.due);
         self.oldest_due.set(age(counts.jobs.oldest_due));
-        self.outbox_tasks.set(counts.outbox.tasks);
-        self.outbox_retried.set(counts.outbox.retried);
-        self.oldest_task.set(age(counts.outbox.oldest));
+        for (gauges, backlog) in [(&self.outbox, counts.outbox), (&self.inbox, counts.inbox)] {
+            gauges.open.set(backlog.tasks);
+            gauges.retried.set(backlog.retried);
+            gauges.oldest.set(age(backlog.oldest));
+        }
         if let Some(PoolState { limit, open, idle, waiting }) = counts.pool {
             for (gauge, count) in self.pool.iter().zip([limit, open, idle, waiting]) {
                 gauge.set(count);

@@ -45,6 +45,7 @@ pub fn router(services: Services, settings: Settings, shutdown: CancellationToke
     Router::new()
         .merge(api)
         .merge(routes::system::routes(&described))
+        .merge(routes::hooks::routes())
         .with_state(app.clone())
         .merge(pages)
         .layer(compression())

@@ -1,8 +1,12 @@
 //! The routes of the interface, in one file per resource.
 
+pub(crate) mod checks;
+pub(crate) mod code_hosts;
 pub(crate) mod diff;
 pub(crate) mod events;
 pub(crate) mod git;
+pub(crate) mod hooks;
+pub(crate) mod inbox;
 pub(crate) mod jobs;
 pub(crate) mod keys;
 pub(crate) mod messages;
@@ -32,6 +36,7 @@ pub(crate) fn api() -> OpenApiRouter<App> {
         .routes(routes!(messages::withdraw))
         .routes(routes!(runs::list))
         .routes(routes!(pulls::list))
+        .routes(routes!(checks::get))
         .routes(routes!(events::read))
         .routes(routes!(events::stream))
         .routes(routes!(diff::read))
@@ -39,6 +44,11 @@ pub(crate) fn api() -> OpenApiRouter<App> {
         .routes(routes!(projects::get, projects::change, projects::delete))
         .routes(routes!(projects::test_new))
         .routes(routes!(projects::test))
+        .routes(routes!(code_hosts::list, code_hosts::create))
+        .routes(routes!(code_hosts::get, code_hosts::replace, code_hosts::remove))
+        .routes(routes!(code_hosts::check))
+        .routes(routes!(inbox::of_project))
+        .routes(routes!(inbox::of_all))
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::get, keys::revoke))
         .routes(routes!(system::system))

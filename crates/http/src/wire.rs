@@ -3,8 +3,11 @@
 //!
 //! The types are separate from those of the core, so that an internal change cannot change the interface.
 
+pub(crate) mod checks;
+pub mod code_host;
 pub(crate) mod details;
 pub mod event;
+pub(crate) mod inbox;
 pub mod job;
 pub mod key;
 pub mod message;

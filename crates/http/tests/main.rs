@@ -4,6 +4,7 @@
 
 mod http {
     mod auth;
+    mod code_hosts;
     mod given;
     mod jobs;
     mod manage;

@@ -9,13 +9,16 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use axum::Router;
 use journeyman_app::{Parts, UseCases};
 use journeyman_blobs::{Bucket, Folder};
 use journeyman_core::engine::Engine;
 use journeyman_core::ids::WorkerId;
-use journeyman_core::ports::{Blobs, Containing, Forges, Gateway, ModelMeter, SignInProvider, Store};
+use journeyman_core::ports::{
+    Blobs, CodeHostStore, Containing, Forges, Gateway, ModelMeter, ProjectStore, PullStore, SignInProvider, Store,
+    UserStore,
+};
 use journeyman_core::time::{Clock, IdGen};
 use journeyman_forge::CodeHosts;
 use journeyman_gateway::{Models, SandboxGateway};
@@ -26,6 +29,7 @@ use journeyman_identity::password::Passwords;
 use journeyman_net::{Policy, SystemResolver};
 use journeyman_repository::Mirrors;
 use journeyman_repository::diff::MirrorDiffs;
+use journeyman_repository::signing::{Signer, SignerError};
 use journeyman_store::{MasterKey, PostgresStore, Schema, SqliteStore};
 use journeyman_worker::{ContainmentCheck, Host, Resources};
 use tokio_util::sync::CancellationToken;
@@ -118,19 +122,42 @@ pub(crate) fn git(settings: &Settings) -> anyhow::Result<Git> {
     Ok(git.with_own_folders([settings.data_dir.clone(), settings.repositories.clone()]))
 }
 
+/// Returns the signer of commits, if the settings name a key.
+///
+/// # Errors
+/// Returns an error if the key cannot sign, or if `ssh-keygen` is missing.
+pub(crate) async fn signer(settings: &Settings) -> anyhow::Result<Option<Arc<Signer>>> {
+    let Some(signing) = &settings.signing else { return Ok(None) };
+    let signer = Signer::open(&git(settings)?, &signing.key_file, &signing.email).await;
+    let setting = |error: &SignerError| match error {
+        SignerError::Email(_) => "commits-email",
+        _ => "commits-sign-key-file",
+    };
+    signer.map(|signer| Some(Arc::new(signer))).map_err(|error| anyhow!("{}: {error}", setting(&error)))
+}
+
 /// Returns the use cases for a command that accesses the database directly.
 pub(crate) fn use_cases(settings: &Settings, store: &Arc<dyn Store>) -> anyhow::Result<UseCases> {
     let hosts = code_hosts(settings, store, &settings.public_url(settings.listen))?;
     let engine = Engine::new(Arc::clone(store), Arc::new(Machine), Arc::new(Machine));
-    Ok(cases(settings, store, engine, hosts))
+    Ok(cases(settings, store, engine, hosts, settings.public_url(settings.listen)))
 }
 
-fn cases(settings: &Settings, store: &Arc<dyn Store>, engine: Engine, hosts: CodeHosts) -> UseCases {
+fn cases(
+    settings: &Settings,
+    store: &Arc<dyn Store>,
+    engine: Engine,
+    hosts: CodeHosts,
+    public_url: String,
+) -> UseCases {
     UseCases::new(Parts {
         store: Arc::clone(store),
         engine,
         pulls: Arc::new(hosts.local().clone()),
+        code_hosts: Arc::new(hosts.clone()),
+        hooks: Arc::new(hosts.finder().clone()),
         forges: Arc::new(hosts),
+        public_url,
         ids: Arc::new(Machine),
         agents: Arc::new(settings.agents.clone()),
         create_per_hour: settings.create_per_hour,
@@ -142,8 +169,17 @@ fn cases(settings: &Settings, store: &Arc<dyn Store>, engine: Engine, hosts: Cod
 pub(crate) fn code_hosts(settings: &Settings, store: &Arc<dyn Store>, public_url: &str) -> anyhow::Result<CodeHosts> {
     let repositories = settings.repositories.clone();
     make_private_dir(&repositories)?;
-    let (pulls, secrets) = (Arc::clone(store), Arc::clone(store));
-    Ok(CodeHosts::new(git(settings)?, repositories, public_url.to_owned(), pulls, secrets, Arc::new(Machine)))
+    Ok(CodeHosts::new(journeyman_forge::Parts {
+        git: git(settings)?,
+        repositories,
+        public_url: public_url.to_owned(),
+        pulls: Arc::clone(store) as Arc<dyn PullStore>,
+        users: Arc::clone(store) as Arc<dyn UserStore>,
+        secrets: Arc::clone(store) as Arc<dyn ProjectStore>,
+        hosts: Arc::clone(store) as Arc<dyn CodeHostStore>,
+        configured: settings.code_hosts.clone(),
+        clock: Arc::new(Machine),
+    }))
 }
 
 /// Assembles the service. `public_url` is the URL at which clients reach it.
@@ -158,19 +194,22 @@ pub(crate) async fn build(settings: Settings, public_url: String) -> anyhow::Res
         Database::Postgres(_) => engine,
     };
     let hosts = code_hosts(&settings, &store, &public_url)?;
-    let cases = cases(&settings, &store, engine.clone(), hosts.clone());
+    let cases = cases(&settings, &store, engine.clone(), hosts.clone(), public_url.clone());
     let (blobs, forges) = (blobs(&settings.blobs)?, Arc::new(hosts.clone()));
-    let mirrors = Arc::new(Mirrors::new(git(&settings)?, settings.data_dir.join("mirrors")));
+    let is_worker = settings.roles.contains(&Role::Worker);
+    let signer = if is_worker { signer(&settings).await? } else { None };
+    let mirrors = Mirrors::new(git(&settings)?, settings.data_dir.join("mirrors")).signing(signer);
+    let mirrors = Arc::new(mirrors);
     let diffs = MirrorDiffs::new(forges.clone(), Arc::clone(&blobs), Arc::clone(&mirrors), &settings.data_dir);
-    let worker = if settings.roles.contains(&Role::Worker) {
-        Some(worker_parts(&settings, &engine, &store, forges, blobs, mirrors)?)
+    let worker = if is_worker {
+        Some(worker_parts(&settings, &engine, &store, forges, blobs, mirrors, &public_url)?)
     } else {
         None
     };
     let provider = settings.oidc.clone().map(|settings| Oidc::new(settings, Arc::new(Machine))).transpose()?;
     let provider = provider.map(|provider| Arc::new(provider) as Arc<dyn SignInProvider>);
     let host = worker.as_ref().map(|worker: &WorkerParts| Arc::clone(&worker.host));
-    let duties = Duties::new(Arc::clone(&store), host, &settings);
+    let duties = Duties::new(Arc::clone(&store), cases.clone(), host, &settings);
     Ok(App { store, engine, hosts, cases, duties, diffs: Arc::new(diffs), worker, provider, settings, public_url })
 }
 
@@ -181,6 +220,7 @@ fn worker_parts(
     forges: Arc<dyn Forges>,
     blobs: Arc<dyn Blobs>,
     mirrors: Arc<Mirrors>,
+    public_url: &str,
 ) -> anyhow::Result<WorkerParts> {
     // Agents do not inherit the environment of the service. They get its search path, and a locale that prints UTF-8.
     let environment = [("PATH".to_owned(), settings.path.clone()), ("LANG".to_owned(), "C.UTF-8".to_owned())];
@@ -197,6 +237,7 @@ fn worker_parts(
         agents: settings.agents.clone(),
         ids: Arc::new(Machine),
         mirrors,
+        public_url: public_url.to_owned(),
         data: settings.data_dir.clone(),
         environment: environment.into(),
         idle_agent_limits: settings.idle_agents,
@@ -274,8 +315,8 @@ fn places(settings: &Settings) -> Vec<(String, String)> {
     places.map(|(name, value)| (name.to_owned(), value)).into()
 }
 
-/// Reads the worker's ID from the data directory, or generates it. The ID is there because the workspaces are there
-/// too: jobs prefer the worker that has their workspace.
+/// Reads the worker's ID from the data directory, or generates it. The ID is stored next to the workspaces, because jobs
+/// prefer the worker that has their workspace.
 pub(crate) fn worker_id(settings: &Settings) -> anyhow::Result<WorkerId> {
     let path = settings.data_dir.join("worker.id");
     match std::fs::read_to_string(&path) {

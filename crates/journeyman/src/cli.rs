@@ -2,6 +2,7 @@
 
 mod agent;
 mod backup;
+mod code_host;
 mod completions;
 mod copy;
 mod demo;
@@ -43,6 +44,8 @@ enum Command {
     Key(key::KeyArgs),
     /// Create, change and list projects, with or without a running service
     Project(project::ProjectArgs),
+    /// Add, list, remove and test code hosts, with or without a running service
+    CodeHost(code_host::CodeHostArgs),
     /// List and add users of the dashboard, and create links to set their passwords
     User(user::UserArgs),
     /// Update the schema of the database, if the service does not do so at startup
@@ -80,6 +83,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Job(arguments) => job::run(arguments),
         Command::Key(arguments) => key::run(arguments),
         Command::Project(arguments) => project::run(arguments),
+        Command::CodeHost(arguments) => code_host::run(arguments),
         Command::User(arguments) => user::run(arguments),
         Command::Migrate(arguments) => migrate::run(arguments),
         Command::Backup(arguments) => backup::run(arguments),

@@ -6,6 +6,7 @@
 
 mod agents;
 mod bytes;
+mod code_hosts;
 mod connections;
 mod environment;
 mod file;
@@ -37,7 +38,10 @@ pub(crate) fn load(flags: Layer) -> anyhow::Result<Settings> {
     let file = path.as_deref().map(file::read).transpose()?.unwrap_or_default();
     let program = std::env::current_exe().context("the path of this program could not be determined")?;
     let machine = environment::machine(&file.models.key_variables());
-    Settings::resolve(flags.over(file.settings).over(environment), file.agents, &file.models, machine, &program)
+    let mut settings =
+        Settings::resolve(flags.over(file.settings).over(environment), file.agents, &file.models, machine, &program)?;
+    settings.code_hosts = code_hosts::resolve(file.code_hosts)?;
+    Ok(settings)
 }
 
 /// Returns the settings for these flags alone, without a configuration file, settings from the environment, the master

@@ -5,7 +5,9 @@
 //! duties work in small pieces and continue where they are interrupted.
 
 mod blobs;
+mod checks;
 mod outbox;
+mod polls;
 mod retention;
 mod workspaces;
 
@@ -16,35 +18,39 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use futures::FutureExt as _;
-use journeyman_core::ports::{DutyMeter, DutyTotals, Store};
+use journeyman_app::{HostEffects, Poller, UseCases};
+use journeyman_core::ports::{DutyMeter, DutyTotals, PollTotals, Store};
 use journeyman_core::time::{Clock, Timestamp};
 use journeyman_worker::Host;
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
 use self::blobs::SweepBlobs;
+use self::checks::ReadChecks;
 use self::outbox::CarryOutEffects;
+use self::polls::PollCodeHosts;
 use self::retention::ApplyRetention;
 use self::workspaces::RemoveIdleWorkspaces;
 use crate::config::Settings;
 use crate::system::Machine;
 
-/// The longest time until a process checks again whether a duty of the installation is due.
+/// The longest interval at which a process checks whether a duty of the installation is due.
 const CHECK: Duration = Duration::from_secs(60);
 
-/// The time limit of a duty of a machine. A duty works in pieces, so more means that it hangs.
+/// The time limit of a duty of a machine. Duties work in small pieces, so one that takes longer is stuck.
 const MACHINE_LIMIT: Duration = Duration::from_secs(1800);
 
-/// The largest difference of the clocks of two processes at which only one of them has the lease of a duty.
+/// The largest difference between the clocks of two processes at which only one of them can hold the lease of a duty.
 const CLOCK_DIFFERENCE: Duration = Duration::from_secs(300);
 
-/// The longest time until a duty that failed is repeated.
+/// The longest delay until a failed duty is repeated.
 const RETRY: Duration = Duration::from_secs(60);
 
 /// The processes that carry out a duty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Scope {
-    /// One process of the installation at a time, for at most this time.
+    /// The duty runs in one process of the installation at a time. The duration is the length of the lease, and also
+    /// the time limit of a run.
     Installation(Duration),
     /// Each process.
     Machine,
@@ -56,10 +62,17 @@ trait Duty: Send + Sync {
     /// Returns the name, for the lease, the log and the metrics.
     fn name(&self) -> &'static str;
 
-    /// Returns the time from one end to the next beginning.
+    /// Returns the interval between two runs: for a duty of the installation, from the end of a successful run to the
+    /// start of the next; for a duty of a machine, from start to start.
     fn period(&self) -> Duration;
 
     fn scope(&self) -> Scope;
+
+    /// Returns whether there is something to do. If not, the duty of an installation takes no lease, which would be a
+    /// write to the database.
+    async fn is_needed(&self) -> anyhow::Result<bool> {
+        Ok(true)
+    }
 
     /// Carries out the duty once.
     async fn carry_out(&self) -> anyhow::Result<()>;
@@ -71,23 +84,29 @@ pub(crate) struct Duties {
     store: Arc<dyn Store>,
     duties: Arc<[Box<dyn Duty>]>,
     totals: Arc<Mutex<BTreeMap<&'static str, DutyTotals>>>,
+    poller: Option<Arc<Poller>>,
 }
 
 impl Duties {
     /// Returns the duties of a process; `host` is `None` if the process does not carry out runs.
-    pub(crate) fn new(store: Arc<dyn Store>, host: Option<Arc<Host>>, settings: &Settings) -> Self {
+    pub(crate) fn new(store: Arc<dyn Store>, cases: UseCases, host: Option<Arc<Host>>, settings: &Settings) -> Self {
         let mut duties: Vec<Box<dyn Duty>> =
             vec![Box::new(ApplyRetention { store: Arc::clone(&store), retention: settings.retention })];
+        duties.push(Box::new(ReadChecks(cases.clone())));
+        let poller = Arc::new(Poller::new(cases.clone()));
+        duties.push(Box::new(PollCodeHosts { poller: Arc::clone(&poller) }));
+        let effects = Arc::new(HostEffects::new(cases));
+        duties.push(Box::new(CarryOutEffects::new("code_host_effects", Arc::clone(&store), effects)));
         if let Some(host) = host {
-            duties.push(Box::new(CarryOutEffects::new(Arc::clone(&store), host.clone())));
+            duties.push(Box::new(CarryOutEffects::new("outbox", Arc::clone(&store), host.clone())));
             duties.push(Box::new(SweepBlobs::new(Arc::clone(&host), settings.session_keep)));
             duties.push(Box::new(RemoveIdleWorkspaces { host, idle: settings.workspace_idle }));
         }
-        Self::with(store, duties)
+        Self { poller: Some(poller), ..Self::with(store, duties) }
     }
 
     fn with(store: Arc<dyn Store>, duties: Vec<Box<dyn Duty>>) -> Self {
-        Self { store, duties: duties.into(), totals: Arc::default() }
+        Self { store, duties: duties.into(), totals: Arc::default(), poller: None }
     }
 
     /// Carries out the duties until the future is dropped.
@@ -109,10 +128,10 @@ impl Duties {
             Scope::Installation(_) => duty.period().min(CHECK),
             Scope::Machine => duty.period(),
         };
-        let mut beat = tokio::time::interval(check);
-        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut timer = tokio::time::interval(check);
+        timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            beat.tick().await;
+            timer.tick().await;
             match duty.scope() {
                 Scope::Machine => {
                     self.carry_out(duty, MACHINE_LIMIT).await;
@@ -125,27 +144,32 @@ impl Duties {
     /// Carries out a duty of the installation if it is due and no other process has begun it.
     async fn carry_out_if_due(&self, duty: &dyn Duty, lease: Duration) {
         let (name, longest) = (duty.name(), duty.period().max(lease) + CLOCK_DIFFERENCE);
+        match duty.is_needed().await {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(error) => return tracing::warn!(duty = name, %error, "a duty could not be started"),
+        }
         let token = match self.store.begin_duty(name, Machine.now(), lease, longest).await {
             Ok(Some(token)) => token,
             Ok(None) => return,
-            Err(error) => return tracing::warn!(duty = name, %error, "a duty could not be begun"),
+            Err(error) => return tracing::warn!(duty = name, %error, "a duty could not be started"),
         };
         let succeeded = self.carry_out(duty, lease).await;
         let next = if succeeded { duty.period() } else { duty.period().min(RETRY) };
         if let Err(error) = self.store.end_duty(name, token, Machine.now() + next).await {
-            tracing::warn!(duty = name, %error, "the end of a duty could not be stored; it is repeated after its lease");
+            tracing::warn!(duty = name, %error, "the end of a duty could not be stored; the lease must expire first");
         }
     }
 
     /// Carries out a duty, for at most `limit`. Returns whether it succeeded.
     async fn carry_out(&self, duty: &dyn Duty, limit: Duration) -> bool {
         let (name, begun) = (duty.name(), Instant::now());
-        // After a panic, the duty is repeated like after an error.
+        // After a panic, the duty is repeated as after an error.
         let work = AssertUnwindSafe(duty.carry_out()).catch_unwind();
         let done = match tokio::time::timeout(limit, work).await {
             Ok(Ok(done)) => done,
-            Ok(Err(_)) => Err(anyhow::anyhow!("it panicked; the log has the message")),
-            Err(_) => Err(anyhow::anyhow!("it took longer than {} s", limit.as_secs())),
+            Ok(Err(_)) => Err(anyhow::anyhow!("the duty panicked; the log has the panic message")),
+            Err(_) => Err(anyhow::anyhow!("the duty took longer than {} s", limit.as_secs())),
         };
         if let Err(error) = &done {
             tracing::warn!(duty = name, error = %format_args!("{error:#}"), "a duty failed and will be repeated");
@@ -170,6 +194,10 @@ impl Duties {
 impl DutyMeter for Duties {
     fn duties(&self) -> Vec<DutyTotals> {
         self.totals.lock().unwrap_or_else(PoisonError::into_inner).values().copied().collect()
+    }
+
+    fn polls(&self) -> Vec<PollTotals> {
+        self.poller.as_ref().map_or_else(Vec::new, |poller| poller.totals())
     }
 }
 

@@ -11,7 +11,7 @@ use rustix::process::{Resource, getrlimit};
 use tokio::net::TcpListener;
 
 use crate::app::{self, App, leftovers};
-use crate::config::{ConnectionSettings, Settings};
+use crate::config::{ConnectionSettings, Role, Settings};
 use crate::connections::{self, Registry};
 use crate::lifecycle::Stages;
 use crate::system::Machine;
@@ -89,6 +89,13 @@ impl Server {
         };
         let duties = self.app.duties.clone();
         let duties = tokio::spawn(async move { duties.run().await });
+        let cases = self.app.cases.clone();
+        let inbox = self.settings.roles.contains(&Role::Api);
+        let inbox = tokio::spawn(async move {
+            if inbox {
+                cases.carry_out_inbox().await;
+            }
+        });
         let serving = async {
             tokio::join!(http, work);
         };
@@ -108,6 +115,7 @@ impl Server {
             }
         };
         duties.abort();
+        inbox.abort();
         if let Some(host) = host {
             host.end_idle_agents().await;
         }

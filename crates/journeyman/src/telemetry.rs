@@ -55,7 +55,7 @@ pub(crate) fn begin(settings: &Settings) -> anyhow::Result<Telemetry> {
 }
 
 impl Telemetry {
-    /// Exports the spans that are left.
+    /// Exports the remaining spans.
     pub(crate) fn end(self) {
         if let Some(exporter) = self.exporter {
             exporter.end();

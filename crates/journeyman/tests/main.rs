@@ -25,6 +25,8 @@ pub(crate) mod program {
     mod backup;
     mod changes;
     mod client;
+    mod code_host_commands;
+    mod code_hosts;
     mod commands;
     mod connections;
     mod container;
@@ -38,6 +40,7 @@ pub(crate) mod program {
     mod power;
     mod real;
     mod replication;
+    mod reviews;
     mod secrets;
     mod service;
     mod traces;

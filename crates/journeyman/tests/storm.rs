@@ -18,6 +18,7 @@ use rustix::process::Signal;
 use self::check::breaches;
 use self::client::{Client, SentJob};
 use self::fleet::Machine;
+pub(crate) use self::fleet::faketime;
 use crate::program::given::cluster;
 
 /// The maximum time from the end of a storm until no job is active.
@@ -34,9 +35,13 @@ fn a_short_storm_breaks_no_promise() {
 #[test]
 #[ignore = "runs for SECONDS: make chaos SECONDS=60 SEED=1"]
 fn a_storm_of_any_length_breaks_no_promise() {
-    #[expect(clippy::disallowed_methods, reason = "the parameters of the test")]
-    let number = |name: &str, usual: u64| std::env::var(name).ok().map_or(usual, |text| text.parse().unwrap());
-    storm(number("SEED", 1), Duration::from_secs(number("SECONDS", 60)));
+    storm(parameter("SEED", 1), Duration::from_secs(parameter("SECONDS", 60)));
+}
+
+/// Returns a number from the environment.
+pub(crate) fn parameter(name: &str, usual: u64) -> u64 {
+    #[expect(clippy::disallowed_methods, reason = "the parameters of a test")]
+    std::env::var(name).ok().map_or(usual, |text| text.parse().unwrap())
 }
 
 fn storm(seed: u64, length: Duration) {

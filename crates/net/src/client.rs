@@ -23,11 +23,11 @@ pub struct Settings {
     /// True if each request needs a separate connection. On a shared one, an answer that is not read would block the
     /// others.
     pub http1_only: bool,
-    /// The longest time between two pieces of an answer; `None` means no limit.
+    /// The longest time between two parts of an answer; `None` means no limit.
     pub read_time: Option<Duration>,
     /// True if http URLs are refused.
     pub https_only: bool,
-    /// True if the proxy that the environment names is not used.
+    /// True if requests ignore the proxy that the environment names.
     pub no_proxy: bool,
 }
 
@@ -61,7 +61,7 @@ pub struct Client {
     policy: Policy,
     https_only: bool,
     connect_time: Duration,
-    /// The reason why https does not work, if it does not.
+    /// The reason why https does not work; `None` if it works.
     no_tls: Option<String>,
 }
 
@@ -98,7 +98,7 @@ impl Client {
         Ok(Self { http, policy: policy.clone(), https_only: *https_only, connect_time: *connect_time, no_tls })
     }
 
-    /// Sends a request, and returns the answer when its head has arrived. The caller limits the time and the size.
+    /// Sends a request, and returns the answer when its head has arrived. The caller must limit the time and the size.
     ///
     /// # Errors
     /// The URL is not permitted, or the server cannot be reached.

@@ -2,10 +2,11 @@
 //!
 //! Invariants:
 //!
-//! - A name is resolved once, and a connection goes only to an address that was checked. A name that resolves to another
-//!   address a moment later (DNS rebinding) gains nothing.
+//! - A name is resolved once, and a connection goes only to an address that was checked. A server gains nothing if its
+//!   name resolves to another address a moment later (DNS rebinding).
 //! - Redirects are not followed: they would send credentials to another server.
-//! - Every request has a limit of time, and every answer that is read as a whole has a limit of size.
+//! - Every request whose answer is read as a whole has limits of time and size. Callers that read the answer themselves
+//!   ([`Client::start`]) limit both.
 //!
 //! A URL that the operator chose may lead to any address ([`Policy::Any`]); one that a client or a repository chose may
 //! lead only to public addresses ([`Policy::Public`]).
@@ -20,4 +21,5 @@ pub use client::{Client, Limits, Settings};
 pub use connect::connect;
 pub use error::{Error, root_cause};
 pub use policy::{Policy, is_loopback};
+pub use reqwest::Response;
 pub use resolver::{Resolver, SystemResolver};

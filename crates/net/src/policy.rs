@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use journeyman_core::egress::is_public;
-use url::{Host, Url};
+use journeyman_core::project::Host;
+use url::Url;
 
 use crate::Error;
 
@@ -15,6 +16,9 @@ pub enum Policy {
     /// Any address, because the operator chose the URL.
     #[default]
     Any,
+    /// Any address except link-local ones and those of metadata services, because a project named the URL of its code
+    /// host. Git has the same rule.
+    CodeHosts,
     /// Public addresses, and addresses in networks that the operator has allowed.
     Public(Arc<[IpNet]>),
 }
@@ -25,6 +29,7 @@ impl Policy {
     pub fn permits(&self, address: IpAddr) -> bool {
         match self {
             Self::Any => true,
+            Self::CodeHosts => Host::Address(address).restricted().is_none(),
             Self::Public(also) => is_public(address) || also.iter().any(|net| net.contains(&address)),
         }
     }
@@ -41,9 +46,9 @@ impl Policy {
     /// Checks a URL whose host is an address. Clients connect to such a host without resolving a name.
     pub(crate) fn check_literal(&self, url: &Url) -> Result<(), Error> {
         let address = match url.host() {
-            Some(Host::Ipv4(address)) => IpAddr::V4(address),
-            Some(Host::Ipv6(address)) => IpAddr::V6(address),
-            Some(Host::Domain(_)) | None => return Ok(()),
+            Some(url::Host::Ipv4(address)) => IpAddr::V4(address),
+            Some(url::Host::Ipv6(address)) => IpAddr::V6(address),
+            Some(url::Host::Domain(_)) | None => return Ok(()),
         };
         self.filter(&address.to_string(), vec![address]).map(drop)
     }
@@ -53,9 +58,9 @@ impl Policy {
 #[must_use]
 pub fn is_loopback(url: &Url) -> bool {
     match url.host() {
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        Some(Host::Domain(name)) => name == "localhost",
+        Some(url::Host::Ipv4(address)) => address.is_loopback(),
+        Some(url::Host::Ipv6(address)) => address.is_loopback(),
+        Some(url::Host::Domain(name)) => name == "localhost",
         None => false,
     }
 }
@@ -83,6 +88,21 @@ mod tests {
             let host = if address.is_ipv6() { format!("[{address}]") } else { address.to_string() };
             let url = format!("http://{host}/").parse().unwrap();
             assert_eq!(public.check_literal(&url).is_ok(), expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn code_hosts_of_projects_may_be_private_but_not_link_local() {
+        for (address, expected) in [
+            ("8.8.8.8", true),
+            ("10.1.2.3", true),
+            ("127.0.0.1", true),
+            ("169.254.169.254", false),
+            ("::ffff:169.254.1.1", false),
+            ("fe80::1", false),
+            ("fd00:ec2::254", false),
+        ] {
+            assert_eq!(Policy::CodeHosts.permits(address.parse().unwrap()), expected, "{address}");
         }
     }
 

@@ -12,7 +12,7 @@ pub trait Resolver: Send + Sync {
     async fn resolve(&self, host: &str) -> io::Result<Vec<IpAddr>>;
 }
 
-/// Resolves names with the machine's resolver, as its other programs do.
+/// Resolves names with the machine's resolver, as other programs on the machine do.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemResolver;
 

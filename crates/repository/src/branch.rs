@@ -1,12 +1,12 @@
 //! The choice of the branch that a turn works on.
 
-use journeyman_core::branch::branch_name;
 use journeyman_core::ids::Sha;
 use journeyman_core::job::turn::TurnBegun;
 use journeyman_core::job::{DEFAULT_BRANCH, Job};
 use journeyman_core::ports::{Forge, ForgeError};
 use journeyman_core::project::Project;
 use journeyman_core::pull::PullState;
+use journeyman_core::pull::existing::{ExistingPull, NotUsable};
 use journeyman_core::run::ReasonCode;
 
 use crate::accepted::is_accepted_name;
@@ -15,7 +15,7 @@ use crate::{History, RepositoryError};
 /// Chooses the branch of the next turn, and the commit that the turn starts from.
 ///
 /// # Errors
-/// The job may not push to the branch that it asks for, a ref does not exist, or the code host failed.
+/// The job must not push to the branch that it asks for, a ref does not exist, or the code host failed.
 pub async fn choose_branch(
     job: &Job,
     project: &Project,
@@ -33,31 +33,20 @@ async fn branch_of(
     history: &dyn History,
     forge: &dyn Forge,
 ) -> Result<TurnBegun, RepositoryError> {
-    let wanted = |generation: u32| match (&job.options.branch, generation) {
-        (Some(name), 1) => name.clone(),
-        (Some(name), generation) => format!("{name}-{generation}"),
-        (None, generation) => branch_name(&job.title, &job.id, generation),
-    };
     let Some(branch) = &job.branch else {
+        if let Some(existing) = &job.options.pull {
+            return begin_existing(job, existing, project, history, forge).await;
+        }
         let start = history.resolve(&job.source.reference).await?;
-        let (name, base) = (wanted(1), base_of(job, project, history));
+        let (name, base) = (job.branch_of(1), base_of(job, project, history));
         if name == base {
             let text = format!("the job's branch {name:?} is also the base of its pull request; choose another branch");
             return Err(RepositoryError::failed(ReasonCode::PushRefused, text));
         }
         return begin(name, 1, start, project, history);
     };
-    let ended = match &job.pull {
-        Some(pull) => matches!(
-            forge.pull_state(pull.number).await.map_err(not_read)?,
-            Some(PullState::Merged | PullState::Closed)
-        ),
-        None => false,
-    };
-    if ended {
-        let generation = branch.generation + 1;
-        let base = history.resolve(&base_of(job, project, history)).await?;
-        return begin(wanted(generation), generation, base, project, history);
+    if has_ended(job, forge).await? {
+        return begin_next(job, branch.generation + 1, project, history).await;
     }
     // The project may have been changed to name this branch.
     if is_accepted_name(&branch.name, project, history) {
@@ -74,6 +63,53 @@ async fn branch_of(
     };
     let (branch, generation, base) = (branch.name.clone(), branch.generation, branch.base.clone());
     Ok(TurnBegun { branch, generation, base, head, pushed, default_branch: None })
+}
+
+/// Returns whether the pull request of the job's branch was merged or closed.
+async fn has_ended(job: &Job, forge: &dyn Forge) -> Result<bool, RepositoryError> {
+    match &job.pull {
+        Some(pull) if pull.state == PullState::Merged => Ok(true),
+        Some(pull) => {
+            let current = forge.pull(pull.number).await.map_err(not_read)?;
+            Ok(current.is_some_and(|current| current.state != PullState::Open))
+        }
+        None => Ok(false),
+    }
+}
+
+/// Begins the branch that follows one whose pull request has ended, from the base.
+async fn begin_next(
+    job: &Job,
+    generation: u32,
+    project: &Project,
+    history: &dyn History,
+) -> Result<TurnBegun, RepositoryError> {
+    let base = history.resolve(&base_of(job, project, history)).await?;
+    begin(job.branch_of(generation), generation, base, project, history)
+}
+
+/// Begins the work on the branch of an existing pull request, from its newest commit. If the pull request has ended
+/// since the job was created, begins a new branch.
+async fn begin_existing(
+    job: &Job,
+    existing: &ExistingPull,
+    project: &Project,
+    history: &dyn History,
+    forge: &dyn Forge,
+) -> Result<TurnBegun, RepositoryError> {
+    if has_ended(job, forge).await? {
+        return begin_next(job, 2, project, history).await;
+    }
+    let (head, url) = (&existing.head, &existing.pull.url);
+    let Some(newest) = history.heads().get(head) else {
+        let text = format!("the branch {head:?} of the pull request {url} does not exist; restore it");
+        return Err(RepositoryError::failed(ReasonCode::UnknownRef, text));
+    };
+    if head == history.default_branch() || is_accepted_name(head, project, history) {
+        let protected = NotUsable::Protected { url: url.clone(), head: head.clone() };
+        return Err(RepositoryError::failed(ReasonCode::PullRequestNotWritable, protected.to_string()));
+    }
+    begin(head.clone(), 1, newest.clone(), project, history)
 }
 
 /// Begins a branch that this job has not used: from `base`, or from the branch's head if the code host has the branch.
@@ -95,14 +131,7 @@ fn begin(
 
 /// Returns the failure for a pull request whose state could not be read.
 fn not_read(error: ForgeError) -> RepositoryError {
-    let text = format!("the state of the job's pull request could not be read: {error}");
-    match error {
-        ForgeError::NoPulls(reason) => RepositoryError::Failed { reason, retry: false },
-        ForgeError::AlreadyExists | ForgeError::Unclear(_) => {
-            RepositoryError::may_pass(ReasonCode::PullRequestFailed, text)
-        }
-        ForgeError::Refused(_) => RepositoryError::failed(ReasonCode::PullRequestFailed, text),
-    }
+    RepositoryError::from_forge("the state of the job's pull request could not be read", error)
 }
 
 fn not_for_jobs(branch: &str) -> RepositoryError {
@@ -113,22 +142,29 @@ fn not_for_jobs(branch: &str) -> RepositoryError {
     RepositoryError::failed(ReasonCode::PushRefused, text)
 }
 
-/// Returns the branch that a job's work is merged into: the project's `pullRequest.base`, otherwise the branch that the
-/// job started from, otherwise the default branch.
+/// Returns the branch that a job's work is merged into: that of the existing pull request, otherwise the project's
+/// `pullRequest.base`, otherwise the branch that the job started from, otherwise the default branch.
 #[must_use]
 pub fn base_of(job: &Job, project: &Project, history: &dyn History) -> String {
     let started = || Some(&job.source.reference).filter(|reference| history.heads().contains_key(*reference));
-    let base = project.settings.pull_request.base.as_ref().or_else(started);
+    let existing = job.options.pull.as_ref().map(|existing| &existing.base);
+    let base = existing.or(project.settings.pull_request.base.as_ref()).or_else(started);
     base.map_or_else(|| history.default_branch().to_owned(), Clone::clone)
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::sync::Mutex;
 
     use async_trait::async_trait;
 
+    use journeyman_core::code_host::HostName;
+    use journeyman_core::ids::JobId;
+    use journeyman_core::job::{JobOptions, Pull, PullRepository, Source};
+    use journeyman_core::pull::HostPull;
     use journeyman_core::time::Timestamp;
+    use journeyman_testkit::OnePull;
 
     use super::*;
 
@@ -160,6 +196,61 @@ mod tests {
         async fn contains(&self, _: &Sha, _: &Sha) -> bool {
             true
         }
+
+        async fn pull_template(&self, _: &Sha) -> Result<Option<String>, RepositoryError> {
+            Ok(None)
+        }
+    }
+
+    /// Returns a job on the pull request of the branch `feature`, which is not merged into the project's usual base.
+    fn job_on_existing() -> Job {
+        let HostPull { number, url, head, .. } = OnePull::open();
+        let repository = Some(PullRepository { host: HostName("git.example".to_owned()), id: "7".to_owned() });
+        let pull = Pull { repository, is_untouched: true, ..Pull::new(number, url) };
+        let existing = ExistingPull { pull: pull.clone(), head: head.clone(), head_sha: None, base: "v1".to_owned() };
+        let options = JobOptions { pull: Some(Box::new(existing)), ..JobOptions::default() };
+        let source = Source { repository: String::new(), reference: head };
+        let id = JobId::from_uuid(uuid::Uuid::from_u128(7));
+        Job { options, pull: Some(pull), ..Job::new(id, "shop".parse().unwrap(), source, Timestamp::default()) }
+    }
+
+    #[tokio::test]
+    async fn a_job_on_an_existing_pull_request_begins_with_its_branch_until_it_has_ended() {
+        let [main, feature, v1]: [Sha; 3] = ["a", "b", "c"].map(|digit| digit.repeat(40).parse().unwrap());
+        let heads = [("main", &main), ("feature", &feature), ("v1", &v1)];
+        let heads: BTreeMap<_, _> = heads.map(|(name, sha)| (name.to_owned(), sha.clone())).into();
+        let (job, host) = (job_on_existing(), OnePull(Mutex::new(Ok(Some(OnePull::open())))));
+        let mut project = Project::new("shop".parse().unwrap(), "https://git.example/acme/shop", Timestamp::default());
+        let all = Heads(heads.clone(), true);
+        let begun = choose_branch(&job, &project, &all, &host).await.unwrap();
+        assert_eq!((begun.branch.as_str(), begun.generation, &begun.pushed), ("feature", 1, &Some(feature.clone())));
+        assert_eq!((&begun.base, &begun.head), (&feature, &feature));
+        assert_eq!(base_of(&job, &project, &all), "v1");
+
+        let code = |chosen: Result<TurnBegun, RepositoryError>| match chosen {
+            Err(RepositoryError::Failed { reason, retry: false }) => reason.code,
+            other => panic!("{other:?}"),
+        };
+        let mut without = heads.clone();
+        without.remove("feature");
+        let gone = choose_branch(&job, &project, &Heads(without, true), &host).await;
+        assert_eq!(code(gone), ReasonCode::UnknownRef);
+        project.reference = Some("feature".to_owned());
+        assert_eq!(code(choose_branch(&job, &project, &all, &host).await), ReasonCode::PullRequestNotWritable);
+        project.reference = None;
+
+        for state in [PullState::Merged, PullState::Closed] {
+            host.answer(Ok(Some(HostPull { state, ..OnePull::open() })));
+            let begun = choose_branch(&job, &project, &all, &host).await.unwrap();
+            assert_eq!((begun.generation, &begun.head, &begun.pushed), (2, &v1, &None), "{state:?}");
+            assert!(begun.branch.starts_with("journeyman/") && begun.branch.ends_with("-2"), "{}", begun.branch);
+            let next = Job { branch: Some(begun.branch()), pull: None, ..job.clone() };
+            assert_eq!(base_of(&next, &project, &all), "v1");
+            assert_eq!(next.existing_pull(), None);
+        }
+        host.answer(Err(ForgeError::Unclear("502".to_owned())));
+        let unclear = choose_branch(&job, &project, &all, &host).await;
+        assert!(matches!(unclear, Err(RepositoryError::Failed { retry: true, .. })), "{unclear:?}");
     }
 
     #[test]

@@ -60,13 +60,13 @@ impl Changes {
 }
 
 impl Mirror {
-    /// Returns the commits after `base` up to `head`, oldest first.
+    /// Returns the commits up to `head` that no branch of the code host has, oldest first.
     ///
     /// # Errors
     /// Git failed.
-    pub async fn between(&self, base: &Sha, head: &Sha) -> Result<Vec<Sha>, RepositoryError> {
-        let range = format!("{base}..{head}");
-        Ok(self.git.at(&self.path, ["rev-list", "--reverse", &range]).run().await?.shas()?)
+    pub async fn unpublished(&self, head: &Sha) -> Result<Vec<Sha>, RepositoryError> {
+        let arguments = ["rev-list", "--reverse", "--topo-order", head.as_str(), "--not", "--branches"];
+        Ok(self.git.at(&self.path, arguments).run().await?.shas()?)
     }
 
     /// Returns the changes from `base` to `head`; `None` if `head` is not a descendant of `base`.

@@ -1,6 +1,6 @@
 //! Errors of operations on repositories, in words that a person can act on.
 
-use journeyman_core::ports::BlobError;
+use journeyman_core::ports::{BlobError, ForgeError};
 use journeyman_core::run::{Reason, ReasonCode};
 use journeyman_git::{Failure, GitError};
 
@@ -37,6 +37,21 @@ impl RepositoryError {
         Self::Failed { reason: Reason::new(code, text), retry: true }
     }
 
+    /// Converts an error of the code host; `what` says what could not be done.
+    #[must_use]
+    pub fn from_forge(what: &str, error: ForgeError) -> Self {
+        let text = format!("{what}: {error}");
+        match error {
+            ForgeError::NoPulls(reason) => Self::Failed { reason, retry: false },
+            ForgeError::Unclear(_) => Self::may_pass(ReasonCode::PullRequestFailed, text),
+            ForgeError::RateLimited(_) => Self::may_pass(ReasonCode::CodeHostRateLimited, text),
+            ForgeError::Credential(_) => Self::failed(ReasonCode::CredentialRefused, text),
+            ForgeError::NotFound(_) => Self::failed(ReasonCode::RepositoryNotFound, text),
+            ForgeError::Denied(_) => Self::failed(ReasonCode::PermissionMissing, text),
+            ForgeError::Refused(_) => Self::failed(ReasonCode::PullRequestFailed, text),
+        }
+    }
+
     fn disk_full() -> Self {
         Self::may_pass(ReasonCode::DiskFull, "the disk of the worker is full; free space in its data directory")
     }
@@ -62,7 +77,7 @@ impl From<GitError> for RepositoryError {
         match error.failure() {
             Failure::NotFound => Self::failed(
                 ReasonCode::RepositoryNotFound,
-                format!("there is no repository at the project's address, or its credential may not read it: {error}"),
+                format!("there is no repository at the project's address, or its credential cannot read it: {error}"),
             ),
             Failure::CredentialRefused => Self::failed(
                 ReasonCode::CredentialRefused,
@@ -71,6 +86,18 @@ impl From<GitError> for RepositoryError {
             Failure::Unreachable => Self::may_pass(
                 ReasonCode::RepositoryUnreachable,
                 format!("the repository could not be reached: {error}"),
+            ),
+            Failure::Archived => Self::failed(
+                ReasonCode::RepositoryArchived,
+                format!("the repository is archived, so nothing can be pushed; unarchive it on the code host: {error}"),
+            ),
+            Failure::CiFilesRefused => Self::failed(
+                ReasonCode::CiFilesChanged,
+                format!(
+                    "the code host refused the push, because the commits change files of CI pipelines and the \
+                     credential may not do that; give the App the permission \"workflows: write\", or the token the \
+                     scope \"workflow\", and send another message. The commits are kept: {error}"
+                ),
             ),
             Failure::Refused | Failure::NonFastForward => {
                 Self::failed(ReasonCode::PushRefused, format!("the code host refused the push: {error}"))
@@ -86,5 +113,20 @@ impl From<GitError> for RepositoryError {
                 Self::may_pass(ReasonCode::Internal, error.to_string())
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_push_that_needs_the_permission_for_workflows_names_it() {
+        let stderr = "refusing to allow an App to update workflow `.github/workflows/a.yml` without `workflows` \
+                      permission";
+        let error = GitError::Failed { command: "push".into(), code: Some(1), stderr: stderr.into() };
+        let RepositoryError::Failed { reason, retry: false } = error.into() else { panic!("it is final") };
+        assert_eq!(reason.code, ReasonCode::CiFilesChanged);
+        assert!(reason.text.contains("workflows: write"), "{}", reason.text);
     }
 }

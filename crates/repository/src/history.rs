@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use journeyman_core::ids::Sha;
 use journeyman_core::run::ReasonCode;
 
-use crate::{Mirror, RepositoryError};
+use crate::{Mirror, RepositoryError, template};
 
 /// The branches and commits of a repository.
 #[async_trait]
@@ -31,6 +31,12 @@ pub trait History: Sync {
 
     /// Returns whether `ancestor` is `commit`, or in its history.
     async fn contains(&self, commit: &Sha, ancestor: &Sha) -> bool;
+
+    /// Returns the repository's own template for pull requests at a commit, if there is one.
+    ///
+    /// # Errors
+    /// git failed.
+    async fn pull_template(&self, commit: &Sha) -> Result<Option<String>, RepositoryError>;
 }
 
 #[async_trait]
@@ -77,5 +83,9 @@ impl History for Mirror {
         }
         let arguments = ["merge-base", "--is-ancestor", ancestor.as_str(), commit.as_str()];
         self.git.at(&self.path, arguments).run().await.is_ok()
+    }
+
+    async fn pull_template(&self, commit: &Sha) -> Result<Option<String>, RepositoryError> {
+        template::of_repository(self, commit).await
     }
 }

@@ -89,7 +89,7 @@ pub struct Rules<'a> {
 /// oldest first.
 ///
 /// # Errors
-/// The commits may not be pushed, or git failed.
+/// The commits must not be pushed, or git failed.
 pub async fn check(mirror: &Mirror, head: &Sha, rules: &Rules<'_>) -> Result<Vec<Sha>, RepositoryError> {
     let changes = mirror.changes(rules.base, head).await.map_err(not_imported)?;
     let changes = changes.filter(|changes| changes.commits.last() == Some(head));
@@ -120,7 +120,7 @@ async fn check_files(mirror: &Mirror, changes: &Changes, file_bytes: Option<u64>
             return refuse(format!("{path:?} is a separate git repository that .gitignore does not exclude"));
         }
         if path == ".gitmodules" {
-            return refuse(format!("{path:?} was changed: agents may not add submodules"));
+            return refuse(format!("{path:?} was changed: agents must not add submodules"));
         }
     }
     let Some(most) = file_bytes else { return Ok(()) };

@@ -11,9 +11,12 @@
 //! | [`branch`], [`accepted`] | choose the branch of a turn; know the branches that jobs must not push to |
 //! | [`import`] | import the pack of a turn, and check its commits |
 //! | [`push`] | push the commits, and rebase them if people have pushed meanwhile |
+//! | `ci_files` | refuse commits that change files of CI pipelines |
+//! | [`signing`] | sign commits with a key of the server |
 //! | [`published`] | find the commits of a message that the database does not know |
 //! | [`bundle`] | pass unpublished commits to other machines through the blob store |
 //! | [`diff`] | the changes of a job |
+//! | [`template`] | the repository's own template for pull requests |
 //! | [`tree_size`] | refuse commits that would fill the disk |
 //! | [`repair`] | rebuild a damaged mirror |
 
@@ -21,8 +24,11 @@ pub mod accepted;
 pub mod branch;
 pub mod bundle;
 pub mod changes;
+mod ci_files;
 pub mod diff;
 mod error;
+#[cfg(test)]
+mod fixture;
 pub mod history;
 pub mod import;
 mod listing;
@@ -31,7 +37,9 @@ pub mod published;
 pub mod push;
 mod repair;
 mod scratch;
+pub mod signing;
 mod sync;
+mod template;
 pub mod tree_size;
 
 pub use error::RepositoryError;

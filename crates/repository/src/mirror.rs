@@ -14,6 +14,7 @@ use journeyman_git::{Folders, Git};
 use crate::RepositoryError;
 use crate::listing::{self, Branches, refs};
 use crate::repair::restore;
+use crate::signing::Signer;
 use crate::sync::folders_of;
 use crate::tree_size::TreeSizes;
 
@@ -32,6 +33,7 @@ pub struct Mirrors {
     /// Fetches into one mirror run one at a time, because git's locks on refs do not wait.
     locks: Mutex<HashMap<PathBuf, Arc<tokio::sync::Mutex<()>>>>,
     tree_sizes: TreeSizes,
+    signer: Option<Arc<Signer>>,
 }
 
 /// A mirror, and the branches of its remote at the time of the last fetch.
@@ -51,13 +53,22 @@ pub struct Mirror {
     pub names_default_branch: bool,
     /// The known sizes of commits' trees, in any mirror of this machine.
     pub tree_sizes: TreeSizes,
+    /// Signs the commits of jobs, if the server has a key for that.
+    pub signer: Option<Arc<Signer>>,
 }
 
 impl Mirrors {
     /// Returns the mirrors that are kept in the folder `dir`, which need not exist.
     #[must_use]
     pub fn new(git: Git, dir: PathBuf) -> Self {
-        Self { git, dir, locks: Mutex::default(), tree_sizes: TreeSizes::default() }
+        Self { git, dir, locks: Mutex::default(), tree_sizes: TreeSizes::default(), signer: None }
+    }
+
+    /// Signs the commits of jobs.
+    #[must_use]
+    pub fn signing(mut self, signer: Option<Arc<Signer>>) -> Self {
+        self.signer = signer;
+        self
     }
 
     /// Returns the path of the mirror of a remote.
@@ -109,8 +120,8 @@ impl Mirrors {
             }
             tokio::fs::write(&known, &listing).await?;
         }
-        let (git, tree_sizes) = (self.git.clone(), self.tree_sizes.clone());
-        Ok(Mirror { git, path, remote, heads, default_branch, names_default_branch, tree_sizes })
+        let (git, tree_sizes, signer) = (self.git.clone(), self.tree_sizes.clone(), self.signer.clone());
+        Ok(Mirror { git, path, remote, heads, default_branch, names_default_branch, tree_sizes, signer })
     }
 
     /// Returns the listing of the remote's refs.
@@ -124,7 +135,7 @@ impl Mirrors {
             let arguments = ["ls-remote", "--symref"].map(str::to_owned).into_iter().chain(route.reading());
             self.git.at(mirror, arguments.chain(["--".to_owned(), route.address().to_owned()]).chain(refs))
         };
-        Ok(command.credential(remote.credential.as_ref()).run().await?.text()?)
+        Ok(command.credential_of(remote).run().await?.text()?)
     }
 
     async fn fetch_objects(&self, mirror: &Path, remote: &Remote) -> Result<(), RepositoryError> {
@@ -132,7 +143,7 @@ impl Mirrors {
         let arguments = ["fetch", "--quiet", "--prune", "--no-write-fetch-head"].map(str::to_owned);
         let refs = ["--", route.address(), "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"];
         let arguments = arguments.into_iter().chain(route.reading()).chain(refs.map(str::to_owned));
-        let fetch = self.git.at(mirror, arguments).credential(remote.credential.as_ref()).timeout(FETCH_TIMEOUT);
+        let fetch = self.git.at(mirror, arguments).credential_of(remote).timeout(FETCH_TIMEOUT);
         fetch.run().await?;
         Ok(())
     }

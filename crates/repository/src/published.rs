@@ -6,6 +6,7 @@ use journeyman_core::job::Job;
 use journeyman_core::job::turn::TurnBegun;
 use journeyman_core::message::Message;
 
+use crate::signing::DEFAULT_EMAIL;
 use crate::{Mirror, RepositoryError};
 
 /// The trailer that names the message that a turn's last commit belongs to (git-interpret-trailers(1)).
@@ -29,18 +30,21 @@ pub async fn published_before(
     let format = format!("--format=%H %ce %(trailers:key={TRAILER},valueonly,separator=%x20)");
     let log = ["log", "--reverse", "--topo-order", &format, &range, "--"];
     let output = mirror.git.at(&mirror.path, log).run().await?.text()?;
-    let commits = commits_of(&output, &message.id.to_string());
+    let signer = mirror.signer.as_ref().map(|signer| signer.email());
+    let committers: Vec<&str> = [DEFAULT_EMAIL].into_iter().chain(signer).collect();
+    let commits = commits_of(&output, &message.id.to_string(), &committers);
     Ok((!commits.is_empty()).then(|| (pushed.clone(), commits)))
 }
 
 /// Returns the commits of a message from a log whose lines have a commit's hash, committer and trailers: the commits
-/// that end with the message's trailer, after the last commit from another message or another committer.
-fn commits_of(log: &str, message: &str) -> Vec<Sha> {
+/// that end with the message's trailer, after the last commit from another message or a committer who is not one of
+/// `committers`.
+fn commits_of(log: &str, message: &str, committers: &[&str]) -> Vec<Sha> {
     let mut commits: Vec<Sha> = Vec::new();
     for line in log.lines() {
         let mut words = line.split(' ');
         let (Some(Ok(commit)), Some(committer)) = (words.next().map(str::parse), words.next()) else { continue };
-        if committer != "journeyman@localhost" {
+        if !committers.contains(&committer) {
             commits.clear();
             continue;
         }
@@ -72,8 +76,9 @@ mod tests {
             format!("{} {ours} msg_3", name("5")),
         ];
         let log = lines.join("\n");
-        let commits =
-            |message| commits_of(&log, message).iter().map(|sha| sha.as_str()[..1].to_owned()).collect::<String>();
+        let commits = |message| {
+            commits_of(&log, message, &[ours]).iter().map(|sha| sha.as_str()[..1].to_owned()).collect::<String>()
+        };
         assert_eq!([commits("msg_1"), commits("msg_2"), commits("msg_3"), commits("msg_4")], ["1", "34", "5", ""]);
     }
 }

@@ -6,10 +6,12 @@ use std::path::Path;
 
 use journeyman_core::ids::Sha;
 use journeyman_core::job::{Branch, Job};
-use journeyman_core::ports::Blobs;
+use journeyman_core::ports::{Blobs, Remote};
+use journeyman_core::project::CiFiles;
 use journeyman_core::run::ReasonCode;
-use journeyman_git::{Failure, GitError};
+use journeyman_git::{Failure, Folders, GitError};
 
+use crate::ci_files::{self, CiCheck};
 use crate::sync::{folders_of, sync};
 use crate::{History, Mirror, Mirrors, RepositoryError, Scratch, bundle, tree_size};
 
@@ -18,8 +20,9 @@ use crate::{History, Mirror, Mirrors, RepositoryError, Scratch, bundle, tree_siz
 pub enum Pushed {
     /// The branch holds the commits.
     Done,
-    /// People had pushed to the branch. The job's commits were rebased onto theirs; the caller records the new commits
-    /// and pushes again.
+    /// The job's commits were replaced: people had pushed to the branch, only the sum of the commits may be pushed, or
+    /// they had no signature.
+    /// The caller records the new commits and pushes again.
     Rebased {
         /// The new head.
         head: Sha,
@@ -41,6 +44,11 @@ pub struct Outgoing<'a> {
     pub commits: &'a [Sha],
     /// The bytes that a tree may use on the disk if the commits must be rebased.
     pub disk_bytes: u64,
+    /// The branch that people merge the commits into.
+    pub base: &'a str,
+    /// The policy for commits that change files of CI pipelines. The built-in code host runs no pipelines, so the
+    /// policy does not apply to it.
+    pub ci_files: CiFiles,
 }
 
 /// The resources of a push.
@@ -49,6 +57,8 @@ pub struct Push<'a> {
     pub mirrors: &'a Mirrors,
     /// The mirror of the job's repository.
     pub mirror: &'a Mirror,
+    /// The repository, with a credential that was obtained for this push.
+    pub remote: &'a Remote,
     /// The blob store.
     pub blobs: &'a dyn Blobs,
     /// The folder for temporary files.
@@ -61,15 +71,35 @@ impl Push<'_> {
     /// Pushes commits to the job's branch.
     ///
     /// # Errors
-    /// The code host refused the push, the commits conflict with those of people, or git failed.
+    /// The code host refused the push, the commits change files of CI pipelines, they conflict with those of people, or
+    /// git failed.
     pub async fn run(&self, job: &Job, outgoing: &Outgoing<'_>) -> Result<Pushed, RepositoryError> {
         let Outgoing { branch, head, .. } = *outgoing;
-        let error = match push(self.mirror, &branch.name, head).await {
+        if outgoing.ci_files == CiFiles::Refuse && !self.remote.is_ours {
+            match ci_files::check(self.mirror, branch, head, outgoing.base).await? {
+                CiCheck::Unchanged => {}
+                CiCheck::Changed(reason) => return Err(reason.into()),
+                CiCheck::OnlyBetween { from } => {
+                    let folders = self.mirror.folders().await?;
+                    let sum = ci_files::sum_of(self.mirror, &from, head).await?;
+                    return self.replaced(self.mirror, job, folders, sum).await;
+                }
+            }
+        }
+        if self.mirror.signer.is_some() {
+            let folders = self.mirror.folders().await?;
+            // The server may have got its key after the commits were made.
+            let signed = self.mirror.sign_rest(head).await?.commit(head);
+            if signed != *head {
+                return self.replaced(self.mirror, job, folders, signed).await;
+            }
+        }
+        let error = match push(self.mirror, self.remote, &branch.name, head).await {
             Ok(()) => return Ok(Pushed::Done),
             Err(PushError::Git(error)) if error.failure() == Failure::NonFastForward => error,
             Err(error) => return Err(error.into()),
         };
-        let mirror = self.mirrors.fetch(self.mirror.remote.clone()).await?;
+        let mirror = self.mirrors.fetch(self.remote.clone()).await?;
         let Some(theirs) = mirror.heads.get(&branch.name).cloned() else { return Err(error.into()) };
         if mirror.contains(&theirs, head).await {
             return Ok(Pushed::Done);
@@ -84,7 +114,7 @@ impl Push<'_> {
         outgoing: &Outgoing<'_>,
         theirs: &Sha,
     ) -> Result<Pushed, RepositoryError> {
-        let Outgoing { branch, head, commits, disk_bytes } = *outgoing;
+        let Outgoing { branch, head, commits, disk_bytes, .. } = *outgoing;
         let from = match commits.first() {
             // Otherwise the rebase includes the unpublished commits of earlier messages.
             Some(first) if job.unpublished.is_empty() => format!("{first}^"),
@@ -100,7 +130,7 @@ impl Push<'_> {
         let _ = mirror.git.at(&mirror.path, ["worktree", "prune"]).run().await;
         let Some(head_now) = rebased? else {
             let conflict_branch = format!("{}-conflict-{}", branch.name, &head.as_str()[..8]);
-            push(mirror, &conflict_branch, head).await?;
+            push(mirror, self.remote, &conflict_branch, head).await?;
             let text = format!(
                 "people pushed to {} meanwhile, and their changes conflict with the agent's; its commits are on the \
                  branch {conflict_branch}. Merge the two by hand, or send a message that says how",
@@ -108,25 +138,38 @@ impl Push<'_> {
             );
             return Err(RepositoryError::failed(ReasonCode::PushConflict, text));
         };
-        let commits = mirror.between(theirs, &head_now).await?;
-        mirror.keep(&format!("{}/head", job.id), &head_now).await?;
+        self.replaced(mirror, job, folders, head_now).await
+    }
+
+    /// Stores the commits up to `head` that the code host does not have, which replace those of the job. `folders` were
+    /// recorded before the new commits were written.
+    async fn replaced(
+        &self,
+        mirror: &Mirror,
+        job: &Job,
+        folders: Folders,
+        head: Sha,
+    ) -> Result<Pushed, RepositoryError> {
+        let head = mirror.sign_rest(&head).await?.commit(&head);
+        let commits = mirror.unpublished(&head).await?;
+        mirror.keep(&format!("{}/head", job.id), &head).await?;
         sync(folders).await?;
-        let bundle = bundle::store(self.blobs, mirror, self.scratch, job, &head_now).await?;
-        Ok(Pushed::Rebased { head: head_now, commits, bundle })
+        let bundle = bundle::store(self.blobs, mirror, self.scratch, job, &head).await?;
+        Ok(Pushed::Rebased { head, commits, bundle })
     }
 }
 
-async fn push(mirror: &Mirror, branch: &str, head: &Sha) -> Result<(), PushError> {
+async fn push(mirror: &Mirror, remote: &Remote, branch: &str, head: &Sha) -> Result<(), PushError> {
     let refspec = format!("{head}:refs/heads/{branch}");
-    let folders = match mirror.remote.is_ours {
-        true => Some(folders_of(Path::new(&mirror.remote.url)).await?),
+    let folders = match remote.is_ours {
+        true => Some(folders_of(Path::new(&remote.url)).await?),
         false => None,
     };
-    let route = mirror.git.route(&mirror.remote).await.map_err(PushError::Git)?;
+    let route = mirror.git.route(remote).await.map_err(PushError::Git)?;
     let arguments = ["push", "--quiet", "--no-verify"].map(str::to_owned).into_iter().chain(route.pushing());
     let address = ["--", route.address(), &refspec].map(str::to_owned);
     let push = mirror.git.at(&mirror.path, arguments.chain(address));
-    push.credential(mirror.remote.credential.as_ref()).run().await.map_err(PushError::Git)?;
+    push.credential_of(remote).run().await.map_err(PushError::Git)?;
     if let Some(folders) = folders {
         sync(folders).await?;
     }

@@ -130,7 +130,16 @@ mod tests {
         let remote = Remote { url: String::new(), credential: None, is_ours: true };
         let (heads, default_branch) = (BTreeMap::new(), "main".to_owned());
         let (names_default_branch, tree_sizes) = (true, TreeSizes::default());
-        Mirror { git, path: dir.join("m.git"), remote, heads, default_branch, names_default_branch, tree_sizes }
+        Mirror {
+            git,
+            path: dir.join("m.git"),
+            remote,
+            heads,
+            default_branch,
+            names_default_branch,
+            tree_sizes,
+            signer: None,
+        }
     }
 
     async fn object(mirror: &Mirror, arguments: &[&str], input: &str) -> Sha {

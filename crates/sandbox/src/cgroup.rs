@@ -172,8 +172,8 @@ impl Cgroups {
             if let Err(error) = made.and_then(|()| std::fs::write(record, folders)) {
                 tracing::warn!(
                     file = %record.display(), %error,
-                    "the control groups of this service could not be recorded; if it crashes, the next start may not \
-                     remove them"
+                    "the control groups of this service could not be recorded; if the service crashes, the next start \
+                     might not remove them"
                 );
             }
         }

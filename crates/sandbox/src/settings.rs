@@ -9,12 +9,12 @@ use crate::users::{UserRange, Users};
 /// The settings that the back ends `bubblewrap` and `container` share.
 #[derive(Debug, Clone)]
 pub struct CommonSettings {
-    /// More files and folders of the host that programs may read, such as toolchains.
+    /// Additional files and folders of the host that programs may read, such as toolchains.
     pub readable: Vec<PathBuf>,
     /// A folder that only this back end uses, and whose parents all users may traverse.
     pub folder: PathBuf,
-    /// `true` if no other process has sandboxes with this folder. The back end then updates the folder, and removes
-    /// what dead processes left behind.
+    /// `true` if no other process uses this folder for its sandboxes. The back end then updates the folder, and removes
+    /// what processes that have ended left behind.
     pub renew: bool,
     /// The folders that contain workspaces.
     pub roots: Vec<PathBuf>,

@@ -46,7 +46,10 @@ pub(crate) fn create<L: Ledger>(
     if !ledger.has_project(&change.job.project)? {
         return Err(UpdateError::NoProject.into());
     }
-    take_branch(ledger, guard, &change.job)?;
+    // A generated name contains the ID of the job, so no other job has it yet.
+    if change.job.options.names_branch() {
+        take_branch(ledger, guard, &change.job)?;
+    }
     let rate = charge(ledger, guard, now)?;
     ledger.insert(change)?;
     accept(ledger, guard, rate, change, now)
@@ -77,10 +80,9 @@ pub(crate) fn update<L: Ledger>(
     accept(ledger, guard, rate, &change, now)
 }
 
-/// Refuses a job whose branch another job works on. A generated name needs no check, because it contains the ID of the
-/// job.
+/// Refuses a job whose branch another job works on.
 fn take_branch<L: Ledger>(ledger: &mut L, guard: &Guard, job: &Job) -> Result<(), L::Error> {
-    if !guard.takes_branch || job.options.branch.is_none() {
+    if !guard.takes_branch {
         return Ok(());
     }
     match ledger.branch_holder(job)? {

@@ -1,4 +1,4 @@
-//! The order of an administrative change, the same for every store: first the idempotency key, then the decision, then
+//! The steps of an administrative change, which are the same in every store: the idempotency key, the decision, and then
 //! all rows and audit entries.
 
 use journeyman_core::admin::{AdminError, AdminRefusal, AdminRow, AdminState, Once, Subject};

@@ -37,10 +37,18 @@ pub(crate) const TABLES: &[(&str, &str)] = &[
     ("spending", "project, kind, subject"),
     ("tasks", "number"),
     ("duties", "name"),
+    ("code_hosts", "id"),
+    ("code_host_secrets", "code_host, name"),
+    ("locks", "name"),
+    ("job_pulls", "host, repository, number"),
+    ("inbox", "number"),
+    ("job_issues", "host, repository, number"),
+    ("check_watches", "job"),
+    ("polls", "project"),
 ];
 
 /// The tables whose rows are numbered by the database.
-pub(crate) const NUMBERED: &[&str] = &["messages", "runs", "audit", "tasks"];
+pub(crate) const NUMBERED: &[&str] = &["messages", "runs", "audit", "tasks", "inbox"];
 
 /// An error from a copy. Nothing was copied.
 #[derive(Debug, thiserror::Error)]

@@ -1,8 +1,12 @@
 //! A store in memory, under one lock: the reference that tests compare the other stores with.
 
 mod admin;
+mod checks;
+mod code_hosts;
 mod holds;
+mod inbox;
 mod outbox;
+mod polls;
 mod spending;
 mod users;
 
@@ -10,6 +14,8 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
+use journeyman_core::checks::CheckWatch;
+use journeyman_core::code_host::{CodeHost, CodeHostId, HostSecret};
 use journeyman_core::idempotency::{Claim, Remembered};
 use journeyman_core::ids::{JobId, KeyId, MessageId, ProjectId, UserId, WorkerId};
 use journeyman_core::job::change::{Change, Row};
@@ -19,18 +25,20 @@ use journeyman_core::job::{Job, JobRecord, JobStatus};
 use journeyman_core::key::{ApiKey, KeyHash};
 use journeyman_core::message::Message;
 use journeyman_core::model::price::Scope;
+use journeyman_core::poll::Poll;
 use journeyman_core::ports::{
     Accepted, AuditEntry, AuditLine, ClaimFn, ClaimQuery, Decide, Guard, JobCounts, JobFilter, JobStore, JobWatch,
     KeyStore, PATIENCE, Picked, ProjectStore, PullStore, RateCharge, Retention, Store, StoreError, Swept, UpdateError,
 };
 use journeyman_core::project::hold::Hold;
-use journeyman_core::project::{Project, SecretValue};
-use journeyman_core::pull::{Comment, LocalPull, NewPull, PullState};
+use journeyman_core::project::{Project, RepositoryIdentity, SecretValue};
+use journeyman_core::pull::{Comment, IndexedPull, LocalPull, NewComment, NewPull, PullState, PullText};
 use journeyman_core::rate::Window;
 use journeyman_core::retry::LONGEST_BACKOFF;
 use journeyman_core::run::Run;
 use journeyman_core::time::Timestamp;
 use journeyman_core::user::{Session, SignInLink, TokenHash, User};
+use uuid::Uuid;
 
 use crate::accept::{self, Ledger};
 use crate::retention::Ends;
@@ -64,6 +72,8 @@ struct Tables {
     sessions: BTreeMap<TokenHash, Session>,
     links: BTreeMap<TokenHash, SignInLink>,
     comments: Vec<((String, u64), Comment)>,
+    /// The numbers of the service's comments, by pull request and marker.
+    comment_markers: BTreeMap<((String, u64), String), u64>,
     pulls: BTreeMap<(String, u64), LocalPull>,
     /// The sums of money in micros, by project, kind and subject.
     spending: BTreeMap<(ProjectId, &'static str, String), i64>,
@@ -72,6 +82,19 @@ struct Tables {
     tasks: Vec<outbox::TaskRow>,
     last_task: u64,
     duties: BTreeMap<&'static str, outbox::DutyRow>,
+    code_hosts: BTreeMap<CodeHostId, CodeHost>,
+    code_host_secrets: BTreeMap<(CodeHostId, HostSecret), SecretValue>,
+    /// The holders and ends of locks.
+    locks: BTreeMap<String, (Uuid, Timestamp)>,
+    job_pulls: Vec<IndexedPull>,
+    /// In the order of their numbers.
+    inbox: Vec<inbox::InboxRow>,
+    /// The number of the newest event.
+    last_event: u64,
+    /// The jobs of issues, by host, repository and number.
+    job_issues: BTreeMap<(String, String, u64), JobId>,
+    watches: BTreeMap<JobId, CheckWatch>,
+    polls: BTreeMap<ProjectId, Poll>,
     /// The jobs whose transcript was removed since they became inactive.
     trimmed: HashSet<JobId>,
 }
@@ -135,7 +158,7 @@ impl Tables {
 
     fn write_row(&mut self, row: &Row) {
         match row {
-            Row::InsertMessage(message) => self.messages.push(message.clone()),
+            Row::InsertMessage(message) => self.messages.push((**message).clone()),
             Row::InsertRun(run) => self.runs.push(run.clone()),
             Row::MessageDelivered { id, run, at } => {
                 for message in self.messages.iter_mut().filter(|message| message.id == *id) {
@@ -159,6 +182,21 @@ impl Tables {
                     message.commits.clone_from(commits);
                     message.pr_link.clone_from(pr_link);
                 }
+            }
+            Row::MessageChanged { id, prompt } => {
+                for message in self.messages.iter_mut().filter(|message| message.id == *id) {
+                    message.prompt.clone_from(prompt);
+                }
+            }
+            Row::InboxDone { numbers, outcome, job, message } => self.events_done(numbers, *outcome, *job, *message),
+            Row::IssueJob { repository, number, job, .. } => {
+                let key = (repository.host.0.clone(), repository.id.clone(), *number);
+                self.job_issues.entry(key).or_insert(*job);
+            }
+            Row::Pull(pull) => self.put_pull(pull),
+            Row::PullState(pull, state) => self.set_pull_state(pull, *state),
+            Row::WatchChecks { job, project, sha, since, due_at } => {
+                self.watches.insert(*job, checks::watch(*job, project, sha, *since, *due_at));
             }
             Row::InsertTask { effect, at } => self.insert_task(effect.clone(), *at),
             Row::RunUsed { id, usage } => {
@@ -357,6 +395,15 @@ impl ProjectStore for MemoryStore {
         let own = tables.secrets.iter().filter(|((project, _), _)| *project == id);
         Ok(own.map(|((_, name), value)| (name.clone(), value.clone())).collect())
     }
+
+    async fn identify_repository(&self, id: ProjectId, seen: RepositoryIdentity) -> Result<(), StoreError> {
+        let mut tables = self.tables();
+        let is_new = |project: &&mut Project| project.repository == seen.address && project.repository_id().is_none();
+        if let Some(project) = tables.projects.get_mut(&id).filter(is_new) {
+            project.identity = Some(seen);
+        }
+        Ok(())
+    }
 }
 
 impl Tables {
@@ -376,6 +423,9 @@ impl Tables {
         self.jobs.retain(|job, _| !deleted.contains(job));
         self.messages.retain(|message| !deleted.contains(&message.job));
         self.runs.retain(|run| !deleted.contains(&run.job));
+        self.job_pulls.retain(|pull| !deleted.contains(&pull.job));
+        self.job_issues.retain(|_, job| !deleted.contains(job));
+        self.watches.retain(|job, _| !deleted.contains(job));
         self.log.retain(|(job, _), _| !deleted.contains(job));
         let deleted: HashSet<String> = deleted.iter().map(ToString::to_string).collect();
         self.spending.retain(|(_, kind, subject), _| *kind != Scope::Job.name() || !deleted.contains(subject));
@@ -450,10 +500,19 @@ impl PullStore for MemoryStore {
         Ok(self.tables().pulls.get(&(repository, number)).cloned())
     }
 
-    async fn open_pull_of(&self, repository: String, head: String) -> Result<Option<LocalPull>, StoreError> {
-        let is_it =
-            |pull: &&LocalPull| pull.repository == repository && pull.head == head && pull.state == PullState::Open;
-        Ok(self.tables().pulls.values().find(is_it).cloned())
+    async fn pulls_of_branch(&self, repository: String, head: String) -> Result<Vec<LocalPull>, StoreError> {
+        let is_it = |pull: &&LocalPull| pull.repository == repository && pull.head == head;
+        Ok(self.tables().pulls.values().rev().filter(is_it).cloned().collect())
+    }
+
+    async fn edit_pull(&self, repository: String, number: u64, text: PullText) -> Result<(), StoreError> {
+        if let Some(pull) = self.tables().pulls.get_mut(&(repository, number)) {
+            let PullText { title, body, draft } = text;
+            pull.title = title.unwrap_or_else(|| pull.title.clone());
+            pull.body = body.unwrap_or_else(|| pull.body.clone());
+            pull.draft = draft.unwrap_or(pull.draft);
+        }
+        Ok(())
     }
 
     async fn pulls(&self, repository: String) -> Result<Vec<LocalPull>, StoreError> {
@@ -463,7 +522,30 @@ impl PullStore for MemoryStore {
 
     async fn comments(&self, repository: String, number: u64) -> Result<Vec<Comment>, StoreError> {
         let (tables, key) = (self.tables(), (repository, number));
-        Ok(tables.comments.iter().filter(|(of, _)| *of == key).map(|(_, comment)| comment.clone()).collect())
+        let found = tables.comments.iter().filter(|(of, _)| *of == key).map(|(_, comment)| comment.clone());
+        let mut found: Vec<Comment> = found.collect();
+        found.sort_unstable_by_key(|comment| comment.place);
+        Ok(found)
+    }
+
+    async fn comment_once(
+        &self,
+        repository: String,
+        number: u64,
+        marker: String,
+        comment: NewComment,
+    ) -> Result<Option<u64>, StoreError> {
+        let (mut tables, key) = (self.tables(), (repository, number));
+        if !tables.pulls.contains_key(&key) {
+            return Ok(None);
+        }
+        if let Some(place) = tables.comment_markers.get(&(key.clone(), marker.clone())) {
+            return Ok(Some(*place));
+        }
+        let place = tables.last_comment(&key) + 1;
+        tables.comment_markers.insert((key.clone(), marker), place);
+        tables.comments.push((key, Comment { place, comment }));
+        Ok(Some(place))
     }
 }
 
@@ -486,6 +568,7 @@ impl Store for MemoryStore {
         tables.audit.drain(..audit);
         tables.sessions.retain(|_, session| session.expires_at() > now);
         tables.links.retain(|_, link| link.expires_at > now);
+        let inbox = tables.remove_events(ends.inbox, limit);
         let transcripts = tables.at_rest(ends.transcripts, true, limit);
         tables.log.retain(|(job, _), line| !(transcripts.contains(job) && line.kind.starts_with(TRANSCRIPT)));
         tables.trimmed.extend(&transcripts);
@@ -497,6 +580,7 @@ impl Store for MemoryStore {
             transcripts: transcripts.len(),
             jobs: jobs.len(),
             audit,
+            inbox,
         })
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use journeyman_core::idempotency::LIFETIME;
+use journeyman_core::inbox::INBOX_LIFETIME;
 use journeyman_core::ports::Retention;
 use journeyman_core::rate::WINDOW;
 use journeyman_core::time::Timestamp;
@@ -18,6 +19,7 @@ pub(crate) struct Ends {
     pub(crate) transcripts: i64,
     pub(crate) jobs: i64,
     pub(crate) audit: i64,
+    pub(crate) inbox: i64,
     /// The cutoff for the creation of a session.
     pub(crate) sessions: i64,
     /// The cutoff for the last use of a session.
@@ -37,6 +39,7 @@ impl Ends {
             transcripts: end(retention.transcripts),
             jobs: end(retention.jobs),
             audit: end(retention.audit),
+            inbox: before(INBOX_LIFETIME),
             sessions: before(SESSION_LIFETIME),
             idle_sessions: before(SESSION_IDLE),
             links: now.as_micros(),

@@ -1,26 +1,32 @@
 //! Conversion of database rows to values, the same for every database. An unknown value is an error that names the
 //! table and the row.
 
+use std::collections::BTreeSet;
 use std::str::FromStr;
 
+use journeyman_core::checks::CheckWatch;
+use journeyman_core::code_host::{Access, CodeHost, DefinedIn, HostKind, HostName};
+use journeyman_core::hook::HookEvent;
 use journeyman_core::idempotency::{Fingerprint, Remembered};
 use journeyman_core::ids::{JobId, ProjectId};
+use journeyman_core::inbox::{Content, InboxEvent};
 use journeyman_core::job::change;
 use journeyman_core::job::event::LogEntry;
-use journeyman_core::job::{Job, JobRecord};
+use journeyman_core::job::{Job, JobRecord, PullRepository};
 use journeyman_core::key::{ApiKey, KeyHash};
-use journeyman_core::message::Message;
+use journeyman_core::message::{Message, MessageSource};
 use journeyman_core::outbox::{Backlog, Task};
+use journeyman_core::poll::{Cursor, Poll};
 use journeyman_core::ports::{AuditEntry, AuditLine, JobCounts, StoreError};
 use journeyman_core::project::Project;
 use journeyman_core::project::hold::Hold;
-use journeyman_core::pull::{Comment, LocalPull, NewComment, PullState};
+use journeyman_core::pull::{Comment, DiffSide, IndexedPull, LinePlace, LocalPull, NewComment, PullState};
 use journeyman_core::rate::Window;
 use journeyman_core::run::{Run, Usage};
 use journeyman_core::time::Timestamp;
 use journeyman_core::user::{Identity, PasswordHash, Role, Session, SignInLink, TokenHash, User};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 /// Access to the columns of a database row; NULL is `None`.
 pub(crate) trait Columns {
@@ -71,6 +77,13 @@ impl<'a, R: Columns> At<'a, R> {
     fn number<T: TryFrom<i64>>(&self, column: &str) -> Read<T, R> {
         let number = self.not_null(column, self.row.number(column)?)?;
         T::try_from(number).map_err(|_| self.corrupt(format!("{column} is out of range: {number}")))
+    }
+
+    fn number_or_null<T: TryFrom<i64>>(&self, column: &str) -> Read<Option<T>, R> {
+        match self.row.number(column)? {
+            Some(_) => self.number(column).map(Some),
+            None => Ok(None),
+        }
     }
 
     fn hash(&self, column: &str) -> Read<[u8; 32], R> {
@@ -133,11 +146,12 @@ pub(crate) fn job<R: Columns>(row: &R) -> Read<Job, R> {
 
 pub(crate) fn message<R: Columns>(row: &R) -> Read<Message, R> {
     let at = At::new("messages", row, &["id"])?;
+    let source: Option<MessageSource> = at.json_or_null("source")?;
     Ok(Message {
         id: at.parsed("id")?,
         job: at.parsed("job")?,
         prompt: at.text("prompt")?,
-        origin: at.named("origin")?,
+        origin: source.as_ref().map_or_else(|| at.named("origin"), |source| Ok(source.origin))?,
         author: at.row.text("author")?,
         delivery: at.named("delivery")?,
         status: at.named("status")?,
@@ -150,6 +164,7 @@ pub(crate) fn message<R: Columns>(row: &R) -> Read<Message, R> {
         published_with: at.parsed_or_null("published_with")?,
         answer: at.row.text("answer")?,
         traceparent: at.parsed_or_null("traceparent")?,
+        source,
     })
 }
 
@@ -274,6 +289,7 @@ pub(crate) fn project<R: Columns>(row: &R) -> Read<Project, R> {
         settings: at.json("settings")?,
         secret_names: at.json("secret_names")?,
         version: at.number("version")?,
+        identity: at.json_or_null("identity")?,
     })
 }
 
@@ -321,6 +337,114 @@ pub(crate) fn user<R: Columns>(row: &R) -> Read<User, R> {
     })
 }
 
+pub(crate) fn inbox_event<R: Columns>(row: &R) -> Read<InboxEvent, R> {
+    let at = At::new("inbox", row, &["host", "delivery"])?;
+    let read: Option<HookEvent> = at.json_or_null("content")?;
+    let content = match read {
+        Some(event) => Some(Content::Read(Box::new(event))),
+        None => row.bytes("body")?.map(Content::Raw),
+    };
+    let outcome = row.text("outcome")?.map(|text| serde_json::from_value(text.into())).transpose();
+    Ok(InboxEvent {
+        number: at.number("number")?,
+        host: HostName(at.text("host")?),
+        code_host: at.parsed_or_null("code_host")?,
+        project: at.parsed_or_null("project")?,
+        delivery: at.text("delivery")?,
+        event: at.text("event")?,
+        received_at: at.time("received_at")?,
+        state: at.named("state")?,
+        outcome: outcome.map_err(|error| at.corrupt(format!("outcome: {error}")))?,
+        detail: row.text("detail")?,
+        content,
+        job: at.parsed_or_null("job")?,
+        message: at.parsed_or_null("message")?,
+        attempts: at.number("attempts")?,
+    })
+}
+
+pub(crate) fn check_watch<R: Columns>(row: &R) -> Read<CheckWatch, R> {
+    let at = At::new("check_watches", row, &["job"])?;
+    Ok(CheckWatch {
+        job: at.parsed("job")?,
+        project: at.parsed("project")?,
+        sha: at.parsed("sha")?,
+        since: at.time("since")?,
+        due_at: at.time_or_null("due_at")?,
+        looks: at.number("looks")?,
+        checks: at.json("checks")?,
+    })
+}
+
+/// The fields of a code host that are stored as one document.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct HostDocument {
+    kind: HostKind,
+    url: String,
+    #[serde(default)]
+    api_url: Option<String>,
+    #[serde(default)]
+    access: Option<Access>,
+    #[serde(default)]
+    trusted_bots: BTreeSet<String>,
+    #[serde(default = "yes")]
+    polls: bool,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+impl HostDocument {
+    pub(crate) fn of(host: &CodeHost) -> Self {
+        let CodeHost { kind, url, api_url, access, trusted_bots, polls, .. } = host.clone();
+        Self { kind, url, api_url, access, trusted_bots, polls }
+    }
+}
+
+pub(crate) fn code_host<R: Columns>(row: &R) -> Read<CodeHost, R> {
+    let at = At::new("code_hosts", row, &["id"])?;
+    let HostDocument { kind, url, api_url, access, trusted_bots, polls } = at.json("settings")?;
+    let (created_at, version) = (at.time("created_at")?, at.number("version")?);
+    let (id, defined_in) = (at.parsed("id")?, DefinedIn::Store);
+    Ok(CodeHost { id, kind, url, api_url, access, trusted_bots, polls, defined_in, created_at, version })
+}
+
+pub(crate) fn indexed_pull<R: Columns>(row: &R) -> Read<IndexedPull, R> {
+    let at = At::new("job_pulls", row, &["host", "repository"])?;
+    Ok(IndexedPull {
+        repository: PullRepository { host: HostName(at.text("host")?), id: at.text("repository")? },
+        number: at.number("number")?,
+        job: at.parsed("job")?,
+        project: at.parsed("project")?,
+        url: at.text("url")?,
+        head: at.text("head")?,
+        head_sha: at.parsed_or_null("head_sha")?,
+        state: at.named("state")?,
+        created_at: at.time("created_at")?,
+    })
+}
+
+pub(crate) fn poll<R: Columns>(row: &R) -> Read<Poll, R> {
+    let at = At::new("polls", row, &["project"])?;
+    Ok(Poll {
+        project: at.parsed("project")?,
+        host: HostName(at.text("host")?),
+        cursor: row.text("cursor")?.map(Cursor),
+        next_at: at.time("next_at")?,
+        pulls: at.number("pulls")?,
+        quiet: at.number("quiet")?,
+        failures: at.number("failures")?,
+        version: at.number("version")?,
+    })
+}
+
+/// Reads the number of open pull requests of a project.
+pub(crate) fn project_pulls<R: Columns>(row: &R) -> Read<(ProjectId, u32), R> {
+    let at = At::new("job_pulls", row, &["project"])?;
+    Ok((at.parsed("project")?, at.number("pulls")?))
+}
+
 pub(crate) fn session<R: Columns>(row: &R) -> Read<Session, R> {
     let at = At::new("sessions", row, &["owner"])?;
     Ok(Session {
@@ -346,11 +470,21 @@ pub(crate) fn comment<R: Columns>(row: &R) -> Read<Comment, R> {
     let at = At::new("comments", row, &["repository"])?;
     let comment = NewComment {
         author: at.text("author")?,
+        author_id: at.row.text("author_id")?,
         body: at.text("body")?,
         at: at.time("at")?,
         message: at.parsed_or_null("message")?,
+        line: line(&at)?,
+        review: at.number_or_null("review")?,
+        is_draft: at.number::<i64>("draft")? != 0,
     };
     Ok(Comment { place: at.number("place")?, comment })
+}
+
+fn line<R: Columns>(at: &At<'_, R>) -> Read<Option<LinePlace>, R> {
+    let Some(path) = at.row.text("path")? else { return Ok(None) };
+    let side = DiffSide::parse(&at.text("side")?).ok_or_else(|| at.corrupt("side is unknown"))?;
+    Ok(Some(LinePlace { path, side, line: at.number("line")?, hunk: at.text("hunk")? }))
 }
 
 pub(crate) fn pull<R: Columns>(row: &R) -> Read<LocalPull, R> {

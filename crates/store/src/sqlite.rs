@@ -6,15 +6,19 @@
 
 mod admin;
 mod cache;
+mod checks;
+mod code_hosts;
 mod compact;
 mod error;
 mod fault;
 mod holds;
+mod inbox;
 mod jobs;
 mod keys;
 mod ledger;
 mod migrate;
 mod outbox;
+mod polls;
 mod projects;
 mod pulls;
 mod read;

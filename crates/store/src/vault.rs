@@ -8,6 +8,8 @@ use std::fmt;
 
 use aes_gcm_siv::aead::{Aead, KeyInit, Payload};
 use aes_gcm_siv::{Aes256GcmSiv, Nonce};
+use journeyman_core::code_host::decide::HostSecretChanges;
+use journeyman_core::code_host::{CodeHostId, HostSecret, HostSecrets};
 use journeyman_core::ids::ProjectId;
 use journeyman_core::ports::StoreError;
 use journeyman_core::project::{SecretChanges, SecretValue};
@@ -190,6 +192,57 @@ pub(crate) fn open_all(
         })
     };
     sealed.into_iter().map(open).collect()
+}
+
+/// Encrypts the changed secrets of a code host, with nonces from `ids`.
+pub(crate) fn seal_host(
+    key: &MasterKey,
+    ids: &dyn IdGen,
+    host: &CodeHostId,
+    secrets: HostSecretChanges,
+) -> Result<Sealed, StoreError> {
+    let seal = |(name, value): (HostSecret, Option<SecretValue>)| {
+        let (mut nonce, name) = ([0; NONCE_BYTES], name.name().to_owned());
+        ids.fill(&mut nonce);
+        let value =
+            value.map(|value| key.seal_at(&host_context(host, &name), value.0.as_bytes(), nonce)).transpose()?;
+        Ok((name, value))
+    };
+    let sealed: Result<Sealed, VaultError> = secrets.into_iter().map(seal).collect();
+    sealed.map_err(|error| StoreError::Unavailable(error.to_string()))
+}
+
+/// Decrypts the stored secrets of a code host.
+pub(crate) fn open_host(
+    key: &MasterKey,
+    host: &CodeHostId,
+    sealed: Vec<(String, Vec<u8>)>,
+) -> Result<HostSecrets, StoreError> {
+    let open = |name: &str, value: &[u8]| {
+        let opened = key.open_at(&host_context(host, name), value);
+        let text = opened.and_then(|value| String::from_utf8(value).map_err(|_| VaultError::Sealed));
+        text.map(SecretValue).map_err(|error| StoreError::Corrupt {
+            table: "code_host_secrets",
+            row: format!("{host}/{name}"),
+            detail: error.to_string(),
+        })
+    };
+    let mut secrets = HostSecrets::default();
+    for (name, value) in &sealed {
+        let slot = match name.as_str() {
+            "token" => &mut secrets.token,
+            "private_key" => &mut secrets.private_key,
+            "webhook" => &mut secrets.webhook,
+            // A newer version has stored it.
+            _ => continue,
+        };
+        *slot = Some(open(name, value)?);
+    }
+    Ok(secrets)
+}
+
+fn host_context(host: &CodeHostId, name: &str) -> String {
+    format!("code_host_secrets/value/{host}/{name}")
 }
 
 fn answer_context(request: &str) -> String {

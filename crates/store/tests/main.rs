@@ -4,14 +4,18 @@
 
 mod store {
     mod backup;
+    mod checks;
+    mod comments;
     mod conformance;
     mod copy;
     mod differential;
     mod durability;
     mod given;
     mod holds;
+    mod inbox;
     mod io_errors;
     mod outbox;
+    mod polls;
     mod postgres;
     mod replication;
     mod users;

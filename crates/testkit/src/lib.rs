@@ -3,9 +3,11 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
+pub mod code_host;
 mod collector;
 mod failing_disk;
 mod forges;
+mod memory_host;
 mod models;
 pub mod oidc;
 mod postgres;
@@ -16,7 +18,8 @@ mod world;
 
 pub use collector::{Collector, ExportedSpan};
 pub use failing_disk::FailingDisk;
-pub use forges::FakeForges;
+pub use forges::{FakeForges, FakeHosts, OnePull};
+pub use memory_host::{HostCall, MemoryHost, Moment, Written};
 pub use models::{Asked, Fault, ModelServer, Reply, TOKENS};
 pub use postgres::Postgres;
 pub use sandbox::FakeSandbox;

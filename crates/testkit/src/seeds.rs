@@ -6,6 +6,7 @@ use journeyman_core::ids::{KeyId, ProjectId, UserId};
 use journeyman_core::key::{self, ApiKey};
 use journeyman_core::ports::{AdminStore, Administered, AuditEntry, DecideAdmin};
 use journeyman_core::project::{self, Project, SecretChanges};
+use journeyman_core::pull::decide::PullPage;
 use journeyman_core::pull::{self, NewComment, PullEnding};
 use journeyman_core::time::Timestamp;
 use journeyman_core::user::decide::PasswordChange;
@@ -132,7 +133,9 @@ impl<T: AdminStore + ?Sized> Seeds for T {
     }
 
     async fn comment(&self, repository: &str, number: u64, comment: NewComment) -> Result<(), AdminError> {
-        let add = move |state: &_| pull::decide::comment(state, comment.clone(), no_audit()).map(without_audit);
+        let project = repository.parse().map_err(|_| AdminRefusal::NoProject)?;
+        let page = PullPage { project, url: format!("http://localhost:8080/projects/{repository}/pulls/{number}") };
+        let add = move |state: &_| pull::decide::comment(state, comment.clone(), &page, no_audit()).map(without_audit);
         change(self, Subject::Pull(repository.to_owned(), number), add).await.map(drop)
     }
 }

@@ -7,25 +7,31 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use journeyman_core::admin::{AdminError, Once, Subject};
+use journeyman_core::checks::CheckWatch;
+use journeyman_core::code_host::{CodeHost, CodeHostId, HostName, HostSecrets};
 use journeyman_core::idempotency::Claim;
-use journeyman_core::ids::{JobId, KeyId, MessageId, ProjectId, UserId, WorkerId};
-use journeyman_core::job::Job;
+use journeyman_core::ids::{JobId, KeyId, MessageId, ProjectId, Sha, UserId, WorkerId};
+use journeyman_core::inbox::{Decision, InboxEvent, InboxState, NewEvent, Outcome};
 use journeyman_core::job::change::Change;
 use journeyman_core::job::event::LogEntry;
+use journeyman_core::job::{Job, PullRepository};
 use journeyman_core::key::{ApiKey, KeyHash};
 use journeyman_core::message::Message;
 use journeyman_core::outbox::{Backlog, Task};
+use journeyman_core::poll::Poll;
 use journeyman_core::ports::{
-    Accepted, AdminStore, Administered, AuditEntry, AuditLine, ClaimFn, ClaimQuery, Decide, DecideAdmin, DutyStore,
-    Guard, HoldStore, JobCounts, JobFilter, JobStore, JobWatch, KeyStore, OutboxStore, Picked, ProjectStore, PullStore,
-    Retention, SessionsToEnd, Spend, SpendError, SpendingStore, Store, StoreError, Swept, UpdateError, UserStore,
+    Accepted, AdminStore, Administered, AuditEntry, AuditLine, Check, CheckStore, ClaimFn, ClaimQuery, CodeHostStore,
+    Decide, DecideAdmin, Decided, DutyStore, Guard, HoldStore, InboxFilter, InboxStore, JobCounts, JobFilter, JobStore,
+    JobWatch, KeyStore, LockStore, OutboxStore, Picked, PollStore, ProjectStore, PullIndex, PullStore, Retention,
+    SessionsToEnd, Spend, SpendError, SpendingStore, Store, StoreError, Swept, TaskQuery, UpdateError, UserStore,
 };
 use journeyman_core::project::hold::{Hold, HoldFailure};
-use journeyman_core::project::{Project, SecretValue};
-use journeyman_core::pull::{Comment, LocalPull, NewPull};
+use journeyman_core::project::{Project, RepositoryIdentity, SecretValue};
+use journeyman_core::pull::{Comment, IndexedPull, LocalPull, NewComment, NewPull, PullText};
 use journeyman_core::run::Run;
 use journeyman_core::time::Timestamp;
 use journeyman_core::user::{Identity, Session, SignInLink, TokenHash, User};
+use uuid::Uuid;
 
 /// A call to a store.
 #[derive(Debug, Clone, Copy)]
@@ -189,6 +195,7 @@ impl<T: Tap> JobWatch for TappedWatch<'_, T> {
 delegate! {
     ProjectStore {
         read project(id: ProjectId) -> Result<Option<Project>, StoreError>;
+        write identify_repository(id: ProjectId, seen: RepositoryIdentity) -> Result<(), StoreError>;
         read projects() -> Result<Vec<Project>, StoreError>;
         read secrets(id: ProjectId) -> Result<BTreeMap<String, SecretValue>, StoreError>;
     }
@@ -238,9 +245,11 @@ delegate! {
     PullStore {
         write open_pull(repository: String, base: String, new: NewPull, now: Timestamp) -> Result<Option<LocalPull>, StoreError>;
         read pull(repository: String, number: u64) -> Result<Option<LocalPull>, StoreError>;
-        read open_pull_of(repository: String, head: String) -> Result<Option<LocalPull>, StoreError>;
+        read pulls_of_branch(repository: String, head: String) -> Result<Vec<LocalPull>, StoreError>;
+        write edit_pull(repository: String, number: u64, text: PullText) -> Result<(), StoreError>;
         read pulls(repository: String) -> Result<Vec<LocalPull>, StoreError>;
         read comments(repository: String, number: u64) -> Result<Vec<Comment>, StoreError>;
+        write comment_once(repository: String, number: u64, marker: String, comment: NewComment) -> Result<Option<u64>, StoreError>;
     }
 }
 
@@ -253,7 +262,7 @@ delegate! {
 
 delegate! {
     OutboxStore {
-        write claim_tasks(kinds: &'static [&'static str], now: Timestamp, lease: Duration, limit: usize) -> Result<Vec<Task>, StoreError>;
+        write claim_tasks(query: TaskQuery) -> Result<Vec<Task>, StoreError>;
         write end_task(number: u64, attempt: u32, next: Option<Timestamp>) -> Result<bool, StoreError>;
         read backlog() -> Result<Backlog, StoreError>;
     }
@@ -263,6 +272,69 @@ delegate! {
     DutyStore {
         write begin_duty(name: &'static str, now: Timestamp, lease: Duration, longest: Duration) -> Result<Option<u64>, StoreError>;
         write end_duty(name: &'static str, token: u64, next: Timestamp) -> Result<(), StoreError>;
+    }
+}
+
+delegate! {
+    LockStore {
+        write lock(name: String, holder: Uuid, now: Timestamp, time: Duration) -> Result<bool, StoreError>;
+        write unlock(name: String, holder: Uuid) -> Result<(), StoreError>;
+    }
+}
+
+delegate! {
+    CodeHostStore {
+        read code_hosts() -> Result<Vec<CodeHost>, StoreError>;
+        read code_host_secrets(id: CodeHostId) -> Result<HostSecrets, StoreError>;
+    }
+}
+
+delegate! {
+    PullIndex {
+        read indexed_pull(repository: PullRepository, number: u64) -> Result<Option<IndexedPull>, StoreError>;
+        read indexed_pulls_of(job: JobId) -> Result<Vec<IndexedPull>, StoreError>;
+    }
+}
+
+delegate! {
+    InboxStore {
+        write receive(event: NewEvent) -> Result<bool, StoreError>;
+        write claim_events(now: Timestamp, lease: Duration, limit: usize) -> Result<Vec<InboxEvent>, StoreError>;
+        write decide_event(number: u64, attempt: u32, decision: Decision) -> Result<Decided, StoreError>;
+        read jobs_with_due_events(now: Timestamp, limit: usize) -> Result<Vec<JobId>, StoreError>;
+        read waiting_events(job: JobId) -> Result<Vec<InboxEvent>, StoreError>;
+        write postpone_events(job: JobId, until: Timestamp) -> Result<(), StoreError>;
+        write end_events(numbers: Vec<u64>, state: InboxState, outcome: Outcome, detail: Option<String>) -> Result<(), StoreError>;
+        read events_about(host: HostName, key: String) -> Result<Vec<InboxEvent>, StoreError>;
+        read inbox_of_message(message: MessageId) -> Result<Vec<InboxEvent>, StoreError>;
+        read inbox(filter: InboxFilter) -> Result<Vec<InboxEvent>, StoreError>;
+        read unclaimed_events(limit: usize) -> Result<Vec<InboxEvent>, StoreError>;
+        read last_event_of(host: CodeHostId) -> Result<Option<Timestamp>, StoreError>;
+        read next_event_at() -> Result<Option<Timestamp>, StoreError>;
+        read inbox_backlog() -> Result<Backlog, StoreError>;
+        read job_of_issue(repository: PullRepository, number: u64) -> Result<Option<JobId>, StoreError>;
+    }
+}
+
+delegate! {
+    CheckStore {
+        write claim_watches(now: Timestamp, lease: Duration, limit: usize) -> Result<Vec<CheckWatch>, StoreError>;
+        write end_look(watch: &CheckWatch, checks: Option<Vec<Check>>, next: Option<Timestamp>) -> Result<bool, StoreError>;
+        write wake_watches(sha: Sha, at: Timestamp) -> Result<Vec<(JobId, ProjectId)>, StoreError>;
+        read watch_of(job: JobId) -> Result<Option<CheckWatch>, StoreError>;
+    }
+}
+
+delegate! {
+    PollStore {
+        read polls() -> Result<Vec<Poll>, StoreError>;
+        read polled_hosts() -> Result<Vec<HostName>, StoreError>;
+        read due_polls(host: HostName, now: Timestamp, limit: usize) -> Result<Vec<Poll>, StoreError>;
+        write put_poll(poll: Poll) -> Result<bool, StoreError>;
+        write remove_poll(project: ProjectId) -> Result<(), StoreError>;
+        read indexed_pulls_in(project: ProjectId) -> Result<Vec<IndexedPull>, StoreError>;
+        read open_pulls() -> Result<Vec<(ProjectId, u32)>, StoreError>;
+        read last_hook_at(project: ProjectId) -> Result<Option<Timestamp>, StoreError>;
     }
 }
 

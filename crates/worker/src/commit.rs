@@ -103,10 +103,28 @@ pub(crate) async fn collect(
     };
     let checked = import::check(mirror, &head, &rules);
     let commits = deadline::within(deadline::CHECK, "checking the commits of the turn", checked).await?;
+    let (head, commits) = sign(mirror, turn, context.job, head, commits).await?;
     // Sync before the end of the turn is recorded: recorded commits must survive a power failure.
     mirror.sync(folders).await?;
     let settled = committer.settle(&head).await?;
     Ok(CollectedCommits { head, commits, settled })
+}
+
+/// Signs the commits of the turn, if the server signs commits. Returns the head and the commits as they are pushed.
+async fn sign(
+    mirror: &Mirror,
+    turn: &TurnBegun,
+    job: &Job,
+    head: Sha,
+    commits: Vec<Sha>,
+) -> Result<(Sha, Vec<Sha>), RunError> {
+    let signed = mirror.sign(&turn.head, &head).await?;
+    if signed.replaced.is_empty() {
+        return Ok((head, commits));
+    }
+    let head = signed.commit(&head);
+    mirror.keep(&format!("{}/head", job.id), &head).await?;
+    Ok((head, commits.iter().map(|commit| signed.commit(commit)).collect()))
 }
 
 /// Refuses a tree that git cannot store, or that would block git.

@@ -88,12 +88,7 @@ impl From<StoreError> for RunError {
 
 impl From<ForgeError> for RunError {
     fn from(error: ForgeError) -> Self {
-        let text = format!("the branch was pushed, but the pull request was not opened: {error}");
-        match error {
-            ForgeError::NoPulls(reason) => Self::Failed { reason, retry: false },
-            ForgeError::AlreadyExists | ForgeError::Unclear(_) => Self::may_pass(ReasonCode::PullRequestFailed, text),
-            ForgeError::Refused(_) => Self::failed(ReasonCode::PullRequestFailed, text),
-        }
+        RepositoryError::from_forge("the branch was pushed, but the pull request was not opened", error).into()
     }
 }
 

@@ -37,7 +37,7 @@ pub struct Resources {
     pub forges: Arc<dyn Forges>,
     /// The sandbox, with the check of its guarantees.
     pub containment: ContainmentCheck,
-    /// The proxies out of a sandbox.
+    /// The proxies through which a sandbox reaches the network.
     pub gateway: Arc<dyn Gateway>,
     /// Stores files that outlive this machine.
     pub blobs: Arc<dyn Blobs>,
@@ -47,6 +47,8 @@ pub struct Resources {
     pub ids: Arc<dyn IdGen>,
     /// The mirrors of repositories.
     pub mirrors: Arc<Mirrors>,
+    /// The URL of the service, without a slash at its end.
+    pub public_url: String,
     /// The data directory.
     pub data: PathBuf,
     /// The variables of every program in a sandbox: `PATH`, `LANG`.
@@ -105,13 +107,13 @@ impl Host {
         self.containment.watch(report).await;
     }
 
-    /// Ends the idle agents.
+    /// Stops the idle agents.
     pub async fn end_idle_agents(&self) {
         self.idle_agents.end().await;
     }
 
-    /// Removes the workspaces of jobs that have been idle for `idle`, and workspaces that would be rebuilt in any case.
-    /// Returns their number.
+    /// Removes the workspaces of jobs that have been idle for `idle`, or for ten minutes if their pull request has ended,
+    /// and workspaces that would be rebuilt in any case. Returns their number.
     ///
     /// # Errors
     /// A folder cannot be read or removed, or the store failed.
@@ -119,7 +121,7 @@ impl Host {
         let Self { resources, prebuilt, locks, idle_agents, .. } = self;
         let (store, data) = (&*resources.store, &resources.data);
         IdleWorkspaces { store, prebuilt, locks, idle_agents, folder: data.join("workspaces") }
-            .remove(self.engine.now() - idle)
+            .remove(idle, self.engine.now())
             .await
     }
 
@@ -144,10 +146,14 @@ impl EffectHandler for Host {
         &[Effect::REMOVE_BLOBS]
     }
 
-    /// If the blobs of this machine are not shared with others, those of another machine stay until that machine
-    /// sweeps its blobs.
+    /// Carries out an effect. If machines do not share their blobs, this removes only the blobs on this machine; each
+    /// other machine removes its own in its next sweep.
     async fn carry_out(&self, effect: &Effect) -> Result<(), EffectError> {
         match effect {
+            Effect::Acknowledge { .. }
+            | Effect::Answer { .. }
+            | Effect::ReportChecks { .. }
+            | Effect::SetStatus { .. } => Err(EffectError("this part of the service has no code hosts".to_owned())),
             Effect::RemoveBlobs { job, up_to } => {
                 let removed = remove_blobs(&*self.blobs, &*self.store, *job, *up_to).await;
                 removed.map_err(|error| EffectError(error.to_string()))

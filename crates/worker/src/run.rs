@@ -1,5 +1,6 @@
 //! A run as a sequence of steps, each of which is reported before the next begins.
 
+mod check_logs;
 pub(crate) mod outcome;
 pub(crate) mod port;
 pub(crate) mod publish;
@@ -184,7 +185,9 @@ impl Run<'_> {
                 }
             }
         }
-        if !changed && has_nothing_to_publish(&job, &head) {
+        // The record of an earlier push may have been lost.
+        let is_first = !commits.is_empty() && job.pull.as_ref().is_some_and(|pull| pull.is_untouched);
+        if !changed && !is_first && has_nothing_to_publish(&job, &head) {
             return Ok(Outcome::Published { pushed: None, pull: Published::Nothing });
         }
         let Some(branch) = &job.branch else { return Err(RunError::LeaseLost) };

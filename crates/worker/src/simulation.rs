@@ -17,7 +17,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use journeyman_core::job::JobStatus;
+use journeyman_core::job::JobState;
 use journeyman_core::ports::{JobStore, OutboxStore};
 use journeyman_core::project::Project;
 use journeyman_core::pull::PullState;
@@ -42,7 +42,7 @@ const FAULT_TIME: Duration = Duration::from_secs(400);
 const SETTLE_TIME: Duration = Duration::from_secs(3600);
 
 /// The points at which machines crash.
-const CRASH_POINTS: [&str; 26] = [
+const CRASH_POINTS: [&str; 27] = [
     "after a claim",
     "after a pull request was opened",
     "after a push",
@@ -62,6 +62,7 @@ const CRASH_POINTS: [&str; 26] = [
     "before a write",
     "before old blobs are removed",
     "before the agent is prompted",
+    "before the status of a commit is set",
     "before the turn is collected",
     "before the workspace is marked",
     "before the workspace is prepared",
@@ -118,7 +119,8 @@ fn simulate(seed: u64) -> SimulationResult {
 /// Waits until no job is active and the outbox is empty.
 async fn all_finished(store: &MemoryStore, records: &[ClientRecord]) {
     for record in records {
-        while store.job(record.job).await.unwrap().unwrap().status() == JobStatus::Active {
+        // A job that was archived during a run is archived for clients at once, but its run has to end too.
+        while matches!(store.job(record.job).await.unwrap().unwrap().state, JobState::Active(_)) {
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
     }

@@ -1,4 +1,4 @@
-//! The use cases over a store of each kind.
+//! Fixtures: the use cases over each kind of store.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use journeyman_core::engine::Engine;
 use journeyman_core::idempotency::Fingerprint;
 use journeyman_core::key::{NewKey, Scope};
 use journeyman_core::message::Origin;
-use journeyman_core::ports::Store;
+use journeyman_core::ports::{Forges, Hooks, Store};
 use journeyman_core::project::Project;
 use journeyman_core::time::Timestamp;
 use journeyman_store::{MasterKey, MemoryStore, PostgresStore, Schema, SqliteStore};
-use journeyman_testkit::{FakeForges, Postgres, World};
+use journeyman_testkit::{FakeForges, FakeHosts, Postgres, World};
 
 /// The use cases over one store.
 pub(crate) struct Fixture {
@@ -24,22 +24,52 @@ pub(crate) struct Fixture {
     _dir: Option<tempfile::TempDir>,
 }
 
-/// Returns the use cases over each kind of store.
-pub(crate) async fn all() -> Vec<Fixture> {
-    let dir = tempfile::tempdir().unwrap();
-    let (sqlite, postgres) = (World::new(), World::new());
-    let key = || MasterKey::new([9; 32]);
-    let file = SqliteStore::open(&dir.path().join("journeyman.db"), key(), sqlite.clone()).unwrap();
-    let url = Postgres::shared().database();
-    let server = PostgresStore::open(&url, 8, Schema::Migrate, key(), postgres.clone()).await.unwrap();
-    vec![
-        fixture("memory", World::new(), Arc::new(MemoryStore::default()), None),
-        fixture("sqlite", sqlite, Arc::new(file), Some(dir)),
-        fixture("postgres", postgres, Arc::new(server), None),
-    ]
+/// A store, with the clock of its test.
+pub(crate) struct Stored {
+    name: &'static str,
+    world: Arc<World>,
+    pub(crate) store: Arc<dyn Store>,
+    dir: Option<tempfile::TempDir>,
 }
 
-fn fixture(name: &'static str, world: Arc<World>, store: Arc<dyn Store>, dir: Option<tempfile::TempDir>) -> Fixture {
+impl Stored {
+    pub(crate) fn in_memory() -> Self {
+        Self { name: "memory", world: World::new(), store: Arc::new(MemoryStore::default()), dir: None }
+    }
+
+    /// Returns each kind of store.
+    pub(crate) async fn all() -> [Self; 3] {
+        let dir = tempfile::tempdir().unwrap();
+        let (sqlite, postgres) = (World::new(), World::new());
+        let key = || MasterKey::new([9; 32]);
+        let file = SqliteStore::open(&dir.path().join("journeyman.db"), key(), sqlite.clone()).unwrap();
+        let url = Postgres::shared().database();
+        let server = PostgresStore::open(&url, 8, Schema::Migrate, key(), postgres.clone()).await.unwrap();
+        [
+            Self::in_memory(),
+            Self { name: "sqlite", world: sqlite, store: Arc::new(file), dir: Some(dir) },
+            Self { name: "postgres", world: postgres, store: Arc::new(server), dir: None },
+        ]
+    }
+}
+
+/// Returns the use cases over each kind of store.
+pub(crate) async fn all() -> Vec<Fixture> {
+    Stored::all().await.map(|stored| fixture(stored, &FakeForges)).into()
+}
+
+/// Returns the use cases over each kind of store, with a code host that sends no webhooks.
+pub(crate) async fn all_with(forges: &Arc<dyn Forges>) -> Vec<Fixture> {
+    Stored::all().await.map(|stored| over(stored, Arc::clone(forges), Arc::new(FakeForges))).into()
+}
+
+/// Returns the use cases over a store, with a code host.
+pub(crate) fn fixture<H: Forges + Hooks + Clone + 'static>(stored: Stored, host: &H) -> Fixture {
+    over(stored, Arc::new(host.clone()), Arc::new(host.clone()))
+}
+
+fn over(stored: Stored, forges: Arc<dyn Forges>, hooks: Arc<dyn Hooks>) -> Fixture {
+    let Stored { name, world, store, dir } = stored;
     let engine = Engine::new(Arc::clone(&store), world.clone(), world.clone());
     let agent: AgentSpec = serde_json::from_str(r#"{"command": ["journeyman"]}"#).unwrap();
     let asks = ["read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other"];
@@ -48,8 +78,11 @@ fn fixture(name: &'static str, world: Arc<World>, store: Arc<dyn Store>, dir: Op
     let cases = UseCases::new(Parts {
         store: Arc::clone(&store),
         engine: engine.clone(),
-        forges: Arc::new(FakeForges),
+        forges,
         pulls: Arc::new(FakeForges),
+        code_hosts: Arc::new(FakeHosts(store.clone())),
+        hooks,
+        public_url: "http://localhost:8080".to_owned(),
         ids: world.clone(),
         agents: Arc::new(Agents::from([("journeyman".to_owned(), agent), ("asking".to_owned(), asking)])),
         create_per_hour: 0,
@@ -87,6 +120,19 @@ impl Fixture {
         let created = self.cases.create_key(&operator(), new, None, |_| String::new()).await.unwrap();
         let journeyman_app::Answered::New(created) = created else { unreachable!("there is no idempotency key") };
         Caller { actor: Actor::Key(Arc::new(created.key)), address: None, origin: Origin::Api, traceparent: None }
+    }
+
+    /// Returns a caller with a new key for the project `shop`.
+    pub(crate) async fn limited_key(&self) -> Caller {
+        let new = NewKey { projects: Some(vec![shop().id]), ..new_key() };
+        let created = self.cases.create_key(&operator(), new, None, |_| String::new()).await.unwrap();
+        let journeyman_app::Answered::New(created) = created else { unreachable!("there is no idempotency key") };
+        Caller { actor: Actor::Key(Arc::new(created.key)), address: None, origin: Origin::Api, traceparent: None }
+    }
+
+    /// Carries out the events of the inbox that are due.
+    pub(crate) async fn carry_out(&self) {
+        while self.cases.carry_out_due_events().await.unwrap() > 0 {}
     }
 
     /// Returns the actions in the audit log, oldest first.

@@ -32,7 +32,7 @@ impl EffectHandler for Handler {
         let mut failures = self.failures.lock().unwrap();
         if let Some(left) = failures.checked_sub(1) {
             *failures = left;
-            return Err(EffectError("the bucket is away".to_owned()));
+            return Err(EffectError("the bucket is unavailable".to_owned()));
         }
         self.done.lock().unwrap().push(effect.clone());
         Ok(())

@@ -1,9 +1,22 @@
 //! Tests of changes of pull requests of the built-in code host, over each kind of store.
 
-use journeyman_app::{Commented, Error, RefusalKind};
-use journeyman_core::ports::PullPagesError;
-use journeyman_core::pull::{NewPull, PullState};
+use std::time::Duration;
+
+use journeyman_app::{Commented, Error, JobRequest, PullComment, RefusalKind};
+use journeyman_core::engine::Control;
+use journeyman_core::ids::{JobId, Sha, WorkerId};
+use journeyman_core::inbox::Outcome as InboxOutcome;
+use journeyman_core::job::command::{Outcome, Published, Report};
+use journeyman_core::job::decide::Rejected;
+use journeyman_core::job::turn::{Ending, TurnArtifacts, TurnBegun};
+use journeyman_core::job::{Pull, PullRepository};
+use journeyman_core::key::Scope;
+use journeyman_core::message::{MessageStatus, Origin};
+use journeyman_core::ports::{InboxFilter, PullPagesError, UpdateError};
+use journeyman_core::pull::{DiffSide, LinePlace, NewPull, PullState};
+use journeyman_core::run::Usage;
 use journeyman_core::time::Timestamp;
+use uuid::Uuid;
 
 use super::given::{Fixture, all, operator, shop};
 
@@ -12,7 +25,7 @@ async fn with_pulls(fixture: &Fixture, count: usize) {
     fixture.create_shop().await;
     for number in 0..count {
         let (title, body, head) = ("T".to_owned(), String::new(), format!("branch-{number}"));
-        let new = NewPull { title, body, head, base: None, draft: false, labels: vec![] };
+        let new = NewPull { title, body, head, ..NewPull::default() };
         fixture.store.open_pull("shop".into(), "main".into(), new, Timestamp::from_micros(1)).await.unwrap().unwrap();
     }
 }
@@ -70,7 +83,7 @@ async fn a_comment_that_is_sent_again_is_added_once() {
         let (cases, name, id) = (&fixture.cases, fixture.name, shop().id);
         with_pulls(&fixture, 1).await;
         let add = async |body: &str, key: &str| {
-            cases.comment_on_pull(&operator(), &id, 1, body.to_owned(), Some(key.to_owned())).await
+            cases.comment_on_pull(&operator(), &id, 1, PullComment::new(body.to_owned()), Some(key.to_owned())).await
         };
         for _ in 0..3 {
             assert_eq!(add("looks good", "k1").await, Ok(Commented::Added), "{name}");
@@ -83,8 +96,148 @@ async fn a_comment_that_is_sent_again_is_added_once() {
         assert_eq!(refusal.kind, RefusalKind::Invalid, "{name}");
         let Err(Error::Refused(refusal)) = add("@journeyman go on", "k4").await else { panic!("{name}: sent") };
         assert_eq!(refusal.kind, RefusalKind::JobNotFound, "{name}: {refusal}");
-        let missing = cases.comment_on_pull(&operator(), &id, 9, "x".to_owned(), None).await;
+        let missing = cases.comment_on_pull(&operator(), &id, 9, PullComment::new("x".to_owned()), None).await;
         assert_eq!(missing, Err(Error::Pull(PullPagesError::NotFound)), "{name}");
         assert_eq!(fixture.store.comments("shop".into(), 1).await.unwrap().len(), 2, "{name}: nothing was added");
+    }
+}
+
+/// Returns the outcomes of the inbox of the project, oldest first.
+async fn outcomes(fixture: &Fixture) -> Vec<Option<InboxOutcome>> {
+    let events = fixture.cases.inbox(&operator(), InboxFilter::newest(Some(shop().id), 99)).await.unwrap();
+    events.iter().rev().map(|event| event.outcome).collect()
+}
+
+#[tokio::test]
+async fn a_comment_that_mentions_the_service_becomes_a_message_at_once() {
+    for fixture in all().await {
+        let (cases, name, id) = (&fixture.cases, fixture.name, shop().id);
+        with_pulls(&fixture, 1).await;
+        let job = job_with_pull(&fixture).await;
+        let add = async |body: &str| {
+            let key = Some(format!("key of {}", body.len()));
+            cases.comment_on_pull(&operator(), &id, 1, PullComment::new(body.to_owned()), key).await
+        };
+        assert_eq!(add("Looks good.").await, Ok(Commented::Added), "{name}");
+        for _ in 0..2 {
+            assert_eq!(add("Well, @journeyman, rename it").await, Ok(Commented::Sent), "{name}");
+        }
+        fixture.carry_out().await;
+        let expected = [Some(InboxOutcome::NotAddressed), Some(InboxOutcome::Message)];
+        assert_eq!(outcomes(&fixture).await, expected, "{name}");
+        let messages = fixture.store.messages(job).await.unwrap();
+        assert_eq!(messages.len(), 2, "{name}: the first prompt, and the comment");
+        let source = messages[1].source.as_ref().unwrap();
+        assert_eq!(
+            (messages[1].prompt.as_str(), messages[1].origin),
+            ("Well, @journeyman, rename it", Origin::Comment)
+        );
+        assert_eq!((source.repository.clone(), source.number), (PullRepository::local("shop"), 1), "{name}");
+        assert_eq!((source.id.as_str(), source.comments.len()), ("shop/1/2", 1), "{name}");
+        assert_eq!(source.url, "http://localhost:8080/projects/shop/pulls/1#c-2", "{name}");
+        assert_eq!(source.author.as_ref().map(|author| author.name.as_str()), Some("cli"), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_comment_can_stop_the_job() {
+    for fixture in all().await {
+        let (cases, name, id) = (&fixture.cases, fixture.name, shop().id);
+        with_pulls(&fixture, 1).await;
+        let job = job_with_pull(&fixture).await;
+        for body in ["@journeyman rename it", "@journeyman stop"] {
+            let done = cases.comment_on_pull(&operator(), &id, 1, PullComment::new(body.to_owned()), None).await;
+            assert_eq!(done, Ok(Commented::Sent), "{name}");
+            fixture.carry_out().await;
+        }
+        let status = fixture.store.messages(job).await.unwrap()[1].status;
+        assert_eq!(status, MessageStatus::Withdrawn, "{name}");
+        let expected = [Some(InboxOutcome::Message), Some(InboxOutcome::Cancelled)];
+        assert_eq!(outcomes(&fixture).await, expected, "{name}");
+
+        // The form says at once that an archived job takes no messages.
+        cases.control_job(&operator(), &id, job, Control::Archive, None).await.unwrap();
+        let late = PullComment::new("@journeyman go on".to_owned());
+        let refused = cases.comment_on_pull(&operator(), &id, 1, late, None).await;
+        assert_eq!(refused, Err(Error::Update(UpdateError::Rejected(Rejected::Archived))), "{name}");
+        let ordinary = PullComment::new("A pity.".to_owned());
+        assert_eq!(cases.comment_on_pull(&operator(), &id, 1, ordinary, None).await, Ok(Commented::Added), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn drafts_are_private_until_they_are_submitted_as_one_review() {
+    for fixture in all().await {
+        let (cases, name, id) = (&fixture.cases, fixture.name, shop().id);
+        with_pulls(&fixture, 1).await;
+        let job = job_with_pull(&fixture).await;
+        let line = LinePlace { path: "a.rs".into(), side: DiffSide::New, line: 3, hunk: "@@ -1 +3 @@\n+b".into() };
+        let draft = |body: &str| PullComment { body: body.to_owned(), line: Some(line.clone()), is_draft: true };
+        for body in ["Rename it.", "Remove it.", "@journeyman Test it."] {
+            assert_eq!(cases.comment_on_pull(&operator(), &id, 1, draft(body), None).await, Ok(Commented::Drafted));
+        }
+        cases.remove_draft(&operator(), &id, 1, 2).await.unwrap();
+        let pull = fixture.store.pull("shop".into(), 1).await.unwrap().unwrap();
+        let other = fixture.key(Scope::Write).await;
+        assert_eq!(cases.comments_of_pull(&operator(), &pull).await.unwrap().len(), 2, "{name}");
+        assert_eq!(cases.comments_of_pull(&other, &pull).await.unwrap(), [], "{name}: drafts are private");
+        let empty = cases.review_pull(&other, &id, 1, " ".to_owned(), None).await;
+        assert!(matches!(empty, Err(Error::Refused(refusal)) if refusal.kind == RefusalKind::Invalid), "{name}");
+        assert_eq!(outcomes(&fixture).await, [], "{name}: drafts are not events");
+        for _ in 0..2 {
+            let done = cases.review_pull(&operator(), &id, 1, String::new(), Some("k".to_owned())).await;
+            assert_eq!(done, Ok(Commented::Sent), "{name}");
+        }
+        assert_eq!(cases.comments_of_pull(&other, &pull).await.unwrap().len(), 3, "{name}: two, and the review");
+        fixture.carry_out().await;
+        // The repository of these tests has no reviews, so the message has no text; the code host tests have one.
+        assert_eq!(outcomes(&fixture).await, [Some(InboxOutcome::Empty)], "{name}");
+        assert_eq!(fixture.store.messages(job).await.unwrap().len(), 1, "{name}");
+        assert_eq!(audited(&fixture).await.last().unwrap(), "pull.reviewed shop#1", "{name}");
+    }
+}
+
+/// Creates a job, and records that it has opened the first pull request.
+async fn job_with_pull(fixture: &Fixture) -> JobId {
+    let request: JobRequest = JobRequest { prompt: "x".to_owned(), ..JobRequest::default() };
+    let accepted = fixture.cases.create_job(&operator(), &shop().id, request, None).await.unwrap();
+    let claimed = fixture.engine.claim(WorkerId::from_uuid(Uuid::nil()), Duration::from_secs(60)).await.unwrap();
+    let (job, token) = (accepted.record.id, claimed.unwrap().lease.token);
+    let sha: Sha = "a".repeat(40).parse().unwrap();
+    let begun = TurnBegun {
+        branch: "branch-0".into(),
+        generation: 1,
+        base: sha.clone(),
+        head: sha.clone(),
+        pushed: None,
+        default_branch: None,
+    };
+    let (artifacts, ending) = (TurnArtifacts::default(), Ending::Done);
+    let ended = Report::TurnEnded { head: sha.clone(), commits: vec![sha.clone()], artifacts, ending };
+    let pull = Pull { repository: Some(PullRepository::local("shop")), ..Pull::new(1, "https://example.com/1") };
+    let outcome = Outcome::Published { pushed: Some(sha), pull: Published::Opened(pull, None) };
+    let finished = Report::Finished { outcome, usage: Usage::default() };
+    for report in [Report::TurnBegun(begun), ended, finished] {
+        fixture.engine.report(job, token, report).await.unwrap();
+    }
+    job
+}
+
+#[tokio::test]
+async fn the_end_of_a_pull_request_reaches_its_job() {
+    for fixture in all().await {
+        let name = fixture.name;
+        with_pulls(&fixture, 1).await;
+        let job = job_with_pull(&fixture).await;
+        fixture.cases.merge_pull(&operator(), &shop().id, 1).await.unwrap();
+        assert_eq!(fixture.cases.carry_out_due_events().await.unwrap(), 1, "{name}");
+        assert_eq!(fixture.cases.carry_out_due_events().await.unwrap(), 0, "{name}: it is carried out once");
+        let pull = fixture.store.job(job).await.unwrap().unwrap().pull.unwrap();
+        assert_eq!(pull.state, PullState::Merged, "{name}");
+        assert_eq!(fixture.store.indexed_pulls_of(job).await.unwrap()[0].state, PullState::Merged, "{name}");
+        let filter = InboxFilter::newest(Some(shop().id), 9);
+        let events = fixture.cases.inbox(&operator(), filter).await.unwrap();
+        assert_eq!(events.len(), 1, "{name}");
+        assert_eq!((events[0].outcome, events[0].job), (Some(InboxOutcome::PullRecorded), Some(job)), "{name}");
     }
 }

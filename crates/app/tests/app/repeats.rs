@@ -112,7 +112,7 @@ async fn a_repeated_job_is_answered_although_the_policy_has_changed() {
         };
         let first = create("k1").await.unwrap();
         let mut changed = shop();
-        // The agent of the tests never asks, so nobody could refuse.
+        // The agent of the tests never asks for permission, so the policy could not be applied.
         changed.settings.sandbox.permissions = PermissionPolicy::Refuse;
         fixture.store.update_project(changed, [].into()).await.unwrap();
         fixture.world.advance(Duration::from_secs(2));

@@ -1,9 +1,12 @@
 //! Applies events to a job. This cannot fail, because [`super::decide`] rejects the commands that are not allowed.
 
+use crate::checks;
+use crate::job::command::PullRef;
 use crate::job::event::{AfterRun, Counts, Event};
 use crate::job::turn::Ending;
-use crate::job::{DEFAULT_BRANCH, Ended, InFlightMessage, Job, JobState, Progress, Unpublished, Work};
+use crate::job::{DEFAULT_BRANCH, Ended, InFlightMessage, Job, JobState, Progress, Pull, Unpublished, Work};
 use crate::message::MessageStatus;
+use crate::pull::PullState;
 use crate::run::{Reason, Usage};
 use crate::time::Timestamp;
 
@@ -14,6 +17,12 @@ pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
         Event::MessageAccepted { message, first } => {
             let place = if *first { 0 } else { job.queue.len() };
             job.queue.insert(place, message.id);
+            if message.source.is_some() {
+                job.to_answer.push(message.id);
+            }
+            if let Some(checks) = job.checks.as_mut().filter(|_| !message.origin.is_automatic()) {
+                checks::person_wrote(checks);
+            }
             job.last_message_at = job.last_message_at.max(now);
             if !matches!(job.state, JobState::Active(_)) {
                 wait(job, now);
@@ -24,7 +33,11 @@ pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
                 in_flight.stop = true;
             }
         }
-        Event::MessageWithdrawn(message) => job.queue.retain(|queued| queued != message),
+        Event::MessageWithdrawn(message) => {
+            job.queue.retain(|queued| queued != message);
+            job.to_answer.retain(|waiting| waiting != message);
+        }
+        Event::MessageChanged { .. } => {}
         Event::RunStarted { lease, message, attempt } => {
             job.queue.retain(|queued| queued != message);
             job.token = lease.token;
@@ -39,7 +52,8 @@ pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
             }
         }
         Event::TurnBegun(turn) => {
-            if job.branch.as_ref().is_some_and(|branch| branch.generation != turn.generation) {
+            // A job on an existing pull request that has ended begins with its second branch.
+            if job.branch.as_ref().map_or(1, |branch| branch.generation) != turn.generation {
                 job.pull = None;
             }
             // The next push includes only commits that the turn builds on.
@@ -90,7 +104,30 @@ pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
                 branch.pushed = Some(head.clone());
             }
         }
-        Event::PullRequestOpened { pull, .. } | Event::PullRequestUpdated { pull, .. } => job.pull = Some(pull.clone()),
+        Event::PullRequestOpened { pull, .. } | Event::PullRequestUpdated { pull, .. } => {
+            // The code host may have told of the merge after the worker read the pull request.
+            let is_merged = |known: &Pull| known.state == PullState::Merged && known.is_same(pull);
+            let known = job.pull.take().filter(is_merged);
+            job.pull = Some(match known {
+                Some(known) => Pull { state: known.state, archives_job: known.archives_job, ..pull.clone() },
+                None => pull.clone(),
+            });
+        }
+        Event::PullRequestState { pull: PullRef { repository, number }, state, archives_job } => {
+            let is_it = |known: &&mut Pull| known.number == *number && known.repository.as_ref() == Some(repository);
+            if let Some(pull) = job.pull.as_mut().filter(is_it) {
+                pull.state = *state;
+                pull.archives_job = *archives_job;
+            }
+        }
+        Event::ChecksSettled { report, stop } => {
+            job.checks = Some(Box::new(checks::settled(job.checks.as_deref(), report, *stop, now)));
+        }
+        Event::RepairRequested { signature } => {
+            if let Some(checks) = &mut job.checks {
+                checks::attempt_began(checks, signature, now);
+            }
+        }
         Event::RunFinished { next, reason, .. } => after_run(job, *next, reason.as_ref()),
         Event::MessageWaiting { waiting, .. } => {
             if let Some(in_flight) = in_flight_mut(job) {
@@ -108,6 +145,7 @@ pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
             if *status == MessageStatus::Failed {
                 note_unpublished(job, *message);
             }
+            job.to_answer.retain(|waiting| waiting != message);
             job.last = Some(reason.clone().map_or(Ended::Completed, Ended::Failed));
             wait(job, now);
         }
@@ -131,6 +169,9 @@ pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
                 _ => Ended::Completed,
             };
             job.settled_at = Some(now);
+            if let Some(pull) = &mut job.pull {
+                pull.archives_job = false;
+            }
             job.state = JobState::Archived { at: requested_at.unwrap_or(now), before };
         }
         Event::JobUnarchived => {

@@ -2,16 +2,22 @@
 //!
 //! Only this module derives rows from events, so the stores only write them and cannot differ from each other.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
-use crate::ids::{MessageId, RunId, Sha};
-use crate::job::Job;
+use crate::checks::next_look;
+use crate::code_host::HostName;
+use crate::ids::{JobId, MessageId, ProjectId, RunId, Sha};
+use crate::inbox::Outcome;
 use crate::job::apply::apply;
-use crate::job::command::Command;
+use crate::job::command::{Command, PullRef};
 use crate::job::decide::{Rejected, decide};
 use crate::job::effect::{self, Effect};
 use crate::job::event::{Event, LogEntry};
+use crate::job::{Job, Pull, PullRepository};
 use crate::message::{DeliveryMode, Message, MessageStatus, NewMessage, Origin};
+use crate::pull::{IndexedPull, PullState};
 use crate::run::{Reason, Run, RunStatus, Usage};
 use crate::time::Timestamp;
 
@@ -31,7 +37,7 @@ impl Change {
     pub fn accepted(&self) -> impl Iterator<Item = (u64, &Message)> {
         let lines = self.log.iter().filter(|entry| entry.kind == MESSAGE_ACCEPTED);
         let messages = self.rows.iter().filter_map(|row| match row {
-            Row::InsertMessage(message) => Some(message),
+            Row::InsertMessage(message) => Some(&**message),
             _ => None,
         });
         // Both come from the same events, in the same order.
@@ -63,7 +69,7 @@ impl Change {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Row {
     /// Inserts a message.
-    InsertMessage(Message),
+    InsertMessage(Box<Message>),
     /// Records that a run has taken a message. A delivery time that is already set is kept.
     MessageDelivered {
         /// The message.
@@ -122,6 +128,52 @@ pub enum Row {
         effect: Effect,
         /// The time of the change.
         at: Timestamp,
+    },
+    /// Replaces the prompt of a message.
+    MessageChanged {
+        /// The message.
+        id: MessageId,
+        /// The new prompt.
+        prompt: String,
+    },
+    /// Marks events of the inbox as carried out: they became a message.
+    InboxDone {
+        /// The numbers of the events.
+        numbers: Vec<u64>,
+        /// The outcome.
+        outcome: Outcome,
+        /// The job.
+        job: JobId,
+        /// The message.
+        message: MessageId,
+    },
+    /// Stores the job of an issue. If the issue has one already, that one stays.
+    IssueJob {
+        /// The repository.
+        repository: PullRepository,
+        /// The number of the issue.
+        number: u64,
+        /// The job.
+        job: JobId,
+        /// The project of the job.
+        project: ProjectId,
+    },
+    /// Stores a pull request of the job in the index. Other open pull requests of the branch have ended.
+    Pull(Box<IndexedPull>),
+    /// Stores the state of a pull request in the index.
+    PullState(PullRef, PullState),
+    /// Watches the checks of a commit that the job has pushed, instead of those of an earlier commit.
+    WatchChecks {
+        /// The job.
+        job: JobId,
+        /// The project of the job.
+        project: ProjectId,
+        /// The commit.
+        sha: Sha,
+        /// The time of the push.
+        since: Timestamp,
+        /// The time of the first look.
+        due_at: Timestamp,
     },
     /// Adds usage to a finished run: a model call ended after the run.
     RunUsed {
@@ -183,24 +235,15 @@ fn record(job: Job, events: &[Event], now: Timestamp) -> Change {
 
 fn row(job: &Job, event: &Event, now: Timestamp) -> Vec<Row> {
     match event {
-        Event::MessageAccepted { message, .. } => vec![Row::InsertMessage(Message {
-            id: message.id,
-            job: job.id,
-            prompt: message.prompt.clone(),
-            origin: message.origin,
-            author: message.author.clone(),
-            delivery: message.delivery,
-            status: MessageStatus::Queued,
-            created_at: job.last_message_at,
-            delivered_at: None,
-            finished_at: None,
-            run: None,
-            commits: Vec::new(),
-            pr_link: None,
-            published_with: None,
-            answer: None,
-            traceparent: message.traceparent.clone(),
-        })],
+        Event::MessageAccepted { message, .. } => accepted(job, message),
+        Event::MessageChanged { message, prompt } => {
+            vec![Row::MessageChanged { id: *message, prompt: prompt.clone() }]
+        }
+        Event::PullRequestOpened { pull, .. } | Event::PullRequestUpdated { pull, .. } => {
+            let row = indexed(job, pull, now).map(|pull| Row::Pull(Box::new(pull)));
+            row.into_iter().chain(watched(job, now)).collect()
+        }
+        Event::PullRequestState { pull, state, .. } => vec![Row::PullState(pull.clone(), *state)],
         Event::MessageWithdrawn(id) => vec![Row::MessageEnded {
             id: *id,
             status: MessageStatus::Withdrawn,
@@ -255,8 +298,12 @@ fn row(job: &Job, event: &Event, now: Timestamp) -> Vec<Row> {
                 pr_link: pr_link.clone(),
             })
             .collect(),
-        Event::JobCreated(_)
-        | Event::StopRequested
+        // The job works on an existing pull request, whose comments are for the job from now on.
+        Event::JobCreated(job) => {
+            let pull = job.pull.as_ref().and_then(|pull| indexed(job, pull, now));
+            pull.map(|pull| Row::Pull(Box::new(pull))).into_iter().collect()
+        }
+        Event::StopRequested
         | Event::MessageWaiting { .. }
         | Event::RetryRequested
         | Event::ArchiveRequested
@@ -264,13 +311,72 @@ fn row(job: &Job, event: &Event, now: Timestamp) -> Vec<Row> {
         | Event::TurnBegun(_)
         | Event::TurnEnded { .. }
         | Event::CommitPushed { .. }
-        | Event::PullRequestOpened { .. }
-        | Event::PullRequestUpdated { .. }
+        | Event::ChecksSettled { .. }
+        | Event::RepairRequested { .. }
         | Event::JobCompleted
         | Event::JobFailed(_)
         | Event::JobArchived { .. }
         | Event::JobUnarchived => Vec::new(),
     }
+}
+
+fn accepted(job: &Job, message: &NewMessage) -> Vec<Row> {
+    let insert = Row::InsertMessage(Box::new(Message {
+        id: message.id,
+        job: job.id,
+        prompt: message.prompt.clone(),
+        origin: message.origin,
+        author: message.author.clone(),
+        delivery: message.delivery,
+        status: MessageStatus::Queued,
+        created_at: job.last_message_at,
+        delivered_at: None,
+        finished_at: None,
+        run: None,
+        commits: Vec::new(),
+        pr_link: None,
+        published_with: None,
+        answer: None,
+        traceparent: message.traceparent.clone(),
+        source: message.source.as_deref().cloned(),
+    }));
+    let mut rows = vec![insert];
+    let Some(source) = &message.source else { return rows };
+    let is_issue = source.origin == Origin::Issue;
+    if is_issue {
+        let (repository, number) = (source.repository.clone(), source.number);
+        rows.push(Row::IssueJob { repository, number, job: job.id, project: job.project.clone() });
+    }
+    if !source.inbox.is_empty() {
+        let outcome = if is_issue { Outcome::JobCreated } else { Outcome::Message };
+        rows.push(Row::InboxDone { numbers: source.inbox.clone(), outcome, job: job.id, message: message.id });
+    }
+    rows
+}
+
+/// Returns the row of the index for the pull request of the job's branch.
+fn indexed(job: &Job, pull: &Pull, now: Timestamp) -> Option<IndexedPull> {
+    let known = job.options.pull.as_ref().and_then(|existing| existing.head_sha.clone());
+    Some(IndexedPull {
+        repository: pull.repository.clone()?,
+        number: pull.number,
+        job: job.id,
+        project: job.project.clone(),
+        url: pull.url.clone(),
+        head: job.branch_name(),
+        head_sha: job.branch.as_ref().map_or(known, |branch| branch.pushed.clone()),
+        state: pull.state,
+        created_at: now,
+    })
+}
+
+/// Returns the row that watches the checks of the newest commit; the built-in host has no checks.
+fn watched(job: &Job, now: Timestamp) -> Option<Row> {
+    let pull = job.pull.as_ref().filter(|pull| pull.state == PullState::Open)?;
+    let is_remote = pull.repository.as_ref().is_some_and(|repository| repository.host != HostName::local());
+    let sha = job.branch.as_ref().and_then(|branch| branch.pushed.clone()).filter(|_| is_remote)?;
+    let due_at = now + next_look(Duration::ZERO);
+    Some(Row::WatchChecks { job: job.id, project: job.project.clone(), sha, since: now, due_at })
 }
 
 /// The type of a log entry about an accepted message.
@@ -302,6 +408,22 @@ fn log_line(event: &Event) -> Option<(&'static str, Option<RunId>, Value)> {
             (MESSAGE_ACCEPTED, None, accepted_data(*id, prompt, *origin, author.as_deref(), *delivery))
         }
         Event::MessageWithdrawn(id) => ("message.withdrawn", None, json!({"messageId": id})),
+        Event::MessageChanged { message, prompt } => {
+            ("message.changed", None, json!({"messageId": message, "prompt": prompt}))
+        }
+        Event::PullRequestState { pull, state, .. } => {
+            let kind = match state {
+                PullState::Open => "pull_request.reopened",
+                PullState::Merged => "pull_request.merged",
+                PullState::Closed => "pull_request.closed",
+            };
+            (kind, None, json!({"number": pull.number}))
+        }
+        Event::ChecksSettled { report, stop } => (
+            "checks.settled",
+            None,
+            json!({"sha": report.sha, "result": report.result, "failed": report.failed, "stop": stop}),
+        ),
         Event::RunStarted { lease, message, attempt } => {
             ("run.started", Some(lease.run), json!({"messageId": message, "attempt": attempt, "worker": lease.worker}))
         }
@@ -318,7 +440,7 @@ fn log_line(event: &Event) -> Option<(&'static str, Option<RunId>, Value)> {
         Event::RunFinished { run, status, reason, commits, .. } => {
             ("run.finished", Some(*run), json!({"status": status, "reason": reason, "commits": commits}))
         }
-        Event::MessageEnded { message, status, commits, pr_link, reason, answer } => (
+        Event::MessageEnded { message, status, commits, pr_link, reason, answer, .. } => (
             "message.finished",
             None,
             json!({
@@ -353,6 +475,7 @@ fn log_line(event: &Event) -> Option<(&'static str, Option<RunId>, Value)> {
         | Event::LeaseRenewed { .. }
         | Event::TurnBegun(_)
         | Event::TurnEnded { .. }
+        | Event::RepairRequested { .. }
         | Event::MessageWaiting { .. }
         | Event::RetryRequested
         | Event::JobArchived { .. } => return None,

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use crate::checks::CheckReport;
 use crate::ids::{MessageId, RunId, Sha, WorkerId};
 use crate::job::event::TranscriptEntry;
 use crate::job::turn::{Ending, TurnArtifacts, TurnBegun};
-use crate::job::{Pull, Token};
+use crate::job::{Pull, PullRepository, Token};
 use crate::message::NewMessage;
+use crate::pull::PullState;
 use crate::run::{Reason, Usage};
 use crate::time::Timestamp;
 
@@ -17,6 +19,24 @@ pub enum Command {
     AddMessage(NewMessage),
     /// Withdraw a queued message.
     WithdrawMessage(MessageId),
+    /// Replace the prompt of a queued message, whose comments were edited on the code host.
+    ChangeMessage {
+        /// The message.
+        message: MessageId,
+        /// The new prompt.
+        prompt: String,
+    },
+    /// Record the state of a pull request of the job, which the code host has told.
+    RecordPull {
+        /// The pull request.
+        pull: PullRef,
+        /// The state.
+        state: PullState,
+        /// `true` if the job is archived when the pull request is merged, unless it is active.
+        archive_on_merge: bool,
+    },
+    /// Record the result of the checks of a commit, and send a message if they are to be repaired.
+    RecordChecks(Box<CheckReport>),
     /// Stop the current run and withdraw the queued messages.
     Cancel,
     /// Archive the job.
@@ -43,6 +63,15 @@ pub enum Command {
         /// The report.
         report: Report,
     },
+}
+
+/// A pull request, by its repository and its number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PullRef {
+    /// The repository.
+    pub repository: PullRepository,
+    /// The number.
+    pub number: u64,
 }
 
 /// A worker's request for work.
@@ -138,8 +167,8 @@ pub enum NextAttempt {
 pub enum Published {
     /// The run changed nothing, so no pull request was opened or updated.
     Nothing,
-    /// A pull request was opened.
-    Opened(Pull),
+    /// A pull request was opened. The reason says what could not be set on it.
+    Opened(Pull, Option<Reason>),
     /// The existing pull request contains the new commits.
     Updated(Pull),
     /// The branch was pushed, but the remote does not support pull requests. The reason explains why.

@@ -1,15 +1,17 @@
 //! Decides which events follow from a command. This is a pure function: the same job, command and time give the same
 //! events.
 
+mod checks;
 mod waiting;
 
 use crate::ids::{MessageId, RunId, WorkerId};
 use crate::job::apply::apply;
-use crate::job::command::{Claim, Command, Outcome, Published, Report};
+use crate::job::command::{Claim, Command, Outcome, Published, PullRef, Report};
 use crate::job::event::{AfterRun, Counts, Event, TranscriptEntry};
 use crate::job::turn::Ending;
-use crate::job::{Ended, InFlightMessage, Job, JobState, Lease, Progress, Token, Work};
+use crate::job::{Ended, InFlightMessage, Job, JobState, Lease, Progress, Pull, Token, Work};
 use crate::message::{DeliveryMode, MAX_QUEUED, MessageStatus, NewMessage};
+use crate::pull::PullState;
 use crate::retry::{MAX_FAILURES, MAX_LOSSES, backoff, takeover_delay};
 use crate::run::{Reason, ReasonCode, RunStatus, Usage};
 use crate::time::Timestamp;
@@ -50,6 +52,9 @@ pub fn decide(job: &Job, command: &Command, now: Timestamp) -> Result<Vec<Event>
     match command {
         Command::AddMessage(message) => plan.add_message(message)?,
         Command::WithdrawMessage(message) => plan.withdraw(*message)?,
+        Command::ChangeMessage { message, prompt } => plan.change_message(*message, prompt)?,
+        Command::RecordPull { pull, state, archive_on_merge } => plan.record_pull(pull, *state, *archive_on_merge),
+        Command::RecordChecks(report) => plan.record_checks(report),
         Command::Cancel => plan.cancel("the job was canceled"),
         Command::Archive => plan.archive(),
         Command::Unarchive => plan.unarchive(),
@@ -115,8 +120,37 @@ impl Plan {
             return Err(Rejected::AlreadyDelivered);
         }
         self.emit(Event::MessageWithdrawn(message));
-        self.settle();
+        self.settle(None);
         Ok(())
+    }
+
+    fn change_message(&mut self, message: MessageId, prompt: &str) -> Result<(), Rejected> {
+        if !self.job.queue.contains(&message) {
+            return Err(Rejected::AlreadyDelivered);
+        }
+        self.emit(Event::MessageChanged { message, prompt: prompt.to_owned() });
+        Ok(())
+    }
+
+    fn record_pull(&mut self, pull: &PullRef, state: PullState, archive_on_merge: bool) {
+        let is_current =
+            |known: &&Pull| known.number == pull.number && known.repository.as_ref() == Some(&pull.repository);
+        let current = self.job.pull.as_ref().filter(is_current);
+        let is_current = current.is_some();
+        // A merge is final. Hosts deliver events in any order, so what happened before may arrive after it.
+        if state != PullState::Merged && current.is_some_and(|known| known.state == PullState::Merged) {
+            return;
+        }
+        let is_active = matches!(self.job.state, JobState::Active(_));
+        let archives_job = archive_on_merge && is_current && state == PullState::Merged;
+        // The index may lack the state of an earlier pull request.
+        if current.is_none_or(|known| known.state != state) {
+            let archives_job = archives_job && is_active;
+            self.emit(Event::PullRequestState { pull: pull.clone(), state, archives_job });
+        }
+        if archives_job && !is_active {
+            self.archive();
+        }
     }
 
     /// Stops the current run and withdraws the queued messages. A turn that has already ended is not stopped, because
@@ -208,7 +242,7 @@ impl Plan {
                 Some(message) => (*message, 1),
                 // The message that was taken over has ended, and the queue is empty.
                 None => {
-                    self.settle();
+                    self.settle(None);
                     return Ok(());
                 }
             },
@@ -348,7 +382,10 @@ impl Plan {
         let mut reason = why.clone();
         match pull {
             Published::Nothing => {}
-            Published::Opened(pull) => self.emit(Event::PullRequestOpened { run, pull: pull.clone() }),
+            Published::Opened(pull, notice) => {
+                self.emit(Event::PullRequestOpened { run, pull: pull.clone() });
+                reason = reason.or_else(|| notice.clone());
+            }
             Published::Updated(pull) => self.emit(Event::PullRequestUpdated { run, pull: pull.clone() }),
             Published::NotPossible(why) => reason = reason.or_else(|| Some(why.clone())),
         }
@@ -375,10 +412,7 @@ impl Plan {
     fn conclude(&mut self, message: MessageId, status: MessageStatus, reason: Option<Reason>) {
         let requested_at = self.job.archive_requested_at();
         self.end_message(message, status, reason);
-        self.settle();
-        if requested_at.is_some() {
-            self.emit(Event::JobArchived { requested_at });
-        }
+        self.settle(requested_at);
     }
 
     fn finish_run(&mut self, status: RunStatus, reason: Option<Reason>, usage: Usage, next: AfterRun) {
@@ -393,7 +427,8 @@ impl Plan {
         let commits = self.commits_pushed();
         let pr_link = self.job.pull.as_ref().filter(|_| !commits.is_empty()).map(|pull| pull.url.clone());
         let answer = self.job.in_flight().and_then(|in_flight| in_flight.answer.as_deref()).map(str::to_owned);
-        self.emit(Event::MessageEnded { message, status, commits, pr_link, reason, answer });
+        let is_answered = self.job.to_answer.contains(&message);
+        self.emit(Event::MessageEnded { message, status, commits, pr_link, reason, answer, is_answered });
     }
 
     /// Returns the commits of the message in flight that are known to be on the code host.
@@ -405,8 +440,9 @@ impl Plan {
         }
     }
 
-    /// Ends an active job that has nothing left to do. The last message that a run took determines the result.
-    fn settle(&mut self) {
+    /// Ends an active job that has nothing left to do, and archives it if that was requested or its pull request was
+    /// merged. The last message that a run took determines the result.
+    fn settle(&mut self, requested_at: Option<Timestamp>) {
         if self.job.state != JobState::Active(Work::Waiting) || !self.job.queue.is_empty() {
             return;
         }
@@ -419,6 +455,9 @@ impl Plan {
             }
         };
         self.emit(event);
+        if requested_at.is_some() || self.job.pull.as_ref().is_some_and(|pull| pull.archives_job) {
+            self.emit(Event::JobArchived { requested_at });
+        }
     }
 }
 

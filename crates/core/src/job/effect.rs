@@ -1,26 +1,60 @@
 //! Effects: work outside the database that follows from a change of a job.
 //!
-//! A store writes each effect into the outbox in the transaction of the change. An effect is therefore neither lost, nor
-//! carried out for a change that was not stored. [`crate::outbox`] describes what happens to it then.
+//! A store writes each effect to the outbox in the transaction of the change. An effect is therefore neither lost nor
+//! carried out for a change that was not stored. [`crate::outbox`] describes how effects are carried out.
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::JobId;
+use crate::code_host::HostName;
+use crate::ids::{JobId, MessageId, Sha};
 use crate::job::event::Event;
 use crate::job::{Job, Token};
+use crate::message::Origin;
+use crate::ports::StatusState;
+use crate::pull::PullState;
 
-/// An effect. It may be carried out more than once, and must then have the same result as once.
+/// An effect. It may be carried out more than once, so it must be idempotent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Effect {
-    /// Remove the blobs of a job that nothing needs any more.
+    /// Removes blobs of a job that are no longer needed.
     RemoveBlobs {
         /// The job.
         job: JobId,
-        /// Only blobs that were written by leases up to this one, which have ended. `None` if the job was deleted: all
-        /// blobs are removed.
+        /// The newest lease whose blobs are considered; it has ended. `None` if the job was deleted: all of its blobs are
+        /// removed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         up_to: Option<Token>,
+    },
+    /// Reacts on the code host to the comments of a message that was accepted, or links the job on its issue.
+    Acknowledge {
+        /// The job.
+        job: JobId,
+        /// The message.
+        message: MessageId,
+    },
+    /// Answers a message on the code host that it came from.
+    Answer {
+        /// The job.
+        job: JobId,
+        /// The message, which has ended.
+        message: MessageId,
+    },
+    /// Comments on the code host why failed checks are not repaired.
+    ReportChecks {
+        /// The job.
+        job: JobId,
+        /// The commit.
+        sha: Sha,
+    },
+    /// Sets the status of a commit on the code host.
+    SetStatus {
+        /// The job.
+        job: JobId,
+        /// The commit.
+        sha: Sha,
+        /// The state.
+        state: StatusState,
     },
 }
 
@@ -28,12 +62,28 @@ impl Effect {
     /// The kind of [`Effect::RemoveBlobs`].
     pub const REMOVE_BLOBS: &str = "remove_blobs";
 
-    /// Returns the kind. A process takes only effects of kinds that it knows, so that a process of an older version
-    /// leaves the others to newer ones.
+    /// The kind of [`Effect::Acknowledge`].
+    pub const ACKNOWLEDGE: &str = "acknowledge";
+
+    /// The kind of [`Effect::Answer`].
+    pub const ANSWER: &str = "answer";
+
+    /// The kind of [`Effect::ReportChecks`].
+    pub const REPORT_CHECKS: &str = "report_checks";
+
+    /// The kind of [`Effect::SetStatus`].
+    pub const SET_STATUS: &str = "set_status";
+
+    /// Returns the kind. A process claims only effects of kinds that it knows, so a process of an older version leaves
+    /// new kinds to newer processes.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::RemoveBlobs { .. } => Self::REMOVE_BLOBS,
+            Self::Acknowledge { .. } => Self::ACKNOWLEDGE,
+            Self::Answer { .. } => Self::ANSWER,
+            Self::ReportChecks { .. } => Self::REPORT_CHECKS,
+            Self::SetStatus { .. } => Self::SET_STATUS,
         }
     }
 }
@@ -44,11 +94,24 @@ pub fn of_event(job: &Job, event: &Event) -> Option<Effect> {
     match event {
         // The run has stored the home of the agent and unpublished commits, which replace those of earlier runs.
         Event::RunFinished { .. } => Some(Effect::RemoveBlobs { job: job.id, up_to: Some(job.token) }),
+        Event::MessageAccepted { message, .. } => {
+            let source = message.source.as_ref();
+            let is_on_host = source.is_some_and(|source| !source.comments.is_empty() || source.origin == Origin::Issue);
+            is_on_host.then_some(Effect::Acknowledge { job: job.id, message: message.id })
+        }
+        Event::MessageEnded { message, is_answered: true, .. } => {
+            Some(Effect::Answer { job: job.id, message: *message })
+        }
+        Event::ChecksSettled { report, stop: Some(_) } => {
+            Some(Effect::ReportChecks { job: job.id, sha: report.sha.clone() })
+        }
+        Event::RunStarted { .. } => status(job, StatusState::Pending),
+        Event::JobCompleted => status(job, StatusState::Success),
+        Event::JobFailed(_) => status(job, StatusState::Failure),
         Event::JobCreated(_)
-        | Event::MessageAccepted { .. }
         | Event::StopRequested
         | Event::MessageWithdrawn(_)
-        | Event::RunStarted { .. }
+        | Event::MessageChanged { .. }
         | Event::LeaseRenewed { .. }
         | Event::TurnBegun(_)
         | Event::Transcript { .. }
@@ -56,16 +119,25 @@ pub fn of_event(job: &Job, event: &Event) -> Option<Effect> {
         | Event::CommitPushed { .. }
         | Event::PullRequestOpened { .. }
         | Event::PullRequestUpdated { .. }
+        | Event::PullRequestState { .. }
+        | Event::ChecksSettled { .. }
+        | Event::RepairRequested { .. }
         | Event::MessageEnded { .. }
         | Event::MessageWaiting { .. }
         | Event::RetryRequested
         | Event::PublishedWith { .. }
         | Event::ArchiveRequested
-        | Event::JobCompleted
-        | Event::JobFailed(_)
         | Event::JobArchived { .. }
         | Event::JobUnarchived => None,
     }
+}
+
+/// Returns the effect that sets the status of the newest commit on a code host; the built-in host has no statuses.
+fn status(job: &Job, state: StatusState) -> Option<Effect> {
+    let pull = job.pull.as_ref().filter(|pull| pull.state == PullState::Open)?;
+    let host = &pull.repository.as_ref()?.host;
+    let sha = job.branch.as_ref()?.pushed.clone()?;
+    (*host != HostName::local()).then_some(Effect::SetStatus { job: job.id, sha, state })
 }
 
 #[cfg(test)]
@@ -77,6 +149,8 @@ mod tests {
     #[test]
     fn stored_effects_stay_readable() {
         let job = JobId::from_uuid(Uuid::from_u128(7));
+        let message = MessageId::from_uuid(Uuid::from_u128(8));
+        let sha: Sha = "a".repeat(40).parse().unwrap();
         for (text, effect) in [
             (
                 r#"{"kind":"remove_blobs","job":"job_00000000000000000000000000000007","up_to":3}"#,
@@ -85,6 +159,22 @@ mod tests {
             (
                 r#"{"kind":"remove_blobs","job":"job_00000000000000000000000000000007"}"#,
                 Effect::RemoveBlobs { job, up_to: None },
+            ),
+            (
+                r#"{"kind":"acknowledge","job":"job_00000000000000000000000000000007","message":"msg_00000000000000000000000000000008"}"#,
+                Effect::Acknowledge { job, message },
+            ),
+            (
+                r#"{"kind":"answer","job":"job_00000000000000000000000000000007","message":"msg_00000000000000000000000000000008"}"#,
+                Effect::Answer { job, message },
+            ),
+            (
+                r#"{"kind":"report_checks","job":"job_00000000000000000000000000000007","sha":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}"#,
+                Effect::ReportChecks { job, sha: sha.clone() },
+            ),
+            (
+                r#"{"kind":"set_status","job":"job_00000000000000000000000000000007","sha":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa","state":"pending"}"#,
+                Effect::SetStatus { job, sha, state: StatusState::Pending },
             ),
         ] {
             assert_eq!(serde_json::from_str::<Effect>(text).unwrap(), effect);

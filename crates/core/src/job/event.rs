@@ -3,10 +3,13 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::checks::{CheckReport, CheckStop};
 use crate::ids::{MessageId, RunId, Sha};
+use crate::job::command::PullRef;
 use crate::job::turn::{Ending, TurnArtifacts, TurnBegun};
 use crate::job::{Job, Lease, Pull, Unpublished, Waiting};
 use crate::message::{MessageStatus, NewMessage};
+use crate::pull::PullState;
 use crate::run::{Reason, RunStatus, Usage};
 use crate::time::Timestamp;
 
@@ -26,6 +29,13 @@ pub enum Event {
     StopRequested,
     /// A queued message was withdrawn.
     MessageWithdrawn(MessageId),
+    /// The prompt of a queued message was replaced.
+    MessageChanged {
+        /// The message.
+        message: MessageId,
+        /// The new prompt.
+        prompt: String,
+    },
     /// A worker took the job.
     RunStarted {
         /// The worker's lease.
@@ -85,6 +95,27 @@ pub enum Event {
         /// The pull request.
         pull: Pull,
     },
+    /// The code host has told a new state of a pull request of the job.
+    PullRequestState {
+        /// The pull request, which may belong to an earlier branch of the job.
+        pull: PullRef,
+        /// The state.
+        state: PullState,
+        /// `true` if the job is archived when its work is done, unless it opens another pull request.
+        archives_job: bool,
+    },
+    /// All checks of the newest commit have finished.
+    ChecksSettled {
+        /// The result, and what follows from it.
+        report: Box<CheckReport>,
+        /// The reason why failed checks are not repaired.
+        stop: Option<CheckStop>,
+    },
+    /// A message was sent to repair failed checks.
+    RepairRequested {
+        /// The signature of the failure.
+        signature: String,
+    },
     /// A run has ended.
     RunFinished {
         /// The run.
@@ -114,6 +145,8 @@ pub enum Event {
         reason: Option<Reason>,
         /// The final text of the turn.
         answer: Option<String>,
+        /// `true` if the message came from a code host, and is answered there.
+        is_answered: bool,
     },
     /// A message waits for something outside it. This event follows the end of the run that encountered the cause.
     MessageWaiting {

@@ -7,7 +7,7 @@ use crate::run::Reason;
 /// The end of an agent's turn.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Ending {
-    /// The agent was done.
+    /// The agent finished.
     #[default]
     Done,
     /// An interrupting message stopped the turn.

@@ -1,111 +1,16 @@
-//! Code hosts, which store repositories and open pull requests.
+//! The pages and the git server of the built-in code host, and the changes of jobs.
 
-use std::fmt;
-use std::net::IpAddr;
 use std::pin::Pin;
-use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_core::Stream;
 
 use crate::ids::Sha;
-use crate::job::{Job, Pull};
-use crate::project::{Host, Project, RestrictedHost, SecretChanges, repository_host};
-use crate::pull::{LocalPull, NewPull, PullState};
-use crate::run::Reason;
+use crate::job::Job;
+use crate::project::Project;
+use crate::pull::LocalPull;
 use crate::time::Timestamp;
-
-/// A user name and a password or token for git over HTTP. `Debug` does not show the password.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Credential {
-    /// The user name.
-    pub username: String,
-    /// The password or token.
-    pub password: String,
-}
-
-impl fmt::Debug for Credential {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Credential").field("username", &self.username).finish_non_exhaustive()
-    }
-}
-
-/// A remote repository that git fetches from and pushes to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Remote {
-    /// A URL or a path, never with a credential.
-    pub url: String,
-    /// The credential, if the remote requires one.
-    pub credential: Option<Credential>,
-    /// `true` if `url` is the path of a repository that only the service writes to. Its refs may be read directly.
-    pub is_ours: bool,
-}
-
-/// An error from a code host.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ForgeError {
-    /// The remote does not support pull requests. The reason explains why.
-    #[error("{}", .0.text)]
-    NoPulls(Reason),
-    /// The branch already has an open pull request.
-    #[error("this branch already has an open pull request")]
-    AlreadyExists,
-    /// The code host refused the request, and would refuse another attempt too.
-    #[error("the code host refused the request: {0}")]
-    Refused(String),
-    /// The request failed, and may have taken effect nevertheless.
-    #[error("the request to the code host failed: {0}")]
-    Unclear(String),
-}
-
-/// A repository on a code host.
-#[async_trait]
-pub trait Forge: Send + Sync {
-    /// Returns the remote, with a credential that remains valid for at least one push.
-    async fn remote(&self) -> Result<Remote, ForgeError>;
-
-    /// Finds the open pull request of a branch.
-    async fn find_open_pull(&self, head: &str) -> Result<Option<Pull>, ForgeError>;
-
-    /// Opens a pull request. Returns `None` if the branch has no commits that its base does not have.
-    async fn open_pull(&self, new: &NewPull) -> Result<Option<Pull>, ForgeError>;
-
-    /// Returns the state of a pull request; `None` if it does not exist.
-    async fn pull_state(&self, number: u64) -> Result<Option<PullState>, ForgeError>;
-}
-
-/// The code hosts of projects.
-#[async_trait]
-pub trait Forges: Send + Sync {
-    /// Returns the project's repository on its code host.
-    async fn of(&self, project: &Project) -> Result<Arc<dyn Forge>, ForgeError>;
-
-    /// Creates the empty repository of a project on the built-in code host, if it does not exist.
-    async fn prepare(&self, project: &Project) -> Result<(), ForgeError>;
-
-    /// Checks whether the repository of a project can be read. The project may be new. `secrets` are the changes to its
-    /// secrets that will be stored, such as a new credential. A repository on the built-in code host can always be
-    /// read.
-    ///
-    /// # Errors
-    /// Returns the reason why the repository cannot be read, and the remedy.
-    async fn check(&self, project: &Project, secrets: &SecretChanges) -> Result<(), Reason>;
-
-    /// Returns the addresses of a host name; empty if it cannot be resolved.
-    async fn addresses(&self, name: &str) -> Vec<IpAddr>;
-
-    /// Returns the host of a repository if only an administrator may name it: it is, or resolves to, a link-local
-    /// address or the metadata service of a cloud.
-    async fn restricted_host(&self, repository: &str) -> Option<RestrictedHost> {
-        let host = repository_host(repository)?;
-        if let Some(found) = host.restricted() {
-            return Some(found);
-        }
-        let Host::Name(name) = &host else { return None };
-        self.addresses(name).await.into_iter().find_map(|address| host.restricted_at(address))
-    }
-}
 
 /// An error that prevents the reading of a diff.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -1,9 +1,13 @@
 //! The ports of the database, one for each group of consumers. [`Store`] combines them.
 
 mod admin;
+mod checks;
+mod code_hosts;
+mod inbox;
 mod jobs;
 mod keys;
 mod outbox;
+mod polls;
 mod projects;
 mod pulls;
 mod spending;
@@ -15,12 +19,16 @@ use async_trait::async_trait;
 use crate::time::Timestamp;
 
 pub use self::admin::{AdminStore, Administered, DecideAdmin};
+pub use self::checks::CheckStore;
+pub use self::code_hosts::{CodeHostStore, PullIndex};
+pub use self::inbox::{Decided, InboxFilter, InboxStore, RECENT_EVENTS};
 pub use self::jobs::{
     AVOIDANCE, Accepted, ClaimFn, ClaimQuery, Cursor, Decide, Guard, JobCounts, JobFilter, JobStore, JobWatch,
     PATIENCE, PROBE_TIME, Picked, RateCharge, UpdateError,
 };
 pub use self::keys::{AuditEntry, AuditLine, KeyStore};
-pub use self::outbox::{DutyStore, OutboxStore};
+pub use self::outbox::{DutyStore, LockStore, OutboxStore, TaskQuery};
+pub use self::polls::PollStore;
 pub use self::projects::{HoldStore, ProjectStore};
 pub use self::pulls::PullStore;
 pub use self::spending::{Spend, SpendError, SpendingStore};
@@ -78,6 +86,12 @@ pub trait Store:
     + SpendingStore
     + OutboxStore
     + DutyStore
+    + LockStore
+    + CodeHostStore
+    + PullIndex
+    + InboxStore
+    + CheckStore
+    + PollStore
 {
     /// Checks whether the database answers.
     ///

@@ -1,6 +1,9 @@
 //! The validation of projects. An error names the invalid field as clients know it.
 
-use super::{CODE_HOST_TOKEN, InvalidProject, Project, SecretChanges, check_variable, parse_address};
+use super::{
+    CODE_HOST_TOKEN, InvalidProject, LONGEST_SETTLE_SECONDS, Project, SecretChanges, WEBHOOK_SECRET, check_variable,
+    parse_address,
+};
 use crate::branch::check_ref_name;
 use crate::egress::Allowlist;
 
@@ -10,14 +13,26 @@ const NAME_CHARS: usize = 200;
 /// The maximum length of a setup command or template, in characters.
 const TEXT_CHARS: usize = 20_000;
 
-/// The maximum number of labels of a pull request.
-const LABELS: usize = 50;
+/// The maximum number of labels, reviewers and assignees of a pull request, and of names of checks.
+const NAMES: usize = 50;
 
 /// The maximum for the limit on continuations of a turn.
 const MOST_CONTINUATIONS: u64 = 100;
 
 /// The maximum for the limit on model calls in a turn.
 const MOST_MODEL_CALLS: u64 = 100_000;
+
+/// The maximum for the limit on automatic messages.
+const MOST_AUTOMATIC: u64 = 1_000;
+
+/// The maximum for the time that comments wait for others, in seconds.
+const MOST_SETTLE: u64 = LONGEST_SETTLE_SECONDS as u64;
+
+/// The maximum for the limit on attempts to repair failed checks.
+const MOST_CHECK_ATTEMPTS: u64 = 20;
+
+/// The maximum for the time to wait for checks, in seconds: a day.
+const MOST_CHECK_SETTLE: u64 = 24 * 3600;
 
 /// The minimum memory limit, in bytes. No agent starts with less memory.
 const LEAST_MEMORY: u64 = 64 << 20;
@@ -52,11 +67,23 @@ pub fn check(project: &Project, secrets: &SecretChanges) -> Result<(), InvalidPr
     for (field, text) in texts {
         check_text(field, text.as_deref())?;
     }
-    if pulls.labels.len() > LABELS {
-        return Err(InvalidProject::TooMany { field: "pullRequest.labels", most: LABELS });
+    for (field, names) in [
+        ("pullRequest.labels", &pulls.labels),
+        ("pullRequest.reviewers", &pulls.reviewers),
+        ("pullRequest.assignees", &pulls.assignees),
+        ("checks.only", &settings.checks.only),
+        ("checks.ignore", &settings.checks.ignore),
+    ] {
+        if names.len() > NAMES {
+            return Err(InvalidProject::TooMany { field, most: NAMES });
+        }
+        names.iter().try_for_each(|name| check_name(field, name))?;
     }
-    for label in &pulls.labels {
-        check_name("pullRequest.labels", label)?;
+    if let Some(mention) = &settings.comments.mention {
+        check_name("comments.mention", mention)?;
+    }
+    if let Some(label) = settings.comments.issue_label() {
+        check_name("comments.issueLabel", label)?;
     }
     let limits = &settings.limits;
     if limits.run_seconds.is_some_and(|seconds| !(1..=RUN_SECONDS).contains(&seconds)) {
@@ -76,6 +103,10 @@ pub fn check(project: &Project, secrets: &SecretChanges) -> Result<(), InvalidPr
         ("limits.outputBytes", limits.output_bytes, 1 << 20, u64::MAX),
         ("limits.continuations", limits.continuations.map(u64::from), 0, MOST_CONTINUATIONS),
         ("limits.modelCalls", limits.model_calls.map(u64::from), 1, MOST_MODEL_CALLS),
+        ("limits.automaticPerDay", limits.automatic_per_day.map(u64::from), 0, MOST_AUTOMATIC),
+        ("comments.settleSeconds", settings.comments.settle_seconds.map(u64::from), 0, MOST_SETTLE),
+        ("checks.attempts", settings.checks.attempts.map(u64::from), 1, MOST_CHECK_ATTEMPTS),
+        ("checks.settleSeconds", settings.checks.settle_seconds.map(u64::from), 0, MOST_CHECK_SETTLE),
     ] {
         if number.is_some_and(|number| !(least..=most).contains(&number)) {
             return Err(InvalidProject::Number { field, least, most });
@@ -98,12 +129,16 @@ fn check_secrets(secrets: &SecretChanges) -> Result<(), InvalidProject> {
     for (name, value) in secrets {
         let value = value.as_ref().map_or("", |value| &value.0);
         // Git reads the token from a line of text, so a line break would cut it off.
-        if name == CODE_HOST_TOKEN {
-            if value.chars().any(char::is_control) || value.chars().count() > TEXT_CHARS {
-                return Err(InvalidProject::Text { field: "codeHost.token", most: TEXT_CHARS });
+        let field = match name.as_str() {
+            CODE_HOST_TOKEN => "codeHost.token",
+            WEBHOOK_SECRET => "codeHost.webhookSecret",
+            _ => {
+                check_variable(name, value)?;
+                continue;
             }
-        } else {
-            check_variable(name, value)?;
+        };
+        if value.chars().any(char::is_control) || value.chars().count() > TEXT_CHARS {
+            return Err(InvalidProject::Text { field, most: TEXT_CHARS });
         }
     }
     Ok(())
@@ -138,6 +173,7 @@ mod tests {
             settings: Settings::default(),
             secret_names: vec![],
             version: 1,
+            identity: None,
         }
     }
 

@@ -115,6 +115,7 @@ mod tests {
             settings: Settings::default(),
             secret_names: vec![CODE_HOST_TOKEN.to_owned()],
             version: 7,
+            identity: None,
         }
     }
 

@@ -1,7 +1,9 @@
-//! Comments on pull requests: their form, and messages to jobs in them.
+//! Comments on pull requests of the built-in code host: their validation and their IDs.
 
-/// The mention that makes a comment a message to the job, if the comment begins with it.
-const MENTION: &str = "@journeyman";
+use crate::ports::HostUser;
+
+/// The ID of the service as the author of comments. IDs of users begin with `usr_`.
+pub const SERVICE: &str = "journeyman";
 
 /// The maximum length of a comment, in characters.
 const MAX_CHARS: usize = 60_000;
@@ -11,20 +13,39 @@ const MAX_CHARS: usize = 60_000;
 /// # Errors
 /// The error says which texts are allowed.
 pub fn check(body: &str) -> Result<(), String> {
-    if body.trim().is_empty() || body.contains('\0') || body.chars().count() > MAX_CHARS {
-        return Err(format!("a comment has 1 to {MAX_CHARS} characters, and no NUL character"));
+    if body.trim().is_empty() {
+        return Err(format!("a comment must have 1 to {MAX_CHARS} characters, and no NUL character"));
+    }
+    check_summary(body)
+}
+
+/// Checks the text of a review, which may be empty.
+///
+/// # Errors
+/// The error says which texts are allowed.
+pub fn check_summary(body: &str) -> Result<(), String> {
+    if body.contains('\0') || body.chars().count() > MAX_CHARS {
+        return Err(format!("a comment must have 1 to {MAX_CHARS} characters, and no NUL character"));
     }
     Ok(())
 }
 
-/// Returns the message to the job in a comment that begins with the mention.
+/// Returns the user as whom the service writes on the built-in code host.
 #[must_use]
-pub fn prompt(body: &str) -> Option<&str> {
-    let rest = body.trim().strip_prefix(MENTION)?;
-    // `@journeymanship` is another name.
-    let is_word = rest.chars().next().is_none_or(|next| !next.is_alphanumeric() && next != '-' && next != '_');
-    let rest = rest.trim_start_matches([':', ',']).trim();
-    (is_word && !rest.is_empty()).then_some(rest)
+pub fn service() -> HostUser {
+    HostUser { id: SERVICE.to_owned(), name: SERVICE.to_owned(), is_bot: true }
+}
+
+/// Returns the ID of a comment or review by its number on the pull request.
+#[must_use]
+pub fn id(repository: &str, pull: u64, place: u64) -> String {
+    format!("{repository}/{pull}/{place}")
+}
+
+/// Returns the number on the pull request of a comment or review with this [`id`].
+#[must_use]
+pub fn place(id: &str) -> Option<u64> {
+    id.rsplit('/').next()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -32,23 +53,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_comment_that_begins_with_the_mention_is_a_message() {
-        for (body, expected) in [
-            ("@journeyman add a test", Some("add a test")),
-            (" @journeyman: add a test\nplease ", Some("add a test\nplease")),
-            ("@journeyman", None),
-            ("@journeyman-bot do it", None),
-            ("@journeymanship", None),
-            ("ask @journeyman to do it", None),
-        ] {
-            assert_eq!(prompt(body), expected, "{body:?}");
-        }
-    }
-
-    #[test]
     fn a_comment_is_not_blank_and_not_too_long() {
         for (body, is_valid) in [("x", true), (" \n", false), ("a\0b", false), (&"x".repeat(60_001), false)] {
             assert_eq!(check(body).is_ok(), is_valid, "{} characters", body.len());
         }
+        assert!(check_summary("").is_ok() && check_summary("\0").is_err());
+    }
+
+    #[test]
+    fn the_number_of_a_comment_is_in_its_id() {
+        assert_eq!(id("shop", 7, 12), "shop/7/12");
+        assert_eq!((place("shop/7/12"), place("shop/7/"), place("x")), (Some(12), None, None));
     }
 }

@@ -1,8 +1,13 @@
 //! Decisions about pull requests of the built-in code host.
 
 use crate::admin::{AdminChange, AdminRefusal, AdminRow, AdminState};
-use crate::ports::AuditEntry;
-use crate::pull::{LocalPull, NewComment, PullEnding, PullState};
+use crate::code_host::HostName;
+use crate::hook::{CommentAction, EventRepository, HookContent, HookEvent, HostComment, HostReview};
+use crate::ids::ProjectId;
+use crate::inbox::{Content, NewEvent};
+use crate::ports::{AuditEntry, CommentKind, HostUser};
+use crate::pull::{Comment, LocalPull, NewComment, PullEnding, PullState, comment};
+use crate::time::Timestamp;
 
 /// Ends an open pull request.
 ///
@@ -15,17 +20,177 @@ pub fn end(state: &AdminState, ending: PullEnding, audit: AuditEntry) -> Result<
     }
     let PullEnding { state, at, between } = ending;
     let ended = LocalPull { state, ended_at: Some(at), ended_between: between, ..pull.clone() };
-    Ok(AdminChange::new([AdminRow::Pull(Box::new(ended))], audit))
+    let event = AdminRow::Inbox(Box::new(event(&ended, at)));
+    Ok(AdminChange::new([AdminRow::Pull(Box::new(ended)), event], audit))
 }
 
-/// Adds a comment after the existing ones. Pull requests that have ended can have comments too.
+/// Returns the event that tells the job of a pull request that it has ended.
+fn event(ended: &LocalPull, at: Timestamp) -> NewEvent {
+    let LocalPull { repository, number, state, head, .. } = ended;
+    let content = HookContent::Pull { number: *number, state: *state, head: head.clone(), head_sha: None };
+    let repository = EventRepository { id: repository.clone(), path: repository.clone() };
+    NewEvent {
+        host: HostName::local(),
+        code_host: None,
+        project: None,
+        delivery: format!("{}/{number}/{}", repository.id, at.as_micros()),
+        event: format!("pull_request.{}", state.name()),
+        content: Content::Read(Box::new(HookEvent { repository: Some(repository), sender: None, content })),
+        at,
+    }
+}
+
+/// The maximum number of comments that an author can collect for a review.
+pub const MOST_DRAFTS: usize = 100;
+
+/// The place of a pull request in the service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PullPage {
+    /// The project on whose page people comment.
+    pub project: ProjectId,
+    /// The URL of the page of the pull request.
+    pub url: String,
+}
+
+/// Adds a comment after the existing ones, and reports it in the inbox like those of other code hosts. A draft is not
+/// reported, and has no audit entry. Pull requests that have ended can have comments too.
+///
+/// # Errors
+/// The pull request does not exist, or the author has too many drafts.
+pub fn comment(
+    state: &AdminState,
+    comment: NewComment,
+    page: &PullPage,
+    audit: AuditEntry,
+) -> Result<AdminChange, AdminRefusal> {
+    let pull = found(state)?;
+    let comment = Comment { place: state.last_comment + 1, comment };
+    if comment.comment.is_draft {
+        let own = state.drafts.iter().filter(|draft| draft.comment.author_id == comment.comment.author_id).count();
+        if own >= MOST_DRAFTS {
+            return Err(AdminRefusal::TooManyDrafts);
+        }
+        return Ok(AdminChange { rows: vec![row(pull, comment)], audit: Vec::new() });
+    }
+    let event = report(pull, page, "comment", &comment, |comment, id| {
+        let NewComment { body, at, line, .. } = &comment.comment;
+        HookContent::Comment {
+            number: pull.number,
+            action: CommentAction::Created,
+            comment: HostComment {
+                kind: if line.is_some() { CommentKind::Line } else { CommentKind::Pull },
+                id,
+                version: at.as_micros().to_string(),
+                url: comment_url(&page.url, comment.place),
+                author: author(&comment.comment),
+                body: body.clone(),
+                path: line.as_ref().map(|line| line.path.clone()),
+                line: line.as_ref().map(|line| line.line),
+                hunk: line.as_ref().map(|line| line.hunk.clone()),
+                review: None,
+            },
+        }
+    });
+    Ok(AdminChange::new([row(pull, comment), event], audit))
+}
+
+/// Removes a draft. Removing it again changes nothing.
 ///
 /// # Errors
 /// The pull request does not exist.
-pub fn comment(state: &AdminState, comment: NewComment, audit: AuditEntry) -> Result<AdminChange, AdminRefusal> {
+pub fn remove_draft(state: &AdminState, author: &str, place: u64) -> Result<AdminChange, AdminRefusal> {
     let pull = found(state)?;
-    let row = AdminRow::Comment { repository: pull.repository.clone(), number: pull.number, comment };
-    Ok(AdminChange::new([row], audit))
+    let is_own = |draft: &&Comment| draft.place == place && draft.comment.author_id.as_deref() == Some(author);
+    let rows = state.drafts.iter().find(is_own).map(|draft| AdminRow::DraftRemoved {
+        repository: pull.repository.clone(),
+        number: pull.number,
+        place: draft.place,
+    });
+    Ok(AdminChange { rows: rows.into_iter().collect(), audit: Vec::new() })
+}
+
+/// Submits a review: its text, and the drafts of its author. The inbox makes one message of all.
+///
+/// # Errors
+/// The pull request does not exist, or the review has neither a text nor drafts.
+pub fn review(
+    state: &AdminState,
+    text: NewComment,
+    page: &PullPage,
+    audit: AuditEntry,
+) -> Result<AdminChange, AdminRefusal> {
+    let pull = found(state)?;
+    let place = state.last_comment + 1;
+    let own = state.drafts.iter().filter(|draft| draft.comment.author_id == text.author_id);
+    let submitted = |draft: &Comment| {
+        let comment = NewComment { at: text.at, review: Some(place), is_draft: false, ..draft.comment.clone() };
+        row(pull, Comment { place: draft.place, comment })
+    };
+    let mut rows: Vec<AdminRow> = own.map(submitted).collect();
+    if rows.is_empty() && text.body.trim().is_empty() {
+        return Err(AdminRefusal::EmptyReview);
+    }
+    let text = Comment { place, comment: NewComment { review: Some(place), ..text } };
+    rows.push(report(pull, page, "review", &text, |text, id| HookContent::Review {
+        number: pull.number,
+        action: CommentAction::Created,
+        review: review_of(text, id, &page.url),
+    }));
+    rows.push(row(pull, text));
+    Ok(AdminChange::new(rows, audit))
+}
+
+/// Returns the text of a review as the review.
+#[must_use]
+pub fn review_of(text: &Comment, id: String, url: &str) -> HostReview {
+    HostReview {
+        id,
+        version: text.comment.at.as_micros().to_string(),
+        url: comment_url(url, text.place),
+        author: author(&text.comment),
+        body: text.comment.body.clone(),
+        approves: false,
+    }
+}
+
+/// Returns the URL of a comment on the page of its pull request.
+#[must_use]
+pub fn comment_url(page: &str, place: u64) -> String {
+    format!("{page}#c-{place}")
+}
+
+fn row(pull: &LocalPull, comment: Comment) -> AdminRow {
+    AdminRow::Comment { repository: pull.repository.clone(), number: pull.number, comment: Box::new(comment) }
+}
+
+fn author(comment: &NewComment) -> HostUser {
+    HostUser { id: comment.author_id.clone().unwrap_or_default(), name: comment.author.clone(), is_bot: false }
+}
+
+/// Returns the event that reports a comment or review; `content` gets its ID.
+fn report(
+    pull: &LocalPull,
+    page: &PullPage,
+    kind: &str,
+    comment: &Comment,
+    content: impl FnOnce(&Comment, String) -> HookContent,
+) -> AdminRow {
+    let id = comment::id(&pull.repository, pull.number, comment.place);
+    let repository = EventRepository { id: pull.repository.clone(), path: pull.repository.clone() };
+    let read = HookEvent {
+        repository: Some(repository),
+        sender: Some(author(&comment.comment)),
+        content: content(comment, id.clone()),
+    };
+    AdminRow::Inbox(Box::new(NewEvent {
+        host: HostName::local(),
+        code_host: None,
+        project: Some(page.project.clone()),
+        delivery: format!("{kind}/{id}"),
+        event: format!("{kind}.created"),
+        content: Content::Read(Box::new(read)),
+        at: comment.comment.at,
+    }))
 }
 
 fn found(state: &AdminState) -> Result<&LocalPull, AdminRefusal> {
@@ -35,7 +200,7 @@ fn found(state: &AdminState) -> Result<&LocalPull, AdminRefusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::Timestamp;
+    use crate::pull::{DiffSide, LinePlace};
 
     fn audit() -> AuditEntry {
         let at = Timestamp::from_micros(7);
@@ -70,22 +235,96 @@ mod tests {
             let ending = PullEnding { state: to, at, between: None };
             let change = end(&state(Some(open())), ending.clone(), audit()).expect("it is open");
             let ended = LocalPull { state: to, ended_at: Some(at), ..open() };
-            assert_eq!(change.rows, [AdminRow::Pull(Box::new(ended.clone()))]);
+            assert_eq!(change.rows[0], AdminRow::Pull(Box::new(ended.clone())));
+            let [_, AdminRow::Inbox(event)] = &change.rows[..] else { panic!("{:?}", change.rows) };
+            let Content::Read(read) = &event.content else { panic!("{event:?}") };
+            assert!(matches!(&read.content, HookContent::Pull { number: 1, state, .. } if *state == to), "{read:?}");
+            assert_eq!((&event.host, event.at), (&HostName::local(), at));
             assert_eq!(change.audit, [audit()]);
             assert_eq!(end(&state(Some(ended)), ending.clone(), audit()), Err(AdminRefusal::PullNotOpen));
             assert_eq!(end(&state(None), ending, audit()), Err(AdminRefusal::NoPull));
         }
     }
 
+    fn page() -> PullPage {
+        PullPage { project: "shop".parse().unwrap(), url: "https://j.example/projects/shop/pulls/1".to_owned() }
+    }
+
+    fn new(author: &str, body: &str) -> NewComment {
+        let line = LinePlace { path: "a.rs".into(), side: DiffSide::New, line: 7, hunk: "@@ -1 +7 @@\n+b".into() };
+        let (id, at) = (format!("usr_{author}"), Timestamp::from_micros(5));
+        let author = author.to_owned();
+        NewComment { author, author_id: Some(id), body: body.into(), at, line: Some(line), ..NewComment::default() }
+    }
+
+    fn draft(place: u64, author: &str) -> Comment {
+        Comment { place, comment: NewComment { is_draft: true, ..new(author, "x") } }
+    }
+
+    fn stored(place: u64, comment: NewComment) -> AdminRow {
+        AdminRow::Comment { repository: "shop".into(), number: 1, comment: Box::new(Comment { place, comment }) }
+    }
+
+    fn reported(row: &AdminRow) -> (&NewEvent, &HookEvent) {
+        let AdminRow::Inbox(event) = row else { panic!("{row:?}") };
+        let Content::Read(read) = &event.content else { panic!("{event:?}") };
+        (event, read)
+    }
+
     #[test]
-    fn a_comment_needs_a_pull_request_which_may_have_ended() {
-        let new = NewComment { author: "Ada".into(), body: "x".into(), at: Timestamp::default(), message: None };
+    fn a_comment_needs_a_pull_request_which_may_have_ended_and_is_reported() {
         let closed = LocalPull { state: PullState::Closed, ..open() };
         for pull in [open(), closed] {
-            let change = comment(&state(Some(pull)), new.clone(), audit()).expect("it exists");
-            let row = AdminRow::Comment { repository: "shop".into(), number: 1, comment: new.clone() };
-            assert_eq!((change.rows, change.audit), (vec![row], vec![audit()]));
+            let state = AdminState { last_comment: 4, ..state(Some(pull)) };
+            let change = comment(&state, new("ada", "hi"), &page(), audit()).expect("it exists");
+            assert_eq!((&change.rows[0], &change.audit), (&stored(5, new("ada", "hi")), &vec![audit()]));
+            let (event, read) = reported(&change.rows[1]);
+            assert_eq!((event.delivery.as_str(), &event.project), ("comment/shop/1/5", &Some(page().project)));
+            let HookContent::Comment { number: 1, action: CommentAction::Created, comment } = &read.content else {
+                panic!("{read:?}")
+            };
+            assert_eq!((comment.kind, comment.id.as_str(), comment.line), (CommentKind::Line, "shop/1/5", Some(7)));
+            assert_eq!(comment.url, "https://j.example/projects/shop/pulls/1#c-5");
+            assert_eq!((comment.author.id.as_str(), comment.author.name.as_str()), ("usr_ada", "ada"));
         }
-        assert_eq!(comment(&state(None), new, audit()), Err(AdminRefusal::NoPull));
+        assert_eq!(comment(&state(None), new("ada", "hi"), &page(), audit()), Err(AdminRefusal::NoPull));
+    }
+
+    #[test]
+    fn a_draft_is_stored_and_nothing_else_until_its_author_removes_it() {
+        let one = NewComment { is_draft: true, ..new("ada", "hi") };
+        let change = comment(&state(Some(open())), one.clone(), &page(), audit()).expect("it exists");
+        assert_eq!(change, AdminChange { rows: vec![stored(1, one.clone())], audit: vec![] });
+        let drafts = vec![draft(1, "ada"), draft(2, "bob")];
+        let both = AdminState { drafts, last_comment: 2, ..state(Some(open())) };
+        let removed = AdminRow::DraftRemoved { repository: "shop".into(), number: 1, place: 1 };
+        assert_eq!(remove_draft(&both, "usr_ada", 1).map(|change| change.rows), Ok(vec![removed]));
+        for place in [2, 3] {
+            assert_eq!(remove_draft(&both, "usr_ada", place).map(|change| change.rows), Ok(vec![]), "{place}");
+        }
+        let full = AdminState { drafts: (1..=100).map(|place| draft(place, "ada")).collect(), ..both };
+        assert_eq!(comment(&full, one, &page(), audit()), Err(AdminRefusal::TooManyDrafts));
+    }
+
+    #[test]
+    fn a_review_submits_the_drafts_of_its_author() {
+        let drafts = vec![draft(1, "ada"), draft(2, "bob"), draft(3, "ada")];
+        let state = AdminState { drafts, last_comment: 3, ..state(Some(open())) };
+        let at = Timestamp::from_micros(9);
+        let text = NewComment { at, line: None, ..new("ada", "Please.") };
+        let change = review(&state, text.clone(), &page(), audit()).expect("it has a text");
+        let submitted = NewComment { at, review: Some(4), ..new("ada", "x") };
+        assert_eq!(change.rows[..2], [stored(1, submitted.clone()), stored(3, submitted)]);
+        let (event, read) = reported(&change.rows[2]);
+        assert_eq!((event.delivery.as_str(), event.event.as_str()), ("review/shop/1/4", "review.created"));
+        let HookContent::Review { review: reported, .. } = &read.content else { panic!("{read:?}") };
+        assert_eq!((reported.id.as_str(), reported.body.as_str()), ("shop/1/4", "Please."));
+        assert_eq!(change.rows[3], stored(4, NewComment { review: Some(4), ..text.clone() }));
+        assert_eq!(change.audit, [audit()]);
+
+        let blank = NewComment { body: " ".into(), ..text };
+        assert!(review(&state, blank.clone(), &page(), audit()).is_ok(), "its drafts are enough");
+        let other = NewComment { author_id: Some("usr_eve".into()), ..blank };
+        assert_eq!(review(&state, other, &page(), audit()), Err(AdminRefusal::EmptyReview));
     }
 }

@@ -110,9 +110,14 @@ pub fn start_session(
 /// Creates a link, which replaces the earlier links of its user.
 ///
 /// # Errors
-/// The user does not exist, or may not sign in.
+/// The user does not exist or may not sign in; or the link is for the first administrator, and there is one already.
 pub fn create_link(state: &AdminState, link: SignInLink, audit: AuditEntry) -> Result<AdminChange, AdminRefusal> {
-    let Some(id) = link.user else { return Ok(AdminChange::new([AdminRow::Link(link)], audit)) };
+    let Some(id) = link.user else {
+        return match state.has_other_administrator {
+            true => Err(AdminRefusal::HasAdministrator),
+            false => Ok(AdminChange::new([AdminRow::Link(link)], audit)),
+        };
+    };
     let user = state.user.as_ref().ok_or(AdminRefusal::NoUser)?;
     if user.disabled_at.is_some() {
         return Err(AdminRefusal::UserDisabled);

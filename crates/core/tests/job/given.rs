@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use journeyman_core::code_host::HostName;
 use journeyman_core::ids::{JobId, MessageId, RunId, Sha, WorkerId};
 use journeyman_core::job::change::{Change, create, step};
 use journeyman_core::job::command::{Claim, Command, NextAttempt, Outcome, Published, Report};
 use journeyman_core::job::decide::Rejected;
 use journeyman_core::job::turn::{Ending, TurnArtifacts, TurnBegun};
-use journeyman_core::job::{DEFAULT_BRANCH, Job, JobOptions, JobStart, Pull, Source, Token};
+use journeyman_core::job::{DEFAULT_BRANCH, Job, Pull, PullRepository, Source, Token};
 use journeyman_core::message::{DeliveryMode, NewMessage, Origin};
 use journeyman_core::run::{Reason, ReasonCode, Usage};
 use journeyman_core::time::Timestamp;
@@ -34,6 +35,7 @@ pub(crate) fn message(number: u128, delivery: DeliveryMode) -> NewMessage {
         author: None,
         delivery,
         traceparent: None,
+        source: None,
     }
 }
 
@@ -48,21 +50,26 @@ pub(crate) fn sha(digit: char) -> Sha {
     }
 }
 
+/// Returns a repository on a remote host.
+pub(crate) fn repository() -> PullRepository {
+    PullRepository { host: HostName("github.com".to_owned()), id: "17".to_owned() }
+}
+
 /// Returns a job that was just created with message 1.
 pub(crate) fn created() -> Case {
-    let start = JobStart {
-        id: JobId::from_uuid(Uuid::from_u128(100)),
-        project: match "shop".parse() {
-            Ok(project) => project,
-            Err(error) => panic!("{error}"),
-        },
+    let id = JobId::from_uuid(Uuid::from_u128(100));
+    let project = match "shop".parse() {
+        Ok(project) => project,
+        Err(error) => panic!("{error}"),
+    };
+    let source = Source { repository: "local:shop".into(), reference: DEFAULT_BRANCH.into() };
+    let job = Job {
         title: "prompt 1".into(),
-        source: Source { repository: "local:shop".into(), reference: DEFAULT_BRANCH.into() },
         agent: "journeyman".into(),
         model: "test/scripted".into(),
-        options: JobOptions::default(),
+        ..Job::new(id, project, source, START)
     };
-    let last = create(Job::new(start, START), message(1, DeliveryMode::Queue), START);
+    let last = create(job, message(1, DeliveryMode::Queue), START);
     let kinds = last.log.iter().map(|entry| entry.kind.clone()).collect();
     Case { job: last.job.clone(), now: START, last, kinds }
 }
@@ -125,8 +132,8 @@ impl Case {
     }
 
     pub(crate) fn publish(self, digit: char) -> Self {
-        let pull = Pull { number: 1, url: "http://pull/1".into() };
-        let pull = if self.job.pull.is_some() { Published::Updated(pull) } else { Published::Opened(pull) };
+        let pull = Pull::new(1, "http://pull/1");
+        let pull = if self.job.pull.is_some() { Published::Updated(pull) } else { Published::Opened(pull, None) };
         let outcome = Outcome::Published { pushed: Some(sha(digit)), pull };
         self.report(Report::Finished { outcome, usage: Usage::default() })
     }
@@ -138,6 +145,23 @@ impl Case {
 }
 
 impl Case {
+    /// Publishes a commit in pull request 1 of a remote host.
+    pub(crate) fn publish_there(self, digit: char) -> Self {
+        let pull = Pull { repository: Some(repository()), ..Pull::new(1, "https://github.com/a/b/pull/1") };
+        let pull = if self.job.pull.is_some() { Published::Updated(pull) } else { Published::Opened(pull, None) };
+        let outcome = Outcome::Published { pushed: Some(sha(digit)), pull };
+        self.report(Report::Finished { outcome, usage: Usage::default() })
+    }
+
+    /// Carries out the next message, which makes a commit.
+    pub(crate) fn carry_out(self, digit: char) -> Self {
+        self.claim().turn(digit, Ending::Done).publish_there(digit)
+    }
+
+    pub(crate) fn last_kinds(&self) -> Vec<&str> {
+        self.last.log.iter().map(|entry| entry.kind.as_str()).collect()
+    }
+
     /// Reports a cause outside the message; `patience` is the time for which the message waits for it to pass.
     pub(crate) fn wait(self, code: ReasonCode, patience: Duration) -> Self {
         let (reason, since) = (Reason::new(code, "away"), self.now);

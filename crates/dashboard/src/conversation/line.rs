@@ -97,6 +97,18 @@ pub(crate) fn of(entry: &LogEntry, last_reason: Option<&str>) -> Option<(Line, O
             line.link = data["url"].as_str().filter(|url| words::is_page(url)).map(str::to_owned);
             line
         }
+        "pull_request.merged" => {
+            Line::new("merge", Tone::Success, format!("Pull request #{} was merged", data["number"]))
+        }
+        "pull_request.closed" => {
+            Line::new("cross", Tone::Warning, format!("Pull request #{} was closed without a merge", data["number"]))
+        }
+        "pull_request.reopened" => {
+            Line::new("pull", Tone::Muted, format!("Pull request #{} was reopened", data["number"]))
+        }
+        "message.changed" => {
+            Line::new("edit", Tone::Muted, "A queued message was changed, because its comment was edited")
+        }
         "message.waiting" => {
             Line::new("warning", Tone::Warning, format!("Waiting to retry: {}", reason.as_deref().unwrap_or_default()))
         }

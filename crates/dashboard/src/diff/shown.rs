@@ -3,15 +3,18 @@
 
 use std::borrow::Cow;
 
+use journeyman_core::pull::DiffSide;
+
 use super::blocks::{Block, blocks};
 use super::pieces::{self, Piece};
 use super::{FileDiff, Line, LineClass, parse};
+use crate::fragment::Fragment;
 use crate::highlight::{Budget, Highlighter};
 use crate::words::counted;
 
 /// The maximum number of lines of a diff on a page. The markup of a row is many times as long as its line, and browsers
 /// cannot handle hundreds of thousands of rows.
-const SHOWN_LINES: usize = 20_000;
+pub(super) const SHOWN_LINES: usize = 20_000;
 
 /// The layout of a diff.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -27,6 +30,14 @@ impl DiffView {
     /// Parses the value of the parameter `view`. Unknown values select the unified view.
     pub(crate) fn parse(value: &str) -> Self {
         if value == "split" { Self::Split } else { Self::Unified }
+    }
+
+    /// Returns the value of the parameter `view`.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Unified => "unified",
+            Self::Split => "split",
+        }
     }
 
     /// Parses the parameter `view` in the query of a URL. The last occurrence counts.
@@ -50,6 +61,8 @@ pub(crate) struct DiffShown<'a> {
     pub(crate) cut: bool,
     /// The layout.
     pub(crate) view: DiffView,
+    /// True if the numbers of lines are links to a form for a comment.
+    pub(crate) takes_comments: bool,
 }
 
 impl<'a> DiffShown<'a> {
@@ -68,6 +81,7 @@ impl<'a> DiffShown<'a> {
             files: files.into_iter().map(|file| FileShown::new(file, view, highlighter, budget)).collect(),
             cut,
             view,
+            takes_comments: false,
         }
     }
 
@@ -91,6 +105,8 @@ pub(crate) struct FileShown<'a> {
     pub(crate) unified: Vec<UnifiedRow<'a>>,
     /// The rows of the split view; empty in the other view.
     pub(crate) split: Vec<SplitRow<'a>>,
+    /// True if a line has content below it.
+    pub(crate) has_remarks: bool,
 }
 
 impl<'a> FileShown<'a> {
@@ -100,12 +116,12 @@ impl<'a> FileShown<'a> {
             DiffView::Unified => (unified(&diff.lines, pieces), Vec::new()),
             DiffView::Split => (Vec::new(), split(&diff.lines, pieces)),
         };
-        Self { diff, unified, split }
+        Self { diff, unified, split, has_remarks: false }
     }
 }
 
 /// A row of the unified view.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct UnifiedRow<'a> {
     /// The kind of the line.
     pub(crate) class: LineClass,
@@ -115,15 +131,36 @@ pub(crate) struct UnifiedRow<'a> {
     pub(crate) new_no: Option<u32>,
     /// The text of the line.
     pub(crate) pieces: Vec<Piece<'a>>,
+    /// The side and the number by which comments name the line.
+    pub(crate) place: Option<(DiffSide, u32)>,
+    /// The content below the line.
+    pub(crate) remarks: Vec<Fragment>,
+}
+
+impl UnifiedRow<'_> {
+    /// Returns the number of a removed line.
+    pub(crate) fn removed_no(&self) -> Option<u32> {
+        self.old_no.filter(|_| self.class == LineClass::Removed)
+    }
 }
 
 /// A row of the split view: a hunk header across both sides, or a line on one or both sides.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct SplitRow<'a> {
     /// The header of a hunk. If it is present, both sides are `None`.
     pub(crate) hunk: Option<Cow<'a, str>>,
     /// The old and the new side.
     pub(crate) sides: [Option<Cell<'a>>; 2],
+    /// The sides and numbers by which comments name the lines.
+    pub(crate) places: [Option<(DiffSide, u32)>; 2],
+    /// The content below the lines.
+    pub(crate) remarks: Vec<Fragment>,
+}
+
+impl SplitRow<'_> {
+    fn new<'a>(sides: [Option<Cell<'a>>; 2], places: [Option<(DiffSide, u32)>; 2]) -> SplitRow<'a> {
+        SplitRow { hunk: None, sides, places, remarks: Vec::new() }
+    }
 }
 
 /// A line on one side of the split view.
@@ -133,14 +170,23 @@ pub(crate) struct Cell<'a> {
     pub(crate) class: LineClass,
     /// The line number in the file of this side.
     pub(crate) no: Option<u32>,
+    /// The side by which comments name the line, if it is on this side: `old` or `new`.
+    pub(crate) side: Option<&'static str>,
     /// The text of the line.
     pub(crate) pieces: Vec<Piece<'a>>,
 }
 
 fn unified<'a>(lines: &[Line<'a>], pieces: Vec<Vec<Piece<'a>>>) -> Vec<UnifiedRow<'a>> {
     let rows = lines.iter().zip(pieces);
-    rows.map(|(line, pieces)| UnifiedRow { class: line.class, old_no: line.old_no, new_no: line.new_no, pieces })
-        .collect()
+    rows.map(|(line, pieces)| UnifiedRow {
+        class: line.class,
+        old_no: line.old_no,
+        new_no: line.new_no,
+        pieces,
+        place: line.place(),
+        remarks: Vec::new(),
+    })
+    .collect()
 }
 
 fn split<'a>(lines: &[Line<'a>], mut pieces: Vec<Vec<Piece<'a>>>) -> Vec<SplitRow<'a>> {
@@ -153,24 +199,28 @@ fn split<'a>(lines: &[Line<'a>], mut pieces: Vec<Vec<Piece<'a>>>) -> Vec<SplitRo
                 rows.push(match line.class {
                     // Headers are not highlighted, so a header is a single piece.
                     LineClass::Hunk => {
-                        SplitRow { hunk: taken(at).pop().map(|header| header.text), sides: [None, None] }
+                        let hunk = taken(at).pop().map(|header| header.text);
+                        SplitRow { hunk, ..SplitRow::new([None, None], [None, None]) }
                     }
                     class => {
                         let pieces = taken(at);
-                        let old = Cell { class, no: line.old_no, pieces: pieces.clone() };
-                        let new = Cell { class, no: line.new_no, pieces };
-                        SplitRow { hunk: None, sides: [Some(old), Some(new)] }
+                        let old = Cell { class, no: line.old_no, side: None, pieces: pieces.clone() };
+                        let side = line.place().map(|(side, _)| side.name());
+                        let new = Cell { class, no: line.new_no, side, pieces };
+                        SplitRow::new([Some(old), Some(new)], [None, line.place()])
                     }
                 });
             }
             Block::Changed { mut removed, mut added } => {
                 while !removed.is_empty() || !added.is_empty() {
-                    let mut cell = |at: usize| {
-                        let line = lines.get(at)?;
-                        Some(Cell { class: line.class, no: line.old_no.or(line.new_no), pieces: taken(at) })
-                    };
-                    let sides = [removed.next().and_then(&mut cell), added.next().and_then(&mut cell)];
-                    rows.push(SplitRow { hunk: None, sides });
+                    let at = [removed.next(), added.next()];
+                    let places = at.map(|at| lines.get(at?)?.place());
+                    let sides = at.map(|at| {
+                        let (at, line) = (at?, lines.get(at?)?);
+                        let side = line.place().map(|(side, _)| side.name());
+                        Some(Cell { class: line.class, no: line.old_no.or(line.new_no), side, pieces: taken(at) })
+                    });
+                    rows.push(SplitRow::new(sides, places));
                 }
             }
         }

@@ -1,8 +1,9 @@
 //! `/projects/{project}/jobs/{job}`: the conversation and the other tabs of a job.
 
 mod actions;
-mod block;
+pub(super) mod block;
 mod changes;
+mod checks;
 mod conversation;
 mod events;
 mod head;

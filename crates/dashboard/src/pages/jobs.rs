@@ -19,6 +19,7 @@ use journeyman_core::time::Timestamp;
 use serde::Deserialize;
 
 use super::job::status;
+use super::pulls::badge::Pill;
 use crate::failure::{Page, refusal, refused, rendered};
 use crate::fields::Fields;
 use crate::frame::Frame;
@@ -115,7 +116,7 @@ struct Row {
     /// The time from the job's creation until it became inactive.
     took: Option<String>,
     cost: Option<String>,
-    pull: Option<(u64, String)>,
+    pull: Option<Pill>,
 }
 
 impl Row {
@@ -133,7 +134,7 @@ impl Row {
             created: at.moment(job.created_at),
             took: job.rests_since().map(|end| words::duration(end.since(job.created_at))),
             cost: (spent > 0).then(|| words::money(spent)),
-            pull: job.pull.as_ref().and_then(|pull| Some((pull.number, status::pull_path(at, job, pull)?))),
+            pull: Pill::of_job(at, job),
         })
     }
 }
@@ -248,6 +249,7 @@ struct NewPage<'a> {
     reference: String,
     branch: String,
     title: String,
+    pull_request: String,
     agent: String,
     model: String,
     draft: bool,
@@ -265,6 +267,7 @@ impl<'a> NewPage<'a> {
             reference: fields.text("ref"),
             branch: fields.text("branch"),
             title: fields.text("title"),
+            pull_request: fields.text("pull-request"),
             agent: fields.text("agent"),
             model: fields.text("model"),
             draft: fields.is_set("draft"),
@@ -315,5 +318,6 @@ fn request(fields: &Fields) -> JobRequest {
         agent: fields.given("agent"),
         title: fields.given("title"),
         draft: fields.is_set("draft").then_some(true),
+        pull_request: fields.given("pull-request"),
     }
 }

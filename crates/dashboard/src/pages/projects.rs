@@ -6,6 +6,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use journeyman_app::{Error, RefusalKind};
+use journeyman_core::finding::{Finding, first_failure};
 use journeyman_core::ids::ProjectId;
 use journeyman_core::project::decide::Proposal;
 use journeyman_core::project::{
@@ -13,7 +14,8 @@ use journeyman_core::project::{
 };
 use journeyman_core::time::Timestamp;
 
-use crate::failure::{Page, refusal, refused, rendered};
+use super::code_hosts::Line;
+use crate::failure::{Failure, Page, refusal, refused, rendered};
 use crate::fields::Fields;
 use crate::frame::Frame;
 use crate::in_project::InProject;
@@ -75,8 +77,10 @@ struct NewPage<'a> {
     agent: String,
     model: String,
     error: Option<String>,
-    /// True if the repository could not be read. The form then offers to create the project anyway.
+    /// True if jobs cannot work on the repository. The form then offers to create the project anyway.
     untested: bool,
+    /// The findings of the test of the repository.
+    findings: Vec<Line>,
 }
 
 impl<'a> NewPage<'a> {
@@ -93,6 +97,7 @@ impl<'a> NewPage<'a> {
             model: or(fields.text("model"), DEFAULT_MODEL),
             error: None,
             untested: false,
+            findings: Vec::new(),
         }
     }
 
@@ -101,12 +106,25 @@ impl<'a> NewPage<'a> {
     }
 }
 
-async fn new(frame: Frame) -> Response {
+/// Shows the form. The query may have values of its fields; for a repository without an ID, one is proposed.
+async fn new(frame: Frame, fields: Fields) -> Response {
     let page = async {
         frame.needs_administrator()?;
-        rendered(&NewPage::new(&frame, &Fields::default()))
+        let mut page = NewPage::new(&frame, &fields);
+        if page.id.is_empty() && !page.repository.is_empty() {
+            (page.hosted, page.id) = (false, proposed_id(&page.repository));
+        }
+        rendered(&page)
     };
     frame.answer(page.await)
+}
+
+/// Returns an ID like the name of a repository; empty if it has no characters that an ID can have.
+fn proposed_id(repository: &str) -> String {
+    let name = repository.trim_end_matches('/').rsplit(['/', ':']).next().unwrap_or_default();
+    let name = name.strip_suffix(".git").unwrap_or(name).to_lowercase();
+    let id: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(63).collect();
+    id.trim_matches('-').to_owned()
 }
 
 async fn create(frame: Frame, fields: Fields) -> Response {
@@ -124,13 +142,16 @@ async fn create_page(frame: &Frame, fields: &Fields) -> Page {
         }
     };
     let caller = frame.caller();
-    if !page.hosted
-        && !fields.is_set("untested")
-        && let Err(error) = frame.cases().test_new_project(&caller, proposal.clone()).await
-    {
-        page.untested = is_unreadable(&error);
-        page.error = Some(refusal(error)?);
-        return refused(&page);
+    let only_tests = fields.is_set("test");
+    if only_tests || (!page.hosted && !fields.is_set("untested")) {
+        let tested = tested(frame.cases().test_new_project(&caller, proposal.clone()).await)?;
+        (page.untested, page.error, page.findings) = (tested.is_unusable, tested.error, tested.findings);
+        if page.error.is_some() {
+            return refused(&page);
+        }
+        if only_tests {
+            return rendered(&page);
+        }
     }
     match frame.cases().create_project(&caller, proposal, None, |_| String::new()).await {
         Ok(_) => Ok(Redirect::to(&format!("/projects/{}/jobs?done=created", page.id.trim())).into_response()),
@@ -141,8 +162,36 @@ async fn create_page(frame: &Frame, fields: &Fields) -> Page {
     }
 }
 
-/// Returns true for the error that a repository could not be read. The viewer may save such a project anyway.
-pub(super) fn is_unreadable(error: &Error) -> bool {
+/// The result of the test of a repository, for a form.
+pub(super) struct Tested {
+    /// The reason why jobs cannot work on the repository, or why it was not tested.
+    pub(super) error: Option<String>,
+    /// True if jobs cannot work on the repository. The viewer may save such a project anyway.
+    pub(super) is_unusable: bool,
+    /// The findings.
+    pub(super) findings: Vec<Line>,
+}
+
+/// Returns the result of the test of a repository.
+///
+/// # Errors
+/// The server failed.
+pub(super) fn tested(result: Result<Vec<Finding>, Error>) -> Result<Tested, Failure> {
+    match result {
+        Ok(findings) => {
+            let failure = first_failure(&findings).map(|failure| words::sentence(&failure.text));
+            let is_unusable = failure.is_some();
+            Ok(Tested { error: failure, is_unusable, findings: findings.into_iter().map(Line::from).collect() })
+        }
+        Err(error) => {
+            let is_unusable = is_unreadable(&error);
+            Ok(Tested { error: Some(refusal(error)?), is_unusable, findings: Vec::new() })
+        }
+    }
+}
+
+/// Returns true for the error that a repository could not be read.
+fn is_unreadable(error: &Error) -> bool {
     matches!(error, Error::Refused(refusal) if matches!(refusal.kind, RefusalKind::RepositoryUnreadable(_)))
 }
 
@@ -178,4 +227,21 @@ pub(super) fn curl(frame: &Frame, project: &str, key: &str) -> String {
         "curl {url}/v2/agent/{project}/job \\\n  -H \"Authorization: Bearer {key}\" \\\n  \
          -H \"Content-Type: application/json\" \\\n  -d '{{\"prompt\": \"Fix the typo in the README\"}}'"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_project_is_proposed_the_name_of_its_repository() {
+        for (repository, id) in [
+            ("https://github.com/acme/Shop.git", "shop"),
+            ("git@github.com:acme/web_app", "web-app"),
+            ("https://h.example/a/.dot-", "dot"),
+            ("https://h.example/a/日本", ""),
+        ] {
+            assert_eq!(proposed_id(repository), id);
+        }
+    }
 }

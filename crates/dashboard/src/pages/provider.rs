@@ -146,7 +146,7 @@ async fn user(
         return Ok(Err("The email address from the provider is not a valid user name here.".to_owned()));
     };
     let user = services.cases.new_user(&name, role, Some(person.identity.clone()))?;
-    match services.cases.add_proven_user(user, address).await {
+    match services.cases.add_authenticated_user(user, address).await {
         Ok(user) => Ok(Ok(user)),
         Err(Error::Admin(AdminRefusal::UserExists)) => {
             // Another window of the same person may have added the user a moment ago.

@@ -1,7 +1,8 @@
 //! `/projects/{project}/pulls`: pull requests of the built-in code host.
 
 mod actions;
-mod badge;
+pub(super) mod badge;
+mod comments;
 mod detail;
 mod list;
 
@@ -23,6 +24,9 @@ pub(super) fn routes() -> Router<Shared> {
         .route("/projects/{project}/pulls/{number}/merge", post(actions::merge))
         .route("/projects/{project}/pulls/{number}/close", post(actions::close))
         .route("/projects/{project}/pulls/{number}/comments", post(actions::comment))
+        .route("/projects/{project}/pulls/{number}/lines", post(actions::line))
+        .route("/projects/{project}/pulls/{number}/review", post(actions::review))
+        .route("/projects/{project}/pulls/{number}/drafts/{place}/remove", post(actions::remove_draft))
 }
 
 /// The pull request in the path of a request. An invalid number is treated like that of a missing pull request.

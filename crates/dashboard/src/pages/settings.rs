@@ -12,7 +12,8 @@ use journeyman_core::admin::{AdminRefusal, Precondition};
 use journeyman_core::model::price::day;
 use journeyman_core::project::{CODE_HOST_TOKEN, PermissionPolicy, PullPolicy, SecretUse};
 
-use super::projects::is_unreadable;
+use super::code_hosts::Line;
+use super::projects::tested;
 use crate::failure::{Failure, Page, refusal, refused, rendered};
 use crate::fields::Fields;
 use crate::frame::Frame;
@@ -48,6 +49,8 @@ struct SettingsPage<'a> {
     typed: Option<&'a Fields>,
     error: Option<String>,
     untested: bool,
+    /// The findings of the test of the repository.
+    findings: Vec<Line>,
     has_token: bool,
     secrets: Vec<Secret>,
     spent: Option<(String, String)>,
@@ -186,6 +189,7 @@ async fn page<'a>(shared: &Shared, at: &'a InProject, section: &'static str) -> 
         typed: None,
         error: None,
         untested: false,
+        findings: Vec::new(),
         has_token: project.secret_names.iter().any(|name| name == CODE_HOST_TOKEN),
         secrets: names.map(|name| Secret { name: name.clone(), uses: uses(name) }).collect(),
         spent,
@@ -207,19 +211,18 @@ async fn saved(shared: &Shared, at: &InProject, section: &str, fields: &Fields) 
     at.needs_administrator()?;
     let section = known(section)?;
     let mut error = None;
-    let mut untested = false;
+    let (mut untested, mut findings) = (false, Vec::new());
+    let only_tests = section == "repository" && fields.is_set("test");
     match edit::of(section, fields, &at.project) {
         Ok(edit) => {
             let (caller, id) = (at.caller(), &at.project.id);
-            if section == "repository"
-                && !fields.is_set("untested")
-                && let Err(failed) = at.cases().test_project(&caller, id, edit::boxed(&edit)).await
-            {
-                untested = is_unreadable(&failed);
-                error = Some(refusal(failed)?);
+            if only_tests || (section == "repository" && !fields.is_set("untested")) {
+                let tested = tested(at.cases().test_project(&caller, id, edit::boxed(&edit)).await)?;
+                (untested, error, findings) = (tested.is_unusable, tested.error, tested.findings);
             }
-            if error.is_none() {
-                match at.cases().change_project(&caller, id, rendered_version(fields), edit::boxed(&edit)).await {
+            if error.is_none() && !only_tests {
+                // The form has every field of its section, so it would undo changes that others have made meanwhile.
+                match at.cases().change_project(&caller, id, fields.precondition(), edit::boxed(&edit)).await {
                     Ok(_) => {
                         let back = at.path(&format!("/settings/{section}?done=saved"));
                         return Ok(Redirect::to(&back).into_response());
@@ -237,18 +240,9 @@ async fn saved(shared: &Shared, at: &InProject, section: &str, fields: &Fields) 
     }
     let mut page = page(shared, at, section).await?;
     page.typed = Some(fields);
-    page.error = error;
-    page.untested = untested;
-    refused(&page)
-}
-
-/// Returns the condition that the project still has the version that the form was made for. The form has every field of
-/// its section, so it would undo changes that others have made meanwhile.
-fn rendered_version(fields: &Fields) -> Precondition {
-    match fields.given("version").map(|version| version.parse()) {
-        None => Precondition::None,
-        Some(version) => Precondition::Version(version.into_iter().collect()),
-    }
+    let has_passed = error.is_none();
+    (page.error, page.untested, page.findings) = (error, untested, findings);
+    if has_passed { rendered(&page) } else { refused(&page) }
 }
 
 async fn delete(at: InProject, fields: Fields) -> Response {

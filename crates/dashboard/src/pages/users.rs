@@ -5,7 +5,6 @@ use axum::Router;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
-use journeyman_core::admin::Precondition;
 use journeyman_core::user::{Role, User};
 
 use crate::failure::{Failure, Page, refusal, refused, rendered};
@@ -41,6 +40,7 @@ struct Row {
     role: Role,
     is_self: bool,
     disabled: bool,
+    version: u64,
     method: &'static str,
     created: Moment,
     signed_in: Option<Moment>,
@@ -60,6 +60,7 @@ async fn users<'a>(shared: &Shared, frame: &'a Frame) -> Result<UsersPage<'a>, F
         role: user.role,
         is_self: user.id == frame.viewer.user.id,
         disabled: user.disabled_at.is_some(),
+        version: user.version,
         method: match (&user.identity, &user.password) {
             (Some(_), _) => "with the provider",
             (None, Some(_)) => "with a password",
@@ -136,25 +137,25 @@ async fn role(State(shared): State<Shared>, frame: Frame, Path(id): Path<String>
     let page = async {
         let user = found(&shared, &frame, &id).await?;
         let role = Role::parse(&fields.text("role")).ok_or(Failure::NotFound("role"))?;
-        frame.cases().set_role(&frame.caller(), user.id, Precondition::None, role).await?;
+        frame.cases().set_role(&frame.caller(), user.id, fields.precondition(), role).await?;
         Ok(Redirect::to("/users?done=saved").into_response())
     };
     frame.answer(page.await)
 }
 
-async fn disable(State(shared): State<Shared>, frame: Frame, Path(id): Path<String>) -> Response {
+async fn disable(State(shared): State<Shared>, frame: Frame, Path(id): Path<String>, fields: Fields) -> Response {
     let page = async {
         let user = found(&shared, &frame, &id).await?;
-        frame.cases().set_disabled(&frame.caller(), user.id, Precondition::None, true).await?;
+        frame.cases().set_disabled(&frame.caller(), user.id, fields.precondition(), true).await?;
         Ok(Redirect::to("/users?done=disabled").into_response())
     };
     frame.answer(page.await)
 }
 
-async fn enable(State(shared): State<Shared>, frame: Frame, Path(id): Path<String>) -> Response {
+async fn enable(State(shared): State<Shared>, frame: Frame, Path(id): Path<String>, fields: Fields) -> Response {
     let page = async {
         let user = found(&shared, &frame, &id).await?;
-        frame.cases().set_disabled(&frame.caller(), user.id, Precondition::None, false).await?;
+        frame.cases().set_disabled(&frame.caller(), user.id, fields.precondition(), false).await?;
         Ok(Redirect::to("/users?done=enabled").into_response())
     };
     frame.answer(page.await)

@@ -27,6 +27,7 @@ pub(super) fn prompt(text: &str) -> Prompt {
         author: Some("ci".to_owned()),
         delivery: DeliveryMode::Queue,
         traceparent: None,
+        source: None,
     }
 }
 

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use axum::http::{Method, StatusCode};
-use journeyman_core::ids::{Sha, WorkerId};
-use journeyman_core::job::Pull;
-use journeyman_core::job::command::{Outcome, Published, Report};
+use journeyman_core::ids::{JobId, Sha, WorkerId};
+use journeyman_core::job::command::{Outcome, Published, PullRef, Report};
 use journeyman_core::job::turn::{Ending, TurnArtifacts, TurnBegun};
-use journeyman_core::ports::{CommitLine, JobStore, KeyStore, PullDetail, PullPages, PullPagesError, PullStore};
+use journeyman_core::job::{Pull, PullRepository};
+use journeyman_core::ports::{CommitLine, KeyStore, PullDetail, PullPages, PullPagesError, PullStore};
 use journeyman_core::project::Project;
 use journeyman_core::pull::{LocalPull, NewPull, PullState};
 use journeyman_core::run::Usage;
@@ -18,7 +18,7 @@ use journeyman_core::user::Role;
 use uuid::Uuid;
 
 use super::job::create_job;
-use super::{Reply, fixture};
+use super::{Fixture, Reply, fixture};
 
 pub(super) const DIFF: &str =
     "diff --git a/x.txt b/x.txt\n--- a/x.txt\n+++ b/x.txt\n@@ -1,2 +1,2 @@\n same\n-old\n+new\n";
@@ -162,7 +162,7 @@ async fn a_pull_request_is_shown_with_commits_diff_and_actions() {
         "<code title=\"0123456789012345678901234567890123456789\">01234567</code>",
         "1 file changed <span class=\"plus\">+1</span> <span class=\"minus\">−1</span>",
         "<details class=\"file\" id=\"file-1\" open>",
-        "<tr class=\"same\"><td>1</td><td>1</td><td></td><td>same</td></tr>",
+        "<tr class=\"same\"><td>1</td><td><a href=\"?at=1-n1#remark\" aria-label=\"Comment on line 1\">1</a></td><td></td><td>same</td></tr>",
         "git fetch origin journeyman/fix-the-typo-89abcdef\n",
         "<form method=\"post\" action=\"/projects/shop/pulls/7/merge\">",
         "action=\"/projects/shop/pulls/7/close\">",
@@ -202,12 +202,12 @@ async fn a_large_file_is_collapsed_and_a_huge_diff_is_cut() {
 }
 
 /// Returns a script injection that works in elements and attributes, and that contains the name of its field.
-fn hostile(field: &str) -> String {
+pub(super) fn hostile(field: &str) -> String {
     format!("{field}\"'><script>alert('{field}')</script><img src=x onerror=alert(1)>&lt;\u{202e}")
 }
 
 /// Asserts that the page has no injected markup, and that it shows each field as text.
-fn assert_harmless(body: &str, fields: &[&str]) {
+pub(super) fn assert_harmless(body: &str, fields: &[&str]) {
     let start = body.find("<body>").unwrap();
     for markup in ["<script>", "<img", "\"'>", "\u{202e}"] {
         assert!(!body[start..].contains(markup), "{markup} in {body}");
@@ -389,13 +389,12 @@ async fn the_stylesheet_is_cached_only_under_its_versioned_url() {
     }
 }
 
-#[tokio::test]
-async fn a_comment_for_the_job_that_is_sent_twice_is_added_once() {
-    let fixture = fixture(Arc::new(Fake::with(detail(PullState::Open)))).await;
-    let id = create_job(&fixture, "Fix the typo").await;
+/// Creates a job that has opened a pull request. Returns the number of the pull request too.
+pub(super) async fn job_with_pull(fixture: &Fixture) -> (JobId, u64) {
+    let id = create_job(fixture, "Fix the typo").await;
     fixture.world.advance(Duration::from_secs(1));
     let (title, body, head) = ("T".to_owned(), String::new(), "journeyman/x".to_owned());
-    let new = NewPull { title, body, head, base: None, draft: false, labels: vec![] };
+    let new = NewPull { title, body, head, ..NewPull::default() };
     let opened = fixture.store.open_pull("shop".into(), "main".into(), new, fixture.world.now()).await;
     let number = opened.unwrap().unwrap().number;
     let claimed = fixture.engine.claim(WorkerId::from_uuid(Uuid::nil()), Duration::from_secs(60)).await.unwrap();
@@ -410,19 +409,43 @@ async fn a_comment_for_the_job_that_is_sent_twice_is_added_once() {
     };
     let (artifacts, ending) = (TurnArtifacts::default(), Ending::Done);
     let ended = Report::TurnEnded { head: sha.clone(), commits: vec![sha.clone()], artifacts, ending };
-    let pull = Published::Opened(Pull { number, url: "https://example.com".into() });
+    let repository = Some(PullRepository::local("shop"));
+    let pull = Published::Opened(Pull { repository, ..Pull::new(number, "https://example.com") }, None);
     let finished =
         Report::Finished { outcome: Outcome::Published { pushed: Some(sha), pull }, usage: Usage::default() };
     for report in [Report::TurnBegun(begun), ended, finished] {
         fixture.engine.report(id, token, report).await.unwrap();
     }
-    for _ in 0..2 {
-        let path = format!("/projects/shop/pulls/{number}");
-        let form = "body=@journeyman+go+on&once=k1";
-        let sent = fixture.send(Some(Role::Member), Method::POST, &format!("{path}/comments"), form).await;
-        assert_eq!(sent.status, StatusCode::SEE_OTHER, "{}", sent.body);
-        assert_eq!(sent.header("location"), format!("{path}?done=sent"));
+    (id, number)
+}
+
+#[tokio::test]
+async fn the_state_of_a_pull_request_is_shown_at_its_job() {
+    for (state, class, label, line) in [
+        (PullState::Open, "open", "Open", None),
+        (PullState::Merged, "merged", "Merged", Some("was merged")),
+        (PullState::Closed, "closed", "Closed", Some("was closed without a merge")),
+    ] {
+        let fixture = fixture(Arc::new(Fake::with(detail(PullState::Open)))).await;
+        let (id, number) = job_with_pull(&fixture).await;
+        let pull = PullRef { repository: PullRepository::local("shop"), number };
+        fixture.engine.record_pull(&"shop".parse().unwrap(), id, pull, state, false).await.unwrap();
+        let pill = format!("<a class=\"pill {class}\" href=\"/projects/shop/pulls/{number}\">");
+        let word = format!("#{number} <span class=\"word\">{label}</span></a>");
+        for (path, places) in [("/projects/shop/jobs".to_owned(), 1), (format!("/projects/shop/jobs/{id}"), 2)] {
+            let page = fixture.send(Some(Role::Viewer), Method::GET, &path, "").await.body;
+            assert_eq!((page.matches(&pill).count(), page.matches(&word).count()), (places, places), "{path}: {page}");
+            if let Some(line) = line
+                && places == 2
+            {
+                assert!(page.contains(&format!("Pull request #{number} {line}")), "{line}: {page}");
+            }
+        }
     }
-    assert_eq!(fixture.store.messages(id).await.unwrap().len(), 2, "the first prompt, and the comment");
-    assert_eq!(fixture.store.comments("shop".into(), number).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn the_list_says_when_a_pull_request_ended() {
+    let answer = get(Fake::with(detail(PullState::Merged)), "/projects/shop/pulls?state=ended").await;
+    assert!(answer.body.contains("<span>merged <time datetime=\"2026-11-21T01:35:30.123Z\""), "{}", answer.body);
 }

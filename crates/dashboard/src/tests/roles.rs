@@ -32,6 +32,8 @@ const PAGES: &[(&str, [u16; 3])] = &[
     ("/projects/shop/jobs/JOB/events", [200, 200, 200]),
     ("/projects/shop/jobs/JOB/record", [200, 200, 200]),
     ("/projects/shop/pulls", [200, 200, 200]),
+    ("/projects/shop/inbox", [200, 200, 200]),
+    ("/system/inbox", [200, 403, 403]),
     ("/projects/shop/pulls/7", [200, 200, 200]),
     ("/projects/shop/settings/repository", [200, 200, 200]),
     ("/projects/shop/settings/agent", [200, 200, 200]),
@@ -44,6 +46,14 @@ const PAGES: &[(&str, [u16; 3])] = &[
     ("/keys", [200, 200, 403]),
     ("/keys/new", [200, 200, 403]),
     ("/system", [200, 200, 200]),
+    ("/system/code-hosts", [200, 403, 403]),
+    ("/system/code-hosts/new", [200, 403, 403]),
+    ("/system/code-hosts/new?kind=gitea", [200, 403, 403]),
+    ("/system/code-hosts/new?kind=sourcehut", [404, 403, 403]),
+    ("/system/code-hosts/gitlab/edit", [422, 403, 403]),
+    ("/system/code-hosts/none/edit", [404, 403, 403]),
+    ("/system/code-hosts/github/app", [200, 403, 403]),
+    ("/system/code-hosts/github/callback?code=c&state=s", [422, 403, 403]),
     ("/users", [200, 403, 403]),
     ("/audit", [200, 403, 403]),
     ("/account", [200, 200, 200]),
@@ -65,8 +75,16 @@ const FORMS: &[(&str, &str, [u16; 3])] = &[
     ("/projects/shop/pulls/7/merge", "", [303, 303, 403]),
     ("/projects/shop/pulls/7/close", "", [303, 303, 403]),
     ("/projects/shop/pulls/7/comments", "body=x", [303, 303, 403]),
+    ("/projects/shop/pulls/7/lines", "path=x.txt&side=new&line=2&body=x", [303, 303, 403]),
+    ("/projects/shop/pulls/7/review", "body=x", [303, 303, 403]),
+    ("/projects/shop/pulls/7/drafts/1/remove", "", [303, 303, 403]),
     ("/keys", "name=x&days=30&project=shop", [200, 200, 403]),
     ("/keys/KEY/revoke", "", [303, 303, 403]),
+    ("/system/code-hosts", "id=a&kind=gitea&url=https://a.example&token=t", [303, 403, 403]),
+    ("/system/code-hosts/gitlab/edit", "url=https://a.example", [422, 403, 403]),
+    ("/system/code-hosts/gitlab/check", "", [200, 403, 403]),
+    ("/system/code-hosts/gitlab/remove", "", [409, 403, 403]),
+    ("/system/code-hosts/none/remove", "", [404, 403, 403]),
     ("/users", "name=bob&role=member", [200, 403, 403]),
     ("/users/VIEWER/role", "role=viewer", [303, 403, 403]),
     ("/users/VIEWER/link", "", [200, 403, 403]),
@@ -148,9 +166,10 @@ async fn a_refused_form_shows_the_error_and_keeps_its_input() {
     fixture.engine.archive(&project().id, id).await.unwrap();
     let message = format!("/projects/shop/jobs/{id}/messages");
     for (path, form, input, error) in [
-        ("/projects", "id=shop&where=hosted", "value=\"shop\"", "There is a project with this ID already"),
+        ("/projects", "id=shop&where=hosted", "value=\"shop\"", "A project with this ID already exists"),
         ("/projects", "id=a&where=remote&repository=ftp://x.example/a", "ftp://x.example/a", "repository"),
         ("/projects/shop/jobs", "prompt=what+I+typed&branch=a..b", "what I typed", "is not a valid name for a branch"),
+        ("/projects/shop/jobs", "prompt=x&pull-request=no+pull", "value=\"no pull\"", "neither the number nor the URL"),
         ("/projects/shop/jobs", "prompt=x&draft=on&branch=a..b", "name=\"draft\" checked", "branch"),
         (
             "/projects/shop/settings/environment",
@@ -168,6 +187,24 @@ async fn a_refused_form_shows_the_error_and_keeps_its_input() {
         assert!(answer.body.contains(error), "{path}: {}", answer.body);
         assert!(answer.body.contains(input), "{path}: {}", answer.body);
     }
+}
+
+#[tokio::test]
+async fn a_form_about_a_user_who_was_changed_meanwhile_changes_nothing() {
+    let (fixture, _) = with_job().await;
+    let id = fixture.store.user_by_name("member".into()).await.unwrap().unwrap().id;
+    let send = async |action: &str, form: &str| {
+        fixture.send(Some(Role::Administrator), Method::POST, &format!("/users/{id}/{action}"), form).await
+    };
+    assert_eq!(send("role", "role=viewer&version=1").await.status, StatusCode::SEE_OTHER);
+    for (action, form) in [("role", "role=administrator&version=1"), ("disable", "version=1"), ("enable", "version=x")]
+    {
+        let refused = send(action, form).await;
+        assert_eq!(refused.status, StatusCode::CONFLICT, "{action}: {}", refused.body);
+        assert!(refused.body.contains("has changed since you read it"), "{action}: {}", refused.body);
+    }
+    let user = fixture.store.user(id).await.unwrap().unwrap();
+    assert_eq!((user.role, user.disabled_at, user.version), (Role::Viewer, None, 2));
 }
 
 #[tokio::test]
@@ -194,6 +231,10 @@ async fn the_last_administrator_cannot_be_disabled_or_demoted() {
     for (path, form) in [("disable", ""), ("role", "role=viewer")] {
         let answer = fixture.send(Some(Role::Administrator), Method::POST, &format!("/users/{own}/{path}"), form).await;
         assert_eq!(answer.status, StatusCode::CONFLICT, "{path}");
-        assert!(answer.body.contains("This is the last administrator; make another one first."), "{}", answer.body);
+        assert!(
+            answer.body.contains("This is the last administrator; make another user an administrator first."),
+            "{}",
+            answer.body
+        );
     }
 }

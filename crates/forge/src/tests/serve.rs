@@ -85,8 +85,7 @@ async fn a_client_clones_and_pushes() {
     setup.run(&["commit", "-q", "-m", "Noise"], &far).await;
     setup.run(&["push", "-q", "origin", "HEAD:refs/heads/topic"], &far).await;
     setup.run(&["fetch", "-q", "origin", "topic"], &setup.dir.path().join("clone")).await;
-    let forge = setup.hosts.of(&setup.project).await.unwrap();
-    assert!(forge.open_pull(&pull("topic")).await.unwrap().is_some());
+    setup.open(&pull("topic")).await.unwrap();
 }
 
 #[tokio::test]
@@ -130,8 +129,7 @@ async fn concurrent_requests_prepare_one_repository() {
 async fn a_pull_request_with_a_deleted_branch_can_be_viewed() {
     let setup = setup().await;
     setup.commit("topic", "a.txt", "a\n").await;
-    let forge = setup.hosts.of(&setup.project).await.unwrap();
-    forge.open_pull(&pull("topic")).await.unwrap().unwrap();
+    setup.open(&pull("topic")).await.unwrap();
     setup.run(&["push", "-q", "origin", ":refs/heads/topic"], &setup.dir.path().join("clone")).await;
     let pages = setup.hosts.local();
     let detail = pages.pull(&setup.project, 1).await.unwrap();

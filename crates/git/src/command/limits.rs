@@ -44,6 +44,7 @@ const SINGLE: &[&str] = &[
     "config",
     "diff-tree",
     "for-each-ref",
+    "hash-object",
     "index-pack",
     "init",
     "log",

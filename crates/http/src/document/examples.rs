@@ -46,9 +46,56 @@ fn request(id: &str) -> Value {
             "codeHost": { "token": "ghp_example" },
         }),
         "changeProject" | "testProject" => json!({ "model": "anthropic/claude-opus-4-5", "setup": "npm ci" }),
+        "createCodeHost" => json!({
+            "id": "gitlab",
+            "kind": "gitlab",
+            "url": "https://gitlab.example.com",
+            "token": "glpat-example",
+            "webhookSecret": "a long random text",
+        }),
+        "replaceCodeHost" => json!({ "kind": "gitlab", "url": "https://gitlab.example.com", "trustedBots": ["4711"] }),
         "createKey" => json!({ "name": "ci", "scopes": ["write"], "projects": ["shop"] }),
         _ => json!({}),
     }
+}
+
+fn code_host() -> Value {
+    json!({
+        "id": "gitlab",
+        "kind": "gitlab",
+        "url": "https://gitlab.example.com",
+        "apiUrl": null,
+        "username": null,
+        "appId": null,
+        "appSlug": null,
+        "hasToken": true,
+        "hasPrivateKey": false,
+        "hasWebhookSecret": true,
+        "trustedBots": ["4711"],
+        "definedIn": "store",
+        "webhookUrl": "https://journeyman.example.com/hooks/gitlab",
+        "createdAt": CREATED,
+    })
+}
+
+fn inbox_event() -> Value {
+    json!({
+        "id": "41",
+        "receivedAt": CREATED,
+        "host": "github.com",
+        "event": "issue_comment",
+        "delivery": "72d3162e-cc78-11e3-81ab-4c9367dc0958",
+        "state": "done",
+        "outcome": "message",
+        "detail": null,
+        "attempts": 1,
+        "projectId": "shop",
+        "job": JOB,
+        "message": MESSAGE,
+        "repository": "example/shop",
+        "sender": "maria",
+        "url": "https://github.com/example/shop/pull/7#issuecomment-1",
+    })
 }
 
 fn answer(id: &str) -> Value {
@@ -60,11 +107,18 @@ fn answer(id: &str) -> Value {
         "listJobs" => json!({ "jobs": [record("completed")], "nextCursor": null }),
         "getJobDetails" => details(),
         "listJobPulls" => json!({ "pulls": [pull()] }),
+        "getJobChecks" => checks(),
         "listMessages" => json!({ "messages": [message()] }),
         "listRuns" => json!({ "runs": [run()] }),
+        "listInbox" | "listProjectInbox" => json!({ "events": [inbox_event()], "nextCursor": null }),
         "listEvents" => json!({ "events": [completed()], "nextAfter": 9, "hasMore": false }),
         "listProjects" => json!({ "projects": [project()] }),
         "createProject" | "getProject" | "changeProject" => project(),
+        "listCodeHosts" => json!({ "codeHosts": [code_host()] }),
+        "createCodeHost" | "getCodeHost" | "replaceCodeHost" => code_host(),
+        "checkCodeHost" | "testNewProject" | "testProject" => json!({ "findings": [
+            { "check": "webhooks", "health": "ok", "text": "the newest webhook arrived at 2026-11-22T09:00:00.000Z" },
+        ] }),
         "listKeys" => json!({ "keys": [key()] }),
         "getKey" => key(),
         "createKey" => {
@@ -138,7 +192,7 @@ fn details() -> Value {
         "agent": "claude-code",
         "model": "anthropic/claude-sonnet-4-5",
         "branch": "journeyman/add-a-search-field-19aa3bb4",
-        "pullRequest": { "number": 7, "url": PULL },
+        "pullRequest": { "number": 7, "url": PULL, "state": "open" },
         "queueLength": 0,
         "waiting": null,
         "failure": null,
@@ -161,6 +215,23 @@ fn pull() -> Value {
     })
 }
 
+fn checks() -> Value {
+    json!({
+        "sha": COMMIT,
+        "result": "failed",
+        "settledAt": ENDED,
+        "checks": [{
+            "name": "test",
+            "state": "failed",
+            "url": "https://github.com/example/shop/actions/runs/1/job/2",
+            "summary": "2 tests failed",
+        }],
+        "stop": null,
+        "attempts": 1,
+        "mostAttempts": 3,
+    })
+}
+
 fn message() -> Value {
     json!({
         "id": MESSAGE,
@@ -177,6 +248,7 @@ fn message() -> Value {
         "prLink": PULL,
         "publishedWith": null,
         "answer": "The list of orders has a search field. It filters by order number and title.",
+        "source": null,
     })
 }
 

@@ -6,14 +6,33 @@ use serde_json::{Value, json};
 const LIMITED: [&str; 2] = ["createJob", "sendMessage"];
 
 /// The operations that accept an idempotency key.
-const IDEMPOTENT: [&str; 8] =
-    ["createJob", "sendMessage", "retryJob", "cancelJob", "archiveJob", "unarchiveJob", "createProject", "createKey"];
+const IDEMPOTENT: [&str; 9] = [
+    "createJob",
+    "sendMessage",
+    "retryJob",
+    "cancelJob",
+    "archiveJob",
+    "unarchiveJob",
+    "createProject",
+    "createKey",
+    "createCodeHost",
+];
 
 /// The operations that create a resource with its own URL.
-const CREATING: [&str; 3] = ["createJob", "createProject", "createKey"];
+const CREATING: [&str; 4] = ["createJob", "createProject", "createKey", "createCodeHost"];
 
 /// The operations whose responses have an `ETag` header.
-const TAGGED: [&str; 6] = ["getJob", "getProject", "createProject", "changeProject", "getKey", "createKey"];
+const TAGGED: [&str; 9] = [
+    "getJob",
+    "getProject",
+    "createProject",
+    "changeProject",
+    "getKey",
+    "createKey",
+    "getCodeHost",
+    "createCodeHost",
+    "replaceCodeHost",
+];
 
 /// Returns the headers by name, as components of the document.
 pub(super) fn components() -> Value {

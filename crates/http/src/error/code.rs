@@ -49,6 +49,8 @@ codes! {
     KeyLimited = "key_limited",
     /// A browser sent this request from another origin.
     ForeignOrigin = "foreign_origin",
+    /// The signature of a webhook is missing or wrong, or no secret is set.
+    InvalidSignature = "invalid_signature",
     /// The path is unknown.
     NotFound = "not_found",
     /// The job does not exist, or the key may not see its project.
@@ -105,8 +107,26 @@ codes! {
     JobBusy = "job_busy",
     /// Another job of the project works on this branch.
     BranchTaken = "branch_taken",
+    /// Another job works on this pull request.
+    PullRequestTaken = "pull_request_taken",
+    /// The pull request does not exist in the repository of the project.
+    PullRequestNotFound = "pull_request_not_found",
+    /// The pull request was merged or closed.
+    PullRequestEnded = "pull_request_ended",
+    /// Jobs cannot push to the branch of the pull request, which may be in a fork.
+    PullRequestNotWritable = "pull_request_not_writable",
+    /// The repository of the project has no pull requests that the server can read.
+    PullRequestsUnsupported = "pull_requests_unsupported",
     /// The message is no longer queued.
     MessageAlreadyDelivered = "message_already_delivered",
+    /// The code host does not exist.
+    CodeHostNotFound = "code_host_not_found",
+    /// A code host with this ID or address already exists.
+    CodeHostExists = "code_host_exists",
+    /// The code host is defined in the configuration file, so it cannot be changed here.
+    CodeHostConfigured = "code_host_configured",
+    /// A project names the code host.
+    CodeHostUsed = "code_host_used",
     /// A project with this ID already exists.
     ProjectExists = "project_exists",
     /// The project has active jobs.

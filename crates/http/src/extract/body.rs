@@ -64,7 +64,7 @@ impl Coding {
             }),
         };
         let decoded = decoded.map_err(broken)?;
-        if decoded.len() > BODY_BYTES { Err(too_large()) } else { Ok(decoded.into()) }
+        if decoded.len() > BODY_BYTES { Err(too_large(BODY_BYTES)) } else { Ok(decoded.into()) }
     }
 }
 
@@ -80,9 +80,9 @@ pub(super) fn length(headers: &HeaderMap) -> Option<usize> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// Returns the error for a body that is too large.
-pub(super) fn too_large() -> ApiError {
-    let text = format!("the body has more than {BODY_BYTES} bytes");
+/// Returns the error for a body with more than `most` bytes.
+pub(super) fn too_large(most: usize) -> ApiError {
+    let text = format!("the body has more than {most} bytes");
     ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::BodyTooLarge, text)
 }
 

@@ -1,9 +1,9 @@
-//! Metrics of the periodic duties.
+//! Metrics of the periodic duties and of polls.
 
 use std::fmt;
 use std::sync::Arc;
 
-use journeyman_core::ports::DutyMeter;
+use journeyman_core::ports::{DutyMeter, PollTotals};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -48,6 +48,23 @@ impl Collector for DutyCounts {
             let seconds = duty.last_duration.as_secs_f64();
             ConstGauge::new(seconds).encode(family.encode_family(&[("duty", duty.name)])?)?;
         }
-        Ok(())
+        encode_polls(&self.0.polls(), &mut encoder)
     }
+}
+
+fn encode_polls(all: &[PollTotals], encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+    let values = |value: fn(&PollTotals) -> u64| all.iter().map(value).collect::<Vec<u64>>();
+    let counters = [
+        ("polls", "Times that this process polled a repository", values(|host| host.polls)),
+        ("poll_failures", "Times that a poll failed", values(|host| host.failures)),
+        ("poll_requests", "Requests of polls", values(|host| host.requests)),
+        ("poll_events", "Events that polls found", values(|host| host.events)),
+    ];
+    for (name, help, values) in counters {
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (host, value) in all.iter().zip(values) {
+            ConstCounter::new(value).encode(family.encode_family(&[("code_host", host.host.as_str())])?)?;
+        }
+    }
+    Ok(())
 }

@@ -63,8 +63,9 @@ pub(crate) async fn create(
 }
 
 fn request(body: CreateJob) -> JobRequest {
-    let CreateJob { prompt, reference, branch, draft, title, model, agent } = body;
-    JobRequest { prompt, reference, branch, model, agent, title, draft }
+    let CreateJob { prompt, reference, branch, draft, title, model, agent, pull_request } = body;
+    let pull_request = pull_request.map(Into::into);
+    JobRequest { prompt, reference, branch, model, agent, title, draft, pull_request }
 }
 
 #[derive(Debug, Deserialize, IntoParams)]

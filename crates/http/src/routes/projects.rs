@@ -13,6 +13,7 @@ use crate::conditional::{IfMatch, conditional, etag, tag_of};
 use crate::error::{ApiError, ErrorCode};
 use crate::extract::{Administrator, Authenticated, IdempotencyKey, InProject, JsonBody};
 use crate::openapi::{IdempotencyHeader, IfMatchHeader, IfNoneMatchHeader, ProjectPath, errors};
+use crate::wire::code_host::FindingList;
 use crate::wire::project::{self, CreateProject, Project, ProjectChanges, ProjectList};
 
 errors!(ListErrors: 401, 403, 503);
@@ -64,36 +65,35 @@ pub(crate) async fn create(
 
 /// Test a project before creating it
 ///
-/// Takes the same body as creating a project, and stores nothing. Tests whether the repository can be read with its
-/// credential. If not, the response is 422 with the reason.
+/// Takes the same body as creating a project, and stores nothing. Tests whether jobs can work on the repository with its
+/// credential. If it cannot be read or pushed to, the response is 422 with the reason.
 #[utoipa::path(post, path = "/v2/repository/test", tag = "Projects", operation_id = "testNewProject",
     request_body = CreateProject,
-    responses((status = 204, description = "The repository can be read"), TestErrors))]
+    responses((status = 200, description = "The repository can be read; the findings", body = FindingList), TestErrors))]
 pub(crate) async fn test_new(
     State(app): State<App>,
     Administrator(caller): Administrator,
     body: JsonBody<Value>,
-) -> Result<StatusCode, ApiError> {
+) -> Result<Json<FindingList>, ApiError> {
     let proposal = project::create(body.value, app.services.engine.now()).map_err(invalid)?;
-    app.cases.test_new_project(&caller, proposal).await?;
-    Ok(StatusCode::NO_CONTENT)
+    Ok(Json(app.cases.test_new_project(&caller, proposal).await?.into()))
 }
 
 /// Test a change to a project
 ///
-/// Takes the same body as changing the project, and stores nothing. Tests whether the repository can then be read with
-/// its credential. If not, the response is 422 with the reason.
+/// Takes the same body as changing the project, and stores nothing. Tests whether jobs can then work on the repository
+/// with its credential, and whether webhooks arrive. If it cannot be read or pushed to, the response is 422 with the
+/// reason.
 #[utoipa::path(post, path = "/v2/projects/{projectId}/test", tag = "Projects", operation_id = "testProject",
     params(ProjectPath), request_body = ProjectChanges,
-    responses((status = 204, description = "The repository can be read"), TestErrors))]
+    responses((status = 200, description = "The repository can be read; the findings", body = FindingList), TestErrors))]
 pub(crate) async fn test(
     State(app): State<App>,
     at: InProject,
     Administrator(caller): Administrator,
     body: JsonBody<Value>,
-) -> Result<StatusCode, ApiError> {
-    app.cases.test_project(&caller, &at.project, edit(body.value)).await?;
-    Ok(StatusCode::NO_CONTENT)
+) -> Result<Json<FindingList>, ApiError> {
+    Ok(Json(app.cases.test_project(&caller, &at.project, edit(body.value)).await?.into()))
 }
 
 /// Get a project

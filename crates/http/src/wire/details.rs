@@ -6,6 +6,8 @@ use journeyman_core::time::Timestamp;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::wire::pull::PullRequestState;
+
 use super::job::Status;
 use super::run::Reason;
 
@@ -40,6 +42,8 @@ pub(crate) struct JobDetails {
 pub(crate) struct JobPullRequest {
     number: u64,
     url: String,
+    /// The state, as the code host last reported it.
+    state: PullRequestState,
 }
 
 /// An external cause that prevents a message from being carried out. The message is retried until the cause has passed
@@ -104,7 +108,11 @@ impl JobDetails {
             agent: job.agent.clone(),
             model: job.model.clone(),
             branch: job.branch.as_ref().map(|branch| branch.name.clone()),
-            pull_request: job.pull.as_ref().map(|pull| JobPullRequest { number: pull.number, url: pull.url.clone() }),
+            pull_request: job.pull.as_ref().map(|pull| JobPullRequest {
+                number: pull.number,
+                url: pull.url.clone(),
+                state: pull.state.into(),
+            }),
             queue_length: job.queue.len(),
             waiting: Waiting::of(job, hold),
             failure: match &job.state {

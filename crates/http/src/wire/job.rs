@@ -2,7 +2,9 @@
 
 use journeyman_core::job::{self, JobStatus};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use utoipa::ToSchema;
+use utoipa::openapi::schema::{Object, ObjectBuilder, SchemaType, Type};
 
 /// The status of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -124,4 +126,36 @@ pub(crate) struct CreateJob {
     /// The title of the pull request; by default, the first line of the prompt.
     #[schema(min_length = 1, max_length = 200)]
     pub(crate) title: Option<String>,
+    /// The existing pull request to work on, instead of opening one.
+    #[serde(rename = "pullRequest")]
+    #[schema(schema_with = number_or_text)]
+    pub(crate) pull_request: Option<PullRequestName>,
+}
+
+/// The name of a pull request: its number, or the URL of its page.
+#[derive(Debug, Deserialize)]
+#[serde(untagged, expecting = "pullRequest: expected the number or the URL of a pull request")]
+pub(crate) enum PullRequestName {
+    /// The number.
+    Number(u64),
+    /// The URL, or the number as text.
+    Text(String),
+}
+
+/// Returns the schema of [`PullRequestName`]. Code generators have no name for the choices of an inline `oneOf`.
+fn number_or_text() -> Object {
+    let description = "The existing pull request to work on, instead of opening one: its number, or the URL of its page. \
+                       The job starts from the newest commit of its branch and pushes to it. Excludes `branch` and `ref`.";
+    let types = SchemaType::from_iter([Type::Integer, Type::String]);
+    let examples = [json!(12), json!("https://github.com/example/shop/pull/12")];
+    ObjectBuilder::new().schema_type(types).description(Some(description)).examples(examples).into()
+}
+
+impl From<PullRequestName> for String {
+    fn from(name: PullRequestName) -> Self {
+        match name {
+            PullRequestName::Number(number) => number.to_string(),
+            PullRequestName::Text(text) => text,
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! The wire format of messages and their receipts.
 
 use journeyman_core::message::{self, DeliveryMode, Origin};
+use journeyman_core::ports::Permission;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -47,7 +48,7 @@ pub(crate) struct SendMessage {
     pub(crate) delivery: Option<Delivery>,
 }
 
-/// The origin of a message.
+/// The origin of a message. New origins may be added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum MessageOrigin {
@@ -55,8 +56,85 @@ pub(crate) enum MessageOrigin {
     Api,
     /// A person who uses the dashboard.
     Dashboard,
-    /// A comment on a pull request.
+    /// A comment on a pull request of the built-in code host, which an older version accepted.
     PullRequest,
+    /// Comments on a pull request.
+    Comment,
+    /// A submitted review of a pull request.
+    Review,
+    /// Failed checks of a pull request.
+    Check,
+    /// An issue.
+    Issue,
+}
+
+impl From<Origin> for MessageOrigin {
+    fn from(origin: Origin) -> Self {
+        match origin {
+            Origin::Api => Self::Api,
+            Origin::Dashboard => Self::Dashboard,
+            Origin::PullRequest => Self::PullRequest,
+            Origin::Comment => Self::Comment,
+            Origin::Review => Self::Review,
+            Origin::Check => Self::Check,
+            Origin::Issue => Self::Issue,
+        }
+    }
+}
+
+/// The place on a code host that a message came from.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct MessageSource {
+    /// The code host, such as `github.com`; `local:` is the built-in one.
+    pub(crate) host: String,
+    /// The page of the comment, review, issue or commit.
+    pub(crate) url: String,
+    /// The ID of it on the code host.
+    pub(crate) id: String,
+    /// The person who wrote it; `null` for checks.
+    #[schema(required)]
+    pub(crate) author: Option<SourceAuthor>,
+}
+
+/// The author of a message on its code host.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct SourceAuthor {
+    /// The ID of the user on the code host.
+    pub(crate) id: String,
+    /// The name of the user on the code host.
+    pub(crate) name: String,
+    /// The permission of the user on the repository, at the time of the message.
+    pub(crate) permission: SourcePermission,
+}
+
+/// The permission of a user of a code host on a repository.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum SourcePermission {
+    /// No permission beyond that of everybody.
+    None,
+    /// The user may read.
+    Read,
+    /// The user may push.
+    Write,
+    /// The user may change the settings.
+    Admin,
+}
+
+impl From<message::MessageSource> for MessageSource {
+    fn from(source: message::MessageSource) -> Self {
+        let author = source.author.map(|author| SourceAuthor {
+            id: author.id,
+            name: author.name,
+            permission: match author.permission {
+                Permission::None => SourcePermission::None,
+                Permission::Read => SourcePermission::Read,
+                Permission::Write => SourcePermission::Write,
+                Permission::Admin => SourcePermission::Admin,
+            },
+        });
+        Self { host: source.repository.host.0, url: source.url, id: source.id, author }
+    }
 }
 
 /// The status of a message.
@@ -126,6 +204,9 @@ pub(crate) struct Message {
     /// The final text of the agent's turn, at most 100,000 characters; `null` if the turn has not ended or has no text.
     #[schema(required)]
     pub(crate) answer: Option<String>,
+    /// The place on a code host that the message came from; `null` for other messages.
+    #[schema(required)]
+    pub(crate) source: Option<MessageSource>,
 }
 
 impl From<message::Message> for Message {
@@ -133,11 +214,7 @@ impl From<message::Message> for Message {
         Self {
             id: message.id.to_string(),
             prompt: message.prompt,
-            origin: match message.origin {
-                Origin::Api => MessageOrigin::Api,
-                Origin::Dashboard => MessageOrigin::Dashboard,
-                Origin::PullRequest => MessageOrigin::PullRequest,
-            },
+            origin: message.origin.into(),
             author: message.author,
             delivery: message.delivery.into(),
             status: message.status.into(),
@@ -149,6 +226,7 @@ impl From<message::Message> for Message {
             pr_link: message.pr_link,
             published_with: message.published_with.map(|id| id.to_string()),
             answer: message.answer,
+            source: message.source.map(MessageSource::from),
         }
     }
 }

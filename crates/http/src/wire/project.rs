@@ -7,16 +7,17 @@ mod patch;
 
 use std::collections::BTreeMap;
 
-use journeyman_core::project::{self, Address, CODE_HOST_TOKEN, parse_address};
+use journeyman_core::project::{self, Address, CODE_HOST_TOKEN, WEBHOOK_SECRET, parse_address};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 pub(crate) use self::changes::CreateProject;
 pub use self::changes::{
-    BudgetChanges, CodeHostChanges, LimitChanges, ProjectChanges, PullRequestChanges, SandboxChanges,
+    BudgetChanges, CheckChanges, CodeHostChanges, CommentChanges, LimitChanges, ProjectChanges, PullRequestChanges,
+    SandboxChanges,
 };
-pub use self::choices::{CodeHostKind, Permissions, Pull, SecretUse, ToolKind};
-pub use self::parts::{Budget, CodeHost, Limits, PullRequest, Sandbox};
+pub use self::choices::{CheckMode, CiFiles, CodeHostKind, Permissions, Pull, Reviews, SecretUse, ToolKind};
+pub use self::parts::{Budget, Checks, CodeHost, Comments, Limits, PullRequest, Sandbox};
 pub use self::patch::{change, create};
 
 /// A project.
@@ -46,6 +47,10 @@ pub struct Project {
     pub code_host: CodeHost,
     /// The settings of the project's pull requests.
     pub pull_request: PullRequest,
+    /// The treatment of comments and issues on the code host.
+    pub comments: Comments,
+    /// The treatment of the checks of pull requests.
+    pub checks: Checks,
     /// The limits of the project.
     pub limits: Limits,
     /// The settings of the sandbox of the project's agents.
@@ -73,8 +78,9 @@ pub struct ProjectList {
 pub fn show(project: &project::Project, public_url: &str) -> Project {
     let settings = project.settings.clone();
     let local = matches!(parse_address(&project.repository), Ok(Address::Local(_)));
-    let (tokens, secrets): (Vec<String>, Vec<String>) =
-        project.secret_names.iter().cloned().partition(|name| name == CODE_HOST_TOKEN);
+    let is_of_host = |name: &String| name == CODE_HOST_TOKEN || name == WEBHOOK_SECRET;
+    let (of_host, secrets): (Vec<String>, Vec<String>) = project.secret_names.iter().cloned().partition(is_of_host);
+    let has = |secret: &str| of_host.iter().any(|name| name == secret);
     Project {
         id: project.id.to_string(),
         repository: project.repository.clone(),
@@ -85,10 +91,14 @@ pub fn show(project: &project::Project, public_url: &str) -> Project {
         created_at: project.created_at.to_string(),
         code_host: CodeHost {
             kind: settings.code_host.kind.map(CodeHostKind::from),
+            host: settings.code_host.host.map(String::from),
             username: settings.code_host.username,
-            has_token: !tokens.is_empty(),
+            has_token: has(CODE_HOST_TOKEN),
+            has_webhook_secret: has(WEBHOOK_SECRET),
         },
         pull_request: settings.pull_request.into(),
+        comments: settings.comments.into(),
+        checks: settings.checks.into(),
         limits: settings.limits.into(),
         sandbox: settings.sandbox.into(),
         environment: settings.environment,

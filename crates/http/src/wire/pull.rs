@@ -1,6 +1,6 @@
 //! The wire format of a job's pull requests.
 
-use journeyman_core::pull::{LocalPull, PullState};
+use journeyman_core::pull::{IndexedPull, LocalPull, PullState};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -26,14 +26,15 @@ impl From<PullState> for PullRequestState {
     }
 }
 
-/// A pull request of a job. On code hosts other than the built-in one, only the number and the URL are known.
+/// A pull request of a job. The title, the text and the labels of those on other code hosts than the built-in one are
+/// on the code host.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct JobPull {
     number: u64,
     url: String,
-    #[schema(required)]
-    state: Option<PullRequestState>,
+    /// The state, as the code host last reported it.
+    state: PullRequestState,
     #[schema(required)]
     draft: Option<bool>,
     #[schema(required)]
@@ -42,49 +43,36 @@ pub(crate) struct JobPull {
     #[schema(required)]
     body: Option<String>,
     /// The branch with the commits.
-    #[schema(required)]
-    head: Option<String>,
+    head: String,
     /// The branch to merge into.
     #[schema(required)]
     base: Option<String>,
     labels: Vec<String>,
-    #[schema(required, format = DateTime)]
-    created_at: Option<String>,
+    /// The time at which the job opened it.
+    #[schema(format = DateTime)]
+    created_at: String,
     /// The time at which the pull request was merged or closed.
     #[schema(required, format = DateTime)]
     ended_at: Option<String>,
 }
 
 impl JobPull {
-    /// Describes a pull request of the built-in code host, or, if `known` is `None`, of another one.
-    pub(crate) fn of(number: u64, url: String, known: Option<LocalPull>) -> Self {
-        let Some(pull) = known else {
-            return Self {
-                number,
-                url,
-                state: None,
-                draft: None,
-                title: None,
-                body: None,
-                head: None,
-                base: None,
-                labels: Vec::new(),
-                created_at: None,
-                ended_at: None,
-            };
-        };
+    /// Describes a pull request; `local` is what the built-in code host knows about it.
+    pub(crate) fn of(pull: IndexedPull, local: Option<LocalPull>) -> Self {
+        let ended_at = local.as_ref().and_then(|local| local.ended_at);
+        let state = local.as_ref().map_or(pull.state, |local| local.state);
         Self {
-            number,
-            url,
-            state: Some(pull.state.into()),
-            draft: Some(pull.draft),
-            title: Some(pull.title),
-            body: Some(pull.body),
-            head: Some(pull.head),
-            base: Some(pull.base),
-            labels: pull.labels,
-            created_at: Some(pull.created_at.to_string()),
-            ended_at: pull.ended_at.map(|at| at.to_string()),
+            number: pull.number,
+            url: pull.url,
+            state: state.into(),
+            head: pull.head,
+            created_at: pull.created_at.to_string(),
+            ended_at: ended_at.map(|at| at.to_string()),
+            draft: local.as_ref().map(|local| local.draft),
+            base: local.as_ref().map(|local| local.base.clone()),
+            labels: local.as_ref().map(|local| local.labels.clone()).unwrap_or_default(),
+            body: local.as_ref().map(|local| local.body.clone()),
+            title: local.map(|local| local.title),
         }
     }
 }

@@ -24,7 +24,8 @@ use journeyman_core::model::price::Tokens;
 use journeyman_core::ports::{
     AuditEntry, ConnectionMeter, ConnectionTotals, Containing, Containment, DiffError, Diffs, DutyMeter, DutyTotals,
     FreeSpace, GitHttpRequest, GitHttpResponse, GitServer, GitServerError, Guarantee, JobStore, ModelMeter,
-    ModelTotals, Passwords, PasswordsFailed, ProviderTotals, PullDetail, PullPages, PullPagesError, SandboxError,
+    ModelTotals, Passwords, PasswordsFailed, PollTotals, ProviderTotals, PullDetail, PullPages, PullPagesError,
+    SandboxError,
 };
 use journeyman_core::project::Project;
 use journeyman_core::pull::LocalPull;
@@ -33,7 +34,7 @@ use journeyman_core::time::{Clock, Timestamp};
 use journeyman_core::user::PasswordHash;
 use journeyman_http::{Services, Settings, router};
 use journeyman_store::MemoryStore;
-use journeyman_testkit::{FakeForges, Seeds as _, World};
+use journeyman_testkit::{FakeForges, FakeHosts, Seeds as _, World};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
@@ -135,6 +136,10 @@ impl DutyMeter for FakeMeter {
         let (last_success, last_duration) = (Some(Timestamp::from_micros(7_000_000)), Duration::from_millis(1500));
         vec![DutyTotals { name: "retention", runs: 3, failures: 1, last_success, last_duration }]
     }
+
+    fn polls(&self) -> Vec<PollTotals> {
+        vec![PollTotals { host: "github.com".to_owned(), polls: 5, failures: 1, requests: 9, events: 2 }]
+    }
 }
 
 impl ModelMeter for FakeMeter {
@@ -214,6 +219,9 @@ pub(crate) async fn service() -> Service {
         engine: engine.clone(),
         forges: Arc::new(FakeForges),
         pulls: Arc::new(FakeForges),
+        code_hosts: Arc::new(FakeHosts(store.clone())),
+        hooks: Arc::new(FakeForges),
+        public_url: "http://localhost:8080".to_owned(),
         ids: world.clone(),
         agents: agents.clone(),
         create_per_hour: 100,

@@ -114,7 +114,7 @@ async fn messages_have_receipts_and_can_be_withdrawn_while_they_are_queued() {
     let messages = listed["messages"].as_array().unwrap();
     assert_eq!((messages[0]["status"].clone(), messages[1]["status"].clone()), (json!("delivered"), json!("queued")));
     assert_eq!(messages[0]["author"], "ci");
-    assert_eq!(messages[0].as_object().unwrap().len(), 14);
+    assert_eq!(messages[0].as_object().unwrap().len(), 15);
     let path = |number: usize| format!("{job}/message/{}", messages[number]["id"].as_str().unwrap());
     let late = service.call("DELETE", &path(0), "", |_| {}).await;
     assert_eq!((late.status.as_u16(), late.code()), (409, "message_already_delivered".to_owned()));

@@ -53,6 +53,10 @@ async fn the_fields_of_a_new_job_are_checked() {
         (r#"{"prompt":"x","model":""}"#, "model"),
         (r#"{"prompt":"x","title":"a\nb"}"#, "title"),
         (r#"{"prompt":"x","draft":"yes"}"#, "draft"),
+        (r#"{"prompt":"x","pullRequest":true}"#, "the number or the URL of a pull request"),
+        (r#"{"prompt":"x","pullRequest":0}"#, "pullRequest"),
+        (r#"{"prompt":"x","pullRequest":"https://example.com/"}"#, "pullRequest"),
+        (r#"{"prompt":"x","pullRequest":1,"branch":"a"}"#, "branch and ref must not be given"),
     ] {
         let answer = service.post("/v2/agent/shop/job", body).await;
         assert_eq!((answer.status.as_u16(), answer.code()), (400, "invalid_body".to_owned()), "{body}");

@@ -114,10 +114,10 @@ async fn an_unreadable_repository_is_reported_before_the_project_is_created() {
     assert_eq!((made.status.as_u16(), made.header("location")), (303, "/projects/gone/jobs?done=created"));
     for (path, body, status) in [
         ("/v2/repository/test", r#"{"id":"a","repository":"https://gone.example/a.git"}"#, 422),
-        ("/v2/repository/test", r#"{"id":"a","repository":"local:a"}"#, 204),
+        ("/v2/repository/test", r#"{"id":"a","repository":"local:a"}"#, 200),
         ("/v2/repository/test", r#"{"id":"shop","repository":"local:a"}"#, 409),
         ("/v2/projects/shop/test", r#"{"repository":"https://gone.example/a.git"}"#, 422),
-        ("/v2/projects/shop/test", r#"{"codeHost":{"token":"x"}}"#, 204),
+        ("/v2/projects/shop/test", r#"{"codeHost":{"token":"x"}}"#, 200),
         ("/v2/projects/nowhere/test", "{}", 404),
     ] {
         let answer = service.post(path, body).await;

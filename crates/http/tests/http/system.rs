@@ -45,6 +45,7 @@ async fn health_metrics_and_documentation_need_no_key() {
         "journeyman_connections_refused_total{cause=\"address_limit\"} 3",
         "journeyman_connections_closed_total{cause=\"idle_timeout\"} 4",
         "journeyman_duty_runs_total{duty=\"retention\"} 3",
+        "journeyman_poll_requests_total{code_host=\"github.com\"} 9",
         "journeyman_duty_failures_total{duty=\"retention\"} 1",
         "journeyman_duty_last_duration_seconds{duty=\"retention\"} 1.5",
     ] {
@@ -154,7 +155,7 @@ fn every_operation_is_described() {
             assert_eq!(named, in_path, "{method} {path}");
         }
     }
-    assert_eq!(operations.len(), 28, "{operations:?}");
+    assert_eq!(operations.len(), 37, "{operations:?}");
     assert_eq!(document["components"]["schemas"]["Job"]["required"].as_array().unwrap().len(), 7);
 }
 

@@ -56,7 +56,7 @@ pub enum InvalidOidcSettings {
         /// The invalid scope.
         String,
     ),
-    /// The list of allowed domains is empty, so that nobody could sign in.
+    /// The list of allowed domains is empty, so no user could sign in.
     #[error(
         "oidc-domains must list the email domains that may sign in, such as [\"example.com\"], or be [\"*\"] for \
          everybody whom the provider authenticates"

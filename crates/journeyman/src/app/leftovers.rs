@@ -28,7 +28,7 @@ const SHARED_AGE: Duration = Duration::from_secs(24 * 3600);
 /// The time by which a file system's timestamps may lag behind the clock.
 const CLOCK_STEP: Duration = Duration::from_millis(100);
 
-/// The age up to which a temporary folder without a lock file stays: its command may not have created the file yet.
+/// The age up to which a temporary folder without a lock file stays: its command might not have created the file yet.
 const TEMPORARY_AGE: Duration = Duration::from_secs(3600);
 
 /// Removes what can be removed quickly, and moves the rest aside for [`remove_slowly`].

@@ -7,7 +7,6 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use journeyman_blobs::Folder;
-use journeyman_core::branch::branch_name;
 use journeyman_core::ids::Sha;
 use journeyman_core::job::{Job, Progress};
 use journeyman_core::project::{Address, parse_address};
@@ -160,12 +159,9 @@ impl Needs {
 /// Returns the branches that a job pushes to, or will push to in its next turn.
 fn branches(job: &Job) -> Vec<JobBranch> {
     let generation = job.branch.as_ref().map_or(1, |branch| branch.generation + 1);
-    let next = match (&job.options.branch, generation) {
-        (Some(name), 1) => name.clone(),
-        (Some(name), generation) => format!("{name}-{generation}"),
-        (None, generation) => branch_name(&job.title, &job.id, generation),
-    };
-    let mut branches = vec![JobBranch { name: next, known: Vec::new() }];
+    let existing = job.options.pull.as_ref().filter(|_| generation == 1);
+    let known = existing.and_then(|existing| existing.head_sha.clone()).into_iter().collect();
+    let mut branches = vec![JobBranch { name: job.branch_of(generation), known }];
     if let Some(branch) = &job.branch {
         let publishing = job.in_flight().and_then(|message| match &message.progress {
             Progress::Publishing { head, .. } => Some(head.clone()),

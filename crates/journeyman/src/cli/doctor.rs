@@ -4,16 +4,22 @@ use std::io::Write;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::Args;
+use futures::{StreamExt as _, TryStreamExt as _};
+use journeyman_app::Caller;
 use journeyman_core::agent::AgentSpec;
-use journeyman_core::ports::Guarantee;
+use journeyman_core::finding::{Finding, Health};
+use journeyman_core::ports::{Guarantee, Store};
+use journeyman_core::project::Project;
+use journeyman_forge::check_code_host;
 use journeyman_store::PostgresOpenError;
 use journeyman_worker::ContainmentCheck;
-use serde::Serialize;
 
 use super::store::{StoreArgs, block_on, print, print_json};
 use crate::config::{Database, Settings};
+use crate::system::Machine;
 use crate::{app, scope};
 
 /// The first version of git that reads settings from `GIT_CONFIG_COUNT`. The service depends on them to override unsafe
@@ -23,6 +29,9 @@ const OLDEST_GIT: (u32, u32) = (2, 31);
 /// The free disk space, in bytes, below which a warning is printed.
 const LITTLE_SPACE: u64 = 1 << 30;
 
+/// The maximum number of repositories that are tested at the same time.
+const CONCURRENT_TESTS: usize = 8;
+
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
     #[command(flatten)]
@@ -30,22 +39,6 @@ pub(crate) struct DoctorArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Health {
-    Ok,
-    Warning,
-    Failure,
-}
-
-#[derive(Debug, Serialize)]
-struct Finding {
-    check: String,
-    health: Health,
-    /// The result, and the remedy if the check failed.
-    text: String,
 }
 
 /// Runs the checks. The exit code is 1 if a check fails.
@@ -57,14 +50,7 @@ pub(crate) fn run(arguments: DoctorArgs) -> anyhow::Result<ExitCode> {
     if arguments.json {
         print_json(&findings)?;
     } else {
-        for finding in &findings {
-            let mark = match finding.health {
-                Health::Ok => "ok  ",
-                Health::Warning => "warn",
-                Health::Failure => "FAIL",
-            };
-            print(&format!("{mark}  {}: {}", finding.check, finding.text))?;
-        }
+        print_findings(&findings)?;
     }
     let failed = findings.iter().filter(|finding| finding.health == Health::Failure).count();
     if failed == 0 {
@@ -82,6 +68,10 @@ async fn examine(settings: &Settings) -> Vec<Finding> {
         findings.push(master_key(settings));
         findings.push(database(settings).await);
         findings.push(git(settings).await);
+        findings.extend(signatures(settings).await);
+    }
+    if usable {
+        findings.extend(code_hosts(settings).await);
     }
     findings.push(address(settings));
     findings.extend(settings.agents.iter().map(|(id, agent)| program(id, agent, &settings.path)));
@@ -89,6 +79,80 @@ async fn examine(settings: &Settings) -> Vec<Finding> {
         findings.extend(sandbox(settings).await);
     }
     findings
+}
+
+/// Prints findings, one in each line.
+pub(super) fn print_findings(findings: &[Finding]) -> std::io::Result<()> {
+    findings.iter().try_for_each(|finding| {
+        let mark = match finding.health {
+            Health::Ok => "ok  ",
+            Health::Warning => "warn",
+            Health::Failure => "FAIL",
+        };
+        print(&format!("{mark}  {}: {}", finding.check, finding.text))
+    })
+}
+
+/// Tests the code hosts of the configuration, and, if there is a database, those of the database and the repositories of
+/// all projects.
+async fn code_hosts(settings: &Settings) -> Vec<Finding> {
+    let named = |id: &str, found: Vec<Finding>| {
+        let check = format!("code host {id}");
+        found.into_iter().map(move |one| Finding { check: format!("{check}, {}", one.check), ..one })
+    };
+    let mut findings = Vec::new();
+    let Some(store) = existing_store(settings).await else {
+        for (host, secrets) in &settings.code_hosts {
+            let found = check_code_host(host, secrets, Arc::new(Machine)).await;
+            findings.extend(named(host.id.as_str(), found));
+        }
+        return findings;
+    };
+    match installed(settings, &store).await {
+        Ok((hosts, projects)) => {
+            for (id, found) in hosts {
+                findings.extend(named(&id, found));
+            }
+            for (id, found) in projects {
+                let check = |one: Finding| Finding { check: format!("project {id}, {}", one.check), ..one };
+                findings.extend(found.into_iter().map(check));
+            }
+        }
+        Err(error) => findings.push(finding("code hosts", Health::Failure, format!("{error:#}"))),
+    }
+    findings
+}
+
+/// Findings by the ID of their subject.
+type FindingsOf = Vec<(String, Vec<Finding>)>;
+
+/// Tests the code hosts and the repositories of an installation with a database.
+async fn installed(settings: &Settings, store: &Arc<dyn Store>) -> anyhow::Result<(FindingsOf, FindingsOf)> {
+    let (cases, caller) = (app::use_cases(settings, store)?, Caller::command_line());
+    let mut hosts = Vec::new();
+    for described in cases.code_hosts(&caller).await? {
+        let id = described.host.id;
+        hosts.push((id.to_string(), cases.check_code_host(&caller, &id).await?));
+    }
+    let projects = cases.projects(&caller).await?;
+    let remote = projects.iter().filter(|project| !project.repository.starts_with("local:"));
+    let check = |project: &Project| {
+        let (cases, caller, id) = (cases.clone(), caller.clone(), project.id.clone());
+        async move { cases.check_project(&caller, &id).await.map(|found| (id.to_string(), found)) }
+    };
+    let tests: Vec<_> = remote.map(check).collect();
+    let found = futures::stream::iter(tests).buffered(CONCURRENT_TESTS).try_collect().await?;
+    Ok((hosts, found))
+}
+
+/// Opens the database if there is one with the current schema. The check of the database reports other states.
+async fn existing_store(settings: &Settings) -> Option<Arc<dyn Store>> {
+    if app::master_key(settings).is_err() || matches!(&settings.database, Database::Sqlite(path) if !path.exists()) {
+        return None;
+    }
+    let mut unchanging = settings.clone();
+    unchanging.auto_migrate = false;
+    app::open_store(&unchanging).await.ok()
 }
 
 async fn sandbox(settings: &Settings) -> Vec<Finding> {
@@ -108,7 +172,7 @@ async fn sandbox(settings: &Settings) -> Vec<Finding> {
 }
 
 fn finding(check: &str, health: Health, text: impl Into<String>) -> Finding {
-    Finding { check: check.to_owned(), health, text: text.into() }
+    Finding::new(check, health, text)
 }
 
 fn data_dir(dir: &Path) -> Finding {
@@ -204,6 +268,18 @@ async fn git(settings: &Settings) -> Finding {
                 format!("{version} has no http-backend: repositories of the built-in code host cannot be cloned");
             finding(check, Health::Warning, text)
         }
+    }
+}
+
+/// Checks the key that signs commits, if there is one.
+async fn signatures(settings: &Settings) -> Option<Finding> {
+    let check = "signatures of commits";
+    match app::signer(settings).await {
+        Ok(signer) => signer.map(|signer| {
+            let text = format!("the public key is: {}", signer.public_key());
+            finding(check, Health::Ok, text)
+        }),
+        Err(error) => Some(finding(check, Health::Failure, format!("{error:#}"))),
     }
 }
 

@@ -102,6 +102,7 @@ impl Session {
             ("agent", arguments.agent),
             ("branch", arguments.branch),
             ("title", arguments.title),
+            ("pullRequest", arguments.pull_request),
         ];
         for (name, value) in chosen {
             if let Some(value) = value {

@@ -132,7 +132,7 @@ pub(crate) fn run(arguments: ProjectArgs) -> anyhow::Result<ExitCode> {
                     Ok(Answered::New(created)) => print_project(&settings, &created),
                     Ok(Answered::Replayed(_)) => Ok(()),
                     Err(Error::Admin(AdminRefusal::ProjectExists)) => {
-                        bail!("there is a project with this ID already; change it with: journeyman project update")
+                        bail!("a project with this ID already exists; change it with: journeyman project update")
                     }
                     Err(error) => Err(error.into()),
                 }

@@ -7,7 +7,7 @@ use journeyman_core::ports::Containment;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::store::print;
-use super::user::{administrator, link};
+use super::user::{has_administrator, link};
 use crate::config::{self, Layer, Role};
 use crate::lifecycle::{Signals, Stages};
 use crate::server::Server;
@@ -52,11 +52,11 @@ pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
         if serves_clients && !server.app.has_keys().await? {
             tracing::info!("there is no API key yet; create one with: journeyman key create --name NAME");
         }
-        if serves_clients && administrator(&*server.app.store).await?.is_none() {
+        if serves_clients && !has_administrator(&*server.app.store).await? {
             // The link is not logged, because anyone who has it can become the administrator.
             let link = link(&server.app.cases, &server.public_url, None).await?;
             print(&format!(
-                "Nobody administers this server yet. Open this link within a day to become its administrator:\n{link}"
+                "This server has no administrator yet. Open this link within a day to become its administrator:\n{link}"
             ))?;
         }
         let leader = tokio::spawn(signals.lead(stages.clone(), grace));

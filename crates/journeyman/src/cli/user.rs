@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::{Args, Subcommand, ValueEnum};
 use journeyman_app::{Caller, UseCases};
 use journeyman_core::ports::{Store, StoreError};
@@ -75,21 +75,16 @@ pub(crate) fn run(arguments: UserArgs) -> anyhow::Result<ExitCode> {
                     user.with_context(|| format!("there is no user {name}; `journeyman user list` lists the users"))?;
                 Ok(print(&link(&cases, &url, Some(&user)).await?)?)
             }
-            UserCommand::Link { name: None } => {
-                if let Some(user) = administrator(&*store).await? {
-                    bail!("there is already an administrator, {}; name the user who needs a link", user.name);
-                }
-                Ok(print(&link(&cases, &url, None).await?)?)
-            }
+            UserCommand::Link { name: None } => Ok(print(&link(&cases, &url, None).await?)?),
         }
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns an administrator who may sign in, if there is one.
-pub(super) async fn administrator(store: &dyn Store) -> Result<Option<User>, StoreError> {
+/// Returns whether there is an administrator who may sign in.
+pub(super) async fn has_administrator(store: &dyn Store) -> Result<bool, StoreError> {
     let is_one = |user: &User| user.role == Role::Administrator && user.disabled_at.is_none();
-    Ok(store.users().await?.into_iter().find(is_one))
+    Ok(store.users().await?.iter().any(is_one))
 }
 
 /// Creates a link with which a user can set a password once. Without a user, the link creates the first administrator.

@@ -7,6 +7,7 @@ use anyhow::{Context, bail};
 use journeyman_core::agent::Agents;
 use serde::Deserialize;
 
+use super::code_hosts::CodeHostTables;
 use super::layer::Layer;
 use super::models::ModelTables;
 
@@ -19,6 +20,8 @@ pub(super) struct File {
     pub(super) agents: Agents,
     /// The tables `[models.<prefix>]` and `[prices."<model>"]`.
     pub(super) models: ModelTables,
+    /// The tables `[code-hosts.<id>]`.
+    pub(super) code_hosts: CodeHostTables,
 }
 
 /// Reads and parses a configuration file.
@@ -44,7 +47,9 @@ fn parse(text: &str) -> anyhow::Result<File> {
         }
     }
     let models = take_models(&mut table)?;
-    Ok(File { settings: Layer::deserialize(table)?, agents, models })
+    let code_hosts = table.remove("code-hosts").map(CodeHostTables::deserialize).transpose().context("[code-hosts]")?;
+    let code_hosts = code_hosts.unwrap_or_default();
+    Ok(File { settings: Layer::deserialize(table)?, agents, models, code_hosts })
 }
 
 /// Removes the tables about models from `table`, and parses them.

@@ -227,6 +227,16 @@ pub(crate) struct Layer {
     #[arg(long, value_name = "PROGRAM")]
     pub(crate) git: Option<PathBuf>,
 
+    /// File with the SSH private key that signs the commits of jobs, without a passphrase, as ssh-keygen creates it
+    /// [default: none]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) commits_sign_key_file: Option<PathBuf>,
+
+    /// Email address of the committer of signed commits; the code host must know it as an address of the account that
+    /// has the public key [default: journeyman@localhost]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) commits_email: Option<String>,
+
     /// Filter of the log on stderr: a level (error, warn, info, debug, trace), or levels by module [default: info]
     #[arg(long, value_name = "FILTER")]
     pub(crate) log: Option<String>,
@@ -345,6 +355,8 @@ impl Layer {
             oidc_label: self.oidc_label.or(weaker.oidc_label),
             bwrap: self.bwrap.or(weaker.bwrap),
             git: self.git.or(weaker.git),
+            commits_sign_key_file: self.commits_sign_key_file.or(weaker.commits_sign_key_file),
+            commits_email: self.commits_email.or(weaker.commits_email),
             log: self.log.or(weaker.log),
             log_format: self.log_format.or(weaker.log_format),
             otlp_endpoint: self.otlp_endpoint.or(weaker.otlp_endpoint),

@@ -9,10 +9,12 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use ipnet::IpNet;
 use journeyman_core::agent::Agents;
+use journeyman_core::code_host::{CodeHost, HostSecrets};
 use journeyman_core::ports::Retention;
 use journeyman_core::retry::LONGEST_LEASE;
 use journeyman_gateway::ModelSettings;
 use journeyman_identity::oidc::OidcSettings;
+use journeyman_repository::signing::DEFAULT_EMAIL;
 use journeyman_sandbox::{GUARANTEES, UserRange};
 use journeyman_worker::{IdleAgentLimits, Patience};
 use url::Url;
@@ -63,9 +65,13 @@ pub(crate) struct Settings {
     pub(crate) message_per_hour: u32,
     pub(crate) sandbox: SandboxSettings,
     pub(crate) models: ModelSettings,
+    /// The code hosts of the configuration file.
+    pub(crate) code_hosts: Vec<(CodeHost, HostSecrets)>,
     /// The OpenID provider for signing in.
     pub(crate) oidc: Option<OidcSettings>,
     pub(crate) git: PathBuf,
+    /// The key that signs commits.
+    pub(crate) signing: Option<SigningSettings>,
     pub(crate) log: String,
     pub(crate) log_format: LogFormat,
     /// The collector of traces.
@@ -93,6 +99,15 @@ pub(crate) struct SandboxSettings {
     pub(crate) image: Option<String>,
     /// The path of this program, which is also the first program in a sandbox.
     pub(crate) program: PathBuf,
+}
+
+/// The signatures of commits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SigningSettings {
+    /// The file with the private key.
+    pub(crate) key_file: PathBuf,
+    /// The email address of the committer.
+    pub(crate) email: String,
 }
 
 /// The location of the database. `Debug` and `Display` show no password.
@@ -252,8 +267,10 @@ impl Settings {
                 prices: models.prices()?,
                 silence: layer.model_timeout.map(|span| span.0),
             },
+            code_hosts: Vec::new(),
             oidc,
             git: layer.git.unwrap_or_else(|| PathBuf::from("git")),
+            signing: signing(layer.commits_sign_key_file, layer.commits_email)?,
             log: layer.log.unwrap_or_else(|| "info".to_owned()),
             log_format: layer.log_format.unwrap_or_default(),
             otlp,
@@ -335,6 +352,18 @@ fn users(first: Option<u32>, own: u32) -> anyhow::Result<UserRange> {
         );
     }
     Ok(range)
+}
+
+fn signing(key_file: Option<PathBuf>, email: Option<String>) -> anyhow::Result<Option<SigningSettings>> {
+    let Some(key_file) = key_file else {
+        if email.is_some() {
+            bail!("commits-sign-key-file is missing; commits-email has no effect without it");
+        }
+        return Ok(None);
+    };
+    // ssh-keygen may run in another folder.
+    let key_file = std::path::absolute(&key_file).context("commits-sign-key-file")?;
+    Ok(Some(SigningSettings { key_file, email: email.unwrap_or_else(|| DEFAULT_EMAIL.to_owned()) }))
 }
 
 fn processors() -> usize {
@@ -420,7 +449,8 @@ mod tests {
     fn an_error_names_the_invalid_setting() {
         let role = Some(vec![Role::Worker]);
         let span = |text: &str| Some(text.parse().expect("a span"));
-        let cases: [(Layer, &str); 21] = [
+        let cases: [(Layer, &str); 22] = [
+            (Layer { commits_email: Some("bot@a.example".into()), ..Layer::default() }, "commits-sign-key-file"),
             (Layer { max_connections: Some(3), ..Layer::default() }, "max-connections"),
             (Layer { max_connections_per_address: Some(0), ..Layer::default() }, "max-connections-per-address"),
             (Layer { header_timeout: span("0s"), ..Layer::default() }, "header-timeout"),

@@ -1,4 +1,4 @@
-//! Removes blobs that nothing needs, and that no effect has removed.
+//! Removes unneeded blobs that no effect has removed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,11 +10,11 @@ use tokio::sync::Mutex;
 
 use super::{Duty, Scope};
 
-/// The maximum number of blobs of each kind that are checked each time.
+/// The maximum number of blobs of each kind that one run checks.
 const PIECE: usize = 1000;
 
-/// Removes blobs that a crashed worker did not record, and sessions of jobs that have been inactive for long. Each
-/// machine sweeps, because only it can read its blobs if they are not shared.
+/// Removes blobs that a worker stored but did not record before it crashed, and sessions of jobs that have been inactive
+/// for a long time. Each machine sweeps, because only it can read its blobs if they are not shared.
 pub(super) struct SweepBlobs {
     host: Arc<Host>,
     /// The time after which the session of an inactive job is removed.
@@ -47,7 +47,7 @@ impl Duty for SweepBlobs {
         let removed = self.host.sweep_blobs(&mut positions, self.session_keep, PIECE).await;
         let removed = removed.context("unneeded blobs could not be removed")?;
         if removed > 0 {
-            tracing::info!(removed, "blobs that nothing needs were removed");
+            tracing::info!(removed, "unneeded blobs were removed");
         }
         Ok(())
     }

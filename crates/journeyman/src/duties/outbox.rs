@@ -10,19 +10,23 @@ use journeyman_core::ports::{EffectHandler, Store};
 use super::{Duty, Scope};
 use crate::system::Machine;
 
-/// Carries out effects until none is due. Processes share the work, because each claims different tasks.
-pub(super) struct CarryOutEffects(Outbox);
+/// Carries out effects until none are due. Processes share the work, because each claims different tasks.
+pub(super) struct CarryOutEffects {
+    name: &'static str,
+    outbox: Outbox,
+}
 
 impl CarryOutEffects {
-    pub(super) fn new(store: Arc<dyn Store>, handler: Arc<dyn EffectHandler>) -> Self {
-        Self(Outbox { store, clock: Arc::new(Machine), ids: Arc::new(Machine), handler })
+    /// Returns the duty that carries out the effects of a handler.
+    pub(super) fn new(name: &'static str, store: Arc<dyn Store>, handler: Arc<dyn EffectHandler>) -> Self {
+        Self { name, outbox: Outbox { store, clock: Arc::new(Machine), ids: Arc::new(Machine), handler } }
     }
 }
 
 #[async_trait]
 impl Duty for CarryOutEffects {
     fn name(&self) -> &'static str {
-        "outbox"
+        self.name
     }
 
     fn period(&self) -> Duration {
@@ -34,7 +38,7 @@ impl Duty for CarryOutEffects {
     }
 
     async fn carry_out(&self) -> anyhow::Result<()> {
-        while self.0.carry_out_due().await? > 0 {}
+        while self.outbox.carry_out_due().await? > 0 {}
         Ok(())
     }
 }

@@ -34,7 +34,7 @@ impl Duty for Counted {
     }
 }
 
-/// Lets two processes carry out a duty for a minute and a half. Returns the number of runs, and the counters.
+/// Runs a duty in two processes for a minute and a half. Returns the number of runs, and the counters.
 async fn two_processes(scope: Scope, fails: bool) -> (u64, Vec<DutyTotals>) {
     let (store, runs): (Arc<dyn Store>, _) = (Arc::new(MemoryStore::default()), Arc::<AtomicU64>::default());
     let process = || {

@@ -23,7 +23,7 @@ use crate::config::OtlpSettings;
 /// The time limit of a request to the collector.
 const REQUEST_TIME: Duration = Duration::from_secs(10);
 
-/// The time for exporting the last spans when the service stops.
+/// The time limit for exporting the last spans when the service stops.
 const LAST_EXPORT: Duration = Duration::from_secs(5);
 
 /// The maximum size of the collector's answer in bytes. It contains at most an error message.
@@ -32,11 +32,13 @@ const ANSWER_BYTES: usize = 64 << 10;
 /// Exports spans in batches, from a separate thread.
 pub(super) struct Exporter {
     provider: SdkTracerProvider,
-    /// Sends the requests. It lives longer than the runtime of the service, whose last spans are exported at its end.
+    /// Sends the requests. This runtime outlives the runtime of the service, whose last spans are exported when it ends.
     runtime: Runtime,
 }
 
 impl Exporter {
+    /// Builds the exporter.
+    ///
     /// # Errors
     /// The runtime or the HTTP client cannot be built.
     pub(super) fn new(settings: &OtlpSettings) -> anyhow::Result<Self> {
@@ -68,7 +70,7 @@ impl Exporter {
         self.provider.tracer("journeyman")
     }
 
-    /// Exports the spans that are left.
+    /// Exports the remaining spans.
     pub(super) fn end(self) {
         let Self { provider, runtime } = self;
         if let Err(error) = provider.shutdown_with_timeout(LAST_EXPORT) {

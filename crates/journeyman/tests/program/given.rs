@@ -205,7 +205,9 @@ impl Site {
                 log.push('\n');
             }
         });
-        let client = reqwest::blocking::Client::builder().timeout(PATIENCE).build().unwrap();
+        // Each request has its own connection: a kept one may be closed by the service, after its idle timeout, just
+        // when the next request is sent on it.
+        let client = reqwest::blocking::Client::builder().timeout(PATIENCE).pool_max_idle_per_host(0).build().unwrap();
         Service { process, url, key: self.key.clone(), client, log }
     }
 }

@@ -105,7 +105,11 @@ fn after_a_cancel_near_the_end_of_a_turn_the_message_is_either_cancelled_or_fini
     let site = site();
     let service = site.start();
     let (mut cancelled, mut finished) = (0, 0);
-    for number in 0..24 {
+    for number in 0..400 {
+        // On a busy machine, the end of a turn takes longer.
+        if number >= 24 && finished > 0 {
+            break;
+        }
         let job = service.create(&format!("[[write file-{number}.txt|x]] [[say done]]"));
         service.until(&job, "agent.message", 1);
         std::thread::sleep(Duration::from_millis(5 * number));
@@ -125,7 +129,7 @@ fn after_a_cancel_near_the_end_of_a_turn_the_message_is_either_cancelled_or_fini
             other => panic!("{other}: {message:#}"),
         }
     }
-    assert!(cancelled + finished == 24 && finished > 0, "{cancelled} cancelled, {finished} finished");
+    assert!(finished > 0, "all {cancelled} messages were cancelled");
 }
 
 #[test]

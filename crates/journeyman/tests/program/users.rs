@@ -18,7 +18,7 @@ fn the_first_start_prints_a_link_for_one_administrator() {
         BufReader::new(process.stdout.take().unwrap()).lines().take(2).map(Result::unwrap).collect();
     process.kill().unwrap();
     process.wait().unwrap();
-    assert!(printed[0].starts_with("Nobody administers this server yet."), "{printed:?}");
+    assert!(printed[0].starts_with("This server has no administrator yet."), "{printed:?}");
     assert!(printed[1].contains("/setup?link="), "{printed:?}");
 
     let service = site.start();
@@ -30,7 +30,7 @@ fn the_first_start_prints_a_link_for_one_administrator() {
     let again = site.run(&["user", "link"]);
     assert!(!again.status.success());
     let error = String::from_utf8(again.stderr).unwrap();
-    assert!(error.contains("there is already an administrator, ada; name the user who needs a link"), "{error}");
+    assert!(error.contains("there is already an administrator; name the user who needs a link"), "{error}");
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn users_and_links_are_created_at_the_command_line() {
     let listed = site.succeed(&["user", "list"]);
     assert!(listed.lines().any(|line| line.starts_with("bob@example.com  viewer  password")), "{listed}");
     for (arguments, text) in [
-        (vec!["user", "add", "bob@example.com"], "there is a user with this name already"),
+        (vec!["user", "add", "bob@example.com"], "a user with this name already exists"),
         (vec!["user", "add", "b b"], "a name has 1 to 100"),
         (vec!["user", "link", "nobody"], "there is no user nobody; `journeyman user list` lists the users"),
     ] {

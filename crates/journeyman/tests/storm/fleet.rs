@@ -121,7 +121,7 @@ fn free_port() -> u16 {
 }
 
 /// Returns the path of libfaketime, which changes the time that programs see, as Debian installs it.
-fn faketime() -> PathBuf {
+pub(crate) fn faketime() -> PathBuf {
     let library = format!("/usr/lib/{}-linux-gnu/faketime/libfaketime.so.1", std::env::consts::ARCH);
     assert!(std::fs::exists(&library).unwrap(), "{library} is not installed; run: make setup-test");
     library.into()

@@ -6,11 +6,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use journeyman_core::code_host::{CodeHost, HostName};
+use journeyman_core::finding::Finding;
 use journeyman_core::job::change::{Change, Row};
-use journeyman_core::job::{Job, Progress, Pull};
-use journeyman_core::ports::{Forge, ForgeError, Forges, Remote, StoreError};
+use journeyman_core::job::{Job, Progress};
+use journeyman_core::ports::{
+    Checks, CreatedPull, Discussion, Forge, ForgeError, Forges, HostRepository, Remote, StoreError,
+};
 use journeyman_core::project::{Project, SecretChanges};
-use journeyman_core::pull::{NewPull, PullState};
+use journeyman_core::pull::{HostPull, NewPull, PullChange};
 use journeyman_core::run::Reason;
 use journeyman_forge::CodeHosts;
 use journeyman_testkit::{Call, Tap};
@@ -130,12 +134,16 @@ impl Forges for CrashingForges {
         Ok(Arc::new(CrashingForge { machine: Arc::clone(&self.0), forge: self.0.hosts.of(project).await? }))
     }
 
-    async fn check(&self, project: &Project, secrets: &SecretChanges) -> Result<(), Reason> {
+    async fn check(&self, project: &Project, secrets: &SecretChanges) -> Result<Vec<Finding>, Reason> {
         self.0.hosts.check(project, secrets).await
     }
 
     async fn prepare(&self, project: &Project) -> Result<(), ForgeError> {
         self.0.hosts.prepare(project).await
+    }
+
+    async fn code_host(&self, project: &Project) -> Result<Option<CodeHost>, ForgeError> {
+        self.0.hosts.code_host(project).await
     }
 
     async fn addresses(&self, name: &str) -> Vec<std::net::IpAddr> {
@@ -150,26 +158,48 @@ struct CrashingForge {
 
 #[async_trait]
 impl Forge for CrashingForge {
+    fn host(&self) -> HostName {
+        self.forge.host()
+    }
+
     async fn remote(&self) -> Result<Remote, ForgeError> {
         self.machine.wait_if_crashed().await;
         self.forge.remote().await
     }
 
-    async fn find_open_pull(&self, head: &str) -> Result<Option<Pull>, ForgeError> {
+    async fn repository(&self) -> Result<HostRepository, ForgeError> {
         self.machine.wait_if_crashed().await;
-        self.machine.crash_at(Some(Moment::Pushed)).await;
-        self.forge.find_open_pull(head).await
+        self.forge.repository().await
     }
 
-    async fn open_pull(&self, new: &NewPull) -> Result<Option<Pull>, ForgeError> {
+    async fn find_pulls(&self, head: &str) -> Result<Vec<HostPull>, ForgeError> {
         self.machine.wait_if_crashed().await;
-        let opened = self.forge.open_pull(new).await;
+        self.machine.crash_at(Some(Moment::Pushed)).await;
+        self.forge.find_pulls(head).await
+    }
+
+    async fn create_pull(&self, new: &NewPull) -> Result<CreatedPull, ForgeError> {
+        self.machine.wait_if_crashed().await;
+        let opened = self.forge.create_pull(new).await;
         self.machine.crash_at(Some(Moment::Opened)).await;
         opened
     }
 
-    async fn pull_state(&self, number: u64) -> Result<Option<PullState>, ForgeError> {
+    async fn pull(&self, number: u64) -> Result<Option<HostPull>, ForgeError> {
         self.machine.wait_if_crashed().await;
-        self.forge.pull_state(number).await
+        self.forge.pull(number).await
+    }
+
+    async fn update_pull(&self, number: u64, change: &PullChange) -> Result<(), ForgeError> {
+        self.machine.wait_if_crashed().await;
+        self.forge.update_pull(number, change).await
+    }
+
+    fn discussion(&self) -> Option<&dyn Discussion> {
+        self.forge.discussion()
+    }
+
+    fn checks(&self) -> Option<&dyn Checks> {
+        self.forge.checks()
     }
 }

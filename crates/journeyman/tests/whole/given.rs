@@ -18,7 +18,7 @@ use journeyman_core::ports::{
 use journeyman_core::project::{DEFAULT_AGENT, Project, Settings};
 use journeyman_core::run::{ReasonCode, Run};
 use journeyman_core::time::Timestamp;
-use journeyman_forge::CodeHosts;
+use journeyman_forge::{CodeHosts, Parts};
 use journeyman_gateway::{ModelSettings, Models, SandboxGateway};
 use journeyman_git::{Git, Runner};
 use journeyman_net::{Policy, SystemResolver};
@@ -80,7 +80,17 @@ pub(crate) async fn idle_with(settings: Settings, idle_agents: IdleAgentLimits) 
     let engine = Engine::new(store.clone(), world.clone(), world.clone());
     let git = Git::new(Runner { program: "git".into(), path: PATH.into(), environment: vec![], askpass: None });
     let url = "http://localhost:8080".to_owned();
-    let hosts = CodeHosts::new(git.clone(), dir.path().join("repos"), url, store.clone(), store.clone(), world.clone());
+    let hosts = CodeHosts::new(Parts {
+        git: git.clone(),
+        repositories: dir.path().join("repos"),
+        public_url: url,
+        pulls: store.clone(),
+        users: store.clone(),
+        secrets: store.clone(),
+        hosts: store.clone(),
+        configured: Vec::new(),
+        clock: world.clone(),
+    });
     let parts = (engine.clone(), store.clone() as Arc<dyn Store>, Arc::new(hosts.clone()) as Arc<dyn Forges>);
     let shared_dir = dir.path().join("shared");
     std::fs::create_dir(&shared_dir).unwrap();
@@ -146,6 +156,7 @@ fn machine(
         agents: [(DEFAULT_AGENT.to_owned(), agent)].into(),
         ids: world.clone(),
         mirrors,
+        public_url: "http://localhost:8080".to_owned(),
         data,
         environment: [("PATH".to_owned(), PATH.to_owned())].into(),
         idle_agent_limits: idle_agents,
@@ -391,5 +402,6 @@ fn prompt(text: &str) -> Prompt {
         author: None,
         delivery: DeliveryMode::Queue,
         traceparent: None,
+        source: None,
     }
 }

@@ -321,6 +321,7 @@ async fn each_problem_of_a_repository_has_a_specific_reason() {
             author: None,
             delivery: DeliveryMode::Queue,
             traceparent: None,
+            source: None,
         };
         let options = journeyman_core::job::JobOptions::default();
         let new = journeyman_core::engine::NewJob { prompt, reference: None, model: None, agent: None, options };

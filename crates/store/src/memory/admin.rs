@@ -7,7 +7,7 @@ use journeyman_core::ids::{JobId, ProjectId, UserId};
 use journeyman_core::key::ApiKey;
 use journeyman_core::ports::{AdminStore, Administered, AuditEntry, DecideAdmin, SessionsToEnd};
 use journeyman_core::project::{Project, SecretChanges};
-use journeyman_core::pull::{Comment, NewComment};
+use journeyman_core::pull::Comment;
 use journeyman_core::time::Timestamp;
 use journeyman_core::user::{Role, User};
 
@@ -53,7 +53,19 @@ impl AdminTables for Tables {
                 let has_identity = |user: &User| identity.is_some() && user.identity == *identity;
                 state.name_is_taken = self.users.values().any(|user| user.name == *name || has_identity(user));
             }
-            Subject::Pull(repository, number) => state.pull = self.pulls.get(&(repository.clone(), *number)).cloned(),
+            Subject::Pull(repository, number) => {
+                let key = (repository.clone(), *number);
+                state.pull = self.pulls.get(&key).cloned();
+                state.last_comment = self.last_comment(&key);
+                let drafts = self.comments.iter().filter(|(of, known)| *of == key && known.comment.is_draft);
+                state.drafts = drafts.map(|(_, draft)| draft.clone()).collect();
+            }
+            Subject::CodeHost(id, name) => {
+                state.code_host = self.code_hosts.get(id).cloned();
+                state.name_is_taken = self.code_hosts.values().any(|host| host.name() == *name && host.id != *id);
+                let names = |project: &Project| project.settings.code_host.host.as_ref() == Some(id);
+                state.code_host_is_used = self.projects.values().any(names);
+            }
             Subject::Link(hash, name) => {
                 state.link = self.links.get(hash).cloned();
                 match state.link.as_ref().and_then(|link| link.user) {
@@ -70,6 +82,8 @@ impl AdminTables for Tables {
         match row.clone() {
             AdminRow::Project(project, secrets) => self.put_project(*project, secrets),
             AdminRow::ProjectDeleted { id, at } => self.delete_project(&id, at),
+            AdminRow::CodeHost(host, secrets) => self.put_code_host(*host, secrets),
+            AdminRow::CodeHostRemoved(id) => self.remove_code_host(&id),
             AdminRow::Key(key) => self.put_key(key),
             AdminRow::User(user) => drop(self.users.insert(user.id, user)),
             AdminRow::Session(session) => drop(self.sessions.insert(session.hash, session)),
@@ -78,7 +92,12 @@ impl AdminTables for Tables {
             AdminRow::LinkDeleted(hash) => drop(self.links.remove(&hash)),
             AdminRow::LinksDeleted(user) => self.links.retain(|_, link| link.user != Some(user)),
             AdminRow::Pull(pull) => drop(self.pulls.insert((pull.repository.clone(), pull.number), *pull)),
-            AdminRow::Comment { repository, number, comment } => self.add_comment((repository, number), comment),
+            AdminRow::Inbox(event) => drop(self.insert_event(*event)),
+            AdminRow::Comment { repository, number, comment } => self.put_comment((repository, number), *comment),
+            AdminRow::DraftRemoved { repository, number, place } => {
+                let key = (repository, number);
+                self.comments.retain(|(of, known)| *of != key || known.place != place || !known.comment.is_draft);
+            }
         }
         Ok(())
     }
@@ -122,6 +141,7 @@ impl Tables {
         self.spending.retain(|(project, ..), _| project != id);
         self.secrets.retain(|(project, _), _| project != id);
         self.holds.remove(id);
+        self.inbox.retain(|row| row.event.project.as_ref() != Some(id));
         self.projects.remove(id);
     }
 
@@ -130,9 +150,15 @@ impl Tables {
         self.keys.insert(key.id, ApiKey { last_used_at, ..key });
     }
 
-    fn add_comment(&mut self, pull: (String, u64), comment: NewComment) {
-        let others = self.comments.iter().filter(|(of, _)| *of == pull).count();
-        self.comments.push((pull, Comment { place: others as u64 + 1, comment }));
+    pub(super) fn last_comment(&self, pull: &(String, u64)) -> u64 {
+        self.comments.iter().filter(|(of, _)| of == pull).map(|(_, known)| known.place).max().unwrap_or(0)
+    }
+
+    fn put_comment(&mut self, pull: (String, u64), comment: Comment) {
+        match self.comments.iter_mut().find(|(of, known)| *of == pull && known.place == comment.place) {
+            Some((_, known)) => *known = comment,
+            None => self.comments.push((pull, comment)),
+        }
     }
 
     pub(super) fn end_sessions(&mut self, which: SessionsToEnd) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use journeyman_core::job::effect::Effect;
 use journeyman_core::outbox::{Backlog, LONGEST_DELAY, Task};
-use journeyman_core::ports::{DutyStore, OutboxStore, StoreError};
+use journeyman_core::ports::{DutyStore, OutboxStore, StoreError, TaskQuery};
 use journeyman_core::time::Timestamp;
 
 use super::{MemoryStore, Tables};
@@ -26,13 +26,8 @@ pub(super) struct DutyRow {
 
 #[async_trait]
 impl OutboxStore for MemoryStore {
-    async fn claim_tasks(
-        &self,
-        kinds: &'static [&'static str],
-        now: Timestamp,
-        lease: Duration,
-        limit: usize,
-    ) -> Result<Vec<Task>, StoreError> {
+    async fn claim_tasks(&self, query: TaskQuery) -> Result<Vec<Task>, StoreError> {
+        let TaskQuery { kinds, now, lease, limit } = query;
         let mut tables = self.tables();
         let is_due = |row: &&mut TaskRow| {
             (row.due_at <= now || row.due_at > now + LONGEST_DELAY) && kinds.contains(&row.task.effect.kind())

@@ -89,7 +89,7 @@ impl Needs {
 
     fn branch(&mut self, operation: &Operation) {
         match operation {
-            Operation::Create(change) if change.job.options.branch.is_some() => {
+            Operation::Create(change) if change.job.options.names_branch() => {
                 self.branches.insert((change.job.project.to_string(), change.job.branch_name()));
                 self.branch_projects.insert(change.job.project.to_string());
             }

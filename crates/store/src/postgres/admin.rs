@@ -5,13 +5,14 @@
 
 use async_trait::async_trait;
 use journeyman_core::admin::{AdminChange, AdminError, AdminRow, AdminState, Once, Subject};
+use journeyman_core::code_host::{CodeHost, CodeHostId};
 use journeyman_core::idempotency::{Claim, Remembered};
 use journeyman_core::ids::{ProjectId, UserId};
 use journeyman_core::job::effect::Effect;
 use journeyman_core::key::ApiKey;
 use journeyman_core::ports::{AdminStore, Administered, DecideAdmin, SessionsToEnd, StoreError};
 use journeyman_core::project::Project;
-use journeyman_core::pull::{LocalPull, NewComment};
+use journeyman_core::pull::{Comment, LocalPull};
 use journeyman_core::time::Timestamp;
 use journeyman_core::user::{Session as SignedIn, TokenHash, User};
 
@@ -19,13 +20,14 @@ use super::PostgresStore;
 use super::accept::lock_number;
 use super::connect::PLAN_FOR_MANY;
 use super::error::PgError;
+use super::inbox::insert_event;
 use super::keys::audit;
 use super::pipeline::{Call, call};
 use super::projects::PROJECT;
 use super::pulls::PULLS_LOCK;
 use super::session::Session;
 use crate::admin::Answers;
-use crate::rows::{self, to_json};
+use crate::rows::{self, HostDocument, to_json};
 use crate::vault;
 
 /// The lock for all changes of users, because the rule that an administrator always exists concerns all users.
@@ -176,6 +178,23 @@ async fn load(session: &Session, subject: &Subject, is_begun: bool) -> Result<Ad
         Subject::Pull(repository, of) => vec![
             call!(PULLS_LOCK, repository.clone()),
             call!("SELECT * FROM pulls WHERE repository = $1 AND number = $2", repository.clone(), number(*of)),
+            call!(
+                "SELECT max(place) AS place FROM comments WHERE repository = $1 AND number = $2",
+                repository.clone(),
+                number(*of)
+            ),
+            call!(
+                "SELECT * FROM comments WHERE repository = $1 AND number = $2 AND draft <> 0 ORDER BY place",
+                repository.clone(),
+                number(*of)
+            ),
+        ],
+        Subject::CodeHost(id, name) => vec![
+            // One lock for all code hosts, because their names must be different.
+            call!("SELECT pg_advisory_xact_lock($1)", lock_number("code hosts", "", "")),
+            call!("SELECT * FROM code_hosts WHERE id = $1", id.to_string()),
+            call!("SELECT 1 FROM code_hosts WHERE name = $1 AND id <> $2", name.0.clone(), id.to_string()),
+            call!("SELECT 1 FROM projects WHERE settings::jsonb #>> '{code_host,host}' = $1 LIMIT 1", id.to_string()),
         ],
         Subject::Link(hash, name) => vec![
             call!(USERS_LOCK),
@@ -204,7 +223,17 @@ async fn load(session: &Session, subject: &Subject, is_begun: bool) -> Result<Ad
             state.keys = rows(2).iter().map(rows::key).collect::<Result<_, PgError>>()?;
         }
         Subject::NewUser(..) => state.name_is_taken = is_any(0),
-        Subject::Pull(..) => state.pull = rows(0).first().map(rows::pull).transpose()?,
+        Subject::CodeHost(..) => {
+            state.code_host = rows(0).first().map(rows::code_host).transpose()?;
+            state.name_is_taken = is_any(1);
+            state.code_host_is_used = is_any(2);
+        }
+        Subject::Pull(..) => {
+            state.pull = rows(0).first().map(rows::pull).transpose()?;
+            let last = rows(1).first().map(|row| row.try_get::<_, Option<i64>>("place")).transpose()?;
+            state.last_comment = last.flatten().and_then(|place| u64::try_from(place).ok()).unwrap_or(0);
+            state.drafts = rows(2).iter().map(rows::comment).collect::<Result<_, PgError>>()?;
+        }
         Subject::Link(..) => {
             state.link = rows(0).first().map(rows::link).transpose()?;
             state.name_is_taken = is_any(1);
@@ -245,6 +274,14 @@ impl PostgresStore {
                     calls.extend(sealed.into_iter().map(|(name, value)| put_secret(&project.id, name, value)));
                 }
                 AdminRow::ProjectDeleted { id, at } => calls.extend(delete_project(id, *at)),
+                AdminRow::CodeHost(host, secrets) => {
+                    calls.push(put_code_host(host)?);
+                    let sealed = vault::seal_host(&self.master_key, &*self.ids, &host.id, secrets.clone())?;
+                    calls.extend(sealed.into_iter().map(|(name, value)| put_host_secret(&host.id, name, value)));
+                }
+                AdminRow::CodeHostRemoved(id) => {
+                    calls.push(call!("DELETE FROM code_hosts WHERE id = $1", id.to_string()));
+                }
                 AdminRow::Key(key) => calls.push(put_key(key)?),
                 AdminRow::User(user) => calls.push(put_user(user)),
                 AdminRow::Session(session) => calls.push(put_session(session)),
@@ -262,9 +299,16 @@ impl PostgresStore {
                     calls.push(call!("DELETE FROM links WHERE owner = $1", user.to_string()));
                 }
                 AdminRow::Pull(pull) => calls.push(end_pull(pull)),
+                AdminRow::Inbox(event) => calls.push(insert_event(event)?),
                 AdminRow::Comment { repository, number, comment } => {
-                    calls.push(add_comment(repository, *number, comment));
+                    calls.push(put_comment(repository, *number, comment));
                 }
+                AdminRow::DraftRemoved { repository, number: of, place } => calls.push(call!(
+                    "DELETE FROM comments WHERE repository = $1 AND number = $2 AND place = $3 AND draft <> 0",
+                    repository.clone(),
+                    number(*of),
+                    number(*place)
+                )),
             }
         }
         calls.extend(change.audit.iter().map(audit));
@@ -287,10 +331,12 @@ fn remember(claim: &Claim, known: Remembered<String>) -> Call {
 
 fn put_project(project: &Project) -> Result<Call, StoreError> {
     Ok(call!(
-        "INSERT INTO projects (id, repository, ref, agent, model, created_at, settings, concurrent_runs, version)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+        "INSERT INTO projects (id, repository, ref, agent, model, created_at, settings, concurrent_runs, version,
+                               identity)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
          ON CONFLICT (id) DO UPDATE
-         SET repository = $2, ref = $3, agent = $4, model = $5, settings = $7, concurrent_runs = $8, version = $9",
+         SET repository = $2, ref = $3, agent = $4, model = $5, settings = $7, concurrent_runs = $8, version = $9,
+             identity = $10",
         project.id.to_string(),
         project.repository.clone(),
         project.reference.clone(),
@@ -300,6 +346,7 @@ fn put_project(project: &Project) -> Result<Call, StoreError> {
         to_json(&project.settings)?,
         project.settings.limits.concurrent_runs.map(i64::from),
         number(project.version),
+        project.identity.as_ref().map(to_json).transpose()?,
     ))
 }
 
@@ -314,6 +361,32 @@ fn put_secret(project: &ProjectId, name: String, value: Option<Vec<u8>>) -> Call
             value
         ),
         None => call!("DELETE FROM project_secrets WHERE project = $1 AND name = $2", project, name),
+    }
+}
+
+fn put_code_host(host: &CodeHost) -> Result<Call, StoreError> {
+    Ok(call!(
+        "INSERT INTO code_hosts (id, name, settings, created_at, version) VALUES ($1, $2, $3, $4, $5)
+         ON CONFLICT (id) DO UPDATE SET name = $2, settings = $3, version = $5",
+        host.id.to_string(),
+        host.name().0,
+        to_json(&HostDocument::of(host))?,
+        host.created_at.as_micros(),
+        number(host.version),
+    ))
+}
+
+fn put_host_secret(host: &CodeHostId, name: String, value: Option<Vec<u8>>) -> Call {
+    let host = host.to_string();
+    match value {
+        Some(value) => call!(
+            "INSERT INTO code_host_secrets (code_host, name, value) VALUES ($1, $2, $3)
+             ON CONFLICT (code_host, name) DO UPDATE SET value = excluded.value",
+            host,
+            name,
+            value
+        ),
+        None => call!("DELETE FROM code_host_secrets WHERE code_host = $1 AND name = $2", host, name),
     }
 }
 
@@ -335,6 +408,10 @@ fn delete_project(id: &ProjectId, at: Timestamp) -> Vec<Call> {
             Effect::REMOVE_BLOBS,
             at.as_micros()
         ),
+        call!("DELETE FROM job_pulls WHERE project = $1", id()),
+        call!("DELETE FROM job_issues WHERE project = $1", id()),
+        call!("DELETE FROM check_watches WHERE project = $1", id()),
+        call!("DELETE FROM inbox WHERE project = $1", id()),
         call!("DELETE FROM jobs WHERE project = $1", id()),
         call!("DELETE FROM idempotency_keys WHERE project = $1", id()),
         call!("DELETE FROM rate_windows WHERE project = $1", id()),
@@ -398,16 +475,28 @@ fn end_pull(pull: &LocalPull) -> Call {
     )
 }
 
-fn add_comment(repository: &str, pull: u64, comment: &NewComment) -> Call {
+fn put_comment(repository: &str, pull: u64, comment: &Comment) -> Call {
+    let Comment { place, comment } = comment;
+    let line = comment.line.clone();
     call!(
-        "INSERT INTO comments (repository, number, place, author, body, at, message)
-         SELECT $1, $2, coalesce(max(place), 0) + 1, $3, $4, $5, $6
-         FROM comments WHERE repository = $1 AND number = $2",
+        "INSERT INTO comments
+             (repository, number, place, author, author_id, body, at, path, side, line, hunk, review, draft, message)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+         ON CONFLICT (repository, number, place)
+         DO UPDATE SET at = excluded.at, review = excluded.review, draft = excluded.draft",
         repository.to_owned(),
         number(pull),
+        number(*place),
         comment.author.clone(),
+        comment.author_id.clone(),
         comment.body.clone(),
         comment.at.as_micros(),
+        line.as_ref().map(|line| line.path.clone()),
+        line.as_ref().map(|line| line.side.name()),
+        line.as_ref().map(|line| number(line.line)),
+        line.map(|line| line.hunk),
+        comment.review.map(number),
+        i64::from(comment.is_draft),
         comment.message.map(|message| message.to_string()),
     )
 }

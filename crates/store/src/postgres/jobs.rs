@@ -309,6 +309,7 @@ mod tests {
 
     use super::super::accept::LOCKED_JOBS;
     use super::super::connect::SET_UP;
+    use super::super::inbox::ABOUT;
     use super::*;
     use crate::PostgresStore;
 
@@ -326,7 +327,9 @@ mod tests {
             SELECT 'job_' || i % 30000, i, 'agent.message', i, '{}' FROM generate_series(1, 90000) AS i;
         INSERT INTO runs (id, job, message, attempt, status, worker, started_at, usage, commits)
             SELECT 'run_' || i, 'job_' || i, 'x', 1, 'succeeded', 'w', i, '{}', '[]' FROM generate_series(1, 30000) AS i;
-        ANALYZE jobs; ANALYZE messages; ANALYZE log; ANALYZE runs";
+        INSERT INTO inbox (host, delivery, event, received_at, state, subject)
+            SELECT 'h', i, 'issue_comment', i, 'done', 'pull/' || i || '/2026/Created' FROM generate_series(1, 30000) AS i;
+        ANALYZE jobs; ANALYZE messages; ANALYZE log; ANALYZE runs; ANALYZE inbox";
 
     #[tokio::test]
     async fn hot_queries_use_indexes_and_never_scan_a_table() {
@@ -340,7 +343,7 @@ mod tests {
         let big = i64::MAX.to_string();
         let list = ["'p1'", "0", &big, "''", "''", "20", "''"];
         // Each query with its expected index, and whether the index must return the rows in order.
-        let hot: [(&str, &str, &[&str], bool); 10] = [
+        let hot: [(&str, &str, &[&str], bool); 11] = [
             (DUE_JOB, "jobs_due", &[&["50000", "'w'"], &["50000"; 6][..]].concat(), false),
             (LOG, "log_pkey", &["'job_7'", "0", "100"], true),
             (ACCEPTED, "messages_of_job", &["'job_7'", "0", "100"], true),
@@ -350,6 +353,7 @@ mod tests {
             ("SELECT id, state FROM jobs WHERE id = $1", "jobs_pkey", &["'job_7'"], true),
             (LOCKED_JOBS, "jobs_pkey", &["'{job_7,job_8}'"], false),
             ("SELECT * FROM runs WHERE job = $1 ORDER BY number", "runs_of_job", &["'job_7'"], true),
+            (ABOUT, "inbox_of_subject", &["'h'", "'pull/77'"], false),
             (
                 "SELECT id FROM jobs WHERE trimmed = 0 AND rests_since <= $1 ORDER BY rests_since LIMIT 10",
                 "jobs_at_rest",

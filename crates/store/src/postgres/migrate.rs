@@ -36,6 +36,12 @@ pub(super) const MIGRATIONS: &[Migration] = &[
     Migration { sql: include_str!("../../migrations/postgres/0013_versions.sql"), needs: 5 },
     Migration { sql: include_str!("../../migrations/postgres/0014_outbox.sql"), needs: 5 },
     Migration { sql: include_str!("../../migrations/postgres/0015_traces.sql"), needs: 5 },
+    Migration { sql: include_str!("../../migrations/postgres/0016_code_hosts.sql"), needs: 5 },
+    Migration { sql: include_str!("../../migrations/postgres/0017_inbox.sql"), needs: 5 },
+    Migration { sql: include_str!("../../migrations/postgres/0018_check_watches.sql"), needs: 5 },
+    Migration { sql: include_str!("../../migrations/postgres/0019_comments.sql"), needs: 5 },
+    Migration { sql: include_str!("../../migrations/postgres/0020_polls.sql"), needs: 5 },
+    Migration { sql: include_str!("../../migrations/postgres/0021_repository_identity.sql"), needs: 5 },
 ];
 
 /// Takes the lock for migrations, so that processes that start together do not migrate twice.

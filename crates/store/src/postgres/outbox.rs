@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use journeyman_core::outbox::{Backlog, LONGEST_DELAY, Task};
-use journeyman_core::ports::{DutyStore, OutboxStore, StoreError};
+use journeyman_core::ports::{DutyStore, OutboxStore, StoreError, TaskQuery};
 use journeyman_core::time::Timestamp;
 
 use super::PostgresStore;
@@ -28,13 +28,8 @@ const BEGIN_DUTY: &str = "
 
 #[async_trait]
 impl OutboxStore for PostgresStore {
-    async fn claim_tasks(
-        &self,
-        kinds: &'static [&'static str],
-        now: Timestamp,
-        lease: Duration,
-        limit: usize,
-    ) -> Result<Vec<Task>, StoreError> {
+    async fn claim_tasks(&self, query: TaskQuery) -> Result<Vec<Task>, StoreError> {
+        let TaskQuery { kinds, now, lease, limit } = query;
         let [from, never, until] = [now, now + LONGEST_DELAY, now + lease].map(Timestamp::as_micros);
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let answers = self.write(vec![call!(CLAIM, from, never, kinds, until, limit)]).await?;

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use journeyman_core::ids::ProjectId;
 use journeyman_core::ports::{ProjectStore, StoreError};
-use journeyman_core::project::{Project, SecretValue};
+use journeyman_core::project::{Project, RepositoryIdentity, SecretValue};
 use tokio_postgres::Row;
 
 use super::PostgresStore;
 use super::error::PgError;
 use super::pipeline::call;
-use crate::rows;
+use crate::rows::{self, to_json};
 use crate::vault;
 
 #[async_trait]
@@ -31,6 +31,14 @@ impl ProjectStore for PostgresStore {
         let sealed = found.iter().map(|row| Ok((row.try_get("name")?, row.try_get("value")?)));
         let sealed: Result<Vec<(String, Vec<u8>)>, tokio_postgres::Error> = sealed.collect();
         vault::open_all(&self.master_key, &id, sealed.map_err(PgError::from)?)
+    }
+
+    async fn identify_repository(&self, id: ProjectId, seen: RepositoryIdentity) -> Result<(), StoreError> {
+        let text = "UPDATE projects SET identity = $3
+                    WHERE id = $1 AND repository = $2 AND identity::json ->> 'address' IS DISTINCT FROM repository";
+        let identity = to_json(&seen)?;
+        self.write(vec![call!(text, id.to_string(), seen.address, identity)]).await?;
+        Ok(())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use journeyman_core::ports::{PullStore, StoreError};
-use journeyman_core::pull::{Comment, LocalPull, NewPull};
+use journeyman_core::pull::{Comment, LocalPull, NewComment, NewPull, PullText};
 use journeyman_core::time::Timestamp;
 
 use super::PostgresStore;
@@ -49,10 +49,24 @@ impl PullStore for PostgresStore {
         Ok(found.first().map(rows::pull).transpose()?)
     }
 
-    async fn open_pull_of(&self, repository: String, head: String) -> Result<Option<LocalPull>, StoreError> {
-        let text = "SELECT * FROM pulls WHERE repository = $1 AND head = $2 AND state = 'open'";
+    async fn pulls_of_branch(&self, repository: String, head: String) -> Result<Vec<LocalPull>, StoreError> {
+        let text = "SELECT * FROM pulls WHERE repository = $1 AND head = $2 ORDER BY number DESC";
         let found = self.read(call!(text, repository, head)).await?;
-        Ok(found.first().map(rows::pull).transpose()?)
+        Ok(found.iter().map(rows::pull).collect::<Result<_, PgError>>()?)
+    }
+
+    async fn edit_pull(&self, repository: String, number: u64, text: PullText) -> Result<(), StoreError> {
+        let edit = call!(
+            "UPDATE pulls SET title = coalesce($3, title), body = coalesce($4, body), draft = coalesce($5, draft)
+             WHERE repository = $1 AND number = $2",
+            repository,
+            i64::try_from(number).unwrap_or(i64::MAX),
+            text.title,
+            text.body,
+            text.draft.map(i64::from),
+        );
+        self.write(vec![edit]).await?;
+        Ok(())
     }
 
     async fn pulls(&self, repository: String) -> Result<Vec<LocalPull>, StoreError> {
@@ -65,5 +79,38 @@ impl PullStore for PostgresStore {
         let text = "SELECT * FROM comments WHERE repository = $1 AND number = $2 ORDER BY place";
         let found = self.read(call!(text, repository, i64::try_from(number).unwrap_or(i64::MAX))).await?;
         Ok(found.iter().map(rows::comment).collect::<Result<_, PgError>>()?)
+    }
+
+    async fn comment_once(
+        &self,
+        repository: String,
+        number: u64,
+        marker: String,
+        comment: NewComment,
+    ) -> Result<Option<u64>, StoreError> {
+        let number = i64::try_from(number).unwrap_or(i64::MAX);
+        let insert = call!(
+            "INSERT INTO comments (repository, number, place, author, author_id, body, at, marker)
+             SELECT $1, $2, 1 + (SELECT coalesce(max(place), 0) FROM comments
+                                 WHERE repository = $1 AND number = $2), $3, $4, $5, $6, $7
+             FROM pulls WHERE repository = $1 AND number = $2
+             ON CONFLICT DO NOTHING",
+            repository.clone(),
+            number,
+            comment.author,
+            comment.author_id,
+            comment.body,
+            comment.at.as_micros(),
+            marker.clone(),
+        );
+        let find = call!(
+            "SELECT place FROM comments WHERE repository = $1 AND number = $2 AND marker = $3",
+            repository.clone(),
+            number,
+            marker,
+        );
+        let answers = self.write(vec![call!(PULLS_LOCK, repository), insert, find]).await?;
+        let place = answers.last().and_then(|rows| rows.first()).map(|row| row.try_get::<_, i64>("place"));
+        Ok(place.transpose().map_err(PgError::from)?.and_then(|place| u64::try_from(place).ok()))
     }
 }

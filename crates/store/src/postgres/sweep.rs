@@ -48,6 +48,12 @@ pub(super) fn calls(ends: Ends, limit: usize) -> Vec<Call> {
                  DELETE FROM runs USING resting WHERE runs.job = resting.id
              ), sent AS (
                  DELETE FROM messages USING resting WHERE messages.job = resting.id
+             ), pulls AS (
+                 DELETE FROM job_pulls USING resting WHERE job_pulls.job = resting.id
+             ), issues AS (
+                 DELETE FROM job_issues USING resting WHERE job_issues.job = resting.id
+             ), watches AS (
+                 DELETE FROM check_watches USING resting WHERE check_watches.job = resting.id
              ), money AS (
                  DELETE FROM spending USING resting
                  WHERE spending.project = resting.project AND kind = 'job' AND subject = resting.id
@@ -69,6 +75,13 @@ pub(super) fn calls(ends: Ends, limit: usize) -> Vec<Call> {
             ends.audit,
             limit
         ),
+        call!(
+            "DELETE FROM inbox WHERE number IN
+             (SELECT number FROM inbox WHERE received_at <= $1 AND due_at IS NULL LIMIT $2 FOR UPDATE SKIP LOCKED)
+             RETURNING 1",
+            ends.inbox,
+            limit
+        ),
         call!("DELETE FROM sessions WHERE created_at <= $1 OR seen_at <= $2", ends.sessions, ends.idle_sessions),
         call!("DELETE FROM links WHERE expires_at <= $1", ends.links),
     ]
@@ -77,5 +90,12 @@ pub(super) fn calls(ends: Ends, limit: usize) -> Vec<Call> {
 /// Returns the number of rows of each kind that the statements have removed.
 pub(super) fn swept(answers: &[Vec<Row>]) -> Swept {
     let count = |index: usize| answers.get(index).map_or(0, Vec::len);
-    Swept { idempotency_keys: count(0), rate_windows: count(1), transcripts: count(2), jobs: count(3), audit: count(4) }
+    Swept {
+        idempotency_keys: count(0),
+        rate_windows: count(1),
+        transcripts: count(2),
+        jobs: count(3),
+        audit: count(4),
+        inbox: count(5),
+    }
 }

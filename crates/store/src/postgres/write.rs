@@ -14,6 +14,9 @@ use journeyman_core::rate::{RateKind, Window};
 use journeyman_core::run::{Run, RunStatus, Usage};
 use journeyman_core::time::Timestamp;
 
+use super::checks::put_watch;
+use super::code_hosts::{put_pull, set_pull_state};
+use super::inbox::{events_done, put_issue_job};
 use super::pipeline::{Call, call};
 use crate::rows::{name_of, to_json};
 
@@ -33,6 +36,8 @@ pub(super) struct Writes {
     /// The usage to add to finished runs.
     used: BTreeMap<RunId, Usage>,
     tasks: Vec<(Effect, Timestamp)>,
+    /// The rows of kinds that are rare, in order.
+    others: Vec<Row>,
     log: Vec<(JobId, LogEntry)>,
     windows: BTreeMap<(ProjectId, &'static str), Window>,
     keys: BTreeMap<(String, String), Remembered<JobRecord>>,
@@ -116,6 +121,14 @@ impl Writes {
                     pr_link: pr_link.clone(),
                 }),
                 Row::InsertRun(run) => self.runs.push(run.clone()),
+                Row::MessageChanged { .. }
+                | Row::InboxDone { .. }
+                | Row::IssueJob { .. }
+                | Row::Pull(_)
+                | Row::PullState(..)
+                | Row::WatchChecks { .. } => {
+                    self.others.push(row.clone());
+                }
                 Row::InsertTask { effect, at } => self.tasks.push((effect.clone(), *at)),
                 Row::RunUsed { id, usage } => {
                     let sum = self.used.entry(*id).or_default();
@@ -189,6 +202,9 @@ impl Writes {
         if !self.tasks.is_empty() {
             calls.push(insert_tasks(&self.tasks)?);
         }
+        for row in &self.others {
+            calls.extend(other(row)?);
+        }
         if !self.log.is_empty() {
             calls.push(insert_log(&self.log));
         }
@@ -200,6 +216,21 @@ impl Writes {
         }
         Ok(calls)
     }
+}
+
+/// Returns the statements that write a row of a rare kind.
+fn other(row: &Row) -> Result<Vec<Call>, StoreError> {
+    Ok(match row {
+        Row::MessageChanged { id, prompt } => {
+            vec![call!("UPDATE messages SET prompt = $2 WHERE id = $1", id.to_string(), prompt.clone())]
+        }
+        Row::InboxDone { numbers, outcome, job, message } => vec![events_done(numbers, *outcome, *job, *message)?],
+        Row::IssueJob { repository, number, job, project } => vec![put_issue_job(repository, *number, *job, project)],
+        Row::Pull(pull) => put_pull(pull),
+        Row::PullState(pull, state) => vec![set_pull_state(pull, *state)],
+        Row::WatchChecks { job, project, sha, since, due_at } => vec![put_watch(*job, project, sha, [*since, *due_at])],
+        _ => Vec::new(),
+    })
 }
 
 /// Returns a column of many rows, for an array parameter.
@@ -276,20 +307,22 @@ fn update_jobs<'a>(jobs: impl Iterator<Item = &'a Job> + Clone) -> Result<Call, 
 
 fn insert_messages(messages: &[(u64, Message)]) -> Result<Call, StoreError> {
     Ok(call!(
-        "INSERT INTO messages (id, job, prompt, origin, author, delivery, status, created_at, seq, traceparent, commits)
+        "INSERT INTO messages (id, job, prompt, origin, author, delivery, status, created_at, seq, traceparent, source,
+                               commits)
          SELECT *, '[]'
          FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bigint[],
-                     $9::bigint[], $10::text[])",
+                     $9::bigint[], $10::text[], $11::text[])",
         column(messages, |(_, message)| message.id.to_string()),
         column(messages, |(_, message)| message.job.to_string()),
         column(messages, |(_, message)| message.prompt.clone()),
-        try_column(messages, |(_, message)| name_of(&message.origin))?,
+        try_column(messages, |(_, message)| name_of(&message.origin.known_to_older_versions()))?,
         column(messages, |(_, message)| message.author.clone()),
         try_column(messages, |(_, message)| name_of(&message.delivery))?,
         try_column(messages, |(_, message)| name_of(&message.status))?,
         column(messages, |(_, message)| message.created_at.as_micros()),
         column(messages, |(seq, _)| i64::try_from(*seq).unwrap_or(i64::MAX)),
         column(messages, |(_, message)| message.traceparent.as_ref().map(ToString::to_string)),
+        try_column(messages, |(_, message)| message.source.as_ref().map(to_json).transpose())?,
     ))
 }
 

@@ -4,26 +4,28 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use journeyman_core::admin::{AdminError, AdminRow, AdminState, Once, Subject};
+use journeyman_core::code_host::CodeHost;
 use journeyman_core::idempotency::{Claim, Remembered};
 use journeyman_core::ids::{ProjectId, UserId};
 use journeyman_core::job::effect::Effect;
 use journeyman_core::key::ApiKey;
 use journeyman_core::ports::{AdminStore, Administered, AuditEntry, DecideAdmin};
 use journeyman_core::project::Project;
-use journeyman_core::pull::{LocalPull, NewComment};
+use journeyman_core::pull::{Comment, LocalPull};
 use journeyman_core::time::{IdGen, Timestamp};
 use journeyman_core::user::{Session as SignedIn, SignInLink, TokenHash, User};
 use rusqlite::{Connection, params};
 
 use super::SqliteStore;
 use super::error::{OpError, ReadError};
+use super::inbox::insert_event;
 use super::keys::audit;
 use super::projects::PROJECT;
 use super::rows::collect;
 use super::users::end_sessions;
 use super::write::Session;
 use crate::admin::{AdminTables, Answers, administer};
-use crate::rows::{self, to_json};
+use crate::rows::{self, HostDocument, to_json};
 use crate::vault::{self, MasterKey, Sealed};
 
 type Op<T> = Result<T, OpError<AdminError>>;
@@ -100,6 +102,21 @@ impl AdminTables for Tables<'_> {
             Subject::Pull(repository, of) => {
                 let text = "SELECT * FROM pulls WHERE repository = ?1 AND number = ?2";
                 state.pull = self.one(text, params![repository, number(*of)], |row| rows::pull(row))?;
+                let text = "SELECT coalesce(max(place), 0) FROM comments WHERE repository = ?1 AND number = ?2";
+                let last: i64 =
+                    self.db.prepare_cached(text)?.query_row(params![repository, number(*of)], |row| row.get(0))?;
+                state.last_comment = u64::try_from(last).unwrap_or(0);
+                let text = "SELECT * FROM comments WHERE repository = ?1 AND number = ?2 AND draft <> 0 ORDER BY place";
+                let mut drafts = self.db.prepare_cached(text)?;
+                state.drafts = collect(&mut drafts.query(params![repository, number(*of)])?, |row| rows::comment(row))?;
+            }
+            Subject::CodeHost(id, name) => {
+                let text = "SELECT * FROM code_hosts WHERE id = ?1";
+                state.code_host = self.one(text, [id.as_str()], |row| rows::code_host(row))?;
+                let taken = "SELECT 1 FROM code_hosts WHERE name = ?1 AND id <> ?2";
+                state.name_is_taken = self.db.prepare_cached(taken)?.exists([&name.0, id.as_str()])?;
+                let used = "SELECT 1 FROM projects WHERE settings ->> '$.code_host.host' = ?1";
+                state.code_host_is_used = self.db.prepare_cached(used)?.exists([id.as_str()])?;
             }
             Subject::Link(hash, name) => {
                 let link: Option<SignInLink> =
@@ -125,6 +142,11 @@ impl AdminTables for Tables<'_> {
                 self.put_project(project, &sealed)
             }
             AdminRow::ProjectDeleted { id, at } => self.delete_project(id, *at),
+            AdminRow::CodeHost(host, secrets) => {
+                let sealed = vault::seal_host(self.key, self.ids, &host.id, secrets.clone())?;
+                self.put_code_host(host, &sealed)
+            }
+            AdminRow::CodeHostRemoved(id) => self.execute("DELETE FROM code_hosts WHERE id = ?1", [id.as_str()]),
             AdminRow::Key(key) => self.put_key(key),
             AdminRow::User(user) => self.put_user(user),
             AdminRow::Session(session) => self.put_session(session),
@@ -139,7 +161,15 @@ impl AdminTables for Tables<'_> {
             AdminRow::LinkDeleted(TokenHash(hash)) => self.execute("DELETE FROM links WHERE hash = ?1", [hash]),
             AdminRow::LinksDeleted(user) => self.execute("DELETE FROM links WHERE owner = ?1", [user.to_string()]),
             AdminRow::Pull(pull) => self.end_pull(pull),
-            AdminRow::Comment { repository, number, comment } => self.add_comment(repository, *number, comment),
+            AdminRow::Inbox(event) => {
+                insert_event(self.db, event)?;
+                Ok(())
+            }
+            AdminRow::Comment { repository, number, comment } => self.put_comment(repository, *number, comment),
+            AdminRow::DraftRemoved { repository, number: of, place } => self.execute(
+                "DELETE FROM comments WHERE repository = ?1 AND number = ?2 AND place = ?3 AND draft <> 0",
+                params![repository, number(*of), number(*place)],
+            ),
         }
     }
 
@@ -195,10 +225,12 @@ impl Tables<'_> {
     fn put_project(&self, project: &Project, secrets: &Sealed) -> Op<()> {
         // REPLACE would delete the row first, and its secrets with it.
         self.execute(
-            "INSERT INTO projects (id, repository, ref, agent, model, created_at, settings, concurrent_runs, version)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+            "INSERT INTO projects (id, repository, ref, agent, model, created_at, settings, concurrent_runs, version,
+                                   identity)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
              ON CONFLICT (id) DO UPDATE
-             SET repository = ?2, ref = ?3, agent = ?4, model = ?5, settings = ?7, concurrent_runs = ?8, version = ?9",
+             SET repository = ?2, ref = ?3, agent = ?4, model = ?5, settings = ?7, concurrent_runs = ?8, version = ?9,
+                 identity = ?10",
             params![
                 project.id.as_str(),
                 project.repository,
@@ -209,6 +241,7 @@ impl Tables<'_> {
                 to_json(&project.settings)?,
                 project.settings.limits.concurrent_runs,
                 number(project.version),
+                project.identity.as_ref().map(to_json).transpose()?,
             ],
         )?;
         for (name, value) in secrets {
@@ -226,6 +259,33 @@ impl Tables<'_> {
         Ok(())
     }
 
+    fn put_code_host(&self, host: &CodeHost, secrets: &Sealed) -> Op<()> {
+        self.execute(
+            "INSERT INTO code_hosts (id, name, settings, created_at, version) VALUES (?1, ?2, ?3, ?4, ?5)
+             ON CONFLICT (id) DO UPDATE SET name = ?2, settings = ?3, version = ?5",
+            params![
+                host.id.as_str(),
+                host.name().0,
+                to_json(&HostDocument::of(host))?,
+                host.created_at.as_micros(),
+                number(host.version),
+            ],
+        )?;
+        for (name, value) in secrets {
+            match value {
+                Some(value) => self.execute(
+                    "INSERT OR REPLACE INTO code_host_secrets (code_host, name, value) VALUES (?1, ?2, ?3)",
+                    params![host.id.as_str(), name, value],
+                )?,
+                None => self.execute(
+                    "DELETE FROM code_host_secrets WHERE code_host = ?1 AND name = ?2",
+                    [host.id.as_str(), name],
+                )?,
+            }
+        }
+        Ok(())
+    }
+
     fn delete_project(&self, id: &ProjectId, at: Timestamp) -> Op<()> {
         self.execute(
             "INSERT INTO tasks (kind, effect, created_at, due_at)
@@ -236,6 +296,10 @@ impl Tables<'_> {
             "DELETE FROM log WHERE job IN (SELECT id FROM jobs WHERE project = ?1)",
             "DELETE FROM runs WHERE job IN (SELECT id FROM jobs WHERE project = ?1)",
             "DELETE FROM messages WHERE job IN (SELECT id FROM jobs WHERE project = ?1)",
+            "DELETE FROM job_pulls WHERE project = ?1",
+            "DELETE FROM job_issues WHERE project = ?1",
+            "DELETE FROM check_watches WHERE project = ?1",
+            "DELETE FROM inbox WHERE project = ?1",
             "DELETE FROM jobs WHERE project = ?1",
             "DELETE FROM idempotency_keys WHERE project = ?1",
             "DELETE FROM rate_windows WHERE project = ?1",
@@ -310,17 +374,29 @@ impl Tables<'_> {
         )
     }
 
-    fn add_comment(&self, repository: &str, pull: u64, comment: &NewComment) -> Op<()> {
+    fn put_comment(&self, repository: &str, pull: u64, comment: &Comment) -> Op<()> {
+        let Comment { place, comment } = comment;
+        let line = comment.line.as_ref();
         self.execute(
-            "INSERT INTO comments (repository, number, place, author, body, at, message)
-             SELECT ?1, ?2, coalesce(max(place), 0) + 1, ?3, ?4, ?5, ?6
-             FROM comments WHERE repository = ?1 AND number = ?2",
+            "INSERT INTO comments
+                 (repository, number, place, author, author_id, body, at, path, side, line, hunk, review, draft, message)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
+             ON CONFLICT (repository, number, place)
+             DO UPDATE SET at = excluded.at, review = excluded.review, draft = excluded.draft",
             params![
                 repository,
                 number(pull),
+                number(*place),
                 comment.author,
+                comment.author_id,
                 comment.body,
                 comment.at.as_micros(),
+                line.map(|line| line.path.as_str()),
+                line.map(|line| line.side.name()),
+                line.map(|line| number(line.line)),
+                line.map(|line| line.hunk.as_str()),
+                comment.review.map(number),
+                comment.is_draft,
                 comment.message.map(|message| message.to_string()),
             ],
         )

@@ -101,23 +101,16 @@ impl Inner {
 #[cfg(test)]
 mod tests {
     use journeyman_core::ids::JobId;
-    use journeyman_core::job::{JobOptions, JobStart, Source};
+    use journeyman_core::job::Source;
     use journeyman_core::time::Timestamp;
     use uuid::Uuid;
 
     use super::*;
 
     fn job(number: usize, last_seq: u64) -> Job {
-        let start = JobStart {
-            id: JobId::from_uuid(Uuid::from_u128(number as u128)),
-            project: "shop".parse().unwrap(),
-            title: String::new(),
-            source: Source { repository: String::new(), reference: String::new() },
-            agent: String::new(),
-            model: String::new(),
-            options: JobOptions::default(),
-        };
-        Job { last_seq, ..Job::new(start, Timestamp::default()) }
+        let (id, project) = (JobId::from_uuid(Uuid::from_u128(number as u128)), "shop".parse().unwrap());
+        let source = Source { repository: String::new(), reference: String::new() };
+        Job { last_seq, ..Job::new(id, project, source, Timestamp::default()) }
     }
 
     #[test]

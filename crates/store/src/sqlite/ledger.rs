@@ -13,7 +13,10 @@ use journeyman_core::time::Timestamp;
 use journeyman_core::trace::TraceParent;
 use rusqlite::{Connection, params};
 
+use super::checks::put_watch;
+use super::code_hosts::{put_pull, set_pull_state};
 use super::error::{OpError, ReadError};
+use super::inbox::{events_done, put_issue_job};
 use super::outbox::insert_task;
 use super::write::Session;
 use crate::accept::Ledger;
@@ -204,6 +207,19 @@ fn write_rows(db: &Connection, change: &Change) -> Result<Option<Message>, ReadE
                     .execute(params![id.to_string(), with.to_string(), to_json(commits)?, pr_link])?;
             }
             Row::InsertRun(run) => insert_run(db, run)?,
+            Row::MessageChanged { id, prompt } => {
+                db.prepare_cached("UPDATE messages SET prompt = ?2 WHERE id = ?1")?
+                    .execute(params![id.to_string(), prompt])?;
+            }
+            Row::InboxDone { numbers, outcome, job, message } => events_done(db, numbers, *outcome, *job, *message)?,
+            Row::IssueJob { repository, number, job, project } => {
+                put_issue_job(db, repository, *number, *job, project)?;
+            }
+            Row::Pull(pull) => put_pull(db, pull)?,
+            Row::PullState(pull, state) => set_pull_state(db, pull, *state)?,
+            Row::WatchChecks { job, project, sha, since, due_at } => {
+                put_watch(db, *job, project, sha, [*since, *due_at])?;
+            }
             Row::InsertTask { effect, at } => insert_task(db, effect, *at)?,
             Row::RunUsed { id, usage } => add_usage(db, id, usage)?,
             Row::RunEnded { id, status, reason, at, usage, commits } => {
@@ -244,20 +260,21 @@ fn insert_lines(db: &Connection, change: &Change) -> Result<(), ReadError> {
 fn insert_message(db: &Connection, seq: u64, message: &Message) -> Result<(), ReadError> {
     db.prepare_cached(
         "INSERT INTO messages (id, job, seq, prompt, origin, author, delivery, status, created_at, commits,
-                               traceparent)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, '[]', ?10)",
+                               traceparent, source)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, '[]', ?10, ?11)",
     )?
     .execute(params![
         message.id.to_string(),
         message.job.to_string(),
         i64::try_from(seq).unwrap_or(i64::MAX),
         message.prompt,
-        name_of(&message.origin)?,
+        name_of(&message.origin.known_to_older_versions())?,
         message.author,
         name_of(&message.delivery)?,
         name_of(&message.status)?,
         message.created_at.as_micros(),
-        message.traceparent.as_ref().map(TraceParent::as_str)
+        message.traceparent.as_ref().map(TraceParent::as_str),
+        message.source.as_ref().map(to_json).transpose()?
     ])?;
     Ok(())
 }

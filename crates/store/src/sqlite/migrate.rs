@@ -24,6 +24,12 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0013_versions.sql"),
     include_str!("../../migrations/sqlite/0014_outbox.sql"),
     include_str!("../../migrations/sqlite/0015_traces.sql"),
+    include_str!("../../migrations/sqlite/0016_code_hosts.sql"),
+    include_str!("../../migrations/sqlite/0017_inbox.sql"),
+    include_str!("../../migrations/sqlite/0018_check_watches.sql"),
+    include_str!("../../migrations/sqlite/0019_comments.sql"),
+    include_str!("../../migrations/sqlite/0020_polls.sql"),
+    include_str!("../../migrations/sqlite/0021_repository_identity.sql"),
 ];
 
 /// The current schema version.

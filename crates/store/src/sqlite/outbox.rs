@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use journeyman_core::job::effect::Effect;
 use journeyman_core::outbox::{Backlog, LONGEST_DELAY, Task};
-use journeyman_core::ports::{DutyStore, OutboxStore, StoreError};
+use journeyman_core::ports::{DutyStore, OutboxStore, StoreError, TaskQuery};
 use journeyman_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -23,13 +23,8 @@ macro_rules! due {
 
 #[async_trait]
 impl OutboxStore for SqliteStore {
-    async fn claim_tasks(
-        &self,
-        kinds: &'static [&'static str],
-        now: Timestamp,
-        lease: Duration,
-        limit: usize,
-    ) -> Result<Vec<Task>, StoreError> {
+    async fn claim_tasks(&self, query: TaskQuery) -> Result<Vec<Task>, StoreError> {
+        let TaskQuery { kinds, now, lease, limit } = query;
         let (from, until) = (now.as_micros(), (now + lease).as_micros());
         let (never, kinds) = ((now + LONGEST_DELAY).as_micros(), to_json(&kinds)?);
         // Most of the time no task is due. A read shows this without a transaction of the writer.

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use journeyman_core::ids::ProjectId;
 use journeyman_core::ports::{ProjectStore, StoreError};
-use journeyman_core::project::{Project, SecretValue};
+use journeyman_core::project::{Project, RepositoryIdentity, SecretValue};
 
 use super::SqliteStore;
+use super::error::OpError;
 use super::rows::collect;
-use crate::rows;
+use crate::rows::{self, to_json};
 use crate::vault;
 
 #[async_trait]
@@ -40,6 +41,17 @@ impl ProjectStore for SqliteStore {
             Ok(rows.collect::<Result<Vec<(String, Vec<u8>)>, _>>()?)
         });
         vault::open_all(&self.master_key, &project, sealed.await?)
+    }
+
+    async fn identify_repository(&self, id: ProjectId, seen: RepositoryIdentity) -> Result<(), StoreError> {
+        self.writer
+            .write(move |db| {
+                let text = "UPDATE projects SET identity = ?3
+                            WHERE id = ?1 AND repository = ?2 AND identity ->> '$.address' IS NOT repository";
+                db.prepare_cached(text)?.execute([id.as_str(), &seen.address, &to_json(&seen)?])?;
+                Ok::<_, OpError<StoreError>>(())
+            })
+            .await
     }
 }
 

@@ -2,9 +2,9 @@
 
 use async_trait::async_trait;
 use journeyman_core::ports::{PullStore, StoreError};
-use journeyman_core::pull::{Comment, LocalPull, NewPull};
+use journeyman_core::pull::{Comment, LocalPull, NewComment, NewPull, PullText};
 use journeyman_core::time::Timestamp;
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
 use super::SqliteStore;
 use super::error::{OpError, ReadError};
@@ -56,13 +56,28 @@ impl PullStore for SqliteStore {
             .await
     }
 
-    async fn open_pull_of(&self, repository: String, head: String) -> Result<Option<LocalPull>, StoreError> {
-        self.readers.find(|db| {
-            let text = "SELECT * FROM pulls WHERE repository = ?1 AND head = ?2 AND state = 'open'";
-            let mut query = db.prepare_cached(text)?;
-            let mut rows = query.query(params![repository, head])?;
-            rows.next()?.map(rows::pull).transpose()
-        })
+    async fn pulls_of_branch(&self, repository: String, head: String) -> Result<Vec<LocalPull>, StoreError> {
+        self.readers
+            .read(move |db| {
+                let text = "SELECT * FROM pulls WHERE repository = ?1 AND head = ?2 ORDER BY number DESC";
+                let mut query = db.prepare_cached(text)?;
+                collect(&mut query.query(params![repository, head])?, |row| rows::pull(row))
+            })
+            .await
+    }
+
+    async fn edit_pull(&self, repository: String, number: u64, text: PullText) -> Result<(), StoreError> {
+        let number = i64::try_from(number).unwrap_or(i64::MAX);
+        self.writer
+            .write(move |db| {
+                db.prepare_cached(
+                    "UPDATE pulls SET title = coalesce(?3, title), body = coalesce(?4, body), draft = coalesce(?5, draft)
+                     WHERE repository = ?1 AND number = ?2",
+                )?
+                .execute(params![repository, number, text.title, text.body, text.draft])?;
+                Ok::<_, OpError<StoreError>>(())
+            })
+            .await
     }
 
     async fn pulls(&self, repository: String) -> Result<Vec<LocalPull>, StoreError> {
@@ -76,6 +91,40 @@ impl PullStore for SqliteStore {
                 let text = "SELECT * FROM comments WHERE repository = ?1 AND number = ?2 ORDER BY place";
                 let mut query = db.prepare_cached(text)?;
                 collect(&mut query.query(params![repository, number])?, |row| rows::comment(row))
+            })
+            .await
+    }
+
+    async fn comment_once(
+        &self,
+        repository: String,
+        number: u64,
+        marker: String,
+        comment: NewComment,
+    ) -> Result<Option<u64>, StoreError> {
+        let number = i64::try_from(number).unwrap_or(i64::MAX);
+        self.writer
+            .write(move |db| {
+                let text = "INSERT INTO comments (repository, number, place, author, author_id, body, at, marker)
+                            SELECT ?1, ?2, 1 + (SELECT coalesce(max(place), 0) FROM comments
+                                                WHERE repository = ?1 AND number = ?2), ?3, ?4, ?5, ?6, ?7
+                            FROM pulls WHERE repository = ?1 AND number = ?2
+                            ON CONFLICT DO NOTHING";
+                let NewComment { author, author_id, body, at, .. } = &comment;
+                db.prepare_cached(text)?.execute(params![
+                    repository,
+                    number,
+                    author,
+                    author_id,
+                    body,
+                    at.as_micros(),
+                    marker
+                ])?;
+                let text = "SELECT place FROM comments WHERE repository = ?1 AND number = ?2 AND marker = ?3";
+                let mut query = db.prepare_cached(text)?;
+                let place: Option<i64> =
+                    query.query_row(params![repository, number, marker], |row| row.get(0)).optional()?;
+                Ok::<_, OpError<StoreError>>(place.and_then(|place| u64::try_from(place).ok()))
             })
             .await
     }

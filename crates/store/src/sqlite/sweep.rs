@@ -25,6 +25,12 @@ pub(super) fn sweep(db: &Session<'_>, ends: Ends, limit: usize) -> rusqlite::Res
     let audit = db
         .prepare_cached("DELETE FROM audit WHERE number IN (SELECT number FROM audit WHERE at <= ?1 LIMIT ?2)")?
         .execute(params![ends.audit, limit])?;
+    let inbox = db
+        .prepare_cached(
+            "DELETE FROM inbox WHERE number IN
+             (SELECT number FROM inbox WHERE received_at <= ?1 AND due_at IS NULL LIMIT ?2)",
+        )?
+        .execute(params![ends.inbox, limit])?;
     db.prepare_cached("DELETE FROM sessions WHERE created_at <= ?1 OR seen_at <= ?2")?
         .execute([ends.sessions, ends.idle_sessions])?;
     db.prepare_cached("DELETE FROM links WHERE expires_at <= ?1")?.execute([ends.links])?;
@@ -37,7 +43,7 @@ pub(super) fn sweep(db: &Session<'_>, ends: Ends, limit: usize) -> rusqlite::Res
     }
     let jobs = at_rest(db, "trimmed IN (0, 1)", ends.jobs, limit)?;
     for id in &jobs {
-        for table in ["log", "runs", "messages"] {
+        for table in ["log", "runs", "messages", "job_pulls", "job_issues", "check_watches"] {
             db.prepare_cached(&format!("DELETE FROM {table} WHERE job = ?1"))?.execute([id])?;
         }
         db.prepare_cached(
@@ -53,7 +59,7 @@ pub(super) fn sweep(db: &Session<'_>, ends: Ends, limit: usize) -> rusqlite::Res
         db.prepare_cached("DELETE FROM jobs WHERE id = ?1")?.execute([id])?;
         db.removed_jobs();
     }
-    Ok(Swept { idempotency_keys, rate_windows, transcripts: transcripts.len(), jobs: jobs.len(), audit })
+    Ok(Swept { idempotency_keys, rate_windows, transcripts: transcripts.len(), jobs: jobs.len(), audit, inbox })
 }
 
 /// Returns jobs that have been inactive since `end` or earlier.

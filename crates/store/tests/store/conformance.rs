@@ -4,21 +4,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use journeyman_core::admin::{AdminError, AdminRefusal};
+use journeyman_core::code_host::HostName;
 use journeyman_core::engine::{Admission, NewJob};
 use journeyman_core::ids::{JobId, KeyId, ProjectId, Sha};
 use journeyman_core::job::command::{Outcome, Published, Report};
 use journeyman_core::job::decide::Rejected;
 use journeyman_core::job::event::{TranscriptEntry, TranscriptKind};
 use journeyman_core::job::turn::{Ending, TurnArtifacts, TurnBegun};
-use journeyman_core::job::{JobOptions, JobStatus};
+use journeyman_core::job::{JobOptions, JobStatus, Pull, PullRepository};
 use journeyman_core::key::{ApiKey, KeyHash, Scope, parse_network};
 use journeyman_core::message::MessageStatus;
 use journeyman_core::model::price::{Budgets, OverBudget, Scope as Purse};
 use journeyman_core::ports::{
     AuditEntry, Cursor, JobCounts, JobFilter, PATIENCE, Retention, Spend, SpendError, Swept, UpdateError,
 };
-use journeyman_core::project::SecretValue;
-use journeyman_core::pull::{NewPull, PullEnding, PullState};
+use journeyman_core::project::{RepositoryIdentity, SecretValue};
+use journeyman_core::pull::existing::ExistingPull;
+use journeyman_core::pull::{NewPull, PullEnding, PullState, PullText};
 use journeyman_core::run::{Reason, ReasonCode, RunStatus, Usage};
 use journeyman_core::time::{Clock, Timestamp};
 use journeyman_testkit::Seeds as _;
@@ -385,6 +387,38 @@ async fn calls_that_end_after_their_run_are_added_to_its_usage() {
 }
 
 #[tokio::test]
+async fn a_job_on_an_existing_pull_request_is_in_the_index_and_takes_its_branch() {
+    for fixture in all().await {
+        let name = fixture.name;
+        let repository = PullRepository { host: HostName("git.example".to_owned()), id: "7".to_owned() };
+        let known = Pull::new(12, "https://git.example/a/b/pull/12");
+        let pull = Pull { repository: Some(repository.clone()), is_untouched: true, ..known };
+        let sha: Sha = "c".repeat(40).parse().unwrap();
+        let (head, head_sha, base) = ("feature".to_owned(), Some(sha.clone()), "main".to_owned());
+        let existing = ExistingPull { pull, head, head_sha, base };
+        let new = || {
+            let options = JobOptions { pull: Some(Box::new(existing.clone())), ..JobOptions::default() };
+            NewJob { options, ..new_job("a") }
+        };
+        let engine = &fixture.engine;
+        let created = engine.create_job(&project("shop"), new(), free()).await.unwrap().job.unwrap();
+        assert_eq!((created.source.reference.as_str(), created.branch_name().as_str()), ("feature", "feature"));
+        assert_eq!(fixture.store.job(created.id).await.unwrap().unwrap(), created, "{name}");
+        let indexed = fixture.store.indexed_pull(repository.clone(), 12).await.unwrap().unwrap();
+        assert_eq!(
+            (indexed.job, indexed.head.as_str(), indexed.head_sha),
+            (created.id, "feature", Some(sha)),
+            "{name}"
+        );
+        let again = engine.create_job(&project("shop"), new(), free()).await.map(|done| done.record.id);
+        assert_eq!(again, Err(UpdateError::BranchTaken("feature".to_owned(), created.id)), "{name}");
+        engine.archive(&shop(), created.id).await.unwrap();
+        let second = engine.create_job(&project("shop"), new(), free()).await.unwrap().record.id;
+        assert_eq!(fixture.store.indexed_pull(repository, 12).await.unwrap().unwrap().job, second, "{name}");
+    }
+}
+
+#[tokio::test]
 async fn a_branch_is_taken_until_its_job_is_archived() {
     for fixture in all().await {
         let name = fixture.name;
@@ -413,6 +447,13 @@ async fn a_branch_is_taken_until_its_job_is_archived() {
         assert_eq!(again, taken(second), "{name}");
         engine.archive(&shop(), second).await.unwrap();
         engine.unarchive(&shop(), first).await.unwrap();
+
+        // While a job is archived, another may take its generated branch.
+        let plain = plain.record.id;
+        engine.archive(&shop(), plain).await.unwrap();
+        let third = create(&generated).await.unwrap();
+        let again = engine.unarchive(&shop(), plain).await.map(|done| done.record.id);
+        assert_eq!(again, Err(UpdateError::BranchTaken(generated, third)), "{name}");
         engine.unarchive(&shop(), first).await.unwrap();
 
         // Of several concurrent requests, one succeeds.
@@ -688,6 +729,30 @@ async fn taking_over_a_run_returns_its_message() {
 }
 
 #[tokio::test]
+async fn the_repository_of_a_project_is_recorded_once_until_its_address_is_set() {
+    for fixture in all().await {
+        let (name, id) = (fixture.name, || "library".parse::<ProjectId>().unwrap());
+        let made = fixture.store.create_project(project("library"), [].into()).await.unwrap();
+        let seen = |address: &str, id: &str| RepositoryIdentity { address: address.to_owned(), id: id.to_owned() };
+        for (address, number) in [("elsewhere", "1"), (made.repository.as_str(), "2"), (made.repository.as_str(), "3")]
+        {
+            fixture.store.identify_repository(id(), seen(address, number)).await.unwrap();
+        }
+        let known = fixture.store.project(id()).await.unwrap().unwrap();
+        assert_eq!((known.repository_id(), known.version), (Some("2"), made.version), "{name}");
+        let mut edited = known;
+        edited.settings.setup = Some("npm ci".to_owned());
+        let mut edited = fixture.store.update_project(edited, [].into()).await.unwrap();
+        assert_eq!(edited.repository_id(), Some("2"), "{name}");
+        edited.set_repository("https://host.example/acme/store");
+        let moved = fixture.store.update_project(edited, [].into()).await.unwrap();
+        assert_eq!(moved.repository_id(), None, "{name}");
+        fixture.store.identify_repository(id(), seen(&moved.repository, "4")).await.unwrap();
+        assert_eq!(fixture.store.projects().await.unwrap()[0].repository_id(), Some("4"), "{name}");
+    }
+}
+
+#[tokio::test]
 async fn projects_and_secrets_are_created_changed_and_deleted() {
     for fixture in all().await {
         let name = fixture.name;
@@ -780,9 +845,9 @@ async fn a_branch_has_at_most_one_open_pull_request() {
             title: "T".into(),
             body: "B".into(),
             head: head.into(),
-            base: None,
             draft: true,
             labels: vec!["bot".into()],
+            ..NewPull::default()
         };
         let at = Timestamp::from_micros;
         let open = |repository: &str, head: &str| {
@@ -791,9 +856,9 @@ async fn a_branch_has_at_most_one_open_pull_request() {
         let first = open("shop", "a").await.unwrap().unwrap();
         assert_eq!((first.number, first.draft, first.state), (1, true, PullState::Open), "{name}");
         assert_eq!(open("shop", "a").await.unwrap(), None, "{name}");
-        let open_of = |head: &str| fixture.store.open_pull_of("shop".to_owned(), head.to_owned());
-        assert_eq!(open_of("a").await.unwrap(), Some(first), "{name}");
-        assert_eq!(open_of("b").await.unwrap(), None, "{name}");
+        let of = |head: &str| fixture.store.pulls_of_branch("shop".to_owned(), head.to_owned());
+        assert_eq!(of("a").await.unwrap(), [first], "{name}");
+        assert_eq!(of("b").await.unwrap(), [], "{name}");
         assert_eq!(open("other", "a").await.unwrap().unwrap().number, 1, "{name}: each repository counts separately");
         assert_eq!(open("shop", "b").await.unwrap().unwrap().number, 2, "{name}");
         let between = Some((sha('a'), sha('b')));
@@ -801,7 +866,6 @@ async fn a_branch_has_at_most_one_open_pull_request() {
         assert_eq!(end(PullState::Merged).await, Ok(()), "{name}");
         let refused = Err(AdminError::Refused(AdminRefusal::PullNotOpen));
         assert_eq!(end(PullState::Closed).await, refused, "{name}: it is already merged");
-        assert_eq!(open_of("a").await.unwrap(), None, "{name}");
         let merged = fixture.store.pull("shop".into(), 1).await.unwrap().unwrap();
         assert_eq!(
             (merged.state, merged.ended_at, &merged.ended_between),
@@ -809,6 +873,12 @@ async fn a_branch_has_at_most_one_open_pull_request() {
             "{name}"
         );
         assert_eq!(open("shop", "a").await.unwrap().unwrap().number, 3, "{name}: the branch is free again");
+        let of_branch: Vec<u64> = of("a").await.unwrap().iter().map(|pull| pull.number).collect();
+        assert_eq!(of_branch, [3, 1], "{name}");
+        let text = PullText { title: None, body: Some("New".into()), draft: Some(false) };
+        fixture.store.edit_pull("shop".into(), 3, text).await.unwrap();
+        let edited = fixture.store.pull("shop".into(), 3).await.unwrap().unwrap();
+        assert_eq!((edited.title.as_str(), edited.body.as_str(), edited.draft), ("T", "New", false), "{name}");
         let numbers: Vec<u64> =
             fixture.store.pulls("shop".into()).await.unwrap().iter().map(|pull| pull.number).collect();
         assert_eq!(numbers, [3, 2, 1], "{name}");

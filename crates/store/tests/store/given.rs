@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use journeyman_core::engine::{Admission, Engine, NewJob, Prompt};
 use journeyman_core::idempotency::{Claim, Fingerprint};
-use journeyman_core::ids::{ProjectId, WorkerId};
+use journeyman_core::ids::{JobId, ProjectId, WorkerId};
 use journeyman_core::job::JobOptions;
 use journeyman_core::message::{DeliveryMode, Origin};
 use journeyman_core::ports::Store;
@@ -34,6 +34,11 @@ impl Fixture {
     async fn new(name: &'static str, world: Arc<World>, store: Arc<dyn Store>, dir: Option<tempfile::TempDir>) -> Self {
         store.create_project(project("shop"), [].into()).await.unwrap();
         Self { dir, ..Self::over(name, world, store) }
+    }
+
+    /// Creates a job in [`shop`].
+    pub(crate) async fn job(&self) -> JobId {
+        self.engine.create_job(&project("shop"), new_job("x"), free()).await.unwrap().record.id
     }
 }
 
@@ -77,6 +82,7 @@ pub(crate) fn prompt(text: &str) -> Prompt {
         author: Some("ci".to_owned()),
         delivery: DeliveryMode::Queue,
         traceparent: None,
+        source: None,
     }
 }
 

@@ -2,27 +2,22 @@
 
 use std::time::Duration;
 
-use journeyman_core::ids::JobId;
 use journeyman_core::job::Token;
 use journeyman_core::job::effect::Effect;
 use journeyman_core::outbox::{Backlog, LONGEST_DELAY, Task};
-use journeyman_core::ports::Retention;
+use journeyman_core::ports::{Retention, TaskQuery};
 use journeyman_core::time::Clock as _;
 use journeyman_testkit::Seeds as _;
 
 use super::conformance::complete_next_job;
-use super::given::{Fixture, all, free, new_job, project, prompt, shop};
+use super::given::{Fixture, all, free, prompt, shop};
 
 const KINDS: &[&str] = &[Effect::REMOVE_BLOBS];
 const LEASE: Duration = Duration::from_secs(60);
 
 impl Fixture {
     async fn claim(&self, limit: usize) -> Vec<Task> {
-        self.store.claim_tasks(KINDS, self.world.now(), LEASE, limit).await.unwrap()
-    }
-
-    async fn job(&self) -> JobId {
-        self.engine.create_job(&project("shop"), new_job("x"), free()).await.unwrap().record.id
+        self.store.claim_tasks(TaskQuery { kinds: KINDS, now: self.world.now(), lease: LEASE, limit }).await.unwrap()
     }
 
     async fn begin(&self, name: &'static str) -> Option<u64> {
@@ -89,7 +84,8 @@ async fn tasks_are_claimed_in_order_and_only_if_their_kind_is_known() {
             complete_next_job(&fixture).await;
             fixture.world.advance(Duration::from_secs(1));
         }
-        let unknown = fixture.store.claim_tasks(&["send_webhook"], fixture.world.now(), LEASE, 10).await.unwrap();
+        let query = TaskQuery { kinds: &["send_webhook"], now: fixture.world.now(), lease: LEASE, limit: 10 };
+        let unknown = fixture.store.claim_tasks(query).await.unwrap();
         assert_eq!(unknown, [], "{name}");
         let (two, one) = (fixture.claim(2).await, fixture.claim(2).await);
         let numbers: Vec<u64> = two.iter().chain(&one).map(|task| task.number).collect();
@@ -142,7 +138,7 @@ async fn the_blobs_of_deleted_jobs_are_removed() {
         let mut deleted = Vec::new();
         fixture.world.advance(Duration::from_secs(1));
         for task in fixture.claim(10).await {
-            let Effect::RemoveBlobs { job, up_to } = task.effect;
+            let Effect::RemoveBlobs { job, up_to } = task.effect else { continue };
             if up_to.is_none() {
                 deleted.push(job);
             }

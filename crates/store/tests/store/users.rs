@@ -293,16 +293,15 @@ async fn comments_stay_in_order() {
     for fixture in all().await {
         let (store, name) = (&fixture.store, fixture.name);
         let message = MessageId::from_uuid(Uuid::from_u128(1));
-        let comment = |text: &str, message| NewComment { author: "ada".into(), body: text.into(), at: at(1), message };
+        let comment = |text: &str, message| NewComment {
+            author: "ada".into(),
+            body: text.into(),
+            at: at(1),
+            message,
+            ..NewComment::default()
+        };
         for head in ["a", "b"] {
-            let new = NewPull {
-                title: "T".into(),
-                body: String::new(),
-                head: head.into(),
-                base: None,
-                draft: false,
-                labels: vec![],
-            };
+            let new = NewPull { title: "T".into(), head: head.into(), ..NewPull::default() };
             store.open_pull("shop".into(), "main".into(), new, at(1)).await.unwrap().unwrap();
         }
         for (number, text, of) in [(1, "one", None), (2, "elsewhere", None), (1, "two", Some(message))] {

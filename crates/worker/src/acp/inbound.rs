@@ -48,8 +48,8 @@ const PARSE_ERROR: i32 = -32700;
 /// The phase of the conversation, which determines what happens to an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// No turn is running. The caller may not read updates yet, so nothing may wait for it: updates that do not fit
-    /// into the channel are dropped.
+    /// No turn is running. The caller might not be reading updates, so the client must not wait for it: updates that do
+    /// not fit into the channel are dropped.
     Idle,
     /// An earlier session is being restored, and no turn has begun since. Updates repeat that session, and are dropped.
     Restoring,

@@ -5,11 +5,12 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, UNIX_EPOCH};
 
 use journeyman_core::ids::JobId;
 use journeyman_core::job::JobStatus;
 use journeyman_core::ports::Store;
+use journeyman_core::pull::PullState;
 use journeyman_core::time::Timestamp;
 
 use crate::turn::idle_agents::IdleAgents;
@@ -17,6 +18,10 @@ use crate::workspace::MARKER;
 use crate::workspace::lock::WorkspaceLocks;
 use crate::workspace::prebuilt::PrebuiltTrees;
 use crate::workspace::remove::remove_folder;
+
+/// The longest time for which the workspace of a job is kept after its pull request has ended. Few of these jobs get
+/// another message.
+const ENDED_IDLE: Duration = Duration::from_secs(600);
 
 /// The workspaces of a machine, to remove those that are idle.
 pub(crate) struct IdleWorkspaces<'a> {
@@ -29,13 +34,15 @@ pub(crate) struct IdleWorkspaces<'a> {
 }
 
 impl IdleWorkspaces<'_> {
-    /// Removes the workspaces of jobs that have not been active since `before`, of jobs that no longer exist, and of
-    /// inactive jobs whose workspaces would be rebuilt in any case: those that a killed service was building or
-    /// removing, and those of turns that did not finish. Returns the number of removed workspaces.
+    /// Removes the workspaces of jobs that have been idle for `idle`, or for a shorter time if their pull request has
+    /// ended; of jobs that no longer exist; and of inactive jobs whose workspaces would be rebuilt in any case: those
+    /// that a killed service was building or removing, and those of turns that did not finish. Returns the number of
+    /// removed workspaces.
     ///
     /// # Errors
     /// A folder cannot be read or removed, or the store failed.
-    pub(crate) async fn remove(&self, before: Timestamp) -> io::Result<usize> {
+    pub(crate) async fn remove(&self, idle: Duration, now: Timestamp) -> io::Result<usize> {
+        let before = now - idle;
         if let Err(error) = self.prebuilt.remove_older(before).await {
             tracing::warn!(%error, "unused prebuilt trees could not be removed");
         }
@@ -47,8 +54,13 @@ impl IdleWorkspaces<'_> {
             match self.activity(id).await? {
                 // A run holds the lock until it ends.
                 Activity::Active => continue,
-                Activity::Inactive if is_usable && used_at.is_none_or(|at| at > before) => continue,
-                Activity::Inactive | Activity::Deleted => {}
+                Activity::Inactive { has_ended } if is_usable => {
+                    let before = if has_ended { now - idle.min(ENDED_IDLE) } else { before };
+                    if used_at.is_none_or(|at| at > before) {
+                        continue;
+                    }
+                }
+                Activity::Inactive { .. } | Activity::Deleted => {}
             }
             // With the lock held, no run can begin in the workspace; a run that began before is seen by the second
             // check.
@@ -56,7 +68,7 @@ impl IdleWorkspaces<'_> {
             let activity = self.activity(id).await?;
             // The job may have been in the middle of a turn at the first check.
             let is_new = !is_usable && root.join(MARKER).exists();
-            if activity == Activity::Active || is_new && activity == Activity::Inactive {
+            if activity == Activity::Active || is_new && activity != Activity::Deleted {
                 continue;
             }
             if let Some(agent) = self.idle_agents.take(id) {
@@ -77,11 +89,12 @@ impl IdleWorkspaces<'_> {
     }
 
     async fn activity(&self, id: JobId) -> io::Result<Activity> {
-        let job = self.store.job(id).await.map_err(io::Error::other)?;
-        Ok(match job.map(|job| job.status()) {
-            None => Activity::Deleted,
-            Some(JobStatus::Active) => Activity::Active,
-            Some(JobStatus::Completed | JobStatus::Failed | JobStatus::Archived) => Activity::Inactive,
+        let Some(job) = self.store.job(id).await.map_err(io::Error::other)? else { return Ok(Activity::Deleted) };
+        Ok(match job.status() {
+            JobStatus::Active => Activity::Active,
+            JobStatus::Completed | JobStatus::Failed | JobStatus::Archived => {
+                Activity::Inactive { has_ended: job.pull.is_some_and(|pull| pull.state != PullState::Open) }
+            }
         })
     }
 }
@@ -90,7 +103,10 @@ impl IdleWorkspaces<'_> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Activity {
     Active,
-    Inactive,
+    Inactive {
+        /// `true` if its pull request was merged or closed.
+        has_ended: bool,
+    },
     /// The job was deleted.
     Deleted,
 }

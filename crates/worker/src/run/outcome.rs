@@ -53,8 +53,11 @@ const fn verdict(code: ReasonCode, may_pass: bool, stage: Stage) -> Verdict {
         Stage::Publishing => HoldCause::Push,
     };
     match code {
-        ReasonCode::RepositoryUnreachable => Verdict::Hold(Kind::Outage, host),
-        ReasonCode::RepositoryNotFound | ReasonCode::CredentialRefused => Verdict::Hold(Kind::Refusal, host),
+        ReasonCode::RepositoryUnreachable | ReasonCode::CodeHostRateLimited => Verdict::Hold(Kind::Outage, host),
+        ReasonCode::RepositoryNotFound
+        | ReasonCode::CredentialRefused
+        | ReasonCode::PermissionMissing
+        | ReasonCode::RepositoryArchived => Verdict::Hold(Kind::Refusal, host),
         ReasonCode::ModelUnauthorized => Verdict::Hold(Kind::Refusal, HoldCause::Model),
         ReasonCode::ModelUnavailable | ReasonCode::ModelRateLimited | ReasonCode::ModelTimedOut if may_pass => {
             Verdict::Hold(Kind::Outage, HoldCause::Model)

@@ -2,85 +2,144 @@
 
 use journeyman_core::job::command::Published;
 use journeyman_core::job::turn::Ending;
-use journeyman_core::job::{Branch, Job};
-use journeyman_core::ports::{Forge, ForgeError};
+use journeyman_core::job::{Branch, Ended, Job, Pull, PullRepository};
+use journeyman_core::message::{Message, MessageStatus};
+use journeyman_core::ports::{Forge, ForgeError, Store};
 use journeyman_core::project::Project;
-use journeyman_core::pull::{Ensured, NewPull, ensure};
+use journeyman_core::pull::body::{Content, Done};
+use journeyman_core::pull::{Ensure, Ensured, HostPull, NewPull, PullChange, PullState};
+use journeyman_core::run::{Reason, ReasonCode};
+use journeyman_core::time::{Clock, IdGen};
 use journeyman_repository::History;
 use journeyman_repository::branch::base_of;
 
 use crate::error::RunError;
 
-/// Ensures that the branch has a pull request.
-pub(crate) async fn pull_request(
-    forge: &dyn Forge,
-    job: &Job,
-    project: &Project,
-    history: &dyn History,
-    branch: &Branch,
-    prompt: &str,
-) -> Result<Published, RunError> {
-    let new = NewPull { base: Some(base_of(job, project, history)), ..new_pull(job, project, branch, prompt) };
-    match ensure(forge, &new).await {
-        Ok(Ensured::Opened(pull)) => Ok(Published::Opened(pull)),
-        Ok(Ensured::Found(pull)) => Ok(Published::Updated(pull)),
-        Ok(Ensured::NoChanges) => Ok(Published::Nothing),
-        Err(ForgeError::NoPulls(reason)) => Ok(Published::NotPossible(reason)),
-        Err(error) => Err(error.into()),
-    }
+/// The parts of the machine and of the run that publishing needs.
+pub(crate) struct Publishing<'a> {
+    pub(crate) forge: &'a dyn Forge,
+    pub(crate) store: &'a dyn Store,
+    pub(crate) clock: &'a dyn Clock,
+    pub(crate) ids: &'a dyn IdGen,
+    pub(crate) project: &'a Project,
+    pub(crate) history: &'a dyn History,
+    /// The message whose turn has ended.
+    pub(crate) message: &'a Message,
+    /// The URL of the service, without a slash at its end.
+    pub(crate) public_url: &'a str,
 }
 
-fn new_pull(job: &Job, project: &Project, branch: &Branch, prompt: &str) -> NewPull {
-    let settings = &project.settings.pull_request;
-    // Unfinished work must not be merged by mistake.
-    let ending = job.in_flight().and_then(|message| message.progress.ending());
-    let is_cut_short = matches!(ending, Some(Ending::CutShort(_)));
-    let id = job.id.to_string();
-    let values = [("{title}", job.title.as_str()), ("{prompt}", prompt), ("{job}", &id), ("{branch}", &branch.name)];
-    let default_body = "{prompt}\n\n---\nMade by Journeyman, job `{job}`.";
-    NewPull {
-        title: job
-            .options
-            .title
-            .clone()
-            .unwrap_or_else(|| fill(settings.title.as_deref().unwrap_or("{title}"), &values)),
-        body: fill(settings.body.as_deref().unwrap_or(default_body), &values),
-        head: branch.name.clone(),
-        base: None,
-        draft: is_cut_short || job.options.draft.unwrap_or(settings.draft),
-        labels: settings.labels.clone(),
-    }
-}
-
-/// Replaces placeholders in one pass, so that `{job}` in a prompt is not replaced.
-fn fill(template: &str, values: &[(&str, &str)]) -> String {
-    let mut text = String::new();
-    let mut rest = template;
-    while let Some(place) = rest.find('{') {
-        text.push_str(&rest[..place]);
-        rest = &rest[place..];
-        match values.iter().find(|(name, _)| rest.starts_with(name)) {
-            Some((name, value)) => {
-                text.push_str(value);
-                rest = &rest[name.len()..];
+impl Publishing<'_> {
+    /// Ensures that the branch has a pull request, and that its description is up to date.
+    pub(crate) async fn pull_request(&self, job: &Job, branch: &Branch) -> Result<Published, RunError> {
+        let content = self.content(job).await?;
+        let settings = &self.project.settings.pull_request;
+        if let Some(pull) = self.existing(job).await? {
+            // Whether it is a draft is up to the people who opened it.
+            let body = content.updated(settings.body.as_deref(), &pull.body);
+            self.update(job, &pull, PullChange { body, ..PullChange::default() }).await;
+            return Ok(Published::Updated(self.pull(&pull).await?));
+        }
+        let new = self.new_pull(job, branch, &content).await?;
+        let ensure = Ensure { forge: self.forge, locks: self.store, clock: self.clock, ids: self.ids };
+        match ensure.run(&new, &branch.head).await {
+            Ok(Ensured::Opened { pull, incomplete }) => {
+                let notice = (!incomplete.is_empty()).then(|| {
+                    let text = format!("the pull request was opened, but {}", incomplete.join("; "));
+                    Reason::new(ReasonCode::PullRequestIncomplete, text)
+                });
+                Ok(Published::Opened(self.pull(&pull).await?, notice))
             }
-            None => {
-                text.push('{');
-                rest = &rest[1..];
+            Ok(Ensured::Found(pull)) => {
+                if pull.state == PullState::Open {
+                    let body = content.updated(settings.body.as_deref(), &pull.body);
+                    let draft = is_made_ready(job, &pull, new.draft).then_some(false);
+                    self.update(job, &pull, PullChange { body, draft, ..PullChange::default() }).await;
+                }
+                Ok(Published::Updated(self.pull(&pull).await?))
             }
+            Ok(Ensured::NoChanges) => Ok(Published::Nothing),
+            Ok(Ensured::Locked) => {
+                let text = "another process is opening the pull request of this branch; try again in a minute";
+                Err(RunError::may_pass(ReasonCode::PullRequestFailed, text))
+            }
+            Err(ForgeError::NoPulls(reason)) => Ok(Published::NotPossible(reason)),
+            Err(error) => Err(error.into()),
         }
     }
-    text.push_str(rest);
-    text
+
+    /// Returns the existing pull request that the job works on, if it is still open. After its end, the branch gets
+    /// another one, so that the commits do not go unnoticed.
+    async fn existing(&self, job: &Job) -> Result<Option<HostPull>, RunError> {
+        let Some(existing) = job.existing_pull() else { return Ok(None) };
+        Ok(self.forge.pull(existing.pull.number).await?.filter(|pull| pull.state == PullState::Open))
+    }
+
+    /// Returns the pull request as the job records it.
+    async fn pull(&self, pull: &HostPull) -> Result<Pull, RunError> {
+        let repository = PullRepository { host: self.forge.host(), id: self.forge.repository().await?.id };
+        let known = Pull::new(pull.number, &pull.url);
+        Ok(Pull { repository: Some(repository), state: pull.state, ..known })
+    }
+
+    async fn content(&self, job: &Job) -> Result<Content, RunError> {
+        let messages = self.store.messages(job.id).await?;
+        let done = |message: Message| Done { prompt: message.prompt, answer: message.answer };
+        let mut done: Vec<Done> =
+            messages.into_iter().filter(|message| message.status == MessageStatus::Finished).map(done).collect();
+        let answer = job.in_flight().and_then(|in_flight| in_flight.answer.as_deref()).map(str::to_owned);
+        done.push(Done { prompt: self.message.prompt.clone(), answer });
+        let recorded = job.lease().and_then(|lease| lease.usage.as_deref()).map(|usage| usage.cost_micros);
+        let runs = self.store.runs(job.id).await?;
+        let costs = runs.iter().map(|run| run.usage.cost_micros).chain(recorded);
+        let cost_micros = costs.flatten().fold(None, |sum: Option<u64>, cost| Some(sum.unwrap_or_default() + cost));
+        Ok(Content {
+            title: job.title.clone(),
+            done,
+            job: job.id.to_string(),
+            branch: job.branch_name(),
+            url: format!("{}/projects/{}/jobs/{}", self.public_url, job.project, job.id),
+            cost_micros,
+        })
+    }
+
+    async fn new_pull(&self, job: &Job, branch: &Branch, content: &Content) -> Result<NewPull, RunError> {
+        let settings = &self.project.settings.pull_request;
+        // The template of the project replaces that of the repository.
+        let of_repository = match &settings.body {
+            Some(_) => None,
+            None if job.pull.is_some() => None,
+            None => self.history.pull_template(&branch.base).await?,
+        };
+        // Unfinished work must not be merged by mistake.
+        let ending = job.in_flight().and_then(|message| message.progress.ending());
+        let is_cut_short = matches!(ending, Some(Ending::CutShort(_)));
+        Ok(NewPull {
+            title: job.options.title.clone().unwrap_or_else(|| content.title(settings.title.as_deref())),
+            body: content.body(settings.body.as_deref(), of_repository.as_deref()),
+            head: branch.name.clone(),
+            base: Some(base_of(job, self.project, self.history)),
+            draft: is_cut_short || job.options.draft.unwrap_or(settings.draft),
+            labels: settings.labels.clone(),
+            reviewers: settings.reviewers.clone(),
+            assignees: settings.assignees.clone(),
+        })
+    }
+
+    /// Updates the pull request. It has the commits in any case, so a failure is only logged.
+    async fn update(&self, job: &Job, pull: &HostPull, change: PullChange) {
+        if change.is_empty() {
+            return;
+        }
+        if let Err(error) = self.forge.update_pull(pull.number, &change).await {
+            tracing::warn!(job = %job.id, url = %pull.url, %error, "the pull request could not be updated");
+        }
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn templates_are_filled_in_one_pass() {
-        let values = [("{title}", "{job}"), ("{job}", "job_1")];
-        assert_eq!(fill("a {title} {job} {other} {", &values), "a {job} job_1 {other} {");
-    }
+/// Returns whether a draft is made ready: its turn was cut short before, and has finished now. `draft` is the wanted
+/// state.
+fn is_made_ready(job: &Job, pull: &HostPull, draft: bool) -> bool {
+    let was_cut_short = matches!(&job.last, Some(Ended::Failed(reason)) if reason.code == ReasonCode::TurnCutShort);
+    pull.draft && !draft && was_cut_short
 }

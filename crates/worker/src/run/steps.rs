@@ -9,16 +9,17 @@ use journeyman_core::ids::{JobId, Sha};
 use journeyman_core::job::command::Published;
 use journeyman_core::job::turn::{TurnArtifacts, TurnBegun};
 use journeyman_core::job::{Branch, Job};
-use journeyman_core::ports::{Forge, FreeSpace, Image};
+use journeyman_core::ports::{Forge, ForgeError, FreeSpace, Image};
 use journeyman_core::project::{CODE_HOST_TOKEN, Project, SandboxSettings, SecretUse, SecretValue};
-use journeyman_repository::branch::choose_branch;
+use journeyman_repository::branch::{base_of, choose_branch};
 use journeyman_repository::import::FILE_BYTES;
 use journeyman_repository::push::{Outgoing, Push, Pushed};
-use journeyman_repository::{Mirror, bundle, published};
+use journeyman_repository::{Mirror, RepositoryError, bundle, published};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
+use super::check_logs::CheckLogs;
 use super::port::{Collected, Machine, Steps};
-use super::publish::pull_request;
+use super::publish::Publishing;
 use super::setup::preparation::Preparation;
 use crate::claim::assignment::Assignment;
 use crate::claim::deadline;
@@ -46,8 +47,8 @@ impl Machine for Host {
         // Redaction comes first: the error of any later step may contain a secret.
         let secrets = secrets(self, assignment).await?;
         let project = &assignment.project;
-        let forge = self.forges.of(project).await?;
-        let mirror = self.mirrors.fetch(forge.remote().await?).await?;
+        let forge = self.forges.of(project).await.map_err(not_used)?;
+        let mirror = self.mirrors.fetch(forge.remote().await.map_err(not_used)?).await?;
         let sandbox = JobSandbox {
             sandbox: Arc::clone(&self.containment.sandbox),
             workspace: Workspace::new(&self.data, assignment.claimed.job.id, &self.instance),
@@ -66,8 +67,8 @@ impl Machine for Host {
     }
 
     async fn repair_mirror(&self, assignment: &Assignment) -> Result<(), RunError> {
-        let forge = self.forges.of(&assignment.project).await?;
-        Ok(self.mirrors.repair(&forge.remote().await?).await?)
+        let forge = self.forges.of(&assignment.project).await.map_err(not_used)?;
+        Ok(self.mirrors.repair(&forge.remote().await.map_err(not_used)?).await?)
     }
 
     fn low_space(&self) -> Option<FreeSpace> {
@@ -138,6 +139,7 @@ impl Steps for HostSteps<'_> {
 
     async fn prompt(&self) -> Result<Turn, RunError> {
         let idle = self.idle.lock().await.take();
+        self.write_logs().await?;
         let Self { host, assignment, sandbox, agent: environment, keys, .. } = self;
         let context = TurnContext {
             store: &*host.store,
@@ -194,20 +196,36 @@ impl Steps for HostSteps<'_> {
 
     async fn push(&self, job: &Job, branch: &Branch, head: &Sha, commits: &[Sha]) -> Result<Pushed, RunError> {
         let workspace = &self.sandbox.workspace;
+        // The credential of the fetch may have expired during the turn.
+        let remote = self.forge.remote().await.map_err(not_used)?;
         let push = Push {
             mirrors: &self.host.mirrors,
             mirror: &self.mirror,
+            remote: &remote,
             blobs: &*self.host.blobs,
             scratch: &workspace.scratch,
             rebase_tree: &workspace.rebase_tree(),
         };
-        let disk_bytes = self.assignment.project.settings.limits.disk_bytes();
-        Ok(push.run(job, &Outgoing { branch, head, commits, disk_bytes }).await?)
+        let project = &self.assignment.project;
+        let disk_bytes = project.settings.limits.disk_bytes();
+        let base = &base_of(job, project, &self.mirror);
+        let ci_files = project.settings.pull_request.ci_files;
+        Ok(push.run(job, &Outgoing { branch, head, commits, disk_bytes, base, ci_files }).await?)
     }
 
     async fn pull_request(&self, job: &Job, branch: &Branch) -> Result<Published, RunError> {
         let Assignment { project, claimed, .. } = self.assignment;
-        pull_request(&*self.forge, job, project, &self.mirror, branch, &claimed.message.prompt).await
+        let publishing = Publishing {
+            forge: &*self.forge,
+            store: &*self.host.store,
+            clock: self.host.engine.clock(),
+            ids: &*self.host.ids,
+            project,
+            history: &self.mirror,
+            message: &claimed.message,
+            public_url: &self.host.public_url,
+        };
+        publishing.pull_request(job, branch).await
     }
 }
 
@@ -232,6 +250,16 @@ impl HostSteps<'_> {
             return Ok(None);
         }
         Ok(Some(self.scan().await?.fingerprint))
+    }
+
+    /// Gives the logs of failed checks to the agent, if the message asks for their repair.
+    async fn write_logs(&self) -> Result<(), RunError> {
+        let source = self.assignment.claimed.message.source.as_ref();
+        let Some(source) = source.filter(|source| !source.logs.is_empty()) else { return Ok(()) };
+        let redactor = self.assignment.reporter.redactor();
+        let logs = CheckLogs { forge: &*self.forge, redactor, home: &self.sandbox.workspace.home };
+        logs.write(&source.logs).await?;
+        self.sandbox.adopt_folders().await
     }
 
     fn preparation(&self) -> Preparation<'_> {
@@ -271,6 +299,11 @@ impl HostSteps<'_> {
         let scanned = async { tokio::task::spawn_blocking(move || scan(&tree, large_from)).await? };
         deadline::within(deadline::SCAN, "scanning the workspace", scanned).await
     }
+}
+
+/// Converts an error of the code host before anything was published.
+fn not_used(error: ForgeError) -> RunError {
+    RepositoryError::from_forge("the repository cannot be used", error).into()
 }
 
 fn image(settings: &SandboxSettings) -> Option<Image> {

@@ -111,7 +111,14 @@ impl Client {
     fn prompt(&mut self, delivery: DeliveryMode) -> Prompt {
         self.count += 1;
         let author = Some(format!("c{}m{}", self.number, self.count));
-        Prompt { text: self.world.number(4).to_string(), origin: Origin::Api, author, delivery, traceparent: None }
+        Prompt {
+            text: self.world.number(4).to_string(),
+            origin: Origin::Api,
+            author,
+            delivery,
+            traceparent: None,
+            source: None,
+        }
     }
 
     fn admission(&self) -> Admission {

@@ -5,14 +5,18 @@ use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use journeyman_core::code_host::HostName;
 use journeyman_core::ids::{JobId, MessageId, Sha};
 use journeyman_core::job::command::Published;
 use journeyman_core::job::effect::Effect;
 use journeyman_core::job::turn::{Ending, TurnArtifacts, TurnBegun};
-use journeyman_core::job::{Branch, Job, Pull};
+use journeyman_core::job::{Branch, Job};
 use journeyman_core::message::MessageStatus;
-use journeyman_core::ports::{EffectError, EffectHandler, Forge, ForgeError, FreeSpace, JobStore, Remote};
-use journeyman_core::pull::{NewPull, PullState};
+use journeyman_core::ports::{
+    Checks, CreatedPull, Discussion, EffectError, EffectHandler, Forge, ForgeError, FreeSpace, HostRepository,
+    JobStore, Remote,
+};
+use journeyman_core::pull::{HostPull, NewPull, PullChange, PullState};
 use journeyman_core::run::ReasonCode;
 use tokio::sync::OwnedMutexGuard;
 use tokio_util::sync::CancellationToken;
@@ -28,7 +32,7 @@ use crate::claim::assignment::Assignment;
 use crate::cleanup::blobs::is_removable;
 use crate::error::RunError;
 use crate::run::port::{Collected, Machine, Steps};
-use crate::run::publish::pull_request;
+use crate::run::publish::Publishing;
 use crate::turn::answer::Answer;
 use crate::turn::context::Turn;
 use crate::turn::transcript;
@@ -72,11 +76,14 @@ impl Machine for SimulatedMachine {
 #[async_trait]
 impl EffectHandler for SimulatedMachine {
     fn kinds(&self) -> &'static [&'static str] {
-        &[Effect::REMOVE_BLOBS]
+        &[Effect::REMOVE_BLOBS, Effect::SET_STATUS]
     }
 
     async fn carry_out(&self, effect: &Effect) -> Result<(), EffectError> {
-        let Effect::RemoveBlobs { job: id, up_to } = effect;
+        let Effect::RemoveBlobs { job: id, up_to } = effect else {
+            self.process.crash_point("before the status of a commit is set").await;
+            return Ok(());
+        };
         self.process.crash_point("before old blobs are removed").await;
         let job = self.process.world.store.job(*id).await.unwrap();
         let mut blobs = self.process.world.blobs();
@@ -340,7 +347,17 @@ impl Steps for SimulatedSteps<'_> {
     async fn pull_request(&self, job: &Job, branch: &Branch) -> Result<Published, RunError> {
         let repository = FetchedRepository { process: self.process, heads: &self.heads };
         let Assignment { project, claimed, .. } = self.assignment;
-        pull_request(&SimulatedForge(self.process), job, project, &repository, branch, &claimed.message.prompt).await
+        let publishing = Publishing {
+            forge: &SimulatedForge(self.process),
+            store: &*self.process.world.store,
+            clock: self.process,
+            ids: &*self.process.world,
+            project,
+            history: &repository,
+            message: &claimed.message,
+            public_url: "https://journeyman.example",
+        };
+        publishing.pull_request(job, branch).await
     }
 }
 
@@ -381,6 +398,10 @@ impl History for FetchedRepository<'_> {
     async fn contains(&self, commit: &Sha, ancestor: &Sha) -> bool {
         self.has(commit).await && self.process.world.host().contains(commit, ancestor)
     }
+
+    async fn pull_template(&self, _: &Sha) -> Result<Option<String>, RepositoryError> {
+        Ok(None)
+    }
 }
 
 /// The code host's interface, as the machine reaches it.
@@ -394,35 +415,61 @@ impl SimulatedForge<'_> {
 
 #[async_trait]
 impl Forge for SimulatedForge<'_> {
+    fn host(&self) -> HostName {
+        HostName("code.example".to_owned())
+    }
+
     async fn remote(&self) -> Result<Remote, ForgeError> {
         Err(ForgeError::Refused("the simulation does not use git".to_owned()))
     }
 
-    async fn find_open_pull(&self, head: &str) -> Result<Option<Pull>, ForgeError> {
+    async fn repository(&self) -> Result<HostRepository, ForgeError> {
+        Ok(HostRepository {
+            id: "1".to_owned(),
+            path: "acme/shop".to_owned(),
+            default_branch: Some(MAIN.to_owned()),
+            can_push: Some(true),
+            is_archived: false,
+        })
+    }
+
+    async fn find_pulls(&self, head: &str) -> Result<Vec<HostPull>, ForgeError> {
         self.0.crash_point("before a pull request is looked for").await;
-        let found = self.0.world.host().open_pull_of(head);
+        let found = self.0.world.host().pulls_of(head);
         self.unclear()?;
         Ok(found)
     }
 
-    async fn open_pull(&self, new: &NewPull) -> Result<Option<Pull>, ForgeError> {
+    async fn create_pull(&self, new: &NewPull) -> Result<CreatedPull, ForgeError> {
         self.0.crash_point("before a pull request is opened").await;
         let opened = {
             let mut host = self.0.world.host();
-            if host.open_pull_of(&new.head).is_some() {
-                return Err(ForgeError::AlreadyExists);
+            if host.pulls_of(&new.head).iter().any(|pull| pull.state == PullState::Open) {
+                return Ok(CreatedPull::AlreadyExists);
             }
             host.open_pull(&new.head)
         };
         self.0.crash_point("after a pull request was opened").await;
         self.unclear()?;
-        Ok(opened)
+        Ok(opened.map_or(CreatedPull::NoChanges, CreatedPull::Created))
     }
 
-    async fn pull_state(&self, number: u64) -> Result<Option<PullState>, ForgeError> {
+    async fn pull(&self, number: u64) -> Result<Option<HostPull>, ForgeError> {
         self.0.crash_point("before a pull request is read").await;
         self.unclear()?;
-        let place = usize::try_from(number).unwrap() - 1;
-        Ok(self.0.world.host().pulls.get(place).map(|pull| pull.state))
+        Ok(self.0.world.host().pull(number))
+    }
+
+    async fn update_pull(&self, _: u64, _: &PullChange) -> Result<(), ForgeError> {
+        self.0.crash_point("before a pull request is changed").await;
+        self.unclear()
+    }
+
+    fn discussion(&self) -> Option<&dyn Discussion> {
+        None
+    }
+
+    fn checks(&self) -> Option<&dyn Checks> {
+        None
     }
 }

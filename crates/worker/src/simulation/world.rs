@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use journeyman_core::ids::{JobId, MessageId, Sha};
-use journeyman_core::job::{Pull, Token};
+use journeyman_core::job::Token;
 use journeyman_core::ports::JobStore;
-use journeyman_core::pull::PullState;
+use journeyman_core::pull::{HostPull, PullState};
 use journeyman_core::time::{IdGen, Timestamp};
 use journeyman_store::MemoryStore;
 use rand::rngs::StdRng;
@@ -37,6 +37,8 @@ pub(super) struct Commit {
 pub(super) struct PullRequest {
     pub(super) head: String,
     pub(super) state: PullState,
+    /// The newest commit of the branch when the pull request ended; later pushes are not part of it.
+    pub(super) ended_with: Option<Sha>,
 }
 
 /// The code host, and all commits that were ever made, wherever they are stored.
@@ -90,19 +92,36 @@ impl CodeHost {
         is_forward
     }
 
-    pub(super) fn open_pull_of(&self, head: &str) -> Option<Pull> {
-        let place = self.pulls.iter().position(|pull| pull.head == head && pull.state == PullState::Open)?;
-        Some(link(place))
+    /// Returns the pull requests of a branch, newest first.
+    pub(super) fn pulls_of(&self, head: &str) -> Vec<HostPull> {
+        let numbers = (1..=self.pulls.len() as u64).rev();
+        numbers.filter_map(|number| self.pull(number)).filter(|pull| pull.head == head).collect()
+    }
+
+    pub(super) fn pull(&self, number: u64) -> Option<HostPull> {
+        let pull = self.pulls.get(usize::try_from(number).ok()?.checked_sub(1)?)?;
+        Some(HostPull {
+            number,
+            url: format!("https://code.example/{number}"),
+            state: pull.state,
+            draft: false,
+            title: String::new(),
+            body: String::new(),
+            head: pull.head.clone(),
+            head_sha: pull.ended_with.clone().or_else(|| self.branches.get(&pull.head).cloned()),
+            base: MAIN.to_owned(),
+            is_from_fork: false,
+        })
     }
 
     /// Opens a pull request; `None` if the branch contains nothing new.
-    pub(super) fn open_pull(&mut self, head: &str) -> Option<Pull> {
+    pub(super) fn open_pull(&mut self, head: &str) -> Option<HostPull> {
         let branch = self.branches.get(head)?;
         if self.contains(&self.branches[MAIN], branch) {
             return None;
         }
-        self.pulls.push(PullRequest { head: head.to_owned(), state: PullState::Open });
-        Some(link(self.pulls.len() - 1))
+        self.pulls.push(PullRequest { head: head.to_owned(), state: PullState::Open, ended_with: None });
+        self.pull(self.pulls.len() as u64)
     }
 
     /// Adds a commit of people to a branch.
@@ -121,15 +140,11 @@ impl CodeHost {
         let main = self.branches[MAIN].clone();
         let mut lines = self.lines(&main).to_vec();
         lines.extend(self.lines(&head).iter().filter(|line| !self.lines(&main).contains(line)).copied());
-        let merged = self.commit(vec![main, head], lines);
+        let merged = self.commit(vec![main, head.clone()], lines);
         self.branches.insert(MAIN.to_owned(), merged);
+        self.pulls[number].ended_with = Some(head);
         self.pulls[number].state = PullState::Merged;
     }
-}
-
-fn link(place: usize) -> Pull {
-    let number = place as u64 + 1;
-    Pull { number, url: format!("https://code.example/{number}") }
 }
 
 /// The blob store.

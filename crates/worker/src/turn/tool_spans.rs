@@ -7,13 +7,14 @@ use journeyman_core::job::event::{TranscriptEntry, TranscriptKind};
 use tracing::Span;
 use tracing::field::Empty;
 
-/// The maximum number of tool calls whose span is open. An agent may begin any number and end none.
+/// The maximum number of open spans. An agent may begin any number of tool calls and end none of them.
 const MAX_OPEN: usize = 100;
 
-/// The maximum length of the ID of a tool call, in characters. The rest of a longer one is ignored.
+/// The maximum length of the ID of a tool call, in characters. Longer IDs are truncated.
 const ID_CHARS: usize = 100;
 
-/// The kinds of tool calls of the Agent Client Protocol, without "other". Spans have no other texts of agents.
+/// The kinds of tool calls in the Agent Client Protocol, without "other". Apart from the ID of the call, a span contains
+/// no text from the agent, so an unknown kind is recorded as "other".
 const KINDS: [&str; 9] = ["read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode"];
 
 /// The open tool calls of a turn. Dropping them ends their spans.

@@ -70,8 +70,8 @@ pub struct Guard {
     /// `true` for requests that create or unarchive a job. They are refused if another job of the project, which is not
     /// archived, works on the job's branch.
     pub takes_branch: bool,
-    /// `true` if the request must not be accepted anew: it gets the answer of an earlier request with the same
-    /// idempotency key, or [`UpdateError::NotReplayed`].
+    /// `true` if the request may only be replayed: it gets the answer of an earlier request with the same idempotency
+    /// key, or [`UpdateError::NotReplayed`].
     pub replays_only: bool,
 }
 

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use super::StoreError;
 use crate::ids::ProjectId;
 use crate::project::hold::{Hold, HoldFailure};
-use crate::project::{Project, SecretValue};
+use crate::project::{Project, RepositoryIdentity, SecretValue};
 use crate::time::Timestamp;
 
 /// Reads projects and their secrets.
@@ -21,6 +21,9 @@ pub trait ProjectStore: Send + Sync {
 
     /// Decrypts and returns the secrets of a project, by name.
     async fn secrets(&self, id: ProjectId) -> Result<BTreeMap<String, SecretValue>, StoreError>;
+
+    /// Records the repository of a project, if the project has the address and no repository was seen there before.
+    async fn identify_repository(&self, id: ProjectId, seen: RepositoryIdentity) -> Result<(), StoreError>;
 }
 
 /// Stores the holds of projects.

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use super::StoreError;
-use crate::pull::{Comment, LocalPull, NewPull};
+use crate::pull::{Comment, LocalPull, NewComment, NewPull, PullText};
 use crate::time::Timestamp;
 
 /// Stores the pull requests of the built-in code host, and their comments. [`super::AdminStore`] ends them and adds
@@ -23,12 +23,25 @@ pub trait PullStore: Send + Sync {
     /// Finds a pull request by its number.
     async fn pull(&self, repository: String, number: u64) -> Result<Option<LocalPull>, StoreError>;
 
-    /// Finds the open pull request of a branch.
-    async fn open_pull_of(&self, repository: String, head: String) -> Result<Option<LocalPull>, StoreError>;
+    /// Returns the pull requests of a branch, newest first.
+    async fn pulls_of_branch(&self, repository: String, head: String) -> Result<Vec<LocalPull>, StoreError>;
+
+    /// Changes the texts of a pull request; does nothing if it does not exist.
+    async fn edit_pull(&self, repository: String, number: u64, text: PullText) -> Result<(), StoreError>;
 
     /// Returns the pull requests of a repository, newest first.
     async fn pulls(&self, repository: String) -> Result<Vec<LocalPull>, StoreError>;
 
-    /// Returns the comments on a pull request, oldest first.
+    /// Returns the comments on a pull request by their numbers, including the drafts of all authors.
     async fn comments(&self, repository: String, number: u64) -> Result<Vec<Comment>, StoreError>;
+
+    /// Adds a comment of the service after the existing ones, unless there is one with this marker. Returns its number
+    /// on the pull request; `None` if the pull request does not exist.
+    async fn comment_once(
+        &self,
+        repository: String,
+        number: u64,
+        marker: String,
+        comment: NewComment,
+    ) -> Result<Option<u64>, StoreError>;
 }

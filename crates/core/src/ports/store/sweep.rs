@@ -27,13 +27,15 @@ pub struct Swept {
     pub jobs: usize,
     /// The number of entries of the audit log.
     pub audit: usize,
+    /// The number of events of the inbox.
+    pub inbox: usize,
 }
 
 impl Swept {
     /// Returns the largest of these numbers.
     #[must_use]
     pub fn most(&self) -> usize {
-        let Self { idempotency_keys, rate_windows, transcripts, jobs, audit } = *self;
-        [idempotency_keys, rate_windows, transcripts, jobs, audit].into_iter().max().unwrap_or(0)
+        let Self { idempotency_keys, rate_windows, transcripts, jobs, audit, inbox } = *self;
+        [idempotency_keys, rate_windows, transcripts, jobs, audit, inbox].into_iter().max().unwrap_or(0)
     }
 }

@@ -140,7 +140,7 @@ impl World {
 
     pub(super) fn finish(&mut self, worker: usize) {
         let WorkerState::Ensured { head, opened, .. } = self.workers[worker].clone() else { return };
-        let pull = Pull { number: 1, url: "http://pull/1".into() };
+        let pull = Pull::new(1, "http://pull/1");
         let known = self.job.0.branch.as_ref().and_then(|branch| branch.pushed.as_ref());
         // As the worker's `publish` does: a turn that changed nothing pushes nothing, but still ensures a pull request
         // that an earlier run failed to report.
@@ -148,7 +148,7 @@ impl World {
         let pull = if head.is_empty() || (!changed && self.job.0.pull.is_some()) {
             Published::Nothing
         } else if opened {
-            Published::Opened(pull)
+            Published::Opened(pull, None)
         } else {
             Published::Updated(pull)
         };

@@ -89,12 +89,15 @@ fn origin(origin: Origin) -> Option<&'static str> {
     match origin {
         Origin::Api => Some("API"),
         Origin::Dashboard => None,
-        Origin::PullRequest => Some("pull request"),
+        Origin::PullRequest | Origin::Comment => Some("pull request"),
+        Origin::Review => Some("review"),
+        Origin::Check => Some("checks"),
+        Origin::Issue => Some("issue"),
     }
 }
 
 /// Returns the word for a message's status, and the class of its mark.
-pub(super) const fn status(status: MessageStatus) -> (&'static str, &'static str) {
+pub(in crate::pages) const fn status(status: MessageStatus) -> (&'static str, &'static str) {
     match status {
         MessageStatus::Queued => ("queued", "pending"),
         MessageStatus::Delivered => ("delivered", "in_progress"),

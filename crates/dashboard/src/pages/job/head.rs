@@ -9,10 +9,12 @@ use journeyman_core::run::{Run, Usage};
 use journeyman_core::time::Timestamp;
 
 use super::block::author;
+use super::checks::ChecksLine;
 use super::{InJob, status};
 use crate::fragment::Fragment;
 use crate::frame::Frame;
 use crate::moment::Moment;
+use crate::pages::pulls::badge::Pill;
 use crate::{Shared, visible, words};
 
 #[derive(Template)]
@@ -25,7 +27,7 @@ struct Head<'a> {
     active: bool,
     archived: bool,
     branch: Option<String>,
-    pull: Option<(u64, String)>,
+    pull: Option<Pill>,
     created: Moment,
     /// The reason why the job failed.
     reason: Option<String>,
@@ -64,6 +66,9 @@ struct Side<'a> {
     model: String,
     reference: String,
     branch: Option<String>,
+    /// All pull requests, oldest first: a follow-up after a merge opens another one.
+    pulls: Vec<Pill>,
+    checks: Option<ChecksLine>,
     runs: usize,
     time: Option<String>,
     tokens: Option<String>,
@@ -98,6 +103,8 @@ pub(super) async fn parts(shared: &Shared, at: &InJob, messages: &[Message]) -> 
     let runs = shared.services.store.runs(job.id).await?;
     let hold = shared.services.store.holds().await?.remove(&job.project);
     let spent = shared.services.store.spent(job.project.clone(), job.id, 0).await?[0];
+    let pulls = shared.services.store.indexed_pulls_of(job.id).await?;
+    let watch = shared.services.store.watch_of(job.id).await?;
     let render = |error: askama::Error| {
         StoreError::Unavailable(format!("a part of a job's page could not be rendered: {error}"))
     };
@@ -111,7 +118,7 @@ pub(super) async fn parts(shared: &Shared, at: &InJob, messages: &[Message]) -> 
         active: status::is_active(job),
         archived: job.status() == JobStatus::Archived,
         branch: branch.clone(),
-        pull: job.pull.as_ref().and_then(|pull| Some((pull.number, status::pull_path(at, job, pull)?))),
+        pull: Pill::of_job(at, job),
         created: at.moment(job.created_at),
         reason: match &job.state {
             JobState::Failed(reason) => Some(visible::lines(&reason.text).into_owned()),
@@ -127,6 +134,8 @@ pub(super) async fn parts(shared: &Shared, at: &InJob, messages: &[Message]) -> 
         model: visible::line(&job.model).into_owned(),
         reference: visible::line(&job.source.reference).into_owned(),
         branch,
+        pulls: pulls.iter().filter_map(|pull| Pill::of_indexed(at, pull)).collect(),
+        checks: ChecksLine::of(job, watch),
         runs: runs.len(),
         time: time(&runs),
         tokens: (used.tokens() > 0)

@@ -264,5 +264,5 @@ impl Live {
 
 /// Returns true if entries of this kind may change other parts of the page than the conversation.
 fn affects_job(kind: &str) -> bool {
-    ["job.", "message.", "run.", "commit.", "pull_request."].iter().any(|prefix| kind.starts_with(prefix))
+    ["job.", "message.", "run.", "commit.", "pull_request.", "checks."].iter().any(|prefix| kind.starts_with(prefix))
 }

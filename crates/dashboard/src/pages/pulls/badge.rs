@@ -1,22 +1,64 @@
 //! The badge with the state of a pull request.
 
-use journeyman_core::pull::{LocalPull, PullState};
+use journeyman_core::job::{Job, Pull};
+use journeyman_core::pull::{IndexedPull, LocalPull, PullState};
 
-/// A label and its class in the stylesheet.
-pub(super) struct Badge {
-    pub(super) label: &'static str,
-    pub(super) class: &'static str,
+use crate::in_project::InProject;
+use crate::words;
+
+/// A label, its icon, and its class in the stylesheet.
+#[derive(Clone, Copy)]
+pub(in crate::pages) struct Badge {
+    pub(in crate::pages) label: &'static str,
+    pub(in crate::pages) icon: &'static str,
+    pub(in crate::pages) class: &'static str,
 }
 
 impl Badge {
     /// Returns the badge of a pull request. An open draft has a badge that differs from other open pull requests.
-    pub(super) fn of(pull: &LocalPull) -> Self {
-        let (label, class) = match pull.state {
-            PullState::Open if pull.draft => ("Draft", "draft"),
-            PullState::Open => ("Open", "open"),
-            PullState::Merged => ("Merged", "merged"),
-            PullState::Closed => ("Closed", "closed"),
+    pub(super) const fn of(pull: &LocalPull) -> Self {
+        match pull.state {
+            PullState::Open if pull.draft => Self { label: "Draft", icon: "pull", class: "draft" },
+            state => Self::of_state(state),
+        }
+    }
+
+    const fn of_state(state: PullState) -> Self {
+        let (label, icon, class) = match state {
+            PullState::Open => ("Open", "pull", "open"),
+            PullState::Merged => ("Merged", "merge", "merged"),
+            PullState::Closed => ("Closed", "cross", "closed"),
         };
-        Self { label, class }
+        Self { label, icon, class }
+    }
+}
+
+/// The link to a pull request of a job, with its state as the code host last told it.
+pub(in crate::pages) struct Pill {
+    pub(in crate::pages) number: u64,
+    pub(in crate::pages) href: String,
+    pub(in crate::pages) badge: Badge,
+}
+
+impl Pill {
+    /// Returns the link to the current pull request of a job; `None` if there is none, or if the code host's URL is not
+    /// an http or https URL.
+    pub(in crate::pages) fn of_job(at: &InProject, job: &Job) -> Option<Self> {
+        let Pull { number, url, state, .. } = job.pull.as_ref()?;
+        Self::new(at, &job.source.repository, *number, url, *state)
+    }
+
+    /// Returns the link to any pull request of a job.
+    pub(in crate::pages) fn of_indexed(at: &InProject, pull: &IndexedPull) -> Option<Self> {
+        let is_local = pull.repository.host == journeyman_core::code_host::HostName::local();
+        let repository = if is_local { format!("local:{}", pull.repository.id) } else { String::new() };
+        Self::new(at, &repository, pull.number, &pull.url, pull.state)
+    }
+
+    fn new(at: &InProject, repository: &str, number: u64, url: &str, state: PullState) -> Option<Self> {
+        let is_page_here = repository == at.project.repository && at.is_hosted();
+        let href = if is_page_here { at.path(&format!("/pulls/{number}")) } else { url.to_owned() };
+        let badge = Badge::of_state(state);
+        (is_page_here || words::is_page(&href)).then_some(Self { number, href, badge })
     }
 }

@@ -41,6 +41,8 @@ struct Row<'a> {
     head: Cow<'a, str>,
     labels: Vec<Cow<'a, str>>,
     opened: Moment,
+    /// The word for the end, and its time.
+    ended: Option<(&'static str, Moment)>,
 }
 
 impl<'a> Row<'a> {
@@ -53,6 +55,7 @@ impl<'a> Row<'a> {
             head: visible::line(&pull.head),
             labels: pull.labels.iter().map(|label| visible::line(label)).collect(),
             opened: at.moment(pull.created_at),
+            ended: pull.ended_at.map(|ended| (pull.state.name(), at.moment(ended))),
         }
     }
 }

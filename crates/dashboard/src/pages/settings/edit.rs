@@ -64,7 +64,7 @@ fn repository(fields: &Fields) -> Result<Edit, String> {
         false => fields.given("token").map(|token| Some(SecretValue(token))),
     };
     Ok(Arc::new(move |mut project| {
-        project.repository.clone_from(&repository);
+        project.set_repository(&repository);
         project.reference.clone_from(&reference);
         project.settings.code_host.username.clone_from(&username);
         let secrets = token.clone().map(|token| (CODE_HOST_TOKEN.to_owned(), token));
@@ -204,6 +204,7 @@ fn limits(fields: &Fields, set: &LimitSettings) -> Result<LimitSettings, String>
         cpu_millis: small("cpuMillis")?,
         continuations: small("continuations")?,
         model_calls: small("modelCalls")?,
+        automatic_per_day: small("automaticPerDay")?,
         budget: Budgets {
             run: money("runMicros")?,
             job: money("jobMicros")?,

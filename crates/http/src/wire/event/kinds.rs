@@ -120,6 +120,12 @@ fn kinds() -> Vec<Kind> {
         ),
         kind("message.withdrawn", "A queued message was withdrawn.", json!({ "messageId": text() }), &["messageId"]),
         kind(
+            "message.changed",
+            "The comments of a queued message were edited on the code host.",
+            json!({ "messageId": text(), "prompt": text() }),
+            &["messageId", "prompt"],
+        ),
+        kind(
             "message.waiting",
             "A message waits for something outside the job, such as its code host.",
             json!({
@@ -164,6 +170,15 @@ fn kinds() -> Vec<Kind> {
         ),
         kind("pull_request.opened", "A pull request was opened.", pull(), &["number", "url"]),
         kind("pull_request.updated", "The pull request has new commits.", pull(), &["number", "url"]),
+        kind("pull_request.merged", "A pull request was merged.", json!({ "number": number() }), &["number"]),
+        kind("pull_request.closed", "A pull request was closed.", json!({ "number": number() }), &["number"]),
+        kind("pull_request.reopened", "A pull request was reopened.", json!({ "number": number() }), &["number"]),
+        kind(
+            "checks.settled",
+            "All checks of the newest commit of the pull request have finished.",
+            json!({ "sha": text(), "result": text(), "failed": shas(), "stop": maybe() }),
+            &["sha", "result", "failed", "stop"],
+        ),
         kind("agent.message", "The agent sent a message.", truncatable(json!({ "text": text() })), &[]),
         kind("agent.thought", "The agent sent a thought.", truncatable(json!({ "text": text() })), &[]),
         kind(

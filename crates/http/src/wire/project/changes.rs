@@ -4,14 +4,16 @@
 use std::collections::BTreeMap;
 
 use journeyman_core::model::price::Budgets;
-use journeyman_core::project::{self, CodeHostSettings, LimitSettings, PullRequestSettings, SandboxSettings};
+use journeyman_core::project::{
+    self, CheckSettings, CodeHostSettings, CommentSettings, LimitSettings, PullRequestSettings, SandboxSettings,
+};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaType, Type};
 use utoipa::{PartialSchema, ToSchema};
 
-use super::choices::{CodeHostKind, Permissions, Pull, SecretUse, ToolKind};
+use super::choices::{CheckMode, CiFiles, CodeHostKind, Permissions, Pull, Reviews, SecretUse, ToolKind};
 
 /// The fields of a project that a client may set. A field that is left out keeps its value; at creation, it gets its
 /// default. `null` restores the default.
@@ -36,6 +38,10 @@ pub struct ProjectChanges {
     pub code_host: Option<CodeHostChanges>,
     /// The settings of the project's pull requests.
     pub pull_request: Option<PullRequestChanges>,
+    /// The treatment of comments and issues on the code host.
+    pub comments: Option<CommentChanges>,
+    /// The treatment of the checks of pull requests.
+    pub checks: Option<CheckChanges>,
     /// The limits of the project.
     pub limits: Option<LimitChanges>,
     /// The settings of the sandbox of the project's agents.
@@ -58,20 +64,29 @@ pub struct ProjectChanges {
 
 /// The code host of a project's repository.
 #[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct CodeHostChanges {
-    /// The kind of code host; by default, it is detected from the repository.
+    /// The kind of code host; by default, it is found by the repository's address.
     pub kind: Option<CodeHostKind>,
+    /// The ID of a code host of the installation; by default, it is found by the repository's address.
+    #[schema(pattern = "^[a-z0-9][a-z0-9.-]{0,62}$")]
+    pub host: Option<String>,
     /// The user name to send with the token over HTTP.
     #[schema(min_length = 1, max_length = 200)]
     pub username: Option<String>,
     /// The credential for the repository. It is never shown again. `null` removes it.
     #[schema(value_type = Option<String>, write_only)]
     pub token: Option<IgnoredAny>,
+    /// The secret with which the code host signs the webhooks of this project. It is never shown again. `null` removes
+    /// it.
+    #[schema(value_type = Option<String>, write_only)]
+    pub webhook_secret: Option<IgnoredAny>,
 }
 
-/// The settings of a project's pull requests. In the templates, `{title}`, `{prompt}`, `{job}`, and `{branch}` are
-/// replaced.
+/// The settings of a project's pull requests. In the templates, `{title}`, `{summary}`, `{prompt}`, `{job}`, `{branch}`,
+/// `{url}`, and `{cost}` are replaced.
 #[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct PullRequestChanges {
     /// `true` to open pull requests as drafts; by default, `false`.
     pub draft: Option<bool>,
@@ -81,12 +96,60 @@ pub struct PullRequestChanges {
     /// The template of the title; by default, `{title}`.
     #[schema(max_length = 20_000)]
     pub title: Option<String>,
-    /// The template of the body; by default, the prompt and the job's ID.
+    /// The template of the body; by default, the agent's answer, the prompt, and a link to the job.
     #[schema(max_length = 20_000)]
     pub body: Option<String>,
     /// The labels of the pull requests.
     #[schema(max_items = 50)]
     pub labels: Option<Vec<String>>,
+    /// The users, and teams as `owner/team`, to ask for a review.
+    #[schema(max_items = 50)]
+    pub reviewers: Option<Vec<String>>,
+    /// The users to assign.
+    #[schema(max_items = 50)]
+    pub assignees: Option<Vec<String>>,
+    /// The policy for commits that change files of CI pipelines, such as `.github/workflows`; by default, `refuse`.
+    pub ci_files: Option<CiFiles>,
+    /// `true` to archive a job when its pull request is merged; by default, `false`.
+    pub archive_on_merge: Option<bool>,
+}
+
+/// The treatment of comments and issues on the code host.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CommentChanges {
+    /// The submitted reviews that become messages; by default, `all`.
+    pub reviews: Option<Reviews>,
+    /// The name to mention, without `@`; by default, the name of the service's user on the code host, and `journeyman`.
+    #[schema(min_length = 1, max_length = 200)]
+    pub mention: Option<String>,
+    /// The time after the last comment until comments become one message, in seconds; by default, 20,
+    /// and 0 on the built-in code host.
+    #[schema(maximum = 120)]
+    pub settle_seconds: Option<u32>,
+    /// The label that makes a job of an issue; by default, `journeyman`. An empty text means no label.
+    #[schema(max_length = 200)]
+    pub issue_label: Option<String>,
+}
+
+/// The treatment of the checks of pull requests.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CheckChanges {
+    /// The reaction to failed checks; by default, `report`.
+    pub mode: Option<CheckMode>,
+    /// The maximum number of automatic attempts for one pull request; by default, 3.
+    #[schema(minimum = 1, maximum = 20)]
+    pub attempts: Option<u32>,
+    /// The longest time to wait for checks that have not begun, in seconds; by default, 600.
+    #[schema(minimum = 0, maximum = 86_400)]
+    pub settle_seconds: Option<u32>,
+    /// The names of the checks that count, where `*` stands for any text; by default, all.
+    #[schema(max_items = 50)]
+    pub only: Option<Vec<String>>,
+    /// The names of the checks that do not count, where `*` stands for any text; by default, none.
+    #[schema(max_items = 50)]
+    pub ignore: Option<Vec<String>>,
 }
 
 /// The limits of a project.
@@ -128,6 +191,9 @@ pub struct LimitChanges {
     /// The maximum number of model calls of the built-in agent in one turn; by default, 200.
     #[schema(minimum = 1, maximum = 100_000)]
     pub model_calls: Option<u32>,
+    /// The maximum number of automatic messages of a job in a day, such as those about failed checks; by default, 20.
+    #[schema(maximum = 1000)]
+    pub automatic_per_day: Option<u32>,
     /// The budgets for model calls.
     pub budget: Option<BudgetChanges>,
 }
@@ -198,20 +264,45 @@ impl ToSchema for CreateProject {
 
 impl ProjectChanges {
     /// Returns the settings that a complete document describes.
-    pub(super) fn settings(self) -> project::Settings {
+    ///
+    /// # Errors
+    /// A field is not valid; the error is a sentence that names it.
+    pub(super) fn settings(self) -> Result<project::Settings, String> {
         let host = self.code_host.unwrap_or_default();
         let pulls = self.pull_request.unwrap_or_default();
         let mut limits = self.limits.unwrap_or_default();
         let budget = limits.budget.take().unwrap_or_default();
         let sandbox = self.sandbox.unwrap_or_default();
-        project::Settings {
-            code_host: CodeHostSettings { kind: host.kind.map(CodeHostKind::into), username: host.username },
+        let (comments, checks) = (self.comments.unwrap_or_default(), self.checks.unwrap_or_default());
+        Ok(project::Settings {
+            code_host: CodeHostSettings {
+                kind: host.kind.map(CodeHostKind::into),
+                host: host.host.map(|id| id.parse()).transpose().map_err(|error| format!("codeHost.host: {error}"))?,
+                username: host.username,
+            },
             pull_request: PullRequestSettings {
                 draft: pulls.draft.unwrap_or_default(),
                 base: pulls.base,
                 title: pulls.title,
                 body: pulls.body,
                 labels: pulls.labels.unwrap_or_default(),
+                reviewers: pulls.reviewers.unwrap_or_default(),
+                assignees: pulls.assignees.unwrap_or_default(),
+                ci_files: pulls.ci_files.unwrap_or_default().into(),
+                archive_on_merge: pulls.archive_on_merge.unwrap_or_default(),
+            },
+            comments: CommentSettings {
+                reviews: comments.reviews.unwrap_or_default().into(),
+                mention: comments.mention,
+                settle_seconds: comments.settle_seconds,
+                issue_label: comments.issue_label,
+            },
+            checks: CheckSettings {
+                mode: checks.mode.unwrap_or_default().into(),
+                attempts: checks.attempts,
+                settle_seconds: checks.settle_seconds,
+                only: checks.only.unwrap_or_default(),
+                ignore: checks.ignore.unwrap_or_default(),
             },
             limits: LimitSettings {
                 run_seconds: limits.run_seconds,
@@ -226,6 +317,7 @@ impl ProjectChanges {
                 output_bytes: limits.output_bytes,
                 continuations: limits.continuations,
                 model_calls: limits.model_calls,
+                automatic_per_day: limits.automatic_per_day,
                 budget: Budgets {
                     run: budget.run_micros,
                     job: budget.job_micros,
@@ -247,6 +339,6 @@ impl ProjectChanges {
             secret_uses: (self.secret_uses.unwrap_or_default().into_iter())
                 .map(|(name, uses)| (name, uses.into_iter().map(Into::into).collect()))
                 .collect(),
-        }
+        })
     }
 }

@@ -40,6 +40,62 @@ mirror! {
         Local,
         /// A git remote without pull requests.
         Plain,
+        /// GitHub.
+        Github,
+        /// GitLab.
+        Gitlab,
+        /// Gitea.
+        Gitea,
+        /// Forgejo.
+        Forgejo,
+        /// Bitbucket Cloud.
+        Bitbucket,
+        /// Bitbucket Data Center.
+        BitbucketDataCenter,
+    }
+}
+
+mirror! {
+    project::CiFiles;
+    /// The policy for commits that change files of CI pipelines.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum CiFiles {
+        /// The commits are not pushed, and the message fails.
+        #[default]
+        Refuse,
+        /// The commits are pushed.
+        Allow,
+    }
+}
+
+mirror! {
+    project::Reviews;
+    /// The submitted reviews that become messages.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Reviews {
+        /// All reviews that have a text or comments.
+        #[default]
+        All,
+        /// Reviews that mention the service.
+        Mentioned,
+    }
+}
+
+mirror! {
+    project::CheckMode;
+    /// The reaction to failed checks.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum CheckMode {
+        /// Checks are not read.
+        Off,
+        /// The result is shown.
+        #[default]
+        Report,
+        /// Failed checks become a message to the job.
+        Fix,
     }
 }
 

@@ -3,28 +3,33 @@
 use std::collections::BTreeMap;
 
 use journeyman_core::model::price::Budgets;
-use journeyman_core::project::{LimitSettings, PullRequestSettings, SandboxSettings};
+use journeyman_core::project::{CheckSettings, CommentSettings, LimitSettings, PullRequestSettings, SandboxSettings};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::choices::{CodeHostKind, Permissions, Pull, ToolKind};
+use super::choices::{CheckMode, CiFiles, CodeHostKind, Permissions, Pull, Reviews, ToolKind};
 
 /// The code host of a project's repository.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CodeHost {
-    /// The kind of code host; `null` means that it is detected from the repository.
+    /// The kind of code host; `null` means that it is found by the repository's address.
     #[schema(required)]
     pub kind: Option<CodeHostKind>,
+    /// The ID of a code host of the installation; `null` means that it is found by the repository's address.
+    #[schema(required)]
+    pub host: Option<String>,
     /// The user name to send with the token over HTTP.
     #[schema(required)]
     pub username: Option<String>,
     /// `true` if there is a credential, which is set with `token` and never shown.
     pub has_token: bool,
+    /// `true` if there is a secret for the webhooks of this project, which is set with `webhookSecret` and never shown.
+    pub has_webhook_secret: bool,
 }
 
-/// The settings of a project's pull requests. In the templates, `{title}`, `{prompt}`, `{job}`, and `{branch}` are
-/// replaced.
+/// The settings of a project's pull requests. In the templates, `{title}`, `{summary}`, `{prompt}`, `{job}`, `{branch}`,
+/// `{url}`, and `{cost}` are replaced.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PullRequest {
@@ -36,17 +41,78 @@ pub struct PullRequest {
     /// The template of the title; `null` means `{title}`.
     #[schema(required)]
     pub title: Option<String>,
-    /// The template of the body; `null` means the prompt and the job's ID.
+    /// The template of the body; `null` means the agent's answer, the prompt, and a link to the job.
     #[schema(required)]
     pub body: Option<String>,
     /// The labels of the pull requests.
     pub labels: Vec<String>,
+    /// The users, and teams as `owner/team`, who are asked for a review.
+    pub reviewers: Vec<String>,
+    /// The users who are assigned.
+    pub assignees: Vec<String>,
+    /// The policy for commits that change files of CI pipelines.
+    pub ci_files: CiFiles,
+    /// `true` if a job is archived when its pull request is merged.
+    pub archive_on_merge: bool,
 }
 
 impl From<PullRequestSettings> for PullRequest {
     fn from(settings: PullRequestSettings) -> Self {
-        let PullRequestSettings { draft, base, title, body, labels } = settings;
-        Self { draft, base, title, body, labels }
+        let PullRequestSettings { draft, base, title, body, labels, reviewers, assignees, ci_files, archive_on_merge } =
+            settings;
+        let ci_files = ci_files.into();
+        Self { draft, base, title, body, labels, reviewers, assignees, ci_files, archive_on_merge }
+    }
+}
+
+/// The treatment of comments and issues on the code host.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Comments {
+    /// The submitted reviews that become messages.
+    pub reviews: Reviews,
+    /// The name to mention, without `@`; `null` means the name of the service's user on the code host, and
+    /// `journeyman`.
+    #[schema(required)]
+    pub mention: Option<String>,
+    /// The time after the last comment until comments become one message, in seconds; `null` means 20,
+    /// and 0 on the built-in code host.
+    #[schema(required, maximum = 120)]
+    pub settle_seconds: Option<u32>,
+    /// The label that makes a job of an issue; `null` means `journeyman`, and an empty text no label.
+    #[schema(required)]
+    pub issue_label: Option<String>,
+}
+
+impl From<CommentSettings> for Comments {
+    fn from(settings: CommentSettings) -> Self {
+        let CommentSettings { reviews, mention, settle_seconds, issue_label } = settings;
+        Self { reviews: reviews.into(), mention, settle_seconds, issue_label }
+    }
+}
+
+/// The treatment of the checks of pull requests.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Checks {
+    /// The reaction to failed checks.
+    pub mode: CheckMode,
+    /// The maximum number of automatic attempts for one pull request; `null` means 3.
+    #[schema(required, minimum = 1, maximum = 20)]
+    pub attempts: Option<u32>,
+    /// The longest time to wait for checks that have not begun, in seconds; `null` means 600.
+    #[schema(required, minimum = 0, maximum = 86_400)]
+    pub settle_seconds: Option<u32>,
+    /// The names of the checks that count, where `*` stands for any text; empty means all.
+    pub only: Vec<String>,
+    /// The names of the checks that do not count, where `*` stands for any text.
+    pub ignore: Vec<String>,
+}
+
+impl From<CheckSettings> for Checks {
+    fn from(settings: CheckSettings) -> Self {
+        let CheckSettings { mode, attempts, settle_seconds, only, ignore } = settings;
+        Self { mode: mode.into(), attempts, settle_seconds, only, ignore }
     }
 }
 
@@ -91,6 +157,9 @@ pub struct Limits {
     /// The maximum number of model calls of the built-in agent in one turn; `null` means 200.
     #[schema(required, minimum = 1, maximum = 100_000)]
     pub model_calls: Option<u32>,
+    /// The maximum number of automatic messages of a job in a day, such as those about failed checks; `null` means 20.
+    #[schema(required, maximum = 1000)]
+    pub automatic_per_day: Option<u32>,
     /// The budgets for model calls.
     pub budget: Budget,
 }
@@ -129,6 +198,7 @@ impl From<LimitSettings> for Limits {
             output_bytes: limits.output_bytes,
             continuations: limits.continuations,
             model_calls: limits.model_calls,
+            automatic_per_day: limits.automatic_per_day,
             budget: limits.budget.into(),
         }
     }

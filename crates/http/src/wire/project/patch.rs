@@ -4,7 +4,9 @@
 //! empty one. A field that is left out keeps its value, and `null` restores its default. Secrets are not part of the
 //! document; they are removed from the patch first.
 
-use journeyman_core::project::{self, CODE_HOST_TOKEN, DEFAULT_AGENT, DEFAULT_MODEL, SecretChanges, SecretValue};
+use journeyman_core::project::{
+    self, CODE_HOST_TOKEN, DEFAULT_AGENT, DEFAULT_MODEL, SecretChanges, SecretValue, WEBHOOK_SECRET,
+};
 use journeyman_core::time::Timestamp;
 use serde_json::{Map, Value};
 
@@ -48,15 +50,18 @@ fn merged(
 ) -> Result<(project::Project, SecretChanges), String> {
     let secrets = take_secrets(&mut patch)?;
     document.remove("secrets");
+    let has_repository = patch.contains_key("repository");
     merge(&mut document, patch);
     let changes: ProjectChanges = serde_path_to_error::deserialize(Value::Object(document))
         .map_err(|error| format!("{}: {}", error.path(), error.inner()))?;
     let repository = changes.repository.clone().ok_or("repository is missing")?;
-    project.repository = repository;
+    if has_repository {
+        project.set_repository(&repository);
+    }
     project.reference = changes.reference.clone();
     project.agent = changes.agent.clone().unwrap_or_else(|| DEFAULT_AGENT.to_owned());
     project.model = changes.model.clone().unwrap_or_else(|| DEFAULT_MODEL.to_owned());
-    project.settings = changes.settings();
+    project.settings = changes.settings()?;
     project::check(&project, &secrets).map_err(|error| error.to_string())?;
     Ok((project, secrets))
 }
@@ -84,7 +89,7 @@ fn merge(target: &mut Map<String, Value>, patch: Map<String, Value>) {
     }
 }
 
-/// Removes `secrets` and `codeHost.token` from the patch, and returns the changes that they describe.
+/// Removes `secrets`, `codeHost.token` and `codeHost.webhookSecret` from the patch, and returns the changes that they describe.
 fn take_secrets(patch: &mut Map<String, Value>) -> Result<SecretChanges, String> {
     let mut changes = SecretChanges::new();
     let secret = |value: Value, place: &str| match value {
@@ -97,8 +102,8 @@ fn take_secrets(patch: &mut Map<String, Value>) -> Result<SecretChanges, String>
         None | Some(Value::Null) => {}
         Some(Value::Object(secrets)) => {
             for (name, value) in secrets {
-                // Only `codeHost.token` sets the credential for the code host.
-                if name == CODE_HOST_TOKEN {
+                // Only the fields of `codeHost` set the secrets of the code host.
+                if [CODE_HOST_TOKEN, WEBHOOK_SECRET].contains(&name.as_str()) {
                     return Err(format!("secrets.{name}: is not a name for a variable"));
                 }
                 let value = secret(value, &format!("secrets.{name}"))?;
@@ -109,8 +114,11 @@ fn take_secrets(patch: &mut Map<String, Value>) -> Result<SecretChanges, String>
     }
     if let Some(Value::Object(host)) = patch.get_mut("codeHost") {
         host.remove("hasToken");
-        if let Some(token) = host.remove("token") {
-            changes.insert(CODE_HOST_TOKEN.to_owned(), secret(token, "codeHost.token")?);
+        host.remove("hasWebhookSecret");
+        for (field, name) in [("token", CODE_HOST_TOKEN), ("webhookSecret", WEBHOOK_SECRET)] {
+            if let Some(value) = host.remove(field) {
+                changes.insert(name.to_owned(), secret(value, &format!("codeHost.{field}"))?);
+            }
         }
     }
     Ok(changes)
@@ -151,6 +159,16 @@ mod tests {
     }
 
     #[test]
+    fn a_patch_with_the_repository_accepts_the_one_that_has_the_address_now() {
+        let seen = project::RepositoryIdentity { address: "local:shop".to_owned(), id: "7".to_owned() };
+        let known = || project::Project { identity: Some(seen.clone()), ..shop() };
+        let (changed, _) = change(known(), json!({"model": "m"})).expect("a change");
+        assert_eq!(changed.repository_id(), Some("7"));
+        let (changed, _) = change(known(), json!({"repository": "local:shop"})).expect("a change");
+        assert_eq!(changed.repository_id(), None);
+    }
+
+    #[test]
     fn secrets_are_accepted_but_never_shown() {
         let patch = json!({"secrets": {"A": null, "B": "s3cret"}, "codeHost": {"token": "s3cret", "username": "me"}});
         let (changed, secrets) = change(shop(), patch).expect("a change");
@@ -182,7 +200,12 @@ mod tests {
             (json!({"limits": {"runSeconds": -1}}), "limits.runSeconds"),
             (json!({"limits": {"runSeconds": 0}}), "limits.runSeconds"),
             (json!({"limits": 5}), "limits"),
-            (json!({"codeHost": {"kind": "github"}}), "codeHost.kind"),
+            (json!({"codeHost": {"kind": "sourcehut"}}), "codeHost.kind"),
+            (json!({"codeHost": {"host": "a b"}}), "codeHost.host"),
+            (json!({"codeHost": {"webhookSecret": 5}}), "codeHost.webhookSecret"),
+            (json!({"pullRequest": {"ciFiles": "maybe"}}), "pullRequest.ciFiles"),
+            (json!({"comments": {"settleSeconds": 121}}), "comments.settleSeconds"),
+            (json!({"checks": {"mode": "always"}}), "checks.mode"),
             (json!({"codeHost": {"token": 5}}), "codeHost.token"),
             (json!({"secrets": "s3cret"}), "secrets"),
             (json!({"secrets": {"A": 5}}), "secrets.A"),

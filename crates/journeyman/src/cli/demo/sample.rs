@@ -1,22 +1,23 @@
 //! Pushes the sample repository over HTTP, as a user would.
 
-use journeyman_core::ports::Credential;
+use journeyman_core::ports::{Credential, Remote};
 use journeyman_git::Git;
 
 const README: &str = "# Demo\n";
 
 /// Pushes a first commit to an empty repository. Returns false, and pushes nothing, if the repository has branches.
 pub(in crate::cli) async fn push(git: &Git, url: &str, key: &str) -> anyhow::Result<bool> {
-    let credential = Credential { username: "demo".to_owned(), password: key.to_owned() };
-    let heads = git.command(["ls-remote", "--heads", url]).credential(Some(&credential)).run().await?.text()?;
+    let credential = Some(Credential { username: "demo".to_owned(), password: key.to_owned() });
+    let remote = Remote { url: url.to_owned(), credential, is_ours: false };
+    let heads = git.command(["ls-remote", "--heads", url]).credential_of(&remote).run().await?.text()?;
     if !heads.trim().is_empty() {
         return Ok(false);
     }
     let dir = tempfile::tempdir()?;
     let clone = dir.path().join("demo");
-    git.command(["clone", "--quiet", url, "demo"]).directory(dir.path()).credential(Some(&credential)).run().await?;
+    git.command(["clone", "--quiet", url, "demo"]).directory(dir.path()).credential_of(&remote).run().await?;
     std::fs::write(clone.join("README.md"), README)?;
-    let here = |arguments: &[&str]| git.command(arguments).directory(&clone).credential(Some(&credential));
+    let here = |arguments: &[&str]| git.command(arguments).directory(&clone).credential_of(&remote);
     here(&["add", "--all"]).run().await?;
     here(&["commit", "--quiet", "--message", "Begin"]).run().await?;
     here(&["push", "--quiet", "origin", "HEAD:main"]).run().await?;

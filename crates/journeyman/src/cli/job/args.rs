@@ -123,6 +123,9 @@ pub(super) struct CreateArgs {
     /// Name of the branch to work on
     #[arg(long)]
     pub(super) branch: Option<String>,
+    /// Existing pull request to work on, instead of opening one: its number, or the URL of its page
+    #[arg(long, value_name = "NUMBER|URL", conflicts_with_all = ["branch", "reference"])]
+    pub(super) pull_request: Option<String>,
     /// Open the pull request as a draft
     #[arg(long)]
     pub(super) draft: bool,

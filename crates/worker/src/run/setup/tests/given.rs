@@ -76,6 +76,7 @@ pub(super) async fn fixture(setup: &str) -> Fixture {
         author: None,
         delivery: DeliveryMode::Queue,
         traceparent: None,
+        source: None,
     };
     let new = NewJob { prompt, reference: None, model: None, agent: None, options: JobOptions::default() };
     engine.create_job(&project, new, Admission::default()).await.unwrap();

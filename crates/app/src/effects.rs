@@ -1,0 +1,170 @@
+//! Carries out effects on code hosts: reactions, answers, and the statuses of commits.
+
+use std::sync::Arc;
+
+use crate::UseCases;
+use async_trait::async_trait;
+use journeyman_core::checks;
+use journeyman_core::ids::{JobId, MessageId, Sha};
+use journeyman_core::inbox::answer;
+use journeyman_core::inbox::route::MARKER;
+use journeyman_core::job::effect::Effect;
+use journeyman_core::job::{Job, JobStatus};
+use journeyman_core::message::{Message, MessageSource, MessageStatus, Origin};
+use journeyman_core::ports::{
+    CommentKind, CommentPlace, CommentRef, CommitStatus, Discussion, EffectError, EffectHandler, Forge, ForgeError,
+    Reaction, StatusState, StoreError,
+};
+use journeyman_core::run::Reason;
+
+/// Carries out effects on code hosts.
+#[derive(Clone)]
+pub struct HostEffects(UseCases);
+
+impl HostEffects {
+    /// Returns the handler over these use cases.
+    #[must_use]
+    pub const fn new(cases: UseCases) -> Self {
+        Self(cases)
+    }
+}
+
+/// An error of an effect.
+enum Failed {
+    /// Another attempt may succeed.
+    Later(String),
+    /// No attempt will succeed.
+    Never(String),
+}
+
+impl From<StoreError> for Failed {
+    fn from(error: StoreError) -> Self {
+        Self::Later(error.to_string())
+    }
+}
+
+impl From<ForgeError> for Failed {
+    fn from(error: ForgeError) -> Self {
+        match error {
+            // A person may set another credential within a day.
+            ForgeError::Credential(_) | ForgeError::RateLimited(_) | ForgeError::Unclear(_) => {
+                Self::Later(error.to_string())
+            }
+            ForgeError::NoPulls(_) | ForgeError::NotFound(_) | ForgeError::Denied(_) | ForgeError::Refused(_) => {
+                Self::Never(error.to_string())
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl EffectHandler for HostEffects {
+    fn kinds(&self) -> &'static [&'static str] {
+        &[Effect::ACKNOWLEDGE, Effect::ANSWER, Effect::REPORT_CHECKS, Effect::SET_STATUS]
+    }
+
+    async fn carry_out(&self, effect: &Effect) -> Result<(), EffectError> {
+        let done = match effect {
+            Effect::Acknowledge { job, message } => self.acknowledge(*job, *message).await,
+            Effect::Answer { job, message } => self.answer(*job, *message).await,
+            Effect::ReportChecks { job, sha } => self.report_checks(*job, sha).await,
+            Effect::SetStatus { job, sha, .. } => self.set_status(*job, sha).await,
+            Effect::RemoveBlobs { .. } => Err(Failed::Later("this part of the service has no blobs".to_owned())),
+        };
+        match done {
+            Ok(()) => Ok(()),
+            Err(Failed::Later(error)) => Err(EffectError(error)),
+            Err(Failed::Never(error)) => {
+                tracing::warn!(kind = effect.kind(), error, "an effect on a code host is not possible");
+                Ok(())
+            }
+        }
+    }
+}
+
+impl HostEffects {
+    /// Returns the job with its repository; `None` if either no longer exists.
+    async fn find(&self, job: JobId) -> Result<Option<(Job, Arc<dyn Forge>)>, Failed> {
+        let parts = self.0.parts();
+        let Some(job) = parts.store.job(job).await? else { return Ok(None) };
+        let Some(project) = parts.store.project(job.project.clone()).await? else { return Ok(None) };
+        let forge = parts.forges.of(&project).await?;
+        Ok(Some((job, forge)))
+    }
+
+    async fn acknowledge(&self, job: JobId, message: MessageId) -> Result<(), Failed> {
+        let Some((job, forge)) = self.find(job).await? else { return Ok(()) };
+        let message = self.0.parts().store.message(message).await?;
+        let (Some(discussion), Some(source)) = (forge.discussion(), message.and_then(|message| message.source)) else {
+            return Ok(());
+        };
+        if source.origin == Origin::Issue {
+            let text = format!("I am working on this: [job]({}).", self.url(&job));
+            let marker = format!("{MARKER}job:{} -->", job.id);
+            discussion.comment(CommentPlace::Issue(source.number), &marker, &text).await?;
+        }
+        react(discussion, &source, Reaction::Seen).await
+    }
+
+    async fn answer(&self, job: JobId, message: MessageId) -> Result<(), Failed> {
+        let Some((job, forge)) = self.find(job).await? else { return Ok(()) };
+        let Some(message) = self.0.parts().store.message(message).await? else { return Ok(()) };
+        let (Some(discussion), Some(source)) = (forge.discussion(), &message.source) else { return Ok(()) };
+        let reason = self.reason(&message).await?;
+        let Some(text) = answer::answer(&message, reason.as_ref(), &self.url(&job)) else { return Ok(()) };
+        let is_issue =
+            source.comments.first().map_or(source.origin == Origin::Issue, |one| one.kind == CommentKind::Issue);
+        let place = if is_issue { CommentPlace::Issue(source.number) } else { CommentPlace::Pull(source.number) };
+        discussion.comment(place, &answer::marker(&message), &text).await?;
+        let is_done = message.status == MessageStatus::Finished;
+        react(discussion, source, if is_done { Reaction::Done } else { Reaction::Failed }).await
+    }
+
+    async fn reason(&self, message: &Message) -> Result<Option<Reason>, Failed> {
+        let runs = self.0.parts().store.runs(message.job).await?;
+        Ok(runs.into_iter().find(|run| message.run == Some(run.id)).and_then(|run| run.reason))
+    }
+
+    /// Comments why the failed checks of a commit are not repaired. A comment about an older commit is left out.
+    async fn report_checks(&self, job: JobId, sha: &Sha) -> Result<(), Failed> {
+        let Some((job, forge)) = self.find(job).await? else { return Ok(()) };
+        let (Some(discussion), Some(pull), Some(checks)) = (forge.discussion(), &job.pull, &job.checks) else {
+            return Ok(());
+        };
+        let Some(text) = checks::report(checks, &self.url(&job)).filter(|_| checks.sha == *sha) else { return Ok(()) };
+        discussion.comment(CommentPlace::Pull(pull.number), &checks::report_marker(checks), &text).await?;
+        Ok(())
+    }
+
+    /// Sets the status of a commit to the state of the job now, because effects are not carried out in order.
+    async fn set_status(&self, job: JobId, sha: &Sha) -> Result<(), Failed> {
+        let Some((job, forge)) = self.find(job).await? else { return Ok(()) };
+        let Some(checks) = forge.checks() else { return Ok(()) };
+        let is_newest = job.branch.as_ref().and_then(|branch| branch.pushed.as_ref()) == Some(sha);
+        let (state, description) = match job.status() {
+            _ if !is_newest => (StatusState::Success, "A newer commit follows"),
+            JobStatus::Active => (StatusState::Pending, "The agent is working"),
+            JobStatus::Completed | JobStatus::Archived => (StatusState::Success, "The agent has finished"),
+            JobStatus::Failed => (StatusState::Failure, "The job has failed"),
+        };
+        let status = CommitStatus { state, description: description.to_owned(), url: self.url(&job) };
+        Ok(checks.set_status(sha, &status).await?)
+    }
+
+    fn url(&self, job: &Job) -> String {
+        format!("{}/projects/{}/jobs/{}", self.0.parts().public_url, job.project, job.id)
+    }
+}
+
+/// Reacts to all comments of a message. A comment that was deleted meanwhile, or to which the service may not react, is
+/// left out.
+async fn react(discussion: &dyn Discussion, source: &MessageSource, reaction: Reaction) -> Result<(), Failed> {
+    for comment in &source.comments {
+        let at = CommentRef { kind: comment.kind, number: source.number, id: comment.id.clone() };
+        match discussion.react(&at, reaction).await {
+            Ok(()) | Err(ForgeError::NotFound(_) | ForgeError::Denied(_) | ForgeError::Refused(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,303 @@
+//! Makes one message of the events that wait for a job.
+
+use std::time::Duration;
+
+use journeyman_core::engine::{Admission, Prompt};
+use journeyman_core::hook::{CommentAction, HookContent, HookEvent, HostComment, HostReview};
+use journeyman_core::idempotency::Claim;
+use journeyman_core::ids::{JobId, MessageId};
+use journeyman_core::inbox::batch::{Part, key, origin, prompt};
+use journeyman_core::inbox::route::addressed;
+use journeyman_core::inbox::version::compare_texts;
+use journeyman_core::inbox::{INBOX_LEASE, INBOX_LIMIT, InboxEvent, InboxState, Next, Outcome};
+use journeyman_core::job::decide::Rejected;
+use journeyman_core::job::{Job, PullRepository};
+use journeyman_core::message::{DeliveryMode, MAX_PROMPT_CHARS, Message, MessageSource, SourceAuthor};
+use journeyman_core::ports::{CommentKind, HostUser, Permission, StoreError, UpdateError};
+use journeyman_core::project::DEFAULT_AUTOMATIC_PER_DAY;
+
+use super::Problem;
+use super::context::{Context, indexed};
+use super::decide::place;
+use super::versions::message_of;
+use crate::UseCases;
+
+/// The delay until another attempt, if the code host, the store or a limit prevents a message.
+const RETRY: Duration = Duration::from_secs(30);
+
+/// The explanation of an event that ends a loop.
+const LOOP: &str = "the job has had too many messages of bots today (limits.automaticPerDay); a person may comment";
+
+/// The comments of a batch.
+struct Batch {
+    number: u64,
+    repository: PullRepository,
+    parts: Vec<Part>,
+    author: Option<SourceAuthor>,
+    /// `true` if bots wrote all comments.
+    is_automatic: bool,
+    numbers: Vec<u64>,
+}
+
+/// The time over which automatic messages are counted.
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+impl UseCases {
+    /// Makes one message of the waiting events of a job. Returns false if another process does so now.
+    pub(super) async fn send_batch(&self, job: JobId) -> Result<bool, StoreError> {
+        let (store, now) = (&self.parts().store, self.parts().engine.now());
+        let (name, holder) = (format!("inbox/{job}"), self.parts().ids.uuid(now));
+        if !store.lock(name.clone(), holder, now, INBOX_LEASE).await? {
+            return Ok(false);
+        }
+        let sent = tokio::time::timeout(INBOX_LIMIT, self.try_send(job)).await;
+        let sent = sent.unwrap_or_else(|_| Err(Problem::timeout()));
+        if let Err(problem) = &sent {
+            tracing::warn!(%job, error = %problem.0, "the comments for a job could not be sent; they will be retried");
+            store.postpone_events(job, now + RETRY).await?;
+        }
+        store.unlock(name, holder).await?;
+        Ok(true)
+    }
+
+    async fn try_send(&self, id: JobId) -> Result<(), Problem> {
+        let store = &self.parts().store;
+        let mut events = store.waiting_events(id).await?;
+        // One message answers to one conversation. Events of others are still due, and become the next message.
+        let first = events.first().and_then(InboxEvent::read).and_then(place);
+        events.retain(|event| event.read().and_then(place) == first);
+        let numbers = |events: &[InboxEvent]| events.iter().map(|event| event.number).collect();
+        let job = store.job(id).await?;
+        let project = match &job {
+            Some(job) => store.project(job.project.clone()).await?,
+            None => None,
+        };
+        let (Some(job), Some(project)) = (job, project) else {
+            return Ok(store.end_events(numbers(&events), InboxState::Ignored, Outcome::NoJob, None).await?);
+        };
+        let context = self.context(project).await?;
+        let events = self.without_changes(events, &job, &context).await?;
+        if events.is_empty() {
+            return Ok(());
+        }
+        let numbers = numbers(&events);
+        let Some(batch) = self.batch(&events, None, &context).await? else {
+            return Ok(store.end_events(numbers, InboxState::Ignored, Outcome::Empty, None).await?);
+        };
+        if batch.is_automatic && self.is_at_limit(&job, &context).await? {
+            let detail = Some(LOOP.to_owned());
+            return Ok(store.end_events(numbers, InboxState::Failed, Outcome::RateLimited, detail).await?);
+        }
+        let (key, fingerprint) = key(&batch.parts);
+        let claim = Claim { project: Some(job.project.clone()), caller: "inbox".to_owned(), key, fingerprint };
+        let limits = &context.project.settings.limits;
+        let limit = limits.message_per_hour.unwrap_or(self.parts().message_per_hour);
+        let admission = Admission { idempotency: Some(claim), limit };
+        match self.parts().engine.add_message(&job.project, job.id, self.to_prompt(&batch), admission).await {
+            // A replay has stored the message before, but the events only if they were the same.
+            Ok(accepted) if accepted.replayed => {
+                Ok(store.end_events(numbers, InboxState::Ignored, Outcome::Duplicate, None).await?)
+            }
+            Ok(_) => Ok(()),
+            Err(UpdateError::Rejected(Rejected::Archived)) => {
+                let detail = Some("the job is archived; unarchive it, and comment again".to_owned());
+                Ok(store.end_events(numbers, InboxState::Ignored, Outcome::JobArchived, detail).await?)
+            }
+            Err(UpdateError::NotFound) => {
+                Ok(store.end_events(numbers, InboxState::Ignored, Outcome::NoJob, None).await?)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Returns whether the job has had as many automatic messages in a day as the project permits. Two services that
+    /// answer each other would not stop otherwise.
+    async fn is_at_limit(&self, job: &Job, context: &Context) -> Result<bool, Problem> {
+        let limit = context.project.settings.limits.automatic_per_day.unwrap_or(DEFAULT_AUTOMATIC_PER_DAY);
+        let now = self.parts().engine.now();
+        let is_by_bot = |message: &Message| {
+            let author = message.source.as_ref().and_then(|source| source.author.as_ref());
+            author.is_some_and(|author| context.identity.trusted_bots.contains(&author.id))
+        };
+        let counts = |message: &&Message| {
+            message.created_at + DAY > now && (message.origin.is_automatic() || is_by_bot(message))
+        };
+        let messages = self.parts().store.messages(job.id).await?;
+        Ok(messages.iter().filter(counts).count() >= usize::try_from(limit).unwrap_or(usize::MAX))
+    }
+
+    /// Carries out the events about comments that another process has made a message of meanwhile, and returns the
+    /// others.
+    async fn without_changes(
+        &self,
+        events: Vec<InboxEvent>,
+        job: &Job,
+        context: &Context,
+    ) -> Result<Vec<InboxEvent>, Problem> {
+        let mut others = Vec::new();
+        for event in events {
+            let mut message = None;
+            if let Some(read) = event.read()
+                && let Some((_, key)) = addressed(read)
+            {
+                let known = self.versions(&event.host, read, &key).await?;
+                message = message_of(&known);
+                if let Some(message) = message
+                    && let Next::Ends { state, outcome, detail } =
+                        self.apply_version(read, &known, message, job, context).await?
+                {
+                    self.parts().store.end_events(vec![event.number], state, outcome, detail).await?;
+                }
+            }
+            if message.is_none() {
+                others.push(event);
+            }
+        }
+        Ok(others)
+    }
+
+    /// Collects the newest version of each comment. `change` is another version of one of them, which is not stored yet.
+    /// Returns `None` if nothing is left.
+    async fn batch(
+        &self,
+        events: &[InboxEvent],
+        change: Option<&HookEvent>,
+        context: &Context,
+    ) -> Result<Option<Batch>, Problem> {
+        let Some(host) = events.first().map(|event| event.host.clone()) else { return Ok(None) };
+        let (mut parts, mut deleted) = (Vec::new(), Vec::new());
+        let (mut author, mut first): (Option<HostUser>, _) = (None, None);
+        let is_bot = |user: &HostUser| context.identity.trusted_bots.contains(&user.id);
+        for HookEvent { repository, content, .. } in self.newest(events, change).await? {
+            let (number, by) = match &content {
+                HookContent::Comment { number, action: CommentAction::Deleted, comment } => {
+                    deleted.push((comment.kind, comment.id.clone()));
+                    (*number, &comment.author)
+                }
+                HookContent::Comment { number, comment, .. } => {
+                    add(&mut parts, Part::of_comment(&self.placed(*number, comment, context).await?));
+                    (*number, &comment.author)
+                }
+                HookContent::Review { action: CommentAction::Deleted, .. } => continue,
+                HookContent::Review { number, review, .. } => {
+                    for part in self.review(*number, review, context).await? {
+                        add(&mut parts, part);
+                    }
+                    (*number, &review.author)
+                }
+                _ => continue,
+            };
+            // A person answers for a message, if there is one among the authors.
+            author = author.filter(|author| !is_bot(author) || is_bot(by)).or_else(|| Some(by.clone()));
+            first = first.or(repository.map(|repository| (number, repository)));
+        }
+        parts.retain(|part| !deleted.iter().any(|(kind, id)| (part.kind, &part.id) == (*kind, id)));
+        parts.retain(|part| !journeyman_core::inbox::batch::cleaned(&part.body).trim().is_empty());
+        let (Some((number, repository)), Some(author), false) = (first, author, parts.is_empty()) else {
+            return Ok(None);
+        };
+        let is_automatic = is_bot(&author);
+        let permission = self.permission(context, &author).await?.max(Permission::Write);
+        let author = Some(SourceAuthor { id: author.id, name: author.name, permission });
+        let numbers = events.iter().map(|event| event.number).collect();
+        Ok(Some(Batch { number, repository: indexed(&host, &repository), parts, author, is_automatic, numbers }))
+    }
+
+    /// Returns a comment on a pull request with its path and its line, which not all webhooks have.
+    pub(super) async fn placed(
+        &self,
+        number: u64,
+        comment: &HostComment,
+        context: &Context,
+    ) -> Result<HostComment, Problem> {
+        let comment = comment.clone();
+        match context.discussion() {
+            Some(discussion) if comment.kind == CommentKind::Pull && comment.path.is_none() => {
+                Ok(discussion.placed(number, comment).await?)
+            }
+            _ => Ok(comment),
+        }
+    }
+
+    /// Reads a review as it is now, with its comments on lines.
+    async fn review(&self, number: u64, review: &HostReview, context: &Context) -> Result<Vec<Part>, Problem> {
+        let Some(discussion) = context.discussion() else { return Ok(Part::of_review(review, Vec::new())) };
+        let mut review = review.clone();
+        if review.id.is_empty() {
+            // The host does not say which review it was, and did not show it when the event was decided.
+            let reviews = discussion.reviews(number).await?;
+            let is_it = |one: &HostReview| one.author.id == review.author.id && one.body.trim() == review.body.trim();
+            if let Some(newest) = reviews.into_iter().rev().find(is_it) {
+                review = newest;
+            }
+        }
+        let lines = if review.id.is_empty() { Vec::new() } else { discussion.review(number, &review.id).await? };
+        Ok(Part::of_review(&review, lines))
+    }
+
+    fn to_prompt(&self, batch: &Batch) -> Prompt {
+        let text = prompt(batch.number, &batch.parts, &self.boundary());
+        let text: String = text.chars().filter(|c| *c != '\0').take(MAX_PROMPT_CHARS).collect();
+        let mut names: Vec<&str> = batch.parts.iter().map(|part| part.author.as_str()).collect();
+        names.dedup();
+        let origin = origin(&batch.parts);
+        let source = batch.parts.first().map(|first| MessageSource {
+            origin,
+            repository: batch.repository.clone(),
+            number: batch.number,
+            id: first.id.clone(),
+            url: first.url.clone(),
+            author: batch.author.clone(),
+            comments: batch.parts.iter().map(Part::source).collect(),
+            inbox: batch.numbers.clone(),
+            logs: Vec::new(),
+        });
+        Prompt {
+            text,
+            origin,
+            author: Some(names.join(", ")),
+            delivery: DeliveryMode::Queue,
+            traceparent: None,
+            source: source.map(Box::new),
+        }
+    }
+
+    /// Changes a queued message whose comment was edited, or withdraws it if nothing is left of it.
+    pub(super) async fn change_message(
+        &self,
+        job: &Job,
+        message: MessageId,
+        read: &HookEvent,
+        context: &Context,
+    ) -> Result<Next, Problem> {
+        let store = &self.parts().store;
+        let done = |outcome| Next::Ends { state: InboxState::Done, outcome, detail: None };
+        let Some(source) = store.message(message).await?.and_then(|message| message.source) else {
+            return Ok(done(Outcome::TooLate));
+        };
+        let events = store.inbox_of_message(message).await?;
+        let changed = match self.batch(&events, Some(read), context).await? {
+            Some(batch) => {
+                let text = self.to_prompt(&Batch { numbers: source.inbox, ..batch }).text;
+                (self.parts().engine.change_message(&job.project, job.id, message, text).await, Outcome::MessageChanged)
+            }
+            None => (self.parts().engine.withdraw(&job.project, job.id, message).await, Outcome::MessageWithdrawn),
+        };
+        match changed {
+            (Ok(_), outcome) => Ok(done(outcome)),
+            (Err(UpdateError::Rejected(Rejected::AlreadyDelivered) | UpdateError::NotFound), _) => {
+                Ok(Next::Ends { state: InboxState::Ignored, outcome: Outcome::TooLate, detail: None })
+            }
+            (Err(error), _) => Err(error.into()),
+        }
+    }
+}
+
+/// Adds a comment, unless a newer version of it is among the parts: a comment of a review may have its own event too.
+fn add(parts: &mut Vec<Part>, part: Part) {
+    match parts.iter_mut().find(|known| (known.kind, &known.id) == (part.kind, &part.id)) {
+        Some(known) if compare_texts(&known.version, &part.version).is_le() => *known = part,
+        Some(_) => {}
+        None => parts.push(part),
+    }
+}

@@ -1,0 +1,99 @@
+//! The project of an event, and the service's identity on its code host.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use journeyman_core::code_host::{HostName, RepositoryPath};
+use journeyman_core::hook::EventRepository;
+use journeyman_core::inbox::InboxEvent;
+use journeyman_core::inbox::route::Identity;
+use journeyman_core::job::PullRepository;
+use journeyman_core::ports::{Discussion, Forge, ForgeError};
+use journeyman_core::project::{DEFAULT_SETTLE_SECONDS, Project};
+
+use super::Problem;
+use crate::UseCases;
+
+/// A project with its repository on the code host.
+pub(super) struct Context {
+    pub(super) project: Project,
+    pub(super) forge: Arc<dyn Forge>,
+    pub(super) identity: Identity,
+}
+
+impl Context {
+    pub(super) fn discussion(&self) -> Option<&dyn Discussion> {
+        self.forge.discussion()
+    }
+
+    /// Returns the time that a comment waits for others. On the built-in code host, it does not wait by default, because
+    /// people there collect comments in a review.
+    pub(super) fn settle(&self) -> Duration {
+        let usual = if self.forge.host() == HostName::local() { 0 } else { DEFAULT_SETTLE_SECONDS };
+        let seconds = self.project.settings.comments.settle_seconds.unwrap_or(usual);
+        Duration::from_secs(seconds.into())
+    }
+}
+
+impl UseCases {
+    pub(super) async fn context(&self, project: Project) -> Result<Context, Problem> {
+        let forges = &self.parts().forges;
+        let forge = forges.of(&project).await?;
+        let (me, aliases) = match forge.discussion() {
+            Some(discussion) => (Some(discussion.me().await?), discussion.aliases().await?),
+            None => (None, Vec::new()),
+        };
+        let trusted_bots = forges.code_host(&project).await?.map(|host| host.trusted_bots).unwrap_or_default();
+        Ok(Context { project, forge, identity: Identity { me, aliases, trusted_bots } })
+    }
+
+    /// Finds the project of a repository: the one that the webhook's URL names, unless it has
+    /// another repository; otherwise the first whose repository has
+    /// the ID, or, if its repository was not seen yet, the path or the ID that the code host tells.
+    pub(super) async fn project_of(
+        &self,
+        event: &InboxEvent,
+        repository: &EventRepository,
+    ) -> Result<Option<Project>, Problem> {
+        let (store, forges) = (&self.parts().store, &self.parts().forges);
+        if let Some(id) = &event.project {
+            let is_other = |project: &Project| project.repository_id().is_some_and(|id| id != repository.id);
+            return Ok(store.project(id.clone()).await?.filter(|project| !is_other(project)));
+        }
+        let mut not_seen = Vec::new();
+        for project in store.projects().await? {
+            let host = forges.code_host(&project).await.ok().flatten();
+            let Some(host) = host.filter(|host| host.name() == event.host) else { continue };
+            let is_it = project.repository_id().map(|id| id == repository.id);
+            if is_it == Some(true) {
+                return Ok(Some(project));
+            }
+            if is_it.is_none() {
+                not_seen.push((host.path_of(&project.repository), project));
+            }
+        }
+        let has_path = |path: &Option<RepositoryPath>| {
+            path.as_ref().is_some_and(|path| path.as_str().eq_ignore_ascii_case(&repository.path))
+        };
+        if let Some(found) = not_seen.iter().position(|(path, _)| has_path(path)) {
+            return Ok(Some(not_seen.swap_remove(found).1));
+        }
+        for (_, project) in not_seen {
+            let described = match forges.of(&project).await {
+                Ok(forge) => forge.repository().await,
+                Err(error) => Err(error),
+            };
+            match described {
+                Ok(described) if described.id == repository.id => return Ok(Some(project)),
+                Err(error @ (ForgeError::Unclear(_) | ForgeError::RateLimited(_))) => return Err(error.into()),
+                _ => {}
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Returns the repository of an event in the index of pull requests.
+pub(super) fn indexed(host: &HostName, repository: &EventRepository) -> PullRepository {
+    PullRepository { host: host.clone(), id: repository.id.clone() }
+}

@@ -1,0 +1,558 @@
+//! Decides what becomes of an event.
+
+use journeyman_core::checks::WAKE_DELAY;
+use journeyman_core::engine::{Admission, Control, NewJob, Prompt};
+use journeyman_core::hook::{CommentAction, EventRepository, HookContent, HookEvent, HostIssue, IssueAction};
+use journeyman_core::idempotency::{Claim, Fingerprint};
+use journeyman_core::ids::ProjectId;
+use journeyman_core::inbox::batch::issue_prompt;
+use journeyman_core::inbox::route::{Addressed, MARKER, Request, addressed, is_for_job, is_for_new_job};
+use journeyman_core::inbox::{Content, Decision, InboxEvent, InboxState, NewEvent, Next, Outcome, due_at};
+use journeyman_core::job::command::PullRef;
+use journeyman_core::job::{Job, JobOptions};
+use journeyman_core::message::{DeliveryMode, MAX_PROMPT_CHARS, MessageSource, Origin, SourceAuthor};
+use journeyman_core::poll::{POLLED, delivery};
+use journeyman_core::ports::{
+    CommentKind, CommentPlace, CommentRef, ForgeError, HostUser, Permission, Reaction, UpdateError,
+};
+use journeyman_core::pull::{IndexedPull, PullState};
+
+use super::Problem;
+use super::context::{Context, indexed};
+use crate::UseCases;
+
+/// The answer to a request for help.
+const HELP: &str = "Mention me in a comment, or submit a review, and I change this pull request. Several comments that \
+                    arrive together become one task.\n\n- `@journeyman <what to do>`: send a task\n- `@journeyman stop`: \
+                    stop the current task, and withdraw those that wait\n- `@journeyman help`: show this text";
+
+pub(super) fn ends(state: InboxState, outcome: Outcome, detail: Option<String>) -> Next {
+    Next::Ends { state, outcome, detail }
+}
+
+pub(super) fn ignored(outcome: Outcome) -> Next {
+    ends(InboxState::Ignored, outcome, None)
+}
+
+pub(super) fn done(outcome: Outcome) -> Next {
+    ends(InboxState::Done, outcome, None)
+}
+
+impl UseCases {
+    /// Decides what becomes of an event, and carries out what happens at once.
+    pub(super) async fn decide(&self, event: &InboxEvent) -> Result<Decision, Problem> {
+        let mut decision = Decision {
+            project: event.project.clone(),
+            job: None,
+            event: None,
+            subject: None,
+            next: ignored(Outcome::NotUsed),
+        };
+        let read = match self.read(event).await? {
+            Ok(read) => read,
+            Err(detail) => {
+                decision.next = ends(InboxState::Failed, Outcome::Unreadable, Some(detail));
+                return Ok(decision);
+            }
+        };
+        decision.event = Some(Box::new(read.clone()));
+        match (&read.content, &read.repository) {
+            (HookContent::Checks { sha }, _) => {
+                let mut woken =
+                    self.parts().store.wake_watches(sha.clone(), self.parts().engine.now() + WAKE_DELAY).await?;
+                woken.retain(|(_, project)| may_concern(event, project));
+                decision.next = if woken.is_empty() { ignored(Outcome::NoJob) } else { done(Outcome::ChecksQueued) };
+                (decision.job, decision.project) = woken.into_iter().next().unzip();
+            }
+            (HookContent::Access { added }, _) => decision.next = self.offered(event, added).await?,
+            (HookContent::Pull { number, state, .. }, Some(repository)) => {
+                self.record_pull(event, repository, *number, *state, &mut decision).await?;
+            }
+            (HookContent::Comment { .. } | HookContent::Review { .. }, Some(repository)) => {
+                self.comment(event, &read, repository, &mut decision).await?;
+            }
+            (HookContent::Issue { issue, .. }, Some(repository)) => {
+                self.issue(event, &read, repository, issue, &mut decision).await?;
+            }
+            _ => {}
+        }
+        Ok(decision)
+    }
+
+    async fn read(&self, event: &InboxEvent) -> Result<Result<HookEvent, String>, Problem> {
+        Ok(match &event.content {
+            Some(Content::Read(read)) => Ok((**read).clone()),
+            Some(Content::Raw(body)) => {
+                let Some(id) = &event.code_host else { return Ok(Err("the event has no code host".to_owned())) };
+                match self.parts().hooks.host(id, event.project.as_ref()).await? {
+                    Some(host) => self.parts().hooks.read(&host, &event.event, body),
+                    None => Err(format!("the code host {id} was removed")),
+                }
+            }
+            None => Err("the body was removed".to_owned()),
+        })
+    }
+
+    /// Reports repositories to which the service was given access, but which no project has.
+    async fn offered(&self, event: &InboxEvent, added: &[EventRepository]) -> Result<Next, Problem> {
+        let mut unknown = Vec::new();
+        for repository in added {
+            if self.project_of(event, repository).await?.is_none() {
+                unknown.push(repository.path.as_str());
+            }
+        }
+        if unknown.is_empty() {
+            return Ok(ignored(Outcome::NotUsed));
+        }
+        Ok(ends(InboxState::Ignored, Outcome::NoProject, Some(unknown.join(", "))))
+    }
+
+    async fn record_pull(
+        &self,
+        event: &InboxEvent,
+        repository: &EventRepository,
+        number: u64,
+        state: PullState,
+        decision: &mut Decision,
+    ) -> Result<(), Problem> {
+        let repository = indexed(&event.host, repository);
+        let known = self.parts().store.indexed_pull(repository.clone(), number).await?;
+        let Some(known) = known.filter(|known| may_concern(event, &known.project)) else {
+            decision.next = ignored(Outcome::NoJob);
+            return Ok(());
+        };
+        (decision.project, decision.job) = (Some(known.project.clone()), Some(known.job));
+        let Some(state) = self.current_state(&known, state).await? else {
+            decision.next = ignored(Outcome::Duplicate);
+            return Ok(());
+        };
+        let archives = match self.parts().store.project(known.project.clone()).await? {
+            Some(project) => project.settings.pull_request.archive_on_merge,
+            None => false,
+        };
+        let pull = PullRef { repository, number };
+        match self.parts().engine.record_pull(&known.project, known.job, pull, state, archives).await {
+            Ok(_) => decision.next = done(Outcome::PullRecorded),
+            Err(UpdateError::NotFound) => decision.next = ignored(Outcome::NoJob),
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    /// Returns the state of a pull request after an event with this state; `None` if the event arrived late, because the
+    /// pull request was merged before. Events arrive in any order, so only a merge, which is final, is taken from an event
+    /// without a look at the host.
+    async fn current_state(&self, known: &IndexedPull, state: PullState) -> Result<Option<PullState>, Problem> {
+        if state == PullState::Merged || state == known.state {
+            return Ok(Some(state));
+        }
+        if known.state == PullState::Merged {
+            return Ok(None);
+        }
+        let Some(project) = self.parts().store.project(known.project.clone()).await? else { return Ok(Some(state)) };
+        let pull = self.parts().forges.of(&project).await?.pull(known.number).await?;
+        Ok(Some(pull.map_or(state, |pull| pull.state)))
+    }
+
+    /// Returns the job of the pull request or issue that a comment is on.
+    async fn job_of(
+        &self,
+        event: &InboxEvent,
+        repository: &EventRepository,
+        read: &HookEvent,
+    ) -> Result<Option<Job>, Problem> {
+        let (store, repository) = (&self.parts().store, indexed(&event.host, repository));
+        let id = match &read.content {
+            HookContent::Comment { number, comment, .. } if comment.kind == CommentKind::Issue => {
+                store.job_of_issue(repository, *number).await?
+            }
+            HookContent::Comment { number, .. } | HookContent::Review { number, .. } => {
+                store.indexed_pull(repository, *number).await?.map(|pull| pull.job)
+            }
+            _ => None,
+        };
+        let Some(id) = id else { return Ok(None) };
+        Ok(store.job(id).await?.filter(|job| may_concern(event, &job.project)))
+    }
+
+    async fn comment(
+        &self,
+        event: &InboxEvent,
+        read: &HookEvent,
+        repository: &EventRepository,
+        decision: &mut Decision,
+    ) -> Result<(), Problem> {
+        let Some(author) = read.author() else { return Ok(()) };
+        let Some(job) = self.job_of(event, repository, read).await? else {
+            let project = self.project_of(event, repository).await?;
+            let outcome = if project.is_some() { Outcome::NoJob } else { Outcome::NoProject };
+            let detail = project.is_none().then(|| repository.path.clone());
+            decision.project = project.map(|project| project.id);
+            decision.next = ends(InboxState::Ignored, outcome, detail);
+            return Ok(());
+        };
+        (decision.project, decision.job) = (Some(job.project.clone()), Some(job.id));
+        let Some(project) = self.parts().store.project(job.project.clone()).await? else {
+            decision.next = ignored(Outcome::NoProject);
+            return Ok(());
+        };
+        let context = self.context(project).await?;
+        let body = match &read.content {
+            HookContent::Comment { comment, .. } => &comment.body,
+            HookContent::Review { review, .. } => &review.body,
+            _ => return Ok(()),
+        };
+        if let Some(outcome) = context.identity.ignores(author, body) {
+            decision.next = ignored(outcome);
+            return Ok(());
+        }
+        let resolved = self.resolved(event, read, &context).await?;
+        let read = resolved.as_ref().unwrap_or(read);
+        let Some((about, key)) = addressed(read) else { return Ok(()) };
+        if let Some(resolved) = &resolved {
+            decision.event = Some(Box::new(resolved.clone()));
+        }
+        if let HookContent::Comment { comment, .. } = &read.content
+            && comment.review.is_some()
+            && !about.is_change
+        {
+            decision.next = ignored(Outcome::PartOfReview);
+            return Ok(());
+        }
+        decision.subject = Some(about.subject.clone());
+        let known = self.versions(&event.host, read, &key).await?;
+        if let Some(next) = self.follow(event, read, &about, &known, &job, &context).await? {
+            decision.next = next;
+            return Ok(());
+        }
+        decision.next = self.request(event, read, &about, &job, &context).await?;
+        Ok(())
+    }
+
+    /// Returns an event with what its webhook does not say: the review that was submitted, or the review whose comment
+    /// was edited. Returns `None` if nothing is missing, or the host does not show it.
+    async fn resolved(
+        &self,
+        event: &InboxEvent,
+        read: &HookEvent,
+        context: &Context,
+    ) -> Result<Option<HookEvent>, Problem> {
+        match &read.content {
+            HookContent::Review { .. } => self.resolved_review(event, read, context).await,
+            HookContent::Comment { number, action: CommentAction::Edited, comment } if event.event != POLLED => {
+                let Some((_, key)) = addressed(read) else { return Ok(None) };
+                // Only the comments of a review are not reported when they are written.
+                if !self.parts().store.events_about(event.host.clone(), key).await?.is_empty() {
+                    return Ok(None);
+                }
+                let (number, action) = (*number, CommentAction::Edited);
+                let comment = self.placed(number, comment, context).await?;
+                let content = HookContent::Comment { number, action, comment };
+                Ok(Some(HookEvent { content, ..read.clone() }))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Finds the review of an event that does not say which review was submitted, so that a poll finds the same one. If
+    /// the event can be about several reviews, the others are stored as a poll stores them.
+    async fn resolved_review(
+        &self,
+        event: &InboxEvent,
+        read: &HookEvent,
+        context: &Context,
+    ) -> Result<Option<HookEvent>, Problem> {
+        let HookContent::Review { number, action, review } = &read.content else { return Ok(None) };
+        let (Some(discussion), true) = (context.discussion(), review.id.is_empty()) else { return Ok(None) };
+        let (number, action) = (*number, *action);
+        let found = discussion.find_reviews(number, review).await?;
+        let of_review = |review| HookEvent { content: HookContent::Review { number, action, review }, ..read.clone() };
+        let mut events: Vec<HookEvent> = found.into_iter().map(of_review).collect();
+        let newest = events.pop();
+        for other in events {
+            let Some(delivery) = delivery(&other) else { continue };
+            let new = NewEvent {
+                host: event.host.clone(),
+                code_host: event.code_host.clone(),
+                project: Some(context.project.id.clone()),
+                delivery,
+                event: POLLED.to_owned(),
+                content: Content::Read(Box::new(other)),
+                at: self.parts().engine.now(),
+            };
+            self.parts().store.receive(new).await?;
+        }
+        Ok(newest)
+    }
+
+    /// Carries out what a comment or review asks for. A task waits for other comments.
+    async fn request(
+        &self,
+        event: &InboxEvent,
+        read: &HookEvent,
+        about: &Addressed<'_>,
+        job: &Job,
+        context: &Context,
+    ) -> Result<Next, Problem> {
+        let request = is_for_job(&context.identity, &context.project.settings.comments, read);
+        if request == Request::None || is_deleted(read) {
+            return Ok(ignored(Outcome::NotAddressed));
+        }
+        if let Some(refused) = self.refused(about.author, context).await? {
+            return Ok(refused);
+        }
+        match request {
+            Request::Stop => self.stop(event, read, &about.subject, job, context).await,
+            Request::Help => {
+                if let (Some(discussion), Some(place)) = (context.discussion(), place(read)) {
+                    let marker = format!("{MARKER}help:{} -->", digest(event, &about.subject).1);
+                    discussion.comment(place, &marker, HELP).await?;
+                }
+                Ok(done(Outcome::Helped))
+            }
+            Request::Message | Request::None => self.waits(event, about.is_review, job, context).await,
+        }
+    }
+
+    /// Cancels the job, and drops the comments that wait. The same comment cancels only once, however often it arrives.
+    async fn stop(
+        &self,
+        event: &InboxEvent,
+        read: &HookEvent,
+        subject: &str,
+        job: &Job,
+        context: &Context,
+    ) -> Result<Next, Problem> {
+        let (fingerprint, digits) = digest(event, subject);
+        let (project, key) = (Some(job.project.clone()), format!("stop/{digits}"));
+        let claim = Claim { project, caller: "inbox".to_owned(), key, fingerprint };
+        self.parts().engine.control(&job.project, job.id, Control::Cancel, Some(claim)).await?;
+        let waiting = self.parts().store.waiting_events(job.id).await?;
+        let before = waiting.iter().map(|event| event.number).filter(|number| *number < event.number).collect();
+        let detail = Some("a later comment asked to stop".to_owned());
+        self.parts().store.end_events(before, InboxState::Ignored, Outcome::Cancelled, detail).await?;
+        self.react(context, read, Reaction::Done).await;
+        Ok(done(Outcome::Cancelled))
+    }
+
+    /// Returns the end of an event whose author may not push. A trusted bot needs no permission: GitHub does not know the
+    /// permissions of apps.
+    pub(super) async fn refused(&self, author: &HostUser, context: &Context) -> Result<Option<Next>, Problem> {
+        if context.identity.trusted_bots.contains(&author.id) {
+            return Ok(None);
+        }
+        let detail = match self.read_permission(context, author).await? {
+            Ok(Permission::Write | Permission::Admin) => return Ok(None),
+            Ok(Permission::None | Permission::Read) => format!("{} may not push to the repository", author.name),
+            Err(error) => format!(
+                "the service does not know whether {} may push to the repository, so it did nothing: {error}",
+                author.name
+            ),
+        };
+        Ok(Some(ends(InboxState::Ignored, Outcome::NotPermitted, Some(detail))))
+    }
+
+    /// Lets an event wait for others of its job.
+    pub(super) async fn waits(
+        &self,
+        event: &InboxEvent,
+        is_review: bool,
+        job: &Job,
+        context: &Context,
+    ) -> Result<Next, Problem> {
+        let waiting = self.parts().store.waiting_events(job.id).await?;
+        let first = waiting.first().map_or(event.received_at, |first| first.received_at);
+        Ok(Next::Waits(due_at(first, self.parts().engine.now(), is_review, context.settle())))
+    }
+
+    async fn issue(
+        &self,
+        event: &InboxEvent,
+        read: &HookEvent,
+        repository: &EventRepository,
+        issue: &HostIssue,
+        decision: &mut Decision,
+    ) -> Result<(), Problem> {
+        let Some(project) = self.project_of(event, repository).await? else {
+            decision.next = ends(InboxState::Ignored, Outcome::NoProject, Some(repository.path.clone()));
+            return Ok(());
+        };
+        decision.project = Some(project.id.clone());
+        let context = self.context(project).await?;
+        if !is_for_new_job(&context.identity, &context.project.settings.comments, read) {
+            decision.next = ignored(Outcome::NotAddressed);
+            return Ok(());
+        }
+        let index = indexed(&event.host, repository);
+        if let Some(job) = self.parts().store.job_of_issue(index.clone(), issue.number).await? {
+            decision.job = Some(job);
+            decision.next = ignored(Outcome::Duplicate);
+            return Ok(());
+        }
+        let Some(asker) = self.asker(read, issue, &context).await? else {
+            let detail = Some("the code host does not say who added the label or assigned the service".to_owned());
+            decision.next = ends(InboxState::Ignored, Outcome::NotAddressed, detail);
+            return Ok(());
+        };
+        if let Some(outcome) = context.identity.ignores(&asker, "") {
+            decision.next = ignored(outcome);
+            return Ok(());
+        }
+        if let Some(refused) = self.refused(&asker, &context).await? {
+            decision.next = refused;
+            return Ok(());
+        }
+        let permission = self.permission(&context, &asker).await?;
+        let author_may = self.permission(&context, &issue.author).await? >= Permission::Write;
+        let source = MessageSource {
+            origin: Origin::Issue,
+            repository: index,
+            number: issue.number,
+            id: issue.number.to_string(),
+            url: issue.url.clone(),
+            author: Some(SourceAuthor { id: asker.id.clone(), name: asker.name.clone(), permission }),
+            comments: Vec::new(),
+            inbox: vec![event.number],
+            logs: Vec::new(),
+        };
+        self.create_from_issue(&context, issue, author_may, source, decision).await
+    }
+
+    /// Returns the person who asks for a job about an issue: the one who caused the event, unless the host does not say
+    /// what was changed. Then somebody else may have added the label before.
+    async fn asker(&self, read: &HookEvent, issue: &HostIssue, context: &Context) -> Result<Option<HostUser>, Problem> {
+        match (&read.content, context.discussion()) {
+            (HookContent::Issue { action: IssueAction::Updated, .. }, Some(discussion)) => {
+                let label = context.project.settings.comments.issue_label();
+                Ok(discussion.issue_asker(issue.number, label).await?)
+            }
+            _ => Ok(Some(read.sender.clone().unwrap_or_else(|| issue.author.clone()))),
+        }
+    }
+
+    async fn create_from_issue(
+        &self,
+        context: &Context,
+        issue: &HostIssue,
+        author_may: bool,
+        source: MessageSource,
+        decision: &mut Decision,
+    ) -> Result<(), Problem> {
+        let text = issue_prompt(issue, author_may, &self.boundary());
+        let author = source.author.as_ref().map(|author| author.name.clone());
+        let key = format!("issue/{}/{}/{}", source.repository.host, source.repository.id, issue.number);
+        let fingerprint = Fingerprint::of("issue", key.as_bytes());
+        let project = &context.project;
+        let claim = Claim { project: Some(project.id.clone()), caller: "inbox".to_owned(), key, fingerprint };
+        let prompt = Prompt {
+            text: text.chars().take(MAX_PROMPT_CHARS).collect(),
+            origin: Origin::Issue,
+            author,
+            delivery: DeliveryMode::Queue,
+            traceparent: None,
+            source: Some(Box::new(source)),
+        };
+        let title = Some(journeyman_core::job::title_of(&issue.title));
+        let options = JobOptions { title, ..JobOptions::default() };
+        let new = NewJob { prompt, reference: None, model: None, agent: None, options };
+        let limit = project.settings.limits.create_per_hour.unwrap_or(self.parts().create_per_hour);
+        let admission = Admission { idempotency: Some(claim), limit };
+        match self.parts().engine.create_job(project, new, admission).await {
+            Ok(accepted) => {
+                decision.job = Some(accepted.record.id);
+                // The transaction that created the job has ended the event. A replay is another event about the issue.
+                decision.next = if accepted.replayed { ignored(Outcome::Duplicate) } else { done(Outcome::JobCreated) };
+                Ok(())
+            }
+            Err(UpdateError::RateLimited(..)) => {
+                decision.next = ends(
+                    InboxState::Failed,
+                    Outcome::RateLimited,
+                    Some(
+                        "the hourly limit of new jobs of the project is used up; add the label again later".to_owned(),
+                    ),
+                );
+                Ok(())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Returns the permission of a user. A user whom the host does not know has none, and without an answer, nobody has
+    /// one.
+    pub(super) async fn permission(&self, context: &Context, user: &HostUser) -> Result<Permission, Problem> {
+        Ok(self.read_permission(context, user).await?.unwrap_or(Permission::None))
+    }
+
+    /// Returns the permission of a user, or the error because of which the credential cannot read it.
+    async fn read_permission(
+        &self,
+        context: &Context,
+        user: &HostUser,
+    ) -> Result<Result<Permission, ForgeError>, Problem> {
+        let Some(discussion) = context.discussion() else { return Ok(Ok(Permission::None)) };
+        match discussion.permission(user).await {
+            Ok(permission) => Ok(Ok(permission)),
+            // A person may set another credential.
+            Err(error @ (ForgeError::Unclear(_) | ForgeError::RateLimited(_) | ForgeError::Credential(_))) => {
+                Err(error.into())
+            }
+            Err(error) => {
+                tracing::warn!(project = %context.project.id, %error, "the permission of a user could not be read");
+                Ok(Err(error))
+            }
+        }
+    }
+
+    async fn react(&self, context: &Context, read: &HookEvent, reaction: Reaction) {
+        let (Some(discussion), HookContent::Comment { number, comment, .. }) = (context.discussion(), &read.content)
+        else {
+            return;
+        };
+        let comment = CommentRef { kind: comment.kind, number: *number, id: comment.id.clone() };
+        if let Err(error) = discussion.react(&comment, reaction).await {
+            tracing::warn!(project = %context.project.id, %error, "the reaction to a comment could not be set");
+        }
+    }
+
+    /// Returns a random text that no comment can contain.
+    pub(crate) fn boundary(&self) -> String {
+        let mut bytes = [0; 9];
+        self.parts().ids.fill(&mut bytes);
+        let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("data-{digits}")
+    }
+}
+
+/// Returns the hash of a comment in its version, and its digits.
+fn digest(event: &InboxEvent, subject: &str) -> (Fingerprint, String) {
+    let fingerprint = Fingerprint::of("comment", format!("{}/{subject}", event.host).as_bytes());
+    let digits = fingerprint.0.iter().map(|byte| format!("{byte:02x}")).collect();
+    (fingerprint, digits)
+}
+
+/// Returns whether a comment or review was deleted.
+pub(super) fn is_deleted(read: &HookEvent) -> bool {
+    matches!(
+        &read.content,
+        HookContent::Comment { action: CommentAction::Deleted, .. }
+            | HookContent::Review { action: CommentAction::Deleted, .. }
+    )
+}
+
+/// Returns the conversation that a comment is part of.
+pub(super) fn place(read: &HookEvent) -> Option<CommentPlace> {
+    match &read.content {
+        HookContent::Comment { number, comment, .. } if comment.kind == CommentKind::Issue => {
+            Some(CommentPlace::Issue(*number))
+        }
+        HookContent::Comment { number, .. } | HookContent::Review { number, .. } => Some(CommentPlace::Pull(*number)),
+        _ => None,
+    }
+}
+
+/// Returns whether an event may concern a project. The sender of a webhook with the secret of a project knows no secret
+/// of other projects.
+fn may_concern(event: &InboxEvent, project: &ProjectId) -> bool {
+    event.project.as_ref().is_none_or(|own| own == project)
+}

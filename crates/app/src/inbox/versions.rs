@@ -1,0 +1,140 @@
+//! Decides about comments of which other versions have arrived, in any order.
+
+use journeyman_core::code_host::HostName;
+use journeyman_core::hook::{HookContent, HookEvent};
+use journeyman_core::ids::MessageId;
+use journeyman_core::inbox::route::{Addressed, addressed};
+use journeyman_core::inbox::version::{is_newer, is_same};
+use journeyman_core::inbox::{InboxEvent, InboxState, Next, Outcome};
+use journeyman_core::job::Job;
+use journeyman_core::poll::is_known;
+
+use super::Problem;
+use super::context::Context;
+use super::decide::{ends, ignored, is_deleted};
+use crate::UseCases;
+
+impl UseCases {
+    /// Returns the events about a comment or review that were decided before, oldest first. The comments on lines of a
+    /// review are known by the review too.
+    pub(super) async fn versions(
+        &self,
+        host: &HostName,
+        read: &HookEvent,
+        key: &str,
+    ) -> Result<Vec<InboxEvent>, Problem> {
+        let store = &self.parts().store;
+        let mut known = store.events_about(host.clone(), key.to_owned()).await?;
+        if let HookContent::Comment { number, comment, .. } = &read.content
+            && let Some(review) = &comment.review
+        {
+            known.extend(store.events_about(host.clone(), format!("review/{number}/{review}")).await?);
+        }
+        Ok(known)
+    }
+
+    /// Decides about a version of a comment if other versions have arrived before. Returns `None` if this version decides
+    /// by itself what it asks for.
+    pub(super) async fn follow(
+        &self,
+        event: &InboxEvent,
+        read: &HookEvent,
+        about: &Addressed<'_>,
+        known: &[InboxEvent],
+        job: &Job,
+        context: &Context,
+    ) -> Result<Option<Next>, Problem> {
+        let is_it = |other: &HookEvent| is_same(&other.content, &read.content);
+        if known.iter().filter_map(InboxEvent::read).any(is_it) || is_known(event, read, known) {
+            return Ok(Some(ignored(Outcome::Duplicate)));
+        }
+        let is_waiting = known.iter().any(|other| other.state == InboxState::Waiting);
+        let message = message_of(known);
+        if !is_waiting && message.is_none() {
+            return Ok(is_settled(read, known).then(overtaken));
+        }
+        if let Some(message) = message.filter(|_| !is_waiting)
+            && let Some(next) = ended(read, known, message, job)
+        {
+            return Ok(Some(next));
+        }
+        if !is_deleted(read)
+            && let Some(refused) = self.refused(about.author, context).await?
+        {
+            return Ok(Some(refused));
+        }
+        // The batch takes the newest version of each comment. It also changes messages, one after the other.
+        let is_complete = message.is_some() || (about.is_review && !about.is_change);
+        Ok(Some(self.waits(event, is_complete, job, context).await?))
+    }
+
+    /// Applies a version of a comment to the message that contains another version.
+    pub(super) async fn apply_version(
+        &self,
+        read: &HookEvent,
+        known: &[InboxEvent],
+        message: MessageId,
+        job: &Job,
+        context: &Context,
+    ) -> Result<Next, Problem> {
+        if let Some(next) = ended(read, known, message, job) {
+            return Ok(next);
+        }
+        self.change_message(job, message, read, context).await
+    }
+
+    /// Returns the newest version of each comment and review of these events and of `change`, in the order of their
+    /// arrival. Of two edits within one second, the one that arrived last counts.
+    pub(super) async fn newest(
+        &self,
+        events: &[InboxEvent],
+        change: Option<&HookEvent>,
+    ) -> Result<Vec<HookEvent>, Problem> {
+        let (mut found, mut keys) = (Vec::new(), Vec::new());
+        for event in events {
+            let Some(read) = event.read() else { continue };
+            let Some((_, key)) = addressed(read).filter(|(_, key)| !keys.contains(key)) else { continue };
+            let known = self.parts().store.events_about(event.host.clone(), key.clone()).await?;
+            let counts = |other: &&InboxEvent| other.outcome != Some(Outcome::NotPermitted);
+            let versions = known.iter().filter(counts).filter_map(InboxEvent::read);
+            let changed = change.filter(|change| addressed(change).is_some_and(|(_, changed)| changed == key));
+            let newest = versions
+                .chain(changed)
+                .fold(read, |newest, other| if is_newer(&newest.content, &other.content) { newest } else { other });
+            found.push(newest.clone());
+            keys.push(key);
+        }
+        let is_new = |change: &&HookEvent| addressed(change).is_some_and(|(_, key)| !keys.contains(&key));
+        found.extend(change.filter(is_new).cloned());
+        Ok(found)
+    }
+}
+
+/// Returns the end of a version that changes nothing: a later version has arrived, or the agent has the message.
+fn ended(read: &HookEvent, known: &[InboxEvent], message: MessageId, job: &Job) -> Option<Next> {
+    let is_later = |other: &HookEvent| is_newer(&other.content, &read.content);
+    if known.iter().filter_map(InboxEvent::read).any(is_later) {
+        return Some(overtaken());
+    }
+    (!job.queue.contains(&message)).then(|| ignored(Outcome::TooLate))
+}
+
+/// Returns the message that contains one of these versions.
+pub(super) fn message_of(known: &[InboxEvent]) -> Option<MessageId> {
+    known.iter().rev().find_map(|event| event.message)
+}
+
+/// Returns whether a later version has decided already: it was deleted, or asked for something that was carried out.
+fn is_settled(read: &HookEvent, known: &[InboxEvent]) -> bool {
+    let settles = |other: &InboxEvent| {
+        other.read().is_some_and(|later| {
+            is_newer(&later.content, &read.content) && (is_deleted(later) || other.state == InboxState::Done)
+        })
+    };
+    known.iter().any(settles)
+}
+
+fn overtaken() -> Next {
+    let detail = Some("a later version of it arrived before".to_owned());
+    ends(InboxState::Ignored, Outcome::Duplicate, detail)
+}

@@ -1,0 +1,255 @@
+//! Tests of comments that are edited or deleted.
+
+use journeyman_core::message::MessageStatus;
+use journeyman_core::ports::{CommentKind, Permission};
+
+use super::given::{Desk, comment, created, deleted, edited, review, submitted};
+
+#[tokio::test]
+async fn an_edit_while_the_comment_waits_changes_the_message() {
+    for desk in Desk::all().await {
+        let (name, first) = (desk.name(), comment("1", &desk.maria(), "@journeyman rename it"));
+        desk.deliver(created(&first)).await;
+        desk.carry_out().await;
+        desk.deliver(edited(&first, 5, "@journeyman remove it")).await;
+        desk.settle().await;
+        assert_eq!(desk.outcomes().await, ["message", "message"], "{name}");
+        assert_eq!(desk.prompts().await, ["@journeyman remove it"], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn an_edit_of_a_queued_message_changes_it() {
+    for desk in Desk::all().await {
+        let (name, first) = (desk.name(), comment("1", &desk.maria(), "@journeyman rename it"));
+        desk.deliver(created(&first)).await;
+        desk.settle().await;
+        desk.deliver(edited(&first, 5, "@journeyman remove it")).await;
+        desk.carry_out().await;
+        assert_eq!(desk.outcomes().await, ["message", "message_changed"], "{name}");
+        assert_eq!(desk.prompts().await, ["@journeyman remove it"], "{name}");
+        // A second edit, and a late webhook of the first.
+        desk.deliver(edited(&first, 9, "@journeyman keep it")).await;
+        desk.deliver(edited(&first, 7, "@journeyman forget it")).await;
+        desk.carry_out().await;
+        assert_eq!(desk.prompts().await, ["@journeyman keep it"], "{name}");
+        assert_eq!(desk.message().await.status, MessageStatus::Queued, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn the_last_of_two_edits_within_a_second_counts() {
+    for is_sent_between in [false, true] {
+        for desk in Desk::all().await {
+            let (name, first) = (desk.name(), comment("1", &desk.maria(), "@journeyman rename it"));
+            desk.deliver(created(&first)).await;
+            desk.carry_out().await;
+            if is_sent_between {
+                desk.settle().await;
+            }
+            for text in ["@journeyman remove it", "@journeyman keep it", "@journeyman keep it"] {
+                desk.deliver(edited(&first, 5, text)).await;
+                desk.carry_out().await;
+            }
+            desk.settle().await;
+            assert_eq!(desk.prompts().await, ["@journeyman keep it"], "{name}: {:?}", desk.outcomes().await);
+            assert_eq!(desk.outcomes().await[3], "duplicate", "{name}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn edits_of_several_comments_of_a_queued_message_are_all_kept() {
+    for desk in Desk::all().await {
+        let (name, maria) = (desk.name(), desk.maria());
+        let [one, two, three] = ["1", "2", "3"].map(|id| comment(id, &maria, &format!("@journeyman do {id}.")));
+        for comment in [&one, &two, &three] {
+            desk.deliver(created(comment)).await;
+        }
+        desk.settle().await;
+        for content in [edited(&one, 5, "@journeyman first"), deleted(&three), edited(&two, 6, "@journeyman second")] {
+            desk.deliver(content).await;
+            desk.carry_out().await;
+        }
+        let prompt = desk.message().await.prompt;
+        let has = |part: &str| prompt.contains(part);
+        assert!(has("first") && has("second") && !has("do 1.") && !has("do 2.") && !has("do 3."), "{name}: {prompt}");
+    }
+}
+
+#[tokio::test]
+async fn a_deletion_drops_a_comment_that_waits_and_withdraws_a_queued_message() {
+    for desk in Desk::all().await {
+        let (name, maria) = (desk.name(), desk.maria());
+        let [one, two] = ["1", "2"].map(|id| comment(id, &maria, &format!("@journeyman do {id}.")));
+        desk.deliver(created(&one)).await;
+        desk.carry_out().await;
+        desk.deliver(deleted(&one)).await;
+        desk.settle().await;
+        assert_eq!(desk.outcomes().await, ["empty", "empty"], "{name}");
+        desk.deliver(created(&two)).await;
+        desk.settle().await;
+        assert_eq!(desk.prompts().await.len(), 1, "{name}");
+        desk.deliver(deleted(&two)).await;
+        desk.carry_out().await;
+        assert_eq!(desk.outcomes().await[2..], ["message", "message_withdrawn"], "{name}");
+        assert_eq!(desk.prompts().await.len(), 0, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn after_delivery_edits_and_deletions_do_nothing() {
+    for desk in Desk::all().await {
+        let (name, first) = (desk.name(), comment("1", &desk.maria(), "@journeyman rename it"));
+        desk.deliver(created(&first)).await;
+        desk.settle().await;
+        let token = desk.take().await;
+        desk.deliver(edited(&first, 5, "@journeyman remove it")).await;
+        desk.settle().await;
+        desk.publish(token).await;
+        desk.deliver(deleted(&first)).await;
+        desk.settle().await;
+        assert_eq!(desk.outcomes().await, ["message", "too_late", "too_late"], "{name}");
+        let message = desk.message().await;
+        assert_eq!(message.prompt, "@journeyman rename it", "{name}");
+        assert_eq!(message.status, MessageStatus::Finished, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn an_edit_that_overtakes_the_comment_yields_the_newest_text_once() {
+    for is_sent_between in [false, true] {
+        for desk in Desk::all().await {
+            let (name, first) = (desk.name(), comment("1", &desk.maria(), "@journeyman rename it"));
+            desk.deliver(edited(&first, 5, "@journeyman remove it")).await;
+            desk.carry_out().await;
+            if is_sent_between {
+                desk.settle().await;
+            }
+            desk.deliver(created(&first)).await;
+            desk.settle().await;
+            assert_eq!(desk.prompts().await, ["@journeyman remove it"], "{name}: {:?}", desk.outcomes().await);
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_edit_that_overtakes_the_comment_and_mentions_nobody_replaces_its_text() {
+    for desk in Desk::all().await {
+        let (name, first) = (desk.name(), comment("1", &desk.maria(), "@journeyman rename it"));
+        desk.deliver(edited(&first, 5, "remove it")).await;
+        desk.settle().await;
+        desk.deliver(created(&first)).await;
+        desk.settle().await;
+        assert_eq!(desk.prompts().await, ["remove it"], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_deletion_that_overtakes_the_comment_leaves_nothing() {
+    for desk in Desk::all().await {
+        let (name, first) = (desk.name(), comment("1", &desk.maria(), "@journeyman rename it"));
+        desk.deliver(deleted(&first)).await;
+        desk.settle().await;
+        desk.deliver(created(&first)).await;
+        desk.deliver(edited(&first, 5, "@journeyman remove it")).await;
+        desk.settle().await;
+        assert_eq!(desk.outcomes().await, ["not_addressed", "duplicate", "duplicate"], "{name}");
+        assert_eq!(desk.prompts().await.len(), 0, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn an_edit_by_somebody_who_lost_the_permission_changes_nothing() {
+    for desk in Desk::all().await {
+        let (name, maria) = (desk.name(), desk.maria());
+        let first = comment("1", &maria, "@journeyman rename it");
+        desk.deliver(created(&first)).await;
+        desk.settle().await;
+        desk.host.permit(&maria, Ok(Permission::Read));
+        desk.deliver(edited(&first, 5, "@journeyman delete everything")).await;
+        desk.settle().await;
+        assert_eq!(desk.outcomes().await, ["message", "not_permitted"], "{name}");
+        // A later, permitted change does not bring the refused text back.
+        desk.host.permit(&maria, Ok(Permission::Write));
+        desk.deliver(created(&comment("2", &maria, "@journeyman and this"))).await;
+        desk.settle().await;
+        assert_eq!(desk.prompts().await, ["@journeyman rename it", "@journeyman and this"], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn an_edited_comment_of_a_review_is_recognized_although_the_webhook_does_not_say_so() {
+    for desk in Desk::all().await {
+        let (name, maria) = (desk.name(), desk.maria());
+        let (text, mut lines) = review("90", &maria, "Please.", &["rename it"]);
+        desk.host.put_review(1, text.clone(), lines.clone());
+        desk.deliver(submitted(&text)).await;
+        desk.carry_out().await;
+        let line = comment(&lines[0].id, &maria, "rename it");
+        (lines[0].body, lines[0].version) = ("@journeyman remove it".to_owned(), "2027-01-15T08:00:05Z".to_owned());
+        desk.host.put_review(1, text, lines);
+        desk.deliver(edited(&line, 5, "@journeyman remove it")).await;
+        desk.carry_out().await;
+        let prompt = desk.message().await.prompt;
+        let counts = ["Please.", "remove it", "rename it"].map(|part| prompt.matches(part).count());
+        assert_eq!(counts, [1, 1, 0], "{name}: {prompt}");
+        desk.finish().await;
+        desk.deliver(edited(&line, 9, "@journeyman keep it")).await;
+        desk.settle().await;
+        assert_eq!(desk.outcomes().await, ["message", "message_changed", "too_late"], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn an_edited_reply_in_a_review_changes_its_own_message() {
+    for desk in Desk::all().await {
+        let (name, maria) = (desk.name(), desk.maria());
+        let (text, lines) = review("90", &maria, "Please.", &["rename it", "@journeyman keep it"]);
+        desk.host.put_review(1, text.clone(), lines[..1].to_vec());
+        desk.deliver(submitted(&text)).await;
+        desk.carry_out().await;
+        desk.finish().await;
+        // The host shows the reply in the review, and its webhook is that of a comment in the conversation.
+        desk.host.put_review(1, text, lines.clone());
+        let reply = comment(&lines[1].id, &maria, &lines[1].body);
+        desk.deliver(created(&reply)).await;
+        desk.settle().await;
+        desk.deliver(edited(&reply, 5, "@journeyman remove it")).await;
+        desk.settle().await;
+        assert_eq!(desk.outcomes().await, ["message", "message", "message_changed"], "{name}");
+        let prompt = desk.prompts().await.remove(1);
+        assert!(prompt.contains("remove it") && prompt.contains("on `src/file2.rs`, line 2"), "{name}: {prompt}");
+    }
+}
+
+#[tokio::test]
+async fn an_edited_comment_of_a_review_replaces_its_text_once() {
+    for desk in Desk::all().await {
+        let (name, maria) = (desk.name(), desk.maria());
+        let (text, mut lines) = review("90", &maria, "Please.", &["rename", "remove"]);
+        desk.host.put_review(1, text.clone(), lines.clone());
+        desk.deliver(submitted(&text)).await;
+        desk.carry_out().await;
+        let line = |place: usize| {
+            let mut line = comment(&lines[place].id, &maria, &lines[place].body);
+            (line.kind, line.review) = (CommentKind::Line, Some("90".to_owned()));
+            line.path = Some(lines[place].path.clone());
+            line
+        };
+        let (one, two) = (line(0), line(1));
+        for (place, content) in
+            [(0, edited(&one, 5, "rename A")), (0, edited(&one, 6, "rename B")), (1, edited(&two, 7, "keep"))]
+        {
+            let journeyman_core::hook::HookContent::Comment { comment, .. } = &content else { unreachable!() };
+            (lines[place].body, lines[place].version) = (comment.body.clone(), comment.version.clone());
+            desk.host.put_review(1, text.clone(), lines.clone());
+            desk.deliver(content).await;
+            desk.carry_out().await;
+        }
+        let prompt = desk.message().await.prompt;
+        let counts = ["Please.", "rename B", "keep", "rename A", "remove"].map(|part| prompt.matches(part).count());
+        assert_eq!(counts, [1, 1, 1, 0, 0], "{name}: {prompt}");
+        assert_eq!(desk.outcomes().await[1..], ["message_changed"; 3], "{name}");
+    }
+}

@@ -1,0 +1,138 @@
+//! A property of the inbox: whatever the order in which a code host delivers events, however often, and whenever
+//! processes die, the same comments reach the job, each once, in their newest version.
+
+mod plan;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use journeyman_core::message::MessageStatus;
+use journeyman_core::outbox::TASK_LEASE;
+use journeyman_core::ports::CommentPlace;
+use journeyman_core::pull::PullState;
+use journeyman_testkit::Written;
+use proptest::prelude::*;
+use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
+
+use self::plan::{Event, Plan, Step, Subject, plans, token};
+use super::given::{Desk, PULL};
+
+/// The number of plans for each property.
+const CASES: u32 = 64;
+
+/// The result of a plan.
+#[derive(Debug, PartialEq, Eq)]
+struct Results {
+    /// The number of times that each version of a comment is in a message.
+    tokens: BTreeMap<String, usize>,
+    jobs: usize,
+    is_merged: bool,
+}
+
+/// Delivers the events of a plan, with other steps between them, and then carries out everything.
+async fn run(plan: &Plan, steps: &[Step], is_working: bool) -> (Desk, Results) {
+    let desk = Desk::crashing().await;
+    plan.prepare(&desk.host);
+    for (delivery, step) in steps.iter().enumerate() {
+        match step {
+            Step::Deliver(event) => desk.deliver_by(&desk.maria(), plan.content(*event, &desk.host)).await,
+            Step::Redeliver(event) => {
+                let first = desk.deliver_as(&format!("again-{delivery}"), plan.content(*event, &desk.host)).await;
+                let second = desk.deliver_as(&format!("again-{delivery}"), plan.content(*event, &desk.host)).await;
+                assert_ne!(first, second);
+            }
+            Step::Wait(seconds) => desk.wait(Duration::from_secs(*seconds)).await,
+            Step::Die => desk.die_after_a_claim().await,
+            Step::Crash(polls) => desk.crash(*polls).await,
+            Step::Work if is_working => drop(desk.work().await),
+            Step::Work => {}
+        }
+    }
+    // The longest lease, several times: a process may have died in each step.
+    for _ in 0..6 {
+        desk.wait(TASK_LEASE).await;
+        if is_working {
+            desk.work().await;
+        }
+    }
+    while is_working && desk.work().await {}
+    desk.wait(TASK_LEASE).await;
+    let results = results(&desk, plan).await;
+    (desk, results)
+}
+
+async fn results(desk: &Desk, plan: &Plan) -> Results {
+    for event in desk.events().await {
+        assert!(event.outcome.is_some(), "an event is open: {event:#?}");
+    }
+    let all = desk.prompts().await.join("\n");
+    let tokens = plan.tokens().map(|token| (token.clone(), all.matches(&token).count())).collect();
+    let is_merged = desk.job().await.pull.unwrap().state == PullState::Merged;
+    Results { tokens, jobs: desk.jobs().await.len(), is_merged }
+}
+
+/// Runs a property for random plans: always the same ones, unless `PROPTEST_CASES` asks for a number of new ones.
+fn check(property: impl AsyncFn(&Plan, &[Step])) {
+    #[expect(clippy::disallowed_methods, reason = "the parameter of the test")]
+    let asked = std::env::var("PROPTEST_CASES").ok().map(|cases| cases.parse().unwrap());
+    let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(asked.unwrap_or(CASES)) };
+    let mut runner = match asked {
+        Some(_) => TestRunner::new(config),
+        None => TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha)),
+    };
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let test = |(plan, steps): (Plan, Vec<Step>)| {
+        runtime().block_on(property(&plan, &steps));
+        Ok(())
+    };
+    runner.run(&plans(), test).unwrap();
+}
+
+#[test]
+fn events_in_any_order_lead_to_the_same_messages_as_in_order() {
+    check(async |plan, steps| {
+        let (_, results) = run(plan, steps, false).await;
+        let in_order: Vec<Step> = plan.events().map(Step::Deliver).collect();
+        let (_, expected) = run(plan, &in_order, false).await;
+        assert_eq!(results, expected);
+        assert_eq!(expected.tokens, plan.newest(), "in order, each comment is there in its newest version");
+        let issues = plan.subjects.iter().filter(|subject| matches!(subject, Subject::Issue)).count();
+        assert_eq!(expected.jobs, 1 + issues);
+        assert_eq!(expected.is_merged, plan.subjects.contains(&Subject::Merge));
+    });
+}
+
+#[test]
+fn each_comment_reaches_an_agent_that_works_meanwhile_once_and_each_message_is_answered_once() {
+    check(async |plan, steps| {
+        let (desk, results) = run(plan, steps, true).await;
+        for (place, subject) in plan.subjects.iter().enumerate() {
+            let count: usize =
+                (0..plan::VERSIONS).map(|version| results.tokens.get(&token(place, version)).unwrap_or(&0)).sum();
+            let newest: usize = plan
+                .newest()
+                .iter()
+                .filter(|(known, _)| known.starts_with(&plan::stem(place)))
+                .map(|(_, count)| count)
+                .sum();
+            match subject {
+                // The agent may have got it before it was deleted.
+                Subject::Comment { is_deleted: true, .. } => assert!(count <= 1, "{place}: {results:#?}"),
+                _ => assert_eq!(count, newest, "{place}: {results:#?}"),
+            }
+        }
+        let finished = desk.messages().await.into_iter().filter(|message| message.status == MessageStatus::Finished);
+        let is_answer = |one: &Written| one.place == CommentPlace::Pull(PULL) && one.marker.contains(":answer:");
+        let answers = desk.host.written().into_iter().filter(is_answer);
+        assert_eq!(answers.count(), finished.count());
+    });
+}
+
+#[test]
+fn a_plan_names_the_event_of_each_version() {
+    let subject = Subject::Comment { mentions: vec![true, false], is_deleted: true, may_push: true };
+    let plan = Plan { subjects: vec![subject] };
+    let events: Vec<Event> = plan.events().collect();
+    assert_eq!(events.len(), 3);
+    assert_eq!(plan.newest()[&token(0, 1)], 0, "it is deleted");
+}

@@ -1,0 +1,149 @@
+//! Tests of events that a poll has found, alone or together with a webhook.
+
+use journeyman_core::hook::{HookContent, HookEvent, HostReview};
+use journeyman_core::inbox::{Content, NewEvent};
+use journeyman_core::poll::{POLLED, delivery};
+use journeyman_core::pull::PullState;
+use journeyman_testkit::MemoryHost;
+
+use super::given::{Desk, PULL, comment, created, edited, pull, pull_event, review, submitted};
+use crate::app::given::shop;
+
+impl Desk {
+    /// Stores an event as a poll does.
+    async fn poll(&self, content: HookContent) {
+        self.poll_as(1, content).await;
+    }
+
+    /// Stores an event as the poll with this version of its row does.
+    async fn poll_as(&self, version: u64, content: HookContent) {
+        let event = HookEvent { repository: Some(MemoryHost::repository()), sender: None, content };
+        let host = self.host.code_host();
+        let new = NewEvent {
+            host: host.name(),
+            code_host: Some(host.id),
+            project: Some(shop().id),
+            delivery: format!("{}/{version}", delivery(&event).unwrap()),
+            event: POLLED.to_owned(),
+            content: Content::Read(Box::new(event)),
+            at: self.now(),
+        };
+        assert!(self.fixture.store.receive(new).await.unwrap(), "{}", self.name());
+    }
+}
+
+#[tokio::test]
+async fn a_comment_and_a_review_that_a_poll_and_a_webhook_report_become_one_message() {
+    for is_settled in [false, true] {
+        for desk in Desk::all().await {
+            let (name, maria) = (desk.name(), desk.maria());
+            let comment = created(&comment("1", &maria, "@journeyman rename it"));
+            let (review, lines) = review("90", &maria, "Please change this.", &[]);
+            desk.host.put_review(PULL, review.clone(), lines);
+            let review = submitted(&review);
+            desk.poll(comment.clone()).await;
+            desk.carry_out().await;
+            desk.deliver(review.clone()).await;
+            if is_settled {
+                desk.settle().await;
+            }
+            desk.deliver(comment).await;
+            desk.poll(review).await;
+            desk.settle().await;
+            let prompt = desk.message().await.prompt;
+            for text in ["rename it", "Please change this."] {
+                assert_eq!(prompt.matches(text).count(), 1, "{name}: {prompt}");
+            }
+            let mut outcomes = desk.outcomes().await;
+            outcomes.sort_unstable();
+            assert_eq!(outcomes, ["duplicate", "duplicate", "message", "message"], "{name}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn each_review_whose_webhook_does_not_say_which_one_it_is_reaches_the_job_once() {
+    for desk in Desk::all().await {
+        let (name, maria) = (desk.name(), desk.maria());
+        let reviews = ["First.", "Second."].map(|text| review(&format!("id-{text}"), &maria, text, &[]).0);
+        for review in &reviews {
+            desk.host.put_review(PULL, review.clone(), Vec::new());
+        }
+        // Both were submitted before the first webhook was carried out.
+        for review in &reviews {
+            desk.deliver(submitted(&HostReview { id: String::new(), ..review.clone() })).await;
+        }
+        desk.settle().await;
+        // The other one has the delivery of a poll already.
+        desk.poll(submitted(&reviews[1])).await;
+        desk.settle().await;
+        let prompts = desk.prompts().await.join("\n");
+        for text in ["First.", "Second."] {
+            assert_eq!(prompts.matches(text).count(), 1, "{name}: {prompts}");
+        }
+        let mut outcomes = desk.outcomes().await;
+        outcomes.sort_unstable();
+        assert_eq!(outcomes, ["duplicate", "duplicate", "message", "message"], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_poll_that_takes_a_new_comment_for_an_edited_one_does_not_repeat_it() {
+    for desk in Desk::all().await {
+        let (name, first) = (desk.name(), comment("1", &desk.maria(), "@journeyman help"));
+        let HookContent::Comment { comment: later, .. } = edited(&first, 5, "@journeyman help") else {
+            panic!("no comment")
+        };
+        // The host has changed the time of the comment before it sent the webhook.
+        desk.deliver(created(&later)).await;
+        desk.settle().await;
+        desk.poll(edited(&first, 5, "@journeyman help")).await;
+        desk.settle().await;
+        assert_eq!(desk.outcomes().await, ["helped", "duplicate"], "{name}");
+        assert_eq!(desk.host.written().len(), 1, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_comment_of_which_only_the_time_has_changed_is_not_carried_out_again() {
+    for desk in Desk::all().await {
+        let (name, first) = (desk.name(), comment("1", &desk.maria(), "@journeyman help"));
+        desk.deliver(created(&first)).await;
+        desk.settle().await;
+        // GitLab changes the time when somebody resolves the thread.
+        desk.poll(edited(&first, 9, "@journeyman help")).await;
+        desk.settle().await;
+        assert_eq!((desk.outcomes().await, desk.host.written().len()), (vec!["helped".into(), "duplicate".into()], 1));
+        // The edit has the same second as the poll before it.
+        desk.poll(edited(&first, 9, "@journeyman rename it")).await;
+        desk.settle().await;
+        assert_eq!(desk.prompts().await, ["@journeyman rename it"], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_comment_that_was_edited_before_it_was_polled_has_its_newest_text_once() {
+    for desk in Desk::all().await {
+        let (name, first) = (desk.name(), comment("1", &desk.maria(), "@journeyman rename it"));
+        desk.poll(edited(&first, 5, "@journeyman remove it")).await;
+        desk.settle().await;
+        desk.deliver(created(&first)).await;
+        desk.deliver(edited(&first, 5, "@journeyman remove it")).await;
+        desk.settle().await;
+        assert_eq!(desk.prompts().await, ["@journeyman remove it"], "{name}");
+        assert_eq!(desk.outcomes().await, ["message", "duplicate", "duplicate"], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_pull_request_that_is_closed_again_is_recorded_again() {
+    for desk in Desk::all().await {
+        let name = desk.name();
+        for (version, state) in (1..).zip([PullState::Closed, PullState::Open, PullState::Closed]) {
+            desk.host.put_pull(pull(state));
+            desk.poll_as(version, pull_event(state)).await;
+            desk.carry_out().await;
+            assert_eq!(desk.job().await.pull.unwrap().state, state, "{name}: {version}");
+        }
+    }
+}

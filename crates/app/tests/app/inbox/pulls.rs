@@ -1,0 +1,83 @@
+//! Tests of the end of pull requests on a code host.
+
+use journeyman_core::job::JobStatus;
+use journeyman_core::pull::PullState;
+use journeyman_testkit::HostCall;
+
+use super::given::{Desk, comment, created, pull, pull_event};
+
+#[tokio::test]
+async fn a_merge_is_recorded_and_the_job_stays() {
+    for desk in Desk::all().await {
+        let name = desk.name();
+        desk.deliver(pull_event(PullState::Merged)).await;
+        desk.deliver(pull_event(PullState::Merged)).await;
+        desk.carry_out().await;
+        assert_eq!(desk.outcomes().await, ["pull_recorded"; 2], "{name}");
+        let job = desk.job().await;
+        assert_eq!(
+            (job.pull.as_ref().unwrap().state, job.status()),
+            (PullState::Merged, JobStatus::Completed),
+            "{name}"
+        );
+        let log = desk.fixture.store.log(desk.job, 0, 1000).await.unwrap();
+        assert_eq!(log.iter().filter(|line| line.kind == "pull_request.merged").count(), 1, "{name}: {log:#?}");
+        let index = desk.fixture.store.indexed_pulls_of(desk.job).await.unwrap();
+        assert_eq!(index[0].state, PullState::Merged, "{name}");
+        assert_eq!(desk.host.count(HostCall::Pulls), 0, "{name}: a merge is final, so the host is not asked");
+    }
+}
+
+#[tokio::test]
+async fn a_merge_archives_the_job_if_the_project_says_so() {
+    for desk in Desk::all_with(|project| project.settings.pull_request.archive_on_merge = true).await {
+        let name = desk.name();
+        desk.host.put_pull(pull(PullState::Closed));
+        desk.deliver(pull_event(PullState::Closed)).await;
+        desk.carry_out().await;
+        assert_eq!(desk.job().await.status(), JobStatus::Completed, "{name}: it was only closed");
+        desk.deliver(pull_event(PullState::Merged)).await;
+        desk.carry_out().await;
+        assert_eq!(desk.job().await.status(), JobStatus::Archived, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn what_happened_before_a_merge_does_not_undo_it() {
+    for desk in Desk::all().await {
+        let name = desk.name();
+        for state in [PullState::Merged, PullState::Open, PullState::Closed] {
+            desk.deliver(pull_event(state)).await;
+            desk.carry_out().await;
+        }
+        assert_eq!(desk.outcomes().await, ["pull_recorded", "duplicate", "duplicate"], "{name}");
+        assert_eq!(desk.job().await.pull.unwrap().state, PullState::Merged, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_pull_request_that_was_closed_and_opened_again_has_the_state_of_the_host() {
+    for desk in Desk::all().await {
+        let name = desk.name();
+        // The event of the close arrives when the pull request is open again.
+        desk.deliver(pull_event(PullState::Closed)).await;
+        desk.carry_out().await;
+        assert_eq!(desk.job().await.pull.unwrap().state, PullState::Open, "{name}");
+        desk.host.put_pull(pull(PullState::Closed));
+        desk.deliver(pull_event(PullState::Closed)).await;
+        desk.carry_out().await;
+        assert_eq!(desk.job().await.pull.unwrap().state, PullState::Closed, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_comment_on_a_merged_pull_request_is_a_message_to_its_job() {
+    for desk in Desk::all().await {
+        let name = desk.name();
+        desk.deliver(pull_event(PullState::Merged)).await;
+        desk.deliver(created(&comment("1", &desk.maria(), "@journeyman and a test"))).await;
+        desk.settle().await;
+        assert_eq!(desk.outcomes().await, ["pull_recorded", "message"], "{name}");
+        assert_eq!(desk.prompts().await, ["@journeyman and a test"], "{name}");
+    }
+}

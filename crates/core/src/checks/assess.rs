@@ -1,0 +1,170 @@
+//! Assesses the checks of a commit.
+
+use std::time::Duration;
+
+use super::{CheckResult, LONGEST_DELAY, MOST_CHECKS};
+use crate::ports::{Check, CheckState};
+use crate::project::CheckSettings;
+
+/// The shortest delay between two looks.
+const SHORTEST_DELAY: Duration = Duration::from_secs(15);
+
+/// The time after a push before which a result is not final, because other checks may not have begun.
+const QUIET: Duration = Duration::from_secs(60);
+
+/// The longest time for which checks are watched.
+const LONGEST_WATCH: Duration = Duration::from_secs(24 * 3600);
+
+/// The assessment of the checks of a commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Assessment {
+    /// The checks have not finished, or have not begun.
+    Pending,
+    /// The checks have finished, or are given up.
+    Settled(CheckResult),
+}
+
+/// Returns the checks that count, those that failed first, at most [`MOST_CHECKS`].
+#[must_use]
+pub fn counted(settings: &CheckSettings, checks: Vec<Check>) -> Vec<Check> {
+    let matches = |patterns: &[String], name: &str| patterns.iter().any(|pattern| is_match(pattern, name));
+    let counts = |check: &Check| {
+        (settings.only.is_empty() || matches(&settings.only, &check.name)) && !matches(&settings.ignore, &check.name)
+    };
+    let mut found: Vec<Check> = checks.into_iter().filter(counts).collect();
+    found.sort_by_key(|check| match check.state {
+        CheckState::Failed => 0,
+        CheckState::Pending => 1,
+        CheckState::Passed => 2,
+        CheckState::Skipped => 3,
+    });
+    found.truncate(MOST_CHECKS);
+    found
+}
+
+/// Assesses the checks that count, `age` after the push. `settle` is the longest time to wait for checks that have not
+/// begun.
+#[must_use]
+pub fn assess(checks: &[Check], age: Duration, settle: Duration) -> Assessment {
+    let any = |state: CheckState| checks.iter().any(|check| check.state == state);
+    let result = if checks.is_empty() {
+        if age < settle {
+            return Assessment::Pending;
+        }
+        CheckResult::None
+    } else if any(CheckState::Pending) {
+        if age < LONGEST_WATCH {
+            return Assessment::Pending;
+        }
+        CheckResult::TimedOut
+    } else if age < QUIET.min(settle) {
+        return Assessment::Pending;
+    } else if any(CheckState::Failed) {
+        CheckResult::Failed
+    } else {
+        CheckResult::Passed
+    };
+    Assessment::Settled(result)
+}
+
+/// Returns the delay until the next look, `age` after the push: a quarter of the age, so that a look costs the same
+/// share of the waiting time for fast and for slow checks.
+#[must_use]
+pub fn next_look(age: Duration) -> Duration {
+    (age / 4).clamp(SHORTEST_DELAY, LONGEST_DELAY)
+}
+
+/// Returns whether a name matches a pattern in which `*` stands for any text.
+fn is_match(pattern: &str, name: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = name.strip_prefix(first) else { return false };
+    let mut parts: Vec<&str> = parts.collect();
+    let Some(last) = parts.pop() else { return rest.is_empty() };
+    for part in parts {
+        match rest.find(part) {
+            Some(place) => rest = &rest[place + part.len()..],
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(name: &str, state: CheckState) -> Check {
+        Check { name: name.to_owned(), state, url: None, summary: None, log: None }
+    }
+
+    #[test]
+    fn the_result_is_known_when_all_checks_have_finished() {
+        use CheckState::{Failed, Passed, Pending, Skipped};
+        let settled = |result| Assessment::Settled(result);
+        let day = 24 * 3600;
+        for (states, age, settle, expected) in [
+            (vec![], 0, 600, Assessment::Pending),
+            (vec![], 599, 600, Assessment::Pending),
+            (vec![], 600, 600, settled(CheckResult::None)),
+            (vec![], 0, 0, settled(CheckResult::None)),
+            (vec![Passed], 30, 600, Assessment::Pending),
+            (vec![Passed], 60, 600, settled(CheckResult::Passed)),
+            (vec![Passed], 5, 5, settled(CheckResult::Passed)),
+            (vec![Passed, Skipped], 60, 600, settled(CheckResult::Passed)),
+            (vec![Passed, Failed], 60, 600, settled(CheckResult::Failed)),
+            (vec![Pending, Failed], 3600, 600, Assessment::Pending),
+            (vec![Pending, Passed], day - 1, 600, Assessment::Pending),
+            (vec![Pending, Passed], day, 600, settled(CheckResult::TimedOut)),
+        ] {
+            let checks: Vec<Check> = states.iter().map(|state| check("c", *state)).collect();
+            let found = assess(&checks, Duration::from_secs(age), Duration::from_secs(settle));
+            assert_eq!(found, expected, "{states:?} {age} {settle}");
+        }
+    }
+
+    #[test]
+    fn only_the_checks_that_the_project_names_count() {
+        let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        for (only, ignore, expected) in [
+            (list(&[]), list(&[]), vec!["test / unit", "lint", "deploy-preview"]),
+            (list(&["test*", "lint"]), list(&[]), vec!["test / unit", "lint"]),
+            (list(&[]), list(&["deploy-*"]), vec!["test / unit", "lint"]),
+            (list(&["*"]), list(&["*unit", "l*t"]), vec!["deploy-preview"]),
+            (list(&["test"]), list(&[]), vec![]),
+            (list(&["*e*v*w"]), list(&[]), vec!["deploy-preview"]),
+        ] {
+            let settings = CheckSettings { only: only.clone(), ignore: ignore.clone(), ..CheckSettings::default() };
+            let all = ["test / unit", "lint", "deploy-preview"].map(|name| check(name, CheckState::Failed)).to_vec();
+            let found = counted(&settings, all);
+            let names: Vec<&str> = found.iter().map(|check| check.name.as_str()).collect();
+            assert_eq!(names, expected, "{only:?} {ignore:?}");
+        }
+    }
+
+    #[test]
+    fn failed_checks_come_first() {
+        let all = vec![
+            check("a", CheckState::Skipped),
+            check("b", CheckState::Passed),
+            check("c", CheckState::Pending),
+            check("d", CheckState::Failed),
+        ];
+        let found = counted(&CheckSettings::default(), all);
+        assert_eq!(found.iter().map(|check| check.name.as_str()).collect::<String>(), "dcba");
+        let many = (0..500).map(|number| check(&number.to_string(), CheckState::Passed)).collect();
+        assert_eq!(counted(&CheckSettings::default(), many).len(), MOST_CHECKS);
+    }
+
+    #[test]
+    fn the_looks_at_a_commit_are_limited() {
+        let (mut age, mut looks) = (Duration::ZERO, 0);
+        while age < Duration::from_secs(3600) {
+            age += next_look(age);
+            looks += 1;
+        }
+        assert!(looks <= 25, "{looks} looks in an hour");
+        assert_eq!(next_look(Duration::ZERO), SHORTEST_DELAY);
+        assert_eq!(next_look(LONGEST_WATCH), LONGEST_DELAY);
+    }
+}

@@ -1,0 +1,239 @@
+//! Events of code hosts, as webhooks and polls report them, in one form for all hosts.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::Sha;
+use crate::ports::{CommentKind, HostUser};
+use crate::pull::PullState;
+
+/// An event of a code host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HookEvent {
+    /// The repository; `None` for events that concern no single repository.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repository: Option<EventRepository>,
+    /// The user who caused the event, if the host says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sender: Option<HostUser>,
+    /// The event.
+    pub content: HookContent,
+}
+
+impl HookEvent {
+    /// Returns the page of the comment, review or issue.
+    #[must_use]
+    pub fn url(&self) -> Option<&str> {
+        match &self.content {
+            HookContent::Comment { comment, .. } => Some(&comment.url),
+            HookContent::Review { review, .. } => Some(&review.url),
+            HookContent::Issue { issue, .. } => Some(&issue.url),
+            _ => None,
+        }
+    }
+
+    /// Returns the author of the comment, review or issue, otherwise the user who caused the event.
+    #[must_use]
+    pub fn author(&self) -> Option<&HostUser> {
+        match &self.content {
+            HookContent::Comment { comment, .. } => Some(&comment.author),
+            HookContent::Review { review, .. } => Some(&review.author),
+            HookContent::Issue { issue, .. } => Some(&issue.author),
+            _ => self.sender.as_ref(),
+        }
+    }
+
+    /// Returns the text of the comment or review, or the title of the issue.
+    #[must_use]
+    pub fn text(&self) -> Option<&str> {
+        match &self.content {
+            HookContent::Comment { comment, .. } => Some(&comment.body),
+            HookContent::Review { review, .. } => Some(&review.body),
+            HookContent::Issue { issue, .. } => Some(&issue.title),
+            _ => None,
+        }
+    }
+}
+
+/// The repository of an event.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventRepository {
+    /// The ID, which stays the same when the repository is renamed.
+    pub id: String,
+    /// The current path, such as `owner/name`.
+    pub path: String,
+}
+
+/// The content of an event.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum HookContent {
+    /// A comment was written, edited or deleted.
+    Comment {
+        /// The number of the pull request or issue.
+        number: u64,
+        /// The action on the comment.
+        action: CommentAction,
+        /// The comment.
+        comment: HostComment,
+    },
+    /// A review of a pull request was submitted, edited or dismissed.
+    Review {
+        /// The number of the pull request.
+        number: u64,
+        /// The action on the review.
+        action: CommentAction,
+        /// The review. Its comments on lines are read from the host.
+        review: HostReview,
+    },
+    /// A pull request was opened, changed or ended.
+    Pull {
+        /// The number.
+        number: u64,
+        /// The state after the event.
+        state: PullState,
+        /// The branch with the commits.
+        head: String,
+        /// The newest commit of the branch, if the host says.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        head_sha: Option<Sha>,
+    },
+    /// An issue was opened, labeled or assigned.
+    Issue {
+        /// The action on the issue.
+        action: IssueAction,
+        /// The issue.
+        issue: HostIssue,
+    },
+    /// A check or a status of a commit has changed.
+    Checks {
+        /// The commit.
+        sha: Sha,
+    },
+    /// The repository was renamed, moved, archived or deleted.
+    Repository,
+    /// The service was given access to repositories.
+    Access {
+        /// The repositories.
+        added: Vec<EventRepository>,
+    },
+    /// The host tests the webhook.
+    Ping,
+    /// An event that the service does not use.
+    Other,
+}
+
+/// The action on a comment or review.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CommentAction {
+    /// The comment was written, or the review submitted.
+    Created,
+    /// The text was changed.
+    Edited,
+    /// The comment was deleted, or the review dismissed.
+    Deleted,
+}
+
+/// The action on an issue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "is", content = "of", rename_all = "snake_case")]
+pub enum IssueAction {
+    /// The issue was opened.
+    Opened,
+    /// A label was added: its name.
+    Labeled(String),
+    /// A user was assigned.
+    Assigned(HostUser),
+    /// Several labels were added or users assigned at once.
+    Changed {
+        /// The names of the labels that were added.
+        labels: Vec<String>,
+        /// The users who were assigned.
+        users: Vec<HostUser>,
+    },
+    /// Labels were changed or users assigned, but the host does not say which. The issue has those that it has now.
+    Updated,
+    /// Anything else.
+    Other,
+}
+
+impl IssueAction {
+    /// Returns the action by which labels were added and users assigned.
+    #[must_use]
+    pub fn added(labels: Vec<String>, users: Vec<HostUser>) -> Self {
+        match (labels.as_slice(), users.as_slice()) {
+            ([], []) => Self::Other,
+            ([label], []) => Self::Labeled(label.clone()),
+            ([], [user]) => Self::Assigned(user.clone()),
+            _ => Self::Changed { labels, users },
+        }
+    }
+}
+
+/// A comment on a code host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostComment {
+    /// The kind.
+    pub kind: CommentKind,
+    /// The ID, unique among the comments of its kind.
+    pub id: String,
+    /// The version: the time of the last change, or another text that changes with each edit.
+    pub version: String,
+    /// The page.
+    pub url: String,
+    /// The author.
+    pub author: HostUser,
+    /// The text, in Markdown; empty if the comment was deleted.
+    pub body: String,
+    /// The path of the file, for a comment on a line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// The line in the new version of the file, or in the old version for a removed line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<u64>,
+    /// The part of the diff that ends at the line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hunk: Option<String>,
+    /// The ID of the review that the comment is part of, on hosts that report the review separately.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub review: Option<String>,
+}
+
+/// A review of a pull request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostReview {
+    /// The ID; empty if the host does not say, so that the review is read from the host.
+    pub id: String,
+    /// The version: the time of the submission, or another text that changes with each edit. Without an ID, it begins
+    /// with the time from which the review can be.
+    pub version: String,
+    /// The page.
+    pub url: String,
+    /// The author.
+    pub author: HostUser,
+    /// The text, which may be empty.
+    pub body: String,
+    /// `true` if the reviewer approves.
+    #[serde(default)]
+    pub approves: bool,
+}
+
+/// An issue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostIssue {
+    /// The number.
+    pub number: u64,
+    /// The title.
+    pub title: String,
+    /// The text, in Markdown.
+    pub body: String,
+    /// The page.
+    pub url: String,
+    /// The author.
+    pub author: HostUser,
+    /// The names of the labels.
+    pub labels: Vec<String>,
+    /// The users who are assigned.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub assignees: Vec<HostUser>,
+}

@@ -1,0 +1,376 @@
+//! Decides what an event means: whether it is ignored, ends at once, or becomes part of a message.
+
+use std::collections::BTreeSet;
+
+use super::Outcome;
+use super::version::text_hash;
+use crate::hook::{CommentAction, HookContent, HookEvent, IssueAction};
+use crate::ports::HostUser;
+use crate::project::{CommentSettings, Reviews};
+
+/// The beginning of the markers in the comments of the service. A host keeps HTML comments and does not show them.
+pub const MARKER: &str = "<!-- journeyman:";
+
+/// The name that people can always mention, whatever the service's user is called.
+const ALIAS: &str = "journeyman";
+
+/// The identity of the service on a code host, and the bots that it trusts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// The service's user; `None` if it is not known.
+    pub me: Option<HostUser>,
+    /// The other names with which the host writes a mention of that user, such as `{557058:…}` on Bitbucket Cloud.
+    pub aliases: Vec<String>,
+    /// The IDs of bots whose comments count. A name is not enough: anybody can have a name that ends with `[bot]`.
+    pub trusted_bots: BTreeSet<String>,
+}
+
+impl Identity {
+    /// Returns why an event is ignored whatever it says: the service itself or a bot caused it.
+    #[must_use]
+    pub fn ignores(&self, author: &HostUser, body: &str) -> Option<Outcome> {
+        if self.me.as_ref().is_some_and(|me| me.id == author.id) || body.contains(MARKER) {
+            return Some(Outcome::IgnoredSelf);
+        }
+        let is_bot = author.is_bot || author.name.ends_with("[bot]");
+        (is_bot && !self.trusted_bots.contains(&author.id)).then_some(Outcome::IgnoredBot)
+    }
+
+    /// Returns the names by which people address the service. Another name in the settings replaces those of its user.
+    fn names(&self, settings: &CommentSettings) -> Vec<String> {
+        let own = self.me.as_ref().map(|me| me.name.strip_suffix("[bot]").unwrap_or(&me.name).to_owned());
+        let own: Vec<String> = own.into_iter().chain(self.aliases.iter().cloned()).collect();
+        let is_own = |name: &String| own.iter().any(|known| known.eq_ignore_ascii_case(name));
+        let names = match &settings.mention {
+            Some(name) if !is_own(name) => vec![name.clone()],
+            _ => own,
+        };
+        names.into_iter().chain([ALIAS.to_owned()]).filter(|name| !name.is_empty()).collect()
+    }
+
+    /// Returns what a text asks of the service.
+    #[must_use]
+    pub fn request(&self, settings: &CommentSettings, body: &str) -> Request {
+        let names = self.names(settings);
+        let Some(rest) = names.iter().find_map(|name| mentioned(body, name)) else { return Request::None };
+        match rest.trim().trim_end_matches(['.', '!']).to_lowercase().as_str() {
+            "stop" | "cancel" => Request::Stop,
+            "help" => Request::Help,
+            _ => Request::Message,
+        }
+    }
+
+    /// Returns what a comment asks of the service. A comment that has nothing but the mention asks for help.
+    #[must_use]
+    pub fn comment_request(&self, settings: &CommentSettings, body: &str) -> Request {
+        let is_mention =
+            |name: &String| body.trim().strip_prefix('@').is_some_and(|rest| rest.eq_ignore_ascii_case(name));
+        match self.request(settings, body) {
+            Request::Message if self.names(settings).iter().any(is_mention) => Request::Help,
+            request => request,
+        }
+    }
+
+    /// Returns what a review asks of the service, given its text.
+    #[must_use]
+    pub fn review_request(&self, settings: &CommentSettings, body: &str) -> Request {
+        match (self.request(settings, body), settings.reviews) {
+            (Request::None, Reviews::All) => Request::Message,
+            (request, _) => request,
+        }
+    }
+}
+
+/// The request of a comment to the service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Request {
+    /// The comment does not mention the service.
+    None,
+    /// The comment is a message to the job.
+    Message,
+    /// The job is canceled.
+    Stop,
+    /// The service answers with a list of the commands.
+    Help,
+}
+
+/// Returns the text after the first mention of a name outside of code and quotes, if there is one.
+fn mentioned<'a>(body: &'a str, name: &str) -> Option<&'a str> {
+    let mut fence = false;
+    let mut offset = 0;
+    for line in body.split_inclusive('\n') {
+        let (start, from) = (line.trim_start(), offset);
+        offset += line.len();
+        if start.starts_with("```") || start.starts_with("~~~") {
+            fence = !fence;
+        }
+        if fence || start.starts_with('>') {
+            continue;
+        }
+        let lower = line.to_lowercase();
+        // The search is in a copy of the same length only if lower case does not change it.
+        if lower.len() != line.len() {
+            continue;
+        }
+        let wanted = format!("@{}", name.to_lowercase());
+        for (place, _) in lower.match_indices(&wanted) {
+            let before = lower[..place].chars().next_back();
+            let after = lower[place + wanted.len()..].chars().next();
+            let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
+            let in_code = lower[..place].matches('`').count() % 2 == 1;
+            // A brace ends the name.
+            let is_longer = !name.ends_with('}') && after.is_some_and(|c| is_word(c) || c == '/');
+            if !in_code && !before.is_some_and(|c| is_word(c) || c == '/') && !is_longer {
+                return Some(&body[from + place + wanted.len()..]);
+            }
+        }
+    }
+    None
+}
+
+/// The subject of an event that can become a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Addressed<'a> {
+    /// The number of the pull request or issue.
+    pub number: u64,
+    /// The author.
+    pub author: &'a HostUser,
+    /// The key of the comment or review in this version.
+    pub subject: String,
+    /// `true` for a submitted review.
+    pub is_review: bool,
+    /// `true` if the comment was edited or deleted.
+    pub is_change: bool,
+}
+
+/// Returns what an event is about if it is a comment or a review, with the key of the comment without its version.
+#[must_use]
+pub fn addressed(event: &HookEvent) -> Option<(Addressed<'_>, String)> {
+    match &event.content {
+        HookContent::Comment { number, action, comment } => {
+            let key = format!("{:?}/{}", comment.kind, comment.id).to_lowercase();
+            let subject = format!("{key}/{}/{action:?}/{}", comment.version, text_hash(&event.content));
+            let is_change = *action != CommentAction::Created;
+            Some((Addressed { number: *number, author: &comment.author, subject, is_review: false, is_change }, key))
+        }
+        HookContent::Review { number, action, review } => {
+            // Without an ID, only the version tells two reviews apart.
+            let id = if review.id.is_empty() { &review.version } else { &review.id };
+            let key = format!("review/{number}/{id}");
+            let subject = format!("{key}/{}/{action:?}/{}", review.version, text_hash(&event.content));
+            let is_change = *action != CommentAction::Created;
+            Some((Addressed { number: *number, author: &review.author, subject, is_review: true, is_change }, key))
+        }
+        _ => None,
+    }
+}
+
+/// Returns whether a new comment or review on a pull request of the service is for its job.
+#[must_use]
+pub fn is_for_job(identity: &Identity, settings: &CommentSettings, event: &HookEvent) -> Request {
+    match &event.content {
+        HookContent::Comment { comment, .. } => identity.comment_request(settings, &comment.body),
+        HookContent::Review { review, .. } => identity.review_request(settings, &review.body),
+        _ => Request::None,
+    }
+}
+
+/// Returns whether an issue becomes a job: it has the label, is assigned to the service, or mentions it.
+#[must_use]
+pub fn is_for_new_job(identity: &Identity, settings: &CommentSettings, event: &HookEvent) -> bool {
+    let HookContent::Issue { action, issue } = &event.content else { return false };
+    let is_label = |name: &String| settings.issue_label().is_some_and(|label| label.eq_ignore_ascii_case(name));
+    let is_me = |user: &HostUser| identity.me.as_ref().is_some_and(|me| me.id == user.id);
+    let asks = |labels: &[String], users: &[HostUser]| labels.iter().any(is_label) || users.iter().any(is_me);
+    match action {
+        IssueAction::Opened => {
+            let text = format!("{}\n{}", issue.title, issue.body);
+            asks(&issue.labels, &issue.assignees) || identity.request(settings, &text) == Request::Message
+        }
+        IssueAction::Labeled(name) => is_label(name),
+        IssueAction::Assigned(user) => is_me(user),
+        IssueAction::Changed { labels, users } => asks(labels, users),
+        IssueAction::Updated => asks(&issue.labels, &issue.assignees),
+        IssueAction::Other => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hook::{HostIssue, HostReview};
+
+    fn user(id: &str, name: &str) -> HostUser {
+        HostUser { id: id.to_owned(), name: name.to_owned(), is_bot: false }
+    }
+
+    fn identity() -> Identity {
+        let me = Some(user("7", "acme-agent[bot]"));
+        Identity { me, aliases: Vec::new(), trusted_bots: ["9".to_owned()].into() }
+    }
+
+    #[test]
+    fn the_service_and_strange_bots_are_ignored() {
+        for (author, body, expected) in [
+            (user("7", "acme-agent[bot]"), "hi", Some(Outcome::IgnoredSelf)),
+            // The name was changed, or the marker was removed: each of the two is enough.
+            (user("7", "renamed"), "hi", Some(Outcome::IgnoredSelf)),
+            (user("8", "ada"), "Done. <!-- journeyman:answer -->", Some(Outcome::IgnoredSelf)),
+            (user("8", "ada"), "hi", None),
+            (user("8", "dependabot[bot]"), "hi", Some(Outcome::IgnoredBot)),
+            (HostUser { is_bot: true, ..user("8", "ci") }, "hi", Some(Outcome::IgnoredBot)),
+            (HostUser { is_bot: true, ..user("9", "ci") }, "hi", None),
+        ] {
+            assert_eq!(identity().ignores(&author, body), expected, "{author:?} {body}");
+        }
+    }
+
+    #[test]
+    fn a_mention_addresses_the_service() {
+        let settings = CommentSettings::default();
+        for (body, expected) in [
+            ("@acme-agent please rename it", Request::Message),
+            ("Could you, @Journeyman, rename it?", Request::Message),
+            ("@acme-agent stop", Request::Stop),
+            ("@journeyman Cancel!", Request::Stop),
+            ("@journeyman help", Request::Help),
+            ("@journeyman stop using tabs", Request::Message),
+            ("@acme-agents look", Request::None),
+            ("mail@journeyman", Request::None),
+            ("@journeyman/team", Request::None),
+            ("`@journeyman` is the name", Request::None),
+            ("> @journeyman rename it\n\nNo.", Request::None),
+            ("```\n@journeyman x\n```", Request::None),
+            ("no mention", Request::None),
+            ("İ @journeyman", Request::None),
+        ] {
+            assert_eq!(identity().request(&settings, body), expected, "{body}");
+        }
+        let named = CommentSettings { mention: Some("bob".to_owned()), ..settings };
+        assert_eq!(identity().request(&named, "@bob go"), Request::Message);
+        assert_eq!(identity().request(&named, "@acme-agent go"), Request::None);
+    }
+
+    #[test]
+    fn a_mention_may_be_written_with_the_id_of_the_user() {
+        let aliases = ["{557058:2a63-F0}", "Acme Agent", ""].map(str::to_owned).to_vec();
+        let identity = Identity { aliases, ..identity() };
+        let usual = CommentSettings::default();
+        let own = CommentSettings { mention: Some("ACME-agent".to_owned()), ..usual.clone() };
+        let other = CommentSettings { mention: Some("bob".to_owned()), ..usual.clone() };
+        for (body, expected) in [
+            ("@{557058:2a63-f0} rename it", Request::Message),
+            ("Please,@{557058:2a63-f0}stop", Request::Stop),
+            ("@{557058:2a63-f1} rename it", Request::None),
+            ("@Acme Agent stop", Request::Stop),
+            ("@Acme Agents stop", Request::None),
+            ("a @ b", Request::None),
+        ] {
+            assert_eq!(identity.request(&usual, body), expected, "{body}");
+            assert_eq!(identity.request(&own, body), expected, "{body}");
+            assert_eq!(identity.request(&other, body), Request::None, "{body}");
+        }
+        assert_eq!(identity.comment_request(&usual, "@{557058:2A63-f0}"), Request::Help);
+    }
+
+    #[test]
+    fn a_comment_with_only_the_mention_asks_for_help() {
+        let settings = CommentSettings::default();
+        for (body, of_comment, of_review) in [
+            (" @Journeyman\n", Request::Help, Request::Message),
+            ("@acme-agent", Request::Help, Request::Message),
+            ("@journeyman go", Request::Message, Request::Message),
+            ("go", Request::None, Request::Message),
+        ] {
+            assert_eq!(identity().comment_request(&settings, body), of_comment, "{body}");
+            assert_eq!(identity().review_request(&settings, body), of_review, "{body}");
+        }
+    }
+
+    #[test]
+    fn reviews_are_messages_unless_only_mentions_count() {
+        let review = |body: &str| HookEvent {
+            repository: None,
+            sender: None,
+            content: HookContent::Review {
+                number: 1,
+                action: CommentAction::Created,
+                review: HostReview {
+                    id: "1".to_owned(),
+                    version: "1".to_owned(),
+                    url: String::new(),
+                    author: user("8", "ada"),
+                    body: body.to_owned(),
+                    approves: false,
+                },
+            },
+        };
+        let all = CommentSettings::default();
+        let mentioned = CommentSettings { reviews: Reviews::Mentioned, ..CommentSettings::default() };
+        for (body, of_all, of_mentioned) in [
+            ("", Request::Message, Request::None),
+            ("@journeyman fix it", Request::Message, Request::Message),
+            ("@journeyman stop", Request::Stop, Request::Stop),
+        ] {
+            assert_eq!(is_for_job(&identity(), &all, &review(body)), of_all, "{body}");
+            assert_eq!(is_for_job(&identity(), &mentioned, &review(body)), of_mentioned, "{body}");
+        }
+    }
+
+    #[test]
+    fn an_issue_becomes_a_job_by_label_assignment_or_mention() {
+        let event = |action: IssueAction, labels: &[&str], body: &str| HookEvent {
+            repository: None,
+            sender: None,
+            content: HookContent::Issue {
+                action,
+                issue: HostIssue {
+                    number: 1,
+                    title: "T".to_owned(),
+                    body: body.to_owned(),
+                    url: String::new(),
+                    author: user("8", "ada"),
+                    labels: labels.iter().map(|label| (*label).to_owned()).collect(),
+                    assignees: Vec::new(),
+                },
+            },
+        };
+        let usual = CommentSettings::default();
+        let none = CommentSettings { issue_label: Some(String::new()), ..CommentSettings::default() };
+        for (action, labels, body, settings, expected) in [
+            (IssueAction::Opened, vec!["Journeyman"], "", &usual, true),
+            (IssueAction::Opened, vec!["bug"], "", &usual, false),
+            (IssueAction::Opened, vec![], "@journeyman do it", &usual, true),
+            (IssueAction::Labeled("journeyman".to_owned()), vec!["journeyman"], "", &usual, true),
+            (IssueAction::Labeled("bug".to_owned()), vec!["journeyman", "bug"], "", &usual, false),
+            (IssueAction::Labeled("journeyman".to_owned()), vec![], "", &none, false),
+            (IssueAction::Assigned(user("7", "x")), vec![], "", &usual, true),
+            (IssueAction::Assigned(user("8", "acme-agent[bot]")), vec![], "", &usual, false),
+            (IssueAction::Other, vec!["journeyman"], "@journeyman", &usual, false),
+            (IssueAction::Updated, vec!["bug", "journeyman"], "", &usual, true),
+            (IssueAction::Updated, vec!["bug"], "@journeyman", &usual, false),
+        ] {
+            let event = event(action.clone(), &labels, body);
+            assert_eq!(is_for_new_job(&identity(), settings, &event), expected, "{action:?} {labels:?} {body}");
+        }
+        let (ada, me) = (user("8", "ada"), user("7", "x"));
+        for (labels, users, expected) in [
+            (vec!["bug", "Journeyman"], vec![ada.clone()], true),
+            (vec!["bug"], vec![ada.clone(), me.clone()], true),
+            (vec!["bug"], vec![ada.clone()], false),
+        ] {
+            let labels: Vec<String> = labels.into_iter().map(str::to_owned).collect();
+            let changed = event(IssueAction::added(labels, users), &[], "");
+            assert_eq!(is_for_new_job(&identity(), &usual, &changed), expected, "{changed:?}");
+        }
+        for action in [IssueAction::Opened, IssueAction::Updated] {
+            for (assignees, expected) in [(vec![ada.clone(), me.clone()], true), (vec![ada.clone()], false)] {
+                let mut event = event(action.clone(), &[], "");
+                if let HookContent::Issue { issue, .. } = &mut event.content {
+                    issue.assignees = assignees;
+                }
+                assert_eq!(is_for_new_job(&identity(), &usual, &event), expected, "{event:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,390 @@
+//! Code hosts, which store repositories and open pull requests.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::code_host::{CodeHost, HostName};
+use crate::finding::Finding;
+use crate::hook::{HostComment, HostReview};
+use crate::ids::Sha;
+use crate::poll::{PollQuery, Polled};
+use crate::project::{Host, Project, RestrictedHost, SecretChanges, repository_host};
+use crate::pull::{HostPull, NewPull, PullChange};
+use crate::run::Reason;
+
+/// A user name and a password or token for git over HTTP. `Debug` does not show the password.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Credential {
+    /// The user name.
+    pub username: String,
+    /// The password or token.
+    pub password: String,
+}
+
+impl fmt::Debug for Credential {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Credential").field("username", &self.username).finish_non_exhaustive()
+    }
+}
+
+/// A remote repository that git fetches from and pushes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remote {
+    /// A URL or a path, never with a credential.
+    pub url: String,
+    /// The credential, if the remote requires one.
+    pub credential: Option<Credential>,
+    /// `true` if `url` is the path of a repository that only the service writes to. Its refs may be read directly.
+    pub is_ours: bool,
+}
+
+/// An error from a code host.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ForgeError {
+    /// The remote does not support pull requests. The reason explains why.
+    #[error("{}", .0.text)]
+    NoPulls(Reason),
+    /// The code host refused the credential, or the service has none.
+    #[error("the code host refused the credential: {0}")]
+    Credential(String),
+    /// The repository, pull request or user does not exist, or the credential may not see it.
+    #[error("the code host did not find it: {0}")]
+    NotFound(String),
+    /// The credential does not permit the request.
+    #[error("the code host denied the request: {0}")]
+    Denied(String),
+    /// The code host refused the request, and would refuse another attempt too.
+    #[error("the code host refused the request: {0}")]
+    Refused(String),
+    /// The code host accepts no more requests for some time.
+    #[error("the code host accepts no more requests for {} s (rate limit)", .0.as_secs())]
+    RateLimited(Duration),
+    /// The request failed, and may have taken effect nevertheless.
+    #[error("the request to the code host failed: {0}")]
+    Unclear(String),
+}
+
+impl ForgeError {
+    /// Returns whether another attempt may succeed without a change by a person.
+    #[must_use]
+    pub const fn may_pass(&self) -> bool {
+        match self {
+            Self::RateLimited(_) | Self::Unclear(_) => true,
+            Self::NoPulls(_) | Self::Credential(_) | Self::NotFound(_) | Self::Denied(_) | Self::Refused(_) => false,
+        }
+    }
+}
+
+/// A repository as its code host describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostRepository {
+    /// The ID, which stays the same when the repository is renamed. On the built-in host, the name.
+    pub id: String,
+    /// The current path, such as `owner/name`.
+    pub path: String,
+    /// The default branch; `None` for an empty repository on some hosts.
+    pub default_branch: Option<String>,
+    /// `true` if the credential may push; `None` if the host does not say.
+    pub can_push: Option<bool>,
+    /// `true` if the repository is read-only.
+    pub is_archived: bool,
+}
+
+/// A user of a code host.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+pub struct HostUser {
+    /// The ID, which stays the same when the user is renamed.
+    pub id: String,
+    /// The name to mention, without `@`.
+    pub name: String,
+    /// `true` if the host says that the user is a bot or an app.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_bot: bool,
+}
+
+/// The permission of a user on a repository.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Permission {
+    /// No permission beyond that of everybody, or unknown.
+    None,
+    /// The user may read.
+    Read,
+    /// The user may push.
+    Write,
+    /// The user may change the settings.
+    Admin,
+}
+
+/// The place of a comment that the service writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CommentPlace {
+    /// A pull request, by its number.
+    Pull(u64),
+    /// An issue, by its number.
+    Issue(u64),
+}
+
+/// A comment that exists on a code host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommentRef {
+    /// The kind of the comment, because hosts number the kinds separately.
+    pub kind: CommentKind,
+    /// The pull request or issue.
+    pub number: u64,
+    /// The ID.
+    pub id: String,
+}
+
+/// The kind of a comment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CommentKind {
+    /// A comment in the conversation of a pull request.
+    Pull,
+    /// A comment in the conversation of an issue.
+    Issue,
+    /// A comment on a line of a diff.
+    Line,
+    /// The text of a submitted review.
+    Review,
+}
+
+/// A reaction to a comment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Reaction {
+    /// The comment was received: eyes.
+    Seen,
+    /// The request was carried out: a rocket, or what the host has instead.
+    Done,
+    /// The request could not be carried out: a confused face, or what the host has instead.
+    Failed,
+}
+
+/// The state of a commit status that the service sets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StatusState {
+    /// The job is working.
+    Pending,
+    /// The job has completed.
+    Success,
+    /// The job has failed.
+    Failure,
+}
+
+/// A commit status that the service sets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommitStatus {
+    /// The state.
+    pub state: StatusState,
+    /// A line of text, at most 140 characters.
+    pub description: String,
+    /// The page of the job.
+    pub url: String,
+}
+
+/// The state of a check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CheckState {
+    /// The check has not finished.
+    Pending,
+    /// The check succeeded, or does not prevent a merge.
+    Passed,
+    /// The check failed.
+    Failed,
+    /// The check was skipped or canceled.
+    Skipped,
+}
+
+/// A check of a commit: a CI job, or a commit status of another service.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Check {
+    /// The name.
+    pub name: String,
+    /// The state.
+    pub state: CheckState,
+    /// The page of the check.
+    pub url: Option<String>,
+    /// A line of text about the result.
+    #[serde(default)]
+    pub summary: Option<String>,
+    /// The ID of the CI job whose log can be read; `None` if there is no log.
+    #[serde(default)]
+    pub log: Option<String>,
+}
+
+/// A comment on a line of a diff.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct LineComment {
+    /// The ID of the comment.
+    pub id: String,
+    /// The version of the comment: the time of its last change, as the host writes it.
+    pub version: String,
+    /// The text.
+    pub body: String,
+    /// The page of the comment.
+    pub url: String,
+    /// The path of the file.
+    pub path: String,
+    /// The line in the new version of the file, or in the old version for a removed line.
+    pub line: Option<u64>,
+    /// The part of the diff that ends at the line.
+    pub hunk: Option<String>,
+}
+
+/// A repository on a code host.
+#[async_trait]
+pub trait Forge: Send + Sync {
+    /// Returns the name of the host in the index of pull requests.
+    fn host(&self) -> HostName;
+
+    /// Returns the remote, with a credential that remains valid for at least ten minutes.
+    async fn remote(&self) -> Result<Remote, ForgeError>;
+
+    /// Describes the repository. The answer may be a minute old.
+    async fn repository(&self) -> Result<HostRepository, ForgeError>;
+
+    /// Returns the pull requests of a branch of this repository, in all states, newest first.
+    async fn find_pulls(&self, head: &str) -> Result<Vec<HostPull>, ForgeError>;
+
+    /// Opens a pull request. Sets no labels, reviewers and assignees; [`Forge::update_pull`] does.
+    async fn create_pull(&self, new: &NewPull) -> Result<CreatedPull, ForgeError>;
+
+    /// Returns a pull request; `None` if it does not exist.
+    async fn pull(&self, number: u64) -> Result<Option<HostPull>, ForgeError>;
+
+    /// Changes a pull request. Labels, reviewers and assignees are added to those that it has.
+    async fn update_pull(&self, number: u64, change: &PullChange) -> Result<(), ForgeError>;
+
+    /// Returns the comments of pull requests and issues; `None` if the host has none.
+    fn discussion(&self) -> Option<&dyn Discussion>;
+
+    /// Returns the checks of commits; `None` if the host has none.
+    fn checks(&self) -> Option<&dyn Checks>;
+
+    /// Returns the changes of the repository, which can be polled; `None` if the host cannot be polled.
+    fn changes(&self) -> Option<&dyn Changes> {
+        None
+    }
+}
+
+/// The changes of a repository on a code host: comments, reviews, pull requests and issues.
+#[async_trait]
+pub trait Changes: Send + Sync {
+    /// Returns what has changed since the position of the query. If much has changed, the rest follows with the next
+    /// poll. Deleted comments, and on some hosts edited ones, are not reported.
+    async fn poll(&self, query: &PollQuery) -> Result<Polled, ForgeError>;
+}
+
+/// The comments of pull requests and issues on a code host.
+#[async_trait]
+pub trait Discussion: Send + Sync {
+    /// Returns the user as whom the service writes.
+    async fn me(&self) -> Result<HostUser, ForgeError>;
+
+    /// Returns the other names with which the host writes a mention of that user, without `@`.
+    async fn aliases(&self) -> Result<Vec<String>, ForgeError> {
+        Ok(Vec::new())
+    }
+
+    /// Writes a comment, unless the service has written one with the same marker. The marker is an HTML comment, which
+    /// hosts keep and do not show. Returns the URL of the comment.
+    async fn comment(&self, place: CommentPlace, marker: &str, text: &str) -> Result<String, ForgeError>;
+
+    /// Reacts to a comment. Repeating a reaction has no effect. On hosts without reactions, this does nothing.
+    async fn react(&self, comment: &CommentRef, reaction: Reaction) -> Result<(), ForgeError>;
+
+    /// Returns the comments on lines of a submitted review, in the order of the diff.
+    async fn review(&self, pull: u64, review: &str) -> Result<Vec<LineComment>, ForgeError>;
+
+    /// Returns the submitted reviews of a pull request, oldest first. On hosts without reviews, there are none.
+    async fn reviews(&self, pull: u64) -> Result<Vec<HostReview>, ForgeError>;
+
+    /// Returns the submitted reviews that a webhook without the ID of its review can be about, oldest first: those of
+    /// the same author that are not older. On hosts whose webhooks have the ID, there are none.
+    async fn find_reviews(&self, pull: u64, review: &HostReview) -> Result<Vec<HostReview>, ForgeError> {
+        let _ = (pull, review);
+        Ok(Vec::new())
+    }
+
+    /// Adds the path, the line and the review to a comment, if it has them and the webhook did not say so.
+    async fn placed(&self, pull: u64, comment: HostComment) -> Result<HostComment, ForgeError> {
+        let _ = pull;
+        Ok(comment)
+    }
+
+    /// Returns the user who was the last to add a label to an issue, or to assign the service; `None` if nobody did, or
+    /// if webhooks of the host say who did.
+    async fn issue_asker(&self, issue: u64, label: Option<&str>) -> Result<Option<HostUser>, ForgeError> {
+        let _ = (issue, label);
+        Ok(None)
+    }
+
+    /// Returns the permission of a user; [`Permission::None`] if the host does not know the user.
+    async fn permission(&self, user: &HostUser) -> Result<Permission, ForgeError>;
+}
+
+/// The checks of commits on a code host.
+#[async_trait]
+pub trait Checks: Send + Sync {
+    /// Returns the checks of a commit, without the status that the service itself sets.
+    async fn of_commit(&self, sha: &Sha) -> Result<Vec<Check>, ForgeError>;
+
+    /// Returns the end of the log of a CI job, at most `limit` bytes; `None` if there is no log.
+    async fn log(&self, log: &str, limit: usize) -> Result<Option<Vec<u8>>, ForgeError>;
+
+    /// Sets the commit status of the service.
+    async fn set_status(&self, sha: &Sha, status: &CommitStatus) -> Result<(), ForgeError>;
+}
+
+/// The result of [`Forge::create_pull`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CreatedPull {
+    /// The pull request was opened.
+    Created(HostPull),
+    /// The branch already has an open pull request.
+    AlreadyExists,
+    /// The branch has no commits that its base does not have.
+    NoChanges,
+}
+
+/// The code hosts of projects.
+#[async_trait]
+pub trait Forges: Send + Sync {
+    /// Returns the project's repository on its code host.
+    async fn of(&self, project: &Project) -> Result<Arc<dyn Forge>, ForgeError>;
+
+    /// Creates the empty repository of a project on the built-in code host, if it does not exist.
+    async fn prepare(&self, project: &Project) -> Result<(), ForgeError>;
+
+    /// Tests whether jobs can work on the repository of a project, and returns what was found. The project may be new.
+    /// `secrets` are the changes to its secrets that will be stored, such as a new credential. A repository on the
+    /// built-in code host can always be used.
+    ///
+    /// # Errors
+    /// Returns the reason why the repository cannot be read or pushed to, and the remedy.
+    async fn check(&self, project: &Project, secrets: &SecretChanges) -> Result<Vec<Finding>, Reason>;
+
+    /// Returns the code host of a project's repository; `None` for the built-in one and for plain remotes.
+    async fn code_host(&self, project: &Project) -> Result<Option<CodeHost>, ForgeError>;
+
+    /// Returns the addresses of a host name; empty if it cannot be resolved.
+    async fn addresses(&self, name: &str) -> Vec<IpAddr>;
+
+    /// Returns the host of a repository if only an administrator may name it: it is, or resolves to, a link-local
+    /// address or the metadata service of a cloud.
+    async fn restricted_host(&self, repository: &str) -> Option<RestrictedHost> {
+        let host = repository_host(repository)?;
+        if let Some(found) = host.restricted() {
+            return Some(found);
+        }
+        let Host::Name(name) = &host else { return None };
+        self.addresses(name).await.into_iter().find_map(|address| host.restricted_at(address))
+    }
+}

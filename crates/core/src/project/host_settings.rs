@@ -1,0 +1,182 @@
+//! The settings of a project for its code host: pull requests, comments, issues, and checks.
+
+use serde::{Deserialize, Serialize};
+
+use crate::code_host::{CodeHostId, HostKind};
+
+/// The kind of a code host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CodeHostKind {
+    /// The built-in code host.
+    Local,
+    /// A git remote without pull requests.
+    Plain,
+    /// GitHub.
+    Github,
+    /// GitLab.
+    Gitlab,
+    /// Gitea.
+    Gitea,
+    /// Forgejo.
+    Forgejo,
+    /// Bitbucket Cloud.
+    Bitbucket,
+    /// Bitbucket Data Center.
+    BitbucketDataCenter,
+}
+
+impl CodeHostKind {
+    /// Returns the software of the code host; `None` for the built-in one and for plain remotes.
+    #[must_use]
+    pub const fn host_kind(self) -> Option<HostKind> {
+        match self {
+            Self::Local | Self::Plain => None,
+            Self::Github => Some(HostKind::Github),
+            Self::Gitlab => Some(HostKind::Gitlab),
+            Self::Gitea => Some(HostKind::Gitea),
+            Self::Forgejo => Some(HostKind::Forgejo),
+            Self::Bitbucket => Some(HostKind::Bitbucket),
+            Self::BitbucketDataCenter => Some(HostKind::BitbucketDataCenter),
+        }
+    }
+}
+
+/// The settings of the code host of a project's repository. The credential is a secret named [`CODE_HOST_TOKEN`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CodeHostSettings {
+    /// The kind of the code host; `None` means that it is found by the repository's address.
+    pub kind: Option<CodeHostKind>,
+    /// The code host of the installation; `None` means that it is found by the repository's address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<CodeHostId>,
+    /// The user name for git over HTTP, together with the token.
+    pub username: Option<String>,
+}
+
+/// The name of the secret with a project's credential for its code host. No environment variable can have this name.
+pub const CODE_HOST_TOKEN: &str = "code-host.token";
+
+/// The name of the secret with which the code host signs the webhooks of this project only.
+pub const WEBHOOK_SECRET: &str = "code-host.webhook-secret";
+
+/// The properties of the pull requests of a project. [`crate::pull::body`] fills the templates.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PullRequestSettings {
+    /// `true` if pull requests are drafts.
+    pub draft: bool,
+    /// The branch to merge into; `None` means the project's ref if that is a branch, otherwise the default branch.
+    pub base: Option<String>,
+    /// The template of the title; `None` means `{title}`.
+    pub title: Option<String>,
+    /// The template of the body; `None` means [`crate::pull::body::DEFAULT_BODY`].
+    pub body: Option<String>,
+    /// The labels.
+    pub labels: Vec<String>,
+    /// The users, and teams as `owner/team`, to ask for a review.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reviewers: Vec<String>,
+    /// The users to assign.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub assignees: Vec<String>,
+    /// The policy for commits that change files of CI pipelines.
+    #[serde(skip_serializing_if = "is_default")]
+    pub ci_files: CiFiles,
+    /// `true` if a job is archived when its pull request is merged.
+    #[serde(skip_serializing_if = "is_default")]
+    pub archive_on_merge: bool,
+}
+
+/// The policy for commits that change files of CI pipelines ([`crate::code_host::ci_files`]).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CiFiles {
+    /// The commits are not pushed, and the message fails.
+    #[default]
+    Refuse,
+    /// The commits are pushed.
+    Allow,
+}
+
+/// The default time after the last comment until comments become one message, in seconds.
+pub const DEFAULT_SETTLE_SECONDS: u32 = 20;
+
+/// The longest time that a comment waits for others, in seconds.
+pub const LONGEST_SETTLE_SECONDS: u32 = 120;
+
+/// The settings for comments on pull requests and issues of the code host.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CommentSettings {
+    /// The submitted reviews that become messages.
+    pub reviews: Reviews,
+    /// The name to mention, without `@`; `None` means the names of the service's user on the code host. People can also
+    /// mention `journeyman`.
+    pub mention: Option<String>,
+    /// The time after the last comment until comments become one message, in seconds; `None` means
+    /// [`DEFAULT_SETTLE_SECONDS`], and 0 on the built-in code host.
+    pub settle_seconds: Option<u32>,
+    /// The label that makes a job of an issue; `None` means `journeyman`, and an empty text none.
+    pub issue_label: Option<String>,
+}
+
+impl CommentSettings {
+    /// Returns the label that makes a job of an issue, if there is one.
+    #[must_use]
+    pub fn issue_label(&self) -> Option<&str> {
+        Some(self.issue_label.as_deref().unwrap_or("journeyman")).filter(|label| !label.is_empty())
+    }
+}
+
+/// The submitted reviews that become messages.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reviews {
+    /// All reviews that have a text or comments.
+    #[default]
+    All,
+    /// Reviews that mention the service.
+    Mentioned,
+}
+
+/// The default limit on automatic attempts to repair failed checks of one pull request.
+pub const DEFAULT_CHECK_ATTEMPTS: u32 = 3;
+
+/// The default time for which all checks must be finished before the job acts on them, in seconds.
+pub const DEFAULT_CHECK_SETTLE_SECONDS: u32 = 600;
+
+/// The settings for the checks of pull requests.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CheckSettings {
+    /// The reaction to failed checks.
+    pub mode: CheckMode,
+    /// The limit on automatic attempts for one pull request; `None` means [`DEFAULT_CHECK_ATTEMPTS`].
+    pub attempts: Option<u32>,
+    /// The longest time to wait for checks that have not begun, in seconds; `None` means
+    /// [`DEFAULT_CHECK_SETTLE_SECONDS`].
+    pub settle_seconds: Option<u32>,
+    /// The names of the checks that count; empty means all. `*` stands for any text.
+    pub only: Vec<String>,
+    /// The names of the checks that do not count. `*` stands for any text.
+    pub ignore: Vec<String>,
+}
+
+/// The reaction to failed checks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CheckMode {
+    /// Checks are not read.
+    Off,
+    /// The result is shown.
+    #[default]
+    Report,
+    /// Failed checks become a message to the job.
+    Fix,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}

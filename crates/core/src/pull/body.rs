@@ -1,0 +1,237 @@
+//! The title and the description of a job's pull request.
+//!
+//! The description has a section between two markers, which the service writes again after each follow-up. What people
+//! write outside the markers stays; if they remove a marker, the service no longer changes the description.
+
+mod inert;
+
+pub use inert::inert;
+
+/// The beginning of the section that the service writes. Hosts do not show HTML comments.
+const BEGIN: &str = "<!-- journeyman:begin -->";
+
+/// The end of that section.
+const END: &str = "<!-- journeyman:end -->";
+
+/// The template of a description if the project has none.
+pub const DEFAULT_BODY: &str = "{summary}\n\n### Prompt\n\n{prompt}\n\n---\nMade by Journeyman, [job {job}]({url}).";
+
+/// Returns a description without the markers, for a page that shows HTML comments as text.
+#[must_use]
+pub fn without_markers(text: &str) -> String {
+    text.replace(BEGIN, "").replace(END, "").trim().to_owned()
+}
+
+/// The maximum length of a section, in characters. GitHub accepts 65,536 for the description, Bitbucket 32,768.
+const SECTION_CHARS: usize = 30_000;
+
+/// The maximum length of a title, in characters. GitHub and GitLab accept 255.
+const TITLE_CHARS: usize = 250;
+
+/// The maximum number of follow-ups in a summary. The newest ones are kept.
+const FOLLOW_UPS: usize = 20;
+
+/// A finished message of the job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Done {
+    /// The prompt.
+    pub prompt: String,
+    /// The final text of the turn, if it has one.
+    pub answer: Option<String>,
+}
+
+/// The content of a pull request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Content {
+    /// The title of the job.
+    pub title: String,
+    /// The finished messages, oldest first.
+    pub done: Vec<Done>,
+    /// The ID of the job.
+    pub job: String,
+    /// The branch.
+    pub branch: String,
+    /// The page of the job.
+    pub url: String,
+    /// The cost of the model calls in millionths of a US dollar, if it is known.
+    pub cost_micros: Option<u64>,
+}
+
+impl Content {
+    /// Returns the title from a template; `None` means `{title}`.
+    #[must_use]
+    pub fn title(&self, template: Option<&str>) -> String {
+        let filled = self.fill(template.unwrap_or("{title}"));
+        let line = filled.split_whitespace().collect::<Vec<_>>().join(" ");
+        cut(&line, TITLE_CHARS)
+    }
+
+    /// Returns the description of a new pull request: the section from a template, and below it the repository's own
+    /// template for pull requests, if there is one.
+    #[must_use]
+    pub fn body(&self, template: Option<&str>, of_repository: Option<&str>) -> String {
+        let section = self.section(template);
+        match of_repository.map(str::trim).filter(|text| !text.is_empty()) {
+            Some(text) => format!("{section}\n\n{}", cut(text, SECTION_CHARS)),
+            None => section,
+        }
+    }
+
+    /// Returns a description with a new section, or `None` if nothing has changed or people have removed a marker.
+    #[must_use]
+    pub fn updated(&self, template: Option<&str>, current: &str) -> Option<String> {
+        let from = current.find(BEGIN)?;
+        let to = from + current[from..].find(END)? + END.len();
+        let section = self.section(template);
+        // Some hosts store line breaks as CR LF.
+        let is_same = current[from..to].replace("\r\n", "\n") == section;
+        (!is_same).then(|| format!("{}{section}{}", &current[..from], &current[to..]))
+    }
+
+    fn section(&self, template: Option<&str>) -> String {
+        let text = self.fill(template.unwrap_or(DEFAULT_BODY));
+        format!("{BEGIN}\n{}\n{END}", cut(text.trim(), SECTION_CHARS))
+    }
+
+    /// Returns the summary: the answer to the first message, then those to the follow-ups.
+    fn summary(&self) -> String {
+        let answer =
+            |done: &Done| done.answer.as_deref().map(|text| inert(text.trim())).filter(|text| !text.is_empty());
+        let mut parts = Vec::new();
+        parts.extend(self.done.first().and_then(answer));
+        let follow_ups = self.done.get(1..).unwrap_or_default();
+        let skipped = follow_ups.len().saturating_sub(FOLLOW_UPS);
+        for done in &follow_ups[skipped..] {
+            if let Some(answer) = answer(done) {
+                parts.push(format!("**Follow-up: {}**\n\n{answer}", inert(&crate::job::title_of(&done.prompt))));
+            }
+        }
+        parts.join("\n\n")
+    }
+
+    /// Replaces placeholders in one pass, so that `{job}` in a prompt is not replaced.
+    fn fill(&self, template: &str) -> String {
+        let prompt = self.done.first().map(|done| inert(&done.prompt)).unwrap_or_default();
+        let cost = self.cost_micros.map_or_else(|| "unknown".to_owned(), dollars);
+        let summary = self.summary();
+        let values = [
+            ("{title}", self.title.as_str()),
+            ("{summary}", &summary),
+            ("{prompt}", &prompt),
+            ("{job}", &self.job),
+            ("{branch}", &self.branch),
+            ("{url}", &self.url),
+            ("{cost}", &cost),
+        ];
+        let (mut text, mut rest) = (String::new(), template);
+        while let Some(place) = rest.find('{') {
+            text.push_str(&rest[..place]);
+            rest = &rest[place..];
+            match values.iter().find(|(name, _)| rest.starts_with(name)) {
+                Some((name, value)) => {
+                    text.push_str(value);
+                    rest = &rest[name.len()..];
+                }
+                None => {
+                    text.push('{');
+                    rest = &rest[1..];
+                }
+            }
+        }
+        text.push_str(rest);
+        text
+    }
+}
+
+/// Formats an amount of money, in cents, or in hundredths of a cent if it is small.
+fn dollars(micros: u64) -> String {
+    match micros {
+        0..10_000 => format!("${}.{:04}", micros / 1_000_000, micros % 1_000_000 / 100),
+        _ => format!("${}.{:02}", micros / 1_000_000, micros % 1_000_000 / 10_000),
+    }
+}
+
+/// Cuts a text to `most` characters.
+fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some(_) => text.chars().take(most - 1).chain(['…']).collect(),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn markers_are_not_shown() {
+        assert_eq!(without_markers(&format!("Mine.\n\n{BEGIN}\nText.\n{END}\n")), "Mine.\n\n\nText.");
+    }
+
+    fn content(answers: &[(&str, Option<&str>)]) -> Content {
+        let done = |(prompt, answer): &(&str, Option<&str>)| Done {
+            prompt: (*prompt).to_owned(),
+            answer: answer.map(str::to_owned),
+        };
+        Content {
+            title: "Add a page".to_owned(),
+            done: answers.iter().map(done).collect(),
+            job: "job_1".to_owned(),
+            branch: "journeyman/a-1".to_owned(),
+            url: "https://j.example/1".to_owned(),
+            cost_micros: Some(420_000),
+        }
+    }
+
+    #[test]
+    fn templates_are_filled_in_one_pass() {
+        let content = content(&[("a {job}", Some("Done {cost}."))]);
+        let title = content.title(Some("{title}: {prompt}\n {other} {"));
+        assert_eq!(title, "Add a page: a {job} {other} {");
+        let body = content.body(Some("{summary} {job} {branch} {cost}"), None);
+        assert_eq!(body, format!("{BEGIN}\nDone {{cost}}. job_1 journeyman/a-1 $0.42\n{END}"));
+    }
+
+    #[test]
+    fn follow_ups_are_added_to_the_summary() {
+        let one = content(&[("a", Some("Added."))]);
+        let two = content(&[("a", Some("Added.")), ("fix the typo\nin x", Some("Fixed.")), ("b", None)]);
+        let body = one.body(None, Some("## Checklist\n- [ ] tested\n"));
+        assert!(body.starts_with(&format!("{BEGIN}\nAdded.\n")) && body.ends_with("- [ ] tested"), "{body}");
+        let edited = body.replace("- [ ]", "- [x]");
+        let updated = two.updated(None, &edited).unwrap();
+        assert!(updated.contains("Added.\n\n**Follow-up: fix the typo**\n\nFixed.\n"), "{updated}");
+        assert!(updated.ends_with("- [x] tested"), "{updated}");
+        assert_eq!(two.updated(None, &updated.replace('\n', "\r\n")), None);
+    }
+
+    #[test]
+    fn a_description_without_markers_stays() {
+        let content = content(&[("a", Some("b"))]);
+        for body in ["", "Rewritten.", END, BEGIN, &format!("{END} {BEGIN}")] {
+            assert_eq!(content.updated(None, body), None, "{body}");
+        }
+    }
+
+    #[test]
+    fn an_answer_cannot_end_the_section() {
+        let content = content(&[("a", Some(&format!("x {END} y {BEGIN} z")))]);
+        let body = content.body(None, None);
+        assert_eq!((body.matches(BEGIN).count(), body.matches(END).count()), (1, 1));
+    }
+
+    #[test]
+    fn long_texts_are_cut() {
+        let content = content(&[("a", Some(&"ä".repeat(100_000)))]);
+        let body = content.body(None, None);
+        assert!(body.chars().count() < SECTION_CHARS + 100 && body.ends_with(END));
+        assert_eq!(content.title(Some(&"x".repeat(300))).chars().count(), TITLE_CHARS);
+    }
+
+    #[test]
+    fn money_is_rounded_to_cents() {
+        for (micros, expected) in [(0, "$0.0000"), (1_234, "$0.0012"), (420_000, "$0.42"), (12_345_678, "$12.34")] {
+            assert_eq!(dollars(micros), expected);
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! Lines of a diff as the places of comments.
+
+use std::fmt;
+
+use askama::filters::HtmlSafe;
+use journeyman_core::pull::{DiffSide, LinePlace};
+
+use super::{DiffShown, DiffView, FileDiff, Line, LineClass, parse};
+use crate::diff::shown::SHOWN_LINES;
+use crate::fragment::Fragment;
+
+/// The maximum number of lines of a hunk before the line of a comment.
+const LINES_BEFORE: usize = 8;
+
+/// The maximum length of a line in a stored hunk, in characters.
+const LINE_CHARS: usize = 400;
+
+/// A line of a diff, as a form or a link names it. Context lines are on the new side.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LineKey {
+    /// The path of the file; the former path if the file was deleted.
+    pub(crate) path: String,
+    /// The side.
+    pub(crate) side: DiffSide,
+    /// The number in the file of this side.
+    pub(crate) line: u64,
+}
+
+/// The line that the query of a URL selects: the number of a file on the page, the side and the line, as `2-n17`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Selected {
+    file: usize,
+    side: DiffSide,
+    line: u32,
+}
+
+impl Selected {
+    /// Parses the parameter `at` in the query of a URL.
+    pub(crate) fn of_query(query: Option<&str>) -> Option<Self> {
+        let value = query?.split('&').find_map(|pair| pair.strip_prefix("at="))?;
+        let (file, line) = value.split_once('-')?;
+        let (side, line) = match line.split_at_checked(1)? {
+            ("o", line) => (DiffSide::Old, line),
+            ("n", line) => (DiffSide::New, line),
+            _ => return None,
+        };
+        Some(Self { file: file.parse().ok()?, side, line: line.parse().ok()? })
+    }
+}
+
+/// The number of a line, which is a link to the form for a comment on it.
+pub(crate) struct LineNumber {
+    line: u32,
+    /// The number of the file, the side, and the layout; `None` if nobody can comment.
+    target: Option<(usize, DiffSide, DiffView)>,
+}
+
+impl fmt::Display for LineNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { line, target } = self;
+        let Some((file, side, view)) = target else { return write!(f, "{line}") };
+        let (letter, word) = match side {
+            DiffSide::Old => ('o', "removed line"),
+            DiffSide::New => ('n', "line"),
+        };
+        let view = if *view == DiffView::Split { "view=split&amp;" } else { "" };
+        write!(
+            f,
+            "<a href=\"?{view}at={file}-{letter}{line}#remark\" aria-label=\"Comment on {word} {line}\">{line}</a>"
+        )
+    }
+}
+
+/// Safe because the markup has only numbers and fixed text.
+impl HtmlSafe for LineNumber {}
+
+impl Line<'_> {
+    /// Returns the side and the number of a line that can have comments.
+    pub(super) fn place(&self) -> Option<(DiffSide, u32)> {
+        match self.class {
+            LineClass::Removed => Some((DiffSide::Old, self.old_no?)),
+            LineClass::Added | LineClass::Context => Some((DiffSide::New, self.new_no?)),
+            LineClass::Hunk | LineClass::Note => None,
+        }
+    }
+
+    /// Returns the line as it is in a diff.
+    fn in_diff(&self) -> String {
+        let sign = match self.class {
+            LineClass::Added => "+",
+            LineClass::Removed => "-",
+            LineClass::Context => " ",
+            LineClass::Hunk | LineClass::Note => "",
+        };
+        let text: String = self.text.chars().take(LINE_CHARS).collect();
+        format!("{sign}{text}")
+    }
+}
+
+fn position(file: &FileDiff<'_>, side: DiffSide, line: u64) -> Option<usize> {
+    file.lines.iter().position(|one| one.place().is_some_and(|(of, no)| of == side && u64::from(no) == line))
+}
+
+fn hunk(file: &FileDiff<'_>, key: &LineKey) -> Option<String> {
+    let at = position(file, key.side, key.line)?;
+    let before = file.lines.get(..=at)?;
+    let header = before.iter().rposition(|line| line.class == LineClass::Hunk)?;
+    let first = (header + 1).max(at.saturating_sub(LINES_BEFORE));
+    let shown = before.get(first..)?.iter().filter(|line| line.class != LineClass::Note);
+    let lines: Vec<String> = before.get(header).into_iter().chain(shown).map(Line::in_diff).collect();
+    Some(lines.join("\n"))
+}
+
+/// Returns the place of a line with the part of the diff that ends at it; `None` if the diff does not have the line.
+pub(crate) fn place_of(diff: &str, key: LineKey) -> Option<LinePlace> {
+    let files = parse(diff, SHOWN_LINES);
+    let hunk = files.iter().filter(|file| file.path == key.path).find_map(|file| hunk(file, &key))?;
+    Some(LinePlace { path: key.path, side: key.side, line: key.line, hunk })
+}
+
+impl DiffShown<'_> {
+    /// Returns the number of a line for the page.
+    pub(crate) fn number(&self, file: &usize, side: &'static str, line: &u32) -> LineNumber {
+        let side = DiffSide::parse(side).filter(|_| self.takes_comments);
+        LineNumber { line: *line, target: side.map(|side| (*file, side, self.view)) }
+    }
+
+    /// Returns the line that a URL selects, if the diff has it.
+    pub(crate) fn key(&self, selected: Selected) -> Option<LineKey> {
+        let file = self.files.get(selected.file.checked_sub(1)?)?;
+        let line = u64::from(selected.line);
+        position(&file.diff, selected.side, line)?;
+        Some(LineKey { path: file.diff.path.clone(), side: selected.side, line })
+    }
+
+    /// Returns whether the diff still has the line of a comment, with the same text.
+    pub(crate) fn has(&self, place: &LinePlace) -> bool {
+        let of_path = self.files.iter().filter(|file| file.diff.path == place.path);
+        let found = of_path.filter_map(|file| file.diff.lines.get(position(&file.diff, place.side, place.line)?));
+        let last = place.hunk.lines().next_back().unwrap_or_default();
+        found.into_iter().any(|line| line.in_diff().trim_end_matches('\r') == last.trim_end_matches('\r'))
+    }
+
+    /// Adds content below a line of the page, after what is there. Returns false if the page does not have the line.
+    pub(crate) fn attach(&mut self, key: &LineKey, content: Fragment) -> bool {
+        for file in self.files.iter_mut().filter(|file| file.diff.path == key.path) {
+            let is_it = |place: Option<(DiffSide, u32)>| {
+                place.is_some_and(|(side, line)| side == key.side && u64::from(line) == key.line)
+            };
+            let unified = file.unified.iter_mut().find(|row| is_it(row.place)).map(|row| &mut row.remarks);
+            let split = file.split.iter_mut().find(|row| row.places.iter().any(|place| is_it(*place)));
+            if let Some(remarks) = unified.or(split.map(|row| &mut row.remarks)) {
+                remarks.push(content);
+                file.has_remarks = true;
+                return true;
+            }
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::highlight::{Budget, Highlighter};
+
+    const DIFF: &str = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,3 +1,3 @@ head\n same\n-old\n+new\n end\n\
+                        diff --git a/gone b/gone\ndeleted file mode 100644\n--- a/gone\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n\
+                        \\ No newline at end of file\n";
+
+    fn key(path: &str, side: DiffSide, line: u64) -> LineKey {
+        LineKey { path: path.to_owned(), side, line }
+    }
+
+    fn shown(view: DiffView) -> DiffShown<'static> {
+        DiffShown::new(DIFF, false, view, &Highlighter::new(), &mut Budget::without_deadline(100))
+    }
+
+    #[test]
+    fn the_place_of_a_line_has_the_part_of_the_diff_that_ends_at_it() {
+        for (path, side, line, hunk) in [
+            ("x", DiffSide::New, 1, Some("@@ -1,3 +1,3 @@ head\n same")),
+            ("x", DiffSide::Old, 2, Some("@@ -1,3 +1,3 @@ head\n same\n-old")),
+            ("x", DiffSide::New, 2, Some("@@ -1,3 +1,3 @@ head\n same\n-old\n+new")),
+            ("gone", DiffSide::Old, 1, Some("@@ -1 +0,0 @@\n-a")),
+            ("x", DiffSide::Old, 1, None),
+            ("x", DiffSide::New, 9, None),
+            ("y", DiffSide::New, 1, None),
+        ] {
+            let found = place_of(DIFF, key(path, side, line)).map(|place| place.hunk);
+            assert_eq!(found.as_deref(), hunk, "{path} {side:?} {line}");
+        }
+    }
+
+    #[test]
+    fn a_hunk_is_not_long() {
+        let lines: String = (1..=30).map(|line| format!("+{line} {}\n", "x".repeat(1000))).collect();
+        let diff = format!("diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -0,0 +1,30 @@\n{lines}");
+        let place = place_of(&diff, key("x", DiffSide::New, 30)).unwrap();
+        assert_eq!(place.hunk.lines().count(), LINES_BEFORE + 2, "{}", place.hunk);
+        assert!(place.hunk.lines().all(|line| line.chars().count() <= LINE_CHARS + 1));
+    }
+
+    #[test]
+    fn a_comment_is_outdated_if_its_line_has_changed() {
+        let place = place_of(DIFF, key("x", DiffSide::New, 2)).unwrap();
+        assert!(shown(DiffView::Unified).has(&place));
+        let changed = LinePlace { hunk: "@@ -1 +1 @@\n+newer".to_owned(), ..place.clone() };
+        let moved = LinePlace { line: 7, ..place };
+        assert!(!shown(DiffView::Unified).has(&changed) && !shown(DiffView::Unified).has(&moved));
+    }
+
+    #[test]
+    fn content_is_attached_below_its_line_in_both_views() {
+        let key = key("x", DiffSide::Old, 2);
+        for view in [DiffView::Unified, DiffView::Split] {
+            let mut shown = shown(view);
+            assert!(shown.attach(&key, Fragment::default()));
+            assert!(!shown.attach(&LineKey { line: 9, ..key.clone() }, Fragment::default()));
+            let file = &shown.files[0];
+            let unified: Vec<usize> = file.unified.iter().map(|row| row.remarks.len()).collect();
+            let split: Vec<usize> = file.split.iter().map(|row| row.remarks.len()).collect();
+            match view {
+                DiffView::Unified => assert_eq!((unified, split), (vec![0, 0, 1, 0, 0], vec![])),
+                DiffView::Split => assert_eq!((unified, split), (vec![], vec![0, 0, 1, 0])),
+            }
+            assert!(file.has_remarks && !shown.files[1].has_remarks);
+        }
+    }
+
+    #[test]
+    fn the_query_selects_a_line_of_the_diff() {
+        let shown = shown(DiffView::Unified);
+        for (query, expected) in [
+            ("at=1-n2", Some(key("x", DiffSide::New, 2))),
+            ("view=split&at=2-o1", Some(key("gone", DiffSide::Old, 1))),
+            ("at=1-n9", None),
+            ("at=0-n1", None),
+            ("at=3-n1", None),
+            ("at=1-x1", None),
+            ("at=1-é", None),
+            ("at=", None),
+            ("", None),
+        ] {
+            let found = Selected::of_query(Some(query)).and_then(|selected| shown.key(selected));
+            assert_eq!(found, expected, "{query}");
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! The checks of a job's pull request, in the sidebar of its page.
+
+use journeyman_core::checks::{CheckResult, CheckWatch};
+use journeyman_core::job::Job;
+use journeyman_core::ports::{Check, CheckState};
+
+use crate::{visible, words};
+
+/// The checks of the newest commit that a job has pushed.
+pub(super) struct ChecksLine {
+    /// The result, or the progress.
+    pub(super) text: String,
+    pub(super) failed: Vec<FailedCheck>,
+    /// The reaction to failed checks.
+    pub(super) note: Option<String>,
+}
+
+/// A failed check.
+pub(super) struct FailedCheck {
+    pub(super) name: String,
+    /// The page of the check.
+    pub(super) href: Option<String>,
+}
+
+impl ChecksLine {
+    /// Returns the checks of the commit that `watch` is about; `None` if it is not the newest, or if no checks are known.
+    pub(super) fn of(job: &Job, watch: Option<CheckWatch>) -> Option<Self> {
+        let pushed = job.branch.as_ref().and_then(|branch| branch.pushed.as_ref());
+        let watch = watch.filter(|watch| pushed == Some(&watch.sha))?;
+        let settled = job.checks.as_deref().filter(|checks| checks.sha == watch.sha);
+        let count = |state| watch.checks.iter().filter(|check| check.state == state).count();
+        let total = watch.checks.len();
+        let text = match settled.map(|settled| settled.result) {
+            Some(CheckResult::Passed) => format!("{} passed", words::counted(total, "check")),
+            Some(CheckResult::Failed) => format!("{} of {total} failed", count(CheckState::Failed)),
+            Some(CheckResult::None) => "None".to_owned(),
+            Some(CheckResult::TimedOut) => format!("{} did not finish within a day", count(CheckState::Pending)),
+            None if total == 0 => return None,
+            None => format!("{} of {total} finished", total - count(CheckState::Pending)),
+        };
+        let failed =
+            watch.checks.iter().filter(|check| check.state == CheckState::Failed).map(FailedCheck::of).collect();
+        let settled = settled.filter(|settled| settled.result == CheckResult::Failed);
+        let note = settled.and_then(|settled| match settled.stop {
+            Some(stop) => Some(format!("Not repaired: {}.", stop.text())),
+            None => settled.attempted.then(|| format!("Repair requested (attempt {}).", settled.attempts)),
+        });
+        Some(Self { text, failed, note })
+    }
+}
+
+impl FailedCheck {
+    fn of(check: &Check) -> Self {
+        let href = check.url.clone().filter(|url| words::is_page(url));
+        Self { name: visible::line(&check.name).into_owned(), href }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use journeyman_core::checks::{CheckStop, JobChecks};
+    use journeyman_core::ids::{JobId, Sha};
+    use journeyman_core::job::{Branch, Source};
+    use journeyman_core::time::Timestamp;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn sha(digit: &str) -> Sha {
+        digit.repeat(40).parse().unwrap()
+    }
+
+    fn job(result: Option<CheckResult>, stop: Option<CheckStop>) -> Job {
+        let source = Source { repository: String::new(), reference: String::new() };
+        let mut job = Job::new(JobId::from_uuid(Uuid::nil()), "shop".parse().unwrap(), source, Timestamp::default());
+        job.branch = Some(Branch {
+            name: "b".to_owned(),
+            generation: 1,
+            base: sha("0"),
+            head: sha("a"),
+            pushed: Some(sha("a")),
+        });
+        job.checks = result.map(|result| {
+            Box::new(JobChecks {
+                sha: sha("a"),
+                result,
+                stop,
+                attempted: stop.is_none(),
+                attempts: 1,
+                signature: None,
+                automatic: Vec::new(),
+                at: Timestamp::default(),
+            })
+        });
+        job
+    }
+
+    fn watch(digit: &str, states: &[CheckState]) -> CheckWatch {
+        let check = |state: &CheckState| Check {
+            name: "test".to_owned(),
+            state: *state,
+            url: Some("javascript:alert(1)".to_owned()),
+            summary: None,
+            log: None,
+        };
+        CheckWatch {
+            job: JobId::from_uuid(Uuid::nil()),
+            project: "shop".parse().unwrap(),
+            sha: sha(digit),
+            since: Timestamp::default(),
+            due_at: None,
+            looks: 1,
+            checks: states.iter().map(check).collect(),
+        }
+    }
+
+    #[test]
+    fn the_line_says_how_many_checks_passed_or_failed() {
+        use CheckState::{Failed, Passed, Pending};
+        for (result, stop, states, text, note) in [
+            (None, None, vec![Passed, Pending], "1 of 2 finished", None),
+            (Some(CheckResult::Passed), None, vec![Passed], "1 check passed", None),
+            (Some(CheckResult::None), None, vec![], "None", None),
+            (Some(CheckResult::Failed), None, vec![Failed], "1 of 1 failed", Some("Repair requested (attempt 1).")),
+            (Some(CheckResult::Failed), Some(CheckStop::Archived), vec![Failed, Passed], "1 of 2 failed", Some("Not")),
+        ] {
+            let line = ChecksLine::of(&job(result, stop), Some(watch("a", &states))).unwrap();
+            assert_eq!(line.text, text);
+            match (line.note, note) {
+                (None, None) => {}
+                (found, expected) => assert!(found.unwrap().starts_with(expected.unwrap()), "{text}"),
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_shown_for_an_older_commit_or_before_the_first_check() {
+        assert!(ChecksLine::of(&job(None, None), Some(watch("b", &[CheckState::Failed]))).is_none());
+        assert!(ChecksLine::of(&job(None, None), Some(watch("a", &[]))).is_none());
+        assert!(ChecksLine::of(&job(None, None), None).is_none());
+    }
+
+    #[test]
+    fn only_http_pages_are_linked() {
+        let line = ChecksLine::of(&job(None, None), Some(watch("a", &[CheckState::Failed]))).unwrap();
+        assert_eq!((line.failed[0].name.as_str(), &line.failed[0].href), ("test", &None));
+    }
+}

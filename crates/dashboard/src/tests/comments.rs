@@ -1,0 +1,201 @@
+//! Tests of comments and reviews on the pages of pull requests.
+
+use std::sync::Arc;
+
+use axum::http::{Method, StatusCode};
+use journeyman_core::engine::Control;
+use journeyman_core::ids::JobId;
+use journeyman_core::ports::{InboxFilter, InboxStore as _, JobStore as _, PullStore as _};
+use journeyman_core::pull::comment::SERVICE;
+use journeyman_core::pull::{DiffSide, LinePlace, NewComment, PullState};
+use journeyman_core::time::Clock as _;
+use journeyman_core::user::Role;
+use journeyman_testkit::Seeds as _;
+
+use super::pulls::{Fake, assert_harmless, detail, hostile, job_with_pull};
+use super::{Fixture, fixture};
+
+/// The mark of a comment that addresses the job.
+const SENT: &str = "<span class=\"chip\">sent to the job</span>";
+
+/// Creates a fixture whose pages show a pull request that a job has opened. Returns the path of the pull request's page
+/// and the job.
+async fn with_job() -> (Fixture, String, JobId) {
+    // The job opens the next pull request after those of the fixture.
+    let mut shown = detail(PullState::Open);
+    shown.pull.number = 8;
+    let fixture = fixture(Arc::new(Fake::with(shown))).await;
+    let (id, number) = job_with_pull(&fixture).await;
+    (fixture, format!("/projects/shop/pulls/{number}"), id)
+}
+
+impl Fixture {
+    /// Sends a form, and returns the page to which the answer redirects.
+    async fn form(&self, path: &str, form: &str) -> String {
+        let sent = self.send(Some(Role::Member), Method::POST, path, form).await;
+        assert_eq!(sent.status, StatusCode::SEE_OTHER, "{}", sent.body);
+        self.send(Some(Role::Member), Method::GET, sent.header("location"), "").await.body
+    }
+
+    async fn carry_out(&self) {
+        while self.cases.carry_out_due_events().await.unwrap() > 0 {}
+    }
+}
+
+#[tokio::test]
+async fn a_comment_for_the_job_that_is_sent_twice_is_added_once() {
+    let (fixture, path, id) = with_job().await;
+    for _ in 0..2 {
+        let form = "body=@journeyman+go+on&once=k1";
+        let sent = fixture.send(Some(Role::Member), Method::POST, &format!("{path}/comments"), form).await;
+        assert_eq!(sent.status, StatusCode::SEE_OTHER, "{}", sent.body);
+        assert_eq!(sent.header("location"), format!("{path}?done=sent"));
+    }
+    fixture.carry_out().await;
+    assert_eq!(fixture.store.messages(id).await.unwrap().len(), 2, "the first prompt, and the comment");
+    assert_eq!(fixture.store.comments("shop".into(), 8).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_comment_says_what_became_of_it() {
+    let (fixture, path, id) = with_job().await;
+    let ordinary = fixture.form(&format!("{path}/comments"), "body=Looks+good").await;
+    assert!(ordinary.contains("id=\"c-1\"") && !ordinary.contains(SENT), "{ordinary}");
+    let at_once = fixture.form(&format!("{path}/comments"), "body=Go+on,+@journeyman").await;
+    assert!(at_once.contains(SENT), "{at_once}");
+    fixture.carry_out().await;
+    let message = fixture.store.messages(id).await.unwrap().remove(1).id;
+    let page = fixture.page(Role::Viewer, &path).await;
+    let link = format!("<a href=\"/projects/shop/jobs/{id}#m-{message}\">queued</a>");
+    assert!(page.contains(&link), "{link}: {page}");
+
+    let answer = NewComment {
+        author: SERVICE.to_owned(),
+        author_id: Some(SERVICE.to_owned()),
+        body: "Done, **@journeyman**".to_owned(),
+        at: fixture.world.now(),
+        ..NewComment::default()
+    };
+    fixture.store.comment_once("shop".into(), 8, "m".to_owned(), answer).await.unwrap();
+    let page = fixture.page(Role::Viewer, &path).await;
+    assert!(page.contains("<bdi>journeyman</bdi></span> <span class=\"chip\">agent</span>"), "{page}");
+    assert_eq!(page.matches(SENT).count(), 1, "an answer is not sent to the job: {page}");
+}
+
+#[tokio::test]
+async fn a_comment_that_the_job_did_not_get_says_why() {
+    let (fixture, path, id) = with_job().await;
+    fixture.form(&format!("{path}/comments"), "body=@journeyman+go+on").await;
+    fixture.engine.control(&"shop".parse().unwrap(), id, Control::Archive, None).await.unwrap();
+    fixture.carry_out().await;
+    let page = fixture.page(Role::Viewer, &path).await;
+    assert!(page.contains("<span class=\"badge warning\">not sent: The job is archived</span>"), "{page}");
+    let late = fixture.send(Some(Role::Member), Method::POST, &format!("{path}/comments"), "body=@journeyman+hi").await;
+    assert_eq!(late.status, StatusCode::UNPROCESSABLE_ENTITY);
+    assert!(late.body.contains("is archived") && late.body.contains(">@journeyman hi</textarea>"), "{}", late.body);
+}
+
+#[tokio::test]
+async fn the_number_of_a_line_opens_a_form_for_a_comment_on_it() {
+    let (fixture, path, _) = with_job().await;
+    for (at, side, line, view) in
+        [("1-n2", "new", 2, "unified"), ("1-o2", "old", 2, "unified"), ("1-n1", "new", 1, "split")]
+    {
+        let page = fixture.page(Role::Member, &format!("{path}?view={view}&at={at}")).await;
+        for part in [
+            "<tr class=\"remarks\"><td colspan=",
+            "<form class=\"stack remark-form\" id=\"remark\" method=\"post\" action=\"/projects/shop/pulls/8/lines\">",
+            &format!(
+                "name=\"path\" value=\"x.txt\"><input type=\"hidden\" name=\"side\" value=\"{side}\"><input type=\"hidden\" \
+                 name=\"line\" value=\"{line}\"><input type=\"hidden\" name=\"view\" value=\"{view}\">"
+            ),
+        ] {
+            assert!(page.contains(part), "{at}: {part} is not in {page}");
+        }
+    }
+    let viewer = fixture.page(Role::Viewer, &format!("{path}?at=1-n2")).await;
+    assert!(!viewer.contains("<form class=\"stack remark-form\"") && !viewer.contains("?at="), "{viewer}");
+    let missing = fixture.page(Role::Member, &format!("{path}?at=1-n9")).await;
+    assert!(!missing.contains("id=\"remark\""), "{missing}");
+}
+
+#[tokio::test]
+async fn comments_on_lines_are_collected_and_submitted_as_one_review() {
+    let (fixture, path, _) = with_job().await;
+    let lines = format!("{path}/lines");
+    fixture.form(&lines, "path=x.txt&side=new&line=2&body=Rename+**it**&as=draft&once=a").await;
+    let collected = fixture.form(&lines, "path=x.txt&side=old&line=2&body=Why%3F&as=draft&view=split&once=b").await;
+    for part in [
+        "The comment is added to your review. Submit the review when it is complete.",
+        "<article class=\"message remark draft\" id=\"r-1\">",
+        "<article class=\"message remark draft\" id=\"c-2\">",
+        "<span class=\"badge pending\">not submitted</span>",
+        "Send 2 comments to the job</button>",
+        "<a href=\"#r-1\"><code><bdi>x.txt</bdi></code>, line 2</a>",
+        "<table class=\"lines split\">",
+    ] {
+        assert!(collected.contains(part), "{part} is not in {collected}");
+    }
+    let other = fixture.page(Role::Administrator, &path).await;
+    assert!(!other.contains("Why?") && !other.contains("to the job</button>"), "drafts are private: {other}");
+    let removed = fixture.form(&format!("{path}/drafts/2/remove"), "").await;
+    assert!(!removed.contains("Why?") && removed.contains("Send 1 comment to the job</button>"), "{removed}");
+
+    let submitted = fixture.form(&format!("{path}/review"), "body=&once=c").await;
+    assert!(submitted.contains("The review is submitted, and sent to the job."), "{submitted}");
+    for page in [submitted, fixture.page(Role::Viewer, &path).await] {
+        for part in [
+            "<span>reviewed</span> <span class=\"chip\">sent to the job</span>",
+            "<ol class=\"replies\"><li><article class=\"message remark\" id=\"c-1\">",
+            "<article class=\"message remark\" id=\"r-1\">",
+            "<pre class=\"patch\" tabindex=\"0\" aria-label=\"The lines that the comment is about\"><span class=\"muted\"> same\n</span>",
+            "<p>Rename <strong>it</strong></p>",
+        ] {
+            assert!(page.contains(part), "{part} is not in {page}");
+        }
+        assert!(!page.contains("to the job</button>"), "{page}");
+    }
+    let events = fixture.store.inbox(InboxFilter::newest(None, 9)).await.unwrap();
+    assert_eq!(events.len(), 1, "one event for the whole review");
+    let empty = fixture.send(Some(Role::Member), Method::POST, &format!("{path}/review"), "body=").await;
+    assert_eq!(empty.status, StatusCode::UNPROCESSABLE_ENTITY);
+    assert!(empty.body.contains("The review is empty; write a summary"), "{}", empty.body);
+}
+
+#[tokio::test]
+async fn a_refused_comment_on_a_line_keeps_its_text() {
+    let (fixture, path, _) = with_job().await;
+    for (form, status, parts) in [
+        (
+            "path=x.txt&side=new&line=2&body=+&as=draft",
+            StatusCode::UNPROCESSABLE_ENTITY,
+            &["id=\"remark\"", "A comment must have 1 to 60000 characters"][..],
+        ),
+        (
+            "path=x.txt&side=new&line=99&body=Rename+it&as=comment",
+            StatusCode::UNPROCESSABLE_ENTITY,
+            &["The line is no longer part of the changes", "aria-describedby=\"body-hint\">Rename it</textarea>"],
+        ),
+        ("path=x.txt&side=both&line=2&body=x", StatusCode::UNPROCESSABLE_ENTITY, &["choose the line again"]),
+    ] {
+        let refused = fixture.send(Some(Role::Member), Method::POST, &format!("{path}/lines"), form).await;
+        assert_eq!(refused.status, status, "{form}: {}", refused.body);
+        for part in parts {
+            assert!(refused.body.contains(part), "{form}: {part} is not in {}", refused.body);
+        }
+    }
+    assert_eq!(fixture.store.comments("shop".into(), 8).await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_comment_on_a_line_that_has_changed_is_only_in_the_conversation() {
+    let (fixture, path, _) = with_job().await;
+    let hunk = "@@ -1 +1 @@\n+<b>earlier</b>".to_owned();
+    let line = Some(LinePlace { path: "x.txt".into(), side: DiffSide::New, line: 2, hunk });
+    let comment = NewComment { author: hostile("author"), body: hostile("body"), line, ..NewComment::default() };
+    fixture.store.comment("shop", 8, comment).await.unwrap();
+    let page = fixture.page(Role::Viewer, &path).await;
+    assert!(page.contains("<span class=\"badge archived\">outdated</span>") && !page.contains("id=\"r-1\""), "{page}");
+    assert!(page.contains("<span class=\"plus\">+&#60;b&#62;earlier&#60;/b&#62;"), "{page}");
+    assert_harmless(&page, &["author"]);
+}

@@ -1,0 +1,138 @@
+//! Polls of Bitbucket Cloud: one request for the pull requests, and one for the comments of each that has changed.
+
+use journeyman_core::hook::{CommentAction, HookContent, HookEvent, HostComment};
+use journeyman_core::ids::Sha;
+use journeyman_core::poll::{PollQuery, Polled, WatchedPull};
+use journeyman_core::ports::{CommentKind, ForgeError, HostRepository};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::wire::{Commit, Content, Inline, Links, Page, PullRequest, User, shown};
+use super::{ALL_STATES, Bitbucket, at};
+use crate::feed::{Changed, Feed, pull_changed};
+use crate::http::{Answer, encoded};
+use crate::json::{Id, or_default, sha};
+
+/// A pull request in the list of changes.
+#[derive(Debug, Deserialize)]
+struct Entry {
+    #[serde(default, deserialize_with = "or_default")]
+    updated_on: String,
+    #[serde(flatten)]
+    found: PullRequest,
+}
+
+impl Changed for Entry {
+    fn number(&self) -> u64 {
+        self.found.id
+    }
+
+    fn updated(&self) -> &str {
+        &self.updated_on
+    }
+}
+
+#[derive(Debug, Deserialize)]
+struct Comment {
+    id: Id,
+    #[serde(default, deserialize_with = "or_default")]
+    content: Content,
+    #[serde(default, deserialize_with = "or_default")]
+    user: User,
+    #[serde(default, deserialize_with = "or_default")]
+    created_on: String,
+    #[serde(default, deserialize_with = "or_default")]
+    updated_on: String,
+    #[serde(default)]
+    inline: Option<Inline>,
+    #[serde(default, deserialize_with = "or_default")]
+    deleted: bool,
+    /// `true` for a draft.
+    #[serde(default, deserialize_with = "or_default")]
+    pending: bool,
+    #[serde(default, deserialize_with = "or_default")]
+    links: Links,
+}
+
+/// Reads a list. The body of a page has the address of the next one.
+async fn list<T: DeserializeOwned>(feed: &Feed<'_>, path: String) -> Result<Vec<T>, ForgeError> {
+    let split = |page: Page<T>, _: &Answer| (page.values, page.next);
+    Ok(feed.pages(path, split, |_| false).await?.0)
+}
+
+pub(super) async fn poll(
+    bitbucket: &Bitbucket,
+    repository: &HostRepository,
+    query: &PollQuery,
+) -> Result<Polled, ForgeError> {
+    let feed = Feed::new(&bitbucket.http, bitbucket.authorization(), repository, query);
+    let mut position = feed.before.clone();
+    let since = encoded(&format!("updated_on >= {}", crate::feed::seconds(feed.since)));
+    let path = at(repository, &format!("/pullrequests?{ALL_STATES}&q={since}&sort=updated_on&pagelen=50"));
+    let changed: Vec<Entry> = list(&feed, path).await?;
+    let mut events = Vec::new();
+    if !feed.is_new(&changed, &mut position) {
+        return feed.end(events, position);
+    }
+    for entry in changed {
+        let Some(watched) = query.pull(entry.found.id) else { continue };
+        let head_sha = full_hash(&feed, repository, watched, &entry.found.source.commit.hash).await?;
+        let found = entry.found.into_pull(head_sha);
+        events.extend(pull_changed(watched, found.state, found.head_sha).map(|content| feed.event(None, content)));
+        events.extend(comments(&feed, repository, watched.number, &since).await?);
+    }
+    feed.end(events, position)
+}
+
+/// Returns the full hash of a commit, of which the list has the beginning.
+async fn full_hash(
+    feed: &Feed<'_>,
+    repository: &HostRepository,
+    watched: &WatchedPull,
+    short: &str,
+) -> Result<Option<Sha>, ForgeError> {
+    let known = watched.head_sha.as_ref().filter(|known| !short.is_empty() && known.as_str().starts_with(short));
+    if known.is_some() || short.is_empty() || sha(short).is_some() {
+        return Ok(known.cloned().or_else(|| sha(short)));
+    }
+    let path = at(repository, &format!("/commit/{}?fields=hash", encoded(short)));
+    Ok(feed.get::<Commit>(&path).await?.and_then(|commit| sha(&commit.hash)))
+}
+
+/// Returns the new, edited and deleted comments of a pull request.
+async fn comments(
+    feed: &Feed<'_>,
+    repository: &HostRepository,
+    number: u64,
+    since: &str,
+) -> Result<Vec<HookEvent>, ForgeError> {
+    let path = at(repository, &format!("/pullrequests/{number}/comments?q={since}&sort=updated_on&pagelen=100"));
+    let found: Vec<Comment> = list(feed, path).await?;
+    let published = found.into_iter().filter(|comment| !comment.pending);
+    Ok(published.map(|comment| feed.event(None, comment.into_content(number))).collect())
+}
+
+impl Comment {
+    fn into_content(self, number: u64) -> HookContent {
+        let action = match self.created_on == self.updated_on {
+            _ if self.deleted => CommentAction::Deleted,
+            true => CommentAction::Created,
+            false => CommentAction::Edited,
+        };
+        let kind = if self.inline.is_some() { CommentKind::Line } else { CommentKind::Pull };
+        let Inline { path, to, from } = self.inline.unwrap_or_default();
+        let comment = HostComment {
+            kind,
+            id: self.id.0,
+            version: self.updated_on,
+            url: self.links.html(),
+            author: self.user.into(),
+            body: if self.deleted { String::new() } else { shown(&self.content.raw) },
+            path,
+            line: to.or(from),
+            hunk: None,
+            review: None,
+        };
+        HookContent::Comment { number, action, comment }
+    }
+}

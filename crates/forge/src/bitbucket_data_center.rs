@@ -1,0 +1,739 @@
+//! Bitbucket Data Center (REST API).
+//!
+//! The product has no issues, no labels and assignees of pull requests, no reviews with several comments, and no logs of
+//! CI jobs. It answers 401 both for a bad token and for a missing permission.
+
+mod changes;
+pub(crate) mod hooks;
+mod wire;
+
+use std::collections::HashSet;
+
+use async_trait::async_trait;
+use http::{Method, StatusCode};
+use journeyman_core::code_host::RepositoryPath;
+use journeyman_core::hook::HostComment;
+use journeyman_core::ids::Sha;
+use journeyman_core::poll::{PollQuery, Polled};
+use journeyman_core::ports::{
+    Check, CommentKind, CommentPlace, CommentRef, CommitStatus, CreatedPull, Credential, ForgeError, HostRepository,
+    HostUser, LineComment, Permission, Reaction, StatusState,
+};
+use journeyman_core::project::SecretValue;
+use journeyman_core::pull::{HostPull, NewPull, PullChange};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use self::wire::{
+    Activity, Branch, Build, Comment, Listed, Page, PullRequest, Repository, User, exception, fitting,
+    with_hidden_comments, with_visible_comments,
+};
+use crate::hosted::{Account, Api, STATUS, Written};
+use crate::http::{Answer, Authorization, Http, encoded};
+
+/// The address of the main part of the interface.
+const API: &str = "/api/latest";
+
+/// The header of each answer to a valid token: the name of its user.
+const USER_NAME: &str = "x-ausername";
+
+/// The header with the ID of that user.
+const USER_ID: &str = "x-auserid";
+
+/// The maximum number of pages of a list.
+const PAGES: usize = 50;
+
+/// The maximum number of attempts to change a pull request that others change at the same time.
+const ATTEMPTS: usize = 3;
+
+/// A client.
+pub(crate) struct BitbucketDataCenter {
+    pub(crate) http: Http,
+    pub(crate) token: SecretValue,
+    /// The user of the token; `None` for a token of a project or repository.
+    pub(crate) username: Option<String>,
+}
+
+/// The path of a repository.
+struct Location {
+    project: String,
+    slug: String,
+}
+
+impl Location {
+    fn of(path: &RepositoryPath) -> Self {
+        let (project, slug) = path.parts();
+        Self { project: project.to_owned(), slug: slug.to_owned() }
+    }
+
+    fn current(repository: &HostRepository) -> Result<Self, ForgeError> {
+        let path = RepositoryPath::parse(&repository.path);
+        let invalid = || ForgeError::Refused(format!("{:?} is not the path of a repository", repository.path));
+        path.map(|path| Self::of(&path)).ok_or_else(invalid)
+    }
+
+    /// Returns the address below a part of the interface.
+    fn below(&self, part: &str) -> String {
+        format!("{part}/projects/{}/repos/{}", encoded(&self.project), encoded(&self.slug))
+    }
+
+    /// Returns the address of the pull requests.
+    fn pulls(&self) -> String {
+        format!("{}/pull-requests", self.below(API))
+    }
+
+    /// Returns the source or the target of a new pull request.
+    fn end(&self, branch: &str) -> Value {
+        json!({
+            "id": format!("refs/heads/{branch}"),
+            "repository": {"slug": self.slug, "project": {"key": self.project}},
+        })
+    }
+}
+
+/// A change of the fields of a pull request; `None` changes nothing.
+#[derive(Default)]
+struct Edit<'a> {
+    title: Option<&'a str>,
+    body: Option<&'a str>,
+    draft: Option<bool>,
+    reviewer: Option<&'a str>,
+}
+
+impl Edit<'_> {
+    /// Returns the request, with all fields, because the host clears those that are missing; `None` if the pull request
+    /// already is as it should be.
+    fn request(&self, pull: &PullRequest) -> Option<Value> {
+        let title = self.title.unwrap_or(&pull.title);
+        let description = self.body.map_or_else(|| pull.description.clone(), with_hidden_comments);
+        let mut reviewers: Vec<&str> = pull.reviewers.iter().map(|reviewer| reviewer.user.name.as_str()).collect();
+        let new = self.reviewer.filter(|new| !reviewers.iter().any(|known| known.eq_ignore_ascii_case(new)));
+        let is_same = title == pull.title && description == pull.description && new.is_none();
+        let draft = pull.draft.map(|now| self.draft.unwrap_or(now));
+        if is_same && draft == pull.draft {
+            return None;
+        }
+        reviewers.extend(new);
+        let reviewers: Vec<Value> = reviewers.iter().map(|name| json!({"user": {"name": name}})).collect();
+        let mut body =
+            json!({"version": pull.version, "title": title, "description": description, "reviewers": reviewers});
+        if let Some(draft) = draft {
+            body["draft"] = draft.into();
+        }
+        Some(body)
+    }
+}
+
+impl BitbucketDataCenter {
+    /// Returns the user of the token.
+    async fn owner(&self) -> Result<HostUser, ForgeError> {
+        let answer = self.call(Method::GET, &format!("{API}/application-properties"), None).await?;
+        let answer = self.accepted(answer).await?;
+        let header = |name: &str| {
+            let text = answer.headers.get(name)?.to_str().ok()?.replace('+', " ");
+            let text = percent_encoding::percent_decode_str(text.trim()).decode_utf8_lossy().into_owned();
+            Some(text).filter(|text| !text.is_empty())
+        };
+        let Some(name) = header(USER_NAME).or_else(|| self.username.clone()) else {
+            let text = "Bitbucket does not say who the user of the token is; set the user name of the token";
+            return Err(ForgeError::Credential(text.to_owned()));
+        };
+        if let Some(user) = self.user(&name).await? {
+            return Ok(user.into());
+        }
+        // The list of users may lack the user of a project's or repository's token.
+        match header(USER_ID) {
+            Some(id) => Ok(HostUser { id, name, is_bot: true }),
+            None => {
+                let text = format!("Bitbucket does not know the user {name} of the token; use the token of a user");
+                Err(ForgeError::Refused(text))
+            }
+        }
+    }
+
+    async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Answer, ForgeError> {
+        let authorization = Authorization::Bearer(self.token.clone());
+        self.http.call(Some(&authorization), method, path, body).await
+    }
+
+    /// Returns the answer if it is a success, otherwise its error.
+    async fn accepted(&self, answer: Answer) -> Result<Answer, ForgeError> {
+        if answer.status == StatusCode::UNAUTHORIZED && self.is_signed_in(&answer).await? {
+            let text = "give the token, and its user, the permission for it";
+            return Err(ForgeError::Denied(format!("{}; {text}", answer.message())));
+        }
+        answer.ok()
+    }
+
+    /// Returns whether the token is valid, after an answer with status 401.
+    async fn is_signed_in(&self, answer: &Answer) -> Result<bool, ForgeError> {
+        if answer.headers.contains_key(USER_NAME) {
+            return Ok(true);
+        }
+        // A proxy may remove the header. All users may list users.
+        let users = self.call(Method::GET, &format!("{API}/users?limit=1"), None).await?;
+        Ok(users.status.is_success() || users.headers.contains_key(USER_NAME))
+    }
+
+    async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ForgeError> {
+        let answer = self.call(Method::GET, path, None).await?;
+        self.accepted(answer).await?.json()
+    }
+
+    /// Returns a list, page by page, until `enough` returns true for the items of a page. `path` has a query.
+    async fn list<T: DeserializeOwned>(&self, path: &str, enough: impl Fn(&[T]) -> bool) -> Result<Vec<T>, ForgeError> {
+        let (mut all, mut address) = (Vec::new(), path.to_owned());
+        for _ in 0..PAGES {
+            let page: Page<T> = self.get(&address).await?;
+            let next = page.next().filter(|_| !enough(&page.values));
+            all.extend(page.values);
+            match next {
+                Some(next) => address = format!("{path}&start={next}"),
+                None => break,
+            }
+        }
+        Ok(all)
+    }
+
+    /// Returns the answer to a change of a repository if it is a success, otherwise its error. Nothing of an archived
+    /// repository can be changed.
+    async fn changed(&self, location: &Location, answer: Answer) -> Result<Answer, ForgeError> {
+        if answer.status == StatusCode::CONFLICT {
+            let repository = self.get::<Repository>(&location.below(API)).await;
+            if repository.is_ok_and(|repository| repository.archived) {
+                return Err(ForgeError::Denied(answer.message()));
+            }
+        }
+        self.accepted(answer).await
+    }
+
+    async fn default_branch(&self, location: &Location) -> Result<Option<String>, ForgeError> {
+        // The second one is that of versions before 7.5.
+        for below in ["default-branch", "branches/default"] {
+            let answer = self.call(Method::GET, &format!("{}/{below}", location.below(API)), None).await?;
+            match answer.status {
+                StatusCode::NO_CONTENT => return Ok(None),
+                StatusCode::NOT_FOUND => {}
+                _ => {
+                    let branch: Branch = self.accepted(answer).await?.json()?;
+                    return Ok(Some(branch.display_id).filter(|name| !name.is_empty()));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns whether the token may push. No field says so, but repositories can be listed by permission.
+    async fn can_push(&self, repository: &Repository) -> Result<Option<bool>, ForgeError> {
+        // Without a name, all repositories would be listed.
+        let levels = [("REPO_WRITE", true), ("REPO_READ", false)];
+        for (level, can_push) in levels.into_iter().filter(|_| !repository.name.is_empty()) {
+            let path = format!("{API}/repos?limit=100&permission={level}&name={}", encoded(&repository.name));
+            let is_listed = |page: &[Listed]| page.iter().any(|listed| listed.id == repository.id);
+            match self.list(&path, is_listed).await {
+                Ok(listed) if is_listed(&listed) => return Ok(Some(can_push)),
+                Err(error) if error.may_pass() => return Err(error),
+                Ok(_) | Err(_) => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// Finds a user by the name.
+    async fn user(&self, name: &str) -> Result<Option<User>, ForgeError> {
+        let is_it = |user: &User| user.name.eq_ignore_ascii_case(name);
+        // The slug in the address is the name, unless the name has special characters.
+        match self.get::<User>(&format!("{API}/users/{}", encoded(name))).await {
+            Ok(user) if is_it(&user) => return Ok(Some(user)),
+            Ok(_) | Err(ForgeError::NotFound(_) | ForgeError::Denied(_)) => {}
+            Err(error) => return Err(error),
+        }
+        let path = format!("{API}/users?limit=100&filter={}", encoded(name));
+        match self.list(&path, |page: &[User]| page.iter().any(is_it)).await {
+            Ok(users) => Ok(users.into_iter().find(is_it)),
+            Err(ForgeError::Denied(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns whether a user has at least a permission, also through groups and the project.
+    async fn has(&self, location: &Location, user: &HostUser, level: &str) -> Result<bool, ForgeError> {
+        let path = format!(
+            "{API}/users?limit=100&filter={}&permission.1={level}&permission.1.projectKey={}\
+             &permission.1.repositorySlug={}",
+            encoded(&user.name),
+            encoded(&location.project),
+            encoded(&location.slug)
+        );
+        // Another account may have taken the name since.
+        let is_listed = |page: &[User]| page.iter().any(|listed| listed.id.0 == user.id);
+        Ok(is_listed(&self.list(&path, is_listed).await?))
+    }
+
+    /// Returns the page of a pull request.
+    fn page(&self, location: &Location, number: u64) -> String {
+        let url = self.http.base.strip_suffix("/rest").unwrap_or(&self.http.base);
+        let owner = owner_page(&location.project);
+        format!("{url}/{owner}/repos/{}/pull-requests/{number}", encoded(&location.slug))
+    }
+
+    fn comment_page(&self, location: &Location, number: u64, comment: &Comment) -> String {
+        format!("{}/overview?commentId={}", self.page(location, number), comment.id.0)
+    }
+
+    /// Changes the fields of a pull request. If others change it at the same time, it is read again.
+    async fn edit(&self, location: &Location, number: u64, edit: &Edit<'_>) -> Result<(), ForgeError> {
+        let path = format!("{}/{number}", location.pulls());
+        let mut attempt = 1;
+        loop {
+            let pull: PullRequest = self.get(&path).await?;
+            let has_drafts = pull.draft.is_some();
+            if let Some(body) = edit.request(&pull) {
+                let answer = self.call(Method::PUT, &path, Some(&body)).await?;
+                let is_conflict = answer.status == StatusCode::CONFLICT;
+                if is_conflict && exception(&answer) == "PullRequestOutOfDateException" && attempt < ATTEMPTS {
+                    attempt += 1;
+                    continue;
+                }
+                self.changed(location, answer).await?;
+            }
+            if edit.draft == Some(true) && !has_drafts {
+                let text = "this version of Bitbucket Data Center has no drafts; version 8.18 has";
+                return Err(ForgeError::Refused(text.to_owned()));
+            }
+            return Ok(());
+        }
+    }
+}
+
+/// Returns the path of the pages of a project. The key of a personal project is `~` and the user in uppercase, and the
+/// user is in lowercase in the address.
+fn owner_page(key: &str) -> String {
+    match key.strip_prefix('~') {
+        Some(user) => format!("users/{}", encoded(&user.to_lowercase())),
+        None => format!("projects/{}", encoded(key)),
+    }
+}
+
+/// Returns the number of the pull request of a conversation.
+fn number_of(place: CommentPlace) -> Result<u64, ForgeError> {
+    match place {
+        CommentPlace::Pull(number) => Ok(number),
+        CommentPlace::Issue(_) => Err(ForgeError::Refused("Bitbucket Data Center has no issues".to_owned())),
+    }
+}
+
+#[async_trait]
+impl Api for BitbucketDataCenter {
+    async fn repository(&self, path: &RepositoryPath) -> Result<HostRepository, ForgeError> {
+        let found: Repository = self.get(&Location::of(path).below(API)).await?;
+        // The repository may have another path since it was renamed.
+        let current = Location { project: found.project.key.clone(), slug: found.slug.clone() };
+        Ok(HostRepository {
+            path: format!("{}/{}", current.project, current.slug),
+            default_branch: self.default_branch(&current).await?,
+            can_push: self.can_push(&found).await?,
+            is_archived: found.archived,
+            id: found.id.0,
+        })
+    }
+
+    async fn git_credential(&self, _: &RepositoryPath) -> Result<Credential, ForgeError> {
+        let username = self.username.as_deref().map(str::trim).unwrap_or_default().to_owned();
+        Ok(Credential { username, password: self.token.0.clone() })
+    }
+
+    async fn account(&self) -> Result<Account, ForgeError> {
+        self.owner().await.map(Account::User)
+    }
+
+    async fn me(&self, _: &HostRepository) -> Result<HostUser, ForgeError> {
+        self.owner().await
+    }
+
+    async fn find_pulls(&self, repository: &HostRepository, head: &str) -> Result<Vec<HostPull>, ForgeError> {
+        let location = Location::current(repository)?;
+        // Pull requests to the repository of which this one is a fork are among them; they count as from a fork.
+        let query = "state=ALL&direction=OUTGOING&order=NEWEST&limit=100";
+        let path = format!("{}?{query}&at={}", location.pulls(), encoded(&format!("refs/heads/{head}")));
+        let found: Vec<PullRequest> = self.list(&path, |_| false).await?;
+        let described = |pull: PullRequest| {
+            let page = self.page(&location, pull.id);
+            pull.into_pull(page)
+        };
+        Ok(found.into_iter().map(described).collect())
+    }
+
+    async fn create_pull(
+        &self,
+        repository: &HostRepository,
+        new: &NewPull,
+        base: &str,
+    ) -> Result<CreatedPull, ForgeError> {
+        let location = Location::current(repository)?;
+        let mut body = json!({
+            "title": new.title,
+            "description": with_hidden_comments(&fitting(&new.body)),
+            "fromRef": location.end(&new.head),
+            "toRef": location.end(base),
+        });
+        if new.draft {
+            body["draft"] = true.into();
+        }
+        let mut answer = self.call(Method::POST, &location.pulls(), Some(&body)).await?;
+        if new.draft && answer.status == StatusCode::BAD_REQUEST {
+            // Versions before 8.18 have no drafts.
+            if let Some(fields) = body.as_object_mut() {
+                fields.remove("draft");
+            }
+            answer = self.call(Method::POST, &location.pulls(), Some(&body)).await?;
+        }
+        match (answer.status, exception(&answer).as_str()) {
+            (StatusCode::CONFLICT, "DuplicatePullRequestException") => return Ok(CreatedPull::AlreadyExists),
+            (StatusCode::CONFLICT, "EmptyPullRequestException") => return Ok(CreatedPull::NoChanges),
+            (StatusCode::NOT_FOUND, "NoSuchProjectException" | "NoSuchRepositoryException") => {}
+            (StatusCode::NOT_FOUND, _) => {
+                let text = format!("{}; push the branch {}, and check that {base} exists", answer.message(), new.head);
+                return Err(ForgeError::Refused(text));
+            }
+            _ => {}
+        }
+        let created: PullRequest = self.changed(&location, answer).await?.json()?;
+        let page = self.page(&location, created.id);
+        Ok(CreatedPull::Created(created.into_pull(page)))
+    }
+
+    async fn pull(&self, repository: &HostRepository, number: u64) -> Result<Option<HostPull>, ForgeError> {
+        let location = Location::current(repository)?;
+        match self.get::<PullRequest>(&format!("{}/{number}", location.pulls())).await {
+            Err(ForgeError::NotFound(_)) => Ok(None),
+            found => Ok(Some(found?.into_pull(self.page(&location, number)))),
+        }
+    }
+
+    async fn update_pull(
+        &self,
+        repository: &HostRepository,
+        number: u64,
+        change: &PullChange,
+    ) -> Result<(), ForgeError> {
+        let location = Location::current(repository)?;
+        let has_texts = change.title.is_some() || change.body.is_some() || change.draft.is_some();
+        let texts =
+            Edit { title: change.title.as_deref(), body: change.body.as_deref(), draft: change.draft, reviewer: None };
+        let mut refused = Vec::new();
+        // One by one, because one user who cannot review makes Bitbucket refuse all of them.
+        let reviewers = change.reviewers.iter().map(|name| Edit { reviewer: Some(name), ..Edit::default() });
+        for edit in std::iter::once(texts).filter(|_| has_texts).chain(reviewers) {
+            match self.edit(&location, number, &edit).await {
+                Err(ForgeError::Refused(text)) => {
+                    refused.push(edit.reviewer.map(|name| format!("{name}: ")).unwrap_or_default() + &text);
+                }
+                edited => edited?,
+            }
+        }
+        if !change.labels.is_empty() {
+            refused.push("pull requests have no labels on Bitbucket Data Center".to_owned());
+        }
+        if !change.assignees.is_empty() {
+            refused.push("pull requests have no assignees on Bitbucket Data Center; use reviewers".to_owned());
+        }
+        if refused.is_empty() { Ok(()) } else { Err(ForgeError::Refused(refused.join("; "))) }
+    }
+
+    async fn comments(&self, repository: &HostRepository, place: CommentPlace) -> Result<Vec<Written>, ForgeError> {
+        let (location, number) = (Location::current(repository)?, number_of(place)?);
+        // The list of comments is that of one file.
+        let path = format!("{}/{number}/activities?limit=100", location.pulls());
+        let activities: Vec<Activity> = self.list(&path, |_| false).await?;
+        let mut known = HashSet::new();
+        let comments = activities.into_iter().filter_map(|activity| activity.comment).flat_map(Comment::into_thread);
+        let written = comments.filter(|comment| known.insert(comment.id.0.clone())).map(|comment| Written {
+            url: self.comment_page(&location, number, &comment),
+            body: with_visible_comments(&comment.text),
+            author: comment.author.id.0,
+        });
+        Ok(written.collect())
+    }
+
+    async fn add_comment(
+        &self,
+        repository: &HostRepository,
+        place: CommentPlace,
+        text: &str,
+    ) -> Result<String, ForgeError> {
+        let (location, number) = (Location::current(repository)?, number_of(place)?);
+        let (path, body) =
+            (format!("{}/{number}/comments", location.pulls()), json!({"text": with_hidden_comments(&fitting(text))}));
+        let answer = self.call(Method::POST, &path, Some(&body)).await?;
+        let written: Comment = self.changed(&location, answer).await?.json()?;
+        Ok(self.comment_page(&location, number, &written))
+    }
+
+    async fn react(
+        &self,
+        repository: &HostRepository,
+        comment: &CommentRef,
+        reaction: Reaction,
+    ) -> Result<(), ForgeError> {
+        let is_comment = matches!(comment.kind, CommentKind::Pull | CommentKind::Line);
+        if !is_comment || comment.id.is_empty() {
+            return Ok(());
+        }
+        let location = Location::current(repository)?;
+        let below = format!("pull-requests/{}/comments/{}/reactions", comment.number, encoded(&comment.id));
+        let path = format!("{}/{below}", location.below("/comment-likes/latest"));
+        // The host may not have the first one; its pages offer the second one.
+        let [best, instead] = match reaction {
+            Reaction::Seen => ["eyes", "thumbsup"],
+            Reaction::Done => ["rocket", "heart"],
+            Reaction::Failed => ["confused", "thinking_face"],
+        };
+        // Without a body, the request would have no content type, and would be refused as a possible forgery.
+        let mut answer = self.call(Method::PUT, &format!("{path}/{best}"), Some(&json!({}))).await?;
+        if matches!(answer.status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND) {
+            answer = self.call(Method::PUT, &format!("{path}/{instead}"), Some(&json!({}))).await?;
+        }
+        // Old versions have no reactions.
+        if answer.status == StatusCode::NOT_FOUND && exception(&answer).is_empty() {
+            return Ok(());
+        }
+        self.changed(&location, answer).await.map(|_| ())
+    }
+
+    async fn review(&self, _: &HostRepository, _: u64, _: &str) -> Result<Vec<LineComment>, ForgeError> {
+        // Each comment of a review is published, and reported, on its own.
+        Ok(Vec::new())
+    }
+
+    async fn placed(
+        &self,
+        repository: &HostRepository,
+        pull: u64,
+        mut comment: HostComment,
+    ) -> Result<HostComment, ForgeError> {
+        if comment.path.is_some() {
+            return Ok(comment);
+        }
+        // The webhook and the comment itself do not say on which line the thread of a reply is.
+        let path = format!("{}/{pull}/activities?limit=100", Location::current(repository)?.pulls());
+        let id = comment.id.clone();
+        let is_it = |activity: &Activity| activity.comment.as_ref().is_some_and(|root| root.has(&id));
+        let activities: Vec<Activity> = self.list(&path, |page: &[Activity]| page.iter().any(is_it)).await?;
+        if let Some(anchor) = activities.into_iter().find(is_it).and_then(|found| found.comment_anchor) {
+            (comment.path, comment.line) = (anchor.path(), anchor.line());
+        }
+        Ok(comment)
+    }
+
+    async fn poll(&self, repository: &HostRepository, query: &PollQuery) -> Result<Polled, ForgeError> {
+        changes::poll(self, repository, query).await
+    }
+
+    async fn permission(&self, repository: &HostRepository, user: &HostUser) -> Result<Permission, ForgeError> {
+        let location = Location::current(repository)?;
+        Ok(if self.has(&location, user, "REPO_WRITE").await? {
+            let is_admin = self.has(&location, user, "REPO_ADMIN").await?;
+            if is_admin { Permission::Admin } else { Permission::Write }
+        } else {
+            let can_read = self.has(&location, user, "REPO_READ").await?;
+            if can_read { Permission::Read } else { Permission::None }
+        })
+    }
+
+    async fn checks(&self, _: &HostRepository, sha: &Sha) -> Result<Vec<Check>, ForgeError> {
+        // The resource of the repository returns one status, by its key.
+        let path = format!("/build-status/latest/commits/{sha}?orderBy=NEWEST&limit=100");
+        let found: Vec<Build> = self.list(&path, |_| false).await?;
+        Ok(found.into_iter().filter(|build| build.key != STATUS).map(Build::into_check).collect())
+    }
+
+    async fn check_log(&self, _: &HostRepository, _: &str, _: usize) -> Result<Option<Vec<u8>>, ForgeError> {
+        Ok(None)
+    }
+
+    async fn set_status(
+        &self,
+        repository: &HostRepository,
+        sha: &Sha,
+        status: &CommitStatus,
+    ) -> Result<(), ForgeError> {
+        let location = Location::current(repository)?;
+        let state = match status.state {
+            StatusState::Pending => "INPROGRESS",
+            StatusState::Success => "SUCCESSFUL",
+            StatusState::Failure => "FAILED",
+        };
+        let body = json!({
+            "key": STATUS,
+            "name": STATUS,
+            "state": state,
+            "url": status.url,
+            "description": status.description,
+        });
+        let path = format!("{}/commits/{sha}/builds", location.below(API));
+        let mut answer = self.call(Method::POST, &path, Some(&body)).await?;
+        if answer.status == StatusCode::NOT_FOUND && exception(&answer).is_empty() {
+            // Versions before 7.4 have only this one.
+            let path = format!("/build-status/latest/commits/{sha}");
+            answer = self.call(Method::POST, &path, Some(&body)).await?;
+        }
+        self.changed(&location, answer).await.map(|_| ())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use journeyman_net::{Client, Policy, Settings};
+    use journeyman_testkit::World;
+    use journeyman_testkit::code_host::{CodeHostServer, Place, Product, Review, ReviewComment, State};
+
+    use super::*;
+    use crate::http::Throttle;
+
+    const PATH: &str = "acme/shop";
+
+    async fn client() -> (CodeHostServer, BitbucketDataCenter, HostRepository) {
+        let server = CodeHostServer::start(Product::BitbucketDataCenter).await;
+        server.repository(PATH).await;
+        server.commit(PATH, "work", "a.txt", "a").await;
+        let http = Http {
+            client: Client::new(&Settings { policy: Policy::Any, ..Settings::default() }).unwrap(),
+            clock: World::new(),
+            throttle: Arc::new(Throttle::default()),
+            base: format!("{}/rest", server.url),
+            headers: Vec::new(),
+        };
+        let client = BitbucketDataCenter { http, token: SecretValue(State::TOKEN.to_owned()), username: None };
+        let repository = client.repository(&RepositoryPath::parse(PATH).unwrap()).await.unwrap();
+        (server, client, repository)
+    }
+
+    async fn open(client: &BitbucketDataCenter, repository: &HostRepository) -> u64 {
+        let new = NewPull {
+            title: "Change".to_owned(),
+            body: "Done.".to_owned(),
+            head: "work".to_owned(),
+            base: None,
+            draft: false,
+            labels: Vec::new(),
+            reviewers: Vec::new(),
+            assignees: Vec::new(),
+        };
+        match client.create_pull(repository, &new, "main").await.unwrap() {
+            CreatedPull::Created(pull) => pull.number,
+            other => panic!("not created: {other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn changes_at_the_same_time_are_all_made() {
+        let (server, client, repository) = client().await;
+        let number = open(&client, &repository).await;
+        let title = PullChange { title: Some("Better".to_owned()), ..PullChange::default() };
+        let body = PullChange { body: Some("More.".to_owned()), ..PullChange::default() };
+        let draft = PullChange { draft: Some(true), ..PullChange::default() };
+        let changes = [&title, &body, &draft].map(|change| client.update_pull(&repository, number, change));
+        assert!(futures::future::join_all(changes).await.iter().all(Result::is_ok));
+        let now = client.pull(&repository, number).await.unwrap().unwrap();
+        assert_eq!((now.title.as_str(), now.body.as_str(), now.draft), ("Better", "More.", true));
+        assert_eq!(server.state().by_path(PATH).unwrap().pulls[0].version, 3);
+    }
+
+    #[tokio::test]
+    async fn a_user_who_cannot_review_does_not_prevent_the_others() {
+        let (server, client, repository) = client().await;
+        let number = open(&client, &repository).await;
+        for name in ["ada", "bob", "theirs"] {
+            server.state().add_user(name, "read");
+        }
+        server.state().by_path(PATH).unwrap().pulls[0].reviewers.push("theirs".to_owned());
+        let reviewers = ["ada", "acme/team", "nobody", "ADA", "bob"].map(str::to_owned).to_vec();
+        let change = PullChange { reviewers, ..PullChange::default() };
+        let error = client.update_pull(&repository, number, &change).await.unwrap_err().to_string();
+        assert!(error.contains("acme/team: ") && error.contains("nobody: ") && !error.contains("ada"), "{error}");
+        assert_eq!(server.state().by_path(PATH).unwrap().pulls[0].reviewers, ["theirs", "ada", "bob"]);
+        let now = client.pull(&repository, number).await.unwrap().unwrap();
+        assert_eq!((now.title.as_str(), now.body.as_str()), ("Change", "Done."));
+    }
+
+    #[tokio::test]
+    async fn all_pages_of_comments_are_read() {
+        let (server, client, repository) = client().await;
+        let number = open(&client, &repository).await;
+        for text in 0..230 {
+            server.state().add_comment(PATH, Place::Pull(number), State::BOT, &text.to_string());
+        }
+        let comments = client.comments(&repository, CommentPlace::Pull(number)).await.unwrap();
+        assert_eq!((comments.len(), comments[229].body.as_str()), (230, "0"));
+        let page = format!("{}/projects/acme/repos/shop/pull-requests/{number}", server.url);
+        assert!(comments[0].url.starts_with(&format!("{page}/overview?commentId=")), "{}", comments[0].url);
+        let issue = client.add_comment(&repository, CommentPlace::Issue(1), "x").await;
+        assert!(matches!(issue, Err(ForgeError::Refused(_))), "{issue:?}");
+    }
+
+    #[tokio::test]
+    async fn the_line_of_a_comment_is_read_if_the_webhook_does_not_say_it() {
+        let (server, client, repository) = client().await;
+        let number = open(&client, &repository).await;
+        let author = server.state().add_user("ada", "write");
+        let plain = server.state().add_comment(PATH, Place::Pull(number), author, "a");
+        let line = ReviewComment { id: 31, body: "b".into(), path: "a.rs".into(), line: 7, reactions: Vec::new() };
+        let review = Review { id: 9, pull: number, author, body: String::new(), comments: vec![line] };
+        server.state().by_path(PATH).unwrap().reviews.push(review);
+        for (id, path, line) in [(31, Some("a.rs"), Some(7)), (plain, None, None), (4711, None, None)] {
+            let comment = HostComment {
+                kind: CommentKind::Pull,
+                id: id.to_string(),
+                version: "0".to_owned(),
+                url: String::new(),
+                author: HostUser { id: author.to_string(), name: "ada".to_owned(), is_bot: false },
+                body: "@journeyman rename it".to_owned(),
+                path: None,
+                line: None,
+                hunk: None,
+                review: None,
+            };
+            let found = client.placed(&repository, number, comment).await.unwrap();
+            assert_eq!((found.path.as_deref(), found.line), (path, line), "{id}");
+        }
+    }
+
+    #[tokio::test]
+    async fn git_gets_a_user_name_only_if_the_token_has_one() {
+        let (_server, mut client, repository) = client().await;
+        assert_eq!(repository.can_push, Some(true));
+        let path = RepositoryPath::parse(PATH).unwrap();
+        assert_eq!(client.git_credential(&path).await.unwrap().username, "");
+        client.username = Some("ada".to_owned());
+        assert_eq!(client.git_credential(&path).await.unwrap().username, "ada");
+    }
+
+    #[tokio::test]
+    async fn a_personal_repository_has_its_own_pages() {
+        let (server, client, _) = client().await;
+        let location = Location::of(&RepositoryPath::parse("~ada/shop").unwrap());
+        assert_eq!(client.page(&location, 2), format!("{}/users/ada/repos/shop/pull-requests/2", server.url));
+        assert_eq!(location.below(API), "/api/latest/projects/~ada/repos/shop");
+    }
+
+    #[tokio::test]
+    async fn the_case_of_a_path_does_not_matter() {
+        let (server, client, _) = client().await;
+        let written = RepositoryPath::parse("acme/Shop").unwrap();
+        server.state().by_path(PATH).unwrap().path = "ACME/shop".to_owned();
+        let repository = client.repository(&written).await.unwrap();
+        assert_eq!(repository.path, "ACME/shop");
+        let number = open(&client, &repository).await;
+        assert_eq!(client.find_pulls(&repository, "work").await.unwrap().len(), 1);
+        let url = client.pull(&repository, number).await.unwrap().unwrap().url;
+        assert_eq!(url, format!("{}/projects/ACME/repos/shop/pull-requests/{number}", server.url));
+        let ada = server.state().add_user("ada", "write");
+        let user = HostUser { id: ada.to_string(), name: "ada".to_owned(), is_bot: false };
+        assert_eq!(client.permission(&repository, &user).await.unwrap(), Permission::Write);
+        let personal = Location::of(&RepositoryPath::parse("~ADA/shop").unwrap());
+        assert_eq!(client.page(&personal, 2), format!("{}/users/ada/repos/shop/pull-requests/2", server.url));
+    }
+}

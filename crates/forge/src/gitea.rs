@@ -1,0 +1,678 @@
+//! Gitea and Forgejo (REST API, version 1).
+
+mod changes;
+pub(crate) mod hooks;
+mod wire;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use http::{Method, StatusCode};
+use journeyman_core::code_host::{HostKind, RepositoryPath};
+use journeyman_core::hook::{HostComment, HostReview};
+use journeyman_core::ids::Sha;
+use journeyman_core::poll::{PollQuery, Polled};
+use journeyman_core::ports::{
+    Check, CommentKind, CommentPlace, CommentRef, CommitStatus, CreatedPull, Credential, ForgeError, HostRepository,
+    HostUser, LineComment, Permission, Reaction, StatusState,
+};
+use journeyman_core::project::SecretValue;
+use journeyman_core::pull::{HostPull, NewPull, PullChange, PullState};
+use journeyman_core::time::Timestamp;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+use self::wire::{
+    Branch, Change, CombinedStatus, Comment, Granted, Job, JobPage, Jobs, Label, PullRequest, References, Repository,
+    Review, ReviewComment, Runs, Status, Team, User, titled,
+};
+use crate::hosted::{Account, Api, STATUS, Written};
+use crate::http::{Answer, Authorization, Http, encoded};
+
+/// The number of items of a page. Servers send at most 50, unless their settings permit more.
+const PAGE: usize = 50;
+
+/// The maximum number of pages of a list. Lists of pull requests are slow: about a second for a page.
+const PAGES: usize = 20;
+
+/// The maximum number of ended pull requests of a branch whose newest commits are read.
+const ENDED: usize = 10;
+
+/// The maximum number of reviews, newest first, in which a comment on a line is searched.
+const REVIEWS: usize = 20;
+
+/// The time that a review can be older than the webhook about it says, because the host writes one after the other.
+const REVIEW_SLACK: Duration = Duration::from_secs(10);
+
+/// The color of labels that the service creates.
+const LABEL_COLOR: &str = "#ededed";
+
+/// A client of Gitea or Forgejo.
+pub(crate) struct Gitea {
+    pub(crate) http: Http,
+    pub(crate) token: SecretValue,
+    /// `true` for Forgejo.
+    pub(crate) is_forgejo: bool,
+}
+
+/// Requests.
+impl Gitea {
+    /// Describes the repository at an address of the interface.
+    async fn described(&self, address: &str) -> Result<HostRepository, ForgeError> {
+        let found: Repository = self.call(Method::GET, address, None).await?.ok()?.json()?;
+        Ok(HostRepository {
+            id: found.id.0,
+            path: found.full_name,
+            default_branch: found.default_branch.filter(|branch| !branch.is_empty()),
+            can_push: found.permissions.map(|granted| granted.push),
+            is_archived: found.archived,
+        })
+    }
+
+    async fn user(&self) -> Result<HostUser, ForgeError> {
+        let user: User = self.call(Method::GET, "/user", None).await?.ok()?.json()?;
+        Ok(user.into())
+    }
+
+    fn authorization(&self) -> Authorization {
+        Authorization::Token(self.token.clone())
+    }
+
+    /// Sends a request; `path` is relative to the address of the interface.
+    async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Answer, ForgeError> {
+        self.http.call(Some(&self.authorization()), method, path, body).await
+    }
+
+    /// Sends a request about a repository; `path` is below the repository.
+    async fn send(
+        &self,
+        repository: &HostRepository,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Answer, ForgeError> {
+        let creates = method == Method::POST;
+        let answer = self.call(method, &below(repository, path)?, body).await?;
+        let is_denied = match answer.status {
+            StatusCode::LOCKED => true,
+            // Before version 1.22, Gitea hides that an archived repository has pull requests and comments.
+            StatusCode::NOT_FOUND if creates => self.repository(&repository_path(repository)?).await?.is_archived,
+            _ => false,
+        };
+        if is_denied { Err(ForgeError::Denied(answer.message())) } else { Ok(answer) }
+    }
+
+    async fn get<T: DeserializeOwned>(&self, repository: &HostRepository, path: &str) -> Result<T, ForgeError> {
+        self.send(repository, Method::GET, path, None).await?.ok()?.json()
+    }
+
+    /// Reads a list that has no pages. Empty ones may be `null`.
+    async fn get_all<T: DeserializeOwned>(
+        &self,
+        repository: &HostRepository,
+        path: &str,
+    ) -> Result<Vec<T>, ForgeError> {
+        Ok(self.get::<Option<Vec<T>>>(repository, path).await?.unwrap_or_default())
+    }
+
+    /// Reads a list page by page, until `enough` returns true for the items of a page. `path` has a query, and `items`
+    /// returns the items of a page.
+    ///
+    /// Counts the pages: the addresses in the header `Link` begin with the public address in the server's settings,
+    /// which may differ from the one that the service uses.
+    async fn pages<P: DeserializeOwned, T: Send>(
+        &self,
+        path: &str,
+        items: impl Fn(P) -> Vec<T> + Send,
+        enough: impl Fn(&[T]) -> bool + Send,
+    ) -> Result<Vec<T>, ForgeError> {
+        let mut all = Vec::new();
+        for page in 1..=PAGES {
+            let answer = self.call(Method::GET, &format!("{path}&limit={PAGE}&page={page}"), None).await?.ok()?;
+            let found = items(answer.json()?);
+            let is_last = found.is_empty() || enough(&found);
+            all.extend(found);
+            if is_last || total(&answer).is_some_and(|total| all.len() >= total) {
+                break;
+            }
+        }
+        Ok(all)
+    }
+
+    /// Reads all pages of a list. `path` has a query.
+    async fn list<T: DeserializeOwned + Send>(&self, path: &str) -> Result<Vec<T>, ForgeError> {
+        self.pages(path, Option::<Vec<T>>::unwrap_or_default, |_| false).await
+    }
+}
+
+/// Returns the number of items of a whole list, if the host says.
+fn total(answer: &Answer) -> Option<usize> {
+    answer.headers.get("x-total-count")?.to_str().ok()?.parse().ok()
+}
+
+fn repository_path(repository: &HostRepository) -> Result<RepositoryPath, ForgeError> {
+    let path = RepositoryPath::parse(&repository.path);
+    path.ok_or_else(|| ForgeError::Refused(format!("{:?} is not the path of a repository", repository.path)))
+}
+
+fn below(repository: &HostRepository, path: &str) -> Result<String, ForgeError> {
+    Ok(format!("/repos/{}{path}", repository_path(repository)?))
+}
+
+/// Parts of [`Api`].
+impl Gitea {
+    /// Returns the newest commit of a branch.
+    async fn head_of(&self, repository: &HostRepository, branch: &str) -> Result<String, ForgeError> {
+        let segments: Vec<String> = branch.split('/').map(encoded).collect();
+        match self.get::<Branch>(repository, &format!("/branches/{}", segments.join("/"))).await {
+            Err(ForgeError::NotFound(text)) => {
+                Err(ForgeError::NotFound(format!("the repository has no branch {branch}: {text}")))
+            }
+            found => Ok(found?.commit.id),
+        }
+    }
+
+    /// Returns the newest commit of a pull request that has ended; `None` if the host has none. Hosts update the
+    /// reference only while the pull request is open.
+    async fn ended_at(&self, repository: &HostRepository, number: u64) -> Result<Option<Sha>, ForgeError> {
+        let name = format!("pull/{number}/head");
+        match self.get::<References>(repository, &format!("/git/refs/{name}")).await {
+            Err(ForgeError::NotFound(_)) => Ok(None),
+            found => Ok(found?.commit(&format!("refs/{name}"))),
+        }
+    }
+
+    /// Returns whether a branch has commits that another one does not have. Hosts open pull requests without commits.
+    ///
+    /// Reads the list of commits, because there is no comparison before version 1.22 of Gitea.
+    async fn has_commits(&self, repository: &HostRepository, head: &str, base: &str) -> Result<bool, ForgeError> {
+        let (head, base) = (self.head_of(repository, head).await?, self.head_of(repository, base).await?);
+        if head == base {
+            return Ok(false);
+        }
+        let path = format!("/commits?sha={head}&not={base}&limit=1&stat=false&verification=false&files=false");
+        Ok(!self.get_all::<Value>(repository, &path).await?.is_empty())
+    }
+
+    /// Changes the title and the description. A prefix of the title marks a draft.
+    async fn set_texts(&self, repository: &HostRepository, number: u64, change: &PullChange) -> Result<(), ForgeError> {
+        let path = format!("/pulls/{number}");
+        let mut texts = Map::new();
+        if let Some(body) = &change.body {
+            texts.insert("body".to_owned(), json!(body));
+        }
+        let title = match (&change.title, change.draft) {
+            (None, None) => None,
+            (Some(title), Some(draft)) => Some(titled(title, draft)),
+            (title, draft) => {
+                let now = self.get::<PullRequest>(repository, &path).await?.into_pull();
+                let is_same = title.is_none() && draft == Some(now.draft);
+                let changed = titled(title.as_ref().unwrap_or(&now.title), draft.unwrap_or(now.draft));
+                (!is_same).then_some(changed)
+            }
+        };
+        if let Some(title) = title {
+            texts.insert("title".to_owned(), json!(title));
+        }
+        if !texts.is_empty() {
+            self.send(repository, Method::PATCH, &path, Some(&texts.into())).await?.ok()?;
+        }
+        Ok(())
+    }
+
+    /// Returns the labels of the organization. There are none if the owner is a user, and they cannot be read with a
+    /// token that may not read organizations.
+    async fn shared_labels(&self, repository: &HostRepository) -> Result<Vec<Label>, ForgeError> {
+        let path = repository_path(repository)?;
+        match self.list(&format!("/orgs/{}/labels?sort=name", path.parts().0)).await {
+            Err(ForgeError::NotFound(_) | ForgeError::Denied(_)) => Ok(Vec::new()),
+            labels => labels,
+        }
+    }
+
+    /// Adds labels. All versions accept IDs, and only newer ones names. Labels that do not exist are created.
+    async fn add_labels(&self, repository: &HostRepository, number: u64, names: &[String]) -> Result<(), ForgeError> {
+        if names.is_empty() {
+            return Ok(());
+        }
+        let mut known: Vec<Label> = self.list(&below(repository, "/labels?sort=name")?).await?;
+        if names.iter().any(|name| known.iter().all(|label| label.name != *name)) {
+            known.extend(self.shared_labels(repository).await?);
+        }
+        let mut ids = Vec::new();
+        for name in names {
+            if let Some(label) = known.iter().find(|label| label.name == *name) {
+                ids.push(label.id);
+                continue;
+            }
+            let body = json!({"name": name, "color": LABEL_COLOR});
+            let created = self.send(repository, Method::POST, "/labels", Some(&body)).await?;
+            ids.push(created.ok()?.json::<Label>()?.id);
+        }
+        let path = format!("/issues/{number}/labels");
+        self.send(repository, Method::POST, &path, Some(&json!({"labels": ids}))).await?.ok()?;
+        Ok(())
+    }
+
+    /// Adds users to the assigned ones, whose list can only be replaced. Asks first who can be assigned, because servers
+    /// fail (status 500) for others.
+    async fn assign(&self, repository: &HostRepository, number: u64, users: &[String]) -> Result<(), ForgeError> {
+        if users.is_empty() {
+            return Ok(());
+        }
+        let path = format!("/pulls/{number}");
+        let pull: PullRequest = self.get(repository, &path).await?;
+        let possible: Vec<User> = self.get_all(repository, "/assignees").await?;
+        let mut names: Vec<String> = pull.assignees.into_iter().map(|user| user.login).collect();
+        let (before, mut refused) = (names.len(), Vec::new());
+        let is_in = |names: &[String], name: &str| names.iter().any(|known| known.eq_ignore_ascii_case(name));
+        for user in users {
+            if is_in(&names, user) {
+                continue;
+            }
+            match possible.iter().find(|known| known.login.eq_ignore_ascii_case(user)) {
+                Some(known) => names.push(known.login.clone()),
+                None => refused.push(user.as_str()),
+            }
+        }
+        if names.len() > before {
+            let body = json!({"assignees": names});
+            self.send(repository, Method::PATCH, &path, Some(&body)).await?.ok()?;
+        }
+        if refused.is_empty() {
+            return Ok(());
+        }
+        Err(ForgeError::Refused(format!(
+            "only people with access to the repository can be assigned, not {}",
+            refused.join(", ")
+        )))
+    }
+
+    /// Asks for reviews one by one, because one user who cannot review makes the host refuse all of them.
+    async fn request_reviews(
+        &self,
+        repository: &HostRepository,
+        number: u64,
+        reviewers: &[String],
+    ) -> Result<(), ForgeError> {
+        let mut refused = Vec::new();
+        for reviewer in reviewers {
+            let body = match reviewer.rsplit_once('/') {
+                Some((_, team)) => json!({"team_reviewers": [team]}),
+                None => json!({"reviewers": [reviewer]}),
+            };
+            let path = format!("/pulls/{number}/requested_reviewers");
+            match self.send(repository, Method::POST, &path, Some(&body)).await?.ok() {
+                Err(ForgeError::Refused(text) | ForgeError::NotFound(text) | ForgeError::Denied(text)) => {
+                    refused.push(format!("{reviewer}: {text}"));
+                }
+                answer => drop(answer?),
+            }
+        }
+        if refused.is_empty() { Ok(()) } else { Err(ForgeError::Refused(refused.join("; "))) }
+    }
+
+    /// Finds out whether a user may push if the token may not read permissions: hosts list the users who can be
+    /// assigned. In the repository of a user, these may push. In that of an organization, members of teams that may only
+    /// read are among them.
+    async fn permission_by_lists(
+        &self,
+        repository: &HostRepository,
+        user: &HostUser,
+    ) -> Result<Permission, ForgeError> {
+        let possible: Vec<User> = self.get_all(repository, "/assignees").await?;
+        if possible.iter().all(|known| known.id.0 != user.id) {
+            return Ok(Permission::None);
+        }
+        let answer = self.send(repository, Method::GET, "/teams", None).await?;
+        if answer.status == StatusCode::METHOD_NOT_ALLOWED && answer.message().contains("not owned by an organization")
+        {
+            return Ok(Permission::Write);
+        }
+        let teams: Vec<Team> = answer.ok()?.json()?;
+        if !teams.is_empty() && teams.iter().all(Team::may_push) {
+            return Ok(Permission::Write);
+        }
+        Err(ForgeError::Denied(format!(
+            "the permission of {} cannot be read, and not all teams of the organization may push; make the bot an \
+             administrator of the repository {}",
+            user.name, repository.path
+        )))
+    }
+
+    /// Returns the path of the reactions of a comment; `None` if it has none.
+    async fn reactions(&self, repository: &HostRepository, comment: &CommentRef) -> Result<Option<String>, ForgeError> {
+        let CommentRef { kind, number, id } = comment;
+        if *kind != CommentKind::Review {
+            let place = if id.is_empty() { number.to_string() } else { format!("comments/{id}") };
+            return Ok(Some(format!("/issues/{place}/reactions")));
+        }
+        // The text of a review is a comment with another ID, which is in the address of the review.
+        let review: Review = self.get(repository, &format!("/pulls/{number}/reviews/{id}")).await?;
+        Ok(review.comment().map(|comment| format!("/issues/comments/{}/reactions", encoded(comment))))
+    }
+
+    /// Returns the reviews of a pull request, in the order of their submission, with drafts and requests to review.
+    async fn all_reviews(&self, repository: &HostRepository, pull: u64) -> Result<Vec<Review>, ForgeError> {
+        let mut found: Vec<Review> = self.list(&below(repository, &format!("/pulls/{pull}/reviews?"))?).await?;
+        found.sort_by_key(Review::age);
+        Ok(found)
+    }
+
+    /// Returns the timeline of an issue, oldest first. The header with the number of all items has that of the page.
+    async fn timeline(&self, repository: &HostRepository, issue: u64) -> Result<Vec<Change>, ForgeError> {
+        let mut all = Vec::new();
+        for page in 1..=PAGES {
+            let path = format!("/issues/{issue}/timeline?limit={PAGE}&page={page}");
+            let found: Vec<Change> = self.get_all(repository, &path).await?;
+            if found.is_empty() {
+                break;
+            }
+            all.extend(found);
+        }
+        Ok(all)
+    }
+
+    /// Finds the ID of the job of a page. Depending on the version, pages have the IDs of runs and jobs or their
+    /// positions.
+    async fn job_of(&self, repository: &HostRepository, page: &JobPage) -> Result<Option<String>, ForgeError> {
+        let path = below(repository, &format!("/actions/runs?head_sha={}", page.sha))?;
+        let is_it = |run: &wire::Run| page.is_of_run(&run.html_url);
+        let items = |page: Runs| page.workflow_runs;
+        let runs: Vec<wire::Run> = self.pages(&path, items, |runs: &[wire::Run]| runs.iter().any(is_it)).await?;
+        let Some(run) = runs.into_iter().find(is_it) else { return Ok(None) };
+        let path = below(repository, &format!("/actions/runs/{}/jobs?filter=latest", run.id.0))?;
+        // Forgejo sends all jobs at once.
+        let jobs: Vec<Job> = self.pages(&path, Jobs::into_list, |_| self.is_forgejo).await?;
+        Ok(page.find(jobs))
+    }
+}
+
+#[async_trait]
+impl Api for Gitea {
+    async fn repository(&self, path: &RepositoryPath) -> Result<HostRepository, ForgeError> {
+        self.described(&format!("/repos/{path}")).await
+    }
+
+    async fn repository_by_id(&self, _: &RepositoryPath, id: &str) -> Result<HostRepository, ForgeError> {
+        self.described(&format!("/repositories/{}", encoded(id))).await
+    }
+
+    async fn git_credential(&self, _repository: &RepositoryPath) -> Result<Credential, ForgeError> {
+        Ok(Credential { username: HostKind::Gitea.git_user().to_owned(), password: self.token.0.clone() })
+    }
+
+    async fn account(&self) -> Result<Account, ForgeError> {
+        self.user().await.map(Account::User)
+    }
+
+    async fn me(&self, _repository: &HostRepository) -> Result<HostUser, ForgeError> {
+        self.user().await
+    }
+
+    async fn find_pulls(&self, repository: &HostRepository, head: &str) -> Result<Vec<HostPull>, ForgeError> {
+        // Forgejo has the filter since version 16. Gitea has none.
+        let filter = if self.is_forgejo { format!("&head={}", encoded(head)) } else { String::new() };
+        let path = below(repository, &format!("/pulls?state=all{filter}"))?;
+        // A pull request that the host fails to describe is null.
+        let items = |page: Vec<Option<PullRequest>>| {
+            let ours = |pull: Option<PullRequest>| pull.filter(|pull| pull.is_of(head)).map(PullRequest::into_pull);
+            page.into_iter().map(ours).collect()
+        };
+        // Older ones are not needed if the branch has an open one.
+        let enough =
+            |page: &[Option<HostPull>]| page.iter().flatten().any(|pull: &HostPull| pull.state == PullState::Open);
+        let found: Vec<Option<HostPull>> = self.pages(&path, items, enough).await?;
+        let mut found: Vec<HostPull> = found.into_iter().flatten().collect();
+        if found.iter().all(|pull| pull.state != PullState::Open) {
+            for pull in found.iter_mut().take(ENDED) {
+                pull.head_sha = self.ended_at(repository, pull.number).await?;
+            }
+        }
+        Ok(found)
+    }
+
+    async fn create_pull(
+        &self,
+        repository: &HostRepository,
+        new: &NewPull,
+        base: &str,
+    ) -> Result<CreatedPull, ForgeError> {
+        if !self.has_commits(repository, &new.head, base).await? {
+            return Ok(CreatedPull::NoChanges);
+        }
+        let title = titled(&new.title, new.draft);
+        let body = json!({"title": title, "body": new.body, "head": new.head, "base": base});
+        let answer = self.send(repository, Method::POST, "/pulls", Some(&body)).await?;
+        match answer.status {
+            StatusCode::CONFLICT => Ok(CreatedPull::AlreadyExists),
+            StatusCode::UNPROCESSABLE_ENTITY if answer.message().contains("There are no changes between") => {
+                Ok(CreatedPull::NoChanges)
+            }
+            _ => Ok(CreatedPull::Created(answer.ok()?.json::<PullRequest>()?.into_pull())),
+        }
+    }
+
+    async fn pull(&self, repository: &HostRepository, number: u64) -> Result<Option<HostPull>, ForgeError> {
+        let mut pull = match self.get::<PullRequest>(repository, &format!("/pulls/{number}")).await {
+            Err(ForgeError::NotFound(_)) => return Ok(None),
+            found => found?.into_pull(),
+        };
+        if pull.state != PullState::Open {
+            pull.head_sha = self.ended_at(repository, number).await?;
+        }
+        Ok(Some(pull))
+    }
+
+    async fn update_pull(
+        &self,
+        repository: &HostRepository,
+        number: u64,
+        change: &PullChange,
+    ) -> Result<(), ForgeError> {
+        self.set_texts(repository, number, change).await?;
+        self.add_labels(repository, number, &change.labels).await?;
+        self.assign(repository, number, &change.assignees).await?;
+        self.request_reviews(repository, number, &change.reviewers).await
+    }
+
+    async fn comments(&self, repository: &HostRepository, place: CommentPlace) -> Result<Vec<Written>, ForgeError> {
+        let (CommentPlace::Pull(number) | CommentPlace::Issue(number)) = place;
+        let read = self.get_all::<Comment>(repository, &format!("/issues/{number}/comments")).await;
+        if matches!(read, Err(ForgeError::Unclear(_))) {
+            // Gitea fails (status 500) if the issue does not exist.
+            self.get::<Value>(repository, &format!("/issues/{number}")).await?;
+        }
+        let written =
+            |comment: Comment| Written { author: comment.user.id.0, url: comment.html_url, body: comment.body };
+        Ok(read?.into_iter().map(written).collect())
+    }
+
+    async fn add_comment(
+        &self,
+        repository: &HostRepository,
+        place: CommentPlace,
+        text: &str,
+    ) -> Result<String, ForgeError> {
+        let (CommentPlace::Pull(number) | CommentPlace::Issue(number)) = place;
+        let (path, body) = (format!("/issues/{number}/comments"), json!({"body": text}));
+        let written: Comment = self.send(repository, Method::POST, &path, Some(&body)).await?.ok()?.json()?;
+        Ok(written.html_url)
+    }
+
+    async fn react(
+        &self,
+        repository: &HostRepository,
+        comment: &CommentRef,
+        reaction: Reaction,
+    ) -> Result<(), ForgeError> {
+        let Some(path) = self.reactions(repository, comment).await? else { return Ok(()) };
+        let content = match reaction {
+            Reaction::Seen => "eyes",
+            Reaction::Done => "rocket",
+            Reaction::Failed => "confused",
+        };
+        let answer = self.send(repository, Method::POST, &path, Some(&json!({"content": content}))).await?;
+        // The settings of a server may permit other reactions only.
+        if answer.status == StatusCode::FORBIDDEN && answer.message().contains("not an allowed reaction") {
+            return Ok(());
+        }
+        answer.ok()?;
+        Ok(())
+    }
+
+    async fn review(
+        &self,
+        repository: &HostRepository,
+        pull: u64,
+        review: &str,
+    ) -> Result<Vec<LineComment>, ForgeError> {
+        let path = format!("/pulls/{pull}/reviews/{}", encoded(review));
+        let author = match self.get::<Review>(repository, &path).await {
+            Err(ForgeError::NotFound(_)) => return Ok(Vec::new()),
+            found => found?.user.id,
+        };
+        let mut comments: Vec<ReviewComment> = self.get_all(repository, &format!("{path}/comments")).await?;
+        // Replies of other people belong to the review too.
+        comments.retain(|comment| comment.user.id == author);
+        // Hosts list them in no order.
+        comments.sort_by_cached_key(ReviewComment::place);
+        Ok(comments.into_iter().map(ReviewComment::into_line).collect())
+    }
+
+    async fn reviews(&self, repository: &HostRepository, pull: u64) -> Result<Vec<HostReview>, ForgeError> {
+        let found = self.all_reviews(repository, pull).await?;
+        Ok(found.into_iter().filter_map(Review::into_review).collect())
+    }
+
+    async fn find_reviews(
+        &self,
+        repository: &HostRepository,
+        pull: u64,
+        review: &HostReview,
+    ) -> Result<Vec<HostReview>, ForgeError> {
+        let since = review.version.split_once('/').and_then(|(time, _)| time.parse::<Timestamp>().ok());
+        let mut found = self.all_reviews(repository, pull).await?;
+        found.retain(|one| one.user.id.0 == review.author.id);
+        if let Some(since) = since {
+            found.retain(|one| one.age().0.is_none_or(|at| at + REVIEW_SLACK >= since));
+        }
+        let mut found: Vec<HostReview> = found.into_iter().filter_map(Review::into_review).collect();
+        // Without a time, only the newest one can be new.
+        let first = if since.is_some() { 0 } else { found.len().saturating_sub(1) };
+        Ok(found.split_off(first))
+    }
+
+    async fn placed(
+        &self,
+        repository: &HostRepository,
+        pull: u64,
+        mut comment: HostComment,
+    ) -> Result<HostComment, ForgeError> {
+        if comment.path.is_some() {
+            return Ok(comment);
+        }
+        // A reply on a line, and the edit of a part of a review, have the webhook of a comment in the conversation, but
+        // the host does not show them as one.
+        let path = format!("/issues/comments/{}", encoded(&comment.id));
+        if self.send(repository, Method::GET, &path, None).await?.status != StatusCode::NO_CONTENT {
+            return Ok(comment);
+        }
+        let reviews = self.all_reviews(repository, pull).await?;
+        if let Some(review) = reviews.iter().find(|review| review.comment() == Some(comment.id.as_str())) {
+            comment.review = Some(review.id().to_owned());
+            return Ok(comment);
+        }
+        for review in reviews.iter().rev().take(REVIEWS) {
+            let path = format!("/pulls/{pull}/reviews/{}/comments", encoded(review.id()));
+            let lines: Vec<ReviewComment> = self.get_all(repository, &path).await?;
+            let found = lines.into_iter().map(ReviewComment::into_line).find(|line| line.id == comment.id);
+            if let Some(found) = found {
+                (comment.kind, comment.review) = (CommentKind::Line, Some(review.id().to_owned()));
+                (comment.path, comment.line, comment.hunk) = (Some(found.path), found.line, found.hunk);
+                break;
+            }
+        }
+        Ok(comment)
+    }
+
+    async fn issue_asker(
+        &self,
+        repository: &HostRepository,
+        issue: u64,
+        label: Option<&str>,
+        me: &HostUser,
+    ) -> Result<Option<HostUser>, ForgeError> {
+        let timeline = self.timeline(repository, issue).await?;
+        let asks = |change: &Change| change.assigns(me) || label.is_some_and(|label| change.adds(label));
+        Ok(timeline.into_iter().rev().find(asks).map(|change| change.user.into()))
+    }
+
+    async fn poll(&self, repository: &HostRepository, query: &PollQuery) -> Result<Polled, ForgeError> {
+        changes::poll(self, repository, query).await
+    }
+
+    async fn permission(&self, repository: &HostRepository, user: &HostUser) -> Result<Permission, ForgeError> {
+        let path = format!("/collaborators/{}/permission", encoded(&user.name));
+        let found: Granted = match self.get(repository, &path).await {
+            // Only administrators of the repository may ask.
+            Err(ForgeError::Denied(_)) => return self.permission_by_lists(repository, user).await,
+            found => found?,
+        };
+        // Another account may have taken the name since.
+        if found.user.id.0 != user.id {
+            return Ok(Permission::None);
+        }
+        Ok(match found.permission.as_str() {
+            "owner" | "admin" => Permission::Admin,
+            "write" => Permission::Write,
+            "read" => Permission::Read,
+            _ => Permission::None,
+        })
+    }
+
+    async fn checks(&self, repository: &HostRepository, sha: &Sha) -> Result<Vec<Check>, ForgeError> {
+        let path = below(repository, &format!("/commits/{sha}/status?sort=recentupdate"))?;
+        let found: Vec<Status> = self.pages(&path, |page: CombinedStatus| page.statuses, |_| false).await?;
+        let others = found.into_iter().filter(|status| status.context != STATUS);
+        Ok(others.map(|status| status.into_check(&self.http.base, sha)).collect())
+    }
+
+    async fn check_log(
+        &self,
+        repository: &HostRepository,
+        log: &str,
+        limit: usize,
+    ) -> Result<Option<Vec<u8>>, ForgeError> {
+        let Some(page) = JobPage::parse(log) else { return Ok(None) };
+        let job = match self.job_of(repository, &page).await {
+            // Older versions do not list runs and jobs, or only for the owner.
+            Err(ForgeError::NotFound(_) | ForgeError::Denied(_)) | Ok(None) => return Ok(None),
+            Err(error) => return Err(error),
+            Ok(Some(job)) => job,
+        };
+        let path = below(repository, &format!("/actions/jobs/{job}/logs"))?;
+        self.http.log(&self.authorization(), &path, limit).await
+    }
+
+    async fn set_status(
+        &self,
+        repository: &HostRepository,
+        sha: &Sha,
+        status: &CommitStatus,
+    ) -> Result<(), ForgeError> {
+        let state = match status.state {
+            StatusState::Pending => "pending",
+            StatusState::Success => "success",
+            StatusState::Failure => "failure",
+        };
+        let body = json!({
+            "state": state,
+            "target_url": status.url,
+            "description": status.description,
+            "context": STATUS,
+        });
+        self.send(repository, Method::POST, &format!("/statuses/{sha}"), Some(&body)).await?.ok()?;
+        Ok(())
+    }
+}

@@ -1,0 +1,437 @@
+//! GitHub: github.com and GitHub Enterprise Server (REST API, version 2022-11-28).
+
+mod app;
+mod changes;
+pub(crate) mod created_app;
+pub(crate) mod hooks;
+mod wire;
+
+use async_trait::async_trait;
+use http::{Method, StatusCode};
+use journeyman_core::code_host::RepositoryPath;
+use journeyman_core::hook::HostReview;
+use journeyman_core::ids::Sha;
+use journeyman_core::poll::{PollQuery, Polled};
+use journeyman_core::ports::{
+    Check, CommentKind, CommentPlace, CommentRef, CommitStatus, CreatedPull, Credential, ForgeError, HostRepository,
+    HostUser, LineComment, Permission, Reaction, StatusState,
+};
+use journeyman_core::project::SecretValue;
+use journeyman_core::pull::{HostPull, NewPull, PullChange};
+use serde_json::{Value, json};
+
+pub(crate) use self::app::App;
+use self::wire::{
+    CheckRun, CheckRuns, CombinedStatus, Comment, Graph, Jobs, PullRequest, Repository, ReviewComment, User,
+    WorkflowRuns,
+};
+use crate::hosted::{Account, Api, STATUS, Written};
+use crate::http::{Answer, Authorization, Http, PAGES, encoded};
+
+/// The headers of every request.
+pub(crate) const HEADERS: [(&str, &str); 2] =
+    [("accept", "application/vnd.github+json"), ("x-github-api-version", "2022-11-28")];
+
+/// The user name for git with a token.
+const GIT_USER: &str = "x-access-token";
+
+/// The credential of a client.
+pub(crate) enum Access {
+    /// An app, with a token for each repository.
+    App { app: App, slug: String },
+    /// A token of a user.
+    Token(SecretValue),
+}
+
+/// A client of GitHub.
+pub(crate) struct Github {
+    pub(crate) http: Http,
+    pub(crate) access: Access,
+}
+
+impl Github {
+    /// Describes the repository at an address of the interface. `path` is its path for the credential.
+    async fn described(&self, path: &RepositoryPath, address: &str) -> Result<HostRepository, ForgeError> {
+        let authorization = self.authorization(path).await?;
+        let found: Repository = self.http.call(Some(&authorization), Method::GET, address, None).await?.ok()?.json()?;
+        Ok(HostRepository {
+            id: found.id.0,
+            path: found.full_name,
+            default_branch: found.default_branch.filter(|branch| !branch.is_empty()),
+            // The permissions of an app are those of its token, which says nothing here.
+            can_push: found.permissions.filter(|_| matches!(self.access, Access::Token(_))).map(|granted| granted.push),
+            is_archived: found.archived || found.disabled,
+        })
+    }
+
+    async fn authorization(&self, path: &RepositoryPath) -> Result<Authorization, ForgeError> {
+        Ok(Authorization::Bearer(match &self.access {
+            Access::App { app, .. } => app.token(&self.http, path).await?,
+            Access::Token(token) => token.clone(),
+        }))
+    }
+
+    /// Sends a request about a repository; `path` is below the repository.
+    async fn send(
+        &self,
+        repository: &HostRepository,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Answer, ForgeError> {
+        let known = repository_path(repository)?;
+        let authorization = self.authorization(&known).await?;
+        self.http.call(Some(&authorization), method, &format!("/repos/{known}{path}"), body).await
+    }
+
+    async fn get<T: serde::de::DeserializeOwned>(
+        &self,
+        repository: &HostRepository,
+        path: &str,
+    ) -> Result<T, ForgeError> {
+        self.send(repository, Method::GET, path, None).await?.ok()?.json()
+    }
+
+    /// Reads the pages of a list that is a field of an object.
+    async fn pages<T: serde::de::DeserializeOwned, I>(
+        &self,
+        repository: &HostRepository,
+        path: &str,
+        items: impl Fn(T) -> Vec<I>,
+    ) -> Result<Vec<I>, ForgeError> {
+        let known = repository_path(repository)?;
+        let authorization = self.authorization(&known).await?;
+        let (mut all, mut path) = (Vec::new(), format!("/repos/{known}{path}"));
+        for _ in 0..PAGES {
+            let answer = self.http.call(Some(&authorization), Method::GET, &path, None).await?.ok()?;
+            all.extend(items(answer.json()?));
+            match answer.next() {
+                Some(next) => path = next,
+                None => break,
+            }
+        }
+        Ok(all)
+    }
+
+    /// Returns the jobs of GitHub Actions for a commit.
+    async fn jobs(&self, repository: &HostRepository, sha: &Sha) -> Result<Vec<Check>, ForgeError> {
+        let path = format!("/actions/runs?head_sha={sha}&per_page=100");
+        let runs = self.pages(repository, &path, |page: WorkflowRuns| page.workflow_runs).await?;
+        let mut jobs = Vec::new();
+        for run in runs {
+            let path = format!("/actions/runs/{}/jobs?filter=latest&per_page=100", run.id.0);
+            let of_run = self.pages(repository, &path, |page: Jobs| page.jobs).await?;
+            jobs.extend(of_run.into_iter().map(CheckRun::job_into_check));
+        }
+        Ok(jobs)
+    }
+
+    async fn list<T: serde::de::DeserializeOwned>(
+        &self,
+        repository: &HostRepository,
+        path: &str,
+    ) -> Result<Vec<T>, ForgeError> {
+        let known = repository_path(repository)?;
+        let authorization = self.authorization(&known).await?;
+        self.http.list(Some(&authorization), &format!("/repos/{known}{path}"), |_| false).await
+    }
+
+    /// Makes a draft ready for review, or the reverse. Only the GraphQL interface can do this.
+    async fn set_draft(&self, repository: &HostRepository, number: u64, draft: bool) -> Result<(), ForgeError> {
+        let pull: PullRequest = self.get(repository, &format!("/pulls/{number}")).await?;
+        if pull.draft == draft {
+            return Ok(());
+        }
+        let mutation = if draft { "convertPullRequestToDraft" } else { "markPullRequestReadyForReview" };
+        let query =
+            format!("mutation($id: ID!) {{ {mutation}(input: {{pullRequestId: $id}}) {{ clientMutationId }} }}");
+        let body = json!({"query": query, "variables": {"id": pull.node_id}});
+        let authorization = self.authorization(&repository_path(repository)?).await?;
+        // GitHub Enterprise Server has it at /api/graphql, and the other interface at /api/v3.
+        let url = format!("{}/graphql", self.http.base.strip_suffix("/v3").unwrap_or(&self.http.base));
+        let answer = self.http.call(Some(&authorization), Method::POST, &url, Some(&body)).await?.ok()?;
+        match answer.json::<Graph>()?.errors.into_iter().next() {
+            Some(error) => Err(ForgeError::Refused(error.message)),
+            None => Ok(()),
+        }
+    }
+
+    /// Asks for reviews one by one, because one user who cannot review makes GitHub refuse all of them.
+    async fn request_reviews(
+        &self,
+        repository: &HostRepository,
+        number: u64,
+        reviewers: &[String],
+    ) -> Result<(), ForgeError> {
+        let mut refused = None;
+        for reviewer in reviewers {
+            let body = match reviewer.rsplit_once('/') {
+                Some((_, team)) => json!({"team_reviewers": [team]}),
+                None => json!({"reviewers": [reviewer]}),
+            };
+            let path = format!("/pulls/{number}/requested_reviewers");
+            match self.send(repository, Method::POST, &path, Some(&body)).await?.ok() {
+                Err(ForgeError::Refused(text)) => refused = Some(format!("{reviewer}: {text}")),
+                answer => drop(answer?),
+            }
+        }
+        refused.map_or(Ok(()), |text| Err(ForgeError::Refused(text)))
+    }
+}
+
+fn repository_path(repository: &HostRepository) -> Result<RepositoryPath, ForgeError> {
+    let path = RepositoryPath::parse(&repository.path);
+    path.ok_or_else(|| ForgeError::Refused(format!("{:?} is not the path of a repository", repository.path)))
+}
+
+/// Returns the fault of a refused pull request.
+fn refused(answer: &Answer) -> Result<CreatedPull, ForgeError> {
+    let text = answer.message();
+    if text.contains("A pull request already exists") {
+        return Ok(CreatedPull::AlreadyExists);
+    }
+    if text.contains("No commits between") {
+        return Ok(CreatedPull::NoChanges);
+    }
+    Err(answer.error())
+}
+
+#[async_trait]
+impl Api for Github {
+    async fn repository(&self, path: &RepositoryPath) -> Result<HostRepository, ForgeError> {
+        self.described(path, &format!("/repos/{path}")).await
+    }
+
+    async fn repository_by_id(&self, path: &RepositoryPath, id: &str) -> Result<HostRepository, ForgeError> {
+        self.described(path, &format!("/repositories/{}", encoded(id))).await
+    }
+
+    async fn git_credential(&self, repository: &RepositoryPath) -> Result<Credential, ForgeError> {
+        let password = match &self.access {
+            Access::App { app, .. } => app.token(&self.http, repository).await?.0,
+            Access::Token(token) => token.0.clone(),
+        };
+        Ok(Credential { username: GIT_USER.to_owned(), password })
+    }
+
+    async fn account(&self) -> Result<Account, ForgeError> {
+        match &self.access {
+            Access::App { app, .. } => app.account(&self.http).await.map(Account::App),
+            Access::Token(token) => {
+                let authorization = Authorization::Bearer(token.clone());
+                let user: User =
+                    self.http.call(Some(&authorization), Method::GET, "/user", None).await?.ok()?.json()?;
+                Ok(Account::User(user.into()))
+            }
+        }
+    }
+
+    async fn me(&self, repository: &HostRepository) -> Result<HostUser, ForgeError> {
+        let path = match &self.access {
+            Access::App { app, slug } => {
+                let slug = if slug.is_empty() { app.slug(&self.http).await? } else { slug.clone() };
+                format!("/users/{}", encoded(&format!("{slug}[bot]")))
+            }
+            Access::Token(_) => "/user".to_owned(),
+        };
+        let authorization = self.authorization(&repository_path(repository)?).await?;
+        let user: User = self.http.call(Some(&authorization), Method::GET, &path, None).await?.ok()?.json()?;
+        Ok(user.into())
+    }
+
+    async fn find_pulls(&self, repository: &HostRepository, head: &str) -> Result<Vec<HostPull>, ForgeError> {
+        let path = repository_path(repository)?;
+        // Without the owner, GitHub ignores the filter.
+        let filter = encoded(&format!("{}:{head}", path.parts().0));
+        let found: Vec<PullRequest> =
+            self.list(repository, &format!("/pulls?state=all&per_page=100&head={filter}")).await?;
+        Ok(found.into_iter().map(PullRequest::into_pull).collect())
+    }
+
+    async fn create_pull(
+        &self,
+        repository: &HostRepository,
+        new: &NewPull,
+        base: &str,
+    ) -> Result<CreatedPull, ForgeError> {
+        let body =
+            |draft: bool| json!({"title": new.title, "body": new.body, "head": new.head, "base": base, "draft": draft});
+        let mut answer = self.send(repository, Method::POST, "/pulls", Some(&body(new.draft))).await?;
+        let is_refused = answer.status == StatusCode::UNPROCESSABLE_ENTITY;
+        if is_refused && new.draft && answer.message().contains("Draft pull requests are not supported") {
+            answer = self.send(repository, Method::POST, "/pulls", Some(&body(false))).await?;
+        }
+        if answer.status == StatusCode::UNPROCESSABLE_ENTITY {
+            return refused(&answer);
+        }
+        Ok(CreatedPull::Created(answer.ok()?.json::<PullRequest>()?.into_pull()))
+    }
+
+    async fn pull(&self, repository: &HostRepository, number: u64) -> Result<Option<HostPull>, ForgeError> {
+        match self.get::<PullRequest>(repository, &format!("/pulls/{number}")).await {
+            Err(ForgeError::NotFound(_)) => Ok(None),
+            found => Ok(Some(found?.into_pull())),
+        }
+    }
+
+    async fn update_pull(
+        &self,
+        repository: &HostRepository,
+        number: u64,
+        change: &PullChange,
+    ) -> Result<(), ForgeError> {
+        let mut texts = serde_json::Map::new();
+        for (name, text) in [("title", &change.title), ("body", &change.body)] {
+            if let Some(text) = text {
+                texts.insert(name.to_owned(), json!(text));
+            }
+        }
+        if !texts.is_empty() {
+            let path = format!("/pulls/{number}");
+            self.send(repository, Method::PATCH, &path, Some(&texts.into())).await?.ok()?;
+        }
+        if !change.labels.is_empty() {
+            let (path, body) = (format!("/issues/{number}/labels"), json!({"labels": change.labels}));
+            self.send(repository, Method::POST, &path, Some(&body)).await?.ok()?;
+        }
+        if !change.assignees.is_empty() {
+            let (path, body) = (format!("/issues/{number}/assignees"), json!({"assignees": change.assignees}));
+            self.send(repository, Method::POST, &path, Some(&body)).await?.ok()?;
+        }
+        self.request_reviews(repository, number, &change.reviewers).await?;
+        match change.draft {
+            Some(draft) => self.set_draft(repository, number, draft).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn comments(&self, repository: &HostRepository, place: CommentPlace) -> Result<Vec<Written>, ForgeError> {
+        let (CommentPlace::Pull(number) | CommentPlace::Issue(number)) = place;
+        let found: Vec<Comment> = self.list(repository, &format!("/issues/{number}/comments?per_page=100")).await?;
+        let written =
+            |comment: Comment| Written { author: comment.user.id.0, url: comment.html_url, body: comment.body };
+        Ok(found.into_iter().map(written).collect())
+    }
+
+    async fn add_comment(
+        &self,
+        repository: &HostRepository,
+        place: CommentPlace,
+        text: &str,
+    ) -> Result<String, ForgeError> {
+        let (CommentPlace::Pull(number) | CommentPlace::Issue(number)) = place;
+        let (path, body) = (format!("/issues/{number}/comments"), json!({"body": text}));
+        let written: Comment = self.send(repository, Method::POST, &path, Some(&body)).await?.ok()?.json()?;
+        Ok(written.html_url)
+    }
+
+    async fn react(
+        &self,
+        repository: &HostRepository,
+        comment: &CommentRef,
+        reaction: Reaction,
+    ) -> Result<(), ForgeError> {
+        let kind = match comment.kind {
+            CommentKind::Pull => "issues/comments",
+            CommentKind::Line => "pulls/comments",
+            CommentKind::Issue if comment.id.is_empty() => "issues",
+            CommentKind::Issue => "issues/comments",
+            // The interface has no reactions to reviews.
+            CommentKind::Review => return Ok(()),
+        };
+        let id = if comment.id.is_empty() { comment.number.to_string() } else { comment.id.clone() };
+        let content = match reaction {
+            Reaction::Seen => "eyes",
+            Reaction::Done => "rocket",
+            Reaction::Failed => "confused",
+        };
+        let body = json!({"content": content});
+        self.send(repository, Method::POST, &format!("/{kind}/{id}/reactions"), Some(&body)).await?.ok()?;
+        Ok(())
+    }
+
+    async fn review(
+        &self,
+        repository: &HostRepository,
+        pull: u64,
+        review: &str,
+    ) -> Result<Vec<LineComment>, ForgeError> {
+        // The list of a review's own comments lacks the lines.
+        let found: Vec<ReviewComment> = self.list(repository, &format!("/pulls/{pull}/comments?per_page=100")).await?;
+        let of_review = found.into_iter().filter(|comment| comment.pull_request_review_id.0 == review);
+        Ok(of_review.map(ReviewComment::into_line).collect())
+    }
+
+    async fn reviews(&self, repository: &HostRepository, pull: u64) -> Result<Vec<HostReview>, ForgeError> {
+        let found: Vec<wire::Review> = self.list(repository, &format!("/pulls/{pull}/reviews?per_page=100")).await?;
+        Ok(found.into_iter().filter_map(wire::Review::into_review).collect())
+    }
+
+    async fn poll(&self, repository: &HostRepository, query: &PollQuery) -> Result<Polled, ForgeError> {
+        changes::poll(self, repository, query).await
+    }
+
+    async fn permission(&self, repository: &HostRepository, user: &HostUser) -> Result<Permission, ForgeError> {
+        let path = format!("/collaborators/{}/permission", encoded(&user.name));
+        let found: wire::Granted = self.get(repository, &path).await?;
+        // Another account may have taken the name since.
+        if found.user.is_some_and(|known| known.id.0 != user.id) {
+            return Ok(Permission::None);
+        }
+        Ok(match found.permission.as_str() {
+            "admin" => Permission::Admin,
+            "write" | "maintain" => Permission::Write,
+            "read" | "triage" => Permission::Read,
+            _ => Permission::None,
+        })
+    }
+
+    async fn checks(&self, repository: &HostRepository, sha: &Sha) -> Result<Vec<Check>, ForgeError> {
+        let path = format!("/commits/{sha}/check-runs?filter=latest&per_page=100");
+        let mut checks = match self.pages(repository, &path, |page: CheckRuns| page.check_runs).await {
+            Ok(runs) => runs.into_iter().map(CheckRun::into_check).collect(),
+            // A fine-grained token cannot have the permission. It can read the jobs of GitHub Actions.
+            Err(ForgeError::Denied(text)) => {
+                let jobs = self.jobs(repository, sha).await;
+                jobs.map_err(|error| if error.may_pass() { error } else { ForgeError::Denied(text) })?
+            }
+            Err(error) => return Err(error),
+        };
+        let statuses: CombinedStatus = self.get(repository, &format!("/commits/{sha}/status?per_page=100")).await?;
+        let others = statuses.statuses.into_iter().filter(|status| status.context != STATUS);
+        checks.extend(others.map(wire::Status::into_check));
+        Ok(checks)
+    }
+
+    async fn check_log(
+        &self,
+        repository: &HostRepository,
+        log: &str,
+        limit: usize,
+    ) -> Result<Option<Vec<u8>>, ForgeError> {
+        let known = repository_path(repository)?;
+        let authorization = self.authorization(&known).await?;
+        self.http.log(&authorization, &format!("/repos/{known}/actions/jobs/{log}/logs"), limit).await
+    }
+
+    async fn set_status(
+        &self,
+        repository: &HostRepository,
+        sha: &Sha,
+        status: &CommitStatus,
+    ) -> Result<(), ForgeError> {
+        let state = match status.state {
+            StatusState::Pending => "pending",
+            StatusState::Success => "success",
+            StatusState::Failure => "failure",
+        };
+        let body = json!({
+            "state": state,
+            "target_url": status.url,
+            "description": status.description,
+            "context": STATUS,
+        });
+        self.send(repository, Method::POST, &format!("/statuses/{sha}"), Some(&body)).await?.ok()?;
+        Ok(())
+    }
+}

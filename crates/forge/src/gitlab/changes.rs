@@ -1,0 +1,197 @@
+//! Polls of GitLab: one request for the merge requests, and one for the issues.
+
+use journeyman_core::hook::{CommentAction, HookContent, HookEvent, HostComment, HostIssue, IssueAction};
+use journeyman_core::poll::{PollQuery, Polled};
+use journeyman_core::ports::{CommentKind, ForgeError, HostRepository, HostUser};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::Gitlab;
+use super::wire::{MergeRequest, User};
+use crate::feed::{Changed, Feed, is_since, pull_changed};
+use crate::http::encoded;
+use crate::json::{Id, or_default, version};
+
+/// A merge request in a list of changes.
+#[derive(Debug, Deserialize)]
+struct Entry {
+    #[serde(default)]
+    updated_at: String,
+    #[serde(flatten)]
+    found: MergeRequest,
+}
+
+impl Changed for Entry {
+    fn number(&self) -> u64 {
+        self.found.iid
+    }
+
+    fn updated(&self) -> &str {
+        &self.updated_at
+    }
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Issue {
+    iid: u64,
+    #[serde(default, deserialize_with = "or_default")]
+    title: String,
+    #[serde(default, deserialize_with = "or_default")]
+    description: String,
+    #[serde(default)]
+    web_url: String,
+    #[serde(default, deserialize_with = "or_default")]
+    state: String,
+    #[serde(default, deserialize_with = "or_default")]
+    author: User,
+    #[serde(default)]
+    labels: Vec<String>,
+    #[serde(default, deserialize_with = "or_default")]
+    assignees: Vec<User>,
+    #[serde(default)]
+    created_at: String,
+    #[serde(default)]
+    updated_at: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Note {
+    id: Id,
+    /// `DiffNote` for a comment on a line.
+    #[serde(default, rename = "type", deserialize_with = "or_default")]
+    kind: String,
+    #[serde(default, deserialize_with = "or_default")]
+    body: String,
+    #[serde(default, deserialize_with = "or_default")]
+    author: User,
+    #[serde(default)]
+    created_at: String,
+    #[serde(default)]
+    updated_at: String,
+    #[serde(default, deserialize_with = "or_default")]
+    system: bool,
+    #[serde(default)]
+    position: Value,
+}
+
+/// A label that was added to an issue, or removed.
+#[derive(Debug, Deserialize)]
+struct LabelChange {
+    #[serde(default)]
+    action: String,
+    #[serde(default)]
+    label: Value,
+    #[serde(default, deserialize_with = "or_default")]
+    user: User,
+    #[serde(default)]
+    created_at: String,
+}
+
+pub(super) async fn poll(
+    gitlab: &Gitlab,
+    repository: &HostRepository,
+    query: &PollQuery,
+) -> Result<Polled, ForgeError> {
+    let feed = Feed::new(&gitlab.http, gitlab.authorization(), repository, query);
+    let base = format!("/projects/{}", encoded(&repository.id));
+    let order = "state=all&scope=all&order_by=updated_at&sort=asc&per_page=100";
+    let mut position = feed.before.clone();
+    let mut events = Vec::new();
+    let list = format!("{base}/merge_requests?{order}&updated_after={}", feed.since_parameter());
+    for entry in feed.changes::<Entry>(&list, &mut position).await?.unwrap_or_default() {
+        let Some(watched) = query.pull(entry.found.iid) else { continue };
+        let found = entry.found.into_pull();
+        events.extend(pull_changed(watched, found.state, found.head_sha).map(|content| feed.event(None, content)));
+        let path = format!("{base}/merge_requests/{}", watched.number);
+        events.extend(notes(&feed, &path, watched.number, &found.url, false).await?);
+    }
+    if let Some(label) = &query.issue_label {
+        let list = format!("{base}/issues?{order}&updated_after={}", feed.since_parameter());
+        for issue in feed.list::<Issue>(list, |_| false).await?.0 {
+            position.advance(&issue.updated_at);
+            if issue.state == "opened" {
+                events.extend(changed_issue(&feed, &base, issue, label).await?);
+            }
+        }
+    }
+    feed.end(events, position)
+}
+
+/// Returns the new and edited comments on a merge request or an issue.
+async fn notes(
+    feed: &Feed<'_>,
+    path: &str,
+    number: u64,
+    url: &str,
+    is_issue: bool,
+) -> Result<Vec<HookEvent>, ForgeError> {
+    let list = format!("{path}/notes?order_by=updated_at&sort=desc&per_page=100");
+    let is_older = |page: &[Note]| page.iter().any(|note| !is_since(&note.updated_at, feed.since));
+    let (mut found, _) = feed.list::<Note>(list, is_older).await?;
+    found.retain(|note| !note.system && is_since(&note.updated_at, feed.since));
+    found.reverse();
+    Ok(found.into_iter().map(|note| feed.event(None, note.into_content(number, url, is_issue))).collect())
+}
+
+impl Note {
+    fn into_content(self, number: u64, url: &str, is_issue: bool) -> HookContent {
+        let (created, updated) = (version(&self.created_at), version(&self.updated_at));
+        let action = if created == updated { CommentAction::Created } else { CommentAction::Edited };
+        let is_line = self.kind == "DiffNote" && !is_issue;
+        let text = |name: &str| self.position[name].as_str().filter(|_| is_line).map(str::to_owned);
+        let line = |name: &str| self.position[name].as_u64().filter(|_| is_line);
+        let comment = HostComment {
+            kind: match (is_issue, is_line) {
+                (true, _) => CommentKind::Issue,
+                (false, true) => CommentKind::Line,
+                (false, false) => CommentKind::Pull,
+            },
+            version: updated,
+            url: format!("{url}#note_{}", self.id.0),
+            path: text("new_path").or_else(|| text("old_path")),
+            line: line("new_line").or_else(|| line("old_line")),
+            id: self.id.0,
+            author: self.author.into(),
+            body: self.body,
+            hunk: None,
+            review: None,
+        };
+        HookContent::Comment { number, action, comment }
+    }
+}
+
+/// Returns that an issue was opened, that somebody has added the label, and the comments on an issue with the label.
+async fn changed_issue(feed: &Feed<'_>, base: &str, found: Issue, label: &str) -> Result<Vec<HookEvent>, ForgeError> {
+    let (number, is_new) = (found.iid, is_since(&found.created_at, feed.since));
+    let (author, url) = (HostUser::from(found.author.clone()), found.web_url.clone());
+    let issue = HostIssue {
+        number,
+        title: found.title,
+        body: found.description,
+        url: found.web_url,
+        author: author.clone(),
+        labels: found.labels,
+        assignees: found.assignees.into_iter().map(HostUser::from).collect(),
+    };
+    let has_label = issue.labels.iter().any(|known| known.eq_ignore_ascii_case(label));
+    let mut events = Vec::new();
+    if is_new {
+        let content = HookContent::Issue { action: IssueAction::Opened, issue: issue.clone() };
+        events.push(feed.event(Some(author), content));
+    }
+    if has_label {
+        let path = format!("{base}/issues/{number}");
+        let list = format!("{path}/resource_label_events?per_page=100");
+        let (changes, _) = feed.list::<LabelChange>(list, |_| false).await?;
+        let is_it = |change: &LabelChange| {
+            let name = change.label["name"].as_str().unwrap_or_default();
+            change.action == "add" && name.eq_ignore_ascii_case(label) && is_since(&change.created_at, feed.since)
+        };
+        if let Some(change) = changes.into_iter().rev().find(is_it) {
+            let content = HookContent::Issue { action: IssueAction::Labeled(label.to_owned()), issue };
+            events.push(feed.event(Some(change.user.into()), content));
+        }
+        events.extend(notes(feed, &path, number, &url, true).await?);
+    }
+    Ok(events)
+}

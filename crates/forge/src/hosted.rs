@@ -1,0 +1,450 @@
+//! A repository on a code host with an HTTP interface. [`Api`] is what differs between the hosts.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use journeyman_core::code_host::{CodeHost, HostName, RepositoryPath};
+use journeyman_core::hook::{HostComment, HostReview};
+use journeyman_core::ids::Sha;
+use journeyman_core::poll::{Cost, PollQuery, Polled};
+use journeyman_core::ports::{
+    Changes, Check, Checks, CommentPlace, CommentRef, CommitStatus, CreatedPull, Credential, Discussion, Forge,
+    ForgeError, HostRepository, HostUser, LineComment, Permission, Reaction, Remote,
+};
+use journeyman_core::pull::{HostPull, NewPull, PullChange};
+
+use crate::cache::Cache;
+use crate::identity::Identity;
+
+/// The context of the status that the service sets on commits.
+pub(crate) const STATUS: &str = "journeyman";
+
+/// The time for which polls use the description of a repository. A renamed repository is followed all the same.
+const DESCRIBED: Duration = Duration::from_secs(24 * 3600);
+
+/// The cause if the address of a project is that of a repository with another ID.
+const NEW_REPOSITORY: &str = "the repository that was there was renamed, moved or deleted, and another one has its \
+                              address now; set the address of the project's repository again";
+
+/// The interface of a code host. Repositories are passed as their current description, whose path is up to date after a
+/// rename.
+#[async_trait]
+pub(crate) trait Api: Send + Sync {
+    /// Describes a repository.
+    async fn repository(&self, path: &RepositoryPath) -> Result<HostRepository, ForgeError>;
+
+    /// Describes the repository with an ID, which had this path before.
+    async fn repository_by_id(&self, path: &RepositoryPath, id: &str) -> Result<HostRepository, ForgeError> {
+        let _ = (path, id);
+        Err(ForgeError::NotFound("the code host finds repositories only by their path".to_owned()))
+    }
+
+    /// Returns a credential for git, which is valid for at least ten minutes.
+    async fn git_credential(&self, repository: &RepositoryPath) -> Result<Credential, ForgeError>;
+
+    /// Describes the credential, for the test of a code host.
+    async fn account(&self) -> Result<Account, ForgeError>;
+
+    /// Returns the user as whom the service acts.
+    async fn me(&self, repository: &HostRepository) -> Result<HostUser, ForgeError>;
+
+    /// Returns the other names with which the host writes a mention of that user, without `@`.
+    async fn aliases(&self, me: &HostUser) -> Result<Vec<String>, ForgeError> {
+        let _ = me;
+        Ok(Vec::new())
+    }
+
+    /// Returns the pull requests of a branch of the repository, in all states, newest first.
+    async fn find_pulls(&self, repository: &HostRepository, head: &str) -> Result<Vec<HostPull>, ForgeError>;
+
+    /// Opens a pull request to the branch `base`.
+    async fn create_pull(
+        &self,
+        repository: &HostRepository,
+        new: &NewPull,
+        base: &str,
+    ) -> Result<CreatedPull, ForgeError>;
+
+    /// Returns a pull request; `None` if it does not exist.
+    async fn pull(&self, repository: &HostRepository, number: u64) -> Result<Option<HostPull>, ForgeError>;
+
+    /// Changes a pull request.
+    async fn update_pull(
+        &self,
+        repository: &HostRepository,
+        number: u64,
+        change: &PullChange,
+    ) -> Result<(), ForgeError>;
+
+    /// Returns the comments in a conversation, each with the ID of its author, its URL and its text.
+    async fn comments(&self, repository: &HostRepository, place: CommentPlace) -> Result<Vec<Written>, ForgeError>;
+
+    /// Writes a comment, and returns its URL.
+    async fn add_comment(
+        &self,
+        repository: &HostRepository,
+        place: CommentPlace,
+        text: &str,
+    ) -> Result<String, ForgeError>;
+
+    /// Reacts to a comment.
+    async fn react(
+        &self,
+        repository: &HostRepository,
+        comment: &CommentRef,
+        reaction: Reaction,
+    ) -> Result<(), ForgeError>;
+
+    /// Returns the comments on lines of a submitted review.
+    async fn review(
+        &self,
+        repository: &HostRepository,
+        pull: u64,
+        review: &str,
+    ) -> Result<Vec<LineComment>, ForgeError>;
+
+    /// Returns the submitted reviews of a pull request, oldest first. A host without reviews has none.
+    async fn reviews(&self, repository: &HostRepository, pull: u64) -> Result<Vec<HostReview>, ForgeError> {
+        let _ = (repository, pull);
+        Ok(Vec::new())
+    }
+
+    /// Returns the submitted reviews that a webhook without the ID of its review can be about, oldest first.
+    async fn find_reviews(
+        &self,
+        repository: &HostRepository,
+        pull: u64,
+        review: &HostReview,
+    ) -> Result<Vec<HostReview>, ForgeError> {
+        let _ = (repository, pull, review);
+        Ok(Vec::new())
+    }
+
+    /// Adds the path, the line and the review to a comment, if it has them and the webhook did not say so.
+    async fn placed(
+        &self,
+        repository: &HostRepository,
+        pull: u64,
+        comment: HostComment,
+    ) -> Result<HostComment, ForgeError> {
+        let _ = (repository, pull);
+        Ok(comment)
+    }
+
+    /// Returns the user who was the last to add a label to an issue, or to assign the service.
+    async fn issue_asker(
+        &self,
+        repository: &HostRepository,
+        issue: u64,
+        label: Option<&str>,
+        me: &HostUser,
+    ) -> Result<Option<HostUser>, ForgeError> {
+        let _ = (repository, issue, label, me);
+        Ok(None)
+    }
+
+    /// Returns what has changed since the position of a query.
+    async fn poll(&self, repository: &HostRepository, query: &PollQuery) -> Result<Polled, ForgeError>;
+
+    /// Returns the permission of a user.
+    async fn permission(&self, repository: &HostRepository, user: &HostUser) -> Result<Permission, ForgeError>;
+
+    /// Returns the checks of a commit, without the status [`STATUS`].
+    async fn checks(&self, repository: &HostRepository, sha: &Sha) -> Result<Vec<Check>, ForgeError>;
+
+    /// Returns the end of the log of a CI job.
+    async fn check_log(
+        &self,
+        repository: &HostRepository,
+        log: &str,
+        limit: usize,
+    ) -> Result<Option<Vec<u8>>, ForgeError>;
+
+    /// Sets the status [`STATUS`] of a commit.
+    async fn set_status(&self, repository: &HostRepository, sha: &Sha, status: &CommitStatus)
+    -> Result<(), ForgeError>;
+}
+
+/// The owner of a credential.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Account {
+    /// A user.
+    User(HostUser),
+    /// The credential has no user, or may not read it, so only a repository can show whether it is valid.
+    Unnamed,
+    /// A GitHub App.
+    App(AppAccount),
+}
+
+/// A GitHub App, as GitHub describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct AppAccount {
+    /// The name in URLs.
+    pub(crate) slug: String,
+    /// The permissions that the service needs and the app lacks, such as `contents: write`.
+    pub(crate) missing: Vec<String>,
+    /// The users and organizations that have installed the app.
+    pub(crate) installed_by: Vec<String>,
+    /// The accounts that have suspended the App.
+    pub(crate) suspended_by: Vec<String>,
+}
+
+/// A comment in a conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Written {
+    pub(crate) author: String,
+    pub(crate) url: String,
+    pub(crate) body: String,
+}
+
+/// A cache of the repositories and users of a code host.
+#[derive(Default)]
+pub(crate) struct Known {
+    /// By their path in the project, and the ID that they must have.
+    pub(crate) repositories: Cache<(String, Option<String>), HostRepository>,
+    pub(crate) me: Cache<(), HostUser>,
+    pub(crate) aliases: Cache<(), Vec<String>>,
+    pub(crate) permissions: Cache<(String, String), Permission>,
+}
+
+/// A repository on a code host.
+pub(crate) struct HostedRepository {
+    pub(crate) host: CodeHost,
+    pub(crate) path: RepositoryPath,
+    /// The address in the project, from which git clones.
+    pub(crate) clone_url: String,
+    pub(crate) api: Arc<dyn Api>,
+    pub(crate) known: Arc<Known>,
+    pub(crate) identity: Identity,
+}
+
+impl HostedRepository {
+    async fn current(&self) -> Result<HostRepository, ForgeError> {
+        let found = self.known.repositories.get(self.key(), || self.described()).await?;
+        self.identity.record(&found).await?;
+        Ok(found)
+    }
+
+    /// Returns the key of the repository in the cache.
+    fn key(&self) -> (String, Option<String>) {
+        (self.path.as_str().to_owned(), self.identity.id().map(str::to_owned))
+    }
+
+    /// Returns the current path, which is another one after a rename.
+    async fn current_path(&self) -> Result<RepositoryPath, ForgeError> {
+        match self.current().await {
+            Ok(found) => Ok(RepositoryPath::parse(&found.path).unwrap_or_else(|| self.path.clone())),
+            // A token may permit git and nothing else.
+            Err(ForgeError::Credential(_) | ForgeError::Denied(_) | ForgeError::NotFound(_))
+                if self.identity.id().is_none() =>
+            {
+                Ok(self.path.clone())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn described(&self) -> Result<HostRepository, ForgeError> {
+        let found = self.api.repository(&self.path).await;
+        let is_other = |found: &HostRepository| self.identity.id().is_some_and(|id| id != found.id);
+        match (&found, self.identity.id()) {
+            (Ok(other), Some(id)) if is_other(other) => self.moved(id, NEW_REPOSITORY).await,
+            (Err(ForgeError::NotFound(text)), Some(id)) => self.moved(id, text).await,
+            (Err(ForgeError::NotFound(text)), None) => Err(self.not_found(text)),
+            _ => found,
+        }
+    }
+
+    /// Finds the repository at its new path.
+    async fn moved(&self, id: &str, cause: &str) -> Result<HostRepository, ForgeError> {
+        match self.api.repository_by_id(&self.path, id).await {
+            Err(ForgeError::NotFound(_)) => Err(self.not_found(cause)),
+            found => found,
+        }
+    }
+
+    fn not_found(&self, cause: &str) -> ForgeError {
+        let Self { host, path, .. } = self;
+        ForgeError::NotFound(format!(
+            "{} has no repository {path}, or the credential may not see it: {cause}",
+            host.url
+        ))
+    }
+
+    /// Explains a refused change: the repository may be archived.
+    async fn explained(&self, error: ForgeError) -> ForgeError {
+        let ForgeError::Denied(text) = &error else { return error };
+        self.known.repositories.forget();
+        match self.current().await {
+            Ok(repository) if repository.is_archived => {
+                ForgeError::Denied(format!("the repository {} is archived; unarchive it: {text}", self.path))
+            }
+            _ => error,
+        }
+    }
+}
+
+#[async_trait]
+impl Forge for HostedRepository {
+    fn host(&self) -> HostName {
+        self.host.name()
+    }
+
+    async fn remote(&self) -> Result<Remote, ForgeError> {
+        let path = self.current_path().await?;
+        let credential = Some(self.api.git_credential(&path).await?);
+        let is_renamed = !path.as_str().eq_ignore_ascii_case(self.path.as_str());
+        let url = if is_renamed { self.host.clone_url(&path) } else { self.clone_url.clone() };
+        Ok(Remote { url, credential, is_ours: false })
+    }
+
+    async fn repository(&self) -> Result<HostRepository, ForgeError> {
+        self.current().await
+    }
+
+    async fn find_pulls(&self, head: &str) -> Result<Vec<HostPull>, ForgeError> {
+        let mut found = self.api.find_pulls(&self.current().await?, head).await?;
+        // Some hosts ignore the filter, or apply it to forks too.
+        found.retain(|pull| pull.head == head && !pull.is_from_fork);
+        found.sort_by_key(|pull| std::cmp::Reverse(pull.number));
+        Ok(found)
+    }
+
+    async fn create_pull(&self, new: &NewPull) -> Result<CreatedPull, ForgeError> {
+        let repository = self.current().await?;
+        let Some(base) = new.base.clone().or_else(|| repository.default_branch.clone()) else {
+            return Err(ForgeError::Refused("the repository has no default branch; set pullRequest.base".to_owned()));
+        };
+        match self.api.create_pull(&repository, new, &base).await {
+            Err(error) => Err(self.explained(error).await),
+            created => created,
+        }
+    }
+
+    async fn pull(&self, number: u64) -> Result<Option<HostPull>, ForgeError> {
+        self.api.pull(&self.current().await?, number).await
+    }
+
+    async fn update_pull(&self, number: u64, change: &PullChange) -> Result<(), ForgeError> {
+        match self.api.update_pull(&self.current().await?, number, change).await {
+            Err(error) => Err(self.explained(error).await),
+            changed => changed,
+        }
+    }
+
+    fn discussion(&self) -> Option<&dyn Discussion> {
+        Some(self)
+    }
+
+    fn checks(&self) -> Option<&dyn Checks> {
+        Some(self)
+    }
+
+    fn changes(&self) -> Option<&dyn Changes> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl Changes for HostedRepository {
+    async fn poll(&self, query: &PollQuery) -> Result<Polled, ForgeError> {
+        let is_read = AtomicBool::new(false);
+        let read = || {
+            is_read.store(true, Ordering::Relaxed);
+            self.described()
+        };
+        let repository = self.known.repositories.get_within(DESCRIBED, self.key(), read).await?;
+        self.identity.record(&repository).await?;
+        let mut query = query.clone();
+        query.pulls.retain(|pull| pull.repository == repository.id);
+        let mut polled = self.api.poll(&repository, &query).await?;
+        let read = u32::from(is_read.into_inner());
+        polled.cost = Cost { requests: polled.cost.requests + read, charged: polled.cost.charged + read };
+        Ok(polled)
+    }
+}
+
+#[async_trait]
+impl Discussion for HostedRepository {
+    async fn me(&self) -> Result<HostUser, ForgeError> {
+        let repository = self.current().await?;
+        self.known.me.get((), || self.api.me(&repository)).await
+    }
+
+    async fn aliases(&self) -> Result<Vec<String>, ForgeError> {
+        let me = self.me().await?;
+        self.known.aliases.get((), || self.api.aliases(&me)).await
+    }
+
+    async fn comment(&self, place: CommentPlace, marker: &str, text: &str) -> Result<String, ForgeError> {
+        let repository = self.current().await?;
+        let me = self.me().await?;
+        let find = || async {
+            let written = self.api.comments(&repository, place).await?;
+            let is_it = |comment: &&Written| comment.author == me.id && comment.body.contains(marker);
+            Ok::<_, ForgeError>(written.iter().find(is_it).map(|comment| comment.url.clone()))
+        };
+        if let Some(url) = find().await? {
+            return Ok(url);
+        }
+        match self.api.add_comment(&repository, place, &format!("{text}\n\n{marker}")).await {
+            // The answer may have been lost.
+            Err(error @ ForgeError::Unclear(_)) => find().await?.ok_or(error),
+            Err(error) => Err(self.explained(error).await),
+            Ok(url) => Ok(url),
+        }
+    }
+
+    async fn react(&self, comment: &CommentRef, reaction: Reaction) -> Result<(), ForgeError> {
+        self.api.react(&self.current().await?, comment, reaction).await
+    }
+
+    async fn review(&self, pull: u64, review: &str) -> Result<Vec<LineComment>, ForgeError> {
+        self.api.review(&self.current().await?, pull, review).await
+    }
+
+    async fn reviews(&self, pull: u64) -> Result<Vec<HostReview>, ForgeError> {
+        self.api.reviews(&self.current().await?, pull).await
+    }
+
+    async fn find_reviews(&self, pull: u64, review: &HostReview) -> Result<Vec<HostReview>, ForgeError> {
+        self.api.find_reviews(&self.current().await?, pull, review).await
+    }
+
+    async fn placed(&self, pull: u64, comment: HostComment) -> Result<HostComment, ForgeError> {
+        self.api.placed(&self.current().await?, pull, comment).await
+    }
+
+    async fn issue_asker(&self, issue: u64, label: Option<&str>) -> Result<Option<HostUser>, ForgeError> {
+        let me = self.me().await?;
+        self.api.issue_asker(&self.current().await?, issue, label, &me).await
+    }
+
+    async fn permission(&self, user: &HostUser) -> Result<Permission, ForgeError> {
+        let repository = self.current().await?;
+        let read = || async {
+            match self.api.permission(&repository, user).await {
+                Err(ForgeError::NotFound(_)) => Ok(Permission::None),
+                read => read,
+            }
+        };
+        self.known.permissions.get((repository.id.clone(), user.id.clone()), read).await
+    }
+}
+
+#[async_trait]
+impl Checks for HostedRepository {
+    async fn of_commit(&self, sha: &Sha) -> Result<Vec<Check>, ForgeError> {
+        self.api.checks(&self.current().await?, sha).await
+    }
+
+    async fn log(&self, log: &str, limit: usize) -> Result<Option<Vec<u8>>, ForgeError> {
+        self.api.check_log(&self.current().await?, log, limit).await
+    }
+
+    async fn set_status(&self, sha: &Sha, status: &CommitStatus) -> Result<(), ForgeError> {
+        self.api.set_status(&self.current().await?, sha, status).await
+    }
+}

@@ -1,0 +1,445 @@
+//! Requests to the HTTP interfaces of code hosts: errors, rate limits, pages, renamed repositories.
+//!
+//! A `GET` is repeated after a failure; other requests never are, because they may have taken effect. Answers are read
+//! leniently: fields that the service does not need may be missing or have other types.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use bytes::Bytes;
+use http::{HeaderMap, Method, StatusCode, header};
+use journeyman_core::poll::Quota;
+use journeyman_core::ports::ForgeError;
+use journeyman_core::project::SecretValue;
+use journeyman_core::time::{Clock, Timestamp};
+use journeyman_net::{Client, Limits};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::sync::Semaphore;
+use url::Url;
+
+/// The limits of a request.
+const LIMITS: Limits = Limits { time: Duration::from_secs(30), bytes: 16 << 20 };
+
+/// The maximum number of requests to a code host at the same time. GitHub permits 100, for all clients of a token.
+const CONCURRENT: usize = 16;
+
+/// The delays before a `GET` is repeated.
+const DELAYS: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(1)];
+
+/// The time to wait after a rate limit if the host does not say.
+const DEFAULT_WAIT: Duration = Duration::from_secs(60);
+
+/// The longest time to wait after a rate limit.
+const LONGEST_WAIT: Duration = Duration::from_secs(3600);
+
+/// The maximum number of redirects of a `GET`.
+const REDIRECTS: usize = 3;
+
+/// The maximum number of pages of a list.
+pub(crate) const PAGES: usize = 50;
+
+/// The value of the header `Authorization`, or of another one that the host expects.
+#[derive(Clone)]
+pub(crate) enum Authorization {
+    /// `Authorization: Bearer …`.
+    Bearer(SecretValue),
+    /// `Authorization: Basic …`.
+    Basic(String, SecretValue),
+    /// `PRIVATE-TOKEN: …`, of GitLab.
+    PrivateToken(SecretValue),
+    /// `Authorization: token …`, of Gitea.
+    Token(SecretValue),
+}
+
+impl Authorization {
+    fn header(&self) -> (&'static str, String) {
+        match self {
+            Self::Bearer(SecretValue(token)) => ("authorization", format!("Bearer {token}")),
+            Self::Token(SecretValue(token)) => ("authorization", format!("token {token}")),
+            Self::PrivateToken(SecretValue(token)) => ("private-token", token.clone()),
+            Self::Basic(user, SecretValue(password)) => {
+                ("authorization", format!("Basic {}", BASE64.encode(format!("{user}:{password}"))))
+            }
+        }
+    }
+}
+
+/// The state that all requests to a code host share.
+pub(crate) struct Throttle {
+    concurrent: Semaphore,
+    /// The time until which the host accepts no requests.
+    until: Mutex<Option<Timestamp>>,
+    /// The rate limit, as the newest answer describes it.
+    quota: Mutex<Option<Quota>>,
+}
+
+impl Default for Throttle {
+    fn default() -> Self {
+        Self { concurrent: Semaphore::new(CONCURRENT), until: Mutex::default(), quota: Mutex::default() }
+    }
+}
+
+/// A client of the HTTP interface of a code host. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Http {
+    pub(crate) client: Client,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) throttle: Arc<Throttle>,
+    /// The address of the interface, without a slash at its end.
+    pub(crate) base: String,
+    /// Headers of every request.
+    pub(crate) headers: Vec<(&'static str, &'static str)>,
+}
+
+/// An answer with a status from 200 to 499.
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+impl Answer {
+    /// Parses the body.
+    pub(crate) fn json<T: DeserializeOwned>(&self) -> Result<T, ForgeError> {
+        serde_json::from_slice(&self.body)
+            .map_err(|error| ForgeError::Unclear(format!("the answer of the code host cannot be read: {error}")))
+    }
+
+    /// Returns the message of an error, in all forms in which hosts write it.
+    pub(crate) fn message(&self) -> String {
+        let text = match serde_json::from_slice::<Value>(&self.body) {
+            Ok(value) => texts(&value).join("; "),
+            Err(_) => String::from_utf8_lossy(&self.body).chars().take(300).collect(),
+        };
+        let status = self.status.as_u16();
+        if text.trim().is_empty() { format!("status {status}") } else { format!("{} (status {status})", text.trim()) }
+    }
+
+    /// Returns the answer if it is a success, otherwise its error.
+    pub(crate) fn ok(self) -> Result<Self, ForgeError> {
+        if self.status.is_success() { Ok(self) } else { Err(self.error()) }
+    }
+
+    /// Returns the error of an answer that is not a success.
+    pub(crate) fn error(&self) -> ForgeError {
+        let text = self.message();
+        match self.status {
+            StatusCode::UNAUTHORIZED => ForgeError::Credential(text),
+            StatusCode::FORBIDDEN => ForgeError::Denied(text),
+            StatusCode::NOT_FOUND | StatusCode::GONE => ForgeError::NotFound(text),
+            status if status.is_client_error() => ForgeError::Refused(text),
+            _ => ForgeError::Unclear(text),
+        }
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+
+    /// Returns the rate limit of an hour, if the answer describes it completely, as GitHub does.
+    fn quota(&self) -> Option<Quota> {
+        let number = |name: &str| self.header(name).and_then(|text| text.trim().parse::<u64>().ok());
+        let seconds = i64::try_from(number("x-ratelimit-reset")?).ok()?;
+        let resets_at = Timestamp::from_micros(seconds.checked_mul(1_000_000)?);
+        Some(Quota { limit: number("x-ratelimit-limit")?, remaining: number("x-ratelimit-remaining")?, resets_at })
+    }
+
+    /// Returns the address of the next page of a list, from the header `Link` (RFC 8288).
+    pub(crate) fn next(&self) -> Option<String> {
+        let links = self.headers.get_all(header::LINK).into_iter().filter_map(|value| value.to_str().ok());
+        links.flat_map(|line| line.split(',')).find_map(|link| {
+            let (address, parameters) = link.split_once(';')?;
+            let is_next = parameters.split(';').any(|one| matches!(one.trim(), "rel=\"next\"" | "rel=next"));
+            is_next.then(|| address.trim().trim_start_matches('<').trim_end_matches('>').to_owned())
+        })
+    }
+
+    /// Returns the time for which the host accepts no more requests, if this answer says so.
+    fn rate_limit(&self, now: Timestamp) -> Option<Duration> {
+        let number = |name: &str| self.header(name).and_then(|text| text.trim().parse::<i64>().ok());
+        let is_refused = matches!(self.status, StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS);
+        let has_none_left = number("x-ratelimit-remaining") == Some(0);
+        let says_so = || String::from_utf8_lossy(&self.body).to_lowercase().contains("rate limit");
+        let retry_after = number("retry-after");
+        let is_limit = self.status == StatusCode::TOO_MANY_REQUESTS
+            || (is_refused && (retry_after.is_some() || has_none_left || says_so()));
+        if !is_limit {
+            return None;
+        }
+        let reset = || number("x-ratelimit-reset").or_else(|| number("ratelimit-reset")).filter(|_| has_none_left);
+        let seconds = retry_after.or_else(|| reset().map(|at| at - now.as_micros() / 1_000_000));
+        let wait = seconds.map_or(DEFAULT_WAIT, |seconds| Duration::from_secs(seconds.max(1).unsigned_abs()));
+        Some(wait.min(LONGEST_WAIT))
+    }
+}
+
+/// Returns the texts of an error: `message`, `error`, and those of `errors`, which may be texts, lists or objects.
+fn texts(value: &Value) -> Vec<String> {
+    match value {
+        Value::String(text) => vec![text.chars().take(300).collect()],
+        Value::Array(values) => values.iter().take(5).flat_map(texts).collect(),
+        Value::Object(fields) => {
+            let known = ["message", "error", "error_description", "detail", "errors", "code", "field"];
+            let found: Vec<String> = known.iter().filter_map(|name| fields.get(*name)).flat_map(texts).collect();
+            if !found.is_empty() {
+                return found;
+            }
+            // GitLab names the fields: {"title": ["can't be blank"]}.
+            fields
+                .iter()
+                .take(5)
+                .flat_map(|(name, value)| texts(value).into_iter().map(move |text| format!("{name} {text}")))
+                .collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+impl Http {
+    /// Sends a request, and returns the answer. `path` is relative to the address of the interface, or an address on the
+    /// same server.
+    ///
+    /// # Errors
+    /// The host cannot be reached, failed (status 5xx), accepts no more requests, or moved the resource.
+    pub(crate) async fn call(
+        &self,
+        authorization: Option<&Authorization>,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Answer, ForgeError> {
+        self.exchange(authorization, method, path, body, None).await
+    }
+
+    /// Reads a resource, unless it is still the one with this `ETag`; then the status is 304.
+    ///
+    /// # Errors
+    /// As [`Http::call`].
+    pub(crate) async fn get_if_changed(
+        &self,
+        authorization: Option<&Authorization>,
+        path: &str,
+        tag: Option<&str>,
+    ) -> Result<Answer, ForgeError> {
+        self.exchange(authorization, Method::GET, path, None, tag).await
+    }
+
+    /// Returns the rate limit, as the newest answer describes it.
+    pub(crate) fn quota(&self) -> Option<Quota> {
+        *self.throttle.quota.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn exchange(
+        &self,
+        authorization: Option<&Authorization>,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+        tag: Option<&str>,
+    ) -> Result<Answer, ForgeError> {
+        let mut url = self.address(path)?;
+        let (mut delays, mut redirects) = (DELAYS.into_iter(), 0);
+        loop {
+            let answer = self.once(authorization, &method, &url, body, tag).await;
+            let failed = match answer {
+                Ok(answer) if answer.status.is_redirection() && answer.status != StatusCode::NOT_MODIFIED => {
+                    let target = answer.header("location").and_then(|target| url.join(target).ok());
+                    match target {
+                        // The request had no effect yet, and the new address is on the same server.
+                        Some(target) if redirects < REDIRECTS && target.origin() == url.origin() => {
+                            redirects += 1;
+                            url = target;
+                            continue;
+                        }
+                        _ => return Ok(answer),
+                    }
+                }
+                Ok(answer) if answer.status.is_server_error() => answer.error(),
+                Ok(answer) => return Ok(answer),
+                Err(error @ ForgeError::Unclear(_)) => error,
+                Err(error) => return Err(error),
+            };
+            match delays.next().filter(|_| method == Method::GET) {
+                Some(delay) => tokio::time::sleep(delay).await,
+                None => return Err(failed),
+            }
+        }
+    }
+
+    async fn once(
+        &self,
+        authorization: Option<&Authorization>,
+        method: &Method,
+        url: &Url,
+        body: Option<&Value>,
+        tag: Option<&str>,
+    ) -> Result<Answer, ForgeError> {
+        let now = self.clock.now();
+        if let Some(until) = self.blocked_until().filter(|until| *until > now && *until <= now + LONGEST_WAIT) {
+            return Err(ForgeError::RateLimited(until.since(now)));
+        }
+        let _permit = self.throttle.concurrent.acquire().await;
+        let mut request = http::Request::builder().method(method).uri(url.as_str());
+        request = request.header("user-agent", "journeyman").header("accept", "application/json");
+        for (name, value) in &self.headers {
+            if let Some(headers) = request.headers_mut() {
+                headers.insert(*name, http::HeaderValue::from_static(value));
+            }
+        }
+        if let Some(authorization) = authorization {
+            let (name, value) = authorization.header();
+            let mut value = http::HeaderValue::from_str(&value)
+                .map_err(|_| ForgeError::Credential("the token has characters that no header can have".to_owned()))?;
+            value.set_sensitive(true);
+            request = request.header(name, value);
+        }
+        if let Some(tag) = tag {
+            request = request.header(header::IF_NONE_MATCH, tag);
+        }
+        let bytes = match body {
+            Some(body) => {
+                request = request.header("content-type", "application/json");
+                Bytes::from(body.to_string())
+            }
+            None => Bytes::new(),
+        };
+        let request = request.body(bytes).map_err(|error| ForgeError::Refused(error.to_string()))?;
+        let host = url.host_str().unwrap_or_default();
+        let sent = self.client.send(request, LIMITS).await;
+        let sent = sent.map_err(|error| ForgeError::Unclear(format!("{host} cannot be used: {error}")))?;
+        let (parts, body) = sent.into_parts();
+        let answer = Answer { status: parts.status, headers: parts.headers, body };
+        if let Some(quota) = answer.quota() {
+            *self.throttle.quota.lock().unwrap_or_else(PoisonError::into_inner) = Some(quota);
+        }
+        match answer.rate_limit(now) {
+            Some(wait) => {
+                *self.throttle.until.lock().unwrap_or_else(PoisonError::into_inner) = Some(now + wait);
+                Err(ForgeError::RateLimited(wait))
+            }
+            None => Ok(answer),
+        }
+    }
+
+    fn blocked_until(&self) -> Option<Timestamp> {
+        *self.throttle.until.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn address(&self, path: &str) -> Result<Url, ForgeError> {
+        let invalid = |error: url::ParseError| ForgeError::Refused(format!("the address of the code host: {error}"));
+        if path.starts_with('/') {
+            return Url::parse(&format!("{}{path}", self.base)).map_err(invalid);
+        }
+        let (base, url) = (Url::parse(&self.base).map_err(invalid)?, Url::parse(path).map_err(invalid)?);
+        if url.origin() == base.origin() {
+            return Ok(url);
+        }
+        Err(ForgeError::Refused("the code host named a page of a list on another server".to_owned()))
+    }
+
+    /// Reads a list page by page, until `enough` returns true for the items of a page. Follows the header `Link`.
+    ///
+    /// # Errors
+    /// A request failed.
+    pub(crate) async fn list<T: DeserializeOwned>(
+        &self,
+        authorization: Option<&Authorization>,
+        path: &str,
+        mut enough: impl FnMut(&[T]) -> bool,
+    ) -> Result<Vec<T>, ForgeError> {
+        let (mut all, mut path) = (Vec::new(), path.to_owned());
+        for _ in 0..PAGES {
+            let answer = self.call(authorization, Method::GET, &path, None).await?.ok()?;
+            let items: Vec<T> = answer.json()?;
+            let is_enough = enough(&items);
+            all.extend(items);
+            match answer.next().filter(|_| !is_enough) {
+                Some(next) => path = next,
+                None => return Ok(all),
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// The characters that stay as they are in a segment of a path and in the value of a query parameter.
+const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
+/// Encodes a text as a segment of a path, or as the value of a query parameter.
+pub(crate) fn encoded(text: &str) -> String {
+    utf8_percent_encode(text, PLAIN).to_string()
+}
+
+impl Http {
+    /// Reads a log, which may be large, and returns its end, at most `limit` bytes; `None` if there is no log. If the log
+    /// is on another server, that server gets no credential.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    pub(crate) async fn log(
+        &self,
+        authorization: &Authorization,
+        path: &str,
+        limit: usize,
+    ) -> Result<Option<Vec<u8>>, ForgeError> {
+        let read = self.read_log(authorization, path, limit);
+        let slow = |_| ForgeError::Unclear("the log was not sent in time".to_owned());
+        tokio::time::timeout(LOG_TIME, read).await.map_err(slow)?
+    }
+
+    async fn read_log(
+        &self,
+        authorization: &Authorization,
+        path: &str,
+        limit: usize,
+    ) -> Result<Option<Vec<u8>>, ForgeError> {
+        let origin = self.address(path)?;
+        let mut url = origin.clone();
+        for _ in 0..=REDIRECTS {
+            let mut request = http::Request::get(url.as_str()).header("user-agent", "journeyman");
+            if url.origin() == origin.origin() {
+                let (name, value) = authorization.header();
+                request = request.header(name, value);
+            }
+            let request = request.body(Bytes::new()).map_err(|error| ForgeError::Refused(error.to_string()))?;
+            let sent = self.client.start(request).await;
+            let answer = sent.map_err(|error| ForgeError::Unclear(format!("the log cannot be read: {error}")))?;
+            if answer.status().is_redirection() {
+                let target = answer.headers().get(header::LOCATION).and_then(|value| value.to_str().ok());
+                match target.and_then(|target| url.join(target).ok()) {
+                    Some(target) => url = target,
+                    None => return Ok(None),
+                }
+            } else if answer.status().is_success() {
+                return end_of(answer, limit).await.map(Some);
+            } else if answer.status().is_server_error() {
+                return Err(ForgeError::Unclear(format!("the log cannot be read: status {}", answer.status())));
+            } else {
+                return Ok(None);
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The time limit for reading a log.
+const LOG_TIME: Duration = Duration::from_secs(60);
+
+/// Reads the body of an answer, and keeps its last `limit` bytes.
+async fn end_of(mut answer: journeyman_net::Response, limit: usize) -> Result<Vec<u8>, ForgeError> {
+    let mut end = Vec::new();
+    while let Some(piece) = answer.chunk().await.map_err(|error| {
+        ForgeError::Unclear(format!("the log cannot be read: {}", journeyman_net::root_cause(&error)))
+    })? {
+        end.extend_from_slice(&piece);
+        if end.len() > 2 * limit {
+            end.drain(..end.len() - limit);
+        }
+    }
+    end.drain(..end.len().saturating_sub(limit));
+    Ok(end)
+}

@@ -1,0 +1,95 @@
+//! Comments on pull requests of the built-in host.
+
+use async_trait::async_trait;
+use journeyman_core::hook::HostReview;
+use journeyman_core::key::Scope;
+use journeyman_core::ports::{
+    CommentPlace, CommentRef, Discussion, ForgeError, HostUser, LineComment, Permission, Reaction,
+};
+use journeyman_core::pull::comment::{self, SERVICE};
+use journeyman_core::pull::decide::{comment_url, review_of};
+use journeyman_core::pull::{Comment, NewComment};
+use journeyman_core::user::Role;
+
+use super::{LocalRepository, store};
+
+/// The ID of the command line as the author of comments. Who can use it has access to the database.
+const COMMAND_LINE: &str = "cli";
+
+impl LocalRepository {
+    /// Returns the comments that were submitted.
+    async fn comments(&self, pull: u64) -> Result<Vec<Comment>, ForgeError> {
+        let found = self.host.pulls.comments(self.name.clone(), pull).await.map_err(|error| store(&error))?;
+        Ok(found.into_iter().filter(|comment| !comment.comment.is_draft).collect())
+    }
+
+    fn line_comment(&self, pull: u64, comment: Comment) -> Option<LineComment> {
+        let line = comment.comment.line?;
+        Some(LineComment {
+            id: comment::id(&self.name, pull, comment.place),
+            version: comment.comment.at.as_micros().to_string(),
+            body: comment.comment.body,
+            url: comment_url(&self.host.url(&self.project, pull), comment.place),
+            path: line.path,
+            line: Some(line.line),
+            hunk: Some(line.hunk),
+        })
+    }
+}
+
+#[async_trait]
+impl Discussion for LocalRepository {
+    async fn me(&self) -> Result<HostUser, ForgeError> {
+        Ok(comment::service())
+    }
+
+    async fn comment(&self, place: CommentPlace, marker: &str, text: &str) -> Result<String, ForgeError> {
+        let CommentPlace::Pull(number) = place else {
+            return Err(ForgeError::Refused("the built-in code host has no issues".to_owned()));
+        };
+        let answer = NewComment {
+            author: SERVICE.to_owned(),
+            author_id: Some(SERVICE.to_owned()),
+            body: text.to_owned(),
+            at: self.host.clock.now(),
+            ..NewComment::default()
+        };
+        let written = self.host.pulls.comment_once(self.name.clone(), number, marker.to_owned(), answer).await;
+        let place = written.map_err(|error| store(&error))?;
+        let place = place.ok_or_else(|| ForgeError::NotFound(format!("there is no pull request #{number}")))?;
+        Ok(comment_url(&self.host.url(&self.project, number), place))
+    }
+
+    /// Does nothing: the page of the pull request shows what became of each comment.
+    async fn react(&self, _: &CommentRef, _: Reaction) -> Result<(), ForgeError> {
+        Ok(())
+    }
+
+    async fn review(&self, pull: u64, review: &str) -> Result<Vec<LineComment>, ForgeError> {
+        let Some(review) = comment::place(review) else { return Ok(Vec::new()) };
+        let comments = self.comments(pull).await?.into_iter().filter(|one| one.comment.review == Some(review));
+        Ok(comments.filter_map(|one| self.line_comment(pull, one)).collect())
+    }
+
+    async fn reviews(&self, pull: u64) -> Result<Vec<HostReview>, ForgeError> {
+        let page = self.host.url(&self.project, pull);
+        let comments = self.comments(pull).await?;
+        let reviews = comments.iter().filter(|one| one.comment.review == Some(one.place));
+        Ok(reviews.map(|one| review_of(one, comment::id(&self.name, pull, one.place), &page)).collect())
+    }
+
+    /// Returns the permission that the role of a user of the dashboard gives now.
+    async fn permission(&self, user: &HostUser) -> Result<Permission, ForgeError> {
+        if user.id == COMMAND_LINE {
+            return Ok(Permission::Admin);
+        }
+        let Ok(id) = user.id.parse() else { return Ok(Permission::None) };
+        let found = self.host.users.user(id).await.map_err(|error| store(&error))?;
+        let enabled = found.filter(|user| user.disabled_at.is_none());
+        Ok(enabled.map_or(Permission::None, |user| match (user.role, user.role.scope()) {
+            (Role::Administrator, _) => Permission::Admin,
+            (_, Scope::Write) => Permission::Write,
+            (_, Scope::Read) => Permission::Read,
+        }))
+    }
+}

@@ -1,0 +1,160 @@
+//! Tests of code hosts and repositories, as administrators run them.
+
+use http::Method;
+use journeyman_core::code_host::{Access, CodeHost, HostKind, HostSecrets};
+use journeyman_core::finding::{Finding, Health};
+use journeyman_core::ports::{Forges as _, HostAdmin as _};
+use journeyman_core::project::SecretValue;
+use journeyman_core::run::ReasonCode;
+use journeyman_forge::check_code_host;
+use journeyman_testkit::World;
+use journeyman_testkit::code_host::{Fault, Product, State, rsa_key};
+
+use super::given::{Fixture, PATH, PRODUCTS, kind};
+
+fn host(url: &str, kind: HostKind, access: Option<Access>) -> CodeHost {
+    CodeHost { access, ..CodeHost::of_address("host".parse().unwrap(), kind, url.to_owned()) }
+}
+
+fn token(text: &str) -> HostSecrets {
+    HostSecrets { token: Some(SecretValue(text.to_owned())), ..HostSecrets::default() }
+}
+
+/// Returns the finding of a test.
+fn of<'a>(findings: &'a [Finding], check: &str) -> &'a Finding {
+    let found = findings.iter().find(|finding| finding.check == check);
+    found.unwrap_or_else(|| panic!("{check} is not in {findings:?}"))
+}
+
+#[tokio::test]
+async fn a_valid_token_passes_on_every_host() {
+    for product in PRODUCTS {
+        let fixture = Fixture::new(product).await;
+        let findings = fixture.hosts.check_host(&"host".parse().unwrap()).await.unwrap().unwrap();
+        assert!(findings.iter().all(|finding| finding.health == Health::Ok), "{product:?}: {findings:?}");
+        assert!(of(&findings, "credential").text.contains("@journeyman-bot"), "{product:?}: {findings:?}");
+        assert!(!format!("{findings:?}").contains(State::TOKEN), "{product:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_refused_token_fails_on_every_host() {
+    for product in PRODUCTS {
+        let fixture = Fixture::new(product).await;
+        let username = match product {
+            Product::BitbucketDataCenter => Some("journeyman-bot".to_owned()),
+            Product::Bitbucket => Some("bot@example.com".to_owned()),
+            _ => None,
+        };
+        let host = host(&fixture.server.url, kind(product), Some(Access::Token { username }));
+        let findings = check_code_host(&host, &token("wrong"), World::new()).await;
+        assert_eq!(of(&findings, "address").health, Health::Ok, "{product:?}: {findings:?}");
+        let credential = of(&findings, "credential");
+        assert_eq!(credential.health, Health::Failure, "{product:?}: {findings:?}");
+        assert!(credential.text.contains("replace the token"), "{product:?}: {credential:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_address_without_a_server_fails() {
+    // Port 1 is reserved, and nothing listens there.
+    for access in [Some(Access::Token { username: None }), None] {
+        let host = host("http://127.0.0.1:1", HostKind::Gitlab, access);
+        let findings = check_code_host(&host, &token("t"), World::new()).await;
+        let address = of(&findings, "address");
+        assert_eq!(address.health, Health::Failure, "{findings:?}");
+        assert!(address.text.contains("check the URL"), "{address:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_host_without_a_credential_is_a_warning() {
+    let fixture = Fixture::new(Product::Gitea).await;
+    let host = host(&fixture.server.url, HostKind::Gitea, None);
+    let findings = check_code_host(&host, &HostSecrets::default(), World::new()).await;
+    let healths: Vec<Health> = findings.iter().map(|finding| finding.health).collect();
+    assert_eq!(healths, [Health::Ok, Health::Warning], "{findings:?}");
+}
+
+#[tokio::test]
+async fn the_wrong_product_is_reported_as_the_address() {
+    let fixture = Fixture::new(Product::Gitea).await;
+    let host = host(&fixture.server.url, HostKind::Gitlab, Some(Access::Token { username: None }));
+    let findings = check_code_host(&host, &token(State::TOKEN), World::new()).await;
+    assert!(of(&findings, "address").text.contains("no interface of GitLab"), "{findings:?}");
+}
+
+#[tokio::test]
+async fn an_app_that_is_installed_nowhere_is_reported_with_the_page_that_installs_it() {
+    let fixture = Fixture::new(Product::Github).await;
+    fixture.server.state().manifest_codes.insert("good".to_owned(), Some("hook".to_owned()));
+    let github = host(&fixture.server.url, HostKind::Github, None);
+    let app = fixture.hosts.created_app(&github, "good").await.unwrap();
+    assert_eq!(app.webhook_secret, Some(SecretValue("hook".to_owned())));
+    let again = fixture.hosts.created_app(&github, "good").await.unwrap_err();
+    assert!(again.to_string().contains("valid once"), "{again}");
+    let access = Some(Access::App { app_id: app.app_id, slug: app.slug });
+    let secrets = HostSecrets { private_key: Some(app.private_key), ..HostSecrets::default() };
+    let findings = check_code_host(&host(&fixture.server.url, HostKind::Github, access), &secrets, World::new()).await;
+    assert_eq!(of(&findings, "credential").health, Health::Ok, "{findings:?}");
+    let installations = of(&findings, "installations");
+    let page = format!("{}/github-apps/journeyman-test/installations/new", fixture.server.url);
+    assert!(installations.health == Health::Warning && installations.text.contains(&page), "{installations:?}");
+    fixture.server.state().app.as_mut().unwrap().missing.clear();
+    let access = Some(Access::App { app_id: app.app_id, slug: String::new() });
+    let findings = check_code_host(&host(&fixture.server.url, HostKind::Github, access), &secrets, World::new()).await;
+    assert!(of(&findings, "installations").text.contains("acme"), "{findings:?}");
+}
+
+#[tokio::test]
+async fn a_key_of_another_app_fails() {
+    let fixture = Fixture::new(Product::Github).await;
+    let access = Some(Access::App { app_id: 9, slug: "other".to_owned() });
+    let secrets = HostSecrets { private_key: Some(SecretValue(rsa_key())), ..HostSecrets::default() };
+    let github = host(&fixture.server.url, HostKind::Github, access);
+    let findings = check_code_host(&github, &secrets, World::new()).await;
+    assert_eq!(of(&findings, "credential").health, Health::Failure, "{findings:?}");
+    let no_key = HostSecrets { private_key: Some(SecretValue("no key".to_owned())), ..HostSecrets::default() };
+    let findings = check_code_host(&github, &no_key, World::new()).await;
+    assert!(of(&findings, "credential").text.contains("PEM"), "{findings:?}");
+}
+
+#[tokio::test]
+async fn a_repository_of_every_host_passes() {
+    for product in PRODUCTS {
+        let fixture = Fixture::new(product).await;
+        let findings = fixture.hosts.check(&fixture.project, &[].into()).await.unwrap();
+        let checks: Vec<&str> = findings.iter().map(|finding| finding.check.as_str()).collect();
+        assert_eq!(checks, ["repository", "push", "pull requests", "account"], "{product:?}");
+        assert!(findings.iter().all(|finding| finding.health == Health::Ok), "{product:?}: {findings:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_repository_that_cannot_be_pushed_to_is_refused() {
+    let fixture = Fixture::new(Product::Github).await;
+    fixture.server.state().tokens.get_mut(State::TOKEN).unwrap().can_write = false;
+    let reason = fixture.hosts.check(&fixture.project, &[].into()).await.unwrap_err();
+    assert_eq!(reason.code, ReasonCode::PermissionMissing, "{reason:?}");
+}
+
+#[tokio::test]
+async fn a_credential_that_may_not_read_pull_requests_fails_that_test() {
+    let fixture = Fixture::new(Product::Github).await;
+    fixture.server.fault(Fault::Unauthorized, Method::GET, "/pulls", 5);
+    let findings = fixture.hosts.check(&fixture.project, &[].into()).await.unwrap();
+    let pulls = of(&findings, "pull requests");
+    assert!(pulls.health == Health::Failure && pulls.text.contains("permissions"), "{findings:?}");
+}
+
+#[tokio::test]
+async fn a_plain_remote_opens_no_pull_requests() {
+    let fixture = Fixture::new(Product::Gitea).await;
+    let mut project = fixture.project.clone();
+    project.settings.code_host.kind = Some(journeyman_core::project::CodeHostKind::Plain);
+    let repository = fixture.server.git_dir(PATH);
+    project.repository = repository.to_str().unwrap().to_owned();
+    let findings = fixture.hosts.check(&project, &[].into()).await.unwrap();
+    let pulls = of(&findings, "pull requests");
+    assert!(pulls.health == Health::Warning && pulls.text.contains("open no pull requests"), "{findings:?}");
+}

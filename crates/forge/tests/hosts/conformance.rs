@@ -1,0 +1,486 @@
+//! The behavior that all products must have.
+
+use journeyman_core::hook::{HostComment, HostReview};
+use journeyman_core::ids::Sha;
+use journeyman_core::ports::{
+    CheckState, CommentKind, CommentPlace, CommentRef, CommitStatus, CreatedPull, ForgeError, HostUser, Permission,
+    Reaction, StatusState,
+};
+use journeyman_core::pull::{Ensured, PullChange, PullState};
+use journeyman_testkit::code_host::{self, Check, Issue, Place, Product, Review, ReviewComment, State};
+
+use super::given::{Fixture, PATH, discussion, new_pull};
+
+/// Defines a module with the tests of each product.
+macro_rules! products {
+    ($($module:ident: $product:ident,)*) => {
+        $(mod $module {
+            use super::*;
+            const PRODUCT: Product = Product::$product;
+
+            #[tokio::test]
+            async fn a_repository_is_described_and_its_branches_can_be_pushed() {
+                describes(PRODUCT).await;
+            }
+
+            #[tokio::test]
+            async fn a_branch_gets_one_pull_request() {
+                opens_one(PRODUCT).await;
+            }
+
+            #[tokio::test]
+            async fn a_branch_without_changes_gets_none() {
+                opens_none(PRODUCT).await;
+            }
+
+            #[tokio::test]
+            async fn two_hundred_attempts_at_once_open_one_pull_request() {
+                opens_one_at_once(PRODUCT).await;
+            }
+
+            #[tokio::test]
+            async fn a_pull_request_is_changed() {
+                changes(PRODUCT).await;
+            }
+
+            #[tokio::test]
+            async fn the_state_of_a_pull_request_is_read() {
+                reads_states(PRODUCT).await;
+            }
+
+            #[tokio::test]
+            async fn a_comment_is_written_once() {
+                comments_once(PRODUCT).await;
+            }
+
+            #[tokio::test]
+            async fn permissions_are_those_of_the_host() {
+                permissions(PRODUCT).await;
+            }
+
+            #[tokio::test]
+            async fn the_status_of_a_commit_is_set_and_is_no_check() {
+                sets_status(PRODUCT).await;
+            }
+
+            #[tokio::test]
+            async fn a_renamed_repository_is_followed() {
+                follows_renames(PRODUCT).await;
+            }
+
+            #[tokio::test]
+            async fn a_repository_with_the_old_address_of_a_project_is_not_used() {
+                survives_replacements(PRODUCT).await;
+            }
+
+            #[tokio::test]
+            async fn errors_say_what_to_do() {
+                explains(PRODUCT).await;
+            }
+        })*
+    };
+}
+
+products! {
+    github: Github,
+    gitlab: Gitlab,
+    gitea: Gitea,
+    forgejo: Forgejo,
+    bitbucket: Bitbucket,
+    bitbucket_data_center: BitbucketDataCenter,
+}
+
+async fn describes(product: Product) {
+    let fixture = Fixture::new(product).await;
+    let forge = fixture.forge().await;
+    let repository = forge.repository().await.unwrap();
+    assert_eq!((repository.path.as_str(), repository.is_archived), (PATH, false));
+    assert_eq!(repository.default_branch.as_deref(), Some("main"));
+    assert_ne!(repository.can_push, Some(false));
+    let remote = forge.remote().await.unwrap();
+    assert_eq!(remote.url, fixture.project.repository);
+    assert!(remote.credential.is_some() && !remote.url.contains(State::TOKEN));
+    let me = discussion(&*forge).me().await.unwrap();
+    assert_eq!((me.id.as_str(), me.name.as_str()), (State::BOT.to_string().as_str(), "journeyman-bot"));
+}
+
+async fn opens_one(product: Product) {
+    let fixture = Fixture::new(product).await;
+    let head = fixture.branch("work/one").await;
+    let Ensured::Opened { pull, incomplete } = fixture.ensure("work/one", &head).await.unwrap() else {
+        panic!("not opened")
+    };
+    assert_eq!(incomplete, [""; 0]);
+    assert_eq!((pull.state, pull.head.as_str(), pull.base.as_str()), (PullState::Open, "work/one", "main"));
+    assert_eq!((pull.title.as_str(), pull.draft), ("Change work/one", false));
+    assert!(pull.url.starts_with(&fixture.server.url) && pull.url.contains(&pull.number.to_string()), "{}", pull.url);
+    assert!(pull.body.contains("<!-- journeyman:begin -->"), "{}", pull.body);
+    let found = fixture.ensure("work/one", &head).await.unwrap();
+    assert!(matches!(&found, Ensured::Found(found) if found.number == pull.number), "{found:?}");
+    // Another branch whose name begins with the same letters has its own.
+    let other = fixture.branch("work/one-2").await;
+    assert!(matches!(fixture.ensure("work/one-2", &other).await.unwrap(), Ensured::Opened { .. }));
+    assert_eq!(fixture.server.state().by_path(PATH).unwrap().pulls.len(), 2);
+}
+
+async fn opens_none(product: Product) {
+    let fixture = Fixture::new(product).await;
+    let main = fixture.server.head(PATH, "main").await.unwrap();
+    let forge = fixture.forge().await;
+    let missing = forge.create_pull(&new_pull("missing")).await;
+    assert!(matches!(missing, Err(ForgeError::Refused(_) | ForgeError::NotFound(_))), "{missing:?}");
+    // The branch has the same commit as its base.
+    fixture.branch("same").await;
+    fixture.server.move_branch(PATH, "same", &main).await;
+    let ensured = fixture.ensure("same", &main.parse().unwrap()).await.unwrap();
+    assert_eq!(ensured, Ensured::NoChanges);
+    assert_eq!(fixture.server.state().by_path(PATH).unwrap().pulls.len(), 0);
+}
+
+async fn opens_one_at_once(product: Product) {
+    let fixture = Fixture::new(product).await;
+    let head = fixture.branch("many").await;
+    let attempts = (0..200).map(|_| async {
+        loop {
+            match fixture.ensure("many", &head).await.unwrap() {
+                Ensured::Locked => tokio::time::sleep(std::time::Duration::from_millis(20)).await,
+                Ensured::Found(pull) | Ensured::Opened { pull, .. } => return pull.number,
+                Ensured::NoChanges => panic!("there are changes"),
+            }
+        }
+    });
+    let numbers = futures::future::join_all(attempts).await;
+    assert!(numbers.iter().all(|number| *number == numbers[0]), "{numbers:?}");
+    assert_eq!(fixture.server.state().by_path(PATH).unwrap().pulls.len(), 1);
+}
+
+async fn changes(product: Product) {
+    let fixture = Fixture::new(product).await;
+    fixture.server.state().add_user("ada", "write");
+    fixture.server.state().by_path(PATH).unwrap().labels.push("bot".to_owned());
+    fixture.branch("work").await;
+    let forge = fixture.forge().await;
+    let mut new = new_pull("work");
+    new.draft = true;
+    let CreatedPull::Created(pull) = forge.create_pull(&new).await.unwrap() else { panic!("not created") };
+    assert_eq!((pull.draft, pull.title.as_str()), (true, "Change work"));
+    let change = PullChange {
+        title: Some("Better".to_owned()),
+        body: Some("More.".to_owned()),
+        draft: Some(false),
+        labels: Vec::new(),
+        reviewers: vec!["ada".to_owned()],
+        assignees: Vec::new(),
+    };
+    forge.update_pull(pull.number, &change).await.unwrap();
+    let now = forge.pull(pull.number).await.unwrap().unwrap();
+    assert_eq!((now.title.as_str(), now.body.as_str(), now.draft), ("Better", "More.", false));
+    let stored = || fixture.server.state().by_path(PATH).unwrap().pulls[0].clone();
+    assert_eq!(stored().reviewers, ["ada"]);
+    // Labels are added to those that people have set. Bitbucket has no labels and assignees.
+    let decorated =
+        PullChange { labels: vec!["bot".to_owned()], assignees: vec!["ada".to_owned()], ..PullChange::default() };
+    fixture.server.state().by_path(PATH).unwrap().pulls[0].labels.push("theirs".to_owned());
+    let set = forge.update_pull(pull.number, &decorated).await;
+    match product {
+        Product::Bitbucket | Product::BitbucketDataCenter => {
+            let text = set.unwrap_err().to_string();
+            assert!(text.contains("no labels") && text.contains("no assignees"), "{text}");
+        }
+        _ => {
+            set.unwrap();
+            assert_eq!(
+                (stored().labels, stored().assignees),
+                (vec!["theirs".into(), "bot".into()], vec!["ada".into()])
+            );
+        }
+    }
+    // The texts stay when only others are changed.
+    let now = forge.pull(pull.number).await.unwrap().unwrap();
+    assert_eq!((now.title.as_str(), now.body.as_str(), now.draft), ("Better", "More.", false));
+}
+
+async fn reads_states(product: Product) {
+    let fixture = Fixture::new(product).await;
+    let forge = fixture.forge().await;
+    for (branch, end) in [("a", code_host::PullState::Merged), ("b", code_host::PullState::Closed)] {
+        let head = fixture.branch(branch).await;
+        let Ensured::Opened { pull, .. } = fixture.ensure(branch, &head).await.unwrap() else { panic!("not opened") };
+        fixture.server.state().end(PATH, pull.number, end);
+        let expected = match end {
+            code_host::PullState::Merged => PullState::Merged,
+            _ => PullState::Closed,
+        };
+        assert_eq!(forge.pull(pull.number).await.unwrap().unwrap().state, expected);
+        assert_eq!(forge.find_pulls(branch).await.unwrap()[0].state, expected);
+        // A pull request that ended with this commit is not opened again; with a new commit, it is.
+        let again = fixture.ensure(branch, &head).await.unwrap();
+        assert!(matches!(&again, Ensured::Found(found) if found.state == expected), "{again:?}");
+        let later: Sha = fixture.server.commit(PATH, branch, "later.txt", "later").await.parse().unwrap();
+        assert_eq!(forge.pull(pull.number).await.unwrap().unwrap().head_sha, Some(head));
+        let opened = fixture.ensure(branch, &later).await.unwrap();
+        assert!(matches!(&opened, Ensured::Opened { pull: new, .. } if new.number != pull.number), "{opened:?}");
+    }
+    assert_eq!(forge.pull(4711).await.unwrap(), None);
+}
+
+async fn comments_once(product: Product) {
+    let fixture = Fixture::new(product).await;
+    let head = fixture.branch("work").await;
+    let Ensured::Opened { pull, .. } = fixture.ensure("work", &head).await.unwrap() else { panic!("not opened") };
+    let forge = fixture.forge().await;
+    let discussion = discussion(&*forge);
+    let place = CommentPlace::Pull(pull.number);
+    // A stranger cannot prevent the answer by writing its marker.
+    let stranger = fixture.server.state().add_user("mallory", "");
+    fixture.server.state().add_comment(PATH, Place::Pull(pull.number), stranger, "<!-- journeyman:1 -->");
+    let url = discussion.comment(place, "<!-- journeyman:1 -->", "Done.").await.unwrap();
+    assert_eq!(discussion.comment(place, "<!-- journeyman:1 -->", "Done.").await.unwrap(), url);
+    assert!(url.starts_with(&fixture.server.url), "{url}");
+    let ours = |state: &mut State| {
+        let comments = state.by_path(PATH).unwrap().comments.clone();
+        comments.into_iter().filter(|comment| comment.author == State::BOT).collect::<Vec<_>>()
+    };
+    let written = ours(&mut fixture.server.state());
+    assert_eq!(written.len(), 1);
+    assert!(written[0].body.starts_with("Done.") && written[0].body.contains("<!-- journeyman:1 -->"));
+    let comment = CommentRef { kind: CommentKind::Pull, number: pull.number, id: written[0].id.to_string() };
+    for reaction in [Reaction::Seen, Reaction::Seen, Reaction::Done] {
+        discussion.react(&comment, reaction).await.unwrap();
+    }
+    let expected = if product == Product::Bitbucket { 0 } else { 2 };
+    assert_eq!(ours(&mut fixture.server.state())[0].reactions.len(), expected);
+    // The comments of a review.
+    let author = fixture.server.state().add_user("ada", "write");
+    let line = |id: u64, line: u64| {
+        let (path, body) = ("README.md".to_owned(), format!("comment {id}"));
+        ReviewComment { id, body, path, line, reactions: Vec::new() }
+    };
+    let review =
+        Review { id: 9, pull: pull.number, author, body: "Please.".into(), comments: vec![line(31, 1), line(32, 2)] };
+    fixture.server.state().by_path(PATH).unwrap().reviews.push(review);
+    // GitLab and Bitbucket have no reviews with several comments.
+    if matches!(product, Product::Github | Product::Gitea | Product::Forgejo) {
+        let lines = discussion.review(pull.number, "9").await.unwrap();
+        let lines: Vec<_> = lines.iter().map(|line| (line.id.as_str(), line.path.as_str(), line.line)).collect();
+        assert_eq!(lines, [("31", "README.md", Some(1)), ("32", "README.md", Some(2))]);
+        assert_eq!(discussion.review(pull.number, "10").await.unwrap(), []);
+        let reviews = discussion.reviews(pull.number).await.unwrap();
+        let reviews: Vec<_> = reviews.iter().map(|review| (review.id.as_str(), review.body.as_str())).collect();
+        assert_eq!(reviews, [("9", "Please.")]);
+    }
+}
+
+#[tokio::test]
+async fn the_reviews_of_a_webhook_without_an_id_are_found() {
+    for product in [Product::Gitea, Product::Forgejo] {
+        let fixture = Fixture::new(product).await;
+        let head = fixture.branch("work").await;
+        let Ensured::Opened { pull, .. } = fixture.ensure("work", &head).await.unwrap() else { panic!("not opened") };
+        let forge = fixture.forge().await;
+        let discussion = discussion(&*forge);
+        let [ada, bob] = ["ada", "bob"].map(|name| fixture.server.state().add_user(name, "write"));
+        let add = |id: u64, author: u64| {
+            let review = Review { id, pull: pull.number, author, body: String::new(), comments: Vec::new() };
+            fixture.server.state().by_path(PATH).unwrap().reviews.push(review);
+        };
+        add(1, ada);
+        // Each request that finds a change moves the clock by a second.
+        for _ in 0..20 {
+            discussion.reviews(pull.number).await.unwrap();
+            fixture.server.state().by_path(PATH).unwrap().pulls[0].version += 1;
+        }
+        for (id, author) in [(2, bob), (3, ada), (4, ada)] {
+            add(id, author);
+        }
+        let newest = discussion.reviews(pull.number).await.unwrap().pop().unwrap();
+        for (version, expected) in
+            [(format!("{}/hash", newest.version), vec!["3", "4"]), ("/hash".to_owned(), vec!["4"])]
+        {
+            let hook = HostReview { id: String::new(), version, ..newest.clone() };
+            let found = discussion.find_reviews(pull.number, &hook).await.unwrap();
+            let ids: Vec<_> = found.iter().map(|review| review.id.as_str()).collect();
+            assert_eq!(ids, expected, "{product:?} {}", hook.version);
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_line_of_a_reply_is_found() {
+    for product in [Product::Gitea, Product::Forgejo] {
+        let fixture = Fixture::new(product).await;
+        let head = fixture.branch("work").await;
+        let Ensured::Opened { pull, .. } = fixture.ensure("work", &head).await.unwrap() else { panic!("not opened") };
+        let ada = fixture.server.state().add_user("ada", "write");
+        let plain = fixture.server.state().add_comment(PATH, Place::Pull(pull.number), ada, "a");
+        for (id, line) in [(9, 31), (10, 32)] {
+            let comment =
+                ReviewComment { id: line, body: "b".into(), path: "README.md".into(), line, reactions: Vec::new() };
+            let body = String::new();
+            let review = Review { id, pull: pull.number, author: ada, body, comments: vec![comment] };
+            fixture.server.state().by_path(PATH).unwrap().reviews.push(review);
+        }
+        let forge = fixture.forge().await;
+        for (id, path, line) in [
+            (31, Some("README.md"), Some(31)),
+            (32, Some("README.md"), Some(32)),
+            (plain, None, None),
+            (4711, None, None),
+        ] {
+            let comment = HostComment {
+                kind: CommentKind::Pull,
+                id: id.to_string(),
+                version: "1".to_owned(),
+                url: String::new(),
+                author: HostUser { id: ada.to_string(), name: "ada".to_owned(), is_bot: false },
+                body: "@journeyman rename it".to_owned(),
+                path: None,
+                line: None,
+                hunk: None,
+                review: None,
+            };
+            let found = discussion(&*forge).placed(pull.number, comment).await.unwrap();
+            assert_eq!((found.path.as_deref(), found.line), (path, line), "{product:?} {id}");
+            let kind = if path.is_some() { CommentKind::Line } else { CommentKind::Pull };
+            assert_eq!((found.kind, found.review.is_some()), (kind, path.is_some()), "{product:?} {id}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_person_who_labeled_an_issue_is_found() {
+    for product in [Product::Gitea, Product::Forgejo] {
+        let fixture = Fixture::new(product).await;
+        let ada = fixture.server.state().add_user("ada", "write");
+        let number = fixture.server.state().by_path(PATH).unwrap().next_number();
+        let labels = ["bug", "Journeyman"].map(str::to_owned).to_vec();
+        fixture.server.state().by_path(PATH).unwrap().issues.push(Issue { number, labels, ..Issue::default() });
+        fixture.server.state().labeler = ada;
+        let forge = fixture.forge().await;
+        for (label, expected) in [(Some("journeyman"), Some(ada.to_string())), (Some("go"), None), (None, None)] {
+            let asker = discussion(&*forge).issue_asker(number, label).await.unwrap();
+            assert_eq!(asker.map(|user| user.id), expected, "{product:?} {label:?}");
+        }
+    }
+}
+
+async fn permissions(product: Product) {
+    let fixture = Fixture::new(product).await;
+    let forge = fixture.forge().await;
+    for (name, permission, expected) in [
+        ("root", "admin", Permission::Admin),
+        ("ada", "write", Permission::Write),
+        ("bob", "read", Permission::Read),
+        ("mallory", "", Permission::None),
+    ] {
+        let id = fixture.server.state().add_user(name, permission).to_string();
+        let user = HostUser { id, name: name.to_owned(), is_bot: false };
+        let found = discussion(&*forge).permission(&user).await.unwrap();
+        assert_eq!(found >= Permission::Write, expected >= Permission::Write, "{name}: {found:?}");
+        // Somebody else has taken the name of a user who had the permission.
+        let other = HostUser { id: "123456".to_owned(), name: name.to_owned(), is_bot: false };
+        assert_eq!(discussion(&*forge).permission(&other).await.unwrap(), Permission::None, "{name}");
+    }
+    let unknown = HostUser { id: "99".to_owned(), name: "nobody".to_owned(), is_bot: false };
+    assert_eq!(discussion(&*forge).permission(&unknown).await.unwrap(), Permission::None);
+}
+
+async fn sets_status(product: Product) {
+    let fixture = Fixture::new(product).await;
+    let sha: Sha = fixture.branch("work").await;
+    let forge = fixture.forge().await;
+    let checks = forge.checks().unwrap();
+    assert_eq!(checks.of_commit(&sha).await.unwrap(), []);
+    for state in [StatusState::Pending, StatusState::Pending, StatusState::Success] {
+        let status = CommitStatus { state, description: "Working".to_owned(), url: "https://j.example/1".to_owned() };
+        checks.set_status(&sha, &status).await.unwrap();
+    }
+    let stored = fixture.server.state().by_path(PATH).unwrap().statuses.clone();
+    assert!(stored.iter().all(|status| status.sha == sha.as_str() && status.context == "journeyman"), "{stored:?}");
+    assert_eq!(stored.last().unwrap().url, "https://j.example/1");
+    assert_eq!(checks.of_commit(&sha).await.unwrap(), []);
+    let check = |id: u64, name: &str, passed: Option<bool>| Check {
+        id,
+        sha: sha.to_string(),
+        name: name.to_owned(),
+        passed,
+        log: format!("log of {name}\n").repeat(1000),
+    };
+    fixture.server.state().by_path(PATH).unwrap().checks =
+        vec![check(1, "lint", Some(true)), check(2, "test", Some(false)), check(3, "build", None)];
+    let mut found = checks.of_commit(&sha).await.unwrap();
+    found.sort_by(|one, other| one.name.cmp(&other.name));
+    let states: Vec<_> = found.iter().map(|check| (check.name.as_str(), check.state)).collect();
+    let expected = [("build", CheckState::Pending), ("lint", CheckState::Passed), ("test", CheckState::Failed)];
+    assert_eq!(states, expected);
+    // Data Center has no logs of builds.
+    if let Some(log) = &found[2].log {
+        let end = checks.log(log, 1000).await.unwrap().unwrap();
+        assert_eq!(end.len(), 1000);
+        assert!(String::from_utf8(end).unwrap().ends_with("log of test\n"));
+    } else {
+        assert_eq!(product, Product::BitbucketDataCenter);
+    }
+}
+
+async fn follows_renames(product: Product) {
+    let mut fixture = Fixture::new(product).await;
+    let id = fixture.seen().await;
+    fixture.server.state().rename(PATH, "acme/store");
+    let fixture = fixture.reconnected();
+    let forge = fixture.forge().await;
+    let repository = forge.repository().await.unwrap();
+    assert_eq!((repository.id, repository.path.as_str()), (id, "acme/store"));
+    assert_eq!(forge.remote().await.unwrap().url, fixture.server.clone_url("acme/store"));
+    let commit = fixture.server.commit("acme/store", "work", "a.txt", "a").await;
+    let ensured = fixture.ensure("work", &commit.parse().unwrap()).await.unwrap();
+    assert!(matches!(ensured, Ensured::Opened { .. }), "{ensured:?}");
+}
+
+async fn survives_replacements(product: Product) {
+    let mut fixture = Fixture::new(product).await;
+    let id = fixture.seen().await;
+    fixture.server.state().rename(PATH, "acme/store");
+    fixture.server.repository(PATH).await;
+    fixture = fixture.reconnected();
+    let forge = fixture.forge().await;
+    match product {
+        // It finds repositories only by their path.
+        Product::BitbucketDataCenter => {
+            let error = forge.remote().await.unwrap_err();
+            assert!(
+                matches!(&error, ForgeError::NotFound(text) if text.contains("another one has its address")),
+                "{error}"
+            );
+        }
+        _ => {
+            assert_eq!(forge.repository().await.unwrap().id, id);
+            assert_eq!(forge.remote().await.unwrap().url, fixture.server.clone_url("acme/store"));
+        }
+    }
+    // The repository that the project was made for is gone.
+    fixture.server.state().repositories.retain(|repository| repository.path == PATH);
+    let error = fixture.reconnected().forge().await.remote().await.unwrap_err();
+    assert!(matches!(&error, ForgeError::NotFound(text) if text.contains("another one has its address")), "{error}");
+}
+
+async fn explains(product: Product) {
+    let fixture = Fixture::new(product).await;
+    fixture.branch("work").await;
+    fixture.server.state().by_path(PATH).unwrap().is_archived = true;
+    let error = fixture.forge().await.create_pull(&new_pull("work")).await.unwrap_err();
+    // Bitbucket Cloud cannot archive repositories.
+    if product != Product::Bitbucket {
+        assert!(error.to_string().contains("archived"), "{error}");
+    }
+    fixture.server.state().by_path(PATH).unwrap().is_archived = false;
+    fixture.server.state().tokens.get_mut(State::TOKEN).unwrap().can_write = false;
+    let fixture = fixture.reconnected();
+    let error = fixture.forge().await.create_pull(&new_pull("work")).await.unwrap_err();
+    assert!(matches!(error, ForgeError::Denied(_)), "{error}");
+    fixture.server.state().tokens.get_mut(State::TOKEN).unwrap().is_expired = true;
+    let fixture = fixture.reconnected();
+    let error = fixture.forge().await.repository().await.unwrap_err();
+    assert!(matches!(error, ForgeError::Credential(_)), "{error}");
+    assert!(!error.to_string().contains(State::TOKEN), "{error}");
+}

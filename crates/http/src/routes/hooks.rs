@@ -1,0 +1,76 @@
+//! Webhooks of code hosts.
+//!
+//! A webhook has no API key: its signature is its credential. The answer says that the webhook is stored; what becomes
+//! of it shows in the inbox. The routes are not part of the OpenAPI document, because code hosts define the bodies.
+
+use axum::extract::{Path, Request, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use axum::{Json, Router};
+use journeyman_app::Received;
+use journeyman_core::inbox::MOST_BYTES;
+use journeyman_core::ports::{HookRefusal, RawHook};
+use serde_json::json;
+
+use crate::app::App;
+use crate::auth::mark_connection;
+use crate::error::{ApiError, ErrorCode};
+use crate::extract::{declared_length, read_body, reserve};
+
+/// Returns the routes of webhooks: of a code host, and of one project on it.
+pub(crate) fn routes() -> Router<App> {
+    Router::new().route("/hooks/{codeHost}", post(of_host)).route("/hooks/{codeHost}/{projectId}", post(of_project))
+}
+
+async fn of_host(State(app): State<App>, Path(host): Path<String>, request: Request) -> Result<Response, ApiError> {
+    receive(&app, &host, None, request).await
+}
+
+async fn of_project(
+    State(app): State<App>,
+    Path((host, project)): Path<(String, String)>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    receive(&app, &host, Some(&project), request).await
+}
+
+async fn receive(app: &App, host: &str, project: Option<&str>, request: Request) -> Result<Response, ApiError> {
+    let host = host.parse().map_err(|_| refused(HookRefusal::NotFound))?;
+    let project = project.map(str::parse).transpose().map_err(|_| refused(HookRefusal::NotFound))?;
+    let (parts, body) = request.into_parts();
+    let headers = to_headers(&parts.headers);
+    let request = Request::from_parts(parts.clone(), body);
+    let _permit = reserve(&app.hooks, declared_length(&request), MOST_BYTES)?;
+    let body = read_body(request, MOST_BYTES).await?;
+    let received = app.cases.receive_hook(&host, project.as_ref(), RawHook { headers, body: body.into() }).await;
+    mark_connection(&parts, received.is_ok());
+    let status = match received.map_err(refused)? {
+        Received::Stored => "stored",
+        Received::Known => "known",
+    };
+    Ok((StatusCode::ACCEPTED, Json(json!({ "status": status }))).into_response())
+}
+
+/// Returns the headers whose values are text. No code host sends others.
+fn to_headers(headers: &HeaderMap) -> Vec<(String, String)> {
+    let text = |(name, value): (&axum::http::HeaderName, &axum::http::HeaderValue)| {
+        Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned()))
+    };
+    headers.iter().filter_map(text).collect()
+}
+
+fn refused(refusal: HookRefusal) -> ApiError {
+    let text = refusal.to_string();
+    match refusal {
+        HookRefusal::NotFound => ApiError::new(StatusCode::NOT_FOUND, ErrorCode::CodeHostNotFound, text),
+        HookRefusal::NoSecret | HookRefusal::Signature => {
+            ApiError::unauthorized("Signature", ErrorCode::InvalidSignature, text)
+        }
+        HookRefusal::Header(_) => ApiError::bad_request(ErrorCode::BadRequest, text),
+        HookRefusal::Unavailable(detail) => {
+            tracing::warn!(error = %detail, "a webhook could not be stored");
+            ApiError::away(ErrorCode::StoreUnavailable, "the webhook could not be stored; send it again")
+        }
+    }
+}

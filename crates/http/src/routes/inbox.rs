@@ -1,0 +1,77 @@
+//! The operations that list the inbox: what code hosts reported, and what became of it.
+
+use axum::Json;
+use axum::extract::State;
+use journeyman_core::ids::ProjectId;
+use journeyman_core::ports::InboxFilter;
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use crate::app::App;
+use crate::caller::Caller;
+use crate::error::{ApiError, ErrorCode};
+use crate::extract::{Administrator, InProject, Parameters};
+use crate::openapi::{ProjectPath, errors};
+use crate::wire::inbox::InboxPage;
+
+errors!(ProjectErrors: 400, 401, 403, 404, 503);
+errors!(AllErrors: 400, 401, 403, 503);
+
+/// The query parameters of a list.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct InboxQuery {
+    /// The maximum number of events; by default, 50.
+    #[param(minimum = 1, maximum = 100)]
+    limit: Option<usize>,
+    /// The `nextCursor` of the previous page.
+    cursor: Option<String>,
+}
+
+/// List the inbox of a project
+///
+/// Returns the webhooks and other events of code hosts that concern the project, newest first, and what became of each.
+#[utoipa::path(get, path = "/v2/projects/{projectId}/inbox", tag = "Inbox", operation_id = "listProjectInbox",
+    params(ProjectPath, InboxQuery),
+    responses((status = 200, description = "A page of events", body = InboxPage), ProjectErrors))]
+pub(crate) async fn of_project(
+    State(app): State<App>,
+    at: InProject,
+    Parameters(query): Parameters<InboxQuery>,
+) -> Result<Json<InboxPage>, ApiError> {
+    page(&app, &at.caller, Some(at.project.clone()), &query).await
+}
+
+/// List the inbox
+///
+/// Returns the events of all projects, and those that concern no project.
+#[utoipa::path(get, path = "/v2/inbox", tag = "Inbox", operation_id = "listInbox", params(InboxQuery),
+    responses((status = 200, description = "A page of events", body = InboxPage), AllErrors))]
+pub(crate) async fn of_all(
+    State(app): State<App>,
+    Administrator(caller): Administrator,
+    Parameters(query): Parameters<InboxQuery>,
+) -> Result<Json<InboxPage>, ApiError> {
+    page(&app, &caller, None, &query).await
+}
+
+async fn page(
+    app: &App,
+    caller: &Caller,
+    project: Option<ProjectId>,
+    query: &InboxQuery,
+) -> Result<Json<InboxPage>, ApiError> {
+    let invalid = |text| ApiError::bad_request(ErrorCode::InvalidQuery, text);
+    let limit = query.limit.unwrap_or(50);
+    if !(1..=100).contains(&limit) {
+        return Err(invalid("limit: must be from 1 to 100"));
+    }
+    let before = query.cursor.as_deref().map(str::parse).transpose();
+    let before = before.map_err(|_| invalid("cursor: must be the nextCursor of an earlier page"))?;
+    let filter = InboxFilter { before, ..InboxFilter::newest(project, limit + 1) };
+    let mut events = app.cases.inbox(caller, filter).await?;
+    let is_last = events.len() <= limit;
+    events.truncate(limit);
+    let next_cursor = events.last().filter(|_| !is_last).map(|event| event.number.to_string());
+    Ok(Json(InboxPage { events: events.into_iter().map(Into::into).collect(), next_cursor }))
+}

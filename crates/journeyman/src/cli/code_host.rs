@@ -1,0 +1,240 @@
+//! `journeyman code-host`: code hosts of the database, with or without a running service. Those of the configuration file
+//! are listed and tested too.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, anyhow, bail};
+use clap::{Args, Subcommand};
+use journeyman_app::{Answered, Caller, Error, UseCases};
+use journeyman_core::admin::{AdminRefusal, Precondition};
+use journeyman_core::code_host::draft::Draft;
+use journeyman_core::code_host::{Access, CodeHostId, DefinedIn, HostKind, HostSecret};
+use journeyman_core::finding::{Finding, first_failure};
+use journeyman_core::ports::DescribedHost;
+use journeyman_core::project::SecretValue;
+use journeyman_http::wire::code_host::{CodeHostList, FindingList, show};
+
+use super::doctor::print_findings;
+use super::store::{StoreArgs, block_on, print, print_json, print_lines};
+use super::table::table;
+use crate::app;
+
+#[derive(Debug, Args)]
+pub(crate) struct CodeHostArgs {
+    #[command(flatten)]
+    store: StoreArgs,
+    /// Print JSON
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    command: CodeHostCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum CodeHostCommand {
+    /// Add a code host, and print the URL for its webhooks
+    Add(Box<AddArgs>),
+    /// List all code hosts, without secrets
+    List,
+    /// Remove a code host with its secrets
+    Remove {
+        /// ID of the code host, as in `code-host list`
+        id: CodeHostId,
+    },
+    /// Test whether a code host answers and accepts the credential, and whether webhooks arrive
+    Check {
+        /// ID of the code host; all code hosts by default
+        id: Option<CodeHostId>,
+    },
+}
+
+#[derive(Debug, Args)]
+struct AddArgs {
+    /// ID of the code host, which is part of the URL for webhooks: a-z, 0-9, '-' and '.'
+    id: CodeHostId,
+
+    /// Software: github, gitlab, gitea, forgejo, bitbucket (Cloud) or bitbucket-data-center
+    #[arg(long, value_parser = kind)]
+    kind: HostKind,
+
+    /// URL of its pages, such as https://github.com
+    #[arg(long)]
+    url: String,
+
+    /// URL of its HTTP interface, if it is not the usual one
+    #[arg(long)]
+    api_url: Option<String>,
+
+    /// File with the token of the service's user, or "-" for stdin. There is no option for the token itself, because
+    /// other users can see command lines
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+
+    /// User name that belongs to the token: for Bitbucket Cloud, the email address of the account
+    #[arg(long)]
+    username: Option<String>,
+
+    /// ID of a GitHub App, in place of a token
+    #[arg(long, value_name = "NUMBER", requires = "private_key_file", conflicts_with = "token_file")]
+    app_id: Option<u64>,
+
+    /// Name of the GitHub App in URLs; by default, the service asks GitHub
+    #[arg(long, value_name = "NAME", requires = "app_id")]
+    app_slug: Option<String>,
+
+    /// File with the private key of the GitHub App, or "-" for stdin
+    #[arg(long, value_name = "FILE", requires = "app_id")]
+    private_key_file: Option<PathBuf>,
+
+    /// File with the secret that signs webhooks, or "-" for stdin
+    #[arg(long, value_name = "FILE")]
+    webhook_secret_file: Option<PathBuf>,
+
+    /// ID of a bot whose comments become messages
+    #[arg(long, value_name = "ID", value_delimiter = ',')]
+    trusted_bot: Vec<String>,
+}
+
+fn kind(text: &str) -> Result<HostKind, String> {
+    let kinds = || HostKind::ALL.map(|kind| kind.name().replace('_', "-")).join(", ");
+    HostKind::parse(text).ok_or_else(|| format!("use one of {}", kinds()))
+}
+
+/// Runs a command. The exit code is 1 if a test fails.
+pub(crate) fn run(arguments: CodeHostArgs) -> anyhow::Result<ExitCode> {
+    let json = arguments.json;
+    block_on(async move {
+        let (settings, store) = arguments.store.open().await?;
+        let cases = app::use_cases(&settings, &store)?;
+        match arguments.command {
+            CodeHostCommand::Add(add) => add_host(&cases, &add, json).await,
+            CodeHostCommand::List => list(&cases, json).await,
+            CodeHostCommand::Remove { id } => {
+                let removed = cases.remove_code_host(&Caller::command_line(), &id, Precondition::None).await;
+                removed.map_err(|error| explained(error, &id)).map(|()| ExitCode::SUCCESS)
+            }
+            CodeHostCommand::Check { id: Some(id) } => check(&cases, &[id], json).await,
+            CodeHostCommand::Check { id: None } => {
+                let all = cases.code_hosts(&Caller::command_line()).await?;
+                let ids: Vec<CodeHostId> = all.into_iter().map(|described| described.host.id).collect();
+                check(&cases, &ids, json).await
+            }
+        }
+    })
+}
+
+impl AddArgs {
+    fn draft(&self) -> anyhow::Result<Draft> {
+        let files = [
+            (HostSecret::Token, &self.token_file),
+            (HostSecret::PrivateKey, &self.private_key_file),
+            (HostSecret::Webhook, &self.webhook_secret_file),
+        ];
+        let from_stdin = files.iter().filter(|(_, path)| path.as_deref().is_some_and(is_stdin)).count();
+        if from_stdin > 1 {
+            bail!("only one secret can be read from stdin; use files for the others");
+        }
+        let mut draft = Draft {
+            kind: self.kind,
+            url: self.url.clone(),
+            api_url: self.api_url.clone(),
+            username: self.username.clone(),
+            app_id: self.app_id,
+            app_slug: self.app_slug.clone(),
+            trusted_bots: self.trusted_bot.iter().cloned().collect(),
+            secrets: [].into(),
+        };
+        for (secret, path) in files {
+            if let Some(path) = path {
+                draft.secrets.insert(secret, Some(SecretValue(read(path)?)));
+            }
+        }
+        Ok(draft)
+    }
+}
+
+fn is_stdin(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// Reads a secret from a file, or from stdin if the path is `-`.
+fn read(path: &Path) -> anyhow::Result<String> {
+    let mut text = String::new();
+    if is_stdin(path) {
+        std::io::stdin().read_to_string(&mut text).context("stdin cannot be read")?;
+    } else {
+        text = std::fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))?;
+    }
+    Ok(text.trim().to_owned())
+}
+
+async fn add_host(cases: &UseCases, arguments: &AddArgs, json: bool) -> anyhow::Result<ExitCode> {
+    let (id, draft) = (&arguments.id, arguments.draft()?);
+    let made = cases.create_code_host(&Caller::command_line(), id, &draft, None, |_| String::new()).await;
+    let described = match made.map_err(|error| explained(error, id))? {
+        Answered::New(described) => described,
+        Answered::Replayed(_) => bail!("the code host was created already"),
+    };
+    let url = cases.webhook_url(id);
+    if json {
+        print_json(&show(&described, url))?;
+    } else {
+        print(&url)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn list(cases: &UseCases, json: bool) -> anyhow::Result<ExitCode> {
+    let all = cases.code_hosts(&Caller::command_line()).await?;
+    if json {
+        let code_hosts = all.iter().map(|one| show(one, cases.webhook_url(&one.host.id))).collect();
+        print_json(&CodeHostList { code_hosts })?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let rows = all.iter().map(row).collect();
+    print_lines(&table(["ID", "KIND", "URL", "CREDENTIAL", "WEBHOOK SECRET", "DEFINED IN"], rows))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn row(described: &DescribedHost) -> [String; 6] {
+    let host = &described.host;
+    let credential = match &host.access {
+        Some(Access::App { app_id, .. }) => format!("app {app_id}"),
+        Some(Access::Token { .. }) => "token".to_owned(),
+        None => "of each project".to_owned(),
+    };
+    let defined = match host.defined_in {
+        DefinedIn::Configuration => "configuration file",
+        DefinedIn::Store | DefinedIn::Project => "database",
+    };
+    let secret = if described.has_webhook_secret { "set" } else { "-" };
+    let kind = host.kind.name().replace('_', "-");
+    [host.id.to_string(), kind, host.url.clone(), credential, secret.to_owned(), defined.to_owned()]
+}
+
+async fn check(cases: &UseCases, ids: &[CodeHostId], json: bool) -> anyhow::Result<ExitCode> {
+    let mut findings: Vec<Finding> = Vec::new();
+    for id in ids {
+        let found = cases.check_code_host(&Caller::command_line(), id).await;
+        let found = found.map_err(|error| explained(error, id))?;
+        findings.extend(found.into_iter().map(|one| Finding { check: format!("{id}, {}", one.check), ..one }));
+    }
+    let code = if first_failure(&findings).is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+    match json {
+        true => print_json(&FindingList::from(findings))?,
+        false => print_findings(&findings)?,
+    }
+    Ok(code)
+}
+
+/// Returns an error with the command that helps.
+fn explained(error: Error, id: &CodeHostId) -> anyhow::Error {
+    match error {
+        Error::Admin(AdminRefusal::NoCodeHost) => {
+            anyhow!("there is no code host {id}; `journeyman code-host list` lists the code hosts")
+        }
+        error => error.into(),
+    }
+}

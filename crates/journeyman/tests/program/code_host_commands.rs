@@ -1,0 +1,125 @@
+//! Tests of `journeyman code-host`, and of the checks of code hosts by `journeyman doctor`.
+
+use std::io::Write;
+use std::process::{Output, Stdio};
+
+use journeyman_testkit::code_host::{CodeHostServer, Product, State};
+use serde_json::Value;
+
+use super::given::{Site, site, site_with};
+
+/// The path of the repository.
+const PATH: &str = "acme/shop";
+
+/// A stand-in for GitLab with one repository.
+struct Host {
+    server: CodeHostServer,
+    repository: String,
+    _runtime: tokio::runtime::Runtime,
+}
+
+fn host() -> Host {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let (server, repository) = runtime.block_on(async {
+        let server = CodeHostServer::start(Product::Gitlab).await;
+        let repository = server.repository(PATH).await;
+        (server, repository)
+    });
+    Host { server, repository, _runtime: runtime }
+}
+
+/// Runs a command with a text as its stdin.
+fn with_stdin(site: &Site, arguments: &[&str], text: &str) -> Output {
+    let mut child =
+        site.command(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn a_code_host_is_added_tested_and_removed() {
+    let (host, site) = (host(), site());
+    let secret = site.path("webhook");
+    std::fs::write(&secret, "webhook-s3cret\n").unwrap();
+    let add = ["code-host", "add", "gitlab", "--kind", "gitlab", "--url", &host.server.url, "--token-file", "-"];
+    let webhook = ["--webhook-secret-file", secret.to_str().unwrap()];
+    let added = with_stdin(&site, &[add.as_slice(), &webhook].concat(), &format!("{}\n", State::TOKEN));
+    assert!(added.status.success(), "{}", text(&added.stderr));
+    assert!(text(&added.stdout).trim().ends_with("/hooks/gitlab"), "{}", text(&added.stdout));
+    let listed = site.succeed(&["code-host", "list", "--json"]);
+    assert!(!listed.contains(State::TOKEN) && !listed.contains("s3cret"), "{listed}");
+    let listed: Value = serde_json::from_str(&listed).unwrap();
+    let gitlab = &listed["codeHosts"][0];
+    assert_eq!((&gitlab["hasToken"], &gitlab["hasWebhookSecret"]), (&true.into(), &true.into()), "{listed}");
+    let table = site.succeed(&["code-host", "list"]);
+    assert!(table.contains("gitlab") && table.contains("database"), "{table}");
+    let checked = site.succeed(&["code-host", "check"]);
+    assert!(checked.contains("ok    gitlab, credential: valid; the service acts as @journeyman-bot"), "{checked}");
+    assert!(checked.contains("warn  gitlab, webhooks:"), "{checked}");
+
+    host.server.state().tokens.clear();
+    let refused = site.run(&["code-host", "check", "gitlab", "--json"]);
+    assert_eq!(refused.status.code(), Some(1), "{}", text(&refused.stderr));
+    let findings: Value = serde_json::from_slice(&refused.stdout).unwrap();
+    assert_eq!(findings["findings"][1]["health"], "failure", "{findings}");
+
+    site.succeed(&["code-host", "remove", "gitlab"]);
+    let missing = site.run(&["code-host", "remove", "gitlab"]);
+    assert!(!missing.status.success() && text(&missing.stderr).contains("`journeyman code-host list`"), "{missing:?}");
+}
+
+#[test]
+fn an_invalid_code_host_is_refused_with_the_remedy() {
+    let site = site();
+    let add = |more: &[&str]| {
+        let output =
+            site.run(&[&["code-host", "add", "x", "--kind", "gitlab", "--url", "https://a.example"], more].concat());
+        assert!(!output.status.success(), "{more:?}");
+        text(&output.stderr)
+    };
+    assert!(add(&["--token-file", "/nowhere/token"]).contains("/nowhere/token cannot be read"));
+    assert!(add(&["--token-file", "-", "--webhook-secret-file", "-"]).contains("only one secret"));
+    assert!(add(&["--app-id", "7"]).contains("--private-key-file"));
+    assert!(add(&["--token", "s3cret"]).contains("--token"), "there is no option for the token itself");
+    let kind = site.run(&["code-host", "add", "x", "--kind", "sourcehut", "--url", "https://a.example"]);
+    assert!(text(&kind.stderr).contains("use one of github, gitlab"), "{}", text(&kind.stderr));
+}
+
+#[test]
+fn doctor_tests_code_hosts_and_the_repositories_of_projects() {
+    let host = host();
+    let secrets = super::given::open_folder();
+    let token = secrets.path().join("token");
+    std::fs::write(&token, State::TOKEN).unwrap();
+    let config = format!(
+        "lease = \"3s\"\n[code-hosts.gitlab]\nkind = \"gitlab\"\nurl = {:?}\ntoken-file = {:?}\n",
+        host.server.url,
+        token.to_str().unwrap()
+    );
+    let site = site_with(&config);
+    site.succeed(&["project", "create", "web", "--repository", &host.repository]);
+    let healthy = site.succeed(&["doctor"]);
+    for line in [
+        "ok    code host gitlab, credential: valid; the service acts as @journeyman-bot",
+        "warn  code host gitlab, webhooks: no secret is set",
+        "ok    project web, repository: acme/shop can be read",
+        "ok    project web, push:",
+        "ok    project web, pull requests:",
+        "warn  project web, webhooks:",
+    ] {
+        assert!(healthy.contains(line), "{line}: {healthy}");
+    }
+    let read_only = site.run(&["code-host", "remove", "gitlab"]);
+    assert!(text(&read_only.stderr).contains("configuration file"), "{read_only:?}");
+
+    host.server.state().tokens.clear();
+    let failing = site.run(&["doctor"]);
+    assert_eq!(failing.status.code(), Some(1));
+    let failing = text(&failing.stdout);
+    assert!(failing.contains("FAIL  code host gitlab, credential:"), "{failing}");
+    assert!(failing.contains("FAIL  project web, repository:"), "{failing}");
+}

@@ -1,0 +1,74 @@
+//! Tests of many webhooks while the service is killed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::Value;
+
+use super::restarts::{Restarts, all_events, open_events};
+use super::{World, prompts};
+use crate::storm::parameter;
+
+/// The number of times that the service is killed.
+const KILLS: usize = 4;
+
+#[test]
+fn each_webhook_that_was_answered_is_carried_out_once_although_the_service_is_killed() {
+    kills(200);
+}
+
+/// Reads `COUNT` from the environment; see the Makefile.
+#[test]
+#[ignore = "sends COUNT webhooks: make chaos-hosts COUNT=1000"]
+fn each_of_many_webhooks_that_was_answered_is_carried_out_once() {
+    kills(usize::try_from(parameter("COUNT", 1000)).unwrap());
+}
+
+/// Sends webhooks, of which every tenth has a task, and some twice.
+fn kills(count: usize) {
+    let world = World::with("create-per-hour = 0\nmessage-per-hour = 0\n");
+    let service = Restarts::new(&world);
+    let (job, number) = service.with(|service| world.job(service, "Add a greeting\n[[write hello.txt|Hello]]"));
+    let maria = world.user("maria", "write");
+    let is_task = |place: usize| place.is_multiple_of(10);
+    let text = |place: usize| format!("{}do {place}.", if is_task(place) { "@journeyman-bot " } else { "" });
+    let bodies: Vec<Value> = (0..count).map(|place| world.comment(number, maria, &text(place)).1).collect();
+    let sent = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        let deliver = || {
+            for (place, body) in bodies.iter().enumerate() {
+                let delivery = format!("hook-{place}");
+                service.deliver(&delivery, "issue_comment", body);
+                if place.is_multiple_of(7) {
+                    service.deliver(&delivery, "issue_comment", body);
+                }
+                sent.fetch_add(1, Ordering::SeqCst);
+            }
+        };
+        let delivering = scope.spawn(deliver);
+        for kill in 1..=KILLS {
+            while sent.load(Ordering::SeqCst) < kill * count / (KILLS + 1) && !delivering.is_finished() {
+                std::thread::yield_now();
+            }
+            service.restart();
+        }
+        delivering.join().unwrap();
+    });
+    service.until_nothing_is_open(open_events);
+    service.with(|service| {
+        let mut outcomes: BTreeMap<String, usize> = BTreeMap::new();
+        let mut deliveries = BTreeSet::new();
+        for event in all_events(service) {
+            *outcomes.entry(event["outcome"].as_str().unwrap().to_owned()).or_default() += 1;
+            assert!(deliveries.insert(event["delivery"].to_string()), "{event:#} is there twice");
+        }
+        let tasks = (0..count).filter(|place| is_task(*place)).count();
+        let expected = [("message".to_owned(), tasks), ("not_addressed".to_owned(), count - tasks)];
+        assert_eq!(outcomes, BTreeMap::from(expected));
+        assert_eq!(deliveries.len(), count);
+        let all = prompts(service, &job).join("\n");
+        for place in 0..count {
+            assert_eq!(all.matches(&format!("do {place}.")).count(), usize::from(is_task(place)), "{place}: {all}");
+        }
+    });
+}

@@ -1,0 +1,115 @@
+//! Tests of comments and reviews on the built-in code host.
+
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use super::given::{PATIENCE, Service, Site, site};
+
+/// A signed-in user of the dashboard.
+struct Person {
+    cookie: String,
+    client: reqwest::blocking::Client,
+}
+
+impl Person {
+    fn new(site: &Site, service: &Service, name: &str, role: &str) -> Self {
+        let cookie = service.use_link(&site.succeed(&["user", "add", name, "--role", role]));
+        let client = reqwest::blocking::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
+        Self { cookie, client }
+    }
+
+    fn read(&self, service: &Service, path: &str) -> String {
+        let request = self.client.get(format!("{}{path}", service.url)).header("cookie", &self.cookie);
+        request.send().unwrap().text().unwrap()
+    }
+
+    /// Sends a form; returns the status.
+    fn submit(&self, service: &Service, path: &str, form: &'static str) -> u16 {
+        let request = self.client.post(format!("{}{path}", service.url)).header("cookie", &self.cookie);
+        let request = request.header("origin", &service.url).body(form);
+        let answer = request.header("content-type", "application/x-www-form-urlencoded").send().unwrap();
+        answer.status().as_u16()
+    }
+
+    /// Waits until a page contains a text; returns the page.
+    fn until(&self, service: &Service, path: &str, text: &str) -> String {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let page = self.read(service, path);
+            if page.contains(text) {
+                return page;
+            }
+            assert!(Instant::now() < end, "{text} is not in {page}\n{}", service.log());
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+    }
+}
+
+fn messages(service: &Service, job: &str) -> Vec<Value> {
+    service.get(&format!("{job}/messages"))["messages"].as_array().unwrap().clone()
+}
+
+const PULL: &str = "/projects/shop/pulls/1";
+
+#[test]
+fn a_comment_on_the_dashboard_reaches_the_job_and_is_answered_there_also_after_a_crash() {
+    let site = site();
+    let service = site.start();
+    let job = service.create("Add a greeting\n[[write hello.txt|Hello]]");
+    assert_eq!(service.settled(&job)["status"], "completed");
+    let (ada, eve) = (Person::new(&site, &service, "ada", "member"), Person::new(&site, &service, "eve", "viewer"));
+    assert_eq!(eve.submit(&service, &format!("{PULL}/comments"), "body=@journeyman+stop"), 403);
+    assert_eq!(ada.submit(&service, &format!("{PULL}/comments"), "body=Looks+good"), 303);
+    let form = "body=Please,+@journeyman,+[[append+hello.txt|Goodbye]]&once=k1";
+    assert_eq!(ada.submit(&service, &format!("{PULL}/comments"), form), 303);
+    service.kill();
+    let service = site.start();
+    assert_eq!(ada.submit(&service, &format!("{PULL}/comments"), form), 303, "it is sent again");
+    let page = ada.until(&service, PULL, "✅ Done in ");
+    assert_eq!(page.matches("<span class=\"chip\">sent to the job</span>").count(), 1, "{page}");
+    assert_eq!(page.matches("id=\"c-").count(), 3, "two comments, and one answer: {page}");
+    assert_eq!(service.settled(&job)["status"], "completed");
+    assert_eq!(site.file(&site.branch(), "hello.txt").as_deref(), Some("Hello\nGoodbye\n"));
+    let messages = messages(&service, &job);
+    assert_eq!(messages.len(), 2, "{messages:#?}");
+    let (message, source) = (&messages[1], &messages[1]["source"]);
+    assert_eq!((&message["origin"], &message["author"]), (&json!("comment"), &json!("ada")), "{message:#}");
+    assert_eq!(source["author"]["permission"], "write", "{message:#}");
+    assert!(source["url"].as_str().unwrap().ends_with("/projects/shop/pulls/1#c-2"), "{message:#}");
+    let events = service.get("/v2/projects/shop/inbox");
+    let outcomes: Vec<&Value> = events["events"].as_array().unwrap().iter().map(|event| &event["outcome"]).collect();
+    assert_eq!(outcomes, ["message", "not_addressed"], "the answer is not an event: {events:#}");
+}
+
+#[test]
+fn a_review_of_lines_becomes_one_message() {
+    let site = site();
+    let service = site.start();
+    let job = service.create("Add a greeting\n[[write hello.txt|Hello]]");
+    assert_eq!(service.settled(&job)["status"], "completed");
+    let ada = Person::new(&site, &service, "ada", "member");
+    let lines = format!("{PULL}/lines");
+    for form in [
+        "path=hello.txt&side=new&line=1&as=draft&body=Say+more.",
+        "path=hello.txt&side=new&line=1&as=draft&body=And+politely.",
+    ] {
+        assert_eq!(ada.submit(&service, &lines, form), 303);
+    }
+    let missing = "path=hello.txt&side=new&line=7&as=draft&body=Where%3F";
+    assert_eq!(ada.submit(&service, &lines, missing), 422);
+    assert_eq!(service.get("/v2/projects/shop/inbox")["events"], json!([]), "drafts are private");
+    let review = "body=[[append+hello.txt|Goodbye]]";
+    assert_eq!(ada.submit(&service, &format!("{PULL}/review"), review), 303);
+    let page = ada.until(&service, PULL, "✅ Done in ");
+    assert!(page.contains("<span>reviewed</span> <span class=\"chip\">sent to the job</span>"), "{page}");
+    service.settled(&job);
+    let messages = messages(&service, &job);
+    assert_eq!((messages.len(), &messages[1]["origin"]), (2, &json!("review")), "{messages:#?}");
+    let prompt = messages[1]["prompt"].as_str().unwrap();
+    for part in
+        ["(3 comments)", "on `hello.txt`, line 1 (ada)", "@@ -0,0 +1 @@\n+Hello\n", "Say more.", "And politely."]
+    {
+        assert!(prompt.contains(part), "{part} is not in {prompt}");
+    }
+}

@@ -1,0 +1,115 @@
+//! Code hosts, locks, and the index of pull requests.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use journeyman_core::code_host::decide::HostSecretChanges;
+use journeyman_core::code_host::{CodeHost, CodeHostId, HostSecret, HostSecrets};
+use journeyman_core::ids::JobId;
+use journeyman_core::job::PullRepository;
+use journeyman_core::job::command::PullRef;
+use journeyman_core::ports::{CodeHostStore, LockStore, PullIndex, StoreError};
+use journeyman_core::pull::{IndexedPull, PullState};
+use journeyman_core::time::Timestamp;
+use uuid::Uuid;
+
+use super::{MemoryStore, Tables};
+
+#[async_trait]
+impl CodeHostStore for MemoryStore {
+    async fn code_hosts(&self) -> Result<Vec<CodeHost>, StoreError> {
+        Ok(self.tables().code_hosts.values().cloned().collect())
+    }
+
+    async fn code_host_secrets(&self, id: CodeHostId) -> Result<HostSecrets, StoreError> {
+        let tables = self.tables();
+        let secret = |name| tables.code_host_secrets.get(&(id.clone(), name)).cloned();
+        Ok(HostSecrets {
+            token: secret(HostSecret::Token),
+            private_key: secret(HostSecret::PrivateKey),
+            webhook: secret(HostSecret::Webhook),
+        })
+    }
+}
+
+#[async_trait]
+impl PullIndex for MemoryStore {
+    async fn indexed_pull(&self, repository: PullRepository, number: u64) -> Result<Option<IndexedPull>, StoreError> {
+        let is_it = |pull: &&IndexedPull| pull.repository == repository && pull.number == number;
+        Ok(self.tables().job_pulls.iter().find(is_it).cloned())
+    }
+
+    async fn indexed_pulls_of(&self, job: JobId) -> Result<Vec<IndexedPull>, StoreError> {
+        let mut found: Vec<_> = self.tables().job_pulls.iter().filter(|pull| pull.job == job).cloned().collect();
+        found.sort_by_key(|pull| (pull.created_at, pull.number));
+        Ok(found)
+    }
+}
+
+#[async_trait]
+impl LockStore for MemoryStore {
+    async fn lock(&self, name: String, holder: Uuid, now: Timestamp, time: Duration) -> Result<bool, StoreError> {
+        let until = now + time;
+        let mut tables = self.tables();
+        let locked = tables.locks.get(&name);
+        if locked.is_some_and(|(other, end)| *other != holder && *end > now && *end <= until) {
+            return Ok(false);
+        }
+        tables.locks.insert(name, (holder, until));
+        Ok(true)
+    }
+
+    async fn unlock(&self, name: String, holder: Uuid) -> Result<(), StoreError> {
+        let mut tables = self.tables();
+        if tables.locks.get(&name).is_some_and(|(other, _)| *other == holder) {
+            tables.locks.remove(&name);
+        }
+        Ok(())
+    }
+}
+
+impl Tables {
+    pub(super) fn put_code_host(&mut self, host: CodeHost, secrets: HostSecretChanges) {
+        for (name, value) in secrets {
+            match value {
+                Some(value) => self.code_host_secrets.insert((host.id.clone(), name), value),
+                None => self.code_host_secrets.remove(&(host.id.clone(), name)),
+            };
+        }
+        self.code_hosts.insert(host.id.clone(), host);
+    }
+
+    pub(super) fn remove_code_host(&mut self, id: &CodeHostId) {
+        self.code_hosts.remove(id);
+        self.code_host_secrets.retain(|(host, _), _| host != id);
+    }
+
+    /// Stores a pull request in the index, and ends other open ones of its branch.
+    pub(super) fn put_pull(&mut self, pull: &IndexedPull) {
+        for other in self.job_pulls.iter_mut().filter(|other| pull.state == PullState::Open && is_rival(other, pull)) {
+            other.state = PullState::Closed;
+        }
+        let is_it = |other: &&mut IndexedPull| other.repository == pull.repository && other.number == pull.number;
+        match self.job_pulls.iter_mut().find(is_it) {
+            Some(known) => *known = IndexedPull { created_at: known.created_at, ..pull.clone() },
+            None => self.job_pulls.push(pull.clone()),
+        }
+    }
+
+    /// Stores the state of a pull request. If another one of the same branch is open, this one stays ended.
+    pub(super) fn set_pull_state(&mut self, pull: &PullRef, state: PullState) {
+        let is_it = |known: &&IndexedPull| known.repository == pull.repository && known.number == pull.number;
+        let Some(known) = self.job_pulls.iter().find(is_it).cloned() else { return };
+        if state != PullState::Open || !self.job_pulls.iter().any(|other| is_rival(other, &known)) {
+            self.put_pull(&IndexedPull { state, ..known });
+        }
+    }
+}
+
+/// Returns whether another pull request of the same branch is open.
+fn is_rival(other: &IndexedPull, pull: &IndexedPull) -> bool {
+    other.repository == pull.repository
+        && other.head == pull.head
+        && other.state == PullState::Open
+        && other.number != pull.number
+}

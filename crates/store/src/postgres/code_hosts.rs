@@ -1,0 +1,119 @@
+//! Code hosts, locks, and the index of pull requests.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use journeyman_core::code_host::{CodeHost, CodeHostId, HostSecrets};
+use journeyman_core::ids::JobId;
+use journeyman_core::job::PullRepository;
+use journeyman_core::job::command::PullRef;
+use journeyman_core::ports::{CodeHostStore, LockStore, PullIndex, StoreError};
+use journeyman_core::pull::{IndexedPull, PullState};
+use journeyman_core::time::Timestamp;
+use uuid::Uuid;
+
+use super::PostgresStore;
+use super::error::PgError;
+use super::pipeline::{Call, call};
+use crate::{rows, vault};
+
+#[async_trait]
+impl CodeHostStore for PostgresStore {
+    async fn code_hosts(&self) -> Result<Vec<CodeHost>, StoreError> {
+        let found = self.read(call!("SELECT * FROM code_hosts ORDER BY id")).await?;
+        Ok(found.iter().map(rows::code_host).collect::<Result<_, PgError>>()?)
+    }
+
+    async fn code_host_secrets(&self, id: CodeHostId) -> Result<HostSecrets, StoreError> {
+        let text = "SELECT name, value FROM code_host_secrets WHERE code_host = $1";
+        let found = self.read(call!(text, id.to_string())).await?;
+        let sealed = found.iter().map(|row| Ok((row.try_get("name")?, row.try_get("value")?)));
+        let sealed: Result<Vec<(String, Vec<u8>)>, tokio_postgres::Error> = sealed.collect();
+        vault::open_host(&self.master_key, &id, sealed.map_err(PgError::from)?)
+    }
+}
+
+#[async_trait]
+impl PullIndex for PostgresStore {
+    async fn indexed_pull(&self, repository: PullRepository, number: u64) -> Result<Option<IndexedPull>, StoreError> {
+        let number = i64::try_from(number).unwrap_or(i64::MAX);
+        let text = "SELECT * FROM job_pulls WHERE host = $1 AND repository = $2 AND number = $3";
+        let found = self.read(call!(text, repository.host.0, repository.id, number)).await?;
+        Ok(found.first().map(rows::indexed_pull).transpose()?)
+    }
+
+    async fn indexed_pulls_of(&self, job: JobId) -> Result<Vec<IndexedPull>, StoreError> {
+        let text = "SELECT * FROM job_pulls WHERE job = $1 ORDER BY created_at, number";
+        let found = self.read(call!(text, job.to_string())).await?;
+        Ok(found.iter().map(rows::indexed_pull).collect::<Result<_, PgError>>()?)
+    }
+}
+
+/// Returns the statements that store a pull request in the index, and end other open ones of its branch.
+pub(super) fn put_pull(pull: &IndexedPull) -> Vec<Call> {
+    let PullRepository { host, id } = &pull.repository;
+    let number = i64::try_from(pull.number).unwrap_or(i64::MAX);
+    let mut calls = Vec::new();
+    if pull.state == PullState::Open {
+        calls.push(call!(
+            "UPDATE job_pulls SET state = 'closed'
+             WHERE host = $1 AND repository = $2 AND head = $3 AND state = 'open' AND number <> $4",
+            host.0.clone(),
+            id.clone(),
+            pull.head.clone(),
+            number
+        ));
+    }
+    calls.push(call!(
+        "INSERT INTO job_pulls (host, repository, number, job, project, url, head, head_sha, state, created_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+         ON CONFLICT (host, repository, number) DO UPDATE
+         SET job = $4, project = $5, url = $6, head = $7, head_sha = $8, state = $9",
+        host.0.clone(),
+        id.clone(),
+        number,
+        pull.job.to_string(),
+        pull.project.to_string(),
+        pull.url.clone(),
+        pull.head.clone(),
+        pull.head_sha.as_ref().map(ToString::to_string),
+        pull.state.name(),
+        pull.created_at.as_micros(),
+    ));
+    calls
+}
+
+/// Returns the statement that stores the state of a pull request in the index. If another one of the same branch is
+/// open, this one stays ended.
+pub(super) fn set_pull_state(pull: &PullRef, state: PullState) -> Call {
+    call!(
+        "UPDATE job_pulls AS this SET state = $4
+         WHERE host = $1 AND repository = $2 AND number = $3 AND ($4 <> 'open' OR NOT EXISTS (
+             SELECT 1 FROM job_pulls AS other
+             WHERE other.host = $1 AND other.repository = $2 AND other.head = this.head AND other.state = 'open'
+                   AND other.number <> $3))",
+        pull.repository.host.0.clone(),
+        pull.repository.id.clone(),
+        i64::try_from(pull.number).unwrap_or(i64::MAX),
+        state.name(),
+    )
+}
+
+#[async_trait]
+impl LockStore for PostgresStore {
+    async fn lock(&self, name: String, holder: Uuid, now: Timestamp, time: Duration) -> Result<bool, StoreError> {
+        let [from, until] = [now, now + time].map(Timestamp::as_micros);
+        let text = "INSERT INTO locks (name, holder, until) VALUES ($1, $2, $4)
+                    ON CONFLICT (name) DO UPDATE SET holder = $2, until = $4
+                    WHERE locks.holder = $2 OR locks.until <= $3 OR locks.until > $4
+                    RETURNING 1";
+        let answers = self.write(vec![call!(text, name, holder.to_string(), from, until)]).await?;
+        Ok(answers.iter().any(|rows| !rows.is_empty()))
+    }
+
+    async fn unlock(&self, name: String, holder: Uuid) -> Result<(), StoreError> {
+        let text = "DELETE FROM locks WHERE name = $1 AND holder = $2";
+        self.write(vec![call!(text, name, holder.to_string())]).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,134 @@
+//! Code hosts, locks, and the index of pull requests.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use journeyman_core::code_host::{CodeHost, CodeHostId, HostSecrets};
+use journeyman_core::ids::JobId;
+use journeyman_core::job::PullRepository;
+use journeyman_core::job::command::PullRef;
+use journeyman_core::ports::{CodeHostStore, LockStore, PullIndex, StoreError};
+use journeyman_core::pull::{IndexedPull, PullState};
+use journeyman_core::time::Timestamp;
+use rusqlite::{Connection, params};
+use uuid::Uuid;
+
+use super::SqliteStore;
+use super::error::{OpError, ReadError};
+use super::rows::collect;
+use crate::{rows, vault};
+
+#[async_trait]
+impl CodeHostStore for SqliteStore {
+    async fn code_hosts(&self) -> Result<Vec<CodeHost>, StoreError> {
+        self.readers
+            .read(|db| {
+                let mut query = db.prepare_cached("SELECT * FROM code_hosts ORDER BY id")?;
+                collect(&mut query.query([])?, |row| rows::code_host(row))
+            })
+            .await
+    }
+
+    async fn code_host_secrets(&self, id: CodeHostId) -> Result<HostSecrets, StoreError> {
+        let host = id.clone();
+        let sealed = self.readers.read(move |db| {
+            let mut query = db.prepare_cached("SELECT name, value FROM code_host_secrets WHERE code_host = ?1")?;
+            let rows = query.query_map([host.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            Ok(rows.collect::<Result<Vec<(String, Vec<u8>)>, _>>()?)
+        });
+        vault::open_host(&self.master_key, &id, sealed.await?)
+    }
+}
+
+#[async_trait]
+impl PullIndex for SqliteStore {
+    async fn indexed_pull(&self, repository: PullRepository, number: u64) -> Result<Option<IndexedPull>, StoreError> {
+        let number = i64::try_from(number).unwrap_or(i64::MAX);
+        self.readers.find(|db| {
+            let text = "SELECT * FROM job_pulls WHERE host = ?1 AND repository = ?2 AND number = ?3";
+            let mut query = db.prepare_cached(text)?;
+            let mut found = query.query(params![repository.host.0, repository.id, number])?;
+            found.next()?.map(rows::indexed_pull).transpose()
+        })
+    }
+
+    async fn indexed_pulls_of(&self, job: JobId) -> Result<Vec<IndexedPull>, StoreError> {
+        self.readers
+            .read(move |db| {
+                let text = "SELECT * FROM job_pulls WHERE job = ?1 ORDER BY created_at, number";
+                let mut query = db.prepare_cached(text)?;
+                collect(&mut query.query([job.to_string()])?, |row| rows::indexed_pull(row))
+            })
+            .await
+    }
+}
+
+/// Stores a pull request in the index, and ends other open ones of its branch.
+pub(super) fn put_pull(db: &Connection, pull: &IndexedPull) -> Result<(), ReadError> {
+    let PullRepository { host, id } = &pull.repository;
+    let number = i64::try_from(pull.number).unwrap_or(i64::MAX);
+    if pull.state == PullState::Open {
+        db.prepare_cached(
+            "UPDATE job_pulls SET state = 'closed'
+             WHERE host = ?1 AND repository = ?2 AND head = ?3 AND state = 'open' AND number <> ?4",
+        )?
+        .execute(params![host.0, id, pull.head, number])?;
+    }
+    db.prepare_cached(
+        "INSERT INTO job_pulls (host, repository, number, job, project, url, head, head_sha, state, created_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+         ON CONFLICT (host, repository, number) DO UPDATE
+         SET job = ?4, project = ?5, url = ?6, head = ?7, head_sha = ?8, state = ?9",
+    )?
+    .execute(params![
+        host.0,
+        id,
+        number,
+        pull.job.to_string(),
+        pull.project.as_str(),
+        pull.url,
+        pull.head,
+        pull.head_sha.as_ref().map(|sha| sha.as_str()),
+        pull.state.name(),
+        pull.created_at.as_micros(),
+    ])?;
+    Ok(())
+}
+
+/// Stores the state of a pull request in the index. If another one of the same branch is open, this one stays ended.
+pub(super) fn set_pull_state(db: &Connection, pull: &PullRef, state: PullState) -> Result<(), ReadError> {
+    db.prepare_cached("UPDATE OR IGNORE job_pulls SET state = ?4 WHERE host = ?1 AND repository = ?2 AND number = ?3")?
+        .execute(params![
+            pull.repository.host.0,
+            pull.repository.id,
+            i64::try_from(pull.number).unwrap_or(i64::MAX),
+            state.name()
+        ])?;
+    Ok(())
+}
+
+#[async_trait]
+impl LockStore for SqliteStore {
+    async fn lock(&self, name: String, holder: Uuid, now: Timestamp, time: Duration) -> Result<bool, StoreError> {
+        let (from, until) = (now.as_micros(), (now + time).as_micros());
+        self.writer
+            .write(move |db| {
+                let text = "INSERT INTO locks (name, holder, until) VALUES (?1, ?2, ?4)
+                            ON CONFLICT (name) DO UPDATE SET holder = ?2, until = ?4
+                            WHERE holder = ?2 OR until <= ?3 OR until > ?4";
+                let changed = db.prepare_cached(text)?.execute(params![name, holder.to_string(), from, until])?;
+                Ok::<_, OpError<StoreError>>(changed > 0)
+            })
+            .await
+    }
+
+    async fn unlock(&self, name: String, holder: Uuid) -> Result<(), StoreError> {
+        self.writer
+            .write(move |db| {
+                db.prepare_cached("DELETE FROM locks WHERE name = ?1 AND holder = ?2")?
+                    .execute(params![name, holder.to_string()])?;
+                Ok::<_, OpError<StoreError>>(())
+            })
+            .await
+    }
+}

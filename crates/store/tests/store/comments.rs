@@ -1,0 +1,133 @@
+//! Tests of comments on lines, reviews, and the comments of the service, in every store.
+
+use journeyman_core::admin::{AdminChange, AdminError, AdminState, Subject};
+use journeyman_core::inbox::InboxState;
+use journeyman_core::ports::{AuditEntry, InboxFilter};
+use journeyman_core::pull::comment::SERVICE;
+use journeyman_core::pull::decide::{self, PullPage};
+use journeyman_core::pull::{Comment, DiffSide, LinePlace, NewComment, NewPull};
+use journeyman_core::time::Timestamp;
+use journeyman_testkit::Seeds as _;
+
+use super::given::{Fixture, all};
+
+const fn at(micros: i64) -> Timestamp {
+    Timestamp::from_micros(micros)
+}
+
+fn line() -> LinePlace {
+    LinePlace { path: "src/größe.rs".into(), side: DiffSide::Old, line: 7, hunk: "@@ -7 +7 @@\n-a\n+b".into() }
+}
+
+fn by(author: &str, body: &str) -> NewComment {
+    let author_id = Some(format!("usr_{author}"));
+    NewComment { author: author.into(), author_id, body: body.into(), at: at(1), ..NewComment::default() }
+}
+
+fn draft(author: &str, body: &str) -> NewComment {
+    NewComment { line: Some(line()), is_draft: true, ..by(author, body) }
+}
+
+fn audit() -> AuditEntry {
+    let (actor, action, subject) = ("cli".to_owned(), "pull.reviewed".to_owned(), "shop#1".to_owned());
+    AuditEntry { at: at(5), actor, action, subject, address: None }
+}
+
+impl Fixture {
+    async fn open_pull(&self) {
+        let new = NewPull { title: "T".into(), head: "a".into(), ..NewPull::default() };
+        self.store.open_pull("shop".into(), "main".into(), new, at(1)).await.unwrap().unwrap();
+    }
+
+    async fn change(
+        &self,
+        decide: impl FnMut(&AdminState) -> Result<AdminChange, journeyman_core::admin::AdminRefusal> + Send + 'static,
+    ) -> Result<(), AdminError> {
+        let subject = Subject::Pull("shop".to_owned(), 1);
+        self.store.administer(subject, None, at(5), Box::new(decide)).await.map(drop)
+    }
+
+    async fn comments(&self) -> Vec<Comment> {
+        self.store.comments("shop".into(), 1).await.unwrap()
+    }
+}
+
+#[tokio::test]
+async fn a_comment_and_its_event_are_stored_together() {
+    for fixture in all().await {
+        let (store, name) = (&fixture.store, fixture.name);
+        fixture.open_pull().await;
+        let comment = NewComment { line: Some(line()), ..by("ada", "Why?") };
+        store.comment("shop", 1, comment.clone()).await.unwrap();
+        assert_eq!(fixture.comments().await, [Comment { place: 1, comment }], "{name}");
+        let events = store.inbox(InboxFilter::newest(Some("shop".parse().unwrap()), 9)).await.unwrap();
+        let found: Vec<_> = events.iter().map(|event| (event.delivery.as_str(), event.state)).collect();
+        assert_eq!(found, [("comment/shop/1/1", InboxState::Received)], "{name}");
+        assert!(store.comment("shop", 2, by("ada", "x")).await.is_err(), "{name}: there is no such pull request");
+        assert_eq!(store.inbox(InboxFilter::newest(None, 9)).await.unwrap().len(), 1, "{name}: nothing was stored");
+    }
+}
+
+#[tokio::test]
+async fn drafts_are_submitted_with_the_review_of_their_author_or_removed() {
+    for fixture in all().await {
+        let (store, name) = (&fixture.store, fixture.name);
+        fixture.open_pull().await;
+        for (author, body) in [("ada", "one"), ("bob", "two"), ("ada", "three"), ("ada", "four")] {
+            store.comment("shop", 1, draft(author, body)).await.unwrap();
+        }
+        assert_eq!(store.inbox(InboxFilter::newest(None, 9)).await.unwrap(), [], "{name}: a draft is not reported");
+        fixture.change(|state| decide::remove_draft(state, "usr_ada", 3)).await.unwrap();
+        fixture.change(|state| decide::remove_draft(state, "usr_ada", 2)).await.unwrap();
+        let page = PullPage { project: "shop".parse().unwrap(), url: String::new() };
+        let text = NewComment { at: at(5), ..by("ada", "") };
+        fixture.change(move |state| decide::review(state, text.clone(), &page, audit())).await.unwrap();
+        let found: Vec<_> = (fixture.comments().await.into_iter())
+            .map(|one| (one.place, one.comment.body, one.comment.review, one.comment.is_draft, one.comment.line))
+            .collect();
+        let expected = [
+            (1, "one".to_owned(), Some(5), false, Some(line())),
+            (2, "two".to_owned(), None, true, Some(line())),
+            (4, "four".to_owned(), Some(5), false, Some(line())),
+            (5, String::new(), Some(5), false, None),
+        ];
+        assert_eq!(found, expected, "{name}");
+        let events = store.inbox(InboxFilter::newest(None, 9)).await.unwrap();
+        assert_eq!(events.len(), 1, "{name}: one event for the review");
+        assert_eq!(store.audit(None, 9).await.unwrap().len(), 1, "{name}: drafts have no audit entries");
+        // A submitted comment is no longer a draft.
+        fixture.change(|state| decide::remove_draft(state, "usr_ada", 1)).await.unwrap();
+        assert_eq!(fixture.comments().await.len(), 4, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn the_service_writes_a_comment_once() {
+    for fixture in all().await {
+        let (store, name) = (&fixture.store, fixture.name);
+        fixture.open_pull().await;
+        store.comment("shop", 1, by("ada", "@journeyman go on")).await.unwrap();
+        let answer = |text: &str| NewComment {
+            author: SERVICE.into(),
+            author_id: Some(SERVICE.into()),
+            body: text.into(),
+            at: at(2),
+            ..NewComment::default()
+        };
+        let write = |number, marker: &str, text: &str| {
+            store.comment_once("shop".into(), number, marker.to_owned(), answer(text))
+        };
+        for (number, marker, text, place) in [
+            (1, "a", "Done.", Some(2)),
+            (1, "a", "Done again.", Some(2)),
+            (1, "b", "Also done.", Some(3)),
+            (2, "a", "Done.", None),
+        ] {
+            assert_eq!(write(number, marker, text).await.unwrap(), place, "{name}: {text}");
+        }
+        let bodies: Vec<String> = fixture.comments().await.into_iter().map(|one| one.comment.body).collect();
+        assert_eq!(bodies, ["@journeyman go on", "Done.", "Also done."], "{name}");
+        let events = store.inbox(InboxFilter::newest(None, 9)).await.unwrap();
+        assert_eq!(events.len(), 1, "{name}: comments of the service are not reported");
+    }
+}

@@ -1,0 +1,431 @@
+//! Answers of a stand-in to polls: lists of what has changed since a time. The times are those of the stand-in's own
+//! clock, which moves by a second when a request finds something changed.
+
+use std::collections::BTreeMap;
+
+use http::Method;
+use journeyman_core::time::Timestamp;
+use serde_json::{Value, json};
+
+use super::state::{Place, PullState, Repository, State, User};
+use super::{Call, Product, Reply};
+
+/// The start of the stand-in's clock, 2027-01-15T08:00:00Z, in seconds since 1970.
+const START: i64 = 1_800_000_000;
+
+/// The times at which things were created and changed.
+#[derive(Debug)]
+pub(super) struct Times {
+    now: i64,
+    known: BTreeMap<String, Known>,
+}
+
+#[derive(Debug)]
+struct Known {
+    created: i64,
+    updated: i64,
+    content: String,
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Self { now: START, known: BTreeMap::new() }
+    }
+}
+
+impl Times {
+    /// Compares everything with what it was at the last request.
+    fn stamp(&mut self, repositories: &[Repository]) {
+        let mut contents = Vec::new();
+        for repository in repositories {
+            for comment in &repository.comments {
+                contents.push((format!("comment/{}", comment.id), comment.body.clone()));
+            }
+            for comment in repository.reviews.iter().flat_map(|review| &review.comments) {
+                contents.push((format!("comment/{}", comment.id), comment.body.clone()));
+            }
+            for review in &repository.reviews {
+                contents.push((format!("review/{}", review.id), review.body.clone()));
+            }
+            for pull in &repository.pulls {
+                let reviews = repository.reviews.iter().filter(|review| review.pull == pull.number);
+                let reviews: Vec<String> = reviews.map(|review| format!("{}{}", review.id, review.body)).collect();
+                let talk = talk(repository, Place::Pull(pull.number));
+                let content = format!("{pull:?}{}{reviews:?}{talk:?}", repository.sha_of(pull));
+                contents.push((format!("{}/{}", repository.id, pull.number), content));
+            }
+            for issue in &repository.issues {
+                let talk = talk(repository, Place::Issue(issue.number));
+                contents.push((format!("{}/{}", repository.id, issue.number), format!("{issue:?}{talk:?}")));
+            }
+        }
+        contents.retain(|(key, content)| self.known.get(key).is_none_or(|known| known.content != *content));
+        self.now += i64::from(!contents.is_empty());
+        for (key, content) in contents {
+            let created = self.known.get(&key).map_or(self.now, |known| known.created);
+            self.known.insert(key, Known { created, updated: self.now, content });
+        }
+    }
+
+    fn of(&self, key: &str) -> (i64, i64) {
+        self.known.get(key).map_or((START, START), |known| (known.created, known.updated))
+    }
+}
+
+/// Returns the comments of a conversation as text.
+fn talk(repository: &Repository, place: Place) -> Vec<String> {
+    let of_place = repository.comments.iter().filter(|comment| comment.place == place);
+    of_place.map(|comment| format!("{}{}", comment.id, comment.body)).collect()
+}
+
+fn written(seconds: i64) -> String {
+    Timestamp::from_micros(seconds * 1_000_000).to_string().replace(".000", "")
+}
+
+/// A poll of a repository.
+struct Poll<'a> {
+    state: &'a mut State,
+    call: &'a Call,
+    product: Product,
+    found: Repository,
+    since: i64,
+}
+
+/// Answers a request of a poll; `None` for other requests.
+pub(super) fn answer(product: Product, state: &mut State, call: &Call) -> Option<Reply> {
+    let repositories = std::mem::take(&mut state.repositories);
+    state.times.stamp(&repositories);
+    state.repositories = repositories;
+    if call.method != Method::GET {
+        return None;
+    }
+    let parts: Vec<&str> = call.segments.iter().map(String::as_str).collect();
+    let (path, below) = match (product, parts.as_slice()) {
+        (Product::Github, ["api", "v3", "repos", owner, name, below @ ..])
+        | (Product::Gitea | Product::Forgejo, ["api", "v1", "repos", owner, name, below @ ..])
+        | (Product::Bitbucket, ["2.0", "repositories", owner, name, below @ ..])
+        | (Product::BitbucketDataCenter, ["rest", "api", "latest", "projects", owner, "repos", name, below @ ..]) => {
+            (format!("{owner}/{name}"), below)
+        }
+        (Product::Gitlab, ["api", "v4", "projects", id, below @ ..]) => {
+            (state.by_id(id.parse().ok()?)?.path.clone(), below)
+        }
+        _ => return None,
+    };
+    let found = state.by_path(&path)?.clone();
+    let time = |name: &str| call.parameter(name).map(str::to_owned);
+    let filter = || call.parameter("q")?.strip_prefix("updated_on >= ").map(str::to_owned);
+    let since = time("since").or_else(|| time("updated_after")).or_else(filter);
+    let since = since.map_or(0, |text| text.parse::<Timestamp>().unwrap().as_micros() / 1_000_000);
+    let poll = Poll { state, call, product, found, since };
+    match product {
+        Product::Github => poll.github(below),
+        Product::Gitlab => poll.gitlab(below),
+        Product::Gitea | Product::Forgejo => poll.gitea(below),
+        Product::Bitbucket => poll.bitbucket(below),
+        Product::BitbucketDataCenter => poll.data_center(below),
+    }
+}
+
+impl Poll<'_> {
+    /// Returns the answer to the same request without the parameters of a poll.
+    fn plain(&mut self) -> Result<Value, Reply> {
+        let polls = ["since", "updated_after", "q", "sort", "order_by"];
+        let mut call = self.call.clone();
+        call.query.retain(|(name, _)| !polls.contains(&name.as_str()));
+        let reply = super::product_answer(self.product, self.state, &call);
+        if reply.status == 200 { Ok(serde_json::from_slice(&reply.body).unwrap()) } else { Err(reply) }
+    }
+
+    /// Returns the refusal of a request with this credential.
+    fn refusal(&mut self, path: &[&str]) -> Option<Reply> {
+        let mut call = self.call.clone();
+        call.segments = path.iter().map(|part| (*part).to_owned()).collect();
+        let reply = super::product_answer(self.product, self.state, &call);
+        (reply.status != 200).then_some(reply)
+    }
+
+    fn of(&self, number: u64) -> (i64, i64) {
+        self.state.times.of(&format!("{}/{number}", self.found.id))
+    }
+
+    fn comment(&self, id: &Value) -> (i64, i64) {
+        self.state.times.of(&format!("comment/{id}"))
+    }
+
+    fn user(&self, id: u64) -> Value {
+        let User { id, name, is_bot } = self.state.user(id);
+        json!({"id": id, "login": name, "username": name, "type": if is_bot { "Bot" } else { "User" }})
+    }
+
+    /// Returns the user who added the labels of issues.
+    fn labeler(&self) -> Value {
+        self.user(self.state.labeler)
+    }
+
+    /// Returns the issues and pull requests that have changed, oldest first.
+    fn entries(&self) -> Vec<Value> {
+        let mut listed = Vec::new();
+        for pull in &self.found.pulls {
+            let merged_at = (pull.state == PullState::Merged).then_some("2027-01-15T08:00:00Z");
+            listed.push(json!({
+                "number": pull.number,
+                "title": pull.title,
+                "state": if pull.state == PullState::Open { "open" } else { "closed" },
+                "user": self.user(pull.author),
+                "labels": [],
+                "pull_request": {"merged_at": merged_at},
+            }));
+        }
+        for issue in &self.found.issues {
+            listed.push(json!({
+                "number": issue.number,
+                "title": issue.title,
+                "body": issue.body,
+                "state": "open",
+                "html_url": format!("{}/{}/issues/{}", self.state.url, self.found.path, issue.number),
+                "user": self.user(issue.author),
+                "labels": issue.labels.iter().map(|label| json!({"name": label})).collect::<Vec<_>>(),
+            }));
+        }
+        let mut times = BTreeMap::new();
+        for mut entry in listed {
+            let number = entry["number"].as_u64().unwrap();
+            let (created, updated) = self.of(number);
+            entry["created_at"] = written(created).into();
+            entry["updated_at"] = written(updated).into();
+            if updated >= self.since {
+                times.insert((updated, number), entry);
+            }
+        }
+        times.into_values().collect()
+    }
+
+    /// Returns the comments of conversations that have changed.
+    fn comments(&self) -> Vec<Value> {
+        let mut listed = Vec::new();
+        for comment in &self.found.comments {
+            let (created, updated) = self.comment(&comment.id.into());
+            let (kind, number) = match comment.place {
+                Place::Pull(number) => (if self.product == Product::Github { "pull" } else { "pulls" }, number),
+                Place::Issue(number) => ("issues", number),
+            };
+            let page = format!("{}/{}/{kind}/{number}", self.state.url, self.found.path);
+            let is_pull = kind != "issues";
+            let mut shown = json!({
+                "id": comment.id,
+                "body": comment.body,
+                "user": self.user(comment.author),
+                "html_url": format!("{page}#issuecomment-{}", comment.id),
+                "created_at": written(created),
+                "updated_at": written(updated),
+            });
+            if self.product == Product::Github {
+                let api = format!("{}/api/v3/repos/{}", self.state.url, self.found.path);
+                shown["issue_url"] = format!("{api}/issues/{number}").into();
+            } else {
+                shown["pull_request_url"] = if is_pull { page.clone() } else { String::new() }.into();
+                shown["issue_url"] = if is_pull { String::new() } else { page }.into();
+            }
+            if updated >= self.since {
+                listed.push(shown);
+            }
+        }
+        listed
+    }
+
+    /// Returns the reviews of a pull request.
+    fn reviews(&self, number: &str) -> Vec<Value> {
+        let is_it = |pull: u64| pull.to_string() == number;
+        let reviews = self.found.reviews.iter().filter(|review| is_it(review.pull));
+        let show = |review: &super::Review| {
+            let (created, _) = self.state.times.of(&format!("review/{}", review.id));
+            let page = format!("{}/{}/pull/{number}", self.state.url, self.found.path);
+            json!({
+                "id": review.id,
+                "user": self.user(review.author),
+                "state": if self.product == Product::Github { "COMMENTED" } else { "COMMENT" },
+                "body": review.body,
+                "dismissed": false,
+                "html_url": format!("{page}#pullrequestreview-{}", review.id),
+                "submitted_at": written(created),
+            })
+        };
+        reviews.map(show).collect()
+    }
+
+    fn github(mut self, below: &[&str]) -> Option<Reply> {
+        let polls =
+            matches!(below, ["issues"] | ["issues", "comments"] | ["pulls", _, "reviews"] | ["issues", _, "events"]);
+        if !polls {
+            return None;
+        }
+        let base: Vec<&str> = self.call.segments.iter().take(5).map(String::as_str).collect();
+        if let Some(refusal) = self.refusal(&base) {
+            return Some(refusal);
+        }
+        let listed = match below {
+            ["issues"] => self.entries(),
+            ["issues", "comments"] => self.comments(),
+            ["pulls", number, _] => self.reviews(number),
+            [_, number, _] => {
+                let issue = self.found.issues.iter().find(|issue| issue.number.to_string() == *number)?;
+                let at = written(self.of(issue.number).1);
+                let actor = self.labeler();
+                let show =
+                    |label| json!({"event": "labeled", "actor": actor, "label": {"name": label}, "created_at": at});
+                issue.labels.iter().map(show).collect()
+            }
+            _ => return None,
+        };
+        let tag = format!("\"{:x}\"", hash(&json!(listed).to_string()));
+        if self.call.headers.get("if-none-match").is_some_and(|known| known == tag.as_str()) {
+            return Some(Reply::text(304, "").header("etag", tag));
+        }
+        Some(Reply::json(200, &Value::Array(listed)).header("etag", tag))
+    }
+
+    fn gitea(mut self, below: &[&str]) -> Option<Reply> {
+        let polls =
+            matches!(below, ["issues"] | ["issues", "comments"] | ["pulls", _, "reviews"] | ["issues", _, "timeline"]);
+        if !polls {
+            return None;
+        }
+        let base: Vec<&str> = self.call.segments.iter().take(5).map(String::as_str).collect();
+        if let Some(refusal) = self.refusal(&base) {
+            return Some(refusal);
+        }
+        let listed = match below {
+            ["issues"] => self.entries(),
+            ["issues", "comments"] => self.comments(),
+            ["pulls", number, _] => self.reviews(number),
+            [_, number, _] => {
+                let issue = self.found.issues.iter().find(|issue| issue.number.to_string() == *number)?;
+                let (at, user) = (written(self.of(issue.number).1), self.labeler());
+                let show = |label| json!({"type": "label", "body": "1", "user": user, "label": {"name": label}, "created_at": at});
+                issue.labels.iter().map(show).collect()
+            }
+            _ => return None,
+        };
+        let number = |name: &str| self.call.parameter(name).and_then(|text| text.parse::<usize>().ok());
+        let (limit, at) = (number("limit").unwrap_or(30).min(50), number("page").unwrap_or(1));
+        let chosen: Vec<&Value> = listed.iter().skip((at - 1) * limit).take(limit).collect();
+        Some(Reply::json(200, &json!(chosen)).header("x-total-count", listed.len().to_string()))
+    }
+
+    fn gitlab(mut self, below: &[&str]) -> Option<Reply> {
+        let is_ordered = self.call.parameter("order_by") == Some("updated_at");
+        match below {
+            ["merge_requests"] if is_ordered => {
+                let listed = match self.plain() {
+                    Ok(listed) => listed,
+                    Err(refusal) => return Some(refusal),
+                };
+                Some(self.sorted(&listed, "iid", true, |poll, item| poll.of(item["iid"].as_u64().unwrap())))
+            }
+            ["merge_requests" | "issues", _, "notes"] if is_ordered => {
+                let listed = match self.plain() {
+                    Ok(listed) => listed,
+                    Err(refusal) => return Some(refusal),
+                };
+                Some(self.sorted(&listed, "id", false, |poll, item| poll.comment(&item["id"])))
+            }
+            ["issues"] => {
+                let base: Vec<&str> = self.call.segments.iter().take(4).map(String::as_str).collect();
+                if let Some(refusal) = self.refusal(&base) {
+                    return Some(refusal);
+                }
+                let mut listed = self.entries();
+                listed.retain(|entry| entry["pull_request"].is_null());
+                for entry in &mut listed {
+                    entry["iid"] = entry["number"].clone();
+                    entry["state"] = "opened".into();
+                    entry["description"] = entry["body"].clone();
+                    entry["web_url"] = entry["html_url"].clone();
+                    entry["author"] = entry["user"].clone();
+                    let labels: Vec<Value> =
+                        entry["labels"].as_array().unwrap().iter().map(|label| label["name"].clone()).collect();
+                    entry["labels"] = labels.into();
+                }
+                Some(Reply::json(200, &Value::Array(listed)))
+            }
+            ["issues", number, "resource_label_events"] => {
+                let issue = self.found.issues.iter().find(|issue| issue.number.to_string() == *number)?;
+                let (at, user) = (written(self.of(issue.number).1), self.labeler());
+                let show = |label| json!({"action": "add", "user": user, "label": {"name": label}, "created_at": at});
+                Some(Reply::json(200, &Value::Array(issue.labels.iter().map(show).collect())))
+            }
+            _ => None,
+        }
+    }
+
+    /// Adds the times to the items of a list, and sorts it by them.
+    fn sorted(&self, listed: &Value, id: &str, is_ascending: bool, times: fn(&Self, &Value) -> (i64, i64)) -> Reply {
+        let mut found = BTreeMap::new();
+        for item in listed.as_array().unwrap() {
+            let (created, updated) = times(self, item);
+            let mut item = item.clone();
+            (item["created_at"], item["updated_at"]) = (written(created).into(), written(updated).into());
+            if updated >= self.since {
+                found.insert((updated, item[id].as_u64()), item);
+            }
+        }
+        let mut listed: Vec<Value> = found.into_values().collect();
+        if !is_ascending {
+            listed.reverse();
+        }
+        Reply::json(200, &Value::Array(listed))
+    }
+
+    fn bitbucket(mut self, below: &[&str]) -> Option<Reply> {
+        self.call.parameter("q").filter(|filter| filter.starts_with("updated_on >= "))?;
+        let mut body = match self.plain() {
+            Ok(body) => body,
+            Err(refusal) => return Some(refusal),
+        };
+        let mut found = BTreeMap::new();
+        for item in body["values"].as_array().unwrap() {
+            let id = item["id"].as_u64().unwrap();
+            let (created, updated) = if below == ["pullrequests"] { self.of(id) } else { self.comment(&item["id"]) };
+            let mut item = item.clone();
+            (item["created_on"], item["updated_on"]) = (written(created).into(), written(updated).into());
+            if updated >= self.since {
+                found.insert((updated, id), item);
+            }
+        }
+        body["values"] = found.into_values().collect();
+        Some(Reply::json(200, &body))
+    }
+
+    fn data_center(mut self, below: &[&str]) -> Option<Reply> {
+        let is_list = below == ["pull-requests"] && self.call.parameter("state") == Some("OPEN");
+        if !is_list && !matches!(below, ["pull-requests", _, "activities"]) {
+            return None;
+        }
+        let mut body = match self.plain() {
+            Ok(body) => body,
+            Err(refusal) => return Some(refusal),
+        };
+        let mut values = body["values"].take();
+        for item in values.as_array_mut().unwrap() {
+            if is_list {
+                let number = item["id"].as_u64().unwrap();
+                let count = self.found.comments.iter().filter(|one| one.place == Place::Pull(number)).count();
+                item["updatedDate"] = (self.of(number).1 * 1000).into();
+                item["properties"] = json!({"commentCount": count});
+            } else if !item["comment"].is_null() {
+                let (created, updated) = self.comment(&item["comment"]["id"]);
+                item["comment"]["version"] = u64::from(created != updated).into();
+                item["comment"]["createdDate"] = (created * 1000).into();
+                item["comment"]["updatedDate"] = (updated * 1000).into();
+            }
+        }
+        body["values"] = values;
+        Some(Reply::json(200, &body))
+    }
+}
+
+/// Returns a number that differs between texts (FNV-1a).
+fn hash(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}

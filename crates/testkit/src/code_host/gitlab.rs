@@ -1,0 +1,717 @@
+//! The interface of GitLab (Free edition, version 19), whose projects are private.
+
+use http::Method;
+use serde_json::{Value, json};
+use url::form_urlencoded;
+
+use super::state::{Check, Issue, Place, Pull, PullState, Repository, State, Status, User};
+use super::{Call, Reply};
+
+/// The emoji that the stand-in knows.
+const EMOJI: [&str; 10] =
+    ["thumbsup", "thumbsdown", "eyes", "rocket", "confused", "tada", "heart", "smile", "white_check_mark", "x"];
+
+/// The prefixes that mark the title of a draft.
+const DRAFTS: [&str; 3] = ["draft:", "[draft]", "(draft)"];
+
+/// The first ID of commit statuses, which the state does not number.
+const FIRST_STATUS: u64 = 1_000_000;
+
+/// The first ID of the notes that GitLab writes itself.
+const FIRST_SYSTEM_NOTE: u64 = 2_000_000;
+
+const DEVELOPER: u64 = 30;
+
+/// A request about a repository.
+struct Request<'a> {
+    call: &'a Call,
+    user: User,
+    users: Vec<User>,
+    url: String,
+    /// The repository before the request.
+    found: Repository,
+}
+
+fn message(status: u16, message: impl Into<Value>) -> Reply {
+    Reply::json(status, &json!({"message": message.into()}))
+}
+
+fn error(status: u16, error: &str) -> Reply {
+    Reply::json(status, &json!({"error": error}))
+}
+
+/// Returns the answer of a record that is not valid.
+fn invalid(field: &str, text: &str) -> Reply {
+    message(400, json!({field: [text]}))
+}
+
+/// Returns the answer of a record that was looked up by its ID, and does not exist.
+fn no_record() -> Reply {
+    message(404, "404 Not found")
+}
+
+/// Answers a request.
+pub(super) fn answer(state: &mut State, call: &Call) -> Reply {
+    let parts: Vec<&str> = call.segments.iter().map(String::as_str).collect();
+    let ["api", "v4", parts @ ..] = parts.as_slice() else { return error(404, "404 Not Found") };
+    let token = token(call);
+    let Some((user, rights)) = state.signed_in(token.as_deref()) else {
+        return refused(state, token.as_deref(), parts);
+    };
+    if call.method != Method::GET && !rights.can_write {
+        return insufficient_scope();
+    }
+    match (&call.method, parts) {
+        (&Method::GET, ["user"]) => {
+            let mut shown = show_user(&state.url, &user);
+            shown["bot"] = user.is_bot.into();
+            Reply::json(200, &shown)
+        }
+        (&Method::GET, ["users"]) => {
+            let wanted = call.parameter("username").unwrap_or_default();
+            let is_it = |user: &&User| wanted.is_empty() || user.name.eq_ignore_ascii_case(wanted);
+            let listed = state.users.iter().filter(is_it).map(|user| show_user(&state.url, user));
+            page(call, &state.url, listed.collect())
+        }
+        (&Method::GET, ["users", id]) => match state.users.iter().find(|user| user.id.to_string() == *id) {
+            Some(user) => Reply::json(200, &show_user(&state.url, user)),
+            None => message(404, "404 User Not Found"),
+        },
+        (_, ["projects", project, below @ ..]) => match find(state, call, &user, project, below) {
+            Ok(found) if rights.repository.is_none_or(|id| id == found.id) => {
+                let (users, url) = (state.users.clone(), state.url.clone());
+                let request = Request { call, user, users, url, found };
+                request.check(below).unwrap_or_else(|| request.answer(state, below))
+            }
+            Ok(_) => message(404, "404 Project Not Found"),
+            Err(reply) => reply,
+        },
+        _ => error(404, "404 Not Found"),
+    }
+}
+
+/// Returns the token of a request, in the headers that GitLab accepts.
+fn token(call: &Call) -> Option<String> {
+    let text = |name: &str| call.headers.get(name).and_then(|value| value.to_str().ok());
+    let bearer = || text("authorization").and_then(|value| value.strip_prefix("Bearer "));
+    text("private-token").or_else(bearer).map(str::to_owned)
+}
+
+/// Returns the answer to a request without a valid token.
+fn refused(state: &State, token: Option<&str>, parts: &[&str]) -> Reply {
+    match token {
+        Some(token) if state.tokens.contains_key(token) => {
+            let text = "Token is expired. You can either do re-authorization or token refresh.";
+            Reply::json(401, &json!({"error": "invalid_token", "error_description": text}))
+        }
+        None if parts.first() == Some(&"projects") => message(404, "404 Project Not Found"),
+        _ => message(401, "401 Unauthorized"),
+    }
+}
+
+fn insufficient_scope() -> Reply {
+    let text = "The request requires higher privileges than provided by the access token.";
+    Reply::json(403, &json!({"error": "insufficient_scope", "error_description": text, "scope": "api"}))
+}
+
+/// Finds the project of a request, by its ID or its path.
+fn find(state: &mut State, call: &Call, user: &User, project: &str, below: &[&str]) -> Result<Repository, Reply> {
+    let missing = || message(404, "404 Project Not Found");
+    let may_see = |found: &&Repository| found.permissions.contains_key(&user.id);
+    if let Ok(id) = project.parse() {
+        return state.by_id(id).map(|found| &*found).filter(may_see).cloned().ok_or_else(missing);
+    }
+    if let Some(moved) = state.renamed(project).filter(may_see) {
+        if call.method != Method::GET {
+            return Err(message(405, "405 Non GET methods are not allowed for moved projects"));
+        }
+        let encoded = below.iter().map(|part| form_urlencoded::byte_serialize(part.as_bytes()).collect::<String>());
+        let path: String = encoded.map(|part| format!("/{part}")).collect();
+        let query = call.target.split_once('?').map_or_else(String::new, |(_, query)| format!("?{query}"));
+        let target = format!("{}/api/v4/projects/{}{path}{query}", state.url, moved.id);
+        let reply = Reply::text(301, format!("This resource has been moved permanently to {target}"));
+        return Err(reply.header("location", target));
+    }
+    state.by_path(project).map(|found| &*found).filter(may_see).cloned().ok_or_else(missing)
+}
+
+/// Returns a page of a list, with the headers of offset-based pagination.
+fn page(call: &Call, url: &str, items: Vec<Value>) -> Reply {
+    let number = |name: &str, otherwise: usize| {
+        call.parameter(name).and_then(|text| text.parse().ok()).filter(|number| *number > 0).unwrap_or(otherwise)
+    };
+    let (at, per) = (number("page", 1), number("per_page", 20).min(100));
+    let pages = items.len().div_ceil(per).max(1);
+    let path = call.target.split('?').next().unwrap();
+    let link = |page: usize, name: &str| {
+        let others = call.query.iter().filter(|(known, _)| known != "page" && known != "per_page");
+        let mut query = form_urlencoded::Serializer::new(String::new());
+        query.extend_pairs(others).extend_pairs([("page", page), ("per_page", per)].map(|(k, v)| (k, v.to_string())));
+        format!("<{url}{path}?{}>; rel=\"{name}\"", query.finish())
+    };
+    let mut links = Vec::new();
+    if at > 1 {
+        links.push(link(at - 1, "prev"));
+    }
+    if at < pages {
+        links.push(link(at + 1, "next"));
+    }
+    links.extend([link(1, "first"), link(pages, "last")]);
+    let next = if at < pages { (at + 1).to_string() } else { String::new() };
+    let chosen = items.iter().skip((at - 1) * per).take(per).cloned().collect();
+    Reply::json(200, &Value::Array(chosen))
+        .header("link", links.join(", "))
+        .header("x-page", at.to_string())
+        .header("x-per-page", per.to_string())
+        .header("x-next-page", next)
+        .header("x-total", items.len().to_string())
+        .header("x-total-pages", pages.to_string())
+}
+
+fn show_user(url: &str, user: &User) -> Value {
+    let page = format!("{url}/{}", user.name);
+    json!({"id": user.id, "username": user.name, "name": user.name, "state": "active", "web_url": page})
+}
+
+const fn level(permission: &str) -> u64 {
+    match permission.as_bytes() {
+        b"admin" => 40,
+        b"write" => DEVELOPER,
+        _ => 20,
+    }
+}
+
+/// Splits a title into whether it is that of a draft, and the rest.
+fn split_title(title: &str) -> (bool, &str) {
+    let (mut draft, mut rest) = (false, title);
+    while let Some(prefix) = DRAFTS.iter().find(|prefix| rest.to_ascii_lowercase().starts_with(**prefix)) {
+        (draft, rest) = (true, rest[prefix.len()..].trim_start());
+    }
+    (draft, rest)
+}
+
+/// Returns the texts of a list, which may also be one text with commas.
+fn list_of(value: &Value) -> Option<Vec<String>> {
+    let texts: Vec<String> = match value {
+        Value::String(text) => vec![text.clone()],
+        Value::Array(values) => {
+            values.iter().map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned)).collect()
+        }
+        _ => return None,
+    };
+    let parts = texts.iter().flat_map(|text| text.split(',')).map(str::trim);
+    Some(parts.filter(|part| !part.is_empty()).map(str::to_owned).collect())
+}
+
+/// Checks the texts of a merge request.
+fn check_texts(body: &Value) -> Option<Reply> {
+    let title = body["title"].as_str();
+    if title.is_some_and(|title| title.trim().is_empty()) {
+        return Some(invalid("title", "can't be blank"));
+    }
+    for (name, most) in [("title", 255), ("description", 1_048_576)] {
+        if body[name].as_str().is_some_and(|text| text.chars().count() > most) {
+            return Some(invalid(name, &format!("is too long (maximum is {most} characters)")));
+        }
+    }
+    None
+}
+
+impl Request<'_> {
+    fn level(&self) -> u64 {
+        self.found.permissions.get(&self.user.id).map_or(0, |permission| level(permission))
+    }
+
+    /// Refuses a change of an archived project, and one for which the user lacks the role.
+    fn check(&self, below: &[&str]) -> Option<Reply> {
+        if self.call.method == Method::GET {
+            return None;
+        }
+        let for_everybody = matches!(below, [_, _, "notes" | "award_emoji"] | [_, _, "notes", _, "award_emoji"]);
+        let is_refused = self.found.is_archived || (!for_everybody && self.level() < DEVELOPER);
+        is_refused.then(|| message(403, "403 Forbidden"))
+    }
+
+    fn answer(&self, state: &mut State, below: &[&str]) -> Reply {
+        match (&self.call.method, below) {
+            (&Method::GET, []) => Reply::json(200, &self.show_project()),
+            (&Method::GET, ["merge_requests"]) => self.pulls(),
+            (&Method::POST, ["merge_requests"]) => self.create_pull(state),
+            (_, ["merge_requests", number, rest @ ..]) => {
+                let number: u64 = number.parse().unwrap_or_default();
+                match self.found.pulls.iter().find(|pull| pull.number == number) {
+                    Some(pull) => self.pull(state, pull, rest),
+                    None => no_record(),
+                }
+            }
+            (_, ["issues", number, rest @ ..]) => {
+                let number: u64 = number.parse().unwrap_or_default();
+                match self.found.issues.iter().find(|issue| issue.number == number) {
+                    Some(issue) => self.issue(state, issue, rest),
+                    None => no_record(),
+                }
+            }
+            (&Method::GET, ["members", "all", id]) => self.member(id),
+            (&Method::GET, ["repository", "branches", name]) => self.branch(name),
+            (&Method::GET, ["repository", "compare"]) => self.compare(),
+            (&Method::GET, ["repository", "commits", sha, "statuses"]) => self.statuses(sha),
+            (&Method::POST, ["statuses", sha]) => self.set_status(state, sha),
+            (&Method::GET, ["jobs", id, "trace"]) => {
+                match self.found.checks.iter().find(|check| check.id.to_string() == *id) {
+                    Some(check) => Reply::text(200, check.log.clone()),
+                    None => no_record(),
+                }
+            }
+            _ => error(404, "404 Not Found"),
+        }
+    }
+
+    fn web_url(&self) -> String {
+        format!("{}/{}", self.url, self.found.path)
+    }
+
+    fn show_project(&self) -> Value {
+        json!({
+            "id": self.found.id,
+            "path_with_namespace": self.found.path,
+            "default_branch": self.found.branches.contains_key("main").then_some("main"),
+            "empty_repo": self.found.branches.is_empty(),
+            "archived": self.found.is_archived,
+            "visibility": "private",
+            "web_url": self.web_url(),
+            "http_url_to_repo": format!("{}.git", self.web_url()),
+            "merge_requests_enabled": true,
+            "permissions": {
+                "project_access": {"access_level": self.level(), "notification_level": 3},
+                "group_access": null,
+            },
+        })
+    }
+
+    fn show_people(&self, names: &[String]) -> Vec<Value> {
+        let known = names.iter().filter_map(|name| self.users.iter().find(|user| user.name == *name));
+        known.map(|user| show_user(&self.url, user)).collect()
+    }
+
+    fn show_pull(&self, pull: &Pull) -> Value {
+        let sha = self.found.sha_of(pull);
+        let merged_at = (pull.state == PullState::Merged).then_some("2026-01-01T00:00:00.000Z");
+        json!({
+            "id": self.found.id * 1_000 + pull.number,
+            "iid": pull.number,
+            "project_id": self.found.id,
+            "source_project_id": pull.fork.unwrap_or(self.found.id),
+            "target_project_id": self.found.id,
+            "title": if pull.draft { format!("Draft: {}", pull.title) } else { pull.title.clone() },
+            "description": pull.body,
+            "state": match pull.state {
+                PullState::Open => "opened",
+                PullState::Merged => "merged",
+                PullState::Closed => "closed",
+            },
+            "draft": pull.draft,
+            "work_in_progress": pull.draft,
+            "source_branch": pull.head,
+            "target_branch": pull.base,
+            "sha": Some(sha).filter(|sha| !sha.is_empty()),
+            "web_url": format!("{}/-/merge_requests/{}", self.web_url(), pull.number),
+            "author": self.users.iter().find(|user| user.id == pull.author).map(|user| show_user(&self.url, user)),
+            "labels": pull.labels,
+            "reviewers": self.show_people(&pull.reviewers),
+            "assignees": self.show_people(&pull.assignees),
+            "merged_at": merged_at,
+            "detailed_merge_status": "checking",
+        })
+    }
+
+    fn pulls(&self) -> Reply {
+        let wanted = |name: &str| self.call.parameter(name).map(str::to_owned);
+        let (head, base) = (wanted("source_branch"), wanted("target_branch"));
+        let state = wanted("state").filter(|state| state != "all");
+        let shown = self.found.pulls.iter().rev().filter(|pull| {
+            head.as_ref().is_none_or(|head| pull.head == *head) && base.as_ref().is_none_or(|base| pull.base == *base)
+        });
+        let listed = shown.map(|pull| self.show_pull(pull));
+        let listed = listed.filter(|pull| state.as_ref().is_none_or(|state| pull["state"] == **state));
+        page(self.call, &self.url, listed.collect())
+    }
+
+    fn create_pull(&self, state: &mut State) -> Reply {
+        let body = &self.call.body;
+        let text = |name: &str| body[name].as_str().unwrap_or_default().to_owned();
+        let required = ["title", "source_branch", "target_branch"].into_iter().filter(|name| !body[*name].is_string());
+        let missing: Vec<String> = required.map(|name| format!("{name} is missing")).collect();
+        if !missing.is_empty() {
+            return error(400, &missing.join(", "));
+        }
+        let (head, base) = (text("source_branch"), text("target_branch"));
+        if head == base {
+            return message(422, json!(["You can't use same project/branch for source and target"]));
+        }
+        for (field, branch) in [("source_branch", &head), ("target_branch", &base)] {
+            if !self.found.branches.contains_key(branch) {
+                return invalid(field, "does not exist");
+            }
+        }
+        let mut open = self.found.pulls.iter().filter(|pull| pull.state == PullState::Open && pull.fork.is_none());
+        if let Some(other) = open.find(|pull| pull.head == head && pull.base == base) {
+            let text = "Another open merge request already exists for this source branch";
+            return message(409, json!([format!("{text}: !{}", other.number)]));
+        }
+        if let Some(reply) = check_texts(body) {
+            return reply;
+        }
+        // Without commits, GitLab opens a draft.
+        let is_empty = self.found.branches[&head] == self.found.branches[&base];
+        let title = text("title");
+        let (draft, title) = split_title(&title);
+        let mut pull = Pull {
+            number: self.found.pulls.iter().map(|pull| pull.number).max().unwrap_or_default() + 1,
+            draft: draft || is_empty,
+            title: title.to_owned(),
+            body: text("description"),
+            head,
+            base,
+            author: self.user.id,
+            ..Pull::default()
+        };
+        if let Some(reply) = self.decorate(&mut pull) {
+            return reply;
+        }
+        state.by_id(self.found.id).unwrap().pulls.push(pull.clone());
+        Reply::json(201, &self.show_pull(&pull))
+    }
+
+    fn pull(&self, state: &mut State, pull: &Pull, rest: &[&str]) -> Reply {
+        match (&self.call.method, rest) {
+            (&Method::GET, []) => Reply::json(200, &self.show_pull(pull)),
+            (&Method::PUT, []) => self.update_pull(state, pull),
+            (_, ["notes" | "award_emoji", ..]) => self.conversation(state, Place::Pull(pull.number), rest),
+            _ => error(404, "404 Not Found"),
+        }
+    }
+
+    fn update_pull(&self, state: &mut State, pull: &Pull) -> Reply {
+        let body = &self.call.body;
+        let known = [
+            "title",
+            "description",
+            "target_branch",
+            "labels",
+            "add_labels",
+            "remove_labels",
+            "assignee_ids",
+            "reviewer_ids",
+            "state_event",
+        ];
+        if known.iter().all(|name| body.get(name).is_none()) {
+            return error(400, &format!("{} are missing, at least one parameter must be provided", known.join(", ")));
+        }
+        if let Some(reply) = check_texts(body) {
+            return reply;
+        }
+        let mut changed = pull.clone();
+        if let Some(title) = body["title"].as_str() {
+            let (draft, title) = split_title(title);
+            (changed.draft, changed.title) = (draft, title.to_owned());
+        }
+        if let Some(description) = body["description"].as_str() {
+            description.clone_into(&mut changed.body);
+        }
+        match body["state_event"].as_str() {
+            Some("close") => changed.state = PullState::Closed,
+            Some("reopen") if changed.state == PullState::Closed => changed.state = PullState::Open,
+            None => {}
+            Some(_) => return error(400, "state_event does not have a valid value"),
+        }
+        if let Some(reply) = self.decorate(&mut changed) {
+            return reply;
+        }
+        changed.version += 1;
+        let repository = state.by_id(self.found.id).unwrap();
+        repository.labels.extend(changed.labels.iter().filter(|label| !self.found.labels.contains(label)).cloned());
+        *repository.pulls.iter_mut().find(|known| known.number == pull.number).unwrap() = changed.clone();
+        Reply::json(200, &self.show_pull(&changed))
+    }
+
+    /// Sets the labels, reviewers and assignees of a request.
+    fn decorate(&self, pull: &mut Pull) -> Option<Reply> {
+        let body = &self.call.body;
+        if let Some(labels) = list_of(&body["labels"]) {
+            pull.labels = labels;
+        }
+        for label in list_of(&body["add_labels"]).unwrap_or_default() {
+            if !pull.labels.contains(&label) {
+                pull.labels.push(label);
+            }
+        }
+        let removed = list_of(&body["remove_labels"]).unwrap_or_default();
+        pull.labels.retain(|label| !removed.contains(label));
+        for (field, people) in [("reviewer_ids", &mut pull.reviewers), ("assignee_ids", &mut pull.assignees)] {
+            let Some(texts) = list_of(&body[field]) else { continue };
+            let ids: Option<Vec<u64>> = texts.iter().map(|text| text.parse().ok()).collect();
+            let Some(ids) = ids else { return Some(error(400, &format!("{field} is invalid"))) };
+            if ids.is_empty() || ids == [0] {
+                people.clear();
+                continue;
+            }
+            // GitLab Free takes the first one, and leaves out users who may not read the project.
+            let readers = self.users.iter().filter(|user| self.found.permissions.contains_key(&user.id));
+            let chosen = readers.filter(|user| user.id == ids[0]).map(|user| user.name.clone()).collect::<Vec<_>>();
+            if !chosen.is_empty() {
+                *people = chosen;
+            }
+        }
+        None
+    }
+
+    fn issue(&self, state: &mut State, issue: &Issue, rest: &[&str]) -> Reply {
+        match (&self.call.method, rest) {
+            (&Method::GET, []) => Reply::json(
+                200,
+                &json!({
+                    "id": self.found.id * 1_000 + issue.number,
+                    "iid": issue.number,
+                    "project_id": self.found.id,
+                    "title": issue.title,
+                    "description": issue.body,
+                    "state": "opened",
+                    "labels": issue.labels,
+                    "web_url": format!("{}/-/issues/{}", self.web_url(), issue.number),
+                }),
+            ),
+            (_, ["notes" | "award_emoji", ..]) => self.conversation(state, Place::Issue(issue.number), rest),
+            _ => error(404, "404 Not Found"),
+        }
+    }
+
+    /// Answers a request about the notes and reactions of a merge request or an issue.
+    fn conversation(&self, state: &mut State, place: Place, rest: &[&str]) -> Reply {
+        match (&self.call.method, rest) {
+            (&Method::GET, ["notes"]) => {
+                let mut notes = self.notes(place);
+                notes.sort_by_key(|note| note["id"].as_u64());
+                if self.call.parameter("sort") != Some("asc") {
+                    notes.reverse();
+                }
+                page(self.call, &self.url, notes)
+            }
+            (&Method::POST, ["notes"]) => {
+                let Some(text) = self.call.body["body"].as_str() else { return error(400, "body is missing") };
+                if text.trim().is_empty() {
+                    return message(400, "400 Bad request - Note {:note=>[\"can't be blank\"]}");
+                }
+                if text.chars().count() > 1_000_000 {
+                    return invalid("note", "is too long (maximum is 1000000 characters)");
+                }
+                let id = state.add_comment(&self.found.path, place, self.user.id, text);
+                Reply::json(201, &self.show_note(place, id, self.user.id, text))
+            }
+            (&Method::POST, ["award_emoji"]) => self.award(Some(&mut Vec::new())),
+            (&Method::POST, ["notes", note, "award_emoji"]) => {
+                let note: u64 = note.parse().unwrap_or_default();
+                let repository = state.by_id(self.found.id).unwrap();
+                let comments = repository.comments.iter_mut().filter(|comment| comment.place == place);
+                let comments = comments.map(|comment| (comment.id, &mut comment.reactions));
+                let reviews = repository.reviews.iter_mut().filter(|review| place == Place::Pull(review.pull));
+                let lines = reviews.flat_map(|review| &mut review.comments);
+                let mut all = comments.chain(lines.map(|comment| (comment.id, &mut comment.reactions)));
+                self.award(all.find(|(id, _)| *id == note).map(|(_, reactions)| reactions))
+            }
+            _ => error(404, "404 Not Found"),
+        }
+    }
+
+    fn notes(&self, place: Place) -> Vec<Value> {
+        let comments = self.found.comments.iter().filter(|comment| comment.place == place);
+        let mut notes: Vec<Value> =
+            comments.map(|comment| self.show_note(place, comment.id, comment.author, &comment.body)).collect();
+        let Place::Pull(number) = place else { return notes };
+        for review in self.found.reviews.iter().filter(|review| review.pull == number) {
+            for comment in &review.comments {
+                let mut note = self.show_note(place, comment.id, review.author, &comment.body);
+                note["type"] = "DiffNote".into();
+                note["position"] = json!({"new_path": comment.path, "new_line": comment.line});
+                notes.push(note);
+            }
+        }
+        if let Some(pull) = self.found.pulls.iter().find(|pull| pull.number == number) {
+            let text = format!("created branch `{}`", pull.head);
+            let mut note = self.show_note(place, FIRST_SYSTEM_NOTE + number, pull.author, &text);
+            note["system"] = true.into();
+            notes.push(note);
+        }
+        notes
+    }
+
+    fn show_note(&self, place: Place, id: u64, author: u64, body: &str) -> Value {
+        let (kind, number) = match place {
+            Place::Pull(number) => ("MergeRequest", number),
+            Place::Issue(number) => ("Issue", number),
+        };
+        json!({
+            "id": id,
+            "type": null,
+            "body": body,
+            "author": self.users.iter().find(|user| user.id == author).map(|user| show_user(&self.url, user)),
+            "created_at": "2026-01-01T00:00:00.000Z",
+            "updated_at": "2026-01-01T00:00:00.000Z",
+            "system": false,
+            "noteable_id": self.found.id * 1_000 + number,
+            "noteable_iid": number,
+            "noteable_type": kind,
+            "project_id": self.found.id,
+            "resolvable": false,
+            "confidential": false,
+            "internal": false,
+        })
+    }
+
+    fn award(&self, reactions: Option<&mut Vec<String>>) -> Reply {
+        let Some(reactions) = reactions else { return no_record() };
+        let Some(name) = self.call.body["name"].as_str() else { return error(400, "name is missing") };
+        if !EMOJI.contains(&name) {
+            return message(404, "404 Award Emoji Name is not a valid emoji name Not Found");
+        }
+        if reactions.iter().any(|known| known == name) {
+            return message(404, "404 Award Emoji Name has already been taken Not Found");
+        }
+        reactions.push(name.to_owned());
+        Reply::json(201, &json!({"id": 1, "name": name, "user": show_user(&self.url, &self.user)}))
+    }
+
+    fn member(&self, id: &str) -> Reply {
+        let Ok(id) = id.parse::<u64>() else { return error(400, "user_id is invalid") };
+        let user = self.users.iter().find(|user| user.id == id);
+        let (Some(user), Some(permission)) = (user, self.found.permissions.get(&id)) else { return no_record() };
+        let mut shown = show_user(&self.url, user);
+        shown["access_level"] = level(permission).into();
+        shown["membership_state"] = "active".into();
+        Reply::json(200, &shown)
+    }
+
+    fn branch(&self, name: &str) -> Reply {
+        let Some(sha) = self.found.branches.get(name) else { return message(404, "404 Branch Not Found") };
+        let shown = json!({
+            "name": name,
+            "commit": {"id": sha},
+            "merged": false,
+            "protected": name == "main",
+            "default": name == "main",
+            "can_push": name != "main" || self.level() > DEVELOPER,
+        });
+        Reply::json(200, &shown)
+    }
+
+    fn compare(&self) -> Reply {
+        let mut ends = Vec::new();
+        for name in ["from", "to"] {
+            let Some(end) = self.call.parameter(name) else { return error(400, &format!("{name} is missing")) };
+            let of_branch = self.found.branches.get(end);
+            match of_branch.or_else(|| self.found.branches.values().find(|sha| *sha == end)) {
+                Some(sha) => ends.push(sha),
+                None => return message(404, "404 Ref Not Found"),
+            }
+        }
+        let is_same = ends[0] == ends[1];
+        // The stand-in knows only the newest commits.
+        let commits = if is_same { json!([]) } else { json!([{"id": ends[1]}]) };
+        let shown = json!({
+            "commit": commits.get(0),
+            "commits": commits,
+            "diffs": [],
+            "compare_timeout": false,
+            "compare_same_ref": is_same,
+        });
+        Reply::json(200, &shown)
+    }
+
+    fn show_status(&self, number: usize, status: &Status) -> Value {
+        json!({
+            "id": FIRST_STATUS + number as u64,
+            "sha": status.sha,
+            "status": status.state,
+            "name": status.context,
+            "target_url": status.url,
+            "description": status.description,
+            "allow_failure": false,
+            "pipeline_id": 1,
+        })
+    }
+
+    fn show_job(&self, check: &Check) -> Value {
+        json!({
+            "id": check.id,
+            "sha": check.sha,
+            "status": check.passed.map_or("running", |passed| if passed { "success" } else { "failed" }),
+            "name": check.name,
+            "target_url": null,
+            "description": null,
+            "allow_failure": false,
+            "pipeline_id": 1,
+        })
+    }
+
+    fn statuses(&self, sha: &str) -> Reply {
+        if !is_hash(sha) {
+            return message(404, "404 Commit Not Found");
+        }
+        let checks = self.found.checks.iter().filter(|check| check.sha == sha);
+        let mut listed: Vec<Value> = checks.map(|check| self.show_job(check)).collect();
+        let statuses = self.found.statuses.iter().enumerate().filter(|(_, status)| status.sha == sha);
+        listed.extend(statuses.map(|(number, status)| self.show_status(number, status)));
+        page(self.call, &self.url, listed)
+    }
+
+    fn set_status(&self, state: &mut State, sha: &str) -> Reply {
+        let text = |name: &str| self.call.body[name].as_str().unwrap_or_default().to_owned();
+        if !is_hash(sha) {
+            return message(404, "404 Commit Not Found");
+        }
+        let wanted = text("state");
+        if !["pending", "running", "success", "failed", "canceled", "skipped"].contains(&wanted.as_str()) {
+            return error(400, "state does not have a valid value");
+        }
+        for name in ["description", "target_url"] {
+            if text(name).chars().count() > 255 {
+                return invalid(name, "is too long (maximum is 255 characters)");
+            }
+        }
+        let url = text("target_url");
+        if !url.is_empty() && !url.starts_with("http://") && !url.starts_with("https://") {
+            return invalid("target_url", "is blocked: Only allowed schemes are http, https");
+        }
+        let name = Some(text("name")).filter(|name| !name.is_empty()).unwrap_or_else(|| text("context"));
+        let context = if name.is_empty() { "default".to_owned() } else { name };
+        if self.found.checks.iter().any(|check| check.sha == sha && check.name == context) {
+            return invalid("name", "has already been taken");
+        }
+        let status = Status { sha: sha.to_owned(), context, state: wanted, url, description: text("description") };
+        let known = self.found.statuses.iter().rposition(|known| {
+            let is_active = known.state == "pending" || known.state == "running";
+            known.sha == status.sha && known.context == status.context && is_active
+        });
+        let statuses = &mut state.by_id(self.found.id).unwrap().statuses;
+        let Some(number) = known else {
+            statuses.push(status);
+            return Reply::json(201, &self.show_status(statuses.len() - 1, &statuses[statuses.len() - 1]));
+        };
+        let event = match (statuses[number].state.as_str(), status.state.as_str()) {
+            ("pending" | "running", "pending") => Some("enqueue"),
+            ("running", "running") => Some("run"),
+            _ => None,
+        };
+        if let Some(event) = event {
+            let reason = format!("Reason(s): Status cannot transition via \"{event}\"");
+            let from = &statuses[number].state;
+            return message(400, format!("Cannot transition status via :{event} from :{from} ({reason})"));
+        }
+        statuses[number] = status;
+        Reply::json(201, &self.show_status(number, &statuses[number]))
+    }
+}
+
+/// Returns whether a text is a full hash.
+fn is_hash(text: &str) -> bool {
+    text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}

@@ -1,0 +1,363 @@
+//! The state of a stand-in: repositories, users, tokens, pull requests, issues, comments, checks.
+
+use std::collections::BTreeMap;
+
+use super::changes::Times;
+
+/// A user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct User {
+    /// The ID.
+    pub id: u64,
+    /// The name.
+    pub name: String,
+    /// `true` for a bot or an app.
+    pub is_bot: bool,
+}
+
+/// A token.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Token {
+    /// The user of the token.
+    pub user: u64,
+    /// The only repository of the token; `None` for all.
+    pub repository: Option<u64>,
+    /// `false` if the token may only read.
+    pub can_write: bool,
+    /// `true` for a fine-grained token of GitHub, which may not read checks.
+    pub is_fine_grained: bool,
+    /// `true` if the token has expired.
+    pub is_expired: bool,
+}
+
+/// A repository.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Repository {
+    /// The ID.
+    pub id: u64,
+    /// The current path.
+    pub path: String,
+    /// Earlier paths, which redirect to the current one.
+    pub old_paths: Vec<String>,
+    /// The folder on the disk, below the folder of the stand-in.
+    pub folder: String,
+    /// `true` if the repository is read-only.
+    pub is_archived: bool,
+    /// The newest commit of each branch.
+    pub branches: BTreeMap<String, String>,
+    /// Branches with the same commits as `main` are those whose commit is that of `main`.
+    pub pulls: Vec<Pull>,
+    /// The issues. They share their numbers with pull requests.
+    pub issues: Vec<Issue>,
+    /// The comments of pull requests and issues.
+    pub comments: Vec<Comment>,
+    /// The submitted reviews.
+    pub reviews: Vec<Review>,
+    /// The permissions of users: `admin`, `write`, `read`.
+    pub permissions: BTreeMap<u64, &'static str>,
+    /// The commit statuses, oldest first.
+    pub statuses: Vec<Status>,
+    /// The checks.
+    pub checks: Vec<Check>,
+    /// The existing labels.
+    pub labels: Vec<String>,
+}
+
+/// The state of a pull request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum PullState {
+    /// Open.
+    #[default]
+    Open,
+    /// Merged.
+    Merged,
+    /// Closed without a merge.
+    Closed,
+}
+
+/// A pull request.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Pull {
+    /// The number.
+    pub number: u64,
+    /// The state.
+    pub state: PullState,
+    /// `true` for a draft.
+    pub draft: bool,
+    /// The title, without a prefix for drafts.
+    pub title: String,
+    /// The description.
+    pub body: String,
+    /// The branch with the commits.
+    pub head: String,
+    /// The newest commit when the pull request ended; while it is open, that of the branch counts.
+    pub ended_sha: Option<String>,
+    /// The branch to merge into.
+    pub base: String,
+    /// The user who opened it.
+    pub author: u64,
+    /// The ID of the repository of the branch, if it is a fork.
+    pub fork: Option<u64>,
+    /// The labels.
+    pub labels: Vec<String>,
+    /// The names of users who were asked for a review.
+    pub reviewers: Vec<String>,
+    /// The names of assigned users.
+    pub assignees: Vec<String>,
+    /// A counter that grows with each change.
+    pub version: u64,
+}
+
+/// An issue.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Issue {
+    /// The number.
+    pub number: u64,
+    /// The title.
+    pub title: String,
+    /// The text.
+    pub body: String,
+    /// The author.
+    pub author: u64,
+    /// The labels.
+    pub labels: Vec<String>,
+}
+
+/// The place of a comment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// The conversation of a pull request.
+    Pull(u64),
+    /// The conversation of an issue.
+    Issue(u64),
+}
+
+/// A comment in a conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Comment {
+    /// The ID.
+    pub id: u64,
+    /// The place.
+    pub place: Place,
+    /// The author.
+    pub author: u64,
+    /// The text.
+    pub body: String,
+    /// The reactions, as the name that the product uses.
+    pub reactions: Vec<String>,
+}
+
+/// A submitted review.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Review {
+    /// The ID.
+    pub id: u64,
+    /// The pull request.
+    pub pull: u64,
+    /// The author.
+    pub author: u64,
+    /// The text, which may be empty.
+    pub body: String,
+    /// The comments on lines.
+    pub comments: Vec<ReviewComment>,
+}
+
+/// A comment on a line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReviewComment {
+    /// The ID.
+    pub id: u64,
+    /// The text.
+    pub body: String,
+    /// The path of the file.
+    pub path: String,
+    /// The line.
+    pub line: u64,
+    /// The reactions.
+    pub reactions: Vec<String>,
+}
+
+/// A commit status.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    /// The commit.
+    pub sha: String,
+    /// The name.
+    pub context: String,
+    /// The state, as the name that the product uses.
+    pub state: String,
+    /// The page.
+    pub url: String,
+    /// The description.
+    pub description: String,
+}
+
+/// A check: a CI job with a log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Check {
+    /// The ID.
+    pub id: u64,
+    /// The commit.
+    pub sha: String,
+    /// The name.
+    pub name: String,
+    /// `None` while the check runs; otherwise whether it succeeded.
+    pub passed: Option<bool>,
+    /// The log.
+    pub log: String,
+}
+
+/// The state of a stand-in.
+#[derive(Debug)]
+pub struct State {
+    /// The URL of the stand-in.
+    pub url: String,
+    /// The users.
+    pub users: Vec<User>,
+    /// The tokens.
+    pub tokens: BTreeMap<String, Token>,
+    /// The repositories.
+    pub repositories: Vec<Repository>,
+    /// The ID of the app, its slug, and the users or organizations on which it is not installed.
+    pub app: Option<App>,
+    /// The codes of apps that were created from a manifest, each with the secret of its webhook, if it has one.
+    pub manifest_codes: BTreeMap<String, Option<String>>,
+    /// The user who added the labels of issues.
+    pub labeler: u64,
+    pub(super) times: Times,
+    next: u64,
+}
+
+/// A GitHub App.
+#[derive(Default, Debug, Clone)]
+pub struct App {
+    /// The ID.
+    pub id: u64,
+    /// The slug.
+    pub slug: String,
+    /// The owners without an installation.
+    pub missing: Vec<String>,
+    /// The number of tokens that were issued.
+    pub issued: u64,
+    /// `true` if the installations have granted that workflows may be changed.
+    pub has_workflows: bool,
+}
+
+impl State {
+    /// The token of the user `journeyman-bot`.
+    pub const TOKEN: &str = "tok_journeyman-bot.0123456789abcdef";
+
+    /// The ID of the user `journeyman-bot`.
+    pub const BOT: u64 = 7001;
+
+    pub(super) fn new(url: String) -> Self {
+        let bot = User { id: Self::BOT, name: "journeyman-bot".to_owned(), is_bot: false };
+        let token = Token { user: Self::BOT, can_write: true, ..Token::default() };
+        let tokens = [(Self::TOKEN.to_owned(), token)].into();
+        Self {
+            url,
+            users: vec![bot],
+            tokens,
+            repositories: Vec::new(),
+            app: None,
+            manifest_codes: BTreeMap::new(),
+            labeler: Self::BOT,
+            times: Times::default(),
+            next: 100,
+        }
+    }
+
+    /// Returns a new ID.
+    pub fn id(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    pub(super) fn add_repository(&mut self, path: &str, folder: String) {
+        let id = self.id();
+        let permissions = [(Self::BOT, "write")].into();
+        self.repositories.push(Repository { id, path: path.to_owned(), folder, permissions, ..Repository::default() });
+    }
+
+    /// Adds a user with a permission (`admin`, `write`, `read`; empty for none) on all repositories, and returns the ID.
+    pub fn add_user(&mut self, name: &str, permission: &'static str) -> u64 {
+        let id = self.id();
+        self.users.push(User { id, name: name.to_owned(), is_bot: false });
+        for repository in self.repositories.iter_mut().filter(|_| !permission.is_empty()) {
+            repository.permissions.insert(id, permission);
+        }
+        id
+    }
+
+    /// Finds a user by the ID.
+    #[must_use]
+    pub fn user(&self, id: u64) -> User {
+        self.users.iter().find(|user| user.id == id).cloned().unwrap()
+    }
+
+    /// Finds a repository by its current path.
+    pub fn by_path(&mut self, path: &str) -> Option<&mut Repository> {
+        self.repositories.iter_mut().find(|repository| repository.path.eq_ignore_ascii_case(path))
+    }
+
+    /// Finds a repository by its ID.
+    pub fn by_id(&mut self, id: u64) -> Option<&mut Repository> {
+        self.repositories.iter_mut().find(|repository| repository.id == id)
+    }
+
+    /// Finds the repository that had a path before, unless another one has it now.
+    #[must_use]
+    pub fn renamed(&self, path: &str) -> Option<&Repository> {
+        if self.repositories.iter().any(|repository| repository.path == path) {
+            return None;
+        }
+        self.repositories.iter().find(|repository| repository.old_paths.iter().any(|old| old == path))
+    }
+
+    /// Renames a repository.
+    pub fn rename(&mut self, from: &str, to: &str) {
+        let repository = self.by_path(from).unwrap();
+        repository.old_paths.push(from.to_owned());
+        to.clone_into(&mut repository.path);
+    }
+
+    /// Returns the user and the token of a request, unless the token is unknown or has expired.
+    #[must_use]
+    pub fn signed_in(&self, token: Option<&str>) -> Option<(User, Token)> {
+        let token = self.tokens.get(token?).filter(|token| !token.is_expired)?;
+        Some((self.user(token.user), token.clone()))
+    }
+
+    /// Adds a comment, and returns its ID.
+    pub fn add_comment(&mut self, path: &str, place: Place, author: u64, body: &str) -> u64 {
+        let id = self.id();
+        let comment = Comment { id, place, author, body: body.to_owned(), reactions: Vec::new() };
+        self.by_path(path).unwrap().comments.push(comment);
+        id
+    }
+
+    /// Ends a pull request.
+    pub fn end(&mut self, path: &str, number: u64, state: PullState) {
+        let repository = self.by_path(path).unwrap();
+        let branches = repository.branches.clone();
+        let pull = repository.pulls.iter_mut().find(|pull| pull.number == number).unwrap();
+        pull.ended_sha = branches.get(&pull.head).cloned();
+        pull.state = state;
+        pull.version += 1;
+    }
+}
+
+impl Repository {
+    /// Returns the next number for a pull request or an issue.
+    #[must_use]
+    pub fn next_number(&self) -> u64 {
+        let pulls = self.pulls.iter().map(|pull| pull.number);
+        pulls.chain(self.issues.iter().map(|issue| issue.number)).max().unwrap_or_default() + 1
+    }
+
+    /// Returns the newest commit of a pull request.
+    #[must_use]
+    pub fn sha_of(&self, pull: &Pull) -> String {
+        pull.ended_sha.clone().or_else(|| self.branches.get(&pull.head).cloned()).unwrap_or_default()
+    }
+}

@@ -1,0 +1,231 @@
+//! A code host that exists only in memory. A test sets what people write there, and which requests fail.
+
+mod hooks;
+mod repository;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use journeyman_core::code_host::{CodeHost, HostKind};
+use journeyman_core::hook::{EventRepository, HostReview};
+use journeyman_core::ids::Sha;
+use journeyman_core::job::PullRepository;
+use journeyman_core::ports::{
+    Check, CommentPlace, CommentRef, CommitStatus, ForgeError, HostUser, LineComment, Permission, Reaction,
+};
+use journeyman_core::pull::HostPull;
+
+/// A request to a [`MemoryHost`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HostCall {
+    /// Describes the repository.
+    Repository,
+    /// Reads, opens or changes pull requests.
+    Pulls,
+    /// Reads who the service is.
+    Me,
+    /// Writes a comment.
+    Comment,
+    /// Reacts to a comment.
+    React,
+    /// Reads reviews and their comments.
+    Reviews,
+    /// Reads who asks for a job about an issue.
+    Asker,
+    /// Reads the permission of a user.
+    Permission,
+    /// Reads checks and logs.
+    Checks,
+    /// Sets a status.
+    SetStatus,
+}
+
+/// The moment at which a request fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    /// Before the effect.
+    Before,
+    /// After the effect.
+    After,
+}
+
+/// A comment that the service has written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// The conversation.
+    pub place: CommentPlace,
+    /// The marker.
+    pub marker: String,
+    /// The text, without the marker.
+    pub text: String,
+}
+
+/// A code host with one repository. Cheap to clone: the clones share their state.
+#[derive(Debug, Clone, Default)]
+pub struct MemoryHost(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    permissions: BTreeMap<String, Result<Permission, ForgeError>>,
+    trusted_bots: BTreeSet<String>,
+    pulls: Vec<HostPull>,
+    reviews: Vec<(u64, HostReview, Vec<LineComment>)>,
+    askers: BTreeMap<u64, HostUser>,
+    written: Vec<Written>,
+    reactions: Vec<(CommentRef, Reaction)>,
+    statuses: Vec<(Sha, CommitStatus)>,
+    checks: BTreeMap<Sha, Vec<Check>>,
+    faults: Vec<Fault>,
+    calls: Vec<HostCall>,
+}
+
+#[derive(Debug)]
+struct Fault {
+    call: HostCall,
+    moment: Moment,
+    error: ForgeError,
+    times: u32,
+}
+
+impl MemoryHost {
+    /// The ID of the code host, which is part of the URL of its webhooks.
+    pub const ID: &str = "memory";
+
+    /// The address of its repository.
+    pub const REPOSITORY: &str = "https://host.example/acme/shop.git";
+
+    /// Returns the code host.
+    #[must_use]
+    pub fn code_host(&self) -> CodeHost {
+        let id = Self::ID.parse().unwrap();
+        let host = CodeHost::of_address(id, HostKind::Github, "https://host.example".to_owned());
+        CodeHost { trusted_bots: self.state().trusted_bots.clone(), ..host }
+    }
+
+    /// Returns the repository as events name it.
+    #[must_use]
+    pub fn repository() -> EventRepository {
+        EventRepository { id: "42".to_owned(), path: "acme/shop".to_owned() }
+    }
+
+    /// Returns the repository in the index of pull requests.
+    #[must_use]
+    pub fn indexed(&self) -> PullRepository {
+        PullRepository { host: self.code_host().name(), id: Self::repository().id }
+    }
+
+    /// Returns the user as whom the service writes.
+    #[must_use]
+    pub fn me() -> HostUser {
+        HostUser { id: "7".to_owned(), name: "journeyman-bot".to_owned(), is_bot: false }
+    }
+
+    /// Returns a user whose ID is the name, with a permission.
+    #[must_use]
+    pub fn user(&self, name: &str, permission: Permission) -> HostUser {
+        let user = HostUser { id: format!("id-{name}"), name: name.to_owned(), is_bot: false };
+        self.permit(&user, Ok(permission));
+        user
+    }
+
+    /// Sets the answer to a request for a user's permission.
+    pub fn permit(&self, user: &HostUser, answer: Result<Permission, ForgeError>) {
+        self.state().permissions.insert(user.id.clone(), answer);
+    }
+
+    /// Lets the comments of a bot count.
+    pub fn trust(&self, bot: &HostUser) {
+        self.state().trusted_bots.insert(bot.id.clone());
+    }
+
+    /// Adds a pull request, or replaces the one with its number.
+    pub fn put_pull(&self, pull: HostPull) {
+        let mut state = self.state();
+        state.pulls.retain(|known| known.number != pull.number);
+        state.pulls.push(pull);
+    }
+
+    /// Adds a submitted review of a pull request, or replaces the one with its ID.
+    pub fn put_review(&self, pull: u64, review: HostReview, lines: Vec<LineComment>) {
+        let mut state = self.state();
+        state.reviews.retain(|(_, known, _)| known.id != review.id);
+        state.reviews.push((pull, review, lines));
+    }
+
+    /// Sets the user who was the last to add the label to an issue, or to assign the service.
+    pub fn put_asker(&self, issue: u64, user: &HostUser) {
+        self.state().askers.insert(issue, user.clone());
+    }
+
+    /// Sets the checks of a commit.
+    pub fn put_checks(&self, sha: Sha, checks: Vec<Check>) {
+        self.state().checks.insert(sha, checks);
+    }
+
+    /// Lets the next `times` requests of a kind fail.
+    pub fn fail(&self, call: HostCall, moment: Moment, error: ForgeError, times: u32) {
+        self.state().faults.push(Fault { call, moment, error, times });
+    }
+
+    /// Returns the comments that the service has written, oldest first.
+    #[must_use]
+    pub fn written(&self) -> Vec<Written> {
+        self.state().written.clone()
+    }
+
+    /// Returns the reactions to a comment, oldest first.
+    #[must_use]
+    pub fn reactions(&self, comment: &str) -> Vec<Reaction> {
+        let state = self.state();
+        state.reactions.iter().filter(|(known, _)| known.id == comment).map(|(_, reaction)| *reaction).collect()
+    }
+
+    /// Returns the statuses of a commit, oldest first.
+    #[must_use]
+    pub fn statuses(&self, sha: &Sha) -> Vec<CommitStatus> {
+        let state = self.state();
+        state.statuses.iter().filter(|(known, _)| known == sha).map(|(_, status)| status.clone()).collect()
+    }
+
+    /// Returns the number of requests of a kind.
+    #[must_use]
+    pub fn count(&self, call: HostCall) -> usize {
+        self.state().calls.iter().filter(|known| **known == call).count()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap()
+    }
+
+    /// Carries out a request, unless it fails.
+    async fn call<R: Send>(
+        &self,
+        call: HostCall,
+        effect: impl FnOnce(&mut State) -> Result<R, ForgeError> + Send,
+    ) -> Result<R, ForgeError> {
+        // A test that drops the caller here simulates its death before the effect, and below after it.
+        tokio::task::yield_now().await;
+        let answer = self.answer(call, effect);
+        tokio::task::yield_now().await;
+        answer
+    }
+
+    fn answer<R>(
+        &self,
+        call: HostCall,
+        effect: impl FnOnce(&mut State) -> Result<R, ForgeError>,
+    ) -> Result<R, ForgeError> {
+        let mut state = self.state();
+        state.calls.push(call);
+        let planned = state.faults.iter_mut().find(|fault| fault.call == call && fault.times > 0);
+        let fault = planned.map(|fault| {
+            fault.times -= 1;
+            (fault.moment, fault.error.clone())
+        });
+        match fault {
+            Some((Moment::Before, error)) => Err(error),
+            Some((Moment::After, error)) => effect(&mut state).and(Err(error)),
+            None => effect(&mut state),
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! The repository of the code host in memory.
+
+use async_trait::async_trait;
+use journeyman_core::code_host::HostName;
+use journeyman_core::hook::{HostComment, HostReview};
+use journeyman_core::ids::Sha;
+use journeyman_core::ports::{
+    Check, Checks, CommentKind, CommentPlace, CommentRef, CommitStatus, CreatedPull, Discussion, Forge, ForgeError,
+    HostRepository, HostUser, LineComment, Permission, Reaction, Remote,
+};
+use journeyman_core::pull::{HostPull, NewPull, PullChange, PullState};
+
+use super::{HostCall, MemoryHost, Written};
+
+#[async_trait]
+impl Forge for MemoryHost {
+    fn host(&self) -> HostName {
+        self.code_host().name()
+    }
+
+    async fn remote(&self) -> Result<Remote, ForgeError> {
+        Err(ForgeError::Refused("this code host has no git server".to_owned()))
+    }
+
+    async fn repository(&self) -> Result<HostRepository, ForgeError> {
+        let known = Self::repository();
+        let described = HostRepository {
+            id: known.id,
+            path: known.path,
+            default_branch: Some("main".to_owned()),
+            can_push: Some(true),
+            is_archived: false,
+        };
+        self.call(HostCall::Repository, |_| Ok(described)).await
+    }
+
+    async fn find_pulls(&self, head: &str) -> Result<Vec<HostPull>, ForgeError> {
+        let of_head = |pull: &&HostPull| pull.head == head;
+        self.call(HostCall::Pulls, |state| Ok(state.pulls.iter().rev().filter(of_head).cloned().collect())).await
+    }
+
+    async fn create_pull(&self, new: &NewPull) -> Result<CreatedPull, ForgeError> {
+        let new = new.clone();
+        let create = move |state: &mut super::State| {
+            if state.pulls.iter().any(|pull| pull.head == new.head && pull.state == PullState::Open) {
+                return Ok(CreatedPull::AlreadyExists);
+            }
+            let number = state.pulls.iter().map(|pull| pull.number).max().unwrap_or_default() + 1;
+            let pull = HostPull {
+                number,
+                url: format!("https://host.example/acme/shop/pull/{number}"),
+                state: PullState::Open,
+                draft: new.draft,
+                title: new.title,
+                body: new.body,
+                head: new.head,
+                head_sha: None,
+                base: new.base.unwrap_or_else(|| "main".to_owned()),
+                is_from_fork: false,
+            };
+            state.pulls.push(pull.clone());
+            Ok(CreatedPull::Created(pull))
+        };
+        self.call(HostCall::Pulls, create).await
+    }
+
+    async fn pull(&self, number: u64) -> Result<Option<HostPull>, ForgeError> {
+        let find = |state: &mut super::State| Ok(state.pulls.iter().find(|pull| pull.number == number).cloned());
+        self.call(HostCall::Pulls, find).await
+    }
+
+    async fn update_pull(&self, number: u64, change: &PullChange) -> Result<(), ForgeError> {
+        let change = change.clone();
+        let update = move |state: &mut super::State| {
+            let found = state.pulls.iter_mut().find(|pull| pull.number == number);
+            let pull = found.ok_or_else(|| ForgeError::NotFound(format!("pull request {number}")))?;
+            pull.title = change.title.unwrap_or_else(|| pull.title.clone());
+            pull.body = change.body.unwrap_or_else(|| pull.body.clone());
+            pull.draft = change.draft.unwrap_or(pull.draft);
+            Ok(())
+        };
+        self.call(HostCall::Pulls, update).await
+    }
+
+    fn discussion(&self) -> Option<&dyn Discussion> {
+        Some(self)
+    }
+
+    fn checks(&self) -> Option<&dyn Checks> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl Discussion for MemoryHost {
+    async fn me(&self) -> Result<HostUser, ForgeError> {
+        self.call(HostCall::Me, |_| Ok(Self::me())).await
+    }
+
+    async fn comment(&self, place: CommentPlace, marker: &str, text: &str) -> Result<String, ForgeError> {
+        let comment = Written { place, marker: marker.to_owned(), text: text.to_owned() };
+        let write = move |state: &mut super::State| {
+            let is_it = |known: &Written| (known.place, &known.marker) == (comment.place, &comment.marker);
+            let position = state.written.iter().position(is_it).unwrap_or(state.written.len());
+            if position == state.written.len() {
+                state.written.push(comment);
+            }
+            Ok(format!("https://host.example/comment/{position}"))
+        };
+        self.call(HostCall::Comment, write).await
+    }
+
+    async fn react(&self, comment: &CommentRef, reaction: Reaction) -> Result<(), ForgeError> {
+        let new = (comment.clone(), reaction);
+        let react = move |state: &mut super::State| {
+            if !state.reactions.contains(&new) {
+                state.reactions.push(new);
+            }
+            Ok(())
+        };
+        self.call(HostCall::React, react).await
+    }
+
+    async fn review(&self, pull: u64, review: &str) -> Result<Vec<LineComment>, ForgeError> {
+        let find = |state: &mut super::State| {
+            let found = state.reviews.iter().find(|(number, known, _)| *number == pull && known.id == review);
+            found.map(|(.., lines)| lines.clone()).ok_or_else(|| ForgeError::NotFound(format!("review {review}")))
+        };
+        self.call(HostCall::Reviews, find).await
+    }
+
+    async fn reviews(&self, pull: u64) -> Result<Vec<HostReview>, ForgeError> {
+        let list = |state: &mut super::State| {
+            let of_pull = state.reviews.iter().filter(|(number, ..)| *number == pull);
+            Ok(of_pull.map(|(_, review, _)| review.clone()).collect())
+        };
+        self.call(HostCall::Reviews, list).await
+    }
+
+    async fn find_reviews(&self, pull: u64, review: &HostReview) -> Result<Vec<HostReview>, ForgeError> {
+        let is_it = |number: u64, known: &HostReview| {
+            number == pull && known.author.id == review.author.id && known.version >= review.version
+        };
+        let list = |state: &mut super::State| {
+            let found = state.reviews.iter().filter(|(number, known, _)| is_it(*number, known));
+            Ok(found.map(|(_, known, _)| known.clone()).collect())
+        };
+        self.call(HostCall::Reviews, list).await
+    }
+
+    async fn placed(&self, pull: u64, mut comment: HostComment) -> Result<HostComment, ForgeError> {
+        let found = {
+            let state = self.state();
+            let reviews = state.reviews.iter().filter(|(number, ..)| *number == pull);
+            let mut lines = reviews.flat_map(|(_, review, lines)| lines.iter().map(move |line| (review, line)));
+            lines.find(|(_, line)| line.id == comment.id).map(|(review, line)| (review.id.clone(), line.clone()))
+        };
+        if let Some((review, line)) = found {
+            (comment.kind, comment.review) = (CommentKind::Line, Some(review));
+            (comment.path, comment.line, comment.hunk) = (Some(line.path), line.line, line.hunk);
+        }
+        Ok(comment)
+    }
+
+    async fn issue_asker(&self, issue: u64, _: Option<&str>) -> Result<Option<HostUser>, ForgeError> {
+        self.call(HostCall::Asker, |state| Ok(state.askers.get(&issue).cloned())).await
+    }
+
+    async fn permission(&self, user: &HostUser) -> Result<Permission, ForgeError> {
+        let find = |state: &mut super::State| state.permissions.get(&user.id).cloned().unwrap_or(Ok(Permission::None));
+        self.call(HostCall::Permission, find).await
+    }
+}
+
+#[async_trait]
+impl Checks for MemoryHost {
+    async fn of_commit(&self, sha: &Sha) -> Result<Vec<Check>, ForgeError> {
+        self.call(HostCall::Checks, |state| Ok(state.checks.get(sha).cloned().unwrap_or_default())).await
+    }
+
+    async fn log(&self, log: &str, limit: usize) -> Result<Option<Vec<u8>>, ForgeError> {
+        let text: Vec<u8> = format!("the log of {log}").into_bytes().into_iter().take(limit).collect();
+        self.call(HostCall::Checks, |_| Ok(Some(text))).await
+    }
+
+    async fn set_status(&self, sha: &Sha, status: &CommitStatus) -> Result<(), ForgeError> {
+        let new = (sha.clone(), status.clone());
+        let set = move |state: &mut super::State| {
+            state.statuses.push(new);
+            Ok(())
+        };
+        self.call(HostCall::SetStatus, set).await
+    }
+}
