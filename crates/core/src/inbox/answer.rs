@@ -1,6 +1,6 @@
 //! The answer on the code host to the comments or the issue of a message.
 
-use crate::message::{Message, MessageStatus};
+use crate::message::{Message, MessageStatus, Origin};
 use crate::pull::body::inert;
 use crate::run::Reason;
 
@@ -34,7 +34,10 @@ pub fn answer(message: &Message, reason: Option<&Reason>, url: &str) -> Option<S
     let comments: Vec<String> =
         comments.iter().map(|comment| format!("- [{}]({})", link_text(&comment.title), comment.url)).collect();
     let comments = (!comments.is_empty()).then(|| format!("For:\n\n{}", comments.join("\n")));
-    let tail = Some(format!("[Job]({url})"));
+    // The pull request is somewhere else than the issue that asked for it.
+    let is_of_issue = message.source.as_ref().is_some_and(|source| source.origin == Origin::Issue);
+    let pull = message.pr_link.as_ref().filter(|_| is_of_issue).map(|link| format!("[Pull request]({link}) · "));
+    let tail = Some(format!("{}[Job]({url})", pull.unwrap_or_default()));
     let fixed = [comments, tail].into_iter().flatten().collect::<Vec<_>>().join("\n\n");
     let left = ANSWER_CHARS.saturating_sub(head.chars().count() + fixed.chars().count());
     let text = text.map(|text| cut(&text, left));
@@ -71,7 +74,7 @@ mod tests {
     use crate::code_host::HostName;
     use crate::ids::{JobId, MessageId};
     use crate::job::PullRepository;
-    use crate::message::{DeliveryMode, MessageSource, Origin, SourceComment};
+    use crate::message::{DeliveryMode, MessageSource, SourceComment};
     use crate::ports::CommentKind;
     use crate::run::ReasonCode;
     use crate::time::Timestamp;
@@ -125,6 +128,17 @@ mod tests {
             "✅ Done in aaaaaaaaaaaa, bbbbbbbbbbbb.\n\nRenamed.\n\nFor:\n\n- [Rename this](https://host.example/1)\n- [Add a \
              test](https://host.example/2)\n\n[Job](https://journeyman.example/job)"
         );
+    }
+
+    #[test]
+    fn the_answer_to_an_issue_has_the_pull_request() {
+        let mut message = message(MessageStatus::Finished, &["a"], None);
+        message.pr_link = Some("https://host.example/pulls/8".to_owned());
+        let text = answer(&message, None, URL).unwrap();
+        assert!(!text.contains("pulls/8"), "the comment is on that page: {text}");
+        message.source = message.source.map(|source| MessageSource { origin: Origin::Issue, ..source });
+        let text = answer(&message, None, URL).unwrap();
+        assert!(text.ends_with("[Pull request](https://host.example/pulls/8) · [Job](https://journeyman.example/job)"));
     }
 
     #[test]

@@ -7,6 +7,8 @@ mod inert;
 
 pub use inert::inert;
 
+use crate::message::{Message, MessageSource, MessageStatus, Origin};
+
 /// The beginning of the section that the service writes. Hosts do not show HTML comments.
 const BEGIN: &str = "<!-- journeyman:begin -->";
 
@@ -34,10 +36,43 @@ const FOLLOW_UPS: usize = 20;
 /// A finished message of the job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Done {
-    /// The prompt.
+    /// What was asked for.
     pub prompt: String,
     /// The final text of the turn, if it has one.
     pub answer: Option<String>,
+}
+
+impl Done {
+    /// Returns a message for a description. The readers know comments and issues, so these are named; the prompt that
+    /// was made of them also has instructions for the agent.
+    #[must_use]
+    pub fn new(message: &Message, answer: Option<String>) -> Self {
+        let prompt = match &message.source {
+            // All hosts close the issue when the pull request is merged.
+            Some(source) if source.origin == Origin::Issue => format!("Closes #{}.", source.number),
+            Some(MessageSource { comments, author, .. }) if !comments.is_empty() => match comments.as_slice() {
+                [comment] => comment.title.clone(),
+                several => {
+                    let by = author.as_ref().map(|author| format!(" by {}", author.name)).unwrap_or_default();
+                    format!("Review{by} ({} comments)", several.len())
+                }
+            },
+            _ => message.prompt.clone(),
+        };
+        Self { prompt, answer }
+    }
+}
+
+/// Returns the finished messages whose work is in the pull request with the number `current`, or in a new one: those
+/// after the last message whose work is in another pull request.
+#[must_use]
+pub fn of_pull(messages: &[Message], current: Option<u64>) -> Vec<&Message> {
+    // The rest of the URL changes if the repository is renamed.
+    let number = |link: &String| link.rsplit('/').find_map(|part| part.parse::<u64>().ok());
+    let is_in_other =
+        |message: &Message| message.pr_link.is_some() && message.pr_link.as_ref().and_then(number) != current;
+    let from = messages.iter().rposition(is_in_other).map_or(0, |place| place + 1);
+    messages[from..].iter().filter(|message| message.status == MessageStatus::Finished).collect()
 }
 
 /// The content of a pull request.
@@ -161,7 +196,15 @@ fn cut(text: &str, most: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use uuid::Uuid;
+
     use super::*;
+    use crate::code_host::HostName;
+    use crate::ids::{JobId, MessageId};
+    use crate::job::PullRepository;
+    use crate::message::{DeliveryMode, SourceAuthor, SourceComment};
+    use crate::ports::{CommentKind, Permission};
+    use crate::time::Timestamp;
 
     #[test]
     fn markers_are_not_shown() {
@@ -180,6 +223,81 @@ mod tests {
             branch: "journeyman/a-1".to_owned(),
             url: "https://j.example/1".to_owned(),
             cost_micros: Some(420_000),
+        }
+    }
+
+    fn message(status: MessageStatus, link: Option<&str>) -> Message {
+        let id = Uuid::from_u128(7);
+        Message {
+            id: MessageId::from_uuid(id),
+            job: JobId::from_uuid(id),
+            prompt: "Do it.".to_owned(),
+            origin: Origin::Api,
+            author: None,
+            delivery: DeliveryMode::Queue,
+            status,
+            created_at: Timestamp::default(),
+            delivered_at: None,
+            finished_at: None,
+            run: None,
+            commits: Vec::new(),
+            pr_link: link.map(str::to_owned),
+            published_with: None,
+            answer: None,
+            traceparent: None,
+            source: None,
+        }
+    }
+
+    #[test]
+    fn only_messages_of_the_same_pull_request_are_described() {
+        let (finished, failed) = (MessageStatus::Finished, MessageStatus::Failed);
+        let (first, second) = ("https://h.example/a/pulls/1", "https://h.example/b/pulls/2");
+        let messages = [
+            message(finished, Some(first)),
+            message(finished, None),
+            message(finished, Some(first)),
+            message(failed, None),
+            message(finished, None),
+            message(finished, Some(second)),
+        ];
+        for (until, current, expected) in
+            [(2, None, 1), (5, None, 1), (5, Some(1), 4), (6, Some(2), 2), (6, Some(3), 0), (0, None, 0)]
+        {
+            assert_eq!(of_pull(&messages[..until], current).len(), expected, "{until} {current:?}");
+        }
+    }
+
+    #[test]
+    fn comments_and_issues_are_named_instead_of_the_prompt_about_them() {
+        let comment = |title: &str| SourceComment {
+            kind: CommentKind::Line,
+            id: "1".to_owned(),
+            url: String::new(),
+            title: title.to_owned(),
+        };
+        let author = || SourceAuthor { id: "1".to_owned(), name: "ada".to_owned(), permission: Permission::Write };
+        for (origin, comments, author, expected) in [
+            (Origin::Issue, vec![], None, "Closes #5."),
+            (Origin::Issue, vec![comment("Go.")], Some(author()), "Closes #5."),
+            (Origin::Comment, vec![comment("Rename it")], Some(author()), "Rename it"),
+            (Origin::Review, vec![comment("a"), comment("b")], Some(author()), "Review by ada (2 comments)"),
+            (Origin::Review, vec![comment("a"), comment("b")], None, "Review (2 comments)"),
+            (Origin::Check, vec![], None, "Do it."),
+        ] {
+            let source = MessageSource {
+                origin,
+                repository: PullRepository { host: HostName("h.example".to_owned()), id: "1".to_owned() },
+                number: 5,
+                id: "5".to_owned(),
+                url: String::new(),
+                author,
+                comments,
+                inbox: Vec::new(),
+                logs: Vec::new(),
+            };
+            let message = Message { source: Some(source), ..message(MessageStatus::Finished, None) };
+            assert_eq!(Done::new(&message, None).prompt, expected);
         }
     }
 

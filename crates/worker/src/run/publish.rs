@@ -1,12 +1,14 @@
 //! The pull request of a job.
 
+use std::time::Duration;
+
 use journeyman_core::job::command::Published;
 use journeyman_core::job::turn::Ending;
 use journeyman_core::job::{Branch, Ended, Job, Pull, PullRepository};
-use journeyman_core::message::{Message, MessageStatus};
+use journeyman_core::message::Message;
 use journeyman_core::ports::{Forge, ForgeError, Store};
 use journeyman_core::project::Project;
-use journeyman_core::pull::body::{Content, Done};
+use journeyman_core::pull::body::{Content, Done, of_pull};
 use journeyman_core::pull::{Ensure, Ensured, HostPull, NewPull, PullChange, PullState};
 use journeyman_core::run::{Reason, ReasonCode};
 use journeyman_core::time::{Clock, IdGen};
@@ -14,6 +16,12 @@ use journeyman_repository::History;
 use journeyman_repository::branch::base_of;
 
 use crate::error::RunError;
+
+/// The longest wait for the lock of a branch, which expires after 45 s.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+/// The pause between two attempts to lock a branch.
+const PAUSE: Duration = Duration::from_secs(2);
 
 /// The parts of the machine and of the run that publishing needs.
 pub(crate) struct Publishing<'a> {
@@ -32,9 +40,10 @@ pub(crate) struct Publishing<'a> {
 impl Publishing<'_> {
     /// Ensures that the branch has a pull request, and that its description is up to date.
     pub(crate) async fn pull_request(&self, job: &Job, branch: &Branch) -> Result<Published, RunError> {
-        let content = self.content(job).await?;
+        let existing = self.existing(job).await?;
+        let content = self.content(job, existing.as_ref()).await?;
         let settings = &self.project.settings.pull_request;
-        if let Some(pull) = self.existing(job).await? {
+        if let Some(pull) = existing {
             // Whether it is a draft is up to the people who opened it.
             let body = content.updated(settings.body.as_deref(), &pull.body);
             self.update(job, &pull, PullChange { body, ..PullChange::default() }).await;
@@ -42,7 +51,7 @@ impl Publishing<'_> {
         }
         let new = self.new_pull(job, branch, &content).await?;
         let ensure = Ensure { forge: self.forge, locks: self.store, clock: self.clock, ids: self.ids };
-        match ensure.run(&new, &branch.head).await {
+        match self.ensured(&ensure, &new, branch).await {
             Ok(Ensured::Opened { pull, incomplete }) => {
                 let notice = (!incomplete.is_empty()).then(|| {
                     let text = format!("the pull request was opened, but {}", incomplete.join("; "));
@@ -60,11 +69,24 @@ impl Publishing<'_> {
             }
             Ok(Ensured::NoChanges) => Ok(Published::Nothing),
             Ok(Ensured::Locked) => {
-                let text = "another process is opening the pull request of this branch; try again in a minute";
+                let text = "another process has been opening the pull request of this branch for a minute";
                 Err(RunError::may_pass(ReasonCode::PullRequestFailed, text))
             }
             Err(ForgeError::NoPulls(reason)) => Ok(Published::NotPossible(reason)),
             Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Ensures that the branch has a pull request. Waits if another process opens it now: a process that was killed
+    /// meanwhile leaves its lock behind.
+    async fn ensured(&self, ensure: &Ensure<'_>, new: &NewPull, branch: &Branch) -> Result<Ensured, ForgeError> {
+        let until = self.clock.now() + LONGEST_WAIT;
+        loop {
+            let ensured = ensure.run(new, &branch.head).await?;
+            if ensured != Ensured::Locked || self.clock.now() > until {
+                return Ok(ensured);
+            }
+            tokio::time::sleep(PAUSE).await;
         }
     }
 
@@ -82,13 +104,14 @@ impl Publishing<'_> {
         Ok(Pull { repository: Some(repository), state: pull.state, ..known })
     }
 
-    async fn content(&self, job: &Job) -> Result<Content, RunError> {
+    async fn content(&self, job: &Job, existing: Option<&HostPull>) -> Result<Content, RunError> {
         let messages = self.store.messages(job.id).await?;
-        let done = |message: Message| Done { prompt: message.prompt, answer: message.answer };
-        let mut done: Vec<Done> =
-            messages.into_iter().filter(|message| message.status == MessageStatus::Finished).map(done).collect();
+        let open = job.pull.as_ref().filter(|pull| pull.state == PullState::Open).map(|pull| pull.number);
+        let current = existing.map(|pull| pull.number).or(open);
+        let done = |message: &Message| Done::new(message, message.answer.clone());
+        let mut done: Vec<Done> = of_pull(&messages, current).into_iter().map(done).collect();
         let answer = job.in_flight().and_then(|in_flight| in_flight.answer.as_deref()).map(str::to_owned);
-        done.push(Done { prompt: self.message.prompt.clone(), answer });
+        done.push(Done::new(self.message, answer));
         let recorded = job.lease().and_then(|lease| lease.usage.as_deref()).map(|usage| usage.cost_micros);
         let runs = self.store.runs(job.id).await?;
         let costs = runs.iter().map(|run| run.usage.cost_micros).chain(recorded);
