@@ -3,6 +3,7 @@
 mod batch;
 mod context;
 mod decide;
+mod issues;
 mod versions;
 
 use futures::future::join_all;

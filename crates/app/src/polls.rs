@@ -4,7 +4,7 @@
 //! and the position of the last one. The position moves only after what was found is stored in the inbox, so a restart
 //! loses nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,11 +12,14 @@ use futures::future::join_all;
 use journeyman_core::code_host::{CodeHost, HostKind, HostName};
 use journeyman_core::hook::{HookContent, HookEvent};
 use journeyman_core::ids::ProjectId;
+use journeyman_core::inbox::route::{Identity, Request, addressed};
 use journeyman_core::inbox::{Content, NewEvent};
 use journeyman_core::job::PullRepository;
 use journeyman_core::poll::budget::Budget;
 use journeyman_core::poll::schedule::{Activity, interval};
-use journeyman_core::poll::{Cost, LOOKBACK, POLLED, Poll, PollQuery, Polled, WatchedPull, changes_state, delivery};
+use journeyman_core::poll::{
+    Cost, LOOKBACK, POLLED, Poll, PollQuery, Polled, WatchedPull, changes_state, delivery, is_known,
+};
 use journeyman_core::ports::{CommentKind, ForgeError, PollTotals, StoreError};
 use journeyman_core::project::Project;
 use journeyman_core::pull::PullState;
@@ -244,18 +247,25 @@ impl Poller {
             Some(discussion) if !polled.events.is_empty() => {
                 polled.cost.requests += ME.requests;
                 polled.cost.charged += ME.charged;
-                discussion.me().await.ok().map(|me| me.id)
+                discussion.me().await.ok()
             }
             _ => None,
         };
+        let aliases = match forge.discussion() {
+            Some(discussion) if me.is_some() => discussion.aliases().await.unwrap_or_default(),
+            _ => Vec::new(),
+        };
+        let identity = Identity { me, aliases, trusted_bots: BTreeSet::new() };
         let mut stored = 0;
         for event in &polled.events {
-            if author(event).is_some() && author(event) == me.as_deref() {
+            if author(event).is_some() && author(event) == identity.me.as_ref().map(|me| me.id.as_str()) {
                 continue;
             }
             let Some(delivery) = delivery(event) else { continue };
             let delivery = if changes_state(event, &query) { format!("{delivery}/{}", poll.version) } else { delivery };
-            if self.matters(event, &query, &host).await? && self.store(event, delivery, &project, &host, now).await? {
+            let is_request = |text: &str| identity.request(&project.settings.comments, text) != Request::None;
+            let is_new = self.matters(event, is_request, &query, &host).await? && !self.is_known(event, &host).await?;
+            if is_new && self.store(event, delivery, &project, &host, now).await? {
                 stored += 1;
             }
         }
@@ -289,16 +299,34 @@ impl Poller {
         })
     }
 
-    /// Returns whether an event can be about a job. Lists of comments have those of all pull requests and issues.
-    async fn matters(&self, event: &HookEvent, query: &PollQuery, host: &CodeHost) -> Result<bool, StoreError> {
+    /// Returns whether an event can be about a job, or can make a job of an issue. Lists of comments have those of all
+    /// pull requests and issues.
+    async fn matters(
+        &self,
+        event: &HookEvent,
+        is_request: impl Fn(&str) -> bool,
+        query: &PollQuery,
+        host: &CodeHost,
+    ) -> Result<bool, StoreError> {
         match (&event.content, &event.repository) {
             (HookContent::Comment { number, comment, .. }, Some(found)) if comment.kind == CommentKind::Issue => {
+                if query.issue_label.is_some() && is_request(&comment.body) {
+                    return Ok(true);
+                }
                 let repository = PullRepository { host: host.name(), id: found.id.clone() };
                 Ok(self.cases.parts().store.job_of_issue(repository, *number).await?.is_some())
             }
             (HookContent::Comment { number, .. }, _) => Ok(query.pull(*number).is_some()),
             _ => Ok(true),
         }
+    }
+
+    /// Returns whether the inbox has decided about the text of a comment or review before. Otherwise each comment whose
+    /// webhook has arrived would be shown in the inbox twice.
+    async fn is_known(&self, event: &HookEvent, host: &CodeHost) -> Result<bool, StoreError> {
+        let Some((_, key)) = addressed(event) else { return Ok(false) };
+        let known = self.cases.parts().store.events_about(host.name(), key).await?;
+        Ok(is_known(event, &known))
     }
 
     /// Stores an event in the inbox. Returns false if it is known.

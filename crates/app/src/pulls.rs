@@ -6,7 +6,7 @@ use std::sync::Arc;
 use journeyman_core::admin::{Once, Subject};
 use journeyman_core::idempotency::Fingerprint;
 use journeyman_core::ids::ProjectId;
-use journeyman_core::inbox::route::{Identity, Request};
+use journeyman_core::inbox::route::{Identity, Request, Review};
 use journeyman_core::job::decide::Rejected;
 use journeyman_core::job::{Job, JobStatus, PullRepository};
 use journeyman_core::ports::{PullPagesError, UpdateError};
@@ -160,8 +160,13 @@ impl UseCases {
     ) -> Result<Commented, Error> {
         let at = self.commented(caller, project, number).await?;
         check_summary(&body).map_err(Error::invalid)?;
-        let request = identity().review_request(&at.project.settings.comments, &body);
-        let is_mentioned = identity().request(&at.project.settings.comments, &body) != Request::None;
+        let comments = self.comments_of_pull(caller, &at.pull).await?;
+        let drafts = comments.iter().filter(|one| one.comment.is_draft).map(|one| one.comment.body.as_str());
+        let review = Review { text: &body, lines: drafts.collect(), approves: false };
+        let settings = &at.project.settings.comments;
+        let request = identity().review_request(settings, &review);
+        let mentions = |text: &&str| identity().request(settings, text) != Request::None;
+        let is_mentioned = mentions(&review.text) || review.lines.iter().any(mentions);
         let has_job = self.job_of_pull(caller, project, &at.pull).await?.is_some();
         // Without a job, a review is for people.
         let is_sent = request != Request::None && (has_job || is_mentioned);

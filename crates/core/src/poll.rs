@@ -15,7 +15,7 @@ use crate::hook::{CommentAction, HookContent, HookEvent};
 use crate::ids::{ProjectId, Sha};
 use crate::inbox::InboxEvent;
 use crate::inbox::route::addressed;
-use crate::inbox::version::{has_same_text, is_newer};
+use crate::inbox::version::{compare, has_same_text, is_newer};
 use crate::pull::PullState;
 use crate::time::Timestamp;
 
@@ -152,17 +152,17 @@ pub fn changes_state(event: &HookEvent, query: &PollQuery) -> bool {
     }
 }
 
-/// Returns whether the text of a polled comment is known. A poll does not know whether a comment was edited since it
+/// Returns whether the text of a polled comment or review is known. A poll does not know whether it was edited since it
 /// was last read, and may report as edited what a webhook has reported as new, or a comment of which only the time has
-/// changed: GitLab changes it when a thread is resolved. `known` are the events about the comment that were decided,
-/// oldest first.
+/// changed: GitLab changes it when a thread is resolved, Gitea when a push outdates a line. `known` are the events about
+/// it that were decided, oldest first.
 #[must_use]
-pub fn is_known(event: &InboxEvent, read: &HookEvent, known: &[InboxEvent]) -> bool {
-    let HookContent::Comment { action: CommentAction::Edited, .. } = &read.content else { return false };
+pub fn is_known(polled: &HookEvent, known: &[InboxEvent]) -> bool {
     let contents = known.iter().filter_map(InboxEvent::read).map(|other| &other.content);
-    let comments = contents.filter(|content| matches!(content, HookContent::Comment { .. }));
-    let newest = comments.reduce(|newest, other| if is_newer(newest, other) { newest } else { other });
-    event.event == POLLED && newest.is_some_and(|newest| has_same_text(newest, &read.content))
+    let of_kind = contents.filter(|content| compare(content, &polled.content).is_some());
+    let newest = of_kind.reduce(|newest, other| if is_newer(newest, other) { newest } else { other });
+    let is_deletion = matches!(polled.content, HookContent::Comment { action: CommentAction::Deleted, .. });
+    !is_deletion && newest.is_some_and(|newest| has_same_text(newest, &polled.content))
 }
 
 #[cfg(test)]
@@ -276,24 +276,23 @@ mod tests {
     fn a_polled_comment_is_known_with_the_text_of_a_webhook() {
         let (created, edited) = (CommentAction::Created, CommentAction::Edited);
         let known = [stored(1, "issue_comment", comment("1", created))];
-        for (name, version, action, body, expected) in [
-            (POLLED, "1", edited, "x", true),
+        for (version, action, body, expected) in [
+            ("1", edited, "x", true),
             // Some hosts count in seconds.
-            (POLLED, "1", edited, "y", false),
+            ("1", edited, "y", false),
             // Only the time has changed.
-            (POLLED, "2", edited, "x", true),
-            (POLLED, "2", edited, "y", false),
-            (POLLED, "1", CommentAction::Deleted, "x", false),
-            ("issue_comment", "1", edited, "x", false),
+            ("2", edited, "x", true),
+            ("2", created, "x", true),
+            ("2", edited, "y", false),
+            ("1", CommentAction::Deleted, "x", false),
         ] {
             let read = written(version, action, body);
-            let event = stored(2, name, read.clone());
-            assert_eq!(is_known(&event, &read, &known), expected, "{name} {version} {action:?} {body}");
-            assert!(!is_known(&event, &read, &[]), "{name} {version} {action:?} {body}");
+            assert_eq!(is_known(&read, &known), expected, "{version} {action:?} {body}");
+            assert!(!is_known(&read, &[]), "{version} {action:?} {body}");
         }
         // The comment has its first text again.
         let known = [stored(1, "issue_comment", comment("1", created)), stored(2, POLLED, written("2", edited, "y"))];
         let read = written("3", edited, "x");
-        assert!(!is_known(&stored(3, POLLED, read.clone()), &read, &known));
+        assert!(!is_known(&read, &known));
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use http::{Method, StatusCode};
 use journeyman_core::code_host::{HostKind, RepositoryPath};
-use journeyman_core::hook::{HostComment, HostReview};
+use journeyman_core::hook::{HostComment, HostIssue, HostReview};
 use journeyman_core::ids::Sha;
 use journeyman_core::poll::{PollQuery, Polled};
 use journeyman_core::ports::{
@@ -594,6 +594,11 @@ impl Api for Gitea {
             }
         }
         Ok(comment)
+    }
+
+    async fn issue(&self, repository: &HostRepository, number: u64) -> Result<Option<HostIssue>, ForgeError> {
+        let found: changes::Entry = self.get(repository, &format!("/issues/{number}")).await?;
+        Ok((!found.is_pull()).then(|| found.into_issue()))
     }
 
     async fn issue_asker(

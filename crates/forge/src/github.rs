@@ -9,7 +9,7 @@ mod wire;
 use async_trait::async_trait;
 use http::{Method, StatusCode};
 use journeyman_core::code_host::RepositoryPath;
-use journeyman_core::hook::HostReview;
+use journeyman_core::hook::{HostIssue, HostReview};
 use journeyman_core::ids::Sha;
 use journeyman_core::poll::{PollQuery, Polled};
 use journeyman_core::ports::{
@@ -365,6 +365,11 @@ impl Api for Github {
     async fn reviews(&self, repository: &HostRepository, pull: u64) -> Result<Vec<HostReview>, ForgeError> {
         let found: Vec<wire::Review> = self.list(repository, &format!("/pulls/{pull}/reviews?per_page=100")).await?;
         Ok(found.into_iter().filter_map(wire::Review::into_review).collect())
+    }
+
+    async fn issue(&self, repository: &HostRepository, number: u64) -> Result<Option<HostIssue>, ForgeError> {
+        let found: changes::Entry = self.get(repository, &format!("/issues/{number}")).await?;
+        Ok((!found.is_pull()).then(|| found.into_issue()))
     }
 
     async fn poll(&self, repository: &HostRepository, query: &PollQuery) -> Result<Polled, ForgeError> {

@@ -10,6 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use http::{Method, StatusCode};
 use journeyman_core::code_host::RepositoryPath;
+use journeyman_core::hook::HostIssue;
 use journeyman_core::ids::Sha;
 use journeyman_core::poll::{PollQuery, Polled};
 use journeyman_core::ports::{
@@ -388,6 +389,11 @@ impl Api for Gitlab {
     async fn review(&self, _: &HostRepository, _: u64, _: &str) -> Result<Vec<LineComment>, ForgeError> {
         // GitLab publishes each comment of a review as its own note.
         Ok(Vec::new())
+    }
+
+    async fn issue(&self, repository: &HostRepository, number: u64) -> Result<Option<HostIssue>, ForgeError> {
+        let found: changes::Issue = self.get(repository, &format!("/issues/{number}")).await?;
+        Ok(Some(found.into_issue()))
     }
 
     async fn poll(&self, repository: &HostRepository, query: &PollQuery) -> Result<Polled, ForgeError> {

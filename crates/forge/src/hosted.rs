@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use journeyman_core::code_host::{CodeHost, HostName, RepositoryPath};
-use journeyman_core::hook::{HostComment, HostReview};
+use journeyman_core::hook::{HostComment, HostIssue, HostReview};
 use journeyman_core::ids::Sha;
 use journeyman_core::poll::{Cost, PollQuery, Polled};
 use journeyman_core::ports::{
@@ -131,6 +131,12 @@ pub(crate) trait Api: Send + Sync {
     ) -> Result<HostComment, ForgeError> {
         let _ = (repository, pull);
         Ok(comment)
+    }
+
+    /// Returns an issue; an error if it does not exist.
+    async fn issue(&self, repository: &HostRepository, number: u64) -> Result<Option<HostIssue>, ForgeError> {
+        let _ = (repository, number);
+        Ok(None)
     }
 
     /// Returns the user who was the last to add a label to an issue, or to assign the service.
@@ -415,6 +421,13 @@ impl Discussion for HostedRepository {
 
     async fn placed(&self, pull: u64, comment: HostComment) -> Result<HostComment, ForgeError> {
         self.api.placed(&self.current().await?, pull, comment).await
+    }
+
+    async fn issue(&self, number: u64) -> Result<Option<HostIssue>, ForgeError> {
+        match self.api.issue(&self.current().await?, number).await {
+            Err(ForgeError::NotFound(_)) => Ok(None),
+            found => found,
+        }
     }
 
     async fn issue_asker(&self, issue: u64, label: Option<&str>) -> Result<Option<HostUser>, ForgeError> {

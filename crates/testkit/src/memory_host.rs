@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use journeyman_core::code_host::{CodeHost, HostKind};
-use journeyman_core::hook::{EventRepository, HostReview};
+use journeyman_core::hook::{EventRepository, HostIssue, HostReview};
 use journeyman_core::ids::Sha;
 use journeyman_core::job::PullRepository;
 use journeyman_core::ports::{
@@ -30,8 +30,8 @@ pub enum HostCall {
     React,
     /// Reads reviews and their comments.
     Reviews,
-    /// Reads who asks for a job about an issue.
-    Asker,
+    /// Reads an issue, or who asks for a job about it.
+    Issue,
     /// Reads the permission of a user.
     Permission,
     /// Reads checks and logs.
@@ -70,6 +70,7 @@ struct State {
     trusted_bots: BTreeSet<String>,
     pulls: Vec<HostPull>,
     reviews: Vec<(u64, HostReview, Vec<LineComment>)>,
+    issues: BTreeMap<u64, HostIssue>,
     askers: BTreeMap<u64, HostUser>,
     written: Vec<Written>,
     reactions: Vec<(CommentRef, Reaction)>,
@@ -150,6 +151,11 @@ impl MemoryHost {
         let mut state = self.state();
         state.reviews.retain(|(_, known, _)| known.id != review.id);
         state.reviews.push((pull, review, lines));
+    }
+
+    /// Stores an issue.
+    pub fn put_issue(&self, issue: HostIssue) {
+        self.state().issues.insert(issue.number, issue);
     }
 
     /// Sets the user who was the last to add the label to an issue, or to assign the service.

@@ -7,19 +7,19 @@ use journeyman_core::hook::{CommentAction, HookContent, HookEvent, HostComment, 
 use journeyman_core::idempotency::Claim;
 use journeyman_core::ids::{JobId, MessageId};
 use journeyman_core::inbox::batch::{Part, key, origin, prompt};
-use journeyman_core::inbox::route::addressed;
+use journeyman_core::inbox::route::{Request, Review, addressed};
 use journeyman_core::inbox::version::compare_texts;
 use journeyman_core::inbox::{INBOX_LEASE, INBOX_LIMIT, InboxEvent, InboxState, Next, Outcome};
 use journeyman_core::job::decide::Rejected;
 use journeyman_core::job::{Job, PullRepository};
 use journeyman_core::message::{DeliveryMode, MAX_PROMPT_CHARS, Message, MessageSource, SourceAuthor};
-use journeyman_core::ports::{CommentKind, HostUser, Permission, StoreError, UpdateError};
+use journeyman_core::ports::{CommentKind, HostUser, LineComment, Permission, StoreError, UpdateError};
 use journeyman_core::project::DEFAULT_AUTOMATIC_PER_DAY;
 
 use super::Problem;
 use super::context::{Context, indexed};
 use super::decide::place;
-use super::versions::message_of;
+use super::versions::{message_of, withdrawn_by};
 use crate::UseCases;
 
 /// The delay until another attempt, if the code host, the store or a limit prevents a message.
@@ -76,7 +76,7 @@ impl UseCases {
             return Ok(store.end_events(numbers(&events), InboxState::Ignored, Outcome::NoJob, None).await?);
         };
         let context = self.context(project).await?;
-        let events = self.without_changes(events, &job, &context).await?;
+        let (events, withdrawn) = self.without_changes(events, &job, &context).await?;
         if events.is_empty() {
             return Ok(());
         }
@@ -88,7 +88,7 @@ impl UseCases {
             let detail = Some(LOOP.to_owned());
             return Ok(store.end_events(numbers, InboxState::Failed, Outcome::RateLimited, detail).await?);
         }
-        let (key, fingerprint) = key(&batch.parts);
+        let (key, fingerprint) = key(&batch.parts, withdrawn);
         let claim = Claim { project: Some(job.project.clone()), caller: "inbox".to_owned(), key, fingerprint };
         let limits = &context.project.settings.limits;
         let limit = limits.message_per_hour.unwrap_or(self.parts().message_per_hour);
@@ -126,15 +126,15 @@ impl UseCases {
         Ok(messages.iter().filter(counts).count() >= usize::try_from(limit).unwrap_or(usize::MAX))
     }
 
-    /// Carries out the events about comments that another process has made a message of meanwhile, and returns the
-    /// others.
+    /// Carries out the events about comments that another process has made a message of meanwhile. Returns the others,
+    /// and the number of the last event that has withdrawn a message of their comments.
     async fn without_changes(
         &self,
         events: Vec<InboxEvent>,
         job: &Job,
         context: &Context,
-    ) -> Result<Vec<InboxEvent>, Problem> {
-        let mut others = Vec::new();
+    ) -> Result<(Vec<InboxEvent>, Option<u64>), Problem> {
+        let (mut others, mut withdrawn) = (Vec::new(), None);
         for event in events {
             let mut message = None;
             if let Some(read) = event.read()
@@ -142,6 +142,7 @@ impl UseCases {
             {
                 let known = self.versions(&event.host, read, &key).await?;
                 message = message_of(&known);
+                withdrawn = withdrawn.max(withdrawn_by(&known));
                 if let Some(message) = message
                     && let Next::Ends { state, outcome, detail } =
                         self.apply_version(read, &known, message, job, context).await?
@@ -153,7 +154,7 @@ impl UseCases {
                 others.push(event);
             }
         }
-        Ok(others)
+        Ok((others, withdrawn))
     }
 
     /// Collects the newest version of each comment. `change` is another version of one of them, which is not stored yet.
@@ -167,10 +168,19 @@ impl UseCases {
         let Some(host) = events.first().map(|event| event.host.clone()) else { return Ok(None) };
         let (mut parts, mut deleted) = (Vec::new(), Vec::new());
         let (mut author, mut first): (Option<HostUser>, _) = (None, None);
+        let settings = &context.project.settings.comments;
         let is_bot = |user: &HostUser| context.identity.trusted_bots.contains(&user.id);
         for HookEvent { repository, content, .. } in self.newest(events, change).await? {
             let (number, by) = match &content {
                 HookContent::Comment { number, action: CommentAction::Deleted, comment } => {
+                    deleted.push((comment.kind, comment.id.clone()));
+                    (*number, &comment.author)
+                }
+                // It was edited, and no longer asks for anything. A comment of a review needs no mention.
+                HookContent::Comment { number, comment, .. }
+                    if comment.review.is_none()
+                        && context.identity.comment_request(settings, &comment.body) != Request::Message =>
+                {
                     deleted.push((comment.kind, comment.id.clone()));
                     (*number, &comment.author)
                 }
@@ -180,7 +190,12 @@ impl UseCases {
                 }
                 HookContent::Review { action: CommentAction::Deleted, .. } => continue,
                 HookContent::Review { number, review, .. } => {
-                    for part in self.review(*number, review, context).await? {
+                    let found = self.submitted(*number, review, context).await?;
+                    let lines = self.lines(*number, &found, context).await?;
+                    if context.identity.review_request(settings, &Review::new(&found, &lines)) != Request::Message {
+                        continue;
+                    }
+                    for part in Part::of_review(&found, lines) {
                         add(&mut parts, part);
                     }
                     (*number, &review.author)
@@ -219,20 +234,25 @@ impl UseCases {
         }
     }
 
-    /// Reads a review as it is now, with its comments on lines.
-    async fn review(&self, number: u64, review: &HostReview, context: &Context) -> Result<Vec<Part>, Problem> {
-        let Some(discussion) = context.discussion() else { return Ok(Part::of_review(review, Vec::new())) };
-        let mut review = review.clone();
-        if review.id.is_empty() {
-            // The host does not say which review it was, and did not show it when the event was decided.
-            let reviews = discussion.reviews(number).await?;
-            let is_it = |one: &HostReview| one.author.id == review.author.id && one.body.trim() == review.body.trim();
-            if let Some(newest) = reviews.into_iter().rev().find(is_it) {
-                review = newest;
-            }
+    /// Returns a review with its ID, if the host did not show it when the event was decided.
+    async fn submitted(&self, number: u64, review: &HostReview, context: &Context) -> Result<HostReview, Problem> {
+        let (Some(discussion), true) = (context.discussion(), review.id.is_empty()) else { return Ok(review.clone()) };
+        let reviews = discussion.reviews(number).await?;
+        let is_it = |one: &HostReview| one.author.id == review.author.id && one.body.trim() == review.body.trim();
+        Ok(reviews.into_iter().rev().find(is_it).unwrap_or_else(|| review.clone()))
+    }
+
+    /// Reads the comments of a review on lines as they are now.
+    pub(super) async fn lines(
+        &self,
+        number: u64,
+        review: &HostReview,
+        context: &Context,
+    ) -> Result<Vec<LineComment>, Problem> {
+        match context.discussion() {
+            Some(discussion) if !review.id.is_empty() => Ok(discussion.review(number, &review.id).await?),
+            _ => Ok(Vec::new()),
         }
-        let lines = if review.id.is_empty() { Vec::new() } else { discussion.review(number, &review.id).await? };
-        Ok(Part::of_review(&review, lines))
     }
 
     fn to_prompt(&self, batch: &Batch) -> Prompt {

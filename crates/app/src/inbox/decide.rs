@@ -1,16 +1,14 @@
 //! Decides what becomes of an event.
 
 use journeyman_core::checks::WAKE_DELAY;
-use journeyman_core::engine::{Admission, Control, NewJob, Prompt};
-use journeyman_core::hook::{CommentAction, EventRepository, HookContent, HookEvent, HostIssue, IssueAction};
+use journeyman_core::engine::Control;
+use journeyman_core::hook::{CommentAction, EventRepository, HookContent, HookEvent};
 use journeyman_core::idempotency::{Claim, Fingerprint};
 use journeyman_core::ids::ProjectId;
-use journeyman_core::inbox::batch::issue_prompt;
-use journeyman_core::inbox::route::{Addressed, MARKER, Request, addressed, is_for_job, is_for_new_job};
+use journeyman_core::inbox::route::{Addressed, MARKER, Request, addressed, request_of};
 use journeyman_core::inbox::{Content, Decision, InboxEvent, InboxState, NewEvent, Next, Outcome, due_at};
+use journeyman_core::job::Job;
 use journeyman_core::job::command::PullRef;
-use journeyman_core::job::{Job, JobOptions};
-use journeyman_core::message::{DeliveryMode, MAX_PROMPT_CHARS, MessageSource, Origin, SourceAuthor};
 use journeyman_core::poll::{POLLED, delivery};
 use journeyman_core::ports::{
     CommentKind, CommentPlace, CommentRef, ForgeError, HostUser, Permission, Reaction, UpdateError,
@@ -184,12 +182,18 @@ impl UseCases {
     ) -> Result<(), Problem> {
         let Some(author) = read.author() else { return Ok(()) };
         let Some(job) = self.job_of(event, repository, read).await? else {
-            let project = self.project_of(event, repository).await?;
-            let outcome = if project.is_some() { Outcome::NoJob } else { Outcome::NoProject };
-            let detail = project.is_none().then(|| repository.path.clone());
-            decision.project = project.map(|project| project.id);
-            decision.next = ends(InboxState::Ignored, outcome, detail);
-            return Ok(());
+            let Some(project) = self.project_of(event, repository).await? else {
+                decision.next = ends(InboxState::Ignored, Outcome::NoProject, Some(repository.path.clone()));
+                return Ok(());
+            };
+            decision.project = Some(project.id.clone());
+            decision.next = ignored(Outcome::NoJob);
+            return match &read.content {
+                HookContent::Comment { comment, .. } if comment.kind == CommentKind::Issue && !is_deleted(read) => {
+                    self.issue_comment(event, read, repository, project, decision).await
+                }
+                _ => Ok(()),
+            };
         };
         (decision.project, decision.job) = (Some(job.project.clone()), Some(job.id));
         let Some(project) = self.parts().store.project(job.project.clone()).await? else {
@@ -294,7 +298,13 @@ impl UseCases {
         job: &Job,
         context: &Context,
     ) -> Result<Next, Problem> {
-        let request = is_for_job(&context.identity, &context.project.settings.comments, read);
+        let lines = match &read.content {
+            HookContent::Review { number, review, .. } if !is_deleted(read) => {
+                self.lines(*number, review, context).await?
+            }
+            _ => Vec::new(),
+        };
+        let request = request_of(&context.identity, &context.project.settings.comments, read, &lines);
         if request == Request::None || is_deleted(read) {
             return Ok(ignored(Outcome::NotAddressed));
         }
@@ -303,15 +313,24 @@ impl UseCases {
         }
         match request {
             Request::Stop => self.stop(event, read, &about.subject, job, context).await,
-            Request::Help => {
-                if let (Some(discussion), Some(place)) = (context.discussion(), place(read)) {
-                    let marker = format!("{MARKER}help:{} -->", digest(event, &about.subject).1);
-                    discussion.comment(place, &marker, HELP).await?;
-                }
-                Ok(done(Outcome::Helped))
-            }
+            Request::Help => self.help(event, read, &about.subject, context).await,
             Request::Message | Request::None => self.waits(event, about.is_review, job, context).await,
         }
+    }
+
+    /// Answers with the list of commands.
+    pub(super) async fn help(
+        &self,
+        event: &InboxEvent,
+        read: &HookEvent,
+        subject: &str,
+        context: &Context,
+    ) -> Result<Next, Problem> {
+        if let (Some(discussion), Some(place)) = (context.discussion(), place(read)) {
+            let marker = format!("{MARKER}help:{} -->", digest(event, subject).1);
+            discussion.comment(place, &marker, HELP).await?;
+        }
+        Ok(done(Outcome::Helped))
     }
 
     /// Cancels the job, and drops the comments that wait. The same comment cancels only once, however often it arrives.
@@ -363,119 +382,6 @@ impl UseCases {
         let waiting = self.parts().store.waiting_events(job.id).await?;
         let first = waiting.first().map_or(event.received_at, |first| first.received_at);
         Ok(Next::Waits(due_at(first, self.parts().engine.now(), is_review, context.settle())))
-    }
-
-    async fn issue(
-        &self,
-        event: &InboxEvent,
-        read: &HookEvent,
-        repository: &EventRepository,
-        issue: &HostIssue,
-        decision: &mut Decision,
-    ) -> Result<(), Problem> {
-        let Some(project) = self.project_of(event, repository).await? else {
-            decision.next = ends(InboxState::Ignored, Outcome::NoProject, Some(repository.path.clone()));
-            return Ok(());
-        };
-        decision.project = Some(project.id.clone());
-        let context = self.context(project).await?;
-        if !is_for_new_job(&context.identity, &context.project.settings.comments, read) {
-            decision.next = ignored(Outcome::NotAddressed);
-            return Ok(());
-        }
-        let index = indexed(&event.host, repository);
-        if let Some(job) = self.parts().store.job_of_issue(index.clone(), issue.number).await? {
-            decision.job = Some(job);
-            decision.next = ignored(Outcome::Duplicate);
-            return Ok(());
-        }
-        let Some(asker) = self.asker(read, issue, &context).await? else {
-            let detail = Some("the code host does not say who added the label or assigned the service".to_owned());
-            decision.next = ends(InboxState::Ignored, Outcome::NotAddressed, detail);
-            return Ok(());
-        };
-        if let Some(outcome) = context.identity.ignores(&asker, "") {
-            decision.next = ignored(outcome);
-            return Ok(());
-        }
-        if let Some(refused) = self.refused(&asker, &context).await? {
-            decision.next = refused;
-            return Ok(());
-        }
-        let permission = self.permission(&context, &asker).await?;
-        let author_may = self.permission(&context, &issue.author).await? >= Permission::Write;
-        let source = MessageSource {
-            origin: Origin::Issue,
-            repository: index,
-            number: issue.number,
-            id: issue.number.to_string(),
-            url: issue.url.clone(),
-            author: Some(SourceAuthor { id: asker.id.clone(), name: asker.name.clone(), permission }),
-            comments: Vec::new(),
-            inbox: vec![event.number],
-            logs: Vec::new(),
-        };
-        self.create_from_issue(&context, issue, author_may, source, decision).await
-    }
-
-    /// Returns the person who asks for a job about an issue: the one who caused the event, unless the host does not say
-    /// what was changed. Then somebody else may have added the label before.
-    async fn asker(&self, read: &HookEvent, issue: &HostIssue, context: &Context) -> Result<Option<HostUser>, Problem> {
-        match (&read.content, context.discussion()) {
-            (HookContent::Issue { action: IssueAction::Updated, .. }, Some(discussion)) => {
-                let label = context.project.settings.comments.issue_label();
-                Ok(discussion.issue_asker(issue.number, label).await?)
-            }
-            _ => Ok(Some(read.sender.clone().unwrap_or_else(|| issue.author.clone()))),
-        }
-    }
-
-    async fn create_from_issue(
-        &self,
-        context: &Context,
-        issue: &HostIssue,
-        author_may: bool,
-        source: MessageSource,
-        decision: &mut Decision,
-    ) -> Result<(), Problem> {
-        let text = issue_prompt(issue, author_may, &self.boundary());
-        let author = source.author.as_ref().map(|author| author.name.clone());
-        let key = format!("issue/{}/{}/{}", source.repository.host, source.repository.id, issue.number);
-        let fingerprint = Fingerprint::of("issue", key.as_bytes());
-        let project = &context.project;
-        let claim = Claim { project: Some(project.id.clone()), caller: "inbox".to_owned(), key, fingerprint };
-        let prompt = Prompt {
-            text: text.chars().take(MAX_PROMPT_CHARS).collect(),
-            origin: Origin::Issue,
-            author,
-            delivery: DeliveryMode::Queue,
-            traceparent: None,
-            source: Some(Box::new(source)),
-        };
-        let title = Some(journeyman_core::job::title_of(&issue.title));
-        let options = JobOptions { title, ..JobOptions::default() };
-        let new = NewJob { prompt, reference: None, model: None, agent: None, options };
-        let limit = project.settings.limits.create_per_hour.unwrap_or(self.parts().create_per_hour);
-        let admission = Admission { idempotency: Some(claim), limit };
-        match self.parts().engine.create_job(project, new, admission).await {
-            Ok(accepted) => {
-                decision.job = Some(accepted.record.id);
-                // The transaction that created the job has ended the event. A replay is another event about the issue.
-                decision.next = if accepted.replayed { ignored(Outcome::Duplicate) } else { done(Outcome::JobCreated) };
-                Ok(())
-            }
-            Err(UpdateError::RateLimited(..)) => {
-                decision.next = ends(
-                    InboxState::Failed,
-                    Outcome::RateLimited,
-                    Some(
-                        "the hourly limit of new jobs of the project is used up; add the label again later".to_owned(),
-                    ),
-                );
-                Ok(())
-            }
-            Err(error) => Err(error.into()),
-        }
     }
 
     /// Returns the permission of a user. A user whom the host does not know has none, and without an answer, nobody has

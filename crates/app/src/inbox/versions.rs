@@ -3,11 +3,11 @@
 use journeyman_core::code_host::HostName;
 use journeyman_core::hook::{HookContent, HookEvent};
 use journeyman_core::ids::MessageId;
-use journeyman_core::inbox::route::{Addressed, addressed};
+use journeyman_core::inbox::route::{Addressed, Request, addressed};
 use journeyman_core::inbox::version::{is_newer, is_same};
 use journeyman_core::inbox::{InboxEvent, InboxState, Next, Outcome};
 use journeyman_core::job::Job;
-use journeyman_core::poll::is_known;
+use journeyman_core::poll::{POLLED, is_known};
 
 use super::Problem;
 use super::context::Context;
@@ -45,7 +45,8 @@ impl UseCases {
         context: &Context,
     ) -> Result<Option<Next>, Problem> {
         let is_it = |other: &HookEvent| is_same(&other.content, &read.content);
-        if known.iter().filter_map(InboxEvent::read).any(is_it) || is_known(event, read, known) {
+        let is_polled = event.event == POLLED;
+        if known.iter().filter_map(InboxEvent::read).any(is_it) || (is_polled && is_known(read, known)) {
             return Ok(Some(ignored(Outcome::Duplicate)));
         }
         let is_waiting = known.iter().any(|other| other.state == InboxState::Waiting);
@@ -57,6 +58,10 @@ impl UseCases {
             && let Some(next) = ended(read, known, message, job)
         {
             return Ok(Some(next));
+        }
+        let settings = &context.project.settings.comments;
+        if read.text().is_some_and(|text| context.identity.request(settings, text) == Request::Stop) {
+            return Ok(None);
         }
         if !is_deleted(read)
             && let Some(refused) = self.refused(about.author, context).await?
@@ -98,15 +103,28 @@ impl UseCases {
             let counts = |other: &&InboxEvent| other.outcome != Some(Outcome::NotPermitted);
             let versions = known.iter().filter(counts).filter_map(InboxEvent::read);
             let changed = change.filter(|change| addressed(change).is_some_and(|(_, changed)| changed == key));
+            let review = versions.clone().chain(changed).find_map(review_of);
             let newest = versions
                 .chain(changed)
                 .fold(read, |newest, other| if is_newer(&newest.content, &other.content) { newest } else { other });
-            found.push(newest.clone());
+            let mut newest = newest.clone();
+            if let HookContent::Comment { comment, .. } = &mut newest.content {
+                comment.review = review.map(str::to_owned);
+            }
+            found.push(newest);
             keys.push(key);
         }
         let is_new = |change: &&HookEvent| addressed(change).is_some_and(|(_, key)| !keys.contains(&key));
         found.extend(change.filter(is_new).cloned());
         Ok(found)
+    }
+}
+
+/// Returns the review that a comment is part of. Not all webhooks about the comment say so.
+fn review_of(event: &HookEvent) -> Option<&str> {
+    match &event.content {
+        HookContent::Comment { comment, .. } => comment.review.as_deref(),
+        _ => None,
     }
 }
 
@@ -119,9 +137,17 @@ fn ended(read: &HookEvent, known: &[InboxEvent], message: MessageId, job: &Job) 
     (!job.queue.contains(&message)).then(|| ignored(Outcome::TooLate))
 }
 
-/// Returns the message that contains one of these versions.
+/// Returns the message that contains one of these versions, unless a version has withdrawn it. A later one may ask again.
 pub(super) fn message_of(known: &[InboxEvent]) -> Option<MessageId> {
-    known.iter().rev().find_map(|event| event.message)
+    let withdrawn = withdrawn_by(known);
+    known.iter().rev().find_map(|event| event.message.filter(|_| withdrawn.is_none_or(|number| number < event.number)))
+}
+
+/// Returns the number of the last of these versions that has withdrawn a message.
+pub(super) fn withdrawn_by(known: &[InboxEvent]) -> Option<u64> {
+    let numbers =
+        known.iter().filter(|event| event.outcome == Some(Outcome::MessageWithdrawn)).map(|event| event.number);
+    numbers.max()
 }
 
 /// Returns whether a later version has decided already: it was deleted, or asked for something that was carried out.

@@ -94,13 +94,15 @@ pub fn origin(parts: &[Part]) -> Origin {
     if parts.iter().any(is_of_review) { Origin::Review } else { Origin::Comment }
 }
 
-/// Returns the key of a message that is made of these comments in these versions, so that a repeated attempt does not
-/// send it twice.
+/// Returns the key of a message that is made of these comments with these texts, so that a repeated attempt does not
+/// send it twice. The version does not count: Gitea changes that of a comment on a line when a push outdates the line.
+/// `withdrawn` is the number of the last event that has withdrawn a message of these comments; after it, they may have
+/// their old texts again.
 #[must_use]
-pub fn key(parts: &[Part]) -> (String, Fingerprint) {
-    let mut ids: Vec<String> =
-        parts.iter().map(|part| format!("{:?}/{}/{}", part.kind, part.id, part.version)).collect();
+pub fn key(parts: &[Part], withdrawn: Option<u64>) -> (String, Fingerprint) {
+    let mut ids: Vec<String> = parts.iter().map(|part| format!("{:?}/{}/{}", part.kind, part.id, part.body)).collect();
     ids.sort_unstable();
+    ids.extend(withdrawn.map(|number| number.to_string()));
     let fingerprint = Fingerprint::of("comments", ids.join("\n").as_bytes());
     let digits: String = fingerprint.0.iter().map(|byte| format!("{byte:02x}")).collect();
     (format!("comments/{digits}"), fingerprint)
@@ -163,6 +165,19 @@ pub fn issue_prompt(issue: &HostIssue, is_authors_request: bool, boundary: &str)
     }
     let quote = quoted("the issue, written by somebody without write access", &format!("{title}\n\n{body}"), boundary);
     format!("Solve issue #{} ({}).\n\n{quote}", issue.number, issue.url)
+}
+
+/// Returns the prompt for a comment that makes a job of an issue. `is_authors_request` is true if the author of the issue
+/// may push; otherwise the text of the issue is quoted.
+#[must_use]
+pub fn issue_comment_prompt(issue: &HostIssue, comment: &Part, is_authors_request: bool, boundary: &str) -> String {
+    let request = cleaned(&comment.body);
+    format!(
+        "{}\n\n{} commented on the issue:\n\n{}",
+        issue_prompt(issue, is_authors_request, boundary).trim_end(),
+        comment.author,
+        request.trim()
+    )
 }
 
 /// Quotes text that is data and no instruction.
@@ -250,11 +265,15 @@ mod tests {
     }
 
     #[test]
-    fn the_key_depends_on_versions_and_not_on_the_order() {
+    fn the_key_depends_on_the_texts_and_not_on_the_order() {
         let (one, two) = (part("1", "a", None), part("2", "b", None));
-        let edited = Part { version: "2".to_owned(), ..two.clone() };
-        assert_eq!(key(&[one.clone(), two.clone()]), key(&[two.clone(), one.clone()]));
-        assert_ne!(key(&[one.clone(), two.clone()]), key(&[one, edited]));
+        let touched = Part { version: "2".to_owned(), ..two.clone() };
+        let edited = Part { body: "c".to_owned(), ..two.clone() };
+        let expected = key(&[one.clone(), two.clone()], None);
+        assert_eq!(expected, key(&[two.clone(), one.clone()], None));
+        assert_eq!(expected, key(&[one.clone(), touched], None));
+        assert_ne!(expected, key(&[one.clone(), edited], None));
+        assert_ne!(expected, key(&[one, two], Some(7)));
     }
 
     #[test]
@@ -273,6 +292,10 @@ mod tests {
         let text = issue_prompt(&issue, false, "data-77");
         assert!(text.starts_with("Solve issue #5 (https://h.example/5).\n\nThe block data-77 contains"), "{text}");
         assert!(text.ends_with("</data-77>\n"), "{text}");
+        let comment = part("9", "@journeyman fix it <!-- x -->", None);
+        let text = issue_comment_prompt(&issue, &comment, false, "data-77");
+        assert!(text.starts_with("Solve issue #5") && text.contains("</data-77>\n\nada commented"), "{text}");
+        assert!(text.ends_with("issue:\n\n@journeyman fix it"), "{text}");
     }
 
     #[test]

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::Outcome;
+use super::batch::cleaned;
 use super::version::text_hash;
-use crate::hook::{CommentAction, HookContent, HookEvent, IssueAction};
-use crate::ports::HostUser;
+use crate::hook::{CommentAction, HookContent, HookEvent, HostReview, IssueAction};
+use crate::ports::{HostUser, LineComment};
 use crate::project::{CommentSettings, Reviews};
 
 /// The beginning of the markers in the comments of the service. A host keeps HTML comments and does not show them.
@@ -29,11 +30,12 @@ impl Identity {
     /// Returns why an event is ignored whatever it says: the service itself or a bot caused it.
     #[must_use]
     pub fn ignores(&self, author: &HostUser, body: &str) -> Option<Outcome> {
-        if self.me.as_ref().is_some_and(|me| me.id == author.id) || body.contains(MARKER) {
+        // A person may quote a comment of the service, or write about the marker within a line.
+        let has_marker = body.lines().any(|line| line.trim_start().starts_with(MARKER));
+        if self.me.as_ref().is_some_and(|me| me.id == author.id) || has_marker {
             return Some(Outcome::IgnoredSelf);
         }
-        let is_bot = author.is_bot || author.name.ends_with("[bot]");
-        (is_bot && !self.trusted_bots.contains(&author.id)).then_some(Outcome::IgnoredBot)
+        (is_bot(author) && !self.trusted_bots.contains(&author.id)).then_some(Outcome::IgnoredBot)
     }
 
     /// Returns the names by which people address the service. Another name in the settings replaces those of its user.
@@ -48,11 +50,11 @@ impl Identity {
         names.into_iter().chain([ALIAS.to_owned()]).filter(|name| !name.is_empty()).collect()
     }
 
-    /// Returns what a text asks of the service.
+    /// Returns what a text asks of the service. Text that people do not see asks for nothing.
     #[must_use]
     pub fn request(&self, settings: &CommentSettings, body: &str) -> Request {
-        let names = self.names(settings);
-        let Some(rest) = names.iter().find_map(|name| mentioned(body, name)) else { return Request::None };
+        let (names, body) = (self.names(settings), cleaned(body));
+        let Some(rest) = names.iter().find_map(|name| mentioned(&body, name)) else { return Request::None };
         match rest.trim().trim_end_matches(['.', '!']).to_lowercase().as_str() {
             "stop" | "cancel" => Request::Stop,
             "help" => Request::Help,
@@ -63,35 +65,67 @@ impl Identity {
     /// Returns what a comment asks of the service. A comment that has nothing but the mention asks for help.
     #[must_use]
     pub fn comment_request(&self, settings: &CommentSettings, body: &str) -> Request {
+        let body = cleaned(body);
         let is_mention =
             |name: &String| body.trim().strip_prefix('@').is_some_and(|rest| rest.eq_ignore_ascii_case(name));
-        match self.request(settings, body) {
+        match self.request(settings, &body) {
             Request::Message if self.names(settings).iter().any(is_mention) => Request::Help,
             request => request,
         }
     }
 
-    /// Returns what a review asks of the service, given its text.
+    /// Returns what a review asks of the service with its text and its comments on lines. An approval with nothing but a
+    /// text without a mention is praise, not a task.
     #[must_use]
-    pub fn review_request(&self, settings: &CommentSettings, body: &str) -> Request {
-        match (self.request(settings, body), settings.reviews) {
-            (Request::None, Reviews::All) => Request::Message,
-            (request, _) => request,
+    pub fn review_request(&self, settings: &CommentSettings, review: &Review<'_>) -> Request {
+        let Review { text, lines, approves } = review;
+        let texts = std::iter::once(text).chain(lines);
+        let requests: BTreeSet<Request> = texts.map(|text| self.request(settings, text)).collect();
+        let request = requests.last().copied().unwrap_or(Request::None);
+        let is_task = settings.reviews == Reviews::All && !(*approves && lines.is_empty());
+        match request {
+            Request::Help if !lines.is_empty() && is_task => Request::Message,
+            Request::None if is_task => Request::Message,
+            request => request,
         }
     }
 }
 
-/// The request of a comment to the service.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+fn is_bot(user: &HostUser) -> bool {
+    user.is_bot || user.name.ends_with("[bot]")
+}
+
+/// The texts of a submitted review.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Review<'a> {
+    /// The text of the review itself, which may be empty.
+    pub text: &'a str,
+    /// The texts of its comments on lines.
+    pub lines: Vec<&'a str>,
+    /// `true` if the reviewer approves.
+    pub approves: bool,
+}
+
+impl<'a> Review<'a> {
+    /// Returns the texts of a review on a code host.
+    #[must_use]
+    pub fn new(review: &'a HostReview, lines: &'a [LineComment]) -> Self {
+        let lines = lines.iter().map(|line| line.body.as_str()).collect();
+        Self { text: &review.body, lines, approves: review.approves }
+    }
+}
+
+/// The request of a comment to the service. Of several in a review, the last in this order counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Request {
     /// The comment does not mention the service.
     None,
+    /// The service answers with a list of the commands.
+    Help,
     /// The comment is a message to the job.
     Message,
     /// The job is canceled.
     Stop,
-    /// The service answers with a list of the commands.
-    Help,
 }
 
 /// Returns the text after the first mention of a name outside of code and quotes, if there is one.
@@ -107,25 +141,30 @@ fn mentioned<'a>(body: &'a str, name: &str) -> Option<&'a str> {
         if fence || start.starts_with('>') {
             continue;
         }
-        let lower = line.to_lowercase();
-        // The search is in a copy of the same length only if lower case does not change it.
-        if lower.len() != line.len() {
-            continue;
-        }
-        let wanted = format!("@{}", name.to_lowercase());
-        for (place, _) in lower.match_indices(&wanted) {
-            let before = lower[..place].chars().next_back();
-            let after = lower[place + wanted.len()..].chars().next();
+        for (place, _) in line.match_indices('@') {
+            let Some(rest) = without_prefix(&body[from + place + 1..], name) else { continue };
+            let before = line[..place].chars().next_back();
             let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
-            let in_code = lower[..place].matches('`').count() % 2 == 1;
+            let in_code = line[..place].matches('`').count() % 2 == 1;
             // A brace ends the name.
-            let is_longer = !name.ends_with('}') && after.is_some_and(|c| is_word(c) || c == '/');
+            let is_longer = !name.ends_with('}') && rest.chars().next().is_some_and(|c| is_word(c) || c == '/');
             if !in_code && !before.is_some_and(|c| is_word(c) || c == '/') && !is_longer {
-                return Some(&body[from + place + wanted.len()..]);
+                return Some(rest);
             }
         }
     }
     None
+}
+
+/// Returns the text after a prefix in upper or lower case.
+fn without_prefix<'a>(text: &'a str, prefix: &str) -> Option<&'a str> {
+    let mut chars = text.chars();
+    for wanted in prefix.chars() {
+        if !chars.next()?.to_lowercase().eq(wanted.to_lowercase()) {
+            return None;
+        }
+    }
+    Some(chars.as_str())
 }
 
 /// The subject of an event that can become a message.
@@ -165,13 +204,24 @@ pub fn addressed(event: &HookEvent) -> Option<(Addressed<'_>, String)> {
     }
 }
 
-/// Returns whether a new comment or review on a pull request of the service is for its job.
+/// Returns what a new comment or review on a pull request of the service asks of its job. `lines` are the comments of a
+/// review on lines.
 #[must_use]
-pub fn is_for_job(identity: &Identity, settings: &CommentSettings, event: &HookEvent) -> Request {
-    match &event.content {
+pub fn request_of(
+    identity: &Identity,
+    settings: &CommentSettings,
+    event: &HookEvent,
+    lines: &[LineComment],
+) -> Request {
+    let request = match &event.content {
         HookContent::Comment { comment, .. } => identity.comment_request(settings, &comment.body),
-        HookContent::Review { review, .. } => identity.review_request(settings, &review.body),
+        HookContent::Review { review, .. } => identity.review_request(settings, &Review::new(review, lines)),
         _ => Request::None,
+    };
+    match (request, event.author()) {
+        // Two services that ask each other for help would not stop.
+        (Request::Help, Some(author)) if is_bot(author) || identity.trusted_bots.contains(&author.id) => Request::None,
+        (request, _) => request,
     }
 }
 
@@ -215,7 +265,9 @@ mod tests {
             (user("7", "acme-agent[bot]"), "hi", Some(Outcome::IgnoredSelf)),
             // The name was changed, or the marker was removed: each of the two is enough.
             (user("7", "renamed"), "hi", Some(Outcome::IgnoredSelf)),
-            (user("8", "ada"), "Done. <!-- journeyman:answer -->", Some(Outcome::IgnoredSelf)),
+            (user("8", "ada"), "Done.\n\n<!-- journeyman:answer -->", Some(Outcome::IgnoredSelf)),
+            (user("8", "ada"), "What is `<!-- journeyman:answer -->`?", None),
+            (user("8", "ada"), "> Done.\n> <!-- journeyman:answer -->\n\nNo.", None),
             (user("8", "ada"), "hi", None),
             (user("8", "dependabot[bot]"), "hi", Some(Outcome::IgnoredBot)),
             (HostUser { is_bot: true, ..user("8", "ci") }, "hi", Some(Outcome::IgnoredBot)),
@@ -242,7 +294,10 @@ mod tests {
             ("> @journeyman rename it\n\nNo.", Request::None),
             ("```\n@journeyman x\n```", Request::None),
             ("no mention", Request::None),
-            ("İ @journeyman", Request::None),
+            ("İ @JOURNEYMAN go", Request::Message),
+            ("İ", Request::None),
+            ("<!-- @journeyman rename it -->no", Request::None),
+            ("@journeyman<!-- --> stop", Request::Stop),
         ] {
             assert_eq!(identity().request(&settings, body), expected, "{body}");
         }
@@ -283,13 +338,13 @@ mod tests {
             ("go", Request::None, Request::Message),
         ] {
             assert_eq!(identity().comment_request(&settings, body), of_comment, "{body}");
-            assert_eq!(identity().review_request(&settings, body), of_review, "{body}");
+            assert_eq!(identity().review_request(&settings, &of_text(body)), of_review, "{body}");
         }
     }
 
     #[test]
-    fn reviews_are_messages_unless_only_mentions_count() {
-        let review = |body: &str| HookEvent {
+    fn a_bot_gets_no_help() {
+        let comment = |author: HostUser| HookEvent {
             repository: None,
             sender: None,
             content: HookContent::Review {
@@ -299,12 +354,46 @@ mod tests {
                     id: "1".to_owned(),
                     version: "1".to_owned(),
                     url: String::new(),
-                    author: user("8", "ada"),
-                    body: body.to_owned(),
+                    author,
+                    body: "@journeyman help".to_owned(),
                     approves: false,
                 },
             },
         };
+        let settings = CommentSettings::default();
+        for (author, expected) in
+            [(user("8", "ada"), Request::Help), (user("9", "ci"), Request::None), (user("10", "x[bot]"), Request::None)]
+        {
+            assert_eq!(request_of(&identity(), &settings, &comment(author.clone()), &[]), expected, "{author:?}");
+        }
+    }
+
+    #[test]
+    fn comments_on_lines_count_as_part_of_their_review() {
+        let all = CommentSettings::default();
+        let mentioned = CommentSettings { reviews: Reviews::Mentioned, ..CommentSettings::default() };
+        for (text, approves, lines, of_all, of_mentioned) in [
+            ("", false, &["rename it"][..], Request::Message, Request::None),
+            ("", false, &["a", "@journeyman rename it"], Request::Message, Request::Message),
+            ("", false, &["@journeyman stop"], Request::Stop, Request::Stop),
+            ("@journeyman fix it", false, &["a", "@journeyman stop"], Request::Stop, Request::Stop),
+            ("@journeyman help", false, &["rename it"], Request::Message, Request::Help),
+            ("LGTM!", true, &[], Request::None, Request::None),
+            ("LGTM, @journeyman, but rename it", true, &[], Request::Message, Request::Message),
+            ("LGTM, with a nit", true, &["rename it"], Request::Message, Request::None),
+        ] {
+            let review = Review { text, lines: lines.to_vec(), approves };
+            assert_eq!(identity().review_request(&all, &review), of_all, "{review:?}");
+            assert_eq!(identity().review_request(&mentioned, &review), of_mentioned, "{review:?}");
+        }
+    }
+
+    fn of_text(text: &str) -> Review<'_> {
+        Review { text, lines: Vec::new(), approves: false }
+    }
+
+    #[test]
+    fn reviews_are_messages_unless_only_mentions_count() {
         let all = CommentSettings::default();
         let mentioned = CommentSettings { reviews: Reviews::Mentioned, ..CommentSettings::default() };
         for (body, of_all, of_mentioned) in [
@@ -312,8 +401,8 @@ mod tests {
             ("@journeyman fix it", Request::Message, Request::Message),
             ("@journeyman stop", Request::Stop, Request::Stop),
         ] {
-            assert_eq!(is_for_job(&identity(), &all, &review(body)), of_all, "{body}");
-            assert_eq!(is_for_job(&identity(), &mentioned, &review(body)), of_mentioned, "{body}");
+            assert_eq!(identity().review_request(&all, &of_text(body)), of_all, "{body}");
+            assert_eq!(identity().review_request(&mentioned, &of_text(body)), of_mentioned, "{body}");
         }
     }
 

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 
 use crate::code_host::{CodeHost, HostName};
 use crate::finding::Finding;
-use crate::hook::{HostComment, HostReview};
+use crate::hook::{HostComment, HostIssue, HostReview};
 use crate::ids::Sha;
 use crate::poll::{PollQuery, Polled};
 use crate::project::{Host, Project, RestrictedHost, SecretChanges, repository_host};
@@ -317,6 +317,12 @@ pub trait Discussion: Send + Sync {
     async fn placed(&self, pull: u64, comment: HostComment) -> Result<HostComment, ForgeError> {
         let _ = pull;
         Ok(comment)
+    }
+
+    /// Returns an issue; `None` if it does not exist. On hosts without issues, there are none.
+    async fn issue(&self, number: u64) -> Result<Option<HostIssue>, ForgeError> {
+        let _ = number;
+        Ok(None)
     }
 
     /// Returns the user who was the last to add a label to an issue, or to assign the service; `None` if nobody did, or

@@ -17,7 +17,7 @@ use crate::json::{Id, or_default};
 
 /// A pull request or an issue in the list of changes.
 #[derive(Debug, Deserialize)]
-struct Entry {
+pub(super) struct Entry {
     number: u64,
     #[serde(default, deserialize_with = "or_default")]
     created_at: String,
@@ -130,16 +130,7 @@ async fn pull(feed: &Feed<'_>, base: &str, watched: &WatchedPull) -> Result<Vec<
 async fn issue(feed: &Feed<'_>, base: &str, entry: Entry, label: &str) -> Result<Vec<HookEvent>, ForgeError> {
     let (number, is_new) = (entry.number, is_since(&entry.created_at, feed.since));
     let author: HostUser = entry.user.clone().into();
-    let name = |label: &Value| label["name"].as_str().map(str::to_owned);
-    let issue = HostIssue {
-        number,
-        title: entry.title,
-        body: entry.body,
-        url: entry.html_url,
-        author: author.clone(),
-        labels: entry.labels.iter().filter_map(name).collect(),
-        assignees: entry.assignees.into_iter().map(HostUser::from).collect(),
-    };
+    let issue = entry.into_issue();
     let has_label = issue.labels.iter().any(|known| known.eq_ignore_ascii_case(label));
     let mut events = Vec::new();
     if is_new {
@@ -156,6 +147,26 @@ async fn issue(feed: &Feed<'_>, base: &str, entry: Entry, label: &str) -> Result
         }
     }
     Ok(events)
+}
+
+impl Entry {
+    /// Returns whether it is a pull request, which the host lists among the issues.
+    pub(super) const fn is_pull(&self) -> bool {
+        self.pull_request.is_some()
+    }
+
+    pub(super) fn into_issue(self) -> HostIssue {
+        let name = |label: &Value| label["name"].as_str().map(str::to_owned);
+        HostIssue {
+            number: self.number,
+            title: self.title,
+            body: self.body,
+            url: self.html_url,
+            author: self.user.into(),
+            labels: self.labels.iter().filter_map(name).collect(),
+            assignees: self.assignees.into_iter().map(HostUser::from).collect(),
+        }
+    }
 }
 
 impl Comment {

@@ -13,7 +13,7 @@ use crate::json::{Id, or_default};
 
 /// A pull request or an issue in a list of changes.
 #[derive(Debug, Deserialize)]
-struct Entry {
+pub(super) struct Entry {
     number: u64,
     #[serde(default, deserialize_with = "or_default")]
     created_at: String,
@@ -169,7 +169,12 @@ async fn issue(feed: &Feed<'_>, base: &str, entry: Entry, label: &str) -> Result
 }
 
 impl Entry {
-    fn into_issue(self) -> HostIssue {
+    /// Returns whether it is a pull request, which the host lists among the issues.
+    pub(super) const fn is_pull(&self) -> bool {
+        self.pull_request.is_some()
+    }
+
+    pub(super) fn into_issue(self) -> HostIssue {
         let name = |label: &Value| label["name"].as_str().or(label.as_str()).map(str::to_owned);
         HostIssue {
             number: self.number,

@@ -32,7 +32,7 @@ impl Changed for Entry {
 }
 
 #[derive(Debug, Clone, Deserialize)]
-struct Issue {
+pub(super) struct Issue {
     iid: u64,
     #[serde(default, deserialize_with = "or_default")]
     title: String,
@@ -160,19 +160,25 @@ impl Note {
     }
 }
 
+impl Issue {
+    pub(super) fn into_issue(self) -> HostIssue {
+        HostIssue {
+            number: self.iid,
+            title: self.title,
+            body: self.description,
+            url: self.web_url,
+            author: self.author.into(),
+            labels: self.labels,
+            assignees: self.assignees.into_iter().map(HostUser::from).collect(),
+        }
+    }
+}
+
 /// Returns that an issue was opened, that somebody has added the label, and the comments on an issue with the label.
 async fn changed_issue(feed: &Feed<'_>, base: &str, found: Issue, label: &str) -> Result<Vec<HookEvent>, ForgeError> {
     let (number, is_new) = (found.iid, is_since(&found.created_at, feed.since));
     let (author, url) = (HostUser::from(found.author.clone()), found.web_url.clone());
-    let issue = HostIssue {
-        number,
-        title: found.title,
-        body: found.description,
-        url: found.web_url,
-        author: author.clone(),
-        labels: found.labels,
-        assignees: found.assignees.into_iter().map(HostUser::from).collect(),
-    };
+    let issue = found.into_issue();
     let has_label = issue.labels.iter().any(|known| known.eq_ignore_ascii_case(label));
     let mut events = Vec::new();
     if is_new {

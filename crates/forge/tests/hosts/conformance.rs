@@ -348,6 +348,30 @@ async fn the_line_of_a_reply_is_found() {
 }
 
 #[tokio::test]
+async fn an_issue_is_read() {
+    for product in [Product::Github, Product::Gitlab, Product::Gitea, Product::Forgejo] {
+        let fixture = Fixture::new(product).await;
+        let ada = fixture.server.state().add_user("ada", "write");
+        let number = fixture.server.state().by_path(PATH).unwrap().next_number();
+        let issue = Issue {
+            number,
+            title: "Crash".to_owned(),
+            body: "It crashes.".to_owned(),
+            author: ada,
+            labels: vec!["bug".to_owned()],
+        };
+        fixture.server.state().by_path(PATH).unwrap().issues.push(issue);
+        let forge = fixture.forge().await;
+        let found = discussion(&*forge).issue(number).await.unwrap().unwrap_or_else(|| panic!("{product:?}: no issue"));
+        assert_eq!((found.number, found.title.as_str()), (number, "Crash"), "{product:?}");
+        assert_eq!((found.body.as_str(), found.author.name.as_str()), ("It crashes.", "ada"), "{product:?}");
+        assert_eq!(found.labels, ["bug"], "{product:?}");
+        assert!(found.url.ends_with(&format!("/issues/{number}")), "{product:?} {}", found.url);
+        assert_eq!(discussion(&*forge).issue(number + 1).await.unwrap(), None, "{product:?}");
+    }
+}
+
+#[tokio::test]
 async fn the_person_who_labeled_an_issue_is_found() {
     for product in [Product::Gitea, Product::Forgejo] {
         let fixture = Fixture::new(product).await;

@@ -201,6 +201,12 @@ impl Poll<'_> {
         times.into_values().collect()
     }
 
+    /// Returns an issue or a pull request.
+    fn entry(&self, number: &str) -> Reply {
+        let entry = self.entries().into_iter().find(|entry| entry["number"].to_string() == number);
+        entry.map_or_else(|| Reply::json(404, &json!({"message": "Not Found"})), |entry| Reply::json(200, &entry))
+    }
+
     /// Returns the comments of conversations that have changed.
     fn comments(&self) -> Vec<Value> {
         let mut listed = Vec::new();
@@ -255,14 +261,18 @@ impl Poll<'_> {
     }
 
     fn github(mut self, below: &[&str]) -> Option<Reply> {
-        let polls =
-            matches!(below, ["issues"] | ["issues", "comments"] | ["pulls", _, "reviews"] | ["issues", _, "events"]);
+        let polls = matches!(below, ["issues"] | ["issues", _] | ["pulls", _, "reviews"] | ["issues", _, "events"]);
         if !polls {
             return None;
         }
         let base: Vec<&str> = self.call.segments.iter().take(5).map(String::as_str).collect();
         if let Some(refusal) = self.refusal(&base) {
             return Some(refusal);
+        }
+        if let ["issues", number] = below
+            && *number != "comments"
+        {
+            return Some(self.entry(number));
         }
         let listed = match below {
             ["issues"] => self.entries(),
@@ -286,14 +296,18 @@ impl Poll<'_> {
     }
 
     fn gitea(mut self, below: &[&str]) -> Option<Reply> {
-        let polls =
-            matches!(below, ["issues"] | ["issues", "comments"] | ["pulls", _, "reviews"] | ["issues", _, "timeline"]);
+        let polls = matches!(below, ["issues"] | ["issues", _] | ["pulls", _, "reviews"] | ["issues", _, "timeline"]);
         if !polls {
             return None;
         }
         let base: Vec<&str> = self.call.segments.iter().take(5).map(String::as_str).collect();
         if let Some(refusal) = self.refusal(&base) {
             return Some(refusal);
+        }
+        if let ["issues", number] = below
+            && *number != "comments"
+        {
+            return Some(self.entry(number));
         }
         let listed = match below {
             ["issues"] => self.entries(),

@@ -471,7 +471,6 @@ impl At<'_> {
         match (self.method(), below) {
             (&Method::GET | &Method::POST, ["comments"]) if !exists && !self.request.is_forgejo => error(500, ""),
             _ if !exists => self.missing(),
-            (&Method::GET, []) => Reply::json(200, &json!({"number": number, "title": issue.map(|issue| issue.title)})),
             (&Method::GET, ["comments"]) => {
                 let found = self.found.comments.iter().filter(|comment| comment.place == place);
                 let listed: Vec<Value> = found.map(|comment| self.show_comment(comment)).collect();

@@ -477,6 +477,7 @@ impl Request<'_> {
                     "description": issue.body,
                     "state": "opened",
                     "labels": issue.labels,
+                    "author": self.users.iter().find(|user| user.id == issue.author).map(|user| show_user(&self.url, user)),
                     "web_url": format!("{}/-/issues/{}", self.web_url(), issue.number),
                 }),
             ),

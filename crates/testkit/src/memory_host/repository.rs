@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use journeyman_core::code_host::HostName;
-use journeyman_core::hook::{HostComment, HostReview};
+use journeyman_core::hook::{HostComment, HostIssue, HostReview};
 use journeyman_core::ids::Sha;
 use journeyman_core::ports::{
     Check, Checks, CommentKind, CommentPlace, CommentRef, CommitStatus, CreatedPull, Discussion, Forge, ForgeError,
@@ -162,8 +162,12 @@ impl Discussion for MemoryHost {
         Ok(comment)
     }
 
+    async fn issue(&self, number: u64) -> Result<Option<HostIssue>, ForgeError> {
+        self.call(HostCall::Issue, |state| Ok(state.issues.get(&number).cloned())).await
+    }
+
     async fn issue_asker(&self, issue: u64, _: Option<&str>) -> Result<Option<HostUser>, ForgeError> {
-        self.call(HostCall::Asker, |state| Ok(state.askers.get(&issue).cloned())).await
+        self.call(HostCall::Issue, |state| Ok(state.askers.get(&issue).cloned())).await
     }
 
     async fn permission(&self, user: &HostUser) -> Result<Permission, ForgeError> {

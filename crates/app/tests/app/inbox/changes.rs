@@ -134,14 +134,15 @@ async fn an_edit_that_overtakes_the_comment_yields_the_newest_text_once() {
 }
 
 #[tokio::test]
-async fn an_edit_that_overtakes_the_comment_and_mentions_nobody_replaces_its_text() {
+async fn an_edit_that_overtakes_the_comment_and_mentions_nobody_leaves_nothing() {
     for desk in Desk::all().await {
         let (name, first) = (desk.name(), comment("1", &desk.maria(), "@journeyman rename it"));
         desk.deliver(edited(&first, 5, "remove it")).await;
         desk.settle().await;
         desk.deliver(created(&first)).await;
         desk.settle().await;
-        assert_eq!(desk.prompts().await, ["remove it"], "{name}");
+        assert_eq!(desk.outcomes().await, ["not_addressed", "empty"], "{name}");
+        assert_eq!(desk.prompts().await.len(), 0, "{name}");
     }
 }
 
@@ -251,5 +252,42 @@ async fn an_edited_comment_of_a_review_replaces_its_text_once() {
         let counts = ["Please.", "rename B", "keep", "rename A", "remove"].map(|part| prompt.matches(part).count());
         assert_eq!(counts, [1, 1, 1, 0, 0], "{name}: {prompt}");
         assert_eq!(desk.outcomes().await[1..], ["message_changed"; 3], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn an_edit_that_removes_the_mention_withdraws_the_comment() {
+    for desk in Desk::all().await {
+        let (name, maria) = (desk.name(), desk.maria());
+        let [one, two] = ["1", "2"].map(|id| comment(id, &maria, &format!("@journeyman do {id}.")));
+        desk.deliver(created(&one)).await;
+        desk.carry_out().await;
+        desk.deliver(edited(&one, 5, "Never mind.")).await;
+        desk.settle().await;
+        assert_eq!(desk.outcomes().await, ["empty", "empty"], "{name}");
+        desk.deliver(created(&two)).await;
+        desk.settle().await;
+        desk.deliver(edited(&two, 5, "Never mind.")).await;
+        desk.carry_out().await;
+        assert_eq!(desk.outcomes().await[2..], ["message", "message_withdrawn"], "{name}");
+        assert_eq!(desk.prompts().await.len(), 0, "{name}");
+        // The comment has its first text again.
+        desk.deliver(edited(&two, 9, &two.body)).await;
+        desk.settle().await;
+        assert_eq!(desk.outcomes().await[4..], ["message"], "{name}");
+        assert_eq!(desk.prompts().await, [two.body.as_str()], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn an_edit_to_stop_stops_the_job() {
+    for desk in Desk::all().await {
+        let (name, first) = (desk.name(), comment("1", &desk.maria(), "@journeyman rename it"));
+        desk.deliver(created(&first)).await;
+        desk.carry_out().await;
+        desk.deliver(edited(&first, 5, "@journeyman stop")).await;
+        desk.settle().await;
+        assert_eq!(desk.outcomes().await, ["cancelled", "cancelled"], "{name}");
+        assert_eq!(desk.prompts().await.len(), 0, "{name}");
     }
 }

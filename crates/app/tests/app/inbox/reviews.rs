@@ -1,7 +1,7 @@
 //! Tests of submitted reviews.
 
 use journeyman_core::hook::CommentAction;
-use journeyman_core::hook::HookContent;
+use journeyman_core::hook::{HookContent, HostReview};
 use journeyman_core::message::{MAX_PROMPT_CHARS, Origin};
 use journeyman_core::ports::{CommentKind, Reaction};
 use journeyman_core::project::Reviews;
@@ -88,7 +88,6 @@ async fn a_review_without_a_mention_counts_only_if_all_reviews_do() {
         let name = desk.name();
         deliver(&desk, "90", "Please change this.", &["Here.".to_owned()]).await;
         assert_eq!(desk.outcomes().await[1], "not_addressed", "{name}");
-        assert_eq!(desk.host.count(HostCall::Reviews), 0, "{name}");
         deliver(&desk, "91", "@journeyman please change this.", &["There.".to_owned()]).await;
         assert!(desk.message().await.prompt.contains("There."), "{name}");
     }
@@ -127,4 +126,38 @@ async fn no_comment_of_a_very_long_review_is_cut_off() {
         assert!(prompt.contains(&format!("Comment number {line}. ")), "{line} is missing");
     }
     assert!(prompt.contains("(cut; the whole comment: https://host.example/line/90-60)"), "{}", &prompt[90_000..]);
+}
+
+#[tokio::test]
+async fn stop_as_a_comment_on_a_line_stops_the_job() {
+    for desk in Desk::all().await {
+        let name = desk.name();
+        desk.deliver(created(&comment("1", &desk.maria(), "@journeyman rename it"))).await;
+        desk.carry_out().await;
+        deliver(&desk, "90", "", &["@journeyman stop".to_owned()]).await;
+        desk.settle().await;
+        assert_eq!(desk.outcomes().await, ["cancelled", "part_of_review", "cancelled"], "{name}");
+        assert_eq!(desk.prompts().await.len(), 0, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_mention_on_a_line_counts_where_only_mentions_do() {
+    for desk in Desk::all_with(|project| project.settings.comments.reviews = Reviews::Mentioned).await {
+        deliver(&desk, "90", "", &["@journeyman rename it".to_owned(), "And this.".to_owned()]).await;
+        deliver(&desk, "91", "Looks odd.", &["Really?".to_owned()]).await;
+        let prompt = desk.message().await.prompt;
+        assert!(prompt.contains("rename it") && prompt.contains("And this."), "{}: {prompt}", desk.name());
+    }
+}
+
+#[tokio::test]
+async fn an_approval_without_a_task_leads_to_nothing() {
+    let desk = Desk::in_memory().await;
+    let (praise, _) = review("90", &desk.maria(), "LGTM!", &[]);
+    let praise = HostReview { approves: true, ..praise };
+    desk.host.put_review(PULL, praise.clone(), Vec::new());
+    desk.deliver(submitted(&praise)).await;
+    desk.settle().await;
+    assert_eq!(desk.outcomes().await, ["not_addressed"]);
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use askama::Template;
 use journeyman_core::code_host::HostName;
-use journeyman_core::inbox::route::{Identity, Request};
+use journeyman_core::inbox::route::{Identity, Request, Review};
 use journeyman_core::inbox::{InboxState, Outcome};
 use journeyman_core::job::{Job, PullRepository};
 use journeyman_core::message::Message;
@@ -59,7 +59,7 @@ pub(super) async fn progress(
             let (text, mark) = block::status(message.status);
             let href = job.map(|job| target.path(&format!("/jobs/{}#m-{}", job.id, message.id)));
             found.insert(one.place, Progress { text, mark, href, is_sent: true });
-        } else if let Some(key) = key(target, job.is_some(), one, &id, pull.number) {
+        } else if let Some(key) = key(target, job.is_some(), comments, one, &id, pull.number) {
             let events = store.events_about(HostName::local(), key).await?;
             let last = events.last();
             let progress = match last.and_then(|event| event.outcome) {
@@ -91,7 +91,7 @@ fn by_comment<'a>(messages: &'a [Message], pull: &LocalPull) -> HashMap<String, 
 }
 
 /// Returns the key of the events about a comment that addresses the job.
-fn key(target: &Target, has_job: bool, one: &Comment, id: &str, pull: u64) -> Option<String> {
+fn key(target: &Target, has_job: bool, all: &[Comment], one: &Comment, id: &str, pull: u64) -> Option<String> {
     let comment = &one.comment;
     if comment.is_draft || comment.author_id.as_deref().is_none_or(|author| author == SERVICE) {
         return None;
@@ -101,7 +101,10 @@ fn key(target: &Target, has_job: bool, one: &Comment, id: &str, pull: u64) -> Op
     match comment.review {
         Some(review) => {
             let is_for_job = review == one.place && has_job;
-            let is_request = identity.review_request(settings, &comment.body) != Request::None;
+            let lines = all.iter().filter(|line| line.place != one.place && line.comment.review == Some(review));
+            let lines = lines.map(|line| line.comment.body.as_str()).collect();
+            let texts = Review { text: &comment.body, lines, approves: false };
+            let is_request = identity.review_request(settings, &texts) != Request::None;
             (is_for_job && is_request).then(|| format!("review/{pull}/{id}"))
         }
         None => {

@@ -126,13 +126,13 @@ impl Plan {
         (0..self.subjects.len()).flat_map(|place| (0..VERSIONS).map(move |version| token(place, version)))
     }
 
-    /// Returns the number of times that each word must be in the messages: those of the newest version of a comment that
-    /// mentions the service in any version, unless it is deleted.
+    /// Returns the number of times that each word must be in the messages: those of the newest version of a comment, if it
+    /// mentions the service, unless it is deleted.
     pub(crate) fn newest(&self) -> BTreeMap<String, usize> {
         let mut all: BTreeMap<String, usize> = self.tokens().map(|token| (token, 0)).collect();
         for (place, subject) in self.subjects.iter().enumerate() {
             match subject {
-                Subject::Comment { mentions, is_deleted: false, may_push: true } if mentions.contains(&true) => {
+                Subject::Comment { mentions, is_deleted: false, may_push: true } if mentions.last() == Some(&true) => {
                     all.insert(token(place, mentions.len() - 1), 1);
                 }
                 Subject::Review { lines } => all.extend((0..=*lines).map(|line| (token(place, line), 1))),

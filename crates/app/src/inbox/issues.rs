@@ -1,0 +1,204 @@
+//! Makes jobs of issues.
+
+use journeyman_core::engine::{Admission, NewJob, Prompt};
+use journeyman_core::hook::{EventRepository, HookContent, HookEvent, HostIssue, IssueAction};
+use journeyman_core::idempotency::{Claim, Fingerprint};
+use journeyman_core::inbox::batch::{Part, issue_comment_prompt, issue_prompt};
+use journeyman_core::inbox::route::{Request, addressed, is_for_new_job, request_of};
+use journeyman_core::inbox::{Decision, InboxEvent, InboxState, Next, Outcome};
+use journeyman_core::job::JobOptions;
+use journeyman_core::message::{DeliveryMode, MAX_PROMPT_CHARS, MessageSource, Origin, SourceAuthor};
+use journeyman_core::ports::{HostUser, Permission, UpdateError};
+use journeyman_core::project::Project;
+
+use super::Problem;
+use super::context::{Context, indexed};
+use super::decide::{done, ends, ignored};
+use crate::UseCases;
+
+/// The result of an attempt to make a job of an issue.
+enum Created {
+    /// The job was created.
+    Job,
+    /// The issue has had a job before.
+    Before,
+    /// The project may create no more jobs in this hour.
+    TooMany,
+}
+
+fn too_many(remedy: &str) -> Next {
+    let text = format!("the hourly limit of new jobs of the project is used up; {remedy}");
+    ends(InboxState::Failed, Outcome::RateLimited, Some(text))
+}
+
+impl UseCases {
+    /// Decides about an issue: with the label, an assignment or a mention, it becomes a job.
+    pub(super) async fn issue(
+        &self,
+        event: &InboxEvent,
+        read: &HookEvent,
+        repository: &EventRepository,
+        issue: &HostIssue,
+        decision: &mut Decision,
+    ) -> Result<(), Problem> {
+        let Some(project) = self.project_of(event, repository).await? else {
+            decision.next = ends(InboxState::Ignored, Outcome::NoProject, Some(repository.path.clone()));
+            return Ok(());
+        };
+        decision.project = Some(project.id.clone());
+        let context = self.context(project).await?;
+        if !is_for_new_job(&context.identity, &context.project.settings.comments, read) {
+            decision.next = ignored(Outcome::NotAddressed);
+            return Ok(());
+        }
+        let index = indexed(&event.host, repository);
+        if let Some(job) = self.parts().store.job_of_issue(index.clone(), issue.number).await? {
+            decision.job = Some(job);
+            decision.next = ignored(Outcome::Duplicate);
+            return Ok(());
+        }
+        let Some(asker) = self.asker(read, issue, &context).await? else {
+            let detail = Some("the code host does not say who added the label or assigned the service".to_owned());
+            decision.next = ends(InboxState::Ignored, Outcome::NotAddressed, detail);
+            return Ok(());
+        };
+        if let Some(outcome) = context.identity.ignores(&asker, "") {
+            decision.next = ignored(outcome);
+            return Ok(());
+        }
+        if let Some(refused) = self.refused(&asker, &context).await? {
+            decision.next = refused;
+            return Ok(());
+        }
+        let permission = self.permission(&context, &asker).await?;
+        let author_may = self.permission(&context, &issue.author).await? >= Permission::Write;
+        let source = MessageSource {
+            origin: Origin::Issue,
+            repository: index,
+            number: issue.number,
+            id: issue.number.to_string(),
+            url: issue.url.clone(),
+            author: Some(SourceAuthor { id: asker.id.clone(), name: asker.name.clone(), permission }),
+            comments: Vec::new(),
+            inbox: vec![event.number],
+            logs: Vec::new(),
+        };
+        let text = issue_prompt(issue, author_may, &self.boundary());
+        decision.next = match self.create_from_issue(&context, issue, text, source, decision).await? {
+            Created::Job => done(Outcome::JobCreated),
+            Created::Before => ignored(Outcome::Duplicate),
+            Created::TooMany => too_many("add the label again later"),
+        };
+        Ok(())
+    }
+
+    /// Decides about a comment on an issue that has no job: a mention makes a job of the issue.
+    pub(super) async fn issue_comment(
+        &self,
+        event: &InboxEvent,
+        read: &HookEvent,
+        repository: &EventRepository,
+        project: Project,
+        decision: &mut Decision,
+    ) -> Result<(), Problem> {
+        let context = self.context(project).await?;
+        let HookContent::Comment { number, comment, .. } = &read.content else { return Ok(()) };
+        if let Some(outcome) = context.identity.ignores(&comment.author, &comment.body) {
+            decision.next = ignored(outcome);
+            return Ok(());
+        }
+        let Some((about, _)) = addressed(read) else { return Ok(()) };
+        decision.subject = Some(about.subject.clone());
+        let request = request_of(&context.identity, &context.project.settings.comments, read, &[]);
+        if matches!(request, Request::None | Request::Stop) {
+            decision.next = ignored(Outcome::NotAddressed);
+            return Ok(());
+        }
+        if let Some(refused) = self.refused(&comment.author, &context).await? {
+            decision.next = refused;
+            return Ok(());
+        }
+        if request == Request::Help {
+            decision.next = self.help(event, read, &about.subject, &context).await?;
+            return Ok(());
+        }
+        let issue = match context.discussion() {
+            Some(discussion) => discussion.issue(*number).await?,
+            None => None,
+        };
+        // It was deleted meanwhile, or the code host has no issues.
+        let Some(issue) = issue else { return Ok(()) };
+        let permission = self.permission(&context, &comment.author).await?;
+        let author_may = self.permission(&context, &issue.author).await? >= Permission::Write;
+        let part = Part::of_comment(comment);
+        let author = SourceAuthor { id: comment.author.id.clone(), name: comment.author.name.clone(), permission };
+        let source = MessageSource {
+            origin: Origin::Issue,
+            repository: indexed(&event.host, repository),
+            number: issue.number,
+            id: issue.number.to_string(),
+            url: issue.url.clone(),
+            author: Some(author),
+            comments: vec![part.source()],
+            inbox: vec![event.number],
+            logs: Vec::new(),
+        };
+        let text = issue_comment_prompt(&issue, &part, author_may, &self.boundary());
+        decision.next = match self.create_from_issue(&context, &issue, text, source, decision).await? {
+            Created::Job => done(Outcome::JobCreated),
+            // Another event has just made a job of the issue, which gets the comment as a message.
+            Created::Before => Next::Retries(self.parts().engine.now()),
+            Created::TooMany => too_many("comment again later"),
+        };
+        Ok(())
+    }
+
+    /// Returns the person who asks for a job about an issue: the one who caused the event, unless the host does not say
+    /// what was changed. Then somebody else may have added the label before.
+    async fn asker(&self, read: &HookEvent, issue: &HostIssue, context: &Context) -> Result<Option<HostUser>, Problem> {
+        match (&read.content, context.discussion()) {
+            (HookContent::Issue { action: IssueAction::Updated, .. }, Some(discussion)) => {
+                let label = context.project.settings.comments.issue_label();
+                Ok(discussion.issue_asker(issue.number, label).await?)
+            }
+            _ => Ok(Some(read.sender.clone().unwrap_or_else(|| issue.author.clone()))),
+        }
+    }
+
+    async fn create_from_issue(
+        &self,
+        context: &Context,
+        issue: &HostIssue,
+        text: String,
+        source: MessageSource,
+        decision: &mut Decision,
+    ) -> Result<Created, Problem> {
+        let author = source.author.as_ref().map(|author| author.name.clone());
+        let key = format!("issue/{}/{}/{}", source.repository.host, source.repository.id, issue.number);
+        let fingerprint = Fingerprint::of("issue", key.as_bytes());
+        let project = &context.project;
+        let claim = Claim { project: Some(project.id.clone()), caller: "inbox".to_owned(), key, fingerprint };
+        let prompt = Prompt {
+            text: text.chars().take(MAX_PROMPT_CHARS).collect(),
+            origin: Origin::Issue,
+            author,
+            delivery: DeliveryMode::Queue,
+            traceparent: None,
+            source: Some(Box::new(source)),
+        };
+        let title = Some(journeyman_core::job::title_of(&issue.title));
+        let options = JobOptions { title, ..JobOptions::default() };
+        let new = NewJob { prompt, reference: None, model: None, agent: None, options };
+        let limit = project.settings.limits.create_per_hour.unwrap_or(self.parts().create_per_hour);
+        let admission = Admission { idempotency: Some(claim), limit };
+        match self.parts().engine.create_job(project, new, admission).await {
+            Ok(accepted) => {
+                decision.job = Some(accepted.record.id);
+                // The transaction that created the job has ended the event. A replay is another event about the issue.
+                Ok(if accepted.replayed { Created::Before } else { Created::Job })
+            }
+            Err(UpdateError::RateLimited(..)) => Ok(Created::TooMany),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
