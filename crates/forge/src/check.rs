@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::Method;
 use journeyman_core::code_host::manifest::install_page;
-use journeyman_core::code_host::{CodeHost, HostSecrets};
+use journeyman_core::code_host::{CodeHost, HostKind, HostSecrets};
 use journeyman_core::finding::Finding;
 use journeyman_core::ports::{Forge, ForgeError, HostRepository, HostUser, Remote};
 use journeyman_core::run::{Reason, ReasonCode};
@@ -21,9 +21,19 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 /// A branch that no job has, to test whether pull requests can be listed.
 const NO_BRANCH: &str = "journeyman-check";
 
+/// Returns the page of the documentation that lists the permissions of a credential.
+pub(crate) const fn page_of(kind: HostKind) -> &'static str {
+    match kind {
+        HostKind::Github => "docs/code-hosts/github.md",
+        HostKind::Gitlab => "docs/code-hosts/gitlab.md",
+        HostKind::Gitea | HostKind::Forgejo => "docs/code-hosts/gitea.md",
+        HostKind::Bitbucket | HostKind::BitbucketDataCenter => "docs/code-hosts/bitbucket.md",
+    }
+}
+
 /// Tests whether git can read the repository, and, on a code host, whether the service may push, list pull requests, and
-/// read its own user.
-pub(crate) async fn repository(git: &Git, forge: &dyn Forge) -> Result<Vec<Finding>, Reason> {
+/// read its own user. `page` is the page of the documentation about the code host.
+pub(crate) async fn repository(git: &Git, forge: &dyn Forge, page: &str) -> Result<Vec<Finding>, Reason> {
     let remote = forge.remote().await.map_err(reason)?;
     read(git, &remote).await?;
     let described = match forge.repository().await {
@@ -35,7 +45,7 @@ pub(crate) async fn repository(git: &Git, forge: &dyn Forge) -> Result<Vec<Findi
     };
     let mut findings = vec![Finding::ok("repository", format!("{} can be read", described.path))];
     findings.push(push(&described)?);
-    findings.push(pulls(forge).await);
+    findings.push(pulls(forge, page).await);
     findings.extend(match forge.discussion() {
         Some(discussion) => Some(account(discussion.me().await)),
         None => None,
@@ -64,15 +74,15 @@ fn no_pulls(reason: &Reason) -> String {
     format!("jobs push branches and open no pull requests: {text}")
 }
 
-async fn pulls(forge: &dyn Forge) -> Finding {
+async fn pulls(forge: &dyn Forge, page: &str) -> Finding {
     let check = "pull requests";
     match forge.find_pulls(NO_BRANCH).await {
         Ok(_) => Finding::ok(check, "the credential may read them; the first job shows whether it may open them"),
         Err(error) if error.may_pass() => Finding::warning(check, error.to_string()),
         Err(error) => {
             let text = "jobs cannot open pull requests; permit them in the repository, and give the credential the \
-                        permissions that docs/code-hosts.md lists";
-            Finding::failure(check, format!("{text}: {error}"))
+                        permissions that";
+            Finding::failure(check, format!("{text} {page} lists: {error}"))
         }
     }
 }

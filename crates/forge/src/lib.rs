@@ -152,7 +152,9 @@ impl Forges for CodeHosts {
         };
         let changed = changes.get(CODE_HOST_TOKEN).cloned();
         let forge = self.finder.of(project, url, changed).await.map_err(check::reason)?;
-        check::repository(&self.git, &*forge).await
+        let host = self.finder.host_of(project).await.map_err(check::reason)?;
+        let page = host.map_or("docs/code-hosts.md", |host| check::page_of(host.kind));
+        check::repository(&self.git, &*forge, page).await
     }
 
     async fn code_host(&self, project: &Project) -> Result<Option<CodeHost>, ForgeError> {
