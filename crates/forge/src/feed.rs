@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use http::StatusCode;
-use journeyman_core::hook::{EventRepository, HookContent, HookEvent};
+use journeyman_core::hook::{EventRepository, HookContent, HookEvent, HostIssue, IssueAction};
 use journeyman_core::ids::Sha;
 use journeyman_core::poll::{Cost, Cursor, PollQuery, Polled, WatchedPull};
 use journeyman_core::ports::{ForgeError, HostRepository, HostUser};
@@ -178,6 +178,31 @@ impl<'a> Feed<'a> {
     /// Returns an event of the repository.
     pub(crate) fn event(&self, sender: Option<HostUser>, content: HookContent) -> HookEvent {
         HookEvent { repository: Some(self.repository.clone()), sender, content }
+    }
+
+    /// Returns the events of an issue: that it was opened, if it is new, and that somebody has added the label. If that
+    /// was not the author, the label is not part of the first event, which would be the request of the author.
+    pub(crate) fn issue(
+        &self,
+        issue: HostIssue,
+        is_new: bool,
+        label: &str,
+        labeled_by: Option<HostUser>,
+    ) -> Vec<HookEvent> {
+        let mut events = Vec::new();
+        if is_new {
+            let mut opened = issue.clone();
+            if labeled_by.as_ref().is_some_and(|by| by.id != issue.author.id) {
+                opened.labels.retain(|known| !known.eq_ignore_ascii_case(label));
+            }
+            let content = HookContent::Issue { action: IssueAction::Opened, issue: opened };
+            events.push(self.event(Some(issue.author.clone()), content));
+        }
+        if labeled_by.is_some() {
+            let content = HookContent::Issue { action: IssueAction::Labeled(label.to_owned()), issue };
+            events.push(self.event(labeled_by, content));
+        }
+        events
     }
 
     /// Ends the poll. Without a change, the next poll reads from the same time.

@@ -116,7 +116,7 @@ pub(crate) fn git(settings: &Settings) -> anyhow::Result<Git> {
     let git = Git::new(Runner {
         program: settings.git.clone().into(),
         path: settings.path.clone().into(),
-        environment: Vec::new(),
+        environment: settings.proxies.0.iter().map(|(name, value)| (name.into(), value.into())).collect(),
         askpass: Some(askpass),
     });
     Ok(git.with_own_folders([settings.data_dir.clone(), settings.repositories.clone()]))

@@ -18,7 +18,7 @@ use journeyman_core::project::DEFAULT_AUTOMATIC_PER_DAY;
 
 use super::Problem;
 use super::context::{Context, indexed};
-use super::decide::place;
+use super::decide::{done, ignored, place};
 use super::versions::{message_of, withdrawn_by};
 use crate::UseCases;
 
@@ -291,9 +291,9 @@ impl UseCases {
         context: &Context,
     ) -> Result<Next, Problem> {
         let store = &self.parts().store;
-        let done = |outcome| Next::Ends { state: InboxState::Done, outcome, detail: None };
+        let too_late = || ignored(Outcome::TooLate);
         let Some(source) = store.message(message).await?.and_then(|message| message.source) else {
-            return Ok(done(Outcome::TooLate));
+            return Ok(too_late());
         };
         let events = store.inbox_of_message(message).await?;
         let changed = match self.batch(&events, Some(read), context).await? {
@@ -305,9 +305,7 @@ impl UseCases {
         };
         match changed {
             (Ok(_), outcome) => Ok(done(outcome)),
-            (Err(UpdateError::Rejected(Rejected::AlreadyDelivered) | UpdateError::NotFound), _) => {
-                Ok(Next::Ends { state: InboxState::Ignored, outcome: Outcome::TooLate, detail: None })
-            }
+            (Err(UpdateError::Rejected(Rejected::AlreadyDelivered) | UpdateError::NotFound), _) => Ok(too_late()),
             (Err(error), _) => Err(error.into()),
         }
     }

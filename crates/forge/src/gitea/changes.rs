@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use journeyman_core::hook::{CommentAction, HookContent, HookEvent, HostComment, HostIssue, IssueAction};
+use journeyman_core::hook::{CommentAction, HookContent, HookEvent, HostComment, HostIssue};
 use journeyman_core::poll::{PollQuery, Polled, WatchedPull};
 use journeyman_core::ports::{CommentKind, ForgeError, HostRepository, HostUser};
 use serde::Deserialize;
@@ -129,24 +129,16 @@ async fn pull(feed: &Feed<'_>, base: &str, watched: &WatchedPull) -> Result<Vec<
 /// Returns that an issue was opened, and that somebody has added the label.
 async fn issue(feed: &Feed<'_>, base: &str, entry: Entry, label: &str) -> Result<Vec<HookEvent>, ForgeError> {
     let (number, is_new) = (entry.number, is_since(&entry.created_at, feed.since));
-    let author: HostUser = entry.user.clone().into();
     let issue = entry.into_issue();
     let has_label = issue.labels.iter().any(|known| known.eq_ignore_ascii_case(label));
-    let mut events = Vec::new();
-    if is_new {
-        let content = HookContent::Issue { action: IssueAction::Opened, issue: issue.clone() };
-        events.push(feed.event(Some(author), content));
-    }
+    let mut labeled_by = None;
     if has_label {
         let path = format!("{base}/issues/{number}/timeline?since={}", feed.since_parameter());
         let changes: Vec<Change> = list(feed, &path).await?;
         let is_it = |change: &Change| change.adds(label) && is_since(&change.created_at, feed.since);
-        if let Some(change) = changes.into_iter().rev().find(is_it) {
-            let content = HookContent::Issue { action: IssueAction::Labeled(label.to_owned()), issue };
-            events.push(feed.event(Some(change.user.into()), content));
-        }
+        labeled_by = changes.into_iter().rev().find(is_it).map(|change| change.user.into());
     }
-    Ok(events)
+    Ok(feed.issue(issue, is_new, label, labeled_by))
 }
 
 impl Entry {

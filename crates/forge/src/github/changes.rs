@@ -1,6 +1,6 @@
 //! Polls of GitHub. One request finds out whether anything has changed, and costs nothing if nothing has.
 
-use journeyman_core::hook::{CommentAction, HookContent, HookEvent, HostComment, HostIssue, IssueAction};
+use journeyman_core::hook::{CommentAction, HookContent, HookEvent, HostComment, HostIssue};
 use journeyman_core::poll::{PollQuery, Polled, WatchedPull};
 use journeyman_core::ports::{CommentKind, ForgeError, HostRepository, HostUser};
 use serde::Deserialize;
@@ -144,14 +144,9 @@ async fn pull(feed: &Feed<'_>, base: &str, watched: &WatchedPull) -> Result<Vec<
 /// Returns that an issue was opened, and that somebody has added the label.
 async fn issue(feed: &Feed<'_>, base: &str, entry: Entry, label: &str) -> Result<Vec<HookEvent>, ForgeError> {
     let (number, is_new) = (entry.number, is_since(&entry.created_at, feed.since));
-    let author: HostUser = entry.user.clone().into();
     let issue = entry.into_issue();
     let has_label = issue.labels.iter().any(|known| known.eq_ignore_ascii_case(label));
-    let mut events = Vec::new();
-    if is_new {
-        let content = HookContent::Issue { action: IssueAction::Opened, issue: issue.clone() };
-        events.push(feed.event(Some(author), content));
-    }
+    let mut labeled_by = None;
     if has_label {
         let list = format!("{base}/issues/{number}/events?per_page=100");
         let (changes, _) = feed.list::<Change>(list, |_| false).await?;
@@ -160,12 +155,9 @@ async fn issue(feed: &Feed<'_>, base: &str, entry: Entry, label: &str) -> Result
             change.event == "labeled" && name.eq_ignore_ascii_case(label) && is_since(&change.created_at, feed.since)
         };
         let newest = changes.into_iter().rev().find(is_it);
-        if let Some(actor) = newest.and_then(|change| change.actor) {
-            let content = HookContent::Issue { action: IssueAction::Labeled(label.to_owned()), issue };
-            events.push(feed.event(Some(actor.into()), content));
-        }
+        labeled_by = newest.and_then(|change| change.actor).map(HostUser::from);
     }
-    Ok(events)
+    Ok(feed.issue(issue, is_new, label, labeled_by))
 }
 
 impl Entry {

@@ -1,6 +1,6 @@
 //! Polls of GitLab: one request for the merge requests, and one for the issues.
 
-use journeyman_core::hook::{CommentAction, HookContent, HookEvent, HostComment, HostIssue, IssueAction};
+use journeyman_core::hook::{CommentAction, HookContent, HookEvent, HostComment, HostIssue};
 use journeyman_core::poll::{PollQuery, Polled};
 use journeyman_core::ports::{CommentKind, ForgeError, HostRepository, HostUser};
 use serde::Deserialize;
@@ -177,14 +177,10 @@ impl Issue {
 /// Returns that an issue was opened, that somebody has added the label, and the comments on an issue with the label.
 async fn changed_issue(feed: &Feed<'_>, base: &str, found: Issue, label: &str) -> Result<Vec<HookEvent>, ForgeError> {
     let (number, is_new) = (found.iid, is_since(&found.created_at, feed.since));
-    let (author, url) = (HostUser::from(found.author.clone()), found.web_url.clone());
+    let url = found.web_url.clone();
     let issue = found.into_issue();
     let has_label = issue.labels.iter().any(|known| known.eq_ignore_ascii_case(label));
-    let mut events = Vec::new();
-    if is_new {
-        let content = HookContent::Issue { action: IssueAction::Opened, issue: issue.clone() };
-        events.push(feed.event(Some(author), content));
-    }
+    let (mut labeled_by, mut comments) = (None, Vec::new());
     if has_label {
         let path = format!("{base}/issues/{number}");
         let list = format!("{path}/resource_label_events?per_page=100");
@@ -193,11 +189,8 @@ async fn changed_issue(feed: &Feed<'_>, base: &str, found: Issue, label: &str) -
             let name = change.label["name"].as_str().unwrap_or_default();
             change.action == "add" && name.eq_ignore_ascii_case(label) && is_since(&change.created_at, feed.since)
         };
-        if let Some(change) = changes.into_iter().rev().find(is_it) {
-            let content = HookContent::Issue { action: IssueAction::Labeled(label.to_owned()), issue };
-            events.push(feed.event(Some(change.user.into()), content));
-        }
-        events.extend(notes(feed, &path, number, &url, true).await?);
+        labeled_by = changes.into_iter().rev().find(is_it).map(|change| change.user.into());
+        comments = notes(feed, &path, number, &url, true).await?;
     }
-    Ok(events)
+    Ok(feed.issue(issue, is_new, label, labeled_by).into_iter().chain(comments).collect())
 }

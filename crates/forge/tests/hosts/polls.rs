@@ -200,6 +200,30 @@ async fn a_labeled_issue_is_found_with_the_person_who_labeled_it() {
 }
 
 #[tokio::test]
+async fn the_label_of_another_person_is_not_a_request_of_the_author() {
+    for product in [Product::Github, Product::Gitlab, Product::Gitea, Product::Forgejo] {
+        for is_by_author in [false, true] {
+            let (mut polling, _) = Polling::new(product).await;
+            let [maria, mallory] = [("maria", "write"), ("mallory", "read")]
+                .map(|(name, permission)| polling.fixture.server.state().add_user(name, permission));
+            let number = polling.fixture.server.state().by_path(PATH).unwrap().next_number();
+            let labels = vec!["journeyman".to_owned()];
+            let issue = Issue { number, author: maria, labels, ..Issue::default() };
+            polling.fixture.server.state().labeler = if is_by_author { maria } else { mallory };
+            polling.fixture.server.state().by_path(PATH).unwrap().issues.push(issue);
+            let events = polling.poll().await.events;
+            let [opened, labeled] = events.as_slice() else { panic!("{product:?} {events:?}") };
+            let HookContent::Issue { action: IssueAction::Opened, issue } = &opened.content else {
+                panic!("{product:?} {opened:?}")
+            };
+            assert_eq!(issue.labels.len(), usize::from(is_by_author), "{product:?}");
+            let sender = labeled.sender.as_ref().unwrap().id.clone();
+            assert_eq!(sender, (if is_by_author { maria } else { mallory }).to_string(), "{product:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_failed_poll_loses_nothing() {
     for product in PRODUCTS {
         let (mut polling, pull) = Polling::new(product).await;

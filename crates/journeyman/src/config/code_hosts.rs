@@ -62,6 +62,14 @@ fn one(id: &str, table: CodeHostTable) -> anyhow::Result<(CodeHost, HostSecrets)
     let id: CodeHostId = id.parse()?;
     let kinds = || HostKind::ALL.map(HostKind::name).join(", ");
     let kind = HostKind::parse(&table.kind).with_context(|| format!("kind must be one of {}", kinds()))?;
+    let needs = [
+        ("app-slug", table.app_slug.is_some(), "app-id", table.app_id.is_some()),
+        ("private-key-file", table.private_key_file.is_some(), "app-id", table.app_id.is_some()),
+        ("username", table.username.is_some(), "token-file", table.token_file.is_some()),
+    ];
+    if let Some((name, _, other, _)) = needs.into_iter().find(|(_, is_set, _, has_other)| *is_set && !has_other) {
+        bail!("{name} has no effect without {other}; set {other} too, or remove {name}");
+    }
     let access = match (table.app_id, table.token_file.is_some()) {
         (Some(_), true) => bail!("set either app-id or token-file, not both"),
         (Some(app_id), false) => Some(Access::App { app_id, slug: table.app_slug.unwrap_or_default() }),
@@ -129,6 +137,9 @@ mod tests {
             ("kind = \"github\"\nurl = \"https://a.example\"\napp-id = 7", "private-key-file is missing"),
             ("kind = \"gitlab\"\nurl = \"https://a.example\"\napp-id = 7", "only GitHub has apps"),
             ("kind = \"github\"\nurl = \"https://a.example\"\napp-id = 7\ntoken-file = \"/x\"", "not both"),
+            ("kind = \"github\"\nurl = \"https://a.example\"\nprivate-key-file = \"/x\"", "set app-id too"),
+            ("kind = \"github\"\nurl = \"https://a.example\"\napp-slug = \"x\"", "set app-id too"),
+            ("kind = \"gitlab\"\nurl = \"https://a.example\"\nusername = \"x\"", "set token-file too"),
         ] {
             let error = format!("{:#}", resolve(tables(&format!("[code-hosts.x]\n{text}"))).expect_err(named));
             assert!(error.starts_with("[code-hosts.x]") && error.contains(named), "{error}");

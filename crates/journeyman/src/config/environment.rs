@@ -26,6 +26,8 @@ pub(crate) struct MachineEnvironment {
     pub(crate) data_home: Option<PathBuf>,
     /// The master key itself, which takes precedence over a key file.
     pub(crate) master_key: Option<String>,
+    /// The proxies for git, which the HTTP client reads itself.
+    pub(crate) proxies: Proxies,
     /// The variables for the provider of the blob store.
     pub(crate) provider: ProviderOptions,
     /// The keys of models, by the names of their variables.
@@ -57,6 +59,29 @@ impl fmt::Debug for ProviderOptions {
     }
 }
 
+/// The variables that name proxies, in lowercase: git ignores `HTTP_PROXY` in uppercase. A proxy's URL may contain a
+/// password, so `Debug` shows only names.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub(crate) struct Proxies(pub(crate) Vec<(String, String)>);
+
+impl fmt::Debug for Proxies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.iter().map(|(name, _)| name)).finish()
+    }
+}
+
+/// The names of the variables in [`Proxies`].
+const PROXIES: [&str; 4] = ["http_proxy", "https_proxy", "all_proxy", "no_proxy"];
+
+/// Returns the proxies. Of a variable in both cases, the one in lowercase counts.
+fn proxies(mut take: impl FnMut(&str) -> Option<String>) -> Proxies {
+    let mut read = |name: &str| {
+        let upper = take(&name.to_ascii_uppercase());
+        take(name).or(upper).map(|value| (name.to_owned(), value))
+    };
+    Proxies(PROXIES.iter().filter_map(|name| read(name)).collect())
+}
+
 /// The prefixes of the variables in [`ProviderOptions`].
 const PROVIDERS: [&str; 3] = ["AWS_", "GOOGLE_", "AZURE_"];
 
@@ -75,6 +100,7 @@ pub(super) fn machine(model_keys: &BTreeSet<String>) -> MachineEnvironment {
     let model_keys = model_keys.iter().filter_map(|name| Some((name.clone(), take(name)?))).collect();
     MachineEnvironment {
         model_keys: ModelKeys(model_keys),
+        proxies: proxies(&mut take),
         is_root: rustix::process::geteuid().is_root(),
         user: rustix::process::geteuid().as_raw(),
         path: take("PATH"),
@@ -149,6 +175,17 @@ mod tests {
         let command = Layer::augment_args(clap::Command::new("x"));
         let settings: Vec<&str> = command.get_arguments().filter_map(clap::Arg::get_long).collect();
         assert_eq!(documented, settings, "docs/settings.md and the flags of serve, in their order");
+    }
+
+    #[test]
+    fn proxies_are_read_in_both_cases() {
+        let mut variables: BTreeMap<&str, &str> =
+            [("HTTP_PROXY", "http://a"), ("https_proxy", "http://b"), ("HTTPS_PROXY", "http://c"), ("NO_PROXY", "d")]
+                .into();
+        let found = proxies(|name| variables.remove(name).map(str::to_owned));
+        let expected = [("http_proxy", "http://a"), ("https_proxy", "http://b"), ("no_proxy", "d")];
+        assert_eq!(found.0, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        assert!(!format!("{found:?}").contains("http://a"), "{found:?}");
     }
 
     #[test]

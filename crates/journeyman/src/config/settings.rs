@@ -20,7 +20,7 @@ use journeyman_worker::{IdleAgentLimits, Patience};
 use url::Url;
 
 use super::connections::{self, ConnectionSettings};
-use super::environment::{MachineEnvironment, ProviderOptions};
+use super::environment::{MachineEnvironment, ProviderOptions, Proxies};
 use super::layer::{Layer, LogFormat, Role, SandboxKind};
 use super::models::ModelTables;
 use super::otlp::OtlpSettings;
@@ -80,6 +80,8 @@ pub(crate) struct Settings {
     pub(crate) agents: Agents,
     /// The search path for git, agents and setup commands.
     pub(crate) path: String,
+    /// The proxies for git.
+    pub(crate) proxies: Proxies,
 }
 
 /// The settings of the sandbox for agents.
@@ -228,6 +230,7 @@ impl Settings {
             master_key: machine.master_key,
             is_in_scope: machine.is_in_scope,
             blobs: blobs(layer.blob_url, &data_dir, machine.provider)?,
+            proxies: machine.proxies,
             data_dir,
             session_keep: layer.session_keep.map_or(90 * DAY, |span| span.0),
             retention: Retention {

@@ -123,3 +123,25 @@ fn doctor_tests_code_hosts_and_the_repositories_of_projects() {
     assert!(failing.contains("FAIL  code host gitlab, credential:"), "{failing}");
     assert!(failing.contains("FAIL  project web, repository:"), "{failing}");
 }
+
+#[test]
+fn git_uses_the_proxy_of_the_environment() {
+    let site = site();
+    let proxy = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", proxy.local_addr().unwrap());
+    let asked = std::thread::spawn(move || {
+        let (mut connection, _) = proxy.accept().unwrap();
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(&connection), &mut line).unwrap();
+        connection.write_all(b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").unwrap();
+        line
+    });
+    let mut wrapper = std::process::Command::new("env");
+    wrapper.arg(format!("HTTP_PROXY={address}"));
+    let service = site.start_wrapped(wrapper);
+    let repository = serde_json::json!({"id": "far", "repository": "http://203.0.113.7/acme/far.git"});
+    let (status, body) = service.call("POST", "/v2/repository/test", Some(repository));
+    assert_eq!((status, body["code"].as_str()), (422, Some("repository_unreachable")), "{body}");
+    let line = asked.join().unwrap();
+    assert!(line.starts_with("GET http://203.0.113.7/acme/far.git/info/refs"), "{line}");
+}

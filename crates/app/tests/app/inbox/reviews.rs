@@ -5,7 +5,6 @@ use journeyman_core::hook::{HookContent, HostReview};
 use journeyman_core::message::{MAX_PROMPT_CHARS, Origin};
 use journeyman_core::ports::{CommentKind, Reaction};
 use journeyman_core::project::Reviews;
-use journeyman_testkit::HostCall;
 
 use super::given::{Desk, PULL, comment, created, review, submitted};
 

@@ -49,9 +49,11 @@ pub(in crate::pages) const fn outcome(outcome: Outcome) -> (&'static str, &'stat
         Outcome::PullRecorded => ("The state of the pull request was recorded", ""),
         Outcome::ChecksQueued => ("The checks of the commit are read again", ""),
         Outcome::NoProject => ("No project has this repository", "Create a project for it, if jobs should work on it."),
-        Outcome::NoJob => ("No job opened this pull request", ""),
+        Outcome::NoJob => ("No job belongs to it", ""),
         Outcome::NotAddressed => ("It does not address the service", "Mention the service, if it should act."),
-        Outcome::NotPermitted => ("The author may not push", "Give the author write access, and comment again."),
+        Outcome::NotPermitted => {
+            ("The author may not push, or it could not be found out", "See the details, and comment again.")
+        }
         Outcome::IgnoredSelf => ("The service wrote it", ""),
         Outcome::IgnoredBot => {
             ("A bot wrote it", "Add the ID of the bot to trusted-bots, if its comments should count.")

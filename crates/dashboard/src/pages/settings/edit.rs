@@ -63,8 +63,12 @@ fn repository(fields: &Fields) -> Result<Edit, String> {
         true => Some(None),
         false => fields.given("token").map(|token| Some(SecretValue(token))),
     };
+    let accepts = fields.is_set("accept-repository");
     Ok(Arc::new(move |mut project| {
-        project.set_repository(&repository);
+        // Setting the same URL again accepts the repository that has it now, which may be another one.
+        if accepts || project.repository != repository {
+            project.set_repository(&repository);
+        }
         project.reference.clone_from(&reference);
         project.settings.code_host.username.clone_from(&username);
         let secrets = token.clone().map(|token| (CODE_HOST_TOKEN.to_owned(), token));
