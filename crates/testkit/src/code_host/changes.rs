@@ -155,7 +155,11 @@ impl Poll<'_> {
 
     fn user(&self, id: u64) -> Value {
         let User { id, name, is_bot } = self.state.user(id);
-        json!({"id": id, "login": name, "username": name, "type": if is_bot { "Bot" } else { "User" }})
+        let mut shown = json!({"id": id, "login": name, "type": if is_bot { "Bot" } else { "User" }});
+        if self.product != Product::Github {
+            shown["username"] = name.into();
+        }
+        shown
     }
 
     /// Returns the user who added the labels of issues.
@@ -247,15 +251,19 @@ impl Poll<'_> {
         let show = |review: &super::Review| {
             let (created, _) = self.state.times.of(&format!("review/{}", review.id));
             let page = format!("{}/{}/pull/{number}", self.state.url, self.found.path);
-            json!({
+            let is_github = self.product == Product::Github;
+            let mut shown = json!({
                 "id": review.id,
                 "user": self.user(review.author),
-                "state": if self.product == Product::Github { "COMMENTED" } else { "COMMENT" },
+                "state": if is_github { "COMMENTED" } else { "COMMENT" },
                 "body": review.body,
-                "dismissed": false,
                 "html_url": format!("{page}#pullrequestreview-{}", review.id),
                 "submitted_at": written(created),
-            })
+            });
+            if !is_github {
+                shown["dismissed"] = false.into();
+            }
+            shown
         };
         reviews.map(show).collect()
     }
@@ -273,6 +281,9 @@ impl Poll<'_> {
             && *number != "comments"
         {
             return Some(self.entry(number));
+        }
+        if self.found.has_no_issues && below == ["issues"] {
+            return Some(Reply::json(410, &json!({"message": "Issues are disabled for this repo"})));
         }
         let listed = match below {
             ["issues"] => self.entries(),

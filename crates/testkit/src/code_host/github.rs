@@ -170,6 +170,11 @@ fn check_runs(url: &str, repository: &Repository, sha: &str, call: &Call) -> Rep
     reply.header("link", format!("<{path}?per_page={size}&page={}>; rel=\"next\"", page + 1))
 }
 
+/// Returns the ID of the run of GitHub Actions for a commit.
+fn run_id(sha: &str) -> u32 {
+    sha.get(..8).and_then(|digits| u32::from_str_radix(digits, 16).ok()).unwrap_or_default()
+}
+
 fn show_user(user: &User) -> Value {
     let kind = if user.is_bot { "Bot" } else { "User" };
     json!({"id": user.id, "login": user.name, "node_id": format!("U_{}", user.id), "type": kind})
@@ -310,7 +315,7 @@ fn repository(state: &mut State, call: &Call, user: &User, token: &Token, path: 
             let pull = change(state, path, number.parse().unwrap_or_default());
             let list = if *kind == "labels" { &mut pull.labels } else { &mut pull.assignees };
             list.extend(added);
-            Reply::json(if *kind == "labels" { 200 } else { 201 }, &json!([]))
+            if *kind == "labels" { Reply::json(200, &json!([])) } else { Reply::json(201, &json!({})) }
         }
         (method, ["issues", number, "comments"]) => {
             let number: u64 = number.parse().unwrap_or_default();
@@ -328,6 +333,15 @@ fn repository(state: &mut State, call: &Call, user: &User, token: &Token, path: 
             }
             let listed = found.comments.iter().filter(|comment| comment.place == place);
             page(listed.map(|comment| show(comment.id, comment.author, &comment.body)).collect())
+        }
+        (&Method::POST, ["issues", number, "reactions"]) => {
+            let is_it = |known: u64| known.to_string() == *number;
+            if !found.issues.iter().any(|issue| is_it(issue.number))
+                && !found.pulls.iter().any(|pull| is_it(pull.number))
+            {
+                return error(404, "Not Found");
+            }
+            Reply::json(201, &json!({"id": id, "content": call.body["content"]}))
         }
         (&Method::POST, [group @ ("issues" | "pulls"), "comments", comment, "reactions"]) => {
             let comment: u64 = comment.parse().unwrap_or_default();
@@ -363,12 +377,12 @@ fn repository(state: &mut State, call: &Call, user: &User, token: &Token, path: 
         }
         (&Method::GET, ["actions", "runs"]) => {
             let sha = call.parameter("head_sha").unwrap_or_default();
-            let listed =
-                if found.checks.iter().any(|check| check.sha == sha) { vec![json!({"id": sha})] } else { vec![] };
+            let has_run = found.checks.iter().any(|check| check.sha == sha);
+            let listed = if has_run { vec![json!({"id": run_id(sha)})] } else { vec![] };
             Reply::json(200, &json!({"total_count": listed.len(), "workflow_runs": listed}))
         }
         (&Method::GET, ["actions", "runs", run, "jobs"]) => {
-            let of_run = found.checks.iter().filter(|check| check.sha == *run);
+            let of_run = found.checks.iter().filter(|check| run_id(&check.sha).to_string() == *run);
             let listed: Vec<Value> = of_run.map(|check| show_check(&url, &found, check)).collect();
             Reply::json(200, &json!({"total_count": listed.len(), "jobs": listed}))
         }

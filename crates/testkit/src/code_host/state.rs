@@ -43,6 +43,8 @@ pub struct Repository {
     pub folder: String,
     /// `true` if the repository is read-only.
     pub is_archived: bool,
+    /// `true` if the repository has no issues, only pull requests. GitHub.
+    pub has_no_issues: bool,
     /// The newest commit of each branch.
     pub branches: BTreeMap<String, String>,
     /// Branches with the same commits as `main` are those whose commit is that of `main`.
