@@ -2,9 +2,9 @@
 # Installs the missing prerequisites of building and running: git, bubblewrap (the sandbox of agents) and a C compiler
 # (SQLite, the TLS library). With the argument "test" also a PostgreSQL server, which the tests start for themselves,
 # the tools that set clocks wrong and cut networks in the storm, the tool that makes disks for power cuts, ssh-keygen for
-# signatures, and a browser with its driver; with "python" Python; with "test-agents" npm; with "test-containers" Podman
-# and Docker, and a user who runs rootless Podman. The script knows only Debian and its derivatives; elsewhere it prints
-# what to install by hand.
+# signatures, a browser with its driver, and what GitHub publishes about its interfaces; with "python" Python; with
+# "test-agents" npm; with "test-containers" Podman and Docker, and a user who runs rootless Podman. The script knows only
+# Debian and its derivatives; elsewhere it prints what to install by hand.
 set -eu
 
 missing=""
@@ -69,4 +69,16 @@ fi
 if ! command -v cargo >/dev/null 2>&1; then
     echo "setup: Rust is missing; install it with https://rustup.rs" >&2
     exit 1
+fi
+
+# The tests of crates/forge compare requests and webhooks with what GitHub publishes. The expanded descriptions (280 MB)
+# are not needed.
+if [ "${1:-}" = test ]; then
+    cd "$(dirname "$0")/../tests/github"
+    if ! cmp -s package-lock.json node_modules/installed-lock.json; then
+        echo "setup: installing GitHub's descriptions and examples into tests/github" >&2
+        npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+        rm -f node_modules/@octokit/openapi/generated/*.deref.json
+        cp package-lock.json node_modules/installed-lock.json
+    fi
 fi
