@@ -1,12 +1,18 @@
-//! Tests of the code hosts against stand-ins with real git.
+//! Tests of the code hosts against stand-ins with real git, and against what GitHub publishes.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod github {
+    mod described;
+    pub(crate) mod requests;
+    mod schema;
+    mod wrong;
+}
 mod hosts {
-    mod app;
+    pub(crate) mod app;
     mod check;
     mod conformance;
     mod faults;
-    mod given;
+    pub(crate) mod given;
     mod polls;
 }

@@ -11,6 +11,7 @@ mod gitlab;
 mod state;
 
 use std::convert::Infallible;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use base64::Engine;
@@ -141,6 +142,15 @@ impl Reply {
     }
 }
 
+/// A request and its answer.
+#[derive(Debug, Clone)]
+pub struct Exchange {
+    /// The request.
+    pub call: Call,
+    /// The answer; `None` if a fault was planned.
+    pub reply: Option<Reply>,
+}
+
 /// A request that was answered, with its times in seconds since 1970.
 #[derive(Debug, Clone, PartialEq)]
 struct Answered {
@@ -174,6 +184,7 @@ struct Shared {
     state: Mutex<State>,
     faults: Mutex<Vec<Planned>>,
     requests: Mutex<Vec<Call>>,
+    recorder: Mutex<Option<Sender<Exchange>>>,
     answered: Mutex<Vec<Answered>>,
 }
 
@@ -194,6 +205,7 @@ impl CodeHostServer {
             state: Mutex::new(State::new(url.clone())),
             faults: Mutex::default(),
             requests: Mutex::default(),
+            recorder: Mutex::default(),
             answered: Mutex::default(),
         });
         let served = Arc::clone(&shared);
@@ -266,6 +278,14 @@ impl CodeHostServer {
     pub fn requests(&self) -> Vec<Call> {
         self.shared.requests.lock().unwrap().clone()
     }
+
+    /// Records the requests from now on with their answers, except those whose connection is closed.
+    #[must_use]
+    pub fn record(&self) -> Receiver<Exchange> {
+        let (sender, receiver) = channel();
+        *self.shared.recorder.lock().unwrap() = Some(sender);
+        receiver
+    }
 }
 
 #[expect(clippy::disallowed_methods, reason = "a benchmark compares the times of several processes")]
@@ -336,6 +356,10 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Respo
             dispatch(shared.product, &mut state, &call)
         }
     };
+    if let Some(recorder) = &*shared.recorder.lock().unwrap() {
+        let reply = fault.is_none().then(|| reply.clone());
+        let _ = recorder.send(Exchange { call, reply });
+    }
     match fault {
         Some(Fault::FailsAfter) => Ok(response(Reply::text(502, "<html>Bad Gateway</html>"))),
         Some(Fault::ClosesAfter) => Err(Closed),

@@ -8,7 +8,8 @@ use journeyman_testkit::code_host::{App, Check, Product, State, User, rsa_key};
 
 use super::given::{Fixture, PATH, discussion};
 
-async fn fixture() -> Fixture {
+/// Starts a stand-in with an app, which is installed on the repository.
+pub(crate) async fn fixture() -> Fixture {
     let access = Access::App { app_id: 4242, slug: "acme-journeyman".to_owned() };
     let private_key = Some(SecretValue(rsa_key()));
     let fixture = Fixture::with(Product::Github, access, HostSecrets { private_key, ..HostSecrets::default() }).await;

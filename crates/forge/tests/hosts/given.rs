@@ -14,6 +14,8 @@ use journeyman_store::MemoryStore;
 use journeyman_testkit::code_host::{CodeHostServer, Product, State};
 use journeyman_testkit::{Seeds as _, World};
 
+use crate::github::requests::Recorded;
+
 /// The path of the repository.
 pub(crate) const PATH: &str = "acme/shop";
 
@@ -34,7 +36,9 @@ pub(crate) struct Fixture {
     pub(crate) project: Project,
     pub(crate) world: Arc<World>,
     pub(crate) store: Arc<MemoryStore>,
-    host: CodeHost,
+    /// The requests to GitHub, which are compared with its descriptions at the end of the test.
+    pub(crate) recorded: Option<Recorded>,
+    pub(crate) host: CodeHost,
     secrets: HostSecrets,
 }
 
@@ -83,6 +87,7 @@ impl Fixture {
     /// Starts a stand-in with this access.
     pub(crate) async fn with(product: Product, access: Access, secrets: HostSecrets) -> Self {
         let server = CodeHostServer::start(product).await;
+        let recorded = (product == Product::Github).then(|| Recorded(server.record()));
         let url = server.repository(PATH).await;
         let (world, store) = (World::new(), Arc::new(MemoryStore::default()));
         if product == Product::Bitbucket {
@@ -93,7 +98,7 @@ impl Fixture {
         let host = CodeHost { access: Some(access), ..host };
         let hosts = connect(&host, &secrets, &world, &store);
         let project = Project::new("shop".parse().unwrap(), url, Timestamp::default());
-        Self { server, hosts, project, world, store, host, secrets }
+        Self { server, hosts, project, world, store, recorded, host, secrets }
     }
 
     /// Returns the fixture with new clients, which know nothing of the stand-in.
