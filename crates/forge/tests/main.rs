@@ -4,6 +4,7 @@
 
 mod github {
     mod described;
+    mod hooks;
     pub(crate) mod requests;
     mod schema;
     mod wrong;
