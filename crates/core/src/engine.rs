@@ -17,7 +17,7 @@ use crate::ports::{
 };
 use crate::project::Project;
 use crate::project::hold::Hold;
-use crate::pull::PullState;
+use crate::pull::{PullState, PullSummary};
 use crate::rate::RateKind;
 use crate::time::{Clock, IdGen, Timestamp};
 use crate::trace::TraceParent;
@@ -213,7 +213,7 @@ impl Engine {
         self.update(job, Some(project.clone()), Guard::default(), command).await
     }
 
-    /// Records the state of a pull request of a job.
+    /// Records the state of a pull request of a job, and its title if the code host was asked.
     ///
     /// # Errors
     /// Returns an error if the job does not exist, or if the store failed.
@@ -224,8 +224,9 @@ impl Engine {
         pull: PullRef,
         state: PullState,
         archive_on_merge: bool,
+        summary: Option<PullSummary>,
     ) -> Result<Accepted, UpdateError> {
-        let command = Command::RecordPull { pull, state, archive_on_merge };
+        let command = Command::RecordPull { pull, state, archive_on_merge, summary };
         self.update(job, Some(project.clone()), Guard::default(), command).await
     }
 

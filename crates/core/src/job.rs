@@ -324,6 +324,12 @@ pub struct Pull {
     /// The repository of the pull request; `None` if an older version opened it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repository: Option<PullRepository>,
+    /// The title, as the code host last told it; `None` if an older version opened it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// `true` if it was a draft when the code host was last asked.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub draft: bool,
     /// The state, as the code host last told it.
     #[serde(default)]
     pub state: PullState,
@@ -343,6 +349,8 @@ impl Pull {
             number,
             url: url.into(),
             repository: None,
+            title: None,
+            draft: false,
             state: PullState::Open,
             is_untouched: false,
             archives_job: false,

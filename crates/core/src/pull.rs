@@ -231,6 +231,15 @@ pub struct PullText {
     pub draft: Option<bool>,
 }
 
+/// The parts of a pull request that lists show, as its code host describes them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PullSummary {
+    /// The title.
+    pub title: String,
+    /// `true` if the pull request is a draft.
+    pub draft: bool,
+}
+
 /// A pull request in the index, which finds the job of a pull request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexedPull {
@@ -248,8 +257,15 @@ pub struct IndexedPull {
     pub head: String,
     /// The newest commit that the job is known to have pushed.
     pub head_sha: Option<Sha>,
+    /// The title, as the code host last told it; `None` if an older version stored the pull request.
+    pub title: Option<String>,
+    /// `true` if it was a draft when the code host was last asked.
+    pub draft: bool,
     /// The state, as the code host last told it.
     pub state: PullState,
     /// The time at which the job opened it, or began to work on it.
     pub created_at: Timestamp,
+    /// The time at which it was recorded as merged or closed; `None` while it is open, or if an older version recorded
+    /// its end.
+    pub ended_at: Option<Timestamp>,
 }

@@ -1,10 +1,11 @@
-//! Lists of jobs, the same for both databases: the index to read a list from, and its start.
+//! Lists of jobs and pull requests, the same for both databases: the index to read a list from, and its start.
 //!
 //! A list without a search is read in order from an index. A search reads titles until it has found enough jobs. If
 //! nothing matches, it reads all titles, so it reads them from the index (docs/decisions/0026-lists.md).
 
 use journeyman_core::job::JobStatus;
-use journeyman_core::ports::JobFilter;
+use journeyman_core::ports::{JobFilter, PullCounts, PullFilter};
+use journeyman_core::pull::PullState;
 
 /// The statement that reads a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +37,19 @@ pub(crate) fn beginning(filter: &JobFilter) -> (i64, String) {
     // No id sorts before the empty string, so jobs created exactly at this time are excluded.
     let before = filter.created_before.map(|before| (before.as_micros(), String::new()));
     after.into_iter().chain(before).min().unwrap_or((i64::MAX, String::new()))
+}
+
+/// Returns the exclusive start of a list of pull requests: a creation time in microseconds, and a number.
+pub(crate) fn beginning_of_pulls(filter: &PullFilter) -> (i64, i64) {
+    let start = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    filter.after.map_or((i64::MAX, i64::MAX), |after| (after.created_at.as_micros(), start(after.number)))
+}
+
+/// Adds up the numbers of pull requests by state.
+pub(crate) fn pull_counts(counts: Vec<(PullState, u64)>) -> PullCounts {
+    let mut sums = PullCounts::default();
+    counts.into_iter().for_each(|(state, count)| sums.add(state, count));
+    sums
 }
 
 #[cfg(test)]

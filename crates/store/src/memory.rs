@@ -194,7 +194,7 @@ impl Tables {
                 self.job_issues.entry(key).or_insert(*job);
             }
             Row::Pull(pull) => self.put_pull(pull),
-            Row::PullState(pull, state) => self.set_pull_state(pull, *state),
+            Row::PullState(pull, state, at) => self.set_pull_state(pull, *state, *at),
             Row::WatchChecks { job, project, sha, since, due_at } => {
                 self.watches.insert(*job, checks::watch(*job, project, sha, *since, *due_at));
             }

@@ -412,6 +412,7 @@ pub(crate) fn code_host<R: Columns>(row: &R) -> Read<CodeHost, R> {
 
 pub(crate) fn indexed_pull<R: Columns>(row: &R) -> Read<IndexedPull, R> {
     let at = At::new("job_pulls", row, &["host", "repository"])?;
+    let state = at.named("state")?;
     Ok(IndexedPull {
         repository: PullRepository { host: HostName(at.text("host")?), id: at.text("repository")? },
         number: at.number("number")?,
@@ -420,8 +421,12 @@ pub(crate) fn indexed_pull<R: Columns>(row: &R) -> Read<IndexedPull, R> {
         url: at.text("url")?,
         head: at.text("head")?,
         head_sha: at.parsed_or_null("head_sha")?,
-        state: at.named("state")?,
+        title: row.text("title")?,
+        draft: at.number::<u8>("draft")? != 0,
+        state,
         created_at: at.time("created_at")?,
+        // An older version that opens a pull request again leaves the time of its end.
+        ended_at: at.time_or_null("ended_at")?.filter(|_| state != PullState::Open),
     })
 }
 
@@ -437,6 +442,12 @@ pub(crate) fn poll<R: Columns>(row: &R) -> Read<Poll, R> {
         failures: at.number("failures")?,
         version: at.number("version")?,
     })
+}
+
+/// Reads the number of pull requests with a state.
+pub(crate) fn pull_count<R: Columns>(row: &R) -> Read<(PullState, u64), R> {
+    let at = At::new("job_pulls", row, &["state"])?;
+    Ok((at.named("state")?, at.number("pulls")?))
 }
 
 /// Reads the number of open pull requests of a project.

@@ -17,6 +17,7 @@ mod store {
     mod outbox;
     mod polls;
     mod postgres;
+    mod pulls;
     mod replication;
     mod users;
 }

@@ -22,8 +22,9 @@ use journeyman_core::poll::Poll;
 use journeyman_core::ports::{
     Accepted, AdminStore, Administered, AuditEntry, AuditLine, Check, CheckStore, ClaimFn, ClaimQuery, CodeHostStore,
     Decide, DecideAdmin, Decided, DutyStore, Guard, HoldStore, InboxFilter, InboxStore, JobCounts, JobFilter, JobStore,
-    JobWatch, KeyStore, LockStore, OutboxStore, Picked, PollStore, ProjectStore, PullIndex, PullStore, Retention,
-    SessionsToEnd, Spend, SpendError, SpendingStore, Store, StoreError, Swept, TaskQuery, UpdateError, UserStore,
+    JobWatch, KeyStore, LockStore, OutboxStore, Picked, PollStore, ProjectStore, PullCounts, PullFilter, PullIndex,
+    PullStore, Retention, SessionsToEnd, Spend, SpendError, SpendingStore, Store, StoreError, Swept, TaskQuery,
+    UpdateError, UserStore,
 };
 use journeyman_core::project::hold::{Hold, HoldFailure};
 use journeyman_core::project::{Project, RepositoryIdentity, SecretValue};
@@ -293,6 +294,8 @@ delegate! {
     PullIndex {
         read indexed_pull(repository: PullRepository, number: u64) -> Result<Option<IndexedPull>, StoreError>;
         read indexed_pulls_of(job: JobId) -> Result<Vec<IndexedPull>, StoreError>;
+        read remote_pulls(filter: PullFilter) -> Result<Vec<IndexedPull>, StoreError>;
+        read count_remote_pulls(project: ProjectId) -> Result<PullCounts, StoreError>;
     }
 }
 

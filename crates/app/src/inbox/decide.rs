@@ -13,7 +13,8 @@ use journeyman_core::poll::{POLLED, delivery};
 use journeyman_core::ports::{
     CommentKind, CommentPlace, CommentRef, ForgeError, HostUser, Permission, Reaction, UpdateError,
 };
-use journeyman_core::pull::{IndexedPull, PullState};
+use journeyman_core::project::Project;
+use journeyman_core::pull::{HostPull, IndexedPull, PullState, PullSummary};
 
 use super::Problem;
 use super::context::{Context, indexed};
@@ -120,16 +121,14 @@ impl UseCases {
             return Ok(());
         };
         (decision.project, decision.job) = (Some(known.project.clone()), Some(known.job));
-        let Some(state) = self.current_state(&known, state).await? else {
+        let project = self.parts().store.project(known.project.clone()).await?;
+        let Some((state, summary)) = self.current_state(&known, project.as_ref(), state).await? else {
             decision.next = ignored(Outcome::Duplicate);
             return Ok(());
         };
-        let archives = match self.parts().store.project(known.project.clone()).await? {
-            Some(project) => project.settings.pull_request.archive_on_merge,
-            None => false,
-        };
-        let pull = PullRef { repository, number };
-        match self.parts().engine.record_pull(&known.project, known.job, pull, state, archives).await {
+        let archives = project.is_some_and(|project| project.settings.pull_request.archive_on_merge);
+        let (engine, pull) = (&self.parts().engine, PullRef { repository, number });
+        match engine.record_pull(&known.project, known.job, pull, state, archives, summary).await {
             Ok(_) => decision.next = done(Outcome::PullRecorded),
             Err(UpdateError::NotFound) => decision.next = ignored(Outcome::NoJob),
             Err(error) => return Err(error.into()),
@@ -137,19 +136,30 @@ impl UseCases {
         Ok(())
     }
 
-    /// Returns the state of a pull request after an event with this state; `None` if the event arrived late, because the
-    /// pull request was merged before. Events arrive in any order, so only a merge, which is final, is taken from an event
-    /// without a look at the host.
-    async fn current_state(&self, known: &IndexedPull, state: PullState) -> Result<Option<PullState>, Problem> {
-        if state == PullState::Merged || state == known.state {
-            return Ok(Some(state));
+    /// Returns the state of a pull request after an event with this state, and what the host says about it if it was
+    /// asked; `None` if the event arrived late, because the pull request was merged before. Events arrive in any order, so
+    /// only a merge, which is final, is taken from an event without a look at the host.
+    async fn current_state(
+        &self,
+        known: &IndexedPull,
+        project: Option<&Project>,
+        state: PullState,
+    ) -> Result<Option<(PullState, Option<PullSummary>)>, Problem> {
+        if state == PullState::Merged || state == PullState::Closed && known.state == state {
+            return Ok(Some((state, None)));
         }
         if known.state == PullState::Merged {
             return Ok(None);
         }
-        let Some(project) = self.parts().store.project(known.project.clone()).await? else { return Ok(Some(state)) };
-        let pull = self.parts().forges.of(&project).await?.pull(known.number).await?;
-        Ok(Some(pull.map_or(state, |pull| pull.state)))
+        let Some(project) = project else { return Ok(Some((state, None))) };
+        let found = async { self.parts().forges.of(project).await?.pull(known.number).await };
+        let found = match found.await {
+            // Only the title may have changed. The next event or turn brings it too, so this one does not wait.
+            Err(_) if state == known.state => None,
+            found => found?,
+        };
+        let summary = |pull: HostPull| (pull.state, Some(PullSummary { title: pull.title, draft: pull.draft }));
+        Ok(Some(found.map_or((state, None), summary)))
     }
 
     /// Returns the job of the pull request or issue that a comment is on.

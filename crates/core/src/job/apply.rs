@@ -120,6 +120,11 @@ pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
                 pull.archives_job = *archives_job;
             }
         }
+        Event::PullRequestDescribed(summary) => {
+            if let Some(pull) = &mut job.pull {
+                (pull.title, pull.draft) = (Some(summary.title.clone()), summary.draft);
+            }
+        }
         Event::ChecksSettled { report, stop } => {
             job.checks = Some(Box::new(checks::settled(job.checks.as_deref(), report, *stop, now)));
         }

@@ -160,8 +160,8 @@ pub enum Row {
     },
     /// Stores a pull request of the job in the index. Other open pull requests of the branch have ended.
     Pull(Box<IndexedPull>),
-    /// Stores the state of a pull request in the index.
-    PullState(PullRef, PullState),
+    /// Stores the state of a pull request in the index, and the time at which it was recorded.
+    PullState(PullRef, PullState, Timestamp),
     /// Watches the checks of a commit that the job has pushed, instead of those of an earlier commit.
     WatchChecks {
         /// The job.
@@ -240,10 +240,12 @@ fn row(job: &Job, event: &Event, now: Timestamp) -> Vec<Row> {
             vec![Row::MessageChanged { id: *message, prompt: prompt.clone() }]
         }
         Event::PullRequestOpened { pull, .. } | Event::PullRequestUpdated { pull, .. } => {
+            // The job may know of a merge that came after the worker read the pull request.
+            let pull = job.pull.as_ref().unwrap_or(pull);
             let row = indexed(job, pull, now).map(|pull| Row::Pull(Box::new(pull)));
             row.into_iter().chain(watched(job, now)).collect()
         }
-        Event::PullRequestState { pull, state, .. } => vec![Row::PullState(pull.clone(), *state)],
+        Event::PullRequestState { pull, state, .. } => vec![Row::PullState(pull.clone(), *state, now)],
         Event::MessageWithdrawn(id) => vec![Row::MessageEnded {
             id: *id,
             status: MessageStatus::Withdrawn,
@@ -298,8 +300,8 @@ fn row(job: &Job, event: &Event, now: Timestamp) -> Vec<Row> {
                 pr_link: pr_link.clone(),
             })
             .collect(),
-        // The job works on an existing pull request, whose comments are for the job from now on.
-        Event::JobCreated(job) => {
+        // A job that is created with a pull request works on an existing one, whose comments are for the job from now on.
+        Event::JobCreated(_) | Event::PullRequestDescribed(_) => {
             let pull = job.pull.as_ref().and_then(|pull| indexed(job, pull, now));
             pull.map(|pull| Row::Pull(Box::new(pull))).into_iter().collect()
         }
@@ -365,8 +367,11 @@ fn indexed(job: &Job, pull: &Pull, now: Timestamp) -> Option<IndexedPull> {
         url: pull.url.clone(),
         head: job.branch_name(),
         head_sha: job.branch.as_ref().map_or(known, |branch| branch.pushed.clone()),
+        title: pull.title.clone(),
+        draft: pull.draft,
         state: pull.state,
         created_at: now,
+        ended_at: (pull.state != PullState::Open).then_some(now),
     })
 }
 
@@ -473,6 +478,7 @@ fn log_line(event: &Event) -> Option<(&'static str, Option<RunId>, Value)> {
         Event::JobUnarchived => ("job.unarchived", None, json!({})),
         Event::StopRequested
         | Event::LeaseRenewed { .. }
+        | Event::PullRequestDescribed(_)
         | Event::TurnBegun(_)
         | Event::TurnEnded { .. }
         | Event::RepairRequested { .. }

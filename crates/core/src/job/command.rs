@@ -8,7 +8,7 @@ use crate::job::event::TranscriptEntry;
 use crate::job::turn::{Ending, TurnArtifacts, TurnBegun};
 use crate::job::{Pull, PullRepository, Token};
 use crate::message::NewMessage;
-use crate::pull::PullState;
+use crate::pull::{PullState, PullSummary};
 use crate::run::{Reason, Usage};
 use crate::time::Timestamp;
 
@@ -26,7 +26,7 @@ pub enum Command {
         /// The new prompt.
         prompt: String,
     },
-    /// Record the state of a pull request of the job, which the code host has told.
+    /// Record the state and the title of a pull request of the job, which the code host has told.
     RecordPull {
         /// The pull request.
         pull: PullRef,
@@ -34,6 +34,8 @@ pub enum Command {
         state: PullState,
         /// `true` if the job is archived when the pull request is merged, unless it is active.
         archive_on_merge: bool,
+        /// The title and whether it is a draft, if the code host was asked.
+        summary: Option<PullSummary>,
     },
     /// Record the result of the checks of a commit, and send a message if they are to be repaired.
     RecordChecks(Box<CheckReport>),

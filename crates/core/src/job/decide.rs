@@ -11,7 +11,7 @@ use crate::job::event::{AfterRun, Counts, Event, TranscriptEntry};
 use crate::job::turn::Ending;
 use crate::job::{Ended, InFlightMessage, Job, JobState, Lease, Progress, Pull, Token, Work};
 use crate::message::{DeliveryMode, MAX_QUEUED, MessageStatus, NewMessage};
-use crate::pull::PullState;
+use crate::pull::{PullState, PullSummary};
 use crate::retry::{MAX_FAILURES, MAX_LOSSES, backoff, takeover_delay};
 use crate::run::{Reason, ReasonCode, RunStatus, Usage};
 use crate::time::Timestamp;
@@ -53,7 +53,9 @@ pub fn decide(job: &Job, command: &Command, now: Timestamp) -> Result<Vec<Event>
         Command::AddMessage(message) => plan.add_message(message)?,
         Command::WithdrawMessage(message) => plan.withdraw(*message)?,
         Command::ChangeMessage { message, prompt } => plan.change_message(*message, prompt)?,
-        Command::RecordPull { pull, state, archive_on_merge } => plan.record_pull(pull, *state, *archive_on_merge),
+        Command::RecordPull { pull, state, archive_on_merge, summary } => {
+            plan.record_pull(pull, *state, *archive_on_merge, summary.as_ref());
+        }
         Command::RecordChecks(report) => plan.record_checks(report),
         Command::Cancel => plan.cancel("the job was canceled"),
         Command::Archive => plan.archive(),
@@ -132,7 +134,7 @@ impl Plan {
         Ok(())
     }
 
-    fn record_pull(&mut self, pull: &PullRef, state: PullState, archive_on_merge: bool) {
+    fn record_pull(&mut self, pull: &PullRef, state: PullState, archive_on_merge: bool, summary: Option<&PullSummary>) {
         let is_current =
             |known: &&Pull| known.number == pull.number && known.repository.as_ref() == Some(&pull.repository);
         let current = self.job.pull.as_ref().filter(is_current);
@@ -143,10 +145,17 @@ impl Plan {
         }
         let is_active = matches!(self.job.state, JobState::Active(_));
         let archives_job = archive_on_merge && is_current && state == PullState::Merged;
+        let is_new = |summary: &&PullSummary| {
+            current.is_some_and(|known| known.title.as_ref() != Some(&summary.title) || known.draft != summary.draft)
+        };
+        let summary = summary.filter(is_new).cloned();
         // The index may lack the state of an earlier pull request.
         if current.is_none_or(|known| known.state != state) {
             let archives_job = archives_job && is_active;
             self.emit(Event::PullRequestState { pull: pull.clone(), state, archives_job });
+        }
+        if let Some(summary) = summary {
+            self.emit(Event::PullRequestDescribed(summary));
         }
         if archives_job && !is_active {
             self.archive();

@@ -120,6 +120,7 @@ pub fn of_event(job: &Job, event: &Event) -> Option<Effect> {
         | Event::PullRequestOpened { .. }
         | Event::PullRequestUpdated { .. }
         | Event::PullRequestState { .. }
+        | Event::PullRequestDescribed(_)
         | Event::ChecksSettled { .. }
         | Event::RepairRequested { .. }
         | Event::MessageEnded { .. }

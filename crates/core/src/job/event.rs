@@ -9,7 +9,7 @@ use crate::job::command::PullRef;
 use crate::job::turn::{Ending, TurnArtifacts, TurnBegun};
 use crate::job::{Job, Lease, Pull, Unpublished, Waiting};
 use crate::message::{MessageStatus, NewMessage};
-use crate::pull::PullState;
+use crate::pull::{PullState, PullSummary};
 use crate::run::{Reason, RunStatus, Usage};
 use crate::time::Timestamp;
 
@@ -104,6 +104,8 @@ pub enum Event {
         /// `true` if the job is archived when its work is done, unless it opens another pull request.
         archives_job: bool,
     },
+    /// The code host has told another title of the current pull request, or whether it is a draft.
+    PullRequestDescribed(PullSummary),
     /// All checks of the newest commit have finished.
     ChecksSettled {
         /// The result, and what follows from it.

@@ -20,7 +20,7 @@ use crate::time::Timestamp;
 
 pub use self::admin::{AdminStore, Administered, DecideAdmin};
 pub use self::checks::CheckStore;
-pub use self::code_hosts::{CodeHostStore, PullIndex};
+pub use self::code_hosts::{CodeHostStore, PullCounts, PullCursor, PullFilter, PullIndex};
 pub use self::inbox::{Decided, InboxFilter, InboxStore, RECENT_EVENTS};
 pub use self::jobs::{
     AVOIDANCE, Accepted, ClaimFn, ClaimQuery, Cursor, Decide, Guard, JobCounts, JobFilter, JobStore, JobWatch,

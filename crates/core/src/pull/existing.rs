@@ -172,7 +172,8 @@ pub fn check(
         return Err(NotUsable::Protected { url, head });
     }
     let repository = Some(PullRepository { host, id: repository.id.clone() });
-    let known = Pull { repository, is_untouched: true, ..Pull::new(pull.number, url) };
+    let (title, draft) = (Some(pull.title), pull.draft);
+    let known = Pull { repository, title, draft, is_untouched: true, ..Pull::new(pull.number, url) };
     Ok(ExistingPull { pull: known, head, head_sha: pull.head_sha, base: pull.base })
 }
 

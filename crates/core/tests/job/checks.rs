@@ -69,7 +69,7 @@ fn checks_of_an_old_commit_or_an_ended_pull_request_are_ignored() {
     let old = published().checks('b', CheckResult::Failed, repair(2, "x"));
     assert_eq!((old.last_kinds(), &old.job.checks), (vec![], &None));
     let pull = PullRef { repository: repository(), number: 1 };
-    let merge = Command::RecordPull { pull, state: PullState::Merged, archive_on_merge: false };
+    let merge = Command::RecordPull { pull, state: PullState::Merged, archive_on_merge: false, summary: None };
     let ended = published().then(&merge).fails('a', 2, "x");
     assert_eq!((ended.last_kinds(), &ended.job.checks), (vec![], &None));
 }

@@ -329,10 +329,6 @@ async fn each_error_has_a_status_and_a_page() {
 
 #[tokio::test]
 async fn errors_of_the_list_have_a_page() {
-    let not_hosted = get(Fake::failing(&PullPagesError::NotFound), "/projects/shop/pulls").await;
-    assert_eq!(not_hosted.status, StatusCode::NOT_FOUND);
-    assert!(not_hosted.body.contains("no repository on the built-in code host"), "{}", not_hosted.body);
-
     let failed = get(Fake::failing(&PullPagesError::Failed("/srv/secret".into())), "/projects/shop/pulls").await;
     assert_eq!(failed.status, StatusCode::INTERNAL_SERVER_ERROR);
     assert!(!failed.body.contains("/srv/secret"), "{}", failed.body);
@@ -429,7 +425,7 @@ async fn the_state_of_a_pull_request_is_shown_at_its_job() {
         let fixture = fixture(Arc::new(Fake::with(detail(PullState::Open)))).await;
         let (id, number) = job_with_pull(&fixture).await;
         let pull = PullRef { repository: PullRepository::local("shop"), number };
-        fixture.engine.record_pull(&"shop".parse().unwrap(), id, pull, state, false).await.unwrap();
+        fixture.engine.record_pull(&"shop".parse().unwrap(), id, pull, state, false, None).await.unwrap();
         let pill = format!("<a class=\"pill {class}\" href=\"/projects/shop/pulls/{number}\">");
         let word = format!("#{number} <span class=\"word\">{label}</span></a>");
         for (path, places) in [("/projects/shop/jobs".to_owned(), 1), (format!("/projects/shop/jobs/{id}"), 2)] {

@@ -15,7 +15,7 @@ errors!(ListErrors: 401, 403, 404, 503);
 /// List a job's pull requests
 ///
 /// Returns all pull requests that the job has opened, oldest first: a follow-up after a merge opens another one. Those on
-/// the built-in code host have a title and a text too. `GET …/diff` returns the changes.
+/// the built-in code host have a text too. `GET …/diff` returns the changes.
 #[utoipa::path(get, path = "/v2/agent/{projectId}/job/{id}/pulls", tag = "Jobs", operation_id = "listJobPulls",
     params(JobPath), responses((status = 200, description = "All pull requests", body = JobPullList), ListErrors))]
 pub(crate) async fn list(State(app): State<App>, at: InJob) -> Result<Json<JobPullList>, ApiError> {

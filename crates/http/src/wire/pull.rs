@@ -26,8 +26,8 @@ impl From<PullState> for PullRequestState {
     }
 }
 
-/// A pull request of a job. The title, the text and the labels of those on other code hosts than the built-in one are
-/// on the code host.
+/// A pull request of a job. The text, the labels and the base branch of those on other code hosts than the built-in one
+/// are on the code host.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct JobPull {
@@ -35,8 +35,10 @@ pub(crate) struct JobPull {
     url: String,
     /// The state, as the code host last reported it.
     state: PullRequestState,
+    /// `true` if it was a draft when the code host was last asked.
     #[schema(required)]
     draft: Option<bool>,
+    /// The title, as the code host last reported it; `null` if it is not known.
     #[schema(required)]
     title: Option<String>,
     /// The description, in Markdown.
@@ -51,7 +53,8 @@ pub(crate) struct JobPull {
     /// The time at which the job opened it.
     #[schema(format = DateTime)]
     created_at: String,
-    /// The time at which the pull request was merged or closed.
+    /// The time at which the pull request was merged or closed; on other code hosts than the built-in one, the time at
+    /// which this was recorded.
     #[schema(required, format = DateTime)]
     ended_at: Option<String>,
 }
@@ -59,7 +62,9 @@ pub(crate) struct JobPull {
 impl JobPull {
     /// Describes a pull request; `local` is what the built-in code host knows about it.
     pub(crate) fn of(pull: IndexedPull, local: Option<LocalPull>) -> Self {
-        let ended_at = local.as_ref().and_then(|local| local.ended_at);
+        let ended_at = local.as_ref().map_or(pull.ended_at, |local| local.ended_at);
+        // A row without a title is of an older version, which did not record whether it is a draft either.
+        let draft = pull.title.is_some().then_some(pull.draft);
         let state = local.as_ref().map_or(pull.state, |local| local.state);
         Self {
             number: pull.number,
@@ -68,11 +73,11 @@ impl JobPull {
             head: pull.head,
             created_at: pull.created_at.to_string(),
             ended_at: ended_at.map(|at| at.to_string()),
-            draft: local.as_ref().map(|local| local.draft),
+            draft: local.as_ref().map_or(draft, |local| Some(local.draft)),
             base: local.as_ref().map(|local| local.base.clone()),
             labels: local.as_ref().map(|local| local.labels.clone()).unwrap_or_default(),
             body: local.as_ref().map(|local| local.body.clone()),
-            title: local.map(|local| local.title),
+            title: local.map_or(pull.title, |local| Some(local.title)),
         }
     }
 }
@@ -82,4 +87,39 @@ impl JobPull {
 pub(crate) struct JobPullList {
     /// The pull requests, oldest first. A follow-up message opens a new one if the last one was merged or closed.
     pub(crate) pulls: Vec<JobPull>,
+}
+
+#[cfg(test)]
+mod tests {
+    use journeyman_core::code_host::HostName;
+    use journeyman_core::ids::JobId;
+    use journeyman_core::job::PullRepository;
+    use journeyman_core::time::Timestamp;
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn a_pull_request_of_a_remote_host_has_the_title_and_the_end_of_the_index() {
+        let pull = IndexedPull {
+            repository: PullRepository { host: HostName("github.com".to_owned()), id: "17".to_owned() },
+            number: 7,
+            job: JobId::from_uuid(Uuid::nil()),
+            project: "shop".parse().unwrap(),
+            url: "https://github.com/acme/shop/pull/7".to_owned(),
+            head: "fix".to_owned(),
+            head_sha: None,
+            title: Some("Fix it".to_owned()),
+            draft: true,
+            state: PullState::Merged,
+            created_at: Timestamp::from_micros(0),
+            ended_at: Some(Timestamp::from_micros(1_000_000)),
+        };
+        let shown = serde_json::to_value(JobPull::of(pull.clone(), None)).unwrap();
+        assert_eq!((&shown["title"], &shown["draft"]), (&"Fix it".into(), &true.into()));
+        assert_eq!(shown["endedAt"], Timestamp::from_micros(1_000_000).to_string());
+        let old = IndexedPull { title: None, draft: false, ended_at: None, ..pull };
+        let shown = serde_json::to_value(JobPull::of(old, None)).unwrap();
+        assert!(["title", "draft", "endedAt"].iter().all(|field| shown[field].is_null()), "{shown}");
+    }
 }

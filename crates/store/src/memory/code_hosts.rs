@@ -1,14 +1,15 @@
 //! Code hosts, locks, and the index of pull requests.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use journeyman_core::code_host::decide::HostSecretChanges;
-use journeyman_core::code_host::{CodeHost, CodeHostId, HostSecret, HostSecrets};
-use journeyman_core::ids::JobId;
+use journeyman_core::code_host::{CodeHost, CodeHostId, HostName, HostSecret, HostSecrets};
+use journeyman_core::ids::{JobId, ProjectId};
 use journeyman_core::job::PullRepository;
 use journeyman_core::job::command::PullRef;
-use journeyman_core::ports::{CodeHostStore, LockStore, PullIndex, StoreError};
+use journeyman_core::ports::{CodeHostStore, LockStore, PullCounts, PullCursor, PullFilter, PullIndex, StoreError};
 use journeyman_core::pull::{IndexedPull, PullState};
 use journeyman_core::time::Timestamp;
 use uuid::Uuid;
@@ -44,6 +45,23 @@ impl PullIndex for MemoryStore {
         found.sort_by_key(|pull| (pull.created_at, pull.number));
         Ok(found)
     }
+
+    async fn remote_pulls(&self, filter: PullFilter) -> Result<Vec<IndexedPull>, StoreError> {
+        let place = |pull: &IndexedPull| PullCursor { created_at: pull.created_at, number: pull.number };
+        let tables = self.tables();
+        let of_state = tables.remote_pulls(&filter.project).filter(|pull| pull.state == filter.state);
+        let after = of_state.filter(|pull| filter.after.is_none_or(|after| place(pull) < after));
+        let mut found: Vec<_> = after.cloned().collect();
+        found.sort_by_key(|pull| Reverse(place(pull)));
+        found.truncate(filter.limit);
+        Ok(found)
+    }
+
+    async fn count_remote_pulls(&self, project: ProjectId) -> Result<PullCounts, StoreError> {
+        let mut counts = PullCounts::default();
+        self.tables().remote_pulls(&project).for_each(|pull| counts.add(pull.state, 1));
+        Ok(counts)
+    }
 }
 
 #[async_trait]
@@ -69,6 +87,10 @@ impl LockStore for MemoryStore {
 }
 
 impl Tables {
+    fn remote_pulls(&self, project: &ProjectId) -> impl Iterator<Item = &IndexedPull> {
+        self.job_pulls.iter().filter(move |pull| pull.project == *project && pull.repository.host != HostName::local())
+    }
+
     pub(super) fn put_code_host(&mut self, host: CodeHost, secrets: HostSecretChanges) {
         for (name, value) in secrets {
             match value {
@@ -87,21 +109,26 @@ impl Tables {
     /// Stores a pull request in the index, and ends other open ones of its branch.
     pub(super) fn put_pull(&mut self, pull: &IndexedPull) {
         for other in self.job_pulls.iter_mut().filter(|other| pull.state == PullState::Open && is_rival(other, pull)) {
-            other.state = PullState::Closed;
+            (other.state, other.ended_at) = (PullState::Closed, Some(pull.created_at));
         }
         let is_it = |other: &&mut IndexedPull| other.repository == pull.repository && other.number == pull.number;
         match self.job_pulls.iter_mut().find(is_it) {
-            Some(known) => *known = IndexedPull { created_at: known.created_at, ..pull.clone() },
+            Some(known) => {
+                let title = pull.title.clone().or_else(|| known.title.take());
+                let ended_at = if known.state == pull.state { known.ended_at } else { pull.ended_at };
+                *known = IndexedPull { title, ended_at, created_at: known.created_at, ..pull.clone() };
+            }
             None => self.job_pulls.push(pull.clone()),
         }
     }
 
     /// Stores the state of a pull request. If another one of the same branch is open, this one stays ended.
-    pub(super) fn set_pull_state(&mut self, pull: &PullRef, state: PullState) {
+    pub(super) fn set_pull_state(&mut self, pull: &PullRef, state: PullState, at: Timestamp) {
         let is_it = |known: &&IndexedPull| known.repository == pull.repository && known.number == pull.number;
         let Some(known) = self.job_pulls.iter().find(is_it).cloned() else { return };
         if state != PullState::Open || !self.job_pulls.iter().any(|other| is_rival(other, &known)) {
-            self.put_pull(&IndexedPull { state, ..known });
+            let ended_at = (state != PullState::Open).then_some(at);
+            self.put_pull(&IndexedPull { state, ended_at, ..known });
         }
     }
 }

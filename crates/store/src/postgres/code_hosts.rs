@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use journeyman_core::code_host::{CodeHost, CodeHostId, HostSecrets};
-use journeyman_core::ids::JobId;
+use journeyman_core::ids::{JobId, ProjectId};
 use journeyman_core::job::PullRepository;
 use journeyman_core::job::command::PullRef;
-use journeyman_core::ports::{CodeHostStore, LockStore, PullIndex, StoreError};
+use journeyman_core::ports::{CodeHostStore, LockStore, PullCounts, PullFilter, PullIndex, StoreError};
 use journeyman_core::pull::{IndexedPull, PullState};
 use journeyman_core::time::Timestamp;
 use uuid::Uuid;
@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::PostgresStore;
 use super::error::PgError;
 use super::pipeline::{Call, call};
-use crate::{rows, vault};
+use crate::{lists, rows, vault};
 
 #[async_trait]
 impl CodeHostStore for PostgresStore {
@@ -47,6 +47,24 @@ impl PullIndex for PostgresStore {
         let found = self.read(call!(text, job.to_string())).await?;
         Ok(found.iter().map(rows::indexed_pull).collect::<Result<_, PgError>>()?)
     }
+
+    async fn remote_pulls(&self, filter: PullFilter) -> Result<Vec<IndexedPull>, StoreError> {
+        let text = "SELECT * FROM job_pulls
+                    WHERE project = $1 AND state = $2 AND (created_at, number) < ($3, $4) AND host <> 'local:'
+                    ORDER BY created_at DESC, number DESC LIMIT $5";
+        let (created_at, number) = lists::beginning_of_pulls(&filter);
+        let limit = i64::try_from(filter.limit).unwrap_or(i64::MAX);
+        let query = call!(text, filter.project.to_string(), filter.state.name(), created_at, number, limit);
+        let found = self.read(query).await?;
+        Ok(found.iter().map(rows::indexed_pull).collect::<Result<_, PgError>>()?)
+    }
+
+    async fn count_remote_pulls(&self, project: ProjectId) -> Result<PullCounts, StoreError> {
+        let text = "SELECT state, count(*) AS pulls FROM job_pulls WHERE project = $1 AND host <> 'local:'
+                    GROUP BY state";
+        let found = self.read(call!(text, project.to_string())).await?;
+        Ok(lists::pull_counts(found.iter().map(rows::pull_count).collect::<Result<Vec<_>, PgError>>()?))
+    }
 }
 
 /// Returns the statements that store a pull request in the index, and end other open ones of its branch.
@@ -56,19 +74,23 @@ pub(super) fn put_pull(pull: &IndexedPull) -> Vec<Call> {
     let mut calls = Vec::new();
     if pull.state == PullState::Open {
         calls.push(call!(
-            "UPDATE job_pulls SET state = 'closed'
+            "UPDATE job_pulls SET state = 'closed', ended_at = $5
              WHERE host = $1 AND repository = $2 AND head = $3 AND state = 'open' AND number <> $4",
             host.0.clone(),
             id.clone(),
             pull.head.clone(),
-            number
+            number,
+            pull.created_at.as_micros()
         ));
     }
     calls.push(call!(
-        "INSERT INTO job_pulls (host, repository, number, job, project, url, head, head_sha, state, created_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+        "INSERT INTO job_pulls
+             (host, repository, number, job, project, url, head, head_sha, state, created_at, title, draft, ended_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
          ON CONFLICT (host, repository, number) DO UPDATE
-         SET job = $4, project = $5, url = $6, head = $7, head_sha = $8, state = $9",
+         SET job = $4, project = $5, url = $6, head = $7, head_sha = $8, state = $9,
+             title = coalesce($11, job_pulls.title), draft = $12,
+             ended_at = CASE WHEN job_pulls.state = $9 THEN job_pulls.ended_at ELSE $13 END",
         host.0.clone(),
         id.clone(),
         number,
@@ -79,15 +101,19 @@ pub(super) fn put_pull(pull: &IndexedPull) -> Vec<Call> {
         pull.head_sha.as_ref().map(ToString::to_string),
         pull.state.name(),
         pull.created_at.as_micros(),
+        pull.title.clone(),
+        i64::from(pull.draft),
+        pull.ended_at.map(Timestamp::as_micros),
     ));
     calls
 }
 
 /// Returns the statement that stores the state of a pull request in the index. If another one of the same branch is
 /// open, this one stays ended.
-pub(super) fn set_pull_state(pull: &PullRef, state: PullState) -> Call {
+pub(super) fn set_pull_state(pull: &PullRef, state: PullState, at: Timestamp) -> Call {
+    let ended_at = (state != PullState::Open).then(|| at.as_micros());
     call!(
-        "UPDATE job_pulls AS this SET state = $4
+        "UPDATE job_pulls AS this SET state = $4, ended_at = CASE WHEN state = $4 THEN ended_at ELSE $5 END
          WHERE host = $1 AND repository = $2 AND number = $3 AND ($4 <> 'open' OR NOT EXISTS (
              SELECT 1 FROM job_pulls AS other
              WHERE other.host = $1 AND other.repository = $2 AND other.head = this.head AND other.state = 'open'
@@ -96,6 +122,7 @@ pub(super) fn set_pull_state(pull: &PullRef, state: PullState) -> Call {
         pull.repository.id.clone(),
         i64::try_from(pull.number).unwrap_or(i64::MAX),
         state.name(),
+        ended_at,
     )
 }
 

@@ -216,7 +216,7 @@ fn write_rows(db: &Connection, change: &Change) -> Result<Option<Message>, ReadE
                 put_issue_job(db, repository, *number, *job, project)?;
             }
             Row::Pull(pull) => put_pull(db, pull)?,
-            Row::PullState(pull, state) => set_pull_state(db, pull, *state)?,
+            Row::PullState(pull, state, at) => set_pull_state(db, pull, *state, *at)?,
             Row::WatchChecks { job, project, sha, since, due_at } => {
                 put_watch(db, *job, project, sha, [*since, *due_at])?;
             }

@@ -100,8 +100,9 @@ impl Publishing<'_> {
     /// Returns the pull request as the job records it.
     async fn pull(&self, pull: &HostPull) -> Result<Pull, RunError> {
         let repository = PullRepository { host: self.forge.host(), id: self.forge.repository().await?.id };
+        let (title, draft) = (Some(pull.title.clone()), pull.draft);
         let known = Pull::new(pull.number, &pull.url);
-        Ok(Pull { repository: Some(repository), state: pull.state, ..known })
+        Ok(Pull { repository: Some(repository), title, draft, state: pull.state, ..known })
     }
 
     async fn content(&self, job: &Job, existing: Option<&HostPull>) -> Result<Content, RunError> {

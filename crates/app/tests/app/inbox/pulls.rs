@@ -1,8 +1,10 @@
 //! Tests of the end of pull requests on a code host.
 
 use journeyman_core::job::JobStatus;
-use journeyman_core::pull::PullState;
-use journeyman_testkit::HostCall;
+use journeyman_core::ports::ForgeError;
+use journeyman_core::pull::{HostPull, PullState};
+use journeyman_core::time::Clock as _;
+use journeyman_testkit::{HostCall, Moment};
 
 use super::given::{Desk, comment, created, pull, pull_event};
 
@@ -24,6 +26,7 @@ async fn a_merge_is_recorded_and_the_job_stays() {
         assert_eq!(log.iter().filter(|line| line.kind == "pull_request.merged").count(), 1, "{name}: {log:#?}");
         let index = desk.fixture.store.indexed_pulls_of(desk.job).await.unwrap();
         assert_eq!(index[0].state, PullState::Merged, "{name}");
+        assert_eq!(index[0].ended_at, Some(desk.fixture.world.now()), "{name}");
         assert_eq!(desk.host.count(HostCall::Pulls), 0, "{name}: a merge is final, so the host is not asked");
     }
 }
@@ -67,6 +70,25 @@ async fn a_pull_request_that_was_closed_and_opened_again_has_the_state_of_the_ho
         desk.deliver(pull_event(PullState::Closed)).await;
         desk.carry_out().await;
         assert_eq!(desk.job().await.pull.unwrap().state, PullState::Closed, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn an_event_of_an_open_pull_request_updates_its_title() {
+    for desk in Desk::all().await {
+        let name = desk.name();
+        let index = async || desk.fixture.store.indexed_pulls_of(desk.job).await.unwrap().remove(0);
+        desk.host.put_pull(HostPull { title: "New title".to_owned(), draft: true, ..pull(PullState::Open) });
+        desk.deliver(pull_event(PullState::Open)).await;
+        desk.carry_out().await;
+        let found = index().await;
+        assert_eq!((found.title.as_deref(), found.draft), (Some("New title"), true), "{name}");
+        // Without the host, the event is carried out, and the title stays.
+        desk.host.fail(HostCall::Pulls, Moment::Before, ForgeError::Unclear("no answer".to_owned()), 1);
+        desk.deliver(pull_event(PullState::Open)).await;
+        desk.carry_out().await;
+        assert_eq!(desk.outcomes().await, ["pull_recorded"; 2], "{name}");
+        assert_eq!(index().await.title.as_deref(), Some("New title"), "{name}");
     }
 }
 
