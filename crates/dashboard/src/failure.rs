@@ -24,9 +24,9 @@ pub(crate) enum Failure {
     /// The requested object does not exist; the text is its kind.
     #[error("there is no such {0}")]
     NotFound(&'static str),
-    /// The project's repository is not on the built-in code host, so there are no pull requests to list.
-    #[error("this project has no repository on the built-in code host; see its pull requests on its code host")]
-    NotHosted,
+    /// The project's repository is a path on the server, so there are no pull requests to list.
+    #[error("the repository of this project is a path on the server, and has no pull requests")]
+    NoPulls,
     /// A use case refused the request, or failed.
     #[error(transparent)]
     Case(Error),
@@ -89,7 +89,7 @@ impl Failure {
     pub(crate) fn status(&self) -> StatusCode {
         match self {
             Self::ReadOnly | Self::NotAdministrator => StatusCode::FORBIDDEN,
-            Self::NotFound(_) | Self::NotHosted | Self::Pulls(PullPagesError::NotFound) => StatusCode::NOT_FOUND,
+            Self::NotFound(_) | Self::NoPulls | Self::Pulls(PullPagesError::NotFound) => StatusCode::NOT_FOUND,
             Self::Case(error) => status_of(error),
             Self::Form(_) => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Pulls(PullPagesError::NotOpen | PullPagesError::Conflict { .. }) => StatusCode::CONFLICT,

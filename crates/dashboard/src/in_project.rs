@@ -3,7 +3,7 @@
 use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
 use axum::response::Response;
-use journeyman_core::project::Project;
+use journeyman_core::project::{Address, Project, parse_address};
 
 use crate::Shared;
 use crate::failure::Failure;
@@ -33,6 +33,11 @@ impl InProject {
     /// Returns true if the repository, and so its pull requests, is on the built-in code host.
     pub(crate) fn is_hosted(&self) -> bool {
         self.project.repository.starts_with("local:")
+    }
+
+    /// Returns true if the repository may have pull requests: it is not a path on the server.
+    pub(crate) fn has_pulls(&self) -> bool {
+        matches!(parse_address(&self.project.repository), Ok(Address::Local(_) | Address::Url(_)))
     }
 }
 

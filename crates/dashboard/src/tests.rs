@@ -5,6 +5,7 @@ mod comments;
 mod inbox;
 mod job;
 mod pulls;
+mod remote_pulls;
 mod roles;
 mod sign_in;
 

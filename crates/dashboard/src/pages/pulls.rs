@@ -1,10 +1,11 @@
-//! `/projects/{project}/pulls`: pull requests of the built-in code host.
+//! `/projects/{project}/pulls`: pull requests of the built-in code host, and the list of those on other code hosts.
 
 mod actions;
 pub(super) mod badge;
 mod comments;
 mod detail;
 mod list;
+mod remote;
 
 use axum::Router;
 use axum::extract::FromRequestParts;

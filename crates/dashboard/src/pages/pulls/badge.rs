@@ -15,10 +15,20 @@ pub(in crate::pages) struct Badge {
 }
 
 impl Badge {
+    const DRAFT: Self = Self { label: "Draft", icon: "pull", class: "draft" };
+
     /// Returns the badge of a pull request. An open draft has a badge that differs from other open pull requests.
     pub(super) const fn of(pull: &LocalPull) -> Self {
         match pull.state {
-            PullState::Open if pull.draft => Self { label: "Draft", icon: "pull", class: "draft" },
+            PullState::Open if pull.draft => Self::DRAFT,
+            state => Self::of_state(state),
+        }
+    }
+
+    /// Returns the badge of a pull request in the index.
+    pub(super) const fn of_indexed(pull: &IndexedPull) -> Self {
+        match pull.state {
+            PullState::Open if pull.draft => Self::DRAFT,
             state => Self::of_state(state),
         }
     }

@@ -1,15 +1,15 @@
-//! The list of pull requests.
+//! The list of pull requests. Those on a remote code host are in [`super::remote`].
 
 use std::borrow::Cow;
 
 use askama::Template;
 use axum::extract::{Query, State};
 use axum::response::Response;
-use journeyman_core::ports::PullPagesError;
 use journeyman_core::pull::{LocalPull, PullState};
 use serde::Deserialize;
 
 use super::badge::Badge;
+use super::remote;
 use crate::failure::{Failure, Page, rendered};
 use crate::frame::Frame;
 use crate::in_project::InProject;
@@ -18,7 +18,9 @@ use crate::{Shared, visible};
 
 #[derive(Deserialize)]
 pub(super) struct ListQuery {
-    state: Option<String>,
+    pub(super) state: Option<String>,
+    /// The last pull request of the previous page, as `<microseconds>-<number>`; only on remote code hosts.
+    pub(super) after: Option<String>,
 }
 
 #[derive(Template)]
@@ -62,14 +64,15 @@ impl<'a> Row<'a> {
 
 /// Responds with the list, or with an error page.
 pub(super) async fn list(State(shared): State<Shared>, at: InProject, Query(query): Query<ListQuery>) -> Response {
-    at.answer(page(&shared, &at, query.state.as_deref() == Some("ended")).await)
+    at.answer(match at.is_hosted() {
+        true => page(&shared, &at, query.state.as_deref() == Some("ended")).await,
+        false if at.has_pulls() => remote::page(&shared, &at, &query).await,
+        false => Err(Failure::NoPulls),
+    })
 }
 
 async fn page(shared: &Shared, at: &InProject, shows_ended: bool) -> Page {
-    let pulls = shared.services.pulls.pulls(&at.project).await.map_err(|error| match error {
-        PullPagesError::NotFound => Failure::NotHosted,
-        other => Failure::Pulls(other),
-    })?;
+    let pulls = shared.services.pulls.pulls(&at.project).await?;
     let (open, ended): (Vec<&LocalPull>, Vec<&LocalPull>) =
         pulls.iter().partition(|pull| pull.state == PullState::Open);
     let shown = if shows_ended { &ended } else { &open };

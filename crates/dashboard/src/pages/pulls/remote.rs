@@ -1,0 +1,139 @@
+//! The list of a project's pull requests on a remote code host, from the index of pull requests.
+
+use std::collections::HashMap;
+
+use askama::Template;
+use journeyman_core::ids::JobId;
+use journeyman_core::ports::{PullCounts, PullCursor, PullFilter};
+use journeyman_core::pull::{IndexedPull, PullState};
+use journeyman_core::time::Timestamp;
+
+use super::badge::Badge;
+use super::canonical;
+use super::list::ListQuery;
+use crate::failure::{Failure, Page, rendered};
+use crate::frame::Frame;
+use crate::in_project::InProject;
+use crate::moment::Moment;
+use crate::words::is_page;
+use crate::{Shared, visible};
+
+/// The number of pull requests on a page.
+const ON_PAGE: usize = 25;
+
+#[derive(Template)]
+#[template(path = "pulls_remote.html")]
+struct RemotePage<'a> {
+    at: &'a InProject,
+    frame: &'a Frame,
+    rows: Vec<Row>,
+    /// The URL, the label, and true if the state is selected.
+    states: Vec<(String, String, bool)>,
+    /// True if the project has no pull request in any state.
+    is_empty: bool,
+    /// The name of the selected state.
+    state: &'static str,
+    older: Option<String>,
+    newest: Option<String>,
+    curl: String,
+}
+
+struct Row {
+    number: u64,
+    /// The page on the code host; `None` if its URL is not an http or https URL.
+    href: Option<String>,
+    title: String,
+    badge: Badge,
+    head: String,
+    /// The path and the title of the job, if it still exists.
+    job: Option<(String, String)>,
+    opened: Moment,
+    /// The word for the end, and the time at which it was recorded.
+    ended: Option<(&'static str, Moment)>,
+}
+
+impl Row {
+    fn new(at: &InProject, pull: &IndexedPull, job: Option<&str>) -> Self {
+        let line = |text: &str| visible::line(text).into_owned();
+        // An older version did not store the title, which usually is that of the job.
+        let title = pull.title.as_deref().or(job).map_or_else(|| format!("Pull request #{}", pull.number), line);
+        Self {
+            number: pull.number,
+            href: Some(&pull.url).filter(|url| is_page(url)).cloned(),
+            title,
+            badge: Badge::of_indexed(pull),
+            head: line(&pull.head),
+            job: job.map(|title| (at.path(&format!("/jobs/{}", pull.job)), line(title))),
+            opened: at.moment(pull.created_at),
+            ended: pull.ended_at.map(|ended| (pull.state.name(), at.moment(ended))),
+        }
+    }
+}
+
+impl ListQuery {
+    /// Returns the selected state; an unknown one selects the open pull requests.
+    fn state(&self) -> PullState {
+        let states = [PullState::Open, PullState::Merged, PullState::Closed];
+        let given = self.state.as_deref().unwrap_or_default();
+        states.into_iter().find(|state| state.name() == given).unwrap_or_default()
+    }
+}
+
+/// Returns the page of the list.
+pub(super) async fn page(shared: &Shared, at: &InProject, query: &ListQuery) -> Page {
+    let (store, project) = (&shared.services.store, at.project.id.clone());
+    let (state, after) = (query.state(), query.after.as_deref().and_then(cursor));
+    let filter = PullFilter { project: project.clone(), state, after, limit: ON_PAGE + 1 };
+    let mut pulls = store.remote_pulls(filter).await?;
+    let more = pulls.len() > ON_PAGE;
+    pulls.truncate(ON_PAGE);
+    let last = pulls.last().filter(|_| more);
+    let older = last.map(|last| format!("{}-{}", last.created_at.as_micros(), last.number));
+    let counts = store.count_remote_pulls(project).await?;
+    let titles = titles(shared, &pulls).await?;
+    let row = |pull: &IndexedPull| Row::new(at, pull, titles.get(&pull.job).map(String::as_str));
+    rendered(&RemotePage {
+        at,
+        frame: at,
+        rows: pulls.iter().map(row).collect(),
+        states: choices(counts).map(|(one, label)| (href(at, one, None), label, one == state)).into(),
+        is_empty: counts == PullCounts::default(),
+        state: state.name(),
+        older: older.map(|place| href(at, state, Some(&place))),
+        newest: after.map(|_| href(at, state, None)),
+        curl: crate::pages::projects::curl(at, at.project.id.as_str(), "$JOURNEYMAN_KEY"),
+    })
+}
+
+/// Returns the titles of the jobs of pull requests, without those of deleted jobs.
+async fn titles(shared: &Shared, pulls: &[IndexedPull]) -> Result<HashMap<JobId, String>, Failure> {
+    let mut titles = HashMap::new();
+    for pull in pulls {
+        if titles.contains_key(&pull.job) {
+            continue;
+        }
+        if let Some(job) = shared.services.store.job(pull.job).await? {
+            titles.insert(job.id, job.title);
+        }
+    }
+    Ok(titles)
+}
+
+/// Returns the choices of the state filter with their labels.
+fn choices(counts: PullCounts) -> [(PullState, String); 3] {
+    let PullCounts { open, merged, closed } = counts;
+    [(PullState::Open, open), (PullState::Merged, merged), (PullState::Closed, closed)]
+        .map(|(state, count)| (state, format!("{count} {}", state.name())))
+}
+
+fn href(at: &InProject, state: PullState, after: Option<&str>) -> String {
+    let query = [Some(state.name()).filter(|_| state != PullState::Open).map(|name| format!("state={name}"))];
+    let query = query.into_iter().chain([after.map(|place| format!("after={place}"))]).flatten();
+    let query: Vec<String> = query.collect();
+    if query.is_empty() { at.path("/pulls") } else { at.path(&format!("/pulls?{}", query.join("&"))) }
+}
+
+fn cursor(text: &str) -> Option<PullCursor> {
+    let (micros, number) = text.split_once('-')?;
+    Some(PullCursor { created_at: Timestamp::from_micros(micros.parse().ok()?), number: canonical(number)? })
+}

@@ -1,0 +1,132 @@
+//! Tests of the list of pull requests on a remote code host.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::{Method, StatusCode};
+use journeyman_core::code_host::HostName;
+use journeyman_core::engine::{Admission, NewJob};
+use journeyman_core::ids::JobId;
+use journeyman_core::job::command::PullRef;
+use journeyman_core::job::{JobOptions, Pull, PullRepository};
+use journeyman_core::ports::ProjectStore;
+use journeyman_core::project::Project;
+use journeyman_core::pull::PullState;
+use journeyman_core::pull::existing::ExistingPull;
+use journeyman_core::user::Role;
+use journeyman_testkit::Seeds as _;
+
+use super::job::prompt;
+use super::pulls::{Fake, assert_harmless, detail, hostile};
+use super::{Fixture, START, fixture};
+
+const LIST: &str = "/projects/remote/pulls";
+
+/// Returns a fixture with the project `remote`, whose repository is on a remote code host.
+async fn remote() -> Fixture {
+    let fixture = fixture(Arc::new(Fake::with(detail(PullState::Open)))).await;
+    for (id, repository) in [("remote", "https://git.example/acme/shop"), ("path", "/srv/shop.git")] {
+        let project = Project::new(id.parse().unwrap(), repository, START);
+        fixture.store.create_project(project, [].into()).await.unwrap();
+    }
+    fixture
+}
+
+fn repository() -> PullRepository {
+    PullRepository { host: HostName("git.example".to_owned()), id: "7".to_owned() }
+}
+
+impl Fixture {
+    /// Creates a job that works on a pull request of the project `remote`.
+    async fn on_pull(&self, number: u64, text: &str, change: impl FnOnce(&mut Pull)) -> JobId {
+        self.world.advance(Duration::from_secs(1));
+        let project = self.store.project("remote".parse().unwrap()).await.unwrap().unwrap();
+        let known = Pull::new(number, format!("https://git.example/acme/shop/pull/{number}"));
+        let mut pull = Pull { repository: Some(repository()), title: Some(text.to_owned()), ..known };
+        change(&mut pull);
+        let (head, base) = (format!("branch-{number}"), "main".to_owned());
+        let existing = Some(Box::new(ExistingPull { pull, head, head_sha: None, base }));
+        let options = JobOptions { pull: existing, ..JobOptions::default() };
+        let new =
+            NewJob { prompt: prompt(&format!("Job {number}")), reference: None, model: None, agent: None, options };
+        self.engine.create_job(&project, new, Admission::default()).await.unwrap().record.id
+    }
+
+    async fn list(&self, query: &str) -> String {
+        let page = self.send(Some(Role::Viewer), Method::GET, &format!("{LIST}{query}"), "").await;
+        assert_eq!(page.status, StatusCode::OK, "{}", page.body);
+        page.body
+    }
+}
+
+#[tokio::test]
+async fn the_list_shows_each_pull_request_of_a_remote_code_host() {
+    let fixture = remote().await;
+    fixture.on_pull(1, "Fix the typo", |pull| pull.draft = true).await;
+    let job = fixture.on_pull(2, "Add a test", |_| {}).await;
+    let old = fixture.on_pull(3, "", |pull| pull.title = None).await;
+    let merged = PullRef { repository: repository(), number: 3 };
+    let project = "remote".parse().unwrap();
+    fixture.engine.record_pull(&project, old, merged, PullState::Merged, false, None).await.unwrap();
+    let page = fixture.list("").await;
+    for part in [
+        "<title>Pull requests · remote · Journeyman</title>".to_owned(),
+        "href=\"https://git.example/acme/shop/pull/1\"><bdi>Fix the typo</bdi></a>".to_owned(),
+        "<span class=\"badge draft\">Draft</span>".to_owned(),
+        "<span class=\"badge open\">Open</span>".to_owned(),
+        "<bdi>branch-2</bdi>".to_owned(),
+        format!("Job <a href=\"/projects/remote/jobs/{job}\"><bdi>Job 2</bdi></a>"),
+        ">2 open</a>".to_owned(),
+        ">1 merged</a>".to_owned(),
+        ">0 closed</a>".to_owned(),
+        "<a href=\"/projects/remote/pulls\" aria-current=\"page\">".to_owned(),
+    ] {
+        assert!(page.contains(&part), "{part} is not in {page}");
+    }
+    assert!(page.find("Add a test") < page.find("Fix the typo"), "the newest is first: {page}");
+    let merged = fixture.list("?state=merged").await;
+    assert!(merged.contains("pull/3\"><bdi>Job 3</bdi></a>"), "an unknown title is that of the job: {merged}");
+    assert!(merged.contains("<span>merged <time") && !merged.contains("Fix the typo"), "{merged}");
+    assert!(fixture.list("?state=closed").await.contains("No closed pull requests"));
+}
+
+#[tokio::test]
+async fn a_long_list_has_pages() {
+    let fixture = remote().await;
+    for number in 1..=27 {
+        fixture.on_pull(number, &format!("Title {number}."), |_| {}).await;
+    }
+    let first = fixture.list("").await;
+    assert_eq!(first.matches("<li class=\"row\">").count(), 25);
+    let (_, href) = first.split_once("rel=\"next\" href=\"").unwrap();
+    let query = href.split_once('"').unwrap().0.strip_prefix(LIST).unwrap().to_owned();
+    let second = fixture.list(&query).await;
+    assert!(second.contains("Title 2.") && second.contains("Title 1.") && !second.contains("Title 3."), "{second}");
+    assert!(second.contains(">Newest</a>") && !second.contains(">Older</a>"), "{second}");
+}
+
+#[tokio::test]
+async fn an_empty_list_explains_the_next_step() {
+    let fixture = remote().await;
+    let page = fixture.list("").await;
+    assert!(page.contains("Send a job.") && page.contains("/v2/agent/remote/job"), "{page}");
+}
+
+#[tokio::test]
+async fn a_repository_on_the_server_has_no_list() {
+    let fixture = remote().await;
+    let jobs = fixture.send(Some(Role::Viewer), Method::GET, "/projects/path/jobs", "").await;
+    assert!(!jobs.body.contains("/projects/path/pulls"), "{}", jobs.body);
+    let list = fixture.send(Some(Role::Viewer), Method::GET, "/projects/path/pulls", "").await;
+    assert_eq!(list.status, StatusCode::NOT_FOUND);
+    assert!(list.body.contains("a path on the server, and has no pull requests"), "{}", list.body);
+}
+
+#[tokio::test]
+async fn texts_of_the_code_host_are_escaped_and_only_web_pages_are_links() {
+    let fixture = remote().await;
+    fixture.on_pull(1, &hostile("title"), |pull| pull.url = "javascript:alert(1)".to_owned()).await;
+    let page = fixture.list("").await;
+    assert_harmless(&page, &["title"]);
+    assert!(!page.contains("javascript:"), "{page}");
+}
