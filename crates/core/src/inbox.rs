@@ -154,6 +154,48 @@ pub enum Outcome {
     Unknown,
 }
 
+impl Outcome {
+    /// All outcomes that this version knows, without [`Outcome::Unknown`].
+    pub const ALL: [Self; 23] = [
+        Self::Message,
+        Self::MessageChanged,
+        Self::MessageWithdrawn,
+        Self::JobCreated,
+        Self::Cancelled,
+        Self::Helped,
+        Self::PullRecorded,
+        Self::ChecksQueued,
+        Self::NoProject,
+        Self::NoJob,
+        Self::NotAddressed,
+        Self::NotPermitted,
+        Self::IgnoredSelf,
+        Self::IgnoredBot,
+        Self::PartOfReview,
+        Self::Duplicate,
+        Self::TooLate,
+        Self::Empty,
+        Self::JobArchived,
+        Self::RateLimited,
+        Self::NotUsed,
+        Self::Unreadable,
+        Self::GivenUp,
+    ];
+
+    /// Returns the name in the store, in the HTTP interface and in URLs.
+    #[must_use]
+    pub fn name(self) -> String {
+        let name = serde_json::to_value(self).ok();
+        name.as_ref().and_then(|name| name.as_str()).unwrap_or_default().to_owned()
+    }
+
+    /// Finds an outcome by its [`Outcome::name`].
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|outcome| outcome.name() == name)
+    }
+}
+
 /// An event in the inbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InboxEvent {
@@ -243,6 +285,17 @@ pub fn due_at(first: Timestamp, now: Timestamp, is_review: bool, settle: Duratio
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_outcome_is_found_by_its_name() {
+        assert_eq!(Outcome::IgnoredSelf.name(), "ignored_self");
+        for outcome in Outcome::ALL {
+            assert_eq!(Outcome::parse(&outcome.name()), Some(outcome));
+        }
+        for name in ["", "unknown", "Message", "lost"] {
+            assert_eq!(Outcome::parse(name), None, "{name}");
+        }
+    }
 
     #[test]
     fn comments_wait_for_others_but_not_for_ever() {

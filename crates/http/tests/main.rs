@@ -6,6 +6,7 @@ mod http {
     mod auth;
     mod code_hosts;
     mod given;
+    mod inbox;
     mod jobs;
     mod manage;
     mod misuse;

@@ -52,8 +52,7 @@ impl InboxQuery {
     }
 
     fn outcome(&self) -> Option<Outcome> {
-        let given = self.outcome.as_deref()?;
-        words::OUTCOMES.into_iter().find(|outcome| words::name(*outcome) == given)
+        Outcome::parse(self.outcome.as_deref()?)
     }
 }
 
@@ -96,7 +95,7 @@ impl List {
             let before = before.map(|number| number.to_string());
             let given = [
                 ("state", state.map(|state| state.name().to_owned())),
-                ("outcome", outcome.map(words::name)),
+                ("outcome", outcome.map(Outcome::name)),
                 ("before", before),
             ];
             let given = given.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", in_query(&value?))));
@@ -107,7 +106,7 @@ impl List {
             rows,
             states: STATES.map(|(one, label)| (href(one, None), label, one == state)).into(),
             state: state.map(InboxState::name).unwrap_or_default(),
-            outcomes: words::OUTCOMES.map(|one| (words::name(one), words::outcome(one).0, Some(one) == outcome)).into(),
+            outcomes: Outcome::ALL.map(|one| (one.name(), words::outcome(one).0, Some(one) == outcome)).into(),
             is_filtered: state.is_some() || outcome.is_some() || query.before.is_some(),
             older: last.map(|last| href(state, Some(last))),
             newest: query.before.map(|_| href(state, None)),

@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use journeyman_core::ids::ProjectId;
+use journeyman_core::inbox::Outcome;
 use journeyman_core::ports::InboxFilter;
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -12,7 +13,7 @@ use crate::caller::Caller;
 use crate::error::{ApiError, ErrorCode};
 use crate::extract::{Administrator, InProject, Parameters};
 use crate::openapi::{ProjectPath, errors};
-use crate::wire::inbox::InboxPage;
+use crate::wire::inbox::{InboxPage, InboxState};
 
 errors!(ProjectErrors: 400, 401, 403, 404, 503);
 errors!(AllErrors: 400, 401, 403, 503);
@@ -21,6 +22,11 @@ errors!(AllErrors: 400, 401, 403, 503);
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct InboxQuery {
+    /// Returns only events in this state.
+    #[param(inline)]
+    state: Option<InboxState>,
+    /// Returns only events with this outcome, such as `message`, `ignored_self` or `not_permitted`.
+    outcome: Option<String>,
     /// The maximum number of events; by default, 50.
     #[param(minimum = 1, maximum = 100)]
     limit: Option<usize>,
@@ -61,17 +67,24 @@ async fn page(
     project: Option<ProjectId>,
     query: &InboxQuery,
 ) -> Result<Json<InboxPage>, ApiError> {
-    let invalid = |text| ApiError::bad_request(ErrorCode::InvalidQuery, text);
+    let invalid = |text: &str| ApiError::bad_request(ErrorCode::InvalidQuery, text);
     let limit = query.limit.unwrap_or(50);
     if !(1..=100).contains(&limit) {
         return Err(invalid("limit: must be from 1 to 100"));
     }
     let before = query.cursor.as_deref().map(str::parse).transpose();
     let before = before.map_err(|_| invalid("cursor: must be the nextCursor of an earlier page"))?;
-    let filter = InboxFilter { before, ..InboxFilter::newest(project, limit + 1) };
+    let state = query.state.map(Into::into);
+    let outcome = query.outcome.as_deref().map(|name| Outcome::parse(name).ok_or_else(unknown_outcome)).transpose()?;
+    let filter = InboxFilter { state, outcome, before, ..InboxFilter::newest(project, limit + 1) };
     let mut events = app.cases.inbox(caller, filter).await?;
     let is_last = events.len() <= limit;
     events.truncate(limit);
     let next_cursor = events.last().filter(|_| !is_last).map(|event| event.number.to_string());
     Ok(Json(InboxPage { events: events.into_iter().map(Into::into).collect(), next_cursor }))
+}
+
+fn unknown_outcome() -> ApiError {
+    let text = format!("outcome: must be one of {}", Outcome::ALL.map(Outcome::name).join(", "));
+    ApiError::bad_request(ErrorCode::InvalidQuery, text)
 }

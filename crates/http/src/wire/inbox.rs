@@ -2,11 +2,11 @@
 
 use journeyman_core::hook::HookEvent;
 use journeyman_core::inbox::{self, Outcome};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 /// The state of an event in the inbox.
-#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum InboxState {
     /// The event was not read yet.
@@ -29,6 +29,18 @@ impl From<inbox::InboxState> for InboxState {
             inbox::InboxState::Done => Self::Done,
             inbox::InboxState::Ignored => Self::Ignored,
             inbox::InboxState::Failed => Self::Failed,
+        }
+    }
+}
+
+impl From<InboxState> for inbox::InboxState {
+    fn from(state: InboxState) -> Self {
+        match state {
+            InboxState::Received => Self::Received,
+            InboxState::Waiting => Self::Waiting,
+            InboxState::Done => Self::Done,
+            InboxState::Ignored => Self::Ignored,
+            InboxState::Failed => Self::Failed,
         }
     }
 }
