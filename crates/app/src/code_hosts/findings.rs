@@ -56,7 +56,7 @@ impl UseCases {
     pub(super) async fn host_webhooks(&self, described: &DescribedHost) -> Result<Finding, Error> {
         let id = &described.host.id;
         let last = self.parts().store.last_event_of(id.clone()).await?;
-        Ok(self.webhooks(last, described.has_webhook_secret, &self.webhook_url(id)))
+        Ok(self.webhooks(last, described.has_webhook_secret, described.host.polls, &self.webhook_url(id)))
     }
 
     /// Tests whether webhooks for the repository of a project arrive; `None` if its code host sends none.
@@ -74,7 +74,7 @@ impl UseCases {
             true => format!("{}/{}", self.webhook_url(&host.id), project.id),
             false => self.webhook_url(&host.id),
         };
-        Ok(Some(self.webhooks(last, of_host || own, &url)))
+        Ok(Some(self.webhooks(last, of_host || own, host.polls, &url)))
     }
 
     /// Returns the time of the newest webhook for a repository while no project had it.
@@ -86,32 +86,55 @@ impl UseCases {
         Ok(of_host.find(|event| repositories_of(event).any(is_it)).map(|event| event.received_at))
     }
 
-    fn webhooks(&self, last: Option<Timestamp>, has_secret: bool, url: &str) -> Finding {
+    fn webhooks(&self, last: Option<Timestamp>, has_secret: bool, polls: bool, url: &str) -> Finding {
         let (now, public_url) = (self.parts().engine.now(), &self.parts().public_url);
         match last {
             Some(at) if now.since(at) < RECENT => Finding::ok(CHECK, format!("the newest webhook arrived at {at}")),
-            _ if !has_secret => {
-                let text = format!(
-                    "no secret is set, so webhooks are refused and only polls find comments; set a secret here, and \
-                     create a webhook with the same secret and the URL {url} at the code host"
-                );
-                Finding::warning(CHECK, text)
-            }
-            _ if is_reachable(public_url) => {
-                let text = format!(
-                    "no webhook has arrived in the last 30 days, so only polls find comments; create a webhook \
-                     with the URL {url} at the code host"
-                );
-                Finding::warning(CHECK, text)
-            }
-            _ => {
-                let text = format!(
-                    "no webhook has arrived in the last 30 days; the URL of this service, {public_url}, cannot be reached \
-                     from the internet. Set public-url to one that the code host can reach, and create a webhook with \
-                     the URL {url} there"
-                );
-                Finding::warning(CHECK, text)
-            }
+            _ => Finding::warning(CHECK, no_webhooks(has_secret, polls, public_url, url)),
+        }
+    }
+}
+
+/// Returns why no webhooks arrive, what that means, and what to do. `polls` is whether the code host is polled, and
+/// `url` the URL of the webhook.
+fn no_webhooks(has_secret: bool, polls: bool, public_url: &str, url: &str) -> String {
+    let effect = match polls {
+        true => "only polls find comments",
+        false => "no comments are found, because polling is off for this code host",
+    };
+    if !has_secret {
+        return format!(
+            "no secret is set, so webhooks are refused and {effect}; set a secret here, and create a webhook with the \
+             same secret and the URL {url} at the code host"
+        );
+    }
+    if is_reachable(public_url) {
+        return format!(
+            "no webhook has arrived in the last 30 days, so {effect}; create a webhook with the URL {url} at the code \
+             host"
+        );
+    }
+    format!(
+        "no webhook has arrived in the last 30 days, so {effect}; the URL of this service, {public_url}, cannot be \
+         reached from the internet. Set public-url to one that the code host can reach, and create a webhook with the \
+         URL {url} there"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_code_host_that_is_polled_is_said_to_be_polled() {
+        for (has_secret, public_url) in
+            [(false, "https://j.example"), (true, "https://j.example"), (true, "http://localhost:8080")]
+        {
+            let text = |polls| no_webhooks(has_secret, polls, public_url, "https://j.example/hooks/github");
+            let (polled, not_polled) = (text(true), text(false));
+            assert!(polled.contains("only polls find comments"), "{polled}");
+            assert!(not_polled.contains("no comments are found, because polling is off"), "{not_polled}");
+            assert!(!not_polled.contains("only polls"), "{not_polled}");
         }
     }
 }
