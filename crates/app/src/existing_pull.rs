@@ -78,7 +78,8 @@ fn not_asked(project: &Project, error: ForgeError) -> Error {
         }
         ForgeError::Credential(_) => ReasonCode::CredentialRefused,
         ForgeError::NotFound(_) => ReasonCode::RepositoryNotFound,
-        _ => ReasonCode::PermissionMissing,
+        ForgeError::Denied(_) => ReasonCode::PermissionMissing,
+        _ => ReasonCode::RepositoryUnreachable,
     };
     Error::refused(RefusalKind::RepositoryUnreadable(kind), format!("the pull request could not be checked: {error}"))
 }

@@ -216,6 +216,8 @@ impl From<Refusal> for ApiError {
                 let code = match reason {
                     ReasonCode::RepositoryNotFound => ErrorCode::RepositoryNotFound,
                     ReasonCode::CredentialRefused => ErrorCode::CredentialRefused,
+                    ReasonCode::PermissionMissing => ErrorCode::PermissionMissing,
+                    ReasonCode::RepositoryArchived => ErrorCode::RepositoryArchived,
                     _ => ErrorCode::RepositoryUnreachable,
                 };
                 (StatusCode::UNPROCESSABLE_ENTITY, code)
@@ -359,6 +361,20 @@ mod tests {
             assert_eq!(answered(rejected), expected, "{rejected:?}");
         }
         assert_eq!(answered(UpdateError::NotFound), (404, "job_not_found", false));
+    }
+
+    #[test]
+    fn each_reason_why_a_repository_cannot_be_used_has_its_code() {
+        for (reason, code) in [
+            (ReasonCode::RepositoryNotFound, "repository_not_found"),
+            (ReasonCode::CredentialRefused, "credential_refused"),
+            (ReasonCode::PermissionMissing, "permission_missing"),
+            (ReasonCode::RepositoryArchived, "repository_archived"),
+            (ReasonCode::RepositoryUnreachable, "repository_unreachable"),
+        ] {
+            let refusal = Refusal { kind: RefusalKind::RepositoryUnreadable(reason), text: String::new() };
+            assert_eq!(answered(refusal), (422, code, false), "{reason:?}");
+        }
     }
 
     #[test]

@@ -60,7 +60,7 @@ async fn a_pull_request_that_no_job_can_work_on_is_refused_and_nothing_is_stored
         Ok(Some(pull))
     };
     let unsupported = Reason::new(ReasonCode::NoCodeHost, "no code host");
-    let cases: [(&str, Answer, RefusalKind, &str); 12] = [
+    let cases: [(&str, Answer, RefusalKind, &str); 14] = [
         ("twelve", with(|_| ()), RefusalKind::Invalid, "neither the number nor the URL"),
         ("13", with(|_| ()), RefusalKind::PullRequestNotFound, "not a pull request of acme/shop"),
         ("https://git.example/acme/x/pull/12", with(|_| ()), RefusalKind::PullRequestNotFound, "acme/x/pull/12"),
@@ -87,6 +87,18 @@ async fn a_pull_request_that_no_job_can_work_on_is_refused_and_nothing_is_stored
             Err(ForgeError::NotFound("404".to_owned())),
             RefusalKind::RepositoryUnreadable(ReasonCode::RepositoryNotFound),
             "did not find",
+        ),
+        (
+            "12",
+            Err(ForgeError::Denied("403".to_owned())),
+            RefusalKind::RepositoryUnreadable(ReasonCode::PermissionMissing),
+            "denied",
+        ),
+        (
+            "12",
+            Err(ForgeError::Refused("there is no code host x".to_owned())),
+            RefusalKind::RepositoryUnreadable(ReasonCode::RepositoryUnreachable),
+            "refused",
         ),
     ];
     let (host, forges) = host();

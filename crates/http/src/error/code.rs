@@ -143,6 +143,10 @@ codes! {
     QueueFull = "queue_full",
     /// The repository refused the credential.
     CredentialRefused = "credential_refused",
+    /// The credential does not permit what jobs do in the repository, such as to push.
+    PermissionMissing = "permission_missing",
+    /// The repository is archived, so jobs cannot push to it.
+    RepositoryArchived = "repository_archived",
     /// The repository cannot be reached.
     RepositoryUnreachable = "repository_unreachable",
     /// The repository cannot be read at the moment.
