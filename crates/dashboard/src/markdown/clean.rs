@@ -41,17 +41,19 @@ const TAGS: [&str; 23] = [
 /// HTML are not allowed automatically.
 pub(super) fn clean(html: &str) -> String {
     let alignments = || HashMap::from([("align", HashSet::from(["center", "left", "right"]))]);
+    let tabindex = || HashMap::from([("tabindex", HashSet::from(["0"]))]);
     let classes = Token::ALL.into_iter().map(Token::class).chain([TASK]).collect();
     let mut builder = Builder::empty();
     builder
         .tags(HashSet::from(TAGS))
         .clean_content_tags(HashSet::from(["script", "style"]))
         .tag_attributes(HashMap::from([("a", HashSet::from(["href"])), ("ol", HashSet::from(["start"]))]))
-        // `tabindex` makes wide code scrollable with the keyboard.
+        // `tabindex` makes wide code and tables scrollable with the keyboard.
         .tag_attribute_values(HashMap::from([
             ("td", alignments()),
             ("th", alignments()),
-            ("pre", HashMap::from([("tabindex", HashSet::from(["0"]))])),
+            ("pre", tabindex()),
+            ("table", tabindex()),
         ]))
         .generic_attributes(HashSet::new())
         .allowed_classes(HashMap::from([("span", classes)]))
@@ -82,6 +84,7 @@ mod tests {
             ("<span class=\"hl-keyword badge task\">a</span>", "<span class=\"hl-keyword task\">a</span>"),
             ("<p class=\"task\" tabindex=0>a</p>", "<p>a</p>"),
             ("<pre tabindex=5>a</pre>", "<pre>a</pre>"),
+            ("<table tabindex=5></table>", "<table></table>"),
             ("<input value=x><form action=/x><button>a</button></form>", "a"),
             ("<!-- a --><p>b", "<p>b</p>"),
         ] {

@@ -40,7 +40,7 @@ fn markdown_is_converted_to_html() {
         ),
         (
             "|a|b|\n|:-:|--|\n|c|d|",
-            "<table><thead><tr><th align=\"center\">a</th><th>b</th></tr></thead>\
+            "<table tabindex=\"0\"><thead><tr><th align=\"center\">a</th><th>b</th></tr></thead>\
              <tbody><tr><td align=\"center\">c</td><td>d</td></tr></tbody></table>"
                 .into(),
         ),
@@ -177,7 +177,7 @@ fn assert_harmless(html: &str, text: &str) {
                 let class = attributes.strip_prefix("class=\"").and_then(|rest| rest.strip_suffix('"'));
                 class.is_some_and(|class| Token::ALL.iter().any(|token| token.class() == class) || class == "task")
             }
-            "pre" if attributes == "tabindex=\"0\"" => true,
+            "pre" | "table" if attributes == "tabindex=\"0\"" => true,
             "p" | "h4" | "h5" | "h6" | "ul" | "ol" | "li" | "blockquote" | "pre" | "code" | "em" | "strong" | "del"
             | "br" | "hr" | "table" | "thead" | "tbody" | "tr" | "th" | "td" => attributes.is_empty(),
             _ => false,

@@ -132,7 +132,7 @@ impl Writer<'_> {
             Tag::Item => self.begin("<li>", "</li>"),
             Tag::Table(alignments) => {
                 self.cells = Cells { alignments, ..Cells::default() };
-                self.begin("<table>", "</tbody></table>");
+                self.begin("<table tabindex=\"0\">", "</tbody></table>");
             }
             Tag::TableHead => {
                 (self.cells.in_head, self.cells.column) = (true, 0);
