@@ -244,6 +244,15 @@ test("on a phone, the current tab is visible", () => {
   assertNone(Object.values(hiddenTabs).flat(), "current tabs outside the window");
 });
 
+test("on a phone, a long title leaves the menu of the account on the first line", async () => {
+  const page = await pageFor(admin);
+  await page.setViewportSize({ width: 390, height: 844 });
+  await suite.open(page, at("long"));
+  const [brand, menu] = await Promise.all([".topbar > .brand", ".topbar > .account"].map((part) => page.locator(part).boundingBox()));
+  assert.ok(menu.y < brand.y + brand.height, `the menu begins at ${menu.y} px, below the brand`);
+  assert.ok(menu.x + menu.width <= 390, `the menu ends at ${menu.x + menu.width} px`);
+});
+
 test("a diff in a tool call is shown line by line", async () => {
   const page = await pageFor(admin);
   await suite.open(page, at("done"));

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use axum::http::Method;
+use journeyman_core::code_host::HostName;
 use journeyman_core::engine::{Admission, NewJob, Prompt};
 use journeyman_core::ids::{JobId, WorkerId};
-use journeyman_core::job::JobOptions;
 use journeyman_core::job::command::{NextAttempt, Outcome, Report};
 use journeyman_core::job::event::{TranscriptEntry, TranscriptKind};
-use journeyman_core::message::{DeliveryMode, Origin};
+use journeyman_core::job::{JobOptions, PullRepository};
+use journeyman_core::message::{DeliveryMode, MessageSource, Origin};
 use journeyman_core::ports::JobStore;
 use journeyman_core::pull::PullState;
 use journeyman_core::run::{Reason, ReasonCode, Usage};
@@ -206,4 +207,32 @@ async fn a_waiting_job_shows_its_reason_and_a_retry_button() {
     }
     let viewer = fixture.send(Some(Role::Viewer), Method::GET, &format!("/projects/shop/jobs/{id}"), "").await.body;
     assert!(viewer.contains("Waiting to retry.") && !viewer.contains("Retry now"), "{viewer}");
+}
+
+#[tokio::test]
+async fn a_message_without_an_author_names_what_sent_it() {
+    let fixture = shop().await;
+    for (origin, author) in [(Origin::Check, "Checks"), (Origin::Review, "git.example")] {
+        let source = MessageSource {
+            origin,
+            repository: PullRepository { host: HostName("git.example".to_owned()), id: "7".to_owned() },
+            number: 1,
+            id: "1".to_owned(),
+            url: "https://git.example/acme/shop/pull/1".to_owned(),
+            author: None,
+            comments: Vec::new(),
+            inbox: Vec::new(),
+            logs: Vec::new(),
+        };
+        let prompt = Prompt { origin, author: None, source: Some(Box::new(source)), ..prompt("Repair the checks") };
+        let new = NewJob { prompt, reference: None, model: None, agent: None, options: JobOptions::default() };
+        let id = fixture.engine.create_job(&project(), new, Admission::default()).await.unwrap().record.id;
+        let queued = page(&fixture, id, "").await;
+        assert!(queued.contains(&format!("<span class=\"muted nowrap\"><bdi>{author}</bdi></span>")), "{queued}");
+        let worker = WorkerId::from_uuid(Uuid::from_u128(9));
+        fixture.engine.claim(worker, std::time::Duration::from_secs(60)).await.unwrap().unwrap();
+        let page = page(&fixture, id, "").await;
+        assert!(page.contains(&format!("<span class=\"message-author\"><bdi>{author}</bdi></span>")), "{page}");
+        assert!(!page.contains("<span class=\"chip\">checks</span>"), "{page}");
+    }
 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use askama::Template;
+use journeyman_core::code_host::HostName;
 use journeyman_core::ids::MessageId;
 use journeyman_core::message::{Message, MessageStatus, Origin};
 use journeyman_core::time::Timestamp;
@@ -67,7 +68,7 @@ impl<'a> Turn<'a> {
         let took = message.delivered_at.zip(message.finished_at).map(|(begun, end)| end.since(begun));
         Self {
             author: author(message),
-            origin: origin(message.origin),
+            origin: origin(message),
             at: frame.moment(message.created_at),
             text: visible::lines(&message.prompt),
             class: if message.status == MessageStatus::Withdrawn { "withdrawn" } else { "" },
@@ -80,13 +81,23 @@ impl<'a> Turn<'a> {
     }
 }
 
-/// Returns the name of the message's author, with hidden characters made visible.
+/// Returns the name of the message's author, with hidden characters made visible. Failed checks have no author; of other
+/// messages without one, the code host that they came from is shown.
 pub(super) fn author(message: &Message) -> String {
-    visible::line(message.author.as_deref().unwrap_or("unknown")).into_owned()
+    let host = message.source.as_ref().map(|source| &source.repository.host);
+    let host = host.filter(|host| **host != HostName::local()).map(|host| host.0.as_str());
+    let name = match message.author.as_deref() {
+        Some(name) => name,
+        None if message.origin == Origin::Check => "Checks",
+        None => host.unwrap_or("unknown"),
+    };
+    visible::line(name).into_owned()
 }
 
-fn origin(origin: Origin) -> Option<&'static str> {
-    match origin {
+/// Returns the word for the origin of a message; `None` if the name of its author says it.
+fn origin(message: &Message) -> Option<&'static str> {
+    match message.origin {
+        Origin::Check if message.author.is_none() => None,
         Origin::Api => Some("API"),
         Origin::Dashboard => None,
         Origin::PullRequest | Origin::Comment => Some("pull request"),
