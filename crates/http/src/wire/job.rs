@@ -134,7 +134,7 @@ pub(crate) struct CreateJob {
 
 /// The name of a pull request: its number, or the URL of its page.
 #[derive(Debug, Deserialize)]
-#[serde(untagged, expecting = "pullRequest: expected the number or the URL of a pull request")]
+#[serde(untagged, expecting = "expected the number or the URL of a pull request")]
 pub(crate) enum PullRequestName {
     /// The number.
     Number(u64),

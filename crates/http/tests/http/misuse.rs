@@ -53,7 +53,7 @@ async fn the_fields_of_a_new_job_are_checked() {
         (r#"{"prompt":"x","model":""}"#, "model"),
         (r#"{"prompt":"x","title":"a\nb"}"#, "title"),
         (r#"{"prompt":"x","draft":"yes"}"#, "draft"),
-        (r#"{"prompt":"x","pullRequest":true}"#, "the number or the URL of a pull request"),
+        (r#"{"prompt":"x","pullRequest":true}"#, "\"pullRequest: expected the number or the URL of a pull request"),
         (r#"{"prompt":"x","pullRequest":0}"#, "pullRequest"),
         (r#"{"prompt":"x","pullRequest":"https://example.com/"}"#, "pullRequest"),
         (r#"{"prompt":"x","pullRequest":1,"branch":"a"}"#, "branch and ref must not be given"),
