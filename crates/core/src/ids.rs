@@ -138,6 +138,17 @@ impl ProjectId {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// Suggests an ID like the name of a repository, which is given as its address or its path; `None` if the name has no
+    /// characters that an ID can have.
+    #[must_use]
+    pub fn suggest(repository: &str) -> Option<Self> {
+        let name = repository.trim_end_matches('/').rsplit(['/', ':']).next().unwrap_or_default();
+        let name = name.strip_suffix(".git").unwrap_or(name).to_lowercase();
+        let id: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+        let id: String = id.trim_start_matches('-').chars().take(63).collect();
+        id.trim_end_matches('-').parse().ok()
+    }
 }
 
 impl FromStr for ProjectId {
@@ -237,6 +248,25 @@ mod tests {
     fn an_id_has_one_spelling() {
         for text in ["", "job_", "msg_0193456789ab7def8123456789abcdef", "job_0193456789AB7DEF8123456789ABCDEF"] {
             assert!(text.parse::<JobId>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_name_of_a_repository_suggests_the_id_of_a_project() {
+        let long = format!("https://h.example/a/--{}-{}", "x".repeat(62), "y".repeat(9));
+        for (repository, id) in [
+            ("https://github.com/acme/Shop.git", Some("shop")),
+            ("git@github.com:acme/web_app", Some("web-app")),
+            ("https://h.example/a/.dot-/", Some("dot")),
+            ("https://h.example/a/日本", None),
+            ("acme/Shop", Some("shop")),
+            ("a/b/web_site.js", Some("web-site-js")),
+            ("a/-x", Some("x")),
+            ("a/...", None),
+            ("", None),
+            (long.as_str(), Some("x".repeat(62).as_str())),
+        ] {
+            assert_eq!(ProjectId::suggest(repository).as_ref().map(ProjectId::as_str), id, "{repository}");
         }
     }
 

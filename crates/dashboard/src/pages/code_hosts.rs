@@ -93,7 +93,7 @@ struct Unclaimed {
 
 impl Unclaimed {
     fn new(frame: &Frame, repository: &UnclaimedRepository) -> Self {
-        let id = project_id(&repository.path);
+        let id = ProjectId::suggest(&repository.path).map(String::from).unwrap_or_default();
         let [id, url] = [&id, &repository.url].map(|text| words::in_query(text));
         Self {
             path: visible::line(&repository.path).into_owned(),
@@ -102,14 +102,6 @@ impl Unclaimed {
             create: format!("/projects/new?where=remote&id={id}&repository={url}"),
         }
     }
-}
-
-/// Suggests the ID of a project for a repository: its name, in the characters of an ID; empty if there is none.
-fn project_id(path: &str) -> String {
-    let name = path.rsplit('/').next().unwrap_or_default().to_lowercase();
-    let name: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(63).collect();
-    let name = name.trim_start_matches('-');
-    name.parse::<ProjectId>().map_or_else(|_| String::new(), |id| id.to_string())
 }
 
 async fn row(shared: &Shared, frame: &Frame, described: DescribedHost) -> Result<Row, Failure> {
@@ -179,16 +171,4 @@ async fn remove(frame: Frame, Path(id): Path<String>, fields: Fields) -> Respons
         Ok(Redirect::to("/system/code-hosts?done=removed").into_response()) as Page
     };
     frame.answer(page.await)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_name_of_a_repository_becomes_the_id_of_a_project() {
-        for (path, id) in [("acme/Shop", "shop"), ("a/b/web_site.js", "web-site-js"), ("a/-x", "x"), ("a/...", "")] {
-            assert_eq!(project_id(path), id, "{path}");
-        }
-    }
 }

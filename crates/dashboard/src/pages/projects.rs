@@ -112,19 +112,12 @@ async fn new(frame: Frame, fields: Fields) -> Response {
         frame.needs_administrator()?;
         let mut page = NewPage::new(&frame, &fields);
         if page.id.is_empty() && !page.repository.is_empty() {
-            (page.hosted, page.id) = (false, proposed_id(&page.repository));
+            page.hosted = false;
+            page.id = ProjectId::suggest(&page.repository).map(String::from).unwrap_or_default();
         }
         rendered(&page)
     };
     frame.answer(page.await)
-}
-
-/// Returns an ID like the name of a repository; empty if it has no characters that an ID can have.
-fn proposed_id(repository: &str) -> String {
-    let name = repository.trim_end_matches('/').rsplit(['/', ':']).next().unwrap_or_default();
-    let name = name.strip_suffix(".git").unwrap_or(name).to_lowercase();
-    let id: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(63).collect();
-    id.trim_matches('-').to_owned()
 }
 
 async fn create(frame: Frame, fields: Fields) -> Response {
@@ -227,21 +220,4 @@ pub(super) fn curl(frame: &Frame, project: &str, key: &str) -> String {
         "curl {url}/v2/agent/{project}/job \\\n  -H \"Authorization: Bearer {key}\" \\\n  \
          -H \"Content-Type: application/json\" \\\n  -d '{{\"prompt\": \"Fix the typo in the README\"}}'"
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_project_is_proposed_the_name_of_its_repository() {
-        for (repository, id) in [
-            ("https://github.com/acme/Shop.git", "shop"),
-            ("git@github.com:acme/web_app", "web-app"),
-            ("https://h.example/a/.dot-", "dot"),
-            ("https://h.example/a/日本", ""),
-        ] {
-            assert_eq!(proposed_id(repository), id);
-        }
-    }
 }
