@@ -29,6 +29,26 @@ pub struct Draft {
 }
 
 impl Draft {
+    /// Returns the fields of a code host, without changes to its secrets.
+    #[must_use]
+    pub fn of(host: &CodeHost) -> Self {
+        let (username, app_id, app_slug) = match host.access.clone() {
+            Some(Access::Token { username }) => (username, None, None),
+            Some(Access::App { app_id, slug }) => (None, Some(app_id), Some(slug)),
+            None => (None, None, None),
+        };
+        Self {
+            kind: host.kind,
+            url: host.url.clone(),
+            api_url: host.api_url.clone(),
+            username,
+            app_id,
+            app_slug,
+            trusted_bots: host.trusted_bots.clone(),
+            secrets: HostSecretChanges::new(),
+        }
+    }
+
     /// Returns the code host that the fields describe, and the changes to its secrets. `current` is the stored code host
     /// that they replace. It must have the secret that its access needs.
     ///
@@ -183,6 +203,25 @@ mod tests {
         assert_eq!(made(&removed, Some(&current)).unwrap().0.access, None);
         let app = Draft { app_id: Some(7), secrets: [(HostSecret::PrivateKey, value("k"))].into(), ..draft() };
         assert_eq!(made(&app, Some(&current)).unwrap().1.get(&HostSecret::Token), Some(&None));
+    }
+
+    #[test]
+    fn the_fields_of_a_host_describe_it_again() {
+        let token = Draft {
+            username: Some("bot".to_owned()),
+            api_url: Some("https://api.github.com".to_owned()),
+            trusted_bots: ["7".to_owned()].into(),
+            secrets: [(HostSecret::Token, value("t"))].into(),
+            ..draft()
+        };
+        let (app_id, app_slug) = (Some(7), Some("bot".to_owned()));
+        let app = Draft { app_id, app_slug, secrets: [(HostSecret::PrivateKey, value("k"))].into(), ..draft() };
+        for given in [draft(), token, app] {
+            let (host, _) = made(&given, None).unwrap();
+            let (again, changes) = made(&Draft::of(&host), Some(&host)).unwrap();
+            assert_eq!(again, host);
+            assert!(host.needed_secret().is_none_or(|secret| !changes.contains_key(&secret)), "{changes:?}");
+        }
     }
 
     #[test]

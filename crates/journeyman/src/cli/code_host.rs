@@ -9,6 +9,7 @@ use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand};
 use journeyman_app::{Answered, Caller, Error, UseCases};
 use journeyman_core::admin::{AdminRefusal, Precondition};
+use journeyman_core::code_host::decide::HostSecretChanges;
 use journeyman_core::code_host::draft::Draft;
 use journeyman_core::code_host::{Access, CodeHostId, DefinedIn, HostKind, HostSecret};
 use journeyman_core::finding::{Finding, first_failure};
@@ -36,6 +37,8 @@ pub(crate) struct CodeHostArgs {
 enum CodeHostCommand {
     /// Add a code host, and print the URL for its webhooks
     Add(Box<AddArgs>),
+    /// Replace the token, the private key or the webhook secret of a code host
+    Edit(Box<EditArgs>),
     /// List all code hosts, without secrets
     List,
     /// Remove a code host with its secrets
@@ -67,10 +70,8 @@ struct AddArgs {
     #[arg(long)]
     api_url: Option<String>,
 
-    /// File with the token of the service's user, or "-" for stdin. There is no option for the token itself, because
-    /// other users can see command lines
-    #[arg(long, value_name = "FILE")]
-    token_file: Option<PathBuf>,
+    #[command(flatten)]
+    secrets: SecretArgs,
 
     /// User name that belongs to the token: for Bitbucket Cloud, the email address of the account
     #[arg(long)]
@@ -84,17 +85,38 @@ struct AddArgs {
     #[arg(long, value_name = "NAME", requires = "app_id")]
     app_slug: Option<String>,
 
+    /// ID of a bot whose comments become messages
+    #[arg(long, value_name = "ID", value_delimiter = ',')]
+    trusted_bot: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+struct EditArgs {
+    /// ID of the code host, as in `code-host list`
+    id: CodeHostId,
+
+    #[command(flatten)]
+    secrets: SecretArgs,
+
+    /// User name that belongs to the new token; by default, the stored one
+    #[arg(long, requires = "token_file")]
+    username: Option<String>,
+}
+
+#[derive(Debug, Args)]
+struct SecretArgs {
+    /// File with the token of the service's user, or "-" for stdin. There is no option for the token itself, because
+    /// other users can see command lines
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+
     /// File with the private key of the GitHub App, or "-" for stdin
-    #[arg(long, value_name = "FILE", requires = "app_id")]
+    #[arg(long, value_name = "FILE")]
     private_key_file: Option<PathBuf>,
 
     /// File with the secret that signs webhooks, or "-" for stdin
     #[arg(long, value_name = "FILE")]
     webhook_secret_file: Option<PathBuf>,
-
-    /// ID of a bot whose comments become messages
-    #[arg(long, value_name = "ID", value_delimiter = ',')]
-    trusted_bot: Vec<String>,
 }
 
 fn kind(text: &str) -> Result<HostKind, String> {
@@ -110,6 +132,7 @@ pub(crate) fn run(arguments: CodeHostArgs) -> anyhow::Result<ExitCode> {
         let cases = app::use_cases(&settings, &store)?;
         match arguments.command {
             CodeHostCommand::Add(add) => add_host(&cases, &add, json).await,
+            CodeHostCommand::Edit(edit) => edit_host(&cases, &edit, json).await,
             CodeHostCommand::List => list(&cases, json).await,
             CodeHostCommand::Remove { id } => {
                 let removed = cases.remove_code_host(&Caller::command_line(), &id, Precondition::None).await;
@@ -127,6 +150,25 @@ pub(crate) fn run(arguments: CodeHostArgs) -> anyhow::Result<ExitCode> {
 
 impl AddArgs {
     fn draft(&self) -> anyhow::Result<Draft> {
+        if self.secrets.private_key_file.is_some() && self.app_id.is_none() {
+            bail!("--private-key-file needs --app-id");
+        }
+        Ok(Draft {
+            kind: self.kind,
+            url: self.url.clone(),
+            api_url: self.api_url.clone(),
+            username: self.username.clone(),
+            app_id: self.app_id,
+            app_slug: self.app_slug.clone(),
+            trusted_bots: self.trusted_bot.iter().cloned().collect(),
+            secrets: self.secrets.read()?,
+        })
+    }
+}
+
+impl SecretArgs {
+    /// Reads the secrets whose files are given.
+    fn read(&self) -> anyhow::Result<HostSecretChanges> {
         let files = [
             (HostSecret::Token, &self.token_file),
             (HostSecret::PrivateKey, &self.private_key_file),
@@ -136,22 +178,13 @@ impl AddArgs {
         if from_stdin > 1 {
             bail!("only one secret can be read from stdin; use files for the others");
         }
-        let mut draft = Draft {
-            kind: self.kind,
-            url: self.url.clone(),
-            api_url: self.api_url.clone(),
-            username: self.username.clone(),
-            app_id: self.app_id,
-            app_slug: self.app_slug.clone(),
-            trusted_bots: self.trusted_bot.iter().cloned().collect(),
-            secrets: [].into(),
-        };
+        let mut secrets = HostSecretChanges::new();
         for (secret, path) in files {
             if let Some(path) = path {
-                draft.secrets.insert(secret, Some(SecretValue(read(path)?)));
+                secrets.insert(secret, Some(SecretValue(read(path)?)));
             }
         }
-        Ok(draft)
+        Ok(secrets)
     }
 }
 
@@ -182,6 +215,29 @@ async fn add_host(cases: &UseCases, arguments: &AddArgs, json: bool) -> anyhow::
         print_json(&show(&described, url))?;
     } else {
         print(&url)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Replaces secrets of a code host. Its other fields stay as they are: if somebody changes them at the same time, the
+/// command fails.
+async fn edit_host(cases: &UseCases, arguments: &EditArgs, json: bool) -> anyhow::Result<ExitCode> {
+    let (id, secrets) = (&arguments.id, arguments.secrets.read()?);
+    if secrets.is_empty() {
+        bail!("nothing to change: use --token-file, --private-key-file or --webhook-secret-file");
+    }
+    let caller = Caller::command_line();
+    let current = cases.code_host(&caller, id).await.map_err(|error| explained(error, id))?.host;
+    if secrets.contains_key(&HostSecret::PrivateKey) && current.needed_secret() != Some(HostSecret::PrivateKey) {
+        bail!("the code host {id} has no GitHub App, so it needs no private key");
+    }
+    let mut draft = Draft { secrets, ..Draft::of(&current) };
+    draft.username = arguments.username.clone().or(draft.username);
+    let precondition = Precondition::Version(vec![current.version]);
+    let changed = cases.replace_code_host(&caller, id, precondition, draft).await;
+    let described = changed.map_err(|error| explained(error, id))?;
+    if json {
+        print_json(&show(&described, cases.webhook_url(id)))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -234,6 +290,9 @@ fn explained(error: Error, id: &CodeHostId) -> anyhow::Error {
     match error {
         Error::Admin(AdminRefusal::NoCodeHost) => {
             anyhow!("there is no code host {id}; `journeyman code-host list` lists the code hosts")
+        }
+        Error::Admin(AdminRefusal::VersionMismatch { .. }) => {
+            anyhow!("the code host {id} was changed at the same time; run the command again")
         }
         error => error.into(),
     }

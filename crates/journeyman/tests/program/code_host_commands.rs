@@ -73,6 +73,50 @@ fn a_code_host_is_added_tested_and_removed() {
 }
 
 #[test]
+fn the_token_and_the_webhook_secret_of_a_code_host_are_replaced() {
+    let (host, site) = (host(), site());
+    let (old, webhook) = (site.path("old"), site.path("webhook"));
+    std::fs::write(&old, "glpat-0ld").unwrap();
+    std::fs::write(&webhook, "webhook-s3cret\n").unwrap();
+    let (old, webhook) = (old.to_str().unwrap(), webhook.to_str().unwrap());
+    let add = ["code-host", "add", "gitlab", "--kind", "gitlab", "--url", &host.server.url, "--token-file", old];
+    site.succeed(&[add.as_slice(), &["--trusted-bot", "7"]].concat());
+    assert_eq!(site.run(&["code-host", "check", "gitlab"]).status.code(), Some(1), "the old token is not valid");
+
+    let edit = ["code-host", "edit", "gitlab", "--token-file", "-", "--json"];
+    let edited = with_stdin(&site, &edit, &format!("{}\n", State::TOKEN));
+    assert!(edited.status.success(), "{}", text(&edited.stderr));
+    let edited: Value = serde_json::from_slice(&edited.stdout).unwrap();
+    assert_eq!((&edited["hasToken"], &edited["hasWebhookSecret"]), (&true.into(), &false.into()), "{edited}");
+    assert_eq!(
+        (&edited["url"], &edited["trustedBots"][0]),
+        (&host.server.url.as_str().into(), &"7".into()),
+        "{edited}"
+    );
+    site.succeed(&["code-host", "check", "gitlab"]);
+
+    let quiet = site.succeed(&["code-host", "edit", "gitlab", "--webhook-secret-file", webhook]);
+    assert_eq!(quiet, "");
+    let listed: Value = serde_json::from_str(&site.succeed(&["code-host", "list", "--json"])).unwrap();
+    let gitlab = &listed["codeHosts"][0];
+    assert_eq!((&gitlab["hasToken"], &gitlab["hasWebhookSecret"]), (&true.into(), &true.into()), "{listed}");
+    site.succeed(&["code-host", "check", "gitlab"]);
+
+    for (arguments, named) in [
+        (&["gitlab"][..], "nothing to change: use --token-file"),
+        (&["gitlab", "--token", "s3cret"], "--token"),
+        (&["gitlab", "--token-file", "/nowhere/token"], "/nowhere/token cannot be read"),
+        (&["gitlab", "--private-key-file", old], "has no GitHub App"),
+        (&["gitlab", "--username", "bot"], "--token-file"),
+        (&["gitea", "--token-file", old], "`journeyman code-host list`"),
+    ] {
+        let refused = site.run(&[&["code-host", "edit"], arguments].concat());
+        assert!(!refused.status.success(), "{arguments:?}");
+        assert!(text(&refused.stderr).contains(named), "{arguments:?}: {}", text(&refused.stderr));
+    }
+}
+
+#[test]
 fn an_invalid_code_host_is_refused_with_the_remedy() {
     let site = site();
     let add = |more: &[&str]| {
@@ -113,8 +157,11 @@ fn doctor_tests_code_hosts_and_the_repositories_of_projects() {
     ] {
         assert!(healthy.contains(line), "{line}: {healthy}");
     }
-    let read_only = site.run(&["code-host", "remove", "gitlab"]);
-    assert!(text(&read_only.stderr).contains("configuration file"), "{read_only:?}");
+    let edit = ["code-host", "edit", "gitlab", "--token-file", token.to_str().unwrap()];
+    for read_only in [&["code-host", "remove", "gitlab"][..], &edit] {
+        let refused = site.run(read_only);
+        assert!(text(&refused.stderr).contains("configuration file"), "{refused:?}");
+    }
 
     host.server.state().tokens.clear();
     let failing = site.run(&["doctor"]);
