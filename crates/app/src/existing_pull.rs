@@ -20,7 +20,10 @@ impl UseCases {
         let forge = self.parts().forges.of(project).await.map_err(failed)?;
         let repository = forge.repository().await.map_err(failed)?;
         let found = forge.pull(name.number()).await.map_err(failed)?;
-        let existing = check(name, found, (forge.host(), &repository), project).map_err(not_usable)?;
+        let host = self.parts().forges.code_host(project).await.map_err(failed)?;
+        let configured = host.and_then(|host| host.path_of(&project.repository));
+        let of = (forge.host(), &repository);
+        let existing = check(name, found, of, configured.as_ref(), project).map_err(not_usable)?;
         self.check_free(caller, &existing).await?;
         Ok(existing)
     }

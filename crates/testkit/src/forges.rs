@@ -120,8 +120,8 @@ impl Forges for OnePull {
         Ok(())
     }
 
-    async fn code_host(&self, _: &Project) -> Result<Option<CodeHost>, ForgeError> {
-        Ok(None)
+    async fn code_host(&self, project: &Project) -> Result<Option<CodeHost>, ForgeError> {
+        Ok(CodeHost::of_repository(&project.repository, Some(HostKind::Github)))
     }
 
     async fn addresses(&self, _: &str) -> Vec<IpAddr> {

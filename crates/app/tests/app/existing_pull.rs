@@ -8,6 +8,7 @@ use journeyman_core::engine::Control;
 use journeyman_core::ids::{JobId, ProjectId};
 use journeyman_core::key::{NewKey, Scope};
 use journeyman_core::ports::{ForgeError, Forges, JobFilter};
+use journeyman_core::project::Project;
 use journeyman_core::pull::{HostPull, PullState};
 use journeyman_core::run::{Reason, ReasonCode};
 use journeyman_testkit::OnePull;
@@ -49,6 +50,23 @@ async fn a_job_works_on_an_existing_pull_request_by_number_or_url() {
             let indexed = fixture.store.indexed_pull(repository, 12).await.unwrap().unwrap();
             assert_eq!((indexed.job, indexed.head.as_str()), (id, "feature"), "{}", fixture.name);
         }
+    }
+}
+
+#[tokio::test]
+async fn after_a_rename_a_url_may_have_the_address_of_the_project_or_the_current_one() {
+    let (_, forges) = host();
+    for fixture in all_with(&forges).await {
+        let project = Project { repository: "https://git.example/old/shop.git".to_owned(), ..shop() };
+        fixture.cases.create_project(&operator(), (project, [].into()), None, |_| String::new()).await.unwrap();
+        for name in ["https://git.example/old/shop/pull/12", OnePull::PAGE] {
+            let id = create(&fixture, on(name)).await.unwrap();
+            let job = fixture.store.job(id).await.unwrap().unwrap();
+            assert_eq!(job.pull.map(|pull| pull.url).as_deref(), Some(OnePull::PAGE), "{}: {name}", fixture.name);
+            fixture.cases.control_job(&operator(), &shop().id, id, Control::Archive, None).await.unwrap();
+        }
+        let (kind, _) = refusal(create(&fixture, on("https://git.example/older/shop/pull/12")).await);
+        assert_eq!(kind, RefusalKind::PullRequestNotFound, "{}", fixture.name);
     }
 }
 

@@ -7,7 +7,7 @@ use url::Url;
 
 use super::{HostPull, PullState};
 use crate::branch::check_ref_name;
-use crate::code_host::HostName;
+use crate::code_host::{HostName, RepositoryPath};
 use crate::ids::Sha;
 use crate::job::{Pull, PullRepository};
 use crate::ports::HostRepository;
@@ -141,7 +141,9 @@ pub enum NotUsable {
     },
 }
 
-/// Decides whether a job can work on a pull request that was found by its number. `host` has the repository.
+/// Decides whether a job can work on a pull request that was found by its number. `host` has the repository. `configured`
+/// is the path in the address of the project, which differs from the current one after a rename; URLs with either path
+/// name the pull request.
 ///
 /// # Errors
 /// The pull request does not exist, has ended, or has a branch that the service does not push to.
@@ -149,10 +151,15 @@ pub fn check(
     name: &PullName,
     found: Option<HostPull>,
     (host, repository): (HostName, &HostRepository),
+    configured: Option<&RepositoryPath>,
     project: &Project,
 ) -> Result<ExistingPull, NotUsable> {
     let path = || repository.path.clone();
-    let Some(pull) = found.filter(|pull| name.is_of(&pull.url)) else {
+    let is_of = |pull: &HostPull| {
+        let before = configured.and_then(|configured| page_at(&pull.url, &repository.path, configured));
+        name.is_of(&pull.url) || before.is_some_and(|before| name.is_of(&before))
+    };
+    let Some(pull) = found.filter(is_of) else {
         let name = name.url.as_ref().map_or_else(|| format!("number {}", name.number), Url::to_string);
         return Err(NotUsable::NotFound { name, repository: path() });
     };
@@ -175,6 +182,23 @@ pub fn check(
     let (title, draft) = (Some(pull.title), pull.draft);
     let known = Pull { repository, title, draft, is_untouched: true, ..Pull::new(pull.number, url) };
     Ok(ExistingPull { pull: known, head, head_sha: pull.head_sha, base: pull.base })
+}
+
+/// Returns the page of a pull request as it would be if its repository had another path.
+fn page_at(page: &str, current: &str, other: &RepositoryPath) -> Option<String> {
+    let mut places = places(&RepositoryPath::parse(current)?).into_iter().zip(places(other));
+    places.find(|(from, _)| page.contains(from.as_str())).map(|(from, to)| page.replacen(&from, &to, 1))
+}
+
+/// Returns the forms in which URLs of pages contain the path of a repository: the usual one, and that of Bitbucket Data
+/// Center.
+fn places(path: &RepositoryPath) -> [String; 2] {
+    let (owner, name) = path.parts();
+    let project = match owner.strip_prefix('~') {
+        Some(user) => format!("users/{user}"),
+        None => format!("projects/{owner}"),
+    };
+    [format!("/{owner}/{name}/"), format!("/{project}/repos/{name}/")]
 }
 
 #[cfg(test)]
@@ -209,7 +233,8 @@ mod tests {
         };
         let mut project = Project::new("shop".parse().unwrap(), "https://git.example/acme/shop", Timestamp::default());
         project.settings.pull_request.base = Some("develop".to_owned());
-        check(&name.parse().unwrap(), found, (HostName("git.example".to_owned()), &repository), &project)
+        let (host, configured) = (HostName("git.example".to_owned()), RepositoryPath::parse("acme/old-shop"));
+        check(&name.parse().unwrap(), found, (host, &repository), configured.as_ref(), &project)
     }
 
     #[test]
@@ -249,10 +274,46 @@ mod tests {
 
     #[test]
     fn an_open_pull_request_of_the_repository_can_be_used() {
-        for name in ["12", PAGE, "https://GIT.example:443/Acme/shop/pull/12/files"] {
+        for name in [
+            "12",
+            PAGE,
+            "https://GIT.example:443/Acme/shop/pull/12/files",
+            // The path in the project's address, from before a rename.
+            "https://git.example/acme/old-shop/pull/12",
+            "https://git.example/Acme/Old-Shop/pull/12/files",
+        ] {
             let existing = checked(name, Some(found())).unwrap();
             assert_eq!((existing.head.as_str(), existing.pull.number), ("feature", 12), "{name}");
             assert!(existing.pull.is_untouched);
+        }
+    }
+
+    #[test]
+    fn each_product_has_pages_with_another_path_of_the_repository() {
+        for (page, current, other, expected) in [
+            ("https://h.example/a/b/pull/1", "a/b", "c/d", Some("https://h.example/c/d/pull/1")),
+            (
+                "https://h.example/g/s/b/-/merge_requests/1",
+                "g/s/b",
+                "g/b",
+                Some("https://h.example/g/b/-/merge_requests/1"),
+            ),
+            (
+                "https://h.example/projects/A/repos/b/pull-requests/1",
+                "A/b",
+                "C/d",
+                Some("https://h.example/projects/C/repos/d/pull-requests/1"),
+            ),
+            (
+                "https://h.example/users/ada/repos/b/pull-requests/1",
+                "~ada/b",
+                "A/b",
+                Some("https://h.example/projects/A/repos/b/pull-requests/1"),
+            ),
+            ("https://h.example/a/b/pull/1", "x/y", "c/d", None),
+        ] {
+            let other = RepositoryPath::parse(other).unwrap();
+            assert_eq!(page_at(page, current, &other).as_deref(), expected, "{page}");
         }
     }
 
@@ -270,6 +331,12 @@ mod tests {
                 with(|_| ()),
                 "acme/other/pull/12 is not a pull request of acme",
             ),
+            (
+                "https://git.example/other/old-shop/pull/12",
+                with(|_| ()),
+                "other/old-shop/pull/12 is not a pull request of acme",
+            ),
+            ("https://evil.example/acme/old-shop/pull/12", with(|_| ()), "is not a pull request of acme/shop"),
             ("https://evil.example/acme/shop/pull/12", with(|_| ()), "is not a pull request of acme/shop"),
             ("https://git.example:444/acme/shop/pull/12", with(|_| ()), "is not a pull request of acme/shop"),
             ("12", with(|pull| pull.state = PullState::Merged), "is merged"),
