@@ -19,7 +19,7 @@ use crate::hosts::app;
 use crate::hosts::given::{Fixture, PATH, discussion, new_pull};
 
 /// The operations that the client uses, as GitHub names them.
-const OPERATIONS: [&str; 32] = [
+const OPERATIONS: [&str; 33] = [
     "actions/download-job-logs-for-workflow-run",
     "actions/list-jobs-for-workflow-run",
     "actions/list-workflow-runs-for-repo",
@@ -32,6 +32,7 @@ const OPERATIONS: [&str; 32] = [
     "issues/add-assignees",
     "issues/add-labels",
     "issues/create-comment",
+    "issues/get",
     "issues/list-comments",
     "issues/list-comments-for-repo",
     "issues/list-events",
@@ -171,6 +172,7 @@ async fn discuss(fixture: &Fixture, forge: &dyn Forge, number: u64, (issue, auth
     }
     assert_eq!(discussion.review(number, "9").await.unwrap().len(), 1);
     assert_eq!(discussion.reviews(number).await.unwrap().len(), 1);
+    assert_eq!(discussion.issue(issue).await.unwrap().unwrap().title, "Crash");
     let user = HostUser { id: author.to_string(), name: "ada".to_owned(), is_bot: false };
     discussion.permission(&user).await.unwrap();
 }

@@ -16,9 +16,16 @@ use tokio::process::Command;
 
 use super::{Reply, Shared, response};
 
+/// Returns a git command. With the full path of a program, it starts without a copy of this process's page tables
+/// (posix_spawn), which are large in some tests.
+fn any_git() -> Command {
+    let mut command = Command::new("/usr/bin/env");
+    command.arg("git").env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin").env("HOME", "/nonexistent");
+    command
+}
+
 fn git(dir: &Path) -> Command {
-    let mut command = Command::new("git");
-    command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin").env("HOME", "/nonexistent");
+    let mut command = any_git();
     command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_DIR", dir);
     for role in ["AUTHOR", "COMMITTER"] {
         command.env(format!("GIT_{role}_NAME"), "Ada").env(format!("GIT_{role}_EMAIL"), "ada@example.com");
@@ -135,9 +142,9 @@ pub(super) async fn answer(shared: &Shared, head: &Parts, body: &Bytes) -> Respo
         }
         found.folder.clone()
     };
-    let mut command = Command::new("git");
-    command.arg("http-backend").env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin").env("HOME", "/nonexistent");
+    let mut command = any_git();
     command
+        .arg("http-backend")
         .env("GIT_PROJECT_ROOT", shared.folder.path())
         .env("GIT_HTTP_EXPORT_ALL", "1")
         .env("PATH_INFO", format!("/{folder}/{below}"))
