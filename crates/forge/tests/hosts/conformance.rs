@@ -359,7 +359,6 @@ async fn an_issue_is_read() {
             body: "It crashes.".to_owned(),
             author: ada,
             labels: vec!["bug".to_owned()],
-            ..Issue::default()
         };
         fixture.server.state().by_path(PATH).unwrap().issues.push(issue);
         let forge = fixture.forge().await;

@@ -207,7 +207,8 @@ impl Poll<'_> {
 
     /// Returns an issue or a pull request.
     fn entry(&self, number: &str) -> Reply {
-        let entry = self.entries().into_iter().find(|entry| entry["number"].to_string() == number);
+        let number: Option<u64> = number.parse().ok();
+        let entry = self.entries().into_iter().find(|entry| entry["number"].as_u64() == number);
         entry.map_or_else(|| Reply::json(404, &json!({"message": "Not Found"})), |entry| Reply::json(200, &entry))
     }
 
