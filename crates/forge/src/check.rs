@@ -34,6 +34,7 @@ pub(crate) const fn page_of(kind: HostKind) -> &'static str {
 /// Tests whether git can read the repository, and, on a code host, whether the service may push, list pull requests, and
 /// read its own user. `page` is the page of the documentation about the code host.
 pub(crate) async fn repository(git: &Git, forge: &dyn Forge, page: &str) -> Result<Vec<Finding>, Reason> {
+    forge.forget();
     let remote = forge.remote().await.map_err(reason)?;
     read(git, &remote).await?;
     let described = match forge.repository().await {

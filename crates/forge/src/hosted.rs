@@ -310,6 +310,11 @@ impl Forge for HostedRepository {
         self.current().await
     }
 
+    fn forget(&self) {
+        self.known.repositories.forget();
+        self.known.permissions.forget();
+    }
+
     async fn find_pulls(&self, head: &str) -> Result<Vec<HostPull>, ForgeError> {
         let mut found = self.api.find_pulls(&self.current().await?, head).await?;
         // Some hosts ignore the filter, or apply it to forks too.

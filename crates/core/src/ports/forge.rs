@@ -250,6 +250,9 @@ pub trait Forge: Send + Sync {
     /// Describes the repository. The answer may be a minute old.
     async fn repository(&self) -> Result<HostRepository, ForgeError>;
 
+    /// Forgets the answers that were kept, for a person who tests the repository after a change.
+    fn forget(&self) {}
+
     /// Returns the pull requests of a branch of this repository, in all states, newest first.
     async fn find_pulls(&self, head: &str) -> Result<Vec<HostPull>, ForgeError>;
 

@@ -139,6 +139,15 @@ async fn a_repository_that_cannot_be_pushed_to_is_refused() {
 }
 
 #[tokio::test]
+async fn a_repository_that_was_archived_just_now_is_refused() {
+    let fixture = Fixture::new(Product::Gitea).await;
+    fixture.hosts.check(&fixture.project, &[].into()).await.unwrap();
+    fixture.server.state().by_path(PATH).unwrap().is_archived = true;
+    let refused = fixture.hosts.check(&fixture.project, &[].into()).await.unwrap_err();
+    assert_eq!(refused.code, ReasonCode::RepositoryArchived, "{refused:?}");
+}
+
+#[tokio::test]
 async fn a_credential_that_may_not_read_pull_requests_fails_that_test() {
     let fixture = Fixture::new(Product::Github).await;
     fixture.server.fault(Fault::Unauthorized, Method::GET, "/pulls", 5);

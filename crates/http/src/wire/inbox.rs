@@ -80,7 +80,8 @@ pub(crate) struct InboxEvent {
     /// The path of the repository, such as `owner/name`, if the event was read.
     #[schema(required)]
     repository: Option<String>,
-    /// The name of the user who caused the event, if the code host says.
+    /// The name of the user who caused the event; if the code host does not say, the author of the comment, review or
+    /// issue.
     #[schema(required)]
     sender: Option<String>,
     /// The page of the comment, review or issue.
@@ -93,7 +94,7 @@ impl From<inbox::InboxEvent> for InboxEvent {
         let read = event.read();
         let url = read.and_then(HookEvent::url).map(str::to_owned);
         let repository = read.and_then(|read| read.repository.as_ref()).map(|repository| repository.path.clone());
-        let sender = read.and_then(|read| read.sender.as_ref()).map(|sender| sender.name.clone());
+        let sender = read.and_then(|read| read.sender.as_ref().or_else(|| read.author())).map(|user| user.name.clone());
         Self {
             id: event.number.to_string(),
             received_at: event.received_at.to_string(),
