@@ -9,13 +9,13 @@ use journeyman_core::ids::{JobId, MessageId, Sha};
 use journeyman_core::inbox::answer;
 use journeyman_core::inbox::route::MARKER;
 use journeyman_core::job::effect::Effect;
-use journeyman_core::job::{Job, JobStatus};
+use journeyman_core::job::{Job, JobState, JobStatus};
 use journeyman_core::message::{Message, MessageSource, MessageStatus, Origin};
 use journeyman_core::ports::{
     CommentKind, CommentPlace, CommentRef, CommitStatus, Discussion, EffectError, EffectHandler, Forge, ForgeError,
     Reaction, StatusState, StoreError,
 };
-use journeyman_core::run::Reason;
+use journeyman_core::run::{Reason, ReasonCode};
 
 /// Carries out effects on code hosts.
 #[derive(Clone)]
@@ -145,6 +145,8 @@ impl HostEffects {
             _ if !is_newest => (StatusState::Success, "A newer commit follows"),
             JobStatus::Active => (StatusState::Pending, "The agent is working"),
             JobStatus::Completed | JobStatus::Archived => (StatusState::Success, "The agent has finished"),
+            // The commit is the work of an earlier message, which did not fail.
+            JobStatus::Failed if is_stopped(&job) => (StatusState::Success, "The agent was stopped"),
             JobStatus::Failed => (StatusState::Failure, "The job has failed"),
         };
         let status = CommitStatus { state, description: description.to_owned(), url: self.url(&job) };
@@ -154,6 +156,11 @@ impl HostEffects {
     fn url(&self, job: &Job) -> String {
         format!("{}/projects/{}/jobs/{}", self.0.parts().public_url, job.project, job.id)
     }
+}
+
+/// Returns whether the job's last work was canceled.
+fn is_stopped(job: &Job) -> bool {
+    matches!(&job.state, JobState::Failed(reason) if reason.code == ReasonCode::Cancelled)
 }
 
 /// Reacts to all comments of a message. A comment that was deleted meanwhile, or to which the service may not react, is

@@ -24,6 +24,9 @@ pub(crate) const STATUS: &str = "journeyman";
 /// The time for which polls use the description of a repository. A renamed repository is followed all the same.
 const DESCRIBED: Duration = Duration::from_secs(24 * 3600);
 
+/// The time for which an answer confirms the repository: about that between a push and its pull request.
+const CONFIRMED: Duration = Duration::from_secs(5);
+
 /// The cause if the address of a project is that of a repository with another ID.
 const NEW_REPOSITORY: &str = "the repository that was there was renamed, moved or deleted, and another one has its \
                               address now; set the address of the project's repository again";
@@ -233,6 +236,14 @@ impl HostedRepository {
         Ok(found)
     }
 
+    /// Returns the repository as it is now, before something that another repository must not get or cause. Within a
+    /// minute, another one may have got the address.
+    async fn confirmed(&self) -> Result<HostRepository, ForgeError> {
+        let found = self.known.repositories.get_within(CONFIRMED, self.key(), || self.described()).await?;
+        self.identity.record(&found).await?;
+        Ok(found)
+    }
+
     /// Returns the key of the repository in the cache.
     fn key(&self) -> (String, Option<String>) {
         (self.path.as_str().to_owned(), self.identity.id().map(str::to_owned))
@@ -240,7 +251,7 @@ impl HostedRepository {
 
     /// Returns the current path, which is another one after a rename.
     async fn current_path(&self) -> Result<RepositoryPath, ForgeError> {
-        match self.current().await {
+        match self.confirmed().await {
             Ok(found) => Ok(RepositoryPath::parse(&found.path).unwrap_or_else(|| self.path.clone())),
             // A token may permit git and nothing else.
             Err(ForgeError::Credential(_) | ForgeError::Denied(_) | ForgeError::NotFound(_))
@@ -324,7 +335,7 @@ impl Forge for HostedRepository {
     }
 
     async fn create_pull(&self, new: &NewPull) -> Result<CreatedPull, ForgeError> {
-        let repository = self.current().await?;
+        let repository = self.confirmed().await?;
         let Some(base) = new.base.clone().or_else(|| repository.default_branch.clone()) else {
             return Err(ForgeError::Refused("the repository has no default branch; set pullRequest.base".to_owned()));
         };
@@ -371,7 +382,14 @@ impl Changes for HostedRepository {
         let mut query = query.clone();
         query.pulls.retain(|pull| pull.repository == repository.id);
         let mut polled = self.api.poll(&repository, &query).await?;
-        let read = u32::from(is_read.into_inner());
+        let mut read = u32::from(is_read.into_inner());
+        if !polled.events.is_empty() {
+            read += 1;
+            if self.confirmed().await?.path != repository.path {
+                let text = format!("the repository {} was renamed; it is polled again", repository.path);
+                return Err(ForgeError::Unclear(text));
+            }
+        }
         polled.cost = Cost { requests: polled.cost.requests + read, charged: polled.cost.charged + read };
         Ok(polled)
     }
@@ -441,7 +459,7 @@ impl Discussion for HostedRepository {
     }
 
     async fn permission(&self, user: &HostUser) -> Result<Permission, ForgeError> {
-        let repository = self.current().await?;
+        let repository = self.confirmed().await?;
         let read = || async {
             match self.api.permission(&repository, user).await {
                 Err(ForgeError::NotFound(_)) => Ok(Permission::None),

@@ -45,6 +45,31 @@ pub async fn store(
     Ok(Some(key))
 }
 
+/// Fetches the job's unpublished commits from a mirror of another URL on this machine, because the repository may have
+/// been renamed since. Returns whether one had them.
+async fn fetch_from_other_url(mirror: &Mirror, job: &Job, head: &Sha) -> Result<bool, RepositoryError> {
+    let Some(folder) = mirror.path.parent() else { return Ok(false) };
+    let mut entries = tokio::fs::read_dir(folder).await?;
+    while let Some(entry) = entries.next_entry().await? {
+        let other = entry.path();
+        let object = format!("{head}^{{commit}}");
+        if other == mirror.path
+            || !other.join("HEAD").exists()
+            || mirror.git.at(&other, ["cat-file", "-e", &object]).run().await.is_err()
+        {
+            continue;
+        }
+        // Only a commit with a name can be fetched.
+        let name = format!("refs/jobs/{}/head", job.id);
+        mirror.git.at(&other, ["update-ref", &name, head.as_str()]).run().await?;
+        let (path, target) = (other.to_string_lossy().into_owned(), format!("+{name}:{name}"));
+        let arguments = ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules"];
+        mirror.git.at(&mirror.path, arguments.into_iter().chain([path.as_str(), &target])).run().await?;
+        return Ok(mirror.has(head).await);
+    }
+    Ok(false)
+}
+
 /// Fetches the job's unpublished commits into the mirror, if they are missing. Returns whether the mirror has the job's
 /// head now.
 ///
@@ -53,6 +78,9 @@ pub async fn store(
 pub async fn fetch(blobs: &dyn Blobs, mirror: &Mirror, scratch: &Scratch, job: &Job) -> Result<bool, RepositoryError> {
     let Some(branch) = &job.branch else { return Ok(false) };
     if mirror.has(&branch.head).await {
+        return Ok(true);
+    }
+    if fetch_from_other_url(mirror, job, &branch.head).await? {
         return Ok(true);
     }
     let Some(key) = &job.bundle else { return Ok(false) };

@@ -310,7 +310,7 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Respo
     let (head, body) = request.into_parts();
     let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
     let path = head.uri.path().to_owned();
-    if path.contains(".git/") {
+    if git::split(&path).is_some() {
         return Ok(git::answer(&shared, &head, &body).await);
     }
     let target = head.uri.path_and_query().map(ToString::to_string).unwrap_or_default();

@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use journeyman_core::ids::{JobId, Sha};
 use journeyman_core::job::turn::TurnBegun;
-use journeyman_repository::Scratch;
+use journeyman_repository::{Mirror, Scratch};
 
 use self::marker::Marker;
 
@@ -75,12 +75,19 @@ impl Workspace {
         self.root.join("rebase")
     }
 
-    /// Returns whether the tree can be reused for a turn at `turn.head` with the session archive `session`: if so,
-    /// `Some` with the fingerprint of the tree, if that is known.
-    pub(crate) async fn can_be_reused(&self, turn: &TurnBegun, session: Option<&str>) -> Option<Option<String>> {
+    /// Returns whether the tree can be reused for a turn at `turn.head` with the objects of `mirror` and the session
+    /// archive `session`: if so, `Some` with the fingerprint of the tree, if that is known.
+    pub(crate) async fn can_be_reused(
+        &self,
+        mirror: &Mirror,
+        turn: &TurnBegun,
+        session: Option<&str>,
+    ) -> Option<Option<String>> {
         let marker = Marker::read(&self.marker_path()).await?;
-        let is_current =
-            *marker.instance == *self.instance && marker.head == turn.head && marker.session.as_deref() == session;
+        let is_current = *marker.instance == *self.instance
+            && marker.head == turn.head
+            && marker.objects == mirror.objects()
+            && marker.session.as_deref() == session;
         let is_complete = self.folders().iter().all(|folder| folder.is_dir());
         (is_current && is_complete).then_some(marker.fingerprint)
     }
@@ -92,9 +99,20 @@ impl Workspace {
     }
 
     /// Records the state of the tree and of the session after a turn.
-    pub(crate) async fn mark(&self, head: &Sha, session: &str, fingerprint: Option<String>) -> io::Result<()> {
-        let instance = self.instance.to_string();
-        let marker = Marker { instance, head: head.clone(), session: Some(session.to_owned()), fingerprint };
+    pub(crate) async fn mark(
+        &self,
+        mirror: &Mirror,
+        head: &Sha,
+        session: &str,
+        fingerprint: Option<String>,
+    ) -> io::Result<()> {
+        let marker = Marker {
+            instance: self.instance.to_string(),
+            head: head.clone(),
+            objects: mirror.objects(),
+            session: Some(session.to_owned()),
+            fingerprint,
+        };
         marker.write(&self.marker_path()).await
     }
 

@@ -123,8 +123,9 @@ pub fn prompt(number: u64, parts: &[Part], boundary: &str) -> String {
     let names = authors.join(", ");
     let count = parts.len();
     let noun = if count == 1 { "comment" } else { "comments" };
+    let verb = if origin(parts) == Origin::Review { "reviewed" } else { "commented on" };
     let mut text = format!(
-        "{names} reviewed pull request #{number} ({count} {noun}). Work on each comment. Say in your answer, for each, \
+        "{names} {verb} pull request #{number} ({count} {noun}). Work on each comment. Say in your answer, for each, \
          what you did.\n"
     );
     let hunk_chars = HUNK_CHARS.min(HUNKS_CHARS / count.max(1));
@@ -137,7 +138,7 @@ pub fn prompt(number: u64, parts: &[Part], boundary: &str) -> String {
             text.push_str(&format!(" on `{}`{line}", path.replace('`', "'")));
         }
         text.push_str(&format!(" ({})\n\n", part.author));
-        if let Some(hunk) = &part.hunk {
+        if let Some(hunk) = part.hunk.as_ref().filter(|hunk| !hunk.trim().is_empty()) {
             text.push_str(&quoted("the part of the diff that the comment is about", &end(hunk, hunk_chars), boundary));
             text.push('\n');
         }
@@ -248,6 +249,15 @@ mod tests {
         assert!(text.contains("## Comment 2 on `src/a.rs`, line 7 (ada)\n"), "{text}");
         assert!(text.contains("<data-1>\n@@ -1 +1 @@\n-a\n+b\n</data-1>\n\nrename\n"), "{text}");
         assert_eq!(origin(&parts), Origin::Review);
+    }
+
+    #[test]
+    fn comments_without_places_are_no_review() {
+        let text = prompt(3, &[part("1", "Please.", None), part("2", "rename", None)], "data-1");
+        assert!(text.starts_with("ada commented on pull request #3 (2 comments)."), "{text}");
+        let without_hunk = Part { hunk: Some(String::new()), ..part("2", "rename", Some(("a", 7))) };
+        let text = prompt(3, &[without_hunk], "data-1");
+        assert!(!text.contains("data-1"), "{text}");
     }
 
     #[test]

@@ -7,7 +7,7 @@ mod inert;
 
 pub use inert::inert;
 
-use crate::message::{Message, MessageSource, MessageStatus, Origin};
+use crate::message::{Message, MessageStatus, Origin};
 
 /// The beginning of the section that the service writes. Hosts do not show HTML comments.
 const BEGIN: &str = "<!-- journeyman:begin -->";
@@ -50,11 +50,14 @@ impl Done {
         let prompt = match &message.source {
             // All hosts close the issue when the pull request is merged.
             Some(source) if source.origin == Origin::Issue => format!("Closes #{}.", source.number),
-            Some(MessageSource { comments, author, .. }) if !comments.is_empty() => match comments.as_slice() {
+            Some(source) if !source.comments.is_empty() => match source.comments.as_slice() {
                 [comment] => comment.title.clone(),
                 several => {
-                    let by = author.as_ref().map(|author| format!(" by {}", author.name)).unwrap_or_default();
-                    format!("Review{by} ({} comments)", several.len())
+                    let by = source.author.as_ref().map(|author| format!(" by {}", author.name)).unwrap_or_default();
+                    match source.origin {
+                        Origin::Review => format!("Review{by} ({} comments)", several.len()),
+                        _ => format!("{} comments{by}", several.len()),
+                    }
                 }
             },
             _ => message.prompt.clone(),
@@ -80,6 +83,8 @@ pub fn of_pull(messages: &[Message], current: Option<u64>) -> Vec<&Message> {
 pub struct Content {
     /// The title of the job.
     pub title: String,
+    /// The title that the pull request must have whatever the template says.
+    pub given_title: Option<String>,
     /// The finished messages, oldest first.
     pub done: Vec<Done>,
     /// The ID of the job.
@@ -93,9 +98,12 @@ pub struct Content {
 }
 
 impl Content {
-    /// Returns the title from a template; `None` means `{title}`.
+    /// Returns the given title, or one from a template; `None` means `{title}`.
     #[must_use]
     pub fn title(&self, template: Option<&str>) -> String {
+        if let Some(title) = &self.given_title {
+            return title.clone();
+        }
         let filled = self.fill(template.unwrap_or("{title}"));
         let line = filled.split_whitespace().collect::<Vec<_>>().join(" ");
         cut(&line, TITLE_CHARS)
@@ -202,7 +210,7 @@ mod tests {
     use crate::code_host::HostName;
     use crate::ids::{JobId, MessageId};
     use crate::job::PullRepository;
-    use crate::message::{DeliveryMode, SourceAuthor, SourceComment};
+    use crate::message::{DeliveryMode, MessageSource, SourceAuthor, SourceComment};
     use crate::ports::{CommentKind, Permission};
     use crate::time::Timestamp;
 
@@ -218,6 +226,7 @@ mod tests {
         };
         Content {
             title: "Add a page".to_owned(),
+            given_title: None,
             done: answers.iter().map(done).collect(),
             job: "job_1".to_owned(),
             branch: "journeyman/a-1".to_owned(),
@@ -283,6 +292,7 @@ mod tests {
             (Origin::Comment, vec![comment("Rename it")], Some(author()), "Rename it"),
             (Origin::Review, vec![comment("a"), comment("b")], Some(author()), "Review by ada (2 comments)"),
             (Origin::Review, vec![comment("a"), comment("b")], None, "Review (2 comments)"),
+            (Origin::Comment, vec![comment("a"), comment("b")], Some(author()), "2 comments by ada"),
             (Origin::Check, vec![], None, "Do it."),
         ] {
             let source = MessageSource {
@@ -306,6 +316,8 @@ mod tests {
         let content = content(&[("a {job}", Some("Done {cost}."))]);
         let title = content.title(Some("{title}: {prompt}\n {other} {"));
         assert_eq!(title, "Add a page: a {job} {other} {");
+        let given = Content { given_title: Some("Mine".to_owned()), ..content.clone() };
+        assert_eq!(given.title(Some("{title}")), "Mine");
         let body = content.body(Some("{summary} {job} {branch} {cost}"), None);
         assert_eq!(body, format!("{BEGIN}\nDone {{cost}}. job_1 journeyman/a-1 $0.42\n{END}"));
     }

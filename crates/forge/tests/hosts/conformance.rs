@@ -488,6 +488,26 @@ async fn survives_replacements(product: Product) {
     assert!(matches!(&error, ForgeError::NotFound(text) if text.contains("another one has its address")), "{error}");
 }
 
+#[tokio::test]
+async fn another_repository_with_the_address_gets_nothing_although_an_answer_is_kept() {
+    for product in [Product::Github, Product::Gitlab, Product::Gitea, Product::Forgejo, Product::Bitbucket] {
+        let mut fixture = Fixture::new(product).await;
+        fixture.seen().await;
+        let mallory = fixture.server.state().add_user("mallory", "");
+        let user = HostUser { id: mallory.to_string(), name: "mallory".to_owned(), is_bot: false };
+        let forge = fixture.forge().await;
+        forge.remote().await.unwrap();
+        fixture.server.state().rename(PATH, "acme/store");
+        fixture.server.repository(PATH).await;
+        // The time for which an answer confirms the repository has passed, but not that for which it is kept.
+        tokio::time::pause();
+        tokio::time::advance(std::time::Duration::from_secs(6)).await;
+        tokio::time::resume();
+        assert_eq!(forge.remote().await.unwrap().url, fixture.server.clone_url("acme/store"), "{product:?}");
+        assert_eq!(discussion(&*forge).permission(&user).await.unwrap(), Permission::None, "{product:?}");
+    }
+}
+
 async fn explains(product: Product) {
     let fixture = Fixture::new(product).await;
     fixture.branch("work").await;

@@ -400,7 +400,7 @@ fn a_follow_up_after_a_rename_goes_to_the_repository_and_not_to_another_one_with
     let service = world.start();
     let (job, number) = world.job(&service, "Add a greeting\n[[write hello.txt|Hello]]");
     let head = world.branch(number);
-    // A process uses the description of a repository for a minute.
+    // A process uses the description of a repository for some seconds.
     service.kill();
     world.host.state().rename(PATH, "acme/store");
     world.runtime.block_on(world.host.repository(PATH));
@@ -419,6 +419,21 @@ fn a_follow_up_after_a_rename_goes_to_the_repository_and_not_to_another_one_with
     let is_explained = || service.events(&job).to_string().contains("another one has its address now");
     until("no reason", &service, || is_explained().then_some(()));
     assert_eq!(git(&world.host.git_dir(PATH), &["branch", "--format=%(refname:short)"]), "main\n");
+}
+
+#[test]
+fn a_follow_up_after_another_url_of_the_same_repository_uses_the_new_mirror() {
+    let world = World::new();
+    let service = world.start();
+    let (job, number) = world.job(&service, "Add a greeting\n[[write hello.txt|Hello]]");
+    let url = format!("{}/{PATH}", world.host.url);
+    let (status, body) = service.call("PATCH", "/v2/projects/web", Some(json!({ "repository": url })));
+    assert_eq!(status, 200, "{body}");
+    service.send(&job, "Say goodbye too\n[[append hello.txt|Goodbye]]");
+    let record = service.settled(&job);
+    assert_eq!(record["status"], "completed", "{:#}", service.events(&job));
+    let pushed = git(&world.host.git_dir(PATH), &["show", &format!("{}:hello.txt", world.branch(number))]);
+    assert_eq!(pushed, "Hello\nGoodbye\n");
 }
 
 #[test]
@@ -460,7 +475,9 @@ fn a_change_of_ci_files_is_pushed_after_the_project_allows_it() {
     assert!(reason["text"].as_str().unwrap().contains(WORKFLOW), "{reason}");
     assert!(world.host.state().by_path(PATH).unwrap().pulls.is_empty());
 
-    let allow = json!({ "pullRequest": { "ciFiles": "allow" } });
+    // The commits are kept, also if the repository has another URL now.
+    let url = format!("{}/{PATH}", world.host.url);
+    let allow = json!({ "repository": url, "pullRequest": { "ciFiles": "allow" } });
     assert_eq!(service.call("PATCH", "/v2/projects/web", Some(allow)).0, 200);
     service.send(&job, "Publish it\n[[say Done.]]");
     let record = service.settled(&job);

@@ -109,11 +109,21 @@ pub(super) fn decoded(text: &str) -> String {
     url::form_urlencoded::parse(format!("x={text}").as_bytes()).next().map(|(_, value)| value.into_owned()).unwrap()
 }
 
+/// Splits the path of a request of git into that of the repository, which may end with `.git`, and the rest; `None` for
+/// other requests.
+pub(super) fn split(path: &str) -> Option<(&str, &str)> {
+    let requests = ["info/refs", "git-upload-pack", "git-receive-pack"];
+    requests.into_iter().find_map(|request| {
+        let repository = path.strip_suffix(request)?.strip_suffix('/')?;
+        Some((repository.strip_suffix(".git").unwrap_or(repository), request))
+    })
+}
+
 /// Answers a request of git. A repository can be reached by its earlier paths too.
 pub(super) async fn answer(shared: &Shared, head: &Parts, body: &Bytes) -> Response<Full<Bytes>> {
     let path = decoded(head.uri.path());
     let path = path.trim_start_matches('/').trim_start_matches("scm/");
-    let (repository, below) = path.split_once(".git/").unwrap();
+    let (repository, below) = split(path).unwrap();
     let unauthorized = || {
         let reply = Reply::text(401, "Authentication required\n");
         response(reply.header("www-authenticate", "Basic realm=\"stand-in\""))

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use journeyman_core::job::command::Published;
 use journeyman_core::job::turn::Ending;
-use journeyman_core::job::{Branch, Ended, Job, Pull, PullRepository};
-use journeyman_core::message::Message;
+use journeyman_core::job::{Branch, Ended, Job, Pull, PullRepository, title_of};
+use journeyman_core::message::{Message, Origin};
 use journeyman_core::ports::{Forge, ForgeError, Store};
 use journeyman_core::project::Project;
 use journeyman_core::pull::body::{Content, Done, of_pull};
@@ -117,8 +117,19 @@ impl Publishing<'_> {
         let runs = self.store.runs(job.id).await?;
         let costs = runs.iter().map(|run| run.usage.cost_micros).chain(recorded);
         let cost_micros = costs.flatten().fold(None, |sum: Option<u64>, cost| Some(sum.unwrap_or_default() + cost));
+        // The title of an issue is that of the job, but nobody asked for it as the title of the pull request.
+        let is_of_issue = messages.first().and_then(|first| first.source.as_ref());
+        let is_of_issue = is_of_issue.is_some_and(|source| source.origin == Origin::Issue);
+        let has_template = self.project.settings.pull_request.title.is_some();
+        // After a merge, the next pull request has the title of what was asked for since.
+        let is_next = messages.iter().any(|message| message.pr_link.is_some()) && current.is_none();
+        let title = match done.first() {
+            Some(first) if is_next => title_of(&first.prompt),
+            _ => job.title.clone(),
+        };
         Ok(Content {
-            title: job.title.clone(),
+            title,
+            given_title: job.options.title.clone().filter(|_| !(is_next || is_of_issue && has_template)),
             done,
             job: job.id.to_string(),
             branch: job.branch_name(),
@@ -139,7 +150,7 @@ impl Publishing<'_> {
         let ending = job.in_flight().and_then(|message| message.progress.ending());
         let is_cut_short = matches!(ending, Some(Ending::CutShort(_)));
         Ok(NewPull {
-            title: job.options.title.clone().unwrap_or_else(|| content.title(settings.title.as_deref())),
+            title: content.title(settings.title.as_deref()),
             body: content.body(settings.body.as_deref(), of_repository.as_deref()),
             head: branch.name.clone(),
             base: Some(base_of(job, self.project, self.history)),

@@ -123,7 +123,7 @@ impl Steps for HostSteps<'_> {
         let begun = choose_branch(self.job(), &self.assignment.project, &self.mirror, &*self.forge).await?;
         let session = Session { blobs: &*self.host.blobs, archive: self.job().archive.as_deref() };
         let workspace = &self.sandbox.workspace;
-        let clean = match workspace.can_be_reused(&begun, session.archive).await {
+        let clean = match workspace.can_be_reused(&self.mirror, &begun, session.archive).await {
             Some(clean) => clean,
             None => self.rebuild(&begun, &session).await?,
         };
@@ -184,7 +184,7 @@ impl Steps for HostSteps<'_> {
     async fn keep_workspace(&self, head: &Sha, archive: &str) {
         let tree = self.tree.lock().await;
         if tree.reusable
-            && let Err(error) = self.sandbox.workspace.mark(head, archive, tree.clean.clone()).await
+            && let Err(error) = self.sandbox.workspace.mark(&self.mirror, head, archive, tree.clean.clone()).await
         {
             tracing::warn!(job = %self.job().id, %error, "a workspace cannot be reused: its marker could not be written");
         }

@@ -1,7 +1,7 @@
 //! The marker of a workspace: the state that its tree was in after the last turn.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use journeyman_core::ids::Sha;
 use serde::{Deserialize, Serialize};
@@ -17,6 +17,10 @@ pub(super) struct Marker {
     pub(super) instance: String,
     /// The commit that is checked out.
     pub(super) head: Sha,
+    /// The objects of the mirror that the repositories of the workspace use. Another URL has another mirror, and a
+    /// sandbox sees only that of its turn.
+    #[serde(default)]
+    pub(super) objects: PathBuf,
     /// The key of the session's archive after the last turn. A turn on another machine may have changed no file, so the
     /// commit alone does not show that this workspace has missed a turn.
     #[serde(default)]

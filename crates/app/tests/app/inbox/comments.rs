@@ -7,7 +7,7 @@ use journeyman_core::admin::Precondition;
 use journeyman_core::hook::{CommentAction, HookContent};
 use journeyman_core::job::{JobState, JobStatus};
 use journeyman_core::message::{MessageStatus, Origin};
-use journeyman_core::ports::{CommentKind, CommentPlace, Permission, Reaction};
+use journeyman_core::ports::{CommentKind, CommentPlace, Permission, Reaction, StatusState};
 use journeyman_core::project::RepositoryIdentity;
 use journeyman_testkit::{HostCall, MemoryHost};
 
@@ -143,6 +143,13 @@ async fn stop_cancels_the_job_and_drops_the_comments_that_wait() {
         assert_eq!(desk.message().await.status, MessageStatus::Cancelled, "{name}");
         assert_eq!(desk.job().await.status(), JobStatus::Failed, "{name}");
         assert_eq!(desk.host.reactions("3"), [Reaction::Done], "{name}");
+        let head = desk.job().await.branch.unwrap().pushed.unwrap();
+        let status = desk.host.statuses(&head).pop().unwrap();
+        assert_eq!(
+            (status.state, status.description.as_str()),
+            (StatusState::Success, "The agent was stopped"),
+            "{name}"
+        );
 
         // The webhook of a second subscription arrives during the next message, which it must not stop.
         desk.deliver(created(&comment("4", &maria, "@journeyman go on"))).await;

@@ -28,7 +28,7 @@ pub(in crate::pages) const fn outcome(outcome: Outcome) -> (&'static str, &'stat
         Outcome::PartOfReview => ("Part of a review, which is a separate event", ""),
         Outcome::Duplicate => ("The same version is known", ""),
         Outcome::TooLate => ("The agent already had the message", "Comment again."),
-        Outcome::Empty => ("It was deleted, or has no text", ""),
+        Outcome::Empty => ("It was deleted, has no text, or no longer mentions the service", ""),
         Outcome::JobArchived => ("The job is archived", "Unarchive the job, and comment again."),
         Outcome::RateLimited => ("The project's limit is used up", "Wait, or raise the limits of the project."),
         Outcome::NotUsed => ("Events of this kind are not used", ""),
