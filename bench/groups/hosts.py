@@ -27,8 +27,9 @@ SETTLE = 1  # seconds
 SECRET = "webhook-secret-of-the-benchmark"
 WEB = "/v2/agent/web"
 
-# The agent is passed as text, because a sandbox may not contain its file.
-AGENT = f'[agents.author]\ncommand = ["bash", "-c", \'\'\'\n{(BENCH / "author.sh").read_text()}\'\'\']\n'
+# The agent is passed as text, because a sandbox may not contain its file. It needs no time to write its session after
+# its answer, for which others may run 200 ms longer.
+AGENT = f'[agents.author]\nflush-millis = 0\ncommand = ["bash", "-c", \'\'\'\n{(BENCH / "author.sh").read_text()}\'\'\']\n'
 
 FIGURES = [
     Figure("published-p50", "end of the turn → pull request open, without the code host and the push, p50", "ms"),

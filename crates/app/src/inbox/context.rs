@@ -47,9 +47,9 @@ impl UseCases {
         Ok(Context { project, forge, identity: Identity { me, aliases, trusted_bots } })
     }
 
-    /// Finds the project of a repository: the one that the webhook's URL names, unless it has
-    /// another repository; otherwise the first whose repository has
-    /// the ID, or, if its repository was not seen yet, the path or the ID that the code host tells.
+    /// Finds the project of a repository: the one that the webhook's URL names, unless it has another repository;
+    /// otherwise the first whose repository has the ID, or, if its repository was not seen yet, the path or the ID that
+    /// the code host tells.
     pub(super) async fn project_of(
         &self,
         event: &InboxEvent,

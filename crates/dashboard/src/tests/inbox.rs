@@ -119,7 +119,7 @@ async fn an_event_is_shown_with_its_outcome_and_what_to_do() {
         "<bdi>@journeyman rename &#60;b&#62;it&#60;/b&#62;</bdi>",
         "<span>github.com</span><span class=\"mono\"><bdi>acme/shop</bdi></span>",
         "<bdi>issue_comment</bdi>",
-        "<strong>The author may not push, or it could not be found out.</strong> See the details, and comment again.",
+        "<strong>It is not permitted.</strong> The author needs write access to the repository.",
         "<bdi>(maria may not push to the repository)</bdi>",
         &format!("Job <a href=\"/projects/shop/jobs/{job}\"><bdi>Fix the typo</bdi></a>"),
         "<span class=\"badge archived\">ignored</span>",

@@ -18,9 +18,7 @@ pub(in crate::pages) const fn outcome(outcome: Outcome) -> (&'static str, &'stat
         Outcome::NoProject => ("No project has this repository", "Create a project for it, if jobs should work on it."),
         Outcome::NoJob => ("No job belongs to it", ""),
         Outcome::NotAddressed => ("It does not address the service", "Mention the service, if it should act."),
-        Outcome::NotPermitted => {
-            ("The author may not push, or it could not be found out", "See the details, and comment again.")
-        }
+        Outcome::NotPermitted => ("It is not permitted", "The author needs write access to the repository."),
         Outcome::IgnoredSelf => ("The service wrote it", ""),
         Outcome::IgnoredBot => {
             ("A bot wrote it", "Add the ID of the bot to trusted-bots, if its comments should count.")
