@@ -80,11 +80,15 @@ impl Publishing<'_> {
     /// Ensures that the branch has a pull request. Waits if another process opens it now: a process that was killed
     /// meanwhile leaves its lock behind.
     async fn ensured(&self, ensure: &Ensure<'_>, new: &NewPull, branch: &Branch) -> Result<Ensured, ForgeError> {
-        let until = self.clock.now() + LONGEST_WAIT;
+        let (until, mut is_told) = (self.clock.now() + LONGEST_WAIT, false);
         loop {
             let ensured = ensure.run(new, &branch.head).await?;
             if ensured != Ensured::Locked || self.clock.now() > until {
                 return Ok(ensured);
+            }
+            if !is_told {
+                is_told = true;
+                tracing::info!(branch = new.head, "waiting for the process that opens the pull request of the branch");
             }
             tokio::time::sleep(PAUSE).await;
         }
