@@ -246,7 +246,7 @@ test("the sign-in redirects to no other site", async () => {
 
 test("an unknown name and a wrong password have the same response", async () => {
   const answers = [];
-  await service.createUser("somebody", "viewer");
+  await service.createUser("someone", "viewer");
   for (const name of ["somebody", "nobody"]) {
     const answer = await service.send("/login", { name, password: "wrong wrong wrong" });
     const headers = [...answer.headers].filter(([header]) => !["date", "x-request-id", "content-length"].includes(header));

@@ -51,7 +51,7 @@ impl UseCases {
             host: verified.host.name(),
             code_host: Some(verified.host.id),
             project: project.cloned(),
-            // Whoever knows the secret of a project must not use up the IDs of other events.
+            // A sender who knows the secret of a project must not use up the IDs of other events.
             delivery: match project {
                 Some(project) => format!("project/{project}/{}", verified.delivery),
                 None => verified.delivery,

@@ -137,7 +137,7 @@ pub enum Outcome {
     Duplicate,
     /// The comment was edited or deleted after the agent had received it.
     TooLate,
-    /// The comment was deleted before it became a message, or is empty.
+    /// The comment was deleted before it became a message, is empty, or no longer mentions the service.
     Empty,
     /// The job is archived.
     JobArchived,

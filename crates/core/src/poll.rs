@@ -133,7 +133,7 @@ pub fn delivery(event: &HookEvent) -> Option<String> {
         }
         HookContent::Issue { action, issue } => {
             let action = serde_json::to_string(action).ok()?;
-            // The label of another person counts, after somebody who may not push has added it.
+            // The label of another person counts, after someone who may not push has added it.
             let sender = event.sender.as_ref().map_or("", |sender| sender.id.as_str());
             format!("issue/{}/{action}/{sender}", issue.number)
         }

@@ -119,7 +119,7 @@ impl Bitbucket {
         let found: Vec<wire::Granted> = self.list(path).await.ok()?;
         let is_it =
             |granted: &&wire::Granted| granted.repository.as_ref().is_some_and(|place| place.uuid == repository.uuid);
-        // The list lacks public repositories to which nobody gave the user access.
+        // The list lacks public repositories to which no one gave the user access.
         found.iter().find(is_it).map(|granted| granted.permission() >= Permission::Write)
     }
 

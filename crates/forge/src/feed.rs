@@ -180,7 +180,7 @@ impl<'a> Feed<'a> {
         HookEvent { repository: Some(self.repository.clone()), sender, content }
     }
 
-    /// Returns the events of an issue: that it was opened, if it is new, and that somebody has added the label. If that
+    /// Returns the events of an issue: that it was opened, if it is new, and that someone has added the label. If that
     /// was not the author, the label is not part of the first event, which would be the request of the author.
     pub(crate) fn issue(
         &self,

@@ -24,7 +24,8 @@ pub(crate) const STATUS: &str = "journeyman";
 /// The time for which polls use the description of a repository. A renamed repository is followed all the same.
 const DESCRIBED: Duration = Duration::from_secs(24 * 3600);
 
-/// The time for which an answer confirms the repository: about that between a push and its pull request.
+/// The age up to which an answer confirms that the address is that of the repository. A push and its pull request share
+/// one.
 const CONFIRMED: Duration = Duration::from_secs(5);
 
 /// The cause if the address of a project is that of a repository with another ID.
@@ -236,8 +237,8 @@ impl HostedRepository {
         Ok(found)
     }
 
-    /// Returns the repository as it is now, before something that another repository must not get or cause. Within a
-    /// minute, another one may have got the address.
+    /// Returns the repository from an answer that is at most [`CONFIRMED`] old, for what another repository must not get:
+    /// a push, a pull request, or a say in who may push. An older answer may name an address that another one has now.
     async fn confirmed(&self) -> Result<HostRepository, ForgeError> {
         let found = self.known.repositories.get_within(CONFIRMED, self.key(), || self.described()).await?;
         self.identity.record(&found).await?;

@@ -73,7 +73,7 @@ pub struct Settings {
 /// The maximum memory for request bodies that arrive at the same time, in KiB: 128 MiB.
 const BODIES_KIB: usize = 128 << 10;
 
-/// The maximum memory for webhooks that arrive at the same time, in KiB: 64 MiB. It is separate, because anybody can send
+/// The maximum memory for webhooks that arrive at the same time, in KiB: 64 MiB. It is separate, because anyone can send
 /// a webhook that turns out to be unsigned.
 const HOOKS_KIB: usize = 64 << 10;
 

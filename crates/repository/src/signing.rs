@@ -34,7 +34,7 @@ pub enum SignerError {
     #[error("ssh-keygen cannot be started ({0}); install it (Debian: apt-get install openssh-client)")]
     NoProgram(String),
     /// The key is protected by a passphrase.
-    #[error("the key {0} has a passphrase, which nobody can enter; remove it with: ssh-keygen -p -f {0}")]
+    #[error("the key {0} has a passphrase, which no one can enter; remove it with: ssh-keygen -p -f {0}")]
     Passphrase(PathBuf),
     /// The file cannot be read, or contains no private key that can sign.
     #[error(
@@ -127,7 +127,7 @@ impl Failed {
     }
 }
 
-/// Runs `ssh-keygen`, which must ask nobody for a passphrase.
+/// Runs `ssh-keygen`, which must ask no one for a passphrase.
 async fn run(command: GitCommand) -> Result<Vec<u8>, Failed> {
     let command = command.env("SSH_ASKPASS", "/bin/false").env("SSH_ASKPASS_REQUIRE", "force").timeout(TIME);
     match command.run().await {

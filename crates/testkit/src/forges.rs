@@ -21,7 +21,7 @@ use journeyman_core::run::{Reason, ReasonCode};
 use journeyman_core::time::Timestamp;
 
 /// Code hosts whose repositories can all be read, except [`FakeForges::MISSING`] and [`FakeForges::BROKEN`]. Jobs
-/// cannot work on them. Their pull requests can always be merged, and everybody may comment on them.
+/// cannot work on them. Their pull requests can always be merged, and everyone may comment on them.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FakeForges;
 
@@ -170,7 +170,7 @@ impl Forge for OnePull {
     }
 }
 
-/// A repository of the built-in code host that can only be discussed: everybody may push, and comments of the service
+/// A repository of the built-in code host that can only be discussed: everyone may push, and comments of the service
 /// are dropped.
 struct FakeRepository;
 

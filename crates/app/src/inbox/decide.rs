@@ -394,7 +394,7 @@ impl UseCases {
         Ok(Next::Waits(due_at(first, self.parts().engine.now(), is_review, context.settle())))
     }
 
-    /// Returns the permission of a user. A user whom the host does not know has none, and without an answer, nobody has
+    /// Returns the permission of a user. A user whom the host does not know has none, and without an answer, no one has
     /// one.
     pub(super) async fn permission(&self, context: &Context, user: &HostUser) -> Result<Permission, Problem> {
         Ok(self.read_permission(context, user).await?.unwrap_or(Permission::None))

@@ -154,7 +154,7 @@ impl UseCases {
     }
 
     /// Returns the person who asks for a job about an issue: the one who caused the event, unless the host does not say
-    /// what was changed. Then somebody else may have added the label before.
+    /// what was changed. Then someone else may have added the label before.
     async fn asker(&self, read: &HookEvent, issue: &HostIssue, context: &Context) -> Result<Option<HostUser>, Problem> {
         match (&read.content, context.discussion()) {
             (HookContent::Issue { action: IssueAction::Updated, .. }, Some(discussion)) => {

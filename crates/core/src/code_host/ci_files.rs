@@ -1,4 +1,4 @@
-//! Files that define CI pipelines. A pushed branch that changes them runs with the repository's secrets, before anybody
+//! Files that define CI pipelines. A pushed branch that changes them runs with the repository's secrets, before anyone
 //! has reviewed the change.
 
 /// The folders with workflows of GitHub, Gitea and Forgejo.

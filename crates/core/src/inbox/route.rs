@@ -22,7 +22,7 @@ pub struct Identity {
     pub me: Option<HostUser>,
     /// The other names with which the host writes a mention of that user, such as `{557058:…}` on Bitbucket Cloud.
     pub aliases: Vec<String>,
-    /// The IDs of bots whose comments count. A name is not enough: anybody can have a name that ends with `[bot]`.
+    /// The IDs of bots whose comments count. A name is not enough: anyone can have a name that ends with `[bot]`.
     pub trusted_bots: BTreeSet<String>,
 }
 

@@ -110,7 +110,7 @@ pub struct HostUser {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Permission {
-    /// No permission beyond that of everybody, or unknown.
+    /// No permission beyond that of everyone, or unknown.
     None,
     /// The user may read.
     Read,
@@ -328,7 +328,7 @@ pub trait Discussion: Send + Sync {
         Ok(None)
     }
 
-    /// Returns the user who was the last to add a label to an issue, or to assign the service; `None` if nobody did, or
+    /// Returns the user who was the last to add a label to an issue, or to assign the service; `None` if no one did, or
     /// if webhooks of the host say who did.
     async fn issue_asker(&self, issue: u64, label: Option<&str>) -> Result<Option<HostUser>, ForgeError> {
         let _ = (issue, label);

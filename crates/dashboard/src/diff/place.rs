@@ -51,7 +51,7 @@ impl Selected {
 /// The number of a line, which is a link to the form for a comment on it.
 pub(crate) struct LineNumber {
     line: u32,
-    /// The number of the file, the side, and the layout; `None` if nobody can comment.
+    /// The number of the file, the side, and the layout; `None` if no one can comment.
     target: Option<(usize, DiffSide, DiffView)>,
 }
 

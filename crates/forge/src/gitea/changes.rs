@@ -126,7 +126,7 @@ async fn pull(feed: &Feed<'_>, base: &str, watched: &WatchedPull) -> Result<Vec<
     Ok(contents.into_iter().map(|content| feed.event(None, content)).collect())
 }
 
-/// Returns that an issue was opened, and that somebody has added the label.
+/// Returns that an issue was opened, and that someone has added the label.
 async fn issue(feed: &Feed<'_>, base: &str, entry: Entry, label: &str) -> Result<Vec<HookEvent>, ForgeError> {
     let (number, is_new) = (entry.number, is_since(&entry.created_at, feed.since));
     let issue = entry.into_issue();

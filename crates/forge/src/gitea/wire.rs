@@ -94,7 +94,7 @@ pub(super) struct PullRequest {
     pub(super) assignees: Vec<User>,
     head: End,
     base: End,
-    /// Forgejo: 1 if somebody has pushed the commits to a reference for review, and no branch has them.
+    /// Forgejo: 1 if someone has pushed the commits to a reference for review, and no branch has them.
     #[serde(default)]
     flow: u64,
 }

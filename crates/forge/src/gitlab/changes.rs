@@ -174,7 +174,7 @@ impl Issue {
     }
 }
 
-/// Returns that an issue was opened, that somebody has added the label, and the comments on an issue with the label.
+/// Returns that an issue was opened, that someone has added the label, and the comments on an issue with the label.
 async fn changed_issue(feed: &Feed<'_>, base: &str, found: Issue, label: &str) -> Result<Vec<HookEvent>, ForgeError> {
     let (number, is_new) = (found.iid, is_since(&found.created_at, feed.since));
     let url = found.web_url.clone();

@@ -169,7 +169,7 @@ pub(super) struct Member {
 }
 
 impl Member {
-    /// Returns the permission; none for a blocked user, and for a membership that nobody has approved yet.
+    /// Returns the permission; none for a blocked user, and for a membership that no one has approved yet.
     pub(super) fn permission(&self) -> Permission {
         let is_active = |state: &Option<String>| state.as_deref().is_none_or(|state| state == "active");
         match self.access_level {

@@ -401,7 +401,7 @@ async fn permissions(product: Product) {
         let user = HostUser { id, name: name.to_owned(), is_bot: false };
         let found = discussion(&*forge).permission(&user).await.unwrap();
         assert_eq!(found >= Permission::Write, expected >= Permission::Write, "{name}: {found:?}");
-        // Somebody else has taken the name of a user who had the permission.
+        // Someone else has taken the name of a user who had the permission.
         let other = HostUser { id: "123456".to_owned(), name: name.to_owned(), is_bot: false };
         assert_eq!(discussion(&*forge).permission(&other).await.unwrap(), Permission::None, "{name}");
     }

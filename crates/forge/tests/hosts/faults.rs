@@ -47,7 +47,7 @@ async fn a_pull_request_that_was_not_opened_is_not_opened_twice() {
                 fixture.server.requests().iter().filter(is_opening).count()
             };
             assert_eq!(posts(&fixture), 1, "{product:?}: a POST is not repeated");
-            // Its effect may still appear, so nobody opens another one for a while.
+            // Its effect may still appear, so no one opens another one for a while.
             assert_eq!(fixture.ensure("work", &head).await.unwrap(), Ensured::Locked, "{product:?} {fault:?}");
             fixture.world.advance(std::time::Duration::from_secs(60));
             let ensured = fixture.ensure("work", &head).await.unwrap();

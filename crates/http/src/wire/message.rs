@@ -111,7 +111,7 @@ pub(crate) struct SourceAuthor {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum SourcePermission {
-    /// No permission beyond that of everybody.
+    /// No permission beyond that of everyone.
     None,
     /// The user may read.
     Read,

@@ -10,7 +10,7 @@ use journeyman_net::is_loopback;
 /// The scopes that are requested by default.
 pub const DEFAULT_SCOPES: [&str; 3] = ["openid", "email", "profile"];
 
-/// The value of [`OidcSettings::allowed_domains`] that admits everybody whom the provider authenticates.
+/// The value of [`OidcSettings::allowed_domains`] that admits everyone whom the provider authenticates.
 pub const ANY_DOMAIN: &str = "*";
 
 const MAX_LABEL_CHARS: usize = 60;
@@ -27,7 +27,7 @@ pub struct OidcSettings {
     /// The scopes to request. An empty list stands for [`DEFAULT_SCOPES`].
     pub scopes: Vec<String>,
     /// The domains of the email addresses that may sign in, without their subdomains; or [`ANY_DOMAIN`] alone. An
-    /// empty list is refused and does not admit everybody: at a public provider that would be the whole world.
+    /// empty list is refused and does not admit everyone: at a public provider that would be the whole world.
     pub allowed_domains: Vec<String>,
     /// The role of people who sign in for the first time. It must not be administrator.
     pub default_role: Role,
@@ -59,7 +59,7 @@ pub enum InvalidOidcSettings {
     /// The list of allowed domains is empty, so no user could sign in.
     #[error(
         "oidc-domains must list the email domains that may sign in, such as [\"example.com\"], or be [\"*\"] for \
-         everybody whom the provider authenticates"
+         everyone whom the provider authenticates"
     )]
     NoDomain,
     /// An entry of the allowed domains is not a domain.

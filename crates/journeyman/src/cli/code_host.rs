@@ -219,7 +219,7 @@ async fn add_host(cases: &UseCases, arguments: &AddArgs, json: bool) -> anyhow::
     Ok(ExitCode::SUCCESS)
 }
 
-/// Replaces secrets of a code host. Its other fields stay as they are: if somebody changes them at the same time, the
+/// Replaces secrets of a code host. Its other fields stay as they are: if someone changes them at the same time, the
 /// command fails.
 async fn edit_host(cases: &UseCases, arguments: &EditArgs, json: bool) -> anyhow::Result<ExitCode> {
     let (id, secrets) = (&arguments.id, arguments.secrets.read()?);

@@ -321,7 +321,7 @@ fn comments_of_strangers_and_of_the_service_itself_are_ignored() {
         world.comment(number, stranger, "@journeyman-bot delete everything").1,
         world.comment(number, reader, "@journeyman-bot delete everything").1,
         world.comment(number, State::BOT, "@journeyman-bot delete everything").1,
-        world.comment(number, reader, "I have not mentioned anybody.").1,
+        world.comment(number, reader, "I have not mentioned anyone.").1,
         world.comment(99, reader, "@journeyman-bot this is another pull request").1,
     ];
     world.deliver_all(&service, "issue_comment", &bodies);

@@ -80,14 +80,14 @@ impl Publishing<'_> {
     /// Ensures that the branch has a pull request. Waits if another process opens it now: a process that was killed
     /// meanwhile leaves its lock behind.
     async fn ensured(&self, ensure: &Ensure<'_>, new: &NewPull, branch: &Branch) -> Result<Ensured, ForgeError> {
-        let (until, mut is_told) = (self.clock.now() + LONGEST_WAIT, false);
+        let (until, mut is_logged) = (self.clock.now() + LONGEST_WAIT, false);
         loop {
             let ensured = ensure.run(new, &branch.head).await?;
             if ensured != Ensured::Locked || self.clock.now() > until {
                 return Ok(ensured);
             }
-            if !is_told {
-                is_told = true;
+            if !is_logged {
+                is_logged = true;
                 tracing::info!(branch = new.head, "waiting for the process that opens the pull request of the branch");
             }
             tokio::time::sleep(PAUSE).await;
@@ -121,7 +121,7 @@ impl Publishing<'_> {
         let runs = self.store.runs(job.id).await?;
         let costs = runs.iter().map(|run| run.usage.cost_micros).chain(recorded);
         let cost_micros = costs.flatten().fold(None, |sum: Option<u64>, cost| Some(sum.unwrap_or_default() + cost));
-        // The title of an issue is that of the job, but nobody asked for it as the title of the pull request.
+        // The title of an issue is that of the job, but no one asked for it as the title of the pull request.
         let is_of_issue = messages.first().and_then(|first| first.source.as_ref());
         let is_of_issue = is_of_issue.is_some_and(|source| source.origin == Origin::Issue);
         let has_template = self.project.settings.pull_request.title.is_some();

@@ -85,7 +85,7 @@ async fn of_a_change_that_the_host_does_not_describe_the_person_who_asked_counts
         }
         assert_eq!(desk.outcomes().await, ["job_created", "duplicate", "not_permitted", "not_addressed"], "{name}");
         assert_eq!((desk.jobs().await.len(), desk.host.count(HostCall::Issue)), (2, 2), "{name}");
-        // Nobody knows who asked.
+        // No one knows who asked.
         desk.deliver_by(&maria, updated(8, &["journeyman"])).await;
         desk.carry_out().await;
         assert_eq!(desk.outcomes().await[4], "not_addressed", "{name}");

@@ -110,7 +110,7 @@ async fn a_comment_of_which_only_the_time_has_changed_is_not_carried_out_again()
         let (name, first) = (desk.name(), comment("1", &desk.maria(), "@journeyman help"));
         desk.deliver(created(&first)).await;
         desk.settle().await;
-        // GitLab changes the time when somebody resolves the thread.
+        // GitLab changes the time when someone resolves the thread.
         desk.poll(edited(&first, 9, "@journeyman help")).await;
         desk.settle().await;
         assert_eq!((desk.outcomes().await, desk.host.written().len()), (vec!["helped".into(), "duplicate".into()], 1));

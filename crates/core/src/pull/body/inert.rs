@@ -37,7 +37,7 @@ fn code(text: &str) -> Vec<Range<usize>> {
     ranges.collect()
 }
 
-/// Adds text outside of code, with a zero-width space after each `@` that could mention somebody, and a backslash before
+/// Adds text outside of code, with a zero-width space after each `@` that could mention someone, and a backslash before
 /// each command. Both are invisible.
 fn push_text(inert: &mut String, text: &str, begins_line: bool) {
     let (mut before, mut begins_line) = (' ', begins_line);

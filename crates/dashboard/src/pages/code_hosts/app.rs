@@ -2,7 +2,7 @@
 //! with a code, and the server exchanges the code for the app and its secrets.
 //!
 //! GitHub returns the state that our page has sent. It is signed with a key that only the server and this session have,
-//! so a link that somebody else has made is refused, and so is one of another session.
+//! so a link that someone else has made is refused, and so is one of another session.
 
 use std::time::Duration;
 
