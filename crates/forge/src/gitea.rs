@@ -14,7 +14,7 @@ use journeyman_core::ids::Sha;
 use journeyman_core::poll::{PollQuery, Polled};
 use journeyman_core::ports::{
     Check, CommentKind, CommentPlace, CommentRef, CommitStatus, CreatedPull, Credential, ForgeError, HostRepository,
-    HostUser, LineComment, Permission, Reaction, StatusState,
+    HostUser, LineComment, Permission, Reaction,
 };
 use journeyman_core::project::SecretValue;
 use journeyman_core::pull::{HostPull, NewPull, PullChange, PullState};
@@ -26,7 +26,7 @@ use self::wire::{
     Branch, Change, CombinedStatus, Comment, Granted, Job, JobPage, Jobs, Label, PullRequest, References, Repository,
     Review, ReviewComment, Runs, Status, Team, User, titled,
 };
-use crate::hosted::{Account, Api, STATUS, Written};
+use crate::hosted::{Account, Api, STATUS, Written, status_body};
 use crate::http::{Answer, Authorization, Http, encoded};
 
 /// The number of items of a page. Servers send at most 50, unless their settings permit more.
@@ -666,17 +666,7 @@ impl Api for Gitea {
         sha: &Sha,
         status: &CommitStatus,
     ) -> Result<(), ForgeError> {
-        let state = match status.state {
-            StatusState::Pending => "pending",
-            StatusState::Success => "success",
-            StatusState::Failure => "failure",
-        };
-        let body = json!({
-            "state": state,
-            "target_url": status.url,
-            "description": status.description,
-            "context": STATUS,
-        });
+        let body = status_body(status);
         self.send(repository, Method::POST, &format!("/statuses/{sha}"), Some(&body)).await?.ok()?;
         Ok(())
     }

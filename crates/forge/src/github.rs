@@ -14,7 +14,7 @@ use journeyman_core::ids::Sha;
 use journeyman_core::poll::{PollQuery, Polled};
 use journeyman_core::ports::{
     Check, CommentKind, CommentPlace, CommentRef, CommitStatus, CreatedPull, Credential, ForgeError, HostRepository,
-    HostUser, LineComment, Permission, Reaction, StatusState,
+    HostUser, LineComment, Permission, Reaction,
 };
 use journeyman_core::project::SecretValue;
 use journeyman_core::pull::{HostPull, NewPull, PullChange};
@@ -25,7 +25,7 @@ use self::wire::{
     CheckRun, CheckRuns, CombinedStatus, Comment, Graph, Jobs, PullRequest, Repository, ReviewComment, User,
     WorkflowRuns,
 };
-use crate::hosted::{Account, Api, STATUS, Written};
+use crate::hosted::{Account, Api, STATUS, Written, status_body};
 use crate::http::{Answer, Authorization, Http, PAGES, encoded};
 
 /// The headers of every request.
@@ -425,17 +425,7 @@ impl Api for Github {
         sha: &Sha,
         status: &CommitStatus,
     ) -> Result<(), ForgeError> {
-        let state = match status.state {
-            StatusState::Pending => "pending",
-            StatusState::Success => "success",
-            StatusState::Failure => "failure",
-        };
-        let body = json!({
-            "state": state,
-            "target_url": status.url,
-            "description": status.description,
-            "context": STATUS,
-        });
+        let body = status_body(status);
         self.send(repository, Method::POST, &format!("/statuses/{sha}"), Some(&body)).await?.ok()?;
         Ok(())
     }

@@ -11,15 +11,26 @@ use journeyman_core::ids::Sha;
 use journeyman_core::poll::{Cost, PollQuery, Polled};
 use journeyman_core::ports::{
     Changes, Check, Checks, CommentPlace, CommentRef, CommitStatus, CreatedPull, Credential, Discussion, Forge,
-    ForgeError, HostRepository, HostUser, LineComment, Permission, Reaction, Remote,
+    ForgeError, HostRepository, HostUser, LineComment, Permission, Reaction, Remote, StatusState,
 };
 use journeyman_core::pull::{HostPull, NewPull, PullChange};
+use serde_json::{Value, json};
 
 use crate::cache::Cache;
 use crate::identity::Identity;
 
 /// The context of the status that the service sets on commits.
 pub(crate) const STATUS: &str = "journeyman";
+
+/// Returns the body of a request that sets a status, in the form of GitHub and Gitea.
+pub(crate) fn status_body(status: &CommitStatus) -> Value {
+    let state = match status.state {
+        StatusState::Pending => "pending",
+        StatusState::Success => "success",
+        StatusState::Failure => "failure",
+    };
+    json!({ "state": state, "target_url": status.url, "description": status.description, "context": STATUS })
+}
 
 /// The time for which polls use the description of a repository. A renamed repository is followed all the same.
 const DESCRIBED: Duration = Duration::from_secs(24 * 3600);
