@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use journeyman_core::checks::{
-    Assessment, Attempt, CheckReport, CheckResult, CheckStop, CheckWatch, FailedCheck, JobChecks, LOG_BYTES,
-    LONGEST_DELAY, MOST_LOGS, Reaction, WATCH_LEASE, WATCH_LIMIT, assess, counted, next_look, prompt, signature,
+    Assessment, Attempt, CheckReport, CheckResult, CheckStop, CheckWatch, FailedCheck, JobChecks, LOG_BYTES, MOST_LOGS,
+    Reaction, WATCH_LEASE, WATCH_LIMIT, assess, counted, late_look, next_look, prompt, signature,
 };
 use journeyman_core::engine::Prompt;
 use journeyman_core::job::{Job, Pull};
@@ -132,6 +132,10 @@ impl UseCases {
         let Assessment::Settled(result) = assess(&found, age, settle) else {
             return Ok(Seen { checks: Some(found), next: Some(self.next_look(watch)) });
         };
+        let later = late_look(age).map(|delay| now + delay);
+        if is_decided(look, result, &found) {
+            return Ok(Seen { checks: Some(found), next: later });
+        }
         let failed: Vec<&Check> = found.iter().filter(|check| check.state == CheckState::Failed).collect();
         let reaction = match (result, settings.mode) {
             (CheckResult::Failed, CheckMode::Fix) => self.reaction(look, &failed).await?,
@@ -141,12 +145,7 @@ impl UseCases {
         let failed = failed.into_iter().map(|check| check.name.clone()).collect();
         let report = CheckReport { sha: watch.sha.clone(), result, failed, reaction };
         let is_recorded = self.record_checks(look, report).await?;
-        let next = match result {
-            CheckResult::Failed if wants_repair && !is_recorded => Some(now + WHILE_ACTIVE),
-            // Other checks may begin late.
-            CheckResult::Passed if age < settle => Some((watch.since + settle).min(now + LONGEST_DELAY)),
-            _ => None,
-        };
+        let next = if wants_repair && !is_recorded { Some(now + WHILE_ACTIVE) } else { later };
         Ok(Seen { checks: Some(found), next })
     }
 
@@ -221,6 +220,14 @@ impl UseCases {
         let now = self.parts().engine.now();
         now + next_look(now.since(watch.since))
     }
+}
+
+/// Returns whether the job knows the result, and the checks are as they were when it was recorded. Then no base and no
+/// log is read again.
+fn is_decided(look: &Look<'_>, result: CheckResult, found: &[Check]) -> bool {
+    let known = look.job.checks.as_deref().filter(|known| known.sha == look.watch.sha && known.result == result);
+    let is_repair = result == CheckResult::Failed && look.project.settings.checks.mode == CheckMode::Fix;
+    found == look.watch.checks && known.is_some_and(|known| !is_repair || known.attempted || known.stop.is_some())
 }
 
 fn settle(settings: &CheckSettings) -> Duration {

@@ -4,6 +4,7 @@
 
 mod app {
     mod changes;
+    mod checks;
     mod code_hosts;
     mod existing_pull;
     mod given;
@@ -11,7 +12,7 @@ mod app {
         mod changes;
         mod comments;
         mod faults;
-        mod given;
+        pub(crate) mod given;
         mod issues;
         mod orders;
         mod people;

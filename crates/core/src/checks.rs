@@ -2,7 +2,8 @@
 //!
 //! 1. When a job pushes a commit to a pull request, the commit is watched ([`CheckWatch`]). Webhooks wake the watch; in
 //!    between, the code host is asked at growing intervals.
-//! 2. When all checks have finished, [`assess`] returns the result, and the job records it ([`JobChecks`]).
+//! 2. When all checks have finished, [`assess`] returns the result, and the job records it ([`JobChecks`]). The commit is
+//!    looked at for the rest of a day, because checks can begin late or be repeated ([`late_look`]).
 //! 3. If the project wants failed checks repaired, the job gets a message ([`prompt`]), unless a rule stops it
 //!    ([`CheckStop`]). The next push is watched again.
 
@@ -19,7 +20,7 @@ use crate::ids::{JobId, ProjectId, Sha};
 use crate::ports::Check;
 use crate::time::{Timestamp, micros};
 
-pub use assess::{Assessment, assess, counted, next_look};
+pub use assess::{Assessment, assess, counted, late_look, next_look};
 pub use record::{Attempt, refusal};
 pub(crate) use record::{attempt_began, person_wrote, settled};
 pub use signature::signature;
@@ -36,7 +37,7 @@ pub const WAKE_DELAY: Duration = Duration::from_secs(5);
 
 /// The longest delay between two looks. A watch that is due later was stored before a clock was set back, and is due
 /// now.
-pub const LONGEST_DELAY: Duration = Duration::from_secs(600);
+pub const LONGEST_DELAY: Duration = Duration::from_secs(3600);
 
 /// The maximum number of bytes of a CI log that an agent gets: the end of the log.
 pub const LOG_BYTES: usize = 64 << 10;

@@ -15,6 +15,9 @@ const QUIET: Duration = Duration::from_secs(60);
 /// The longest time for which checks are watched.
 const LONGEST_WATCH: Duration = Duration::from_secs(24 * 3600);
 
+/// The longest delay between two looks while checks run.
+const LONGEST_WAIT: Duration = Duration::from_secs(600);
+
 /// The assessment of the checks of a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Assessment {
@@ -67,11 +70,19 @@ pub fn assess(checks: &[Check], age: Duration, settle: Duration) -> Assessment {
     Assessment::Settled(result)
 }
 
-/// Returns the delay until the next look, `age` after the push: a quarter of the age, so that a look costs the same
-/// share of the waiting time for fast and for slow checks.
+/// Returns the delay until the next look while checks run, `age` after the push: a quarter of the age, so that a look
+/// costs the same share of the waiting time for fast and for slow checks.
 #[must_use]
 pub fn next_look(age: Duration) -> Duration {
-    (age / 4).clamp(SHORTEST_DELAY, LONGEST_DELAY)
+    (age / 4).clamp(SHORTEST_DELAY, LONGEST_WAIT)
+}
+
+/// Returns the delay until the next look after there was a result, `age` after the push; `None` if the commit is no
+/// longer watched. Checks can begin late, a person can repeat them, and not every code host reports them: Gitea 1.21 has
+/// no webhooks about commit statuses.
+#[must_use]
+pub fn late_look(age: Duration) -> Option<Duration> {
+    (age < LONGEST_WATCH).then(|| (age / 2).clamp(SHORTEST_DELAY, LONGEST_DELAY))
 }
 
 /// Returns whether a name matches a pattern in which `*` stands for any text.
@@ -165,6 +176,18 @@ mod tests {
         }
         assert!(looks <= 25, "{looks} looks in an hour");
         assert_eq!(next_look(Duration::ZERO), SHORTEST_DELAY);
-        assert_eq!(next_look(LONGEST_WATCH), LONGEST_DELAY);
+        assert_eq!(next_look(LONGEST_WATCH), LONGEST_WAIT);
+    }
+
+    #[test]
+    fn a_commit_with_a_result_is_watched_for_a_day_with_few_looks() {
+        let (mut age, mut looks) = (Duration::from_secs(60), 0);
+        while let Some(delay) = late_look(age) {
+            assert!(delay <= LONGEST_DELAY, "{delay:?}");
+            age += delay;
+            looks += 1;
+        }
+        assert!(age >= LONGEST_WATCH, "{age:?}");
+        assert!(looks <= 40, "{looks} looks in a day");
     }
 }
