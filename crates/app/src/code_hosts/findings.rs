@@ -116,8 +116,8 @@ fn no_webhooks(has_secret: bool, polls: bool, public_url: &str, url: &str) -> St
     }
     format!(
         "no webhook has arrived in the last 30 days, so {effect}; the URL of this service, {public_url}, cannot be \
-         reached from the internet. Set public-url to one that the code host can reach, and create a webhook with the \
-         URL {url} there"
+         reached from the internet. Set public-url in the configuration file to one that the code host can reach, and \
+         create a webhook with the URL {url} there"
     )
 }
 

@@ -269,7 +269,7 @@ impl Plan {
         let in_flight = in_flight.clone();
         let lost = Reason::new(
             ReasonCode::WorkerLost,
-            "the worker that carried out this run stopped reporting; its lease ran out and the run was taken over",
+            "the worker that carried out this run stopped or no longer reports; another run continues the work",
         );
         if in_flight.stop && in_flight.progress == Progress::Prompting {
             self.finish_run(RunStatus::Cancelled, Some(lost), Usage::default(), AfterRun::Ends);

@@ -1,7 +1,7 @@
 //! `journeyman code-host`: code hosts of the database, with or without a running service. Those of the configuration file
 //! are listed and tested too.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -124,6 +124,10 @@ fn kind(text: &str) -> Result<HostKind, String> {
     HostKind::parse(text).ok_or_else(|| format!("use one of {}", kinds()))
 }
 
+/// The hint if this command does not know the URL of the service. `serve` may know it from an option.
+const NO_PUBLIC_URL: &str = "public-url is not set for this command, so the URL for webhooks has the address on this \
+    machine. Set public-url in the configuration file, which all commands read.";
+
 /// Runs a command. The exit code is 1 if a test fails.
 pub(crate) fn run(arguments: CodeHostArgs) -> anyhow::Result<ExitCode> {
     let json = arguments.json;
@@ -131,7 +135,13 @@ pub(crate) fn run(arguments: CodeHostArgs) -> anyhow::Result<ExitCode> {
         let (settings, store) = arguments.store.open().await?;
         let cases = app::use_cases(&settings, &store)?;
         match arguments.command {
-            CodeHostCommand::Add(add) => add_host(&cases, &add, json).await,
+            CodeHostCommand::Add(add) => {
+                let added = add_host(&cases, &add, json).await;
+                if added.is_ok() && !settings.has_public_url() {
+                    writeln!(std::io::stderr(), "{NO_PUBLIC_URL}")?;
+                }
+                added
+            }
             CodeHostCommand::Edit(edit) => edit_host(&cases, &edit, json).await,
             CodeHostCommand::List => list(&cases, json).await,
             CodeHostCommand::Remove { id } => {

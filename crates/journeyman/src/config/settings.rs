@@ -300,6 +300,11 @@ impl Settings {
         self.otlp = None;
     }
 
+    /// Returns whether an option or the configuration file says at which URL clients reach the service.
+    pub(crate) const fn has_public_url(&self) -> bool {
+        self.public_url.is_some()
+    }
+
     /// Returns the URL at which clients reach a service that listens on `address`, without a slash at the end.
     pub(crate) fn public_url(&self, address: SocketAddr) -> String {
         match &self.public_url {

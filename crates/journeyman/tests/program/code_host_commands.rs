@@ -50,6 +50,7 @@ fn a_code_host_is_added_tested_and_removed() {
     let added = with_stdin(&site, &[add.as_slice(), &webhook].concat(), &format!("{}\n", State::TOKEN));
     assert!(added.status.success(), "{}", text(&added.stderr));
     assert!(text(&added.stdout).trim().ends_with("/hooks/gitlab"), "{}", text(&added.stdout));
+    assert!(text(&added.stderr).contains("public-url is not set"), "{}", text(&added.stderr));
     let listed = site.succeed(&["code-host", "list", "--json"]);
     assert!(!listed.contains(State::TOKEN) && !listed.contains("s3cret"), "{listed}");
     let listed: Value = serde_json::from_str(&listed).unwrap();
