@@ -18,7 +18,7 @@ use journeyman_core::job::PullRepository;
 use journeyman_core::poll::budget::Budget;
 use journeyman_core::poll::schedule::{Activity, interval};
 use journeyman_core::poll::{
-    Cost, LOOKBACK, POLLED, Poll, PollQuery, Polled, WatchedPull, changes_state, delivery, is_known,
+    Cost, LOOKBACK, POLLED, Poll, PollProblem, PollQuery, Polled, WatchedPull, changes_state, delivery, is_known,
 };
 use journeyman_core::ports::{CommentKind, ForgeError, PollTotals, StoreError};
 use journeyman_core::project::Project;
@@ -158,6 +158,7 @@ impl Poller {
                 pulls: 0,
                 quiet: 0,
                 failures: 0,
+                problem: None,
                 version,
             };
             match row.filter(|_| is_of_host) {
@@ -183,7 +184,7 @@ impl Poller {
         let store = &self.cases.parts().store;
         let outcome = self.read(&poll, now).await?;
         let mut activity = Activity { quiet: poll.quiet, failures: 0, ..Activity::default() };
-        let (mut cursor, mut wait) = (poll.cursor.clone(), None);
+        let (mut cursor, mut wait, mut problem) = (poll.cursor.clone(), None, None);
         match outcome {
             Outcome::Removed => return store.remove_poll(poll.project).await,
             Outcome::Impossible => wait = Some(IMPOSSIBLE),
@@ -205,6 +206,8 @@ impl Poller {
                     }
                 }
                 activity.failures = poll.failures.saturating_add(1);
+                let since = poll.problem.as_ref().map_or(now, |known| known.since);
+                problem = Some(PollProblem { text: error.to_string(), since });
             }
         }
         let pulls = store.indexed_pulls_in(poll.project.clone()).await?;
@@ -217,6 +220,7 @@ impl Poller {
             pulls: u32::try_from(open).unwrap_or(u32::MAX),
             quiet: activity.quiet,
             failures: activity.failures,
+            problem,
             version: poll.version + 1,
             ..poll
         };

@@ -47,8 +47,19 @@ pub struct Poll {
     pub quiet: u32,
     /// The number of polls in a row that failed.
     pub failures: u32,
+    /// Why the repository cannot be read; `None` if the last poll succeeded.
+    pub problem: Option<PollProblem>,
     /// The number of the current version of the row, starting at 1. Every change increases it.
     pub version: u64,
+}
+
+/// The reason why a repository cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PollProblem {
+    /// The cause of the last failure, for people.
+    pub text: String,
+    /// The time of the first of the failures.
+    pub since: Timestamp,
 }
 
 /// A pull request of a job, as far as a poll needs it.

@@ -7,6 +7,7 @@ mod inbox;
 mod job;
 mod jobs;
 mod keys;
+mod problem;
 mod projects;
 mod provider;
 mod pulls;

@@ -16,7 +16,7 @@ use journeyman_core::job::{Job, JobRecord, PullRepository};
 use journeyman_core::key::{ApiKey, KeyHash};
 use journeyman_core::message::{Message, MessageSource};
 use journeyman_core::outbox::{Backlog, Task};
-use journeyman_core::poll::{Cursor, Poll};
+use journeyman_core::poll::{Cursor, Poll, PollProblem};
 use journeyman_core::ports::{AuditEntry, AuditLine, JobCounts, StoreError};
 use journeyman_core::project::Project;
 use journeyman_core::project::hold::Hold;
@@ -432,6 +432,8 @@ pub(crate) fn indexed_pull<R: Columns>(row: &R) -> Read<IndexedPull, R> {
 
 pub(crate) fn poll<R: Columns>(row: &R) -> Read<Poll, R> {
     let at = At::new("polls", row, &["project"])?;
+    let since = at.time_or_null("failing_since")?;
+    let problem = row.text("problem")?.zip(since).map(|(text, since)| PollProblem { text, since });
     Ok(Poll {
         project: at.parsed("project")?,
         host: HostName(at.text("host")?),
@@ -440,6 +442,7 @@ pub(crate) fn poll<R: Columns>(row: &R) -> Read<Poll, R> {
         pulls: at.number("pulls")?,
         quiet: at.number("quiet")?,
         failures: at.number("failures")?,
+        problem,
         version: at.number("version")?,
     })
 }

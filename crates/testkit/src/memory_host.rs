@@ -38,6 +38,8 @@ pub enum HostCall {
     Checks,
     /// Sets a status.
     SetStatus,
+    /// Reads what has changed: nothing.
+    Poll,
 }
 
 /// The moment at which a request fails.

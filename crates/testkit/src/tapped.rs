@@ -331,6 +331,7 @@ delegate! {
 delegate! {
     PollStore {
         read polls() -> Result<Vec<Poll>, StoreError>;
+        read poll_of(project: ProjectId) -> Result<Option<Poll>, StoreError>;
         read polled_hosts() -> Result<Vec<HostName>, StoreError>;
         read due_polls(host: HostName, now: Timestamp, limit: usize) -> Result<Vec<Poll>, StoreError>;
         write put_poll(poll: Poll) -> Result<bool, StoreError>;

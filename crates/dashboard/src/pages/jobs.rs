@@ -19,6 +19,7 @@ use journeyman_core::time::Timestamp;
 use serde::Deserialize;
 
 use super::job::status;
+use super::problem::Problem;
 use super::pulls::badge::Pill;
 use crate::failure::{Page, refusal, refused, rendered};
 use crate::fields::Fields;
@@ -90,6 +91,7 @@ struct ListPage<'a> {
     at: &'a InProject,
     frame: &'a Frame,
     repository: String,
+    problem: Option<Problem>,
     rows: Vec<Row>,
     statuses: Vec<(String, &'static str, bool)>,
     status: &'a str,
@@ -159,6 +161,7 @@ async fn list_page(shared: &Shared, at: &InProject, query: &ListQuery) -> Page {
         at,
         frame: &at.frame,
         repository: visible::line(&at.project.repository).into_owned(),
+        problem: Problem::of(shared, at).await?,
         rows,
         statuses: (STATUSES.iter())
             .map(|(value, text)| (format!("{list}{}", query.query(value, None)), *text, *value == chosen))

@@ -13,6 +13,7 @@ use journeyman_core::model::price::day;
 use journeyman_core::project::{CODE_HOST_TOKEN, PermissionPolicy, PullPolicy, SecretUse};
 
 use super::code_hosts::Line;
+use super::problem::Problem;
 use super::projects::tested;
 use crate::failure::{Failure, Page, refusal, refused, rendered};
 use crate::fields::Fields;
@@ -49,6 +50,7 @@ struct SettingsPage<'a> {
     typed: Option<&'a Fields>,
     error: Option<String>,
     untested: bool,
+    problem: Option<Problem>,
     /// The findings of the test of the repository.
     findings: Vec<Line>,
     has_token: bool,
@@ -189,6 +191,7 @@ async fn page<'a>(shared: &Shared, at: &'a InProject, section: &'static str) -> 
         typed: None,
         error: None,
         untested: false,
+        problem: if section == "repository" { Problem::of(shared, at).await? } else { None },
         findings: Vec::new(),
         has_token: project.secret_names.iter().any(|name| name == CODE_HOST_TOKEN),
         secrets: names.map(|name| Secret { name: name.clone(), uses: uses(name) }).collect(),

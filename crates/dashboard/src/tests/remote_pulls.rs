@@ -9,7 +9,8 @@ use journeyman_core::engine::{Admission, NewJob};
 use journeyman_core::ids::JobId;
 use journeyman_core::job::command::PullRef;
 use journeyman_core::job::{JobOptions, Pull, PullRepository};
-use journeyman_core::ports::ProjectStore;
+use journeyman_core::poll::{Poll, PollProblem};
+use journeyman_core::ports::{PollStore, ProjectStore};
 use journeyman_core::project::Project;
 use journeyman_core::pull::PullState;
 use journeyman_core::pull::existing::ExistingPull;
@@ -57,6 +58,43 @@ impl Fixture {
         assert_eq!(page.status, StatusCode::OK, "{}", page.body);
         page.body
     }
+}
+
+/// Returns the row of polls that have failed this number of times.
+fn failing(failures: u32) -> Poll {
+    let problem = PollProblem { text: "the code host did not find <it>: acme/shop".to_owned(), since: START };
+    Poll {
+        project: "remote".parse().unwrap(),
+        host: repository().host,
+        cursor: None,
+        next_at: START,
+        pulls: 1,
+        quiet: 0,
+        failures,
+        problem: Some(problem),
+        version: u64::from(failures),
+    }
+}
+
+#[tokio::test]
+async fn the_pages_of_a_project_say_that_its_repository_cannot_be_read() {
+    let fixture = remote().await;
+    let pages = [LIST, "/projects/remote/jobs", "/projects/remote/settings/repository"];
+    let notice = "id=\"problem\"";
+    fixture.store.put_poll(failing(1)).await.unwrap();
+    for path in pages {
+        let page = fixture.send(Some(Role::Administrator), Method::GET, path, "").await.body;
+        assert!(!page.contains(notice), "one failure may be an outage of a moment: {path} {page}");
+    }
+    fixture.store.put_poll(failing(2)).await.unwrap();
+    for path in pages {
+        let page = fixture.send(Some(Role::Administrator), Method::GET, path, "").await.body;
+        assert!(page.contains(notice), "{path} {page}");
+        assert!(page.contains("The code host did not find &#60;it&#62;: acme/shop."), "{path} {page}");
+        assert!(page.contains("<a href=\"/projects/remote/settings/repository\">settings</a>"), "{path} {page}");
+    }
+    let other = fixture.send(Some(Role::Viewer), Method::GET, LIST, "").await.body;
+    assert!(other.contains("An administrator can check the address"), "{other}");
 }
 
 #[tokio::test]

@@ -18,6 +18,10 @@ impl PollStore for MemoryStore {
         Ok(self.tables().polls.values().cloned().collect())
     }
 
+    async fn poll_of(&self, project: ProjectId) -> Result<Option<Poll>, StoreError> {
+        Ok(self.tables().polls.get(&project).cloned())
+    }
+
     async fn polled_hosts(&self) -> Result<Vec<HostName>, StoreError> {
         let hosts: BTreeSet<HostName> = self.tables().polls.values().map(|poll| poll.host.clone()).collect();
         Ok(hosts.into_iter().collect())

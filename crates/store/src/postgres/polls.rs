@@ -20,6 +20,11 @@ impl PollStore for PostgresStore {
         Ok(found.iter().map(rows::poll).collect::<Result<_, PgError>>()?)
     }
 
+    async fn poll_of(&self, project: ProjectId) -> Result<Option<Poll>, StoreError> {
+        let found = self.read(call!("SELECT * FROM polls WHERE project = $1", project.to_string())).await?;
+        Ok(found.first().map(rows::poll).transpose()?)
+    }
+
     async fn polled_hosts(&self) -> Result<Vec<HostName>, StoreError> {
         let found = self.read(call!("SELECT DISTINCT host FROM polls ORDER BY host")).await?;
         let hosts = found.iter().map(|row| Ok(HostName(row.try_get("host")?)));
@@ -34,11 +39,13 @@ impl PollStore for PostgresStore {
     }
 
     async fn put_poll(&self, poll: Poll) -> Result<bool, StoreError> {
-        let Poll { project, host, cursor, next_at, pulls, quiet, failures, version } = poll;
-        let first = "INSERT INTO polls (project, host, cursor, next_at, pulls, quiet, failures, version)
-                     VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING RETURNING 1";
+        let Poll { project, host, cursor, next_at, pulls, quiet, failures, problem, version } = poll;
+        let first = "INSERT INTO polls (project, host, cursor, next_at, pulls, quiet, failures, version, problem,
+                                        failing_since)
+                     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING RETURNING 1";
         let next = "UPDATE polls
-                    SET host = $2, cursor = $3, next_at = $4, pulls = $5, quiet = $6, failures = $7, version = $8
+                    SET host = $2, cursor = $3, next_at = $4, pulls = $5, quiet = $6, failures = $7, version = $8,
+                        problem = $9, failing_since = $10
                     WHERE project = $1 AND version + 1 = $8 RETURNING 1";
         let answers = self
             .write(vec![call!(
@@ -51,6 +58,8 @@ impl PollStore for PostgresStore {
                 i64::from(quiet),
                 i64::from(failures),
                 i64::try_from(version).unwrap_or(i64::MAX),
+                problem.as_ref().map(|problem| problem.text.clone()),
+                problem.map(|problem| problem.since.as_micros()),
             )])
             .await?;
         Ok(answers.iter().any(|rows| !rows.is_empty()))

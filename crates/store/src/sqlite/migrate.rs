@@ -31,6 +31,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0020_polls.sql"),
     include_str!("../../migrations/sqlite/0021_repository_identity.sql"),
     include_str!("../../migrations/sqlite/0022_pull_list.sql"),
+    include_str!("../../migrations/sqlite/0023_poll_problems.sql"),
 ];
 
 /// The current schema version.

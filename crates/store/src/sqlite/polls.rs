@@ -25,6 +25,14 @@ impl PollStore for SqliteStore {
             .await
     }
 
+    async fn poll_of(&self, project: ProjectId) -> Result<Option<Poll>, StoreError> {
+        self.readers.find(|db| {
+            let mut query = db.prepare_cached("SELECT * FROM polls WHERE project = ?1")?;
+            let found = collect(&mut query.query([project.as_str()])?, |row| rows::poll(row))?;
+            Ok(found.into_iter().next())
+        })
+    }
+
     async fn polled_hosts(&self) -> Result<Vec<HostName>, StoreError> {
         self.readers
             .read(|db| {
@@ -48,7 +56,7 @@ impl PollStore for SqliteStore {
     async fn put_poll(&self, poll: Poll) -> Result<bool, StoreError> {
         self.writer
             .write(move |db| {
-                let Poll { project, host, cursor, next_at, pulls, quiet, failures, version } = &poll;
+                let Poll { project, host, cursor, next_at, pulls, quiet, failures, problem, version } = &poll;
                 let version = i64::try_from(*version).unwrap_or(i64::MAX);
                 let stored: Option<i64> = db
                     .prepare_cached("SELECT version FROM polls WHERE project = ?1")?
@@ -58,8 +66,9 @@ impl PollStore for SqliteStore {
                     return Ok::<_, OpError<StoreError>>(false);
                 }
                 db.prepare_cached(
-                    "INSERT OR REPLACE INTO polls (project, host, cursor, next_at, pulls, quiet, failures, version)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+                    "INSERT OR REPLACE INTO polls (project, host, cursor, next_at, pulls, quiet, failures, version, problem,
+                                                   failing_since)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
                 )?
                 .execute(params![
                     project.as_str(),
@@ -70,6 +79,8 @@ impl PollStore for SqliteStore {
                     quiet,
                     failures,
                     version,
+                    problem.as_ref().map(|problem| problem.text.as_str()),
+                    problem.as_ref().map(|problem| problem.since.as_micros()),
                 ])?;
                 Ok(true)
             })

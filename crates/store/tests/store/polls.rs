@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use journeyman_core::code_host::HostName;
 use journeyman_core::inbox::{Content, Decision, InboxState, NewEvent, Next, Outcome};
-use journeyman_core::poll::{Cursor, POLLED, Poll};
+use journeyman_core::poll::{Cursor, POLLED, Poll, PollProblem};
 use journeyman_core::time::{Clock as _, Timestamp};
 
 use super::given::{Fixture, all, shop};
@@ -22,6 +22,7 @@ fn poll(project: &str, seconds: i64) -> Poll {
         pulls: 2,
         quiet: 3,
         failures: 4,
+        problem: None,
         version: 1,
     }
 }
@@ -32,11 +33,17 @@ async fn only_the_next_version_of_a_row_is_stored() {
         let first = poll("shop", 10);
         assert!(store.put_poll(first.clone()).await.unwrap(), "{name}");
         assert!(!store.put_poll(first.clone()).await.unwrap(), "{name}");
-        let second = Poll { cursor: Some(Cursor("{}".to_owned())), version: 2, ..first.clone() };
+        let problem = PollProblem { text: "gone".to_owned(), since: Timestamp::from_micros(7) };
+        let cursor = Some(Cursor("{}".to_owned()));
+        let second = Poll { cursor, problem: Some(problem), version: 2, ..first.clone() };
         assert!(store.put_poll(second.clone()).await.unwrap(), "{name}");
         assert!(!store.put_poll(Poll { version: 4, ..first }).await.unwrap(), "{name}");
-        assert_eq!(store.polls().await.unwrap(), [second], "{name}");
+        assert_eq!(store.polls().await.unwrap(), [second.clone()], "{name}");
+        assert_eq!(store.poll_of(shop()).await.unwrap(), Some(second.clone()), "{name}");
+        assert!(store.put_poll(Poll { problem: None, version: 3, ..second.clone() }).await.unwrap(), "{name}");
+        assert_eq!(store.poll_of(shop()).await.unwrap(), Some(Poll { problem: None, version: 3, ..second }), "{name}");
         store.remove_poll(shop()).await.unwrap();
+        assert_eq!(store.poll_of(shop()).await.unwrap(), None, "{name}");
         assert_eq!((store.polls().await.unwrap(), store.polled_hosts().await.unwrap()), (vec![], vec![]), "{name}");
     }
 }

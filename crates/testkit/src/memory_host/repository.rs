@@ -4,9 +4,10 @@ use async_trait::async_trait;
 use journeyman_core::code_host::HostName;
 use journeyman_core::hook::{HostComment, HostIssue, HostReview};
 use journeyman_core::ids::Sha;
+use journeyman_core::poll::{PollQuery, Polled};
 use journeyman_core::ports::{
-    Check, Checks, CommentKind, CommentPlace, CommentRef, CommitStatus, CreatedPull, Discussion, Forge, ForgeError,
-    HostRepository, HostUser, LineComment, Permission, Reaction, Remote,
+    Changes, Check, Checks, CommentKind, CommentPlace, CommentRef, CommitStatus, CreatedPull, Discussion, Forge,
+    ForgeError, HostRepository, HostUser, LineComment, Permission, Reaction, Remote,
 };
 use journeyman_core::pull::{HostPull, NewPull, PullChange, PullState};
 
@@ -88,6 +89,17 @@ impl Forge for MemoryHost {
 
     fn checks(&self) -> Option<&dyn Checks> {
         Some(self)
+    }
+
+    fn changes(&self) -> Option<&dyn Changes> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl Changes for MemoryHost {
+    async fn poll(&self, _: &PollQuery) -> Result<Polled, ForgeError> {
+        self.call(HostCall::Poll, |_| Ok(Polled::default())).await
     }
 }
 

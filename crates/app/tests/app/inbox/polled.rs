@@ -1,10 +1,14 @@
 //! Tests of events that a poll has found, alone or together with a webhook.
 
+use std::time::Duration;
+
+use journeyman_app::Poller;
 use journeyman_core::hook::{HookContent, HookEvent, HostReview};
 use journeyman_core::inbox::{Content, NewEvent};
-use journeyman_core::poll::{POLLED, delivery};
+use journeyman_core::poll::{POLLED, PollProblem, delivery};
+use journeyman_core::ports::ForgeError;
 use journeyman_core::pull::PullState;
-use journeyman_testkit::MemoryHost;
+use journeyman_testkit::{HostCall, MemoryHost, Moment};
 
 use super::given::{Desk, PULL, comment, created, edited, pull, pull_event, review, submitted};
 use crate::app::given::shop;
@@ -144,6 +148,26 @@ async fn a_pull_request_that_is_closed_again_is_recorded_again() {
             desk.poll_as(version, pull_event(state)).await;
             desk.carry_out().await;
             assert_eq!(desk.job().await.pull.unwrap().state, state, "{name}: {version}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_failed_poll_says_why_and_since_when_until_one_succeeds() {
+    for desk in Desk::all().await {
+        let poller = Poller::new(desk.fixture.cases.clone());
+        let gone = ForgeError::NotFound("acme/shop".to_owned());
+        desk.host.fail(HostCall::Poll, Moment::Before, gone.clone(), 2);
+        // The first call plans the polls; the requests that they may send grow with time.
+        poller.poll_due().await.unwrap();
+        desk.fixture.world.advance(Duration::from_secs(600));
+        let since = desk.now();
+        for failures in [1, 2, 0] {
+            poller.poll_due().await.unwrap();
+            let row = desk.fixture.store.poll_of(shop().id).await.unwrap().unwrap();
+            let expected = (failures > 0).then(|| PollProblem { text: gone.to_string(), since });
+            assert_eq!((row.failures, row.problem), (failures, expected), "{}", desk.name());
+            desk.fixture.world.advance(Duration::from_secs(600));
         }
     }
 }

@@ -18,6 +18,12 @@ pub trait PollStore: Send + Sync {
     /// The database failed.
     async fn polls(&self) -> Result<Vec<Poll>, StoreError>;
 
+    /// Returns the row of a project; `None` if its repository is not polled.
+    ///
+    /// # Errors
+    /// The database failed.
+    async fn poll_of(&self, project: ProjectId) -> Result<Option<Poll>, StoreError>;
+
     /// Returns the code hosts of the schedule.
     ///
     /// # Errors

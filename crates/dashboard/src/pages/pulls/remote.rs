@@ -15,6 +15,7 @@ use crate::failure::{Failure, Page, rendered};
 use crate::frame::Frame;
 use crate::in_project::InProject;
 use crate::moment::Moment;
+use crate::pages::problem::Problem;
 use crate::words::is_page;
 use crate::{Shared, visible};
 
@@ -26,6 +27,7 @@ const ON_PAGE: usize = 25;
 struct RemotePage<'a> {
     at: &'a InProject,
     frame: &'a Frame,
+    problem: Option<Problem>,
     rows: Vec<Row>,
     /// The URL, the label, and true if the state is selected.
     states: Vec<(String, String, bool)>,
@@ -95,6 +97,7 @@ pub(super) async fn page(shared: &Shared, at: &InProject, query: &ListQuery) -> 
     rendered(&RemotePage {
         at,
         frame: at,
+        problem: Problem::of(shared, at).await?,
         rows: pulls.iter().map(row).collect(),
         states: choices(counts).map(|(one, label)| (href(at, one, None), label, one == state)).into(),
         is_empty: counts == PullCounts::default(),
