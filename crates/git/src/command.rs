@@ -1,5 +1,6 @@
 //! Builds a git process, runs it with limits, and kills it together with its process group.
 
+mod credential;
 mod limits;
 mod piped;
 mod settings;
@@ -15,13 +16,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use journeyman_core::ids::Sha;
-use journeyman_core::ports::{Credential, Remote};
+use journeyman_core::ports::Remote;
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 use tracing::{Instrument as _, Span};
 
 use crate::failure::GitError;
+use credential::ServerCredential;
 use limits::Limits;
 
 pub use piped::Piped;
@@ -88,7 +90,7 @@ pub struct Runner {
     pub path: OsString,
     /// The environment variables that git needs from the outside, such as `GIT_SSL_CAINFO` or a proxy.
     pub environment: Vec<(OsString, OsString)>,
-    /// A program that prints `$JOURNEYMAN_GIT_USERNAME` or `$JOURNEYMAN_GIT_PASSWORD`, depending on git's prompt.
+    /// The program that answers git's prompts ([`Git::write_askpass`]).
     pub askpass: Option<PathBuf>,
 }
 
@@ -104,9 +106,7 @@ pub struct GitCommand {
     memory_bytes: u64,
     timeout: Duration,
     stdout_bytes: usize,
-    secret: Option<String>,
-    /// The settings of this command, in addition to those of all commands.
-    configuration: Vec<(String, String)>,
+    credential: Option<ServerCredential>,
 }
 
 /// The output of a command.
@@ -142,17 +142,7 @@ impl Git {
     /// Returns an error if the file cannot be written.
     pub fn write_askpass(dir: &Path) -> io::Result<PathBuf> {
         let path = dir.join("askpass");
-        let script = "#!/bin/sh\n\
-                      # Answers git's prompts; the credential is in the environment of that one git process. A\n\
-                      # redirect to another server gets none.\n\
-                      case \"$1\" in\n\
-                      \"Username for '$JOURNEYMAN_GIT_SCHEME://$JOURNEYMAN_GIT_HOST': \")\n\
-                        printf '%s\\n' \"$JOURNEYMAN_GIT_USERNAME\" ;;\n\
-                      \"Password for '$JOURNEYMAN_GIT_SCHEME://\"*\"@$JOURNEYMAN_GIT_HOST': \")\n\
-                        printf '%s\\n' \"$JOURNEYMAN_GIT_PASSWORD\" ;;\n\
-                      *) exit 1 ;;\n\
-                      esac\n";
-        settings::replace(&path, script, 0o700)?;
+        settings::replace(&path, credential::ASKPASS, 0o700)?;
         Ok(path)
     }
 
@@ -168,8 +158,7 @@ impl Git {
             memory_bytes: limits::MEMORY_BYTES,
             timeout: TIMEOUT,
             stdout_bytes: STDOUT_BYTES,
-            secret: None,
-            configuration: Vec::new(),
+            credential: None,
         }
     }
 
@@ -255,18 +244,9 @@ impl GitCommand {
     /// Sets the credential with which git's prompts are answered.
     #[must_use]
     pub fn credential_of(mut self, remote: &Remote) -> Self {
-        let Some(Credential { username, password }) = &remote.credential else { return self };
-        let Some((scheme @ ("http" | "https"), rest)) = remote.url.split_once("://") else { return self };
-        let host = rest.split('/').next().unwrap_or_default().to_lowercase();
-        self.secret = Some(password.clone());
-        if username.is_empty() {
-            let (key, value) =
-                (format!("http.{scheme}://{host}/.extraHeader"), format!("Authorization: Bearer {password}"));
-            self.configuration.push((key, value));
-            return self;
-        }
-        let variables = [("SCHEME", scheme), ("HOST", &host), ("USERNAME", username), ("PASSWORD", password)];
-        variables.into_iter().fold(self, |command, (name, value)| command.env(format!("JOURNEYMAN_GIT_{name}"), value))
+        let credential = remote.credential.as_ref();
+        self.credential = credential.and_then(|credential| ServerCredential::new(&remote.url, credential));
+        self
     }
 
     /// Runs the command to its end.
@@ -286,8 +266,8 @@ impl GitCommand {
 
     async fn run_to_end(mut self) -> Result<Output, GitError> {
         let (command, timeout, limit) = (self.name(), self.timeout, self.stdout_bytes);
-        let secret = self.secret.clone();
-        let mut command_line = self.build();
+        let credential = self.credential.clone();
+        let mut command_line = self.build()?;
         if let Some(file) = self.stdin_file.take() {
             command_line.stdin(file);
         }
@@ -320,14 +300,12 @@ impl GitCommand {
         match status {
             Err(error) => Err(GitError::NotStarted(error.to_string())),
             Ok(status) if status.success() => Ok(Output { command, stdout }),
-            Ok(status) => Err(failed(command, status, &stderr, secret.as_deref(), limits)),
+            Ok(status) => Err(failed(command, status, &stderr, credential.as_ref(), limits)),
         }
     }
 
-    /// Returns the process for a caller that handles its streams, such as a server. The process leads a new process
-    /// group.
-    #[must_use]
-    pub fn build(&self) -> Command {
+    /// Returns the process, which leads a new process group.
+    fn build(&self) -> Result<Command, GitError> {
         let runner = &self.runner;
         let mut command = if Limits::needs_wrapper(&self.arguments) {
             let prlimit = found("prlimit".as_ref(), &runner.path).unwrap_or_else(|| "prlimit".into());
@@ -351,8 +329,7 @@ impl GitCommand {
         ] {
             command.env(name, value);
         }
-        let own = self.configuration.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-        let settings: Vec<(&str, &str)> = CONFIG.iter().chain(limits::CONFIG).copied().chain(own).collect();
+        let settings: Vec<(&str, &str)> = CONFIG.iter().chain(limits::CONFIG).copied().collect();
         command.env("GIT_CONFIG_COUNT", settings.len().to_string());
         for (number, (key, value)) in settings.into_iter().enumerate() {
             command.env(format!("GIT_CONFIG_KEY_{number}"), key).env(format!("GIT_CONFIG_VALUE_{number}"), value);
@@ -367,7 +344,11 @@ impl GitCommand {
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.process_group(0).kill_on_drop(true);
-        command
+        if let Some(credential) = &self.credential {
+            let given = credential.give_to(&mut command);
+            given.map_err(|error| GitError::NotStarted(format!("its credential could not be passed: {error}")))?;
+        }
+        Ok(command)
     }
 
     fn limits(&self) -> Limits {
@@ -465,15 +446,20 @@ impl Drop for Group {
 }
 
 /// Returns the error of a failed command. Removes the credential, in case git repeated it.
-fn failed(command: String, status: ExitStatus, stderr: &[u8], secret: Option<&str>, limits: Limits) -> GitError {
+fn failed(
+    command: String,
+    status: ExitStatus,
+    stderr: &[u8],
+    credential: Option<&ServerCredential>,
+    limits: Limits,
+) -> GitError {
     let mut stderr = String::from_utf8_lossy(stderr).trim().to_owned();
     if status.signal() == Some(Signal::XCPU.as_raw()) {
         stderr = format!("{} {stderr}", limits.cpu_used_up()).trim_end().to_owned();
     }
-    let stderr = match secret.filter(|secret| !secret.is_empty()) {
-        Some(secret) => stderr.replace(secret, "***"),
-        None => stderr,
-    };
+    if let Some(credential) = credential {
+        stderr = credential.redact(&stderr);
+    }
     GitError::Failed { command, code: status.code(), stderr }
 }
 
@@ -500,6 +486,8 @@ async fn read_some(pipe: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use journeyman_core::ports::Credential;
+
     use super::*;
     use crate::Failure;
 
@@ -566,6 +554,27 @@ mod tests {
         assert_eq!(header("https://example.com/b").await.unwrap().text().unwrap(), "Authorization: Bearer s3cr3t");
         assert!(header("https://evil.example/b").await.is_err());
         assert!(header("http://example.com/b").await.is_err());
+    }
+
+    #[tokio::test]
+    async fn the_credential_is_in_no_command_line_and_in_no_environment() {
+        let dir = tempfile::tempdir().unwrap();
+        let askpass = Git::write_askpass(dir.path()).unwrap();
+        for username in ["bot", ""] {
+            let remote = remote("https://example.com/a.git", username, "s3cr3t");
+            let look = "alias.look=!cat /proc/self/environ /proc/self/cmdline /proc/$PPID/environ /proc/$PPID/cmdline";
+            let looked = git(Some(askpass.clone())).command(["-c", look, "look"]).credential_of(&remote);
+            let seen = String::from_utf8(looked.run().await.unwrap().stdout).unwrap();
+            assert!(seen.contains("GIT_CONFIG_COUNT=") && seen.contains("look"), "the control: {seen}");
+            assert!(!seen.contains("s3cr3t"), "{username:?}: {seen}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_token_without_a_user_name_does_not_follow_a_redirect() {
+        let remote = remote("https://example.com/a.git", "", "s3cr3t");
+        let asked = git(None).command(["config", "http.followRedirects"]).credential_of(&remote);
+        assert_eq!(asked.run().await.unwrap().text().unwrap(), "false");
     }
 
     #[tokio::test]

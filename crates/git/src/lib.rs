@@ -2,7 +2,7 @@
 //!
 //! Git reads its configuration from many places, and several of them run programs. Therefore commands inherit nothing:
 //! no configuration of the system or the user, no hooks, no replaced objects, no prompts, no transport that runs a
-//! command. A credential goes through the environment of one process and never through argv, a URL or a file.
+//! command. A credential is never in argv, an environment, a URL or a file with a name.
 
 mod command;
 mod failure;

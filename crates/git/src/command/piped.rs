@@ -37,7 +37,7 @@ impl GitCommand {
     /// # Errors
     /// Returns an error if the process did not start.
     pub fn spawn(&self) -> Result<Piped, GitError> {
-        let mut group = Group::spawn(self.build(), self.limits())?;
+        let mut group = Group::spawn(self.build()?, self.limits())?;
         let child = &mut group.0;
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         Ok(Piped { stdin, stdout, stderr, group })
@@ -100,7 +100,7 @@ impl GitCommand {
             Ok(Ok((_, Err(error)))) => Err(GitError::NotStarted(error.to_string())),
             Ok(Ok((_, Ok(status)))) if status.success() => Ok(true),
             Ok(Ok((stderr, Ok(status)))) => {
-                Err(failed(command, status, &stderr, self.secret.as_deref(), self.limits()))
+                Err(failed(command, status, &stderr, self.credential.as_ref(), self.limits()))
             }
         }
     }

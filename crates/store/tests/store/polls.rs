@@ -38,7 +38,7 @@ async fn only_the_next_version_of_a_row_is_stored() {
         let second = Poll { cursor, problem: Some(problem), version: 2, ..first.clone() };
         assert!(store.put_poll(second.clone()).await.unwrap(), "{name}");
         assert!(!store.put_poll(Poll { version: 4, ..first }).await.unwrap(), "{name}");
-        assert_eq!(store.polls().await.unwrap(), [second.clone()], "{name}");
+        assert_eq!(store.polls().await.unwrap(), std::slice::from_ref(&second), "{name}");
         assert_eq!(store.poll_of(shop()).await.unwrap(), Some(second.clone()), "{name}");
         assert!(store.put_poll(Poll { problem: None, version: 3, ..second.clone() }).await.unwrap(), "{name}");
         assert_eq!(store.poll_of(shop()).await.unwrap(), Some(Poll { problem: None, version: 3, ..second }), "{name}");
