@@ -92,7 +92,7 @@ fn the_steps_of_a_pipeline_replace_its_status() {
     assert_eq!(status("https://ci.example/results/4"), None);
     let pipeline = |stage: &str| {
         let state = json!({"name": "IN_PROGRESS", "stage": {"name": stage}});
-        serde_json::from_value::<Pipeline>(json!({"uuid": "{p}", "build_number": 4, "state": state})).unwrap()
+        serde_json::from_value::<wire::Pipeline>(json!({"uuid": "{p}", "build_number": 4, "state": state})).unwrap()
     };
     let step = |name: &str, result: Option<&str>, stage: &str| {
         let state = json!({"name": name, "result": result.map(|result| json!({"name": result}))});

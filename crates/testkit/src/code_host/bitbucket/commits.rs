@@ -1,0 +1,167 @@
+//! Commits: their statuses and pipelines.
+
+use http::Method;
+use serde_json::{Value, json};
+
+use super::{TIME, error, id_of, invalid, page, required, uuid};
+use crate::code_host::state::{Check, Repository, State, Status};
+use crate::code_host::{Call, Reply};
+
+/// Finds a commit by its hash, of which the first characters are enough. The state knows the newest commits of branches
+/// only; a full hash may be that of another commit.
+pub(super) fn full_hash(found: &Repository, hash: &str) -> Option<String> {
+    let ended = found.pulls.iter().filter_map(|pull| pull.ended_sha.as_ref());
+    let mut known = found.branches.values().chain(ended);
+    let is_full = hash.len() == 40 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let full = known.find(|full| hash.len() >= 7 && full.starts_with(hash)).cloned();
+    full.or_else(|| is_full.then(|| hash.to_owned()))
+}
+
+/// Answers a request about a commit.
+pub(super) fn commits(state: &mut State, call: &Call, found: &Repository, commit: &str, below: &[&str]) -> Reply {
+    let Some(sha) = full_hash(found, commit) else { return error(404, &format!("Commit not found: {commit}")) };
+    match (&call.method, below) {
+        (&Method::GET, []) => Reply::json(200, &json!({"type": "commit", "hash": sha})),
+        (&Method::GET, ["statuses"]) => {
+            let mut latest: Vec<&Status> = Vec::new();
+            for status in found.statuses.iter().rev().filter(|status| status.sha == sha) {
+                if !latest.iter().any(|known| known.context == status.context) {
+                    latest.push(status);
+                }
+            }
+            let mut listed: Vec<Value> = latest.into_iter().map(show_status).collect();
+            listed.extend(pipeline_of(found, &sha).map(|number| pipeline_status(state, found, &sha, number)));
+            page(state, call, 100, &listed)
+        }
+        (&Method::POST, ["statuses", "build"]) => set_status(state, call, found, &sha),
+        _ => error(404, "Resource not found"),
+    }
+}
+
+pub(super) fn show_status(status: &Status) -> Value {
+    json!({
+        "type": "build",
+        "key": status.context,
+        "name": status.context,
+        "state": status.state,
+        "url": status.url,
+        "description": status.description,
+        "refname": null,
+        "created_on": TIME,
+        "updated_on": TIME,
+    })
+}
+
+/// Sets a build status. Reading the repository is enough.
+pub(super) fn set_status(state: &mut State, call: &Call, found: &Repository, sha: &str) -> Reply {
+    let text = |name: &str| call.body[name].as_str().unwrap_or_default().to_owned();
+    let (key, name, url) = (text("key"), text("state"), text("url"));
+    if key.is_empty() || key.chars().count() > 40 {
+        return required("key");
+    }
+    if !["INPROGRESS", "SUCCESSFUL", "FAILED", "STOPPED"].contains(&name.as_str()) {
+        return invalid("state", &[format!("{name} is not a valid choice")]);
+    }
+    if !url.starts_with("http://") && !url.starts_with("https://") {
+        return invalid("url", &["Enter a valid URL.".to_owned()]);
+    }
+    if text("description").chars().count() > 255 {
+        return invalid("description", &["Ensure this value has at most 255 characters".to_owned()]);
+    }
+    let description = text("description");
+    let status = Status { sha: sha.to_owned(), context: key, state: name, url, description };
+    let statuses = &mut state.by_id(found.id).unwrap().statuses;
+    statuses.retain(|known| known.sha != status.sha || known.context != status.context);
+    statuses.push(status.clone());
+    Reply::json(201, &show_status(&status))
+}
+
+/// Returns the commits with checks, in the order of their pipelines. The checks of a commit are the steps of its
+/// pipeline.
+pub(super) fn commits_with_pipelines(found: &Repository) -> Vec<&str> {
+    let mut commits: Vec<&str> = Vec::new();
+    for check in &found.checks {
+        if !commits.contains(&check.sha.as_str()) {
+            commits.push(&check.sha);
+        }
+    }
+    commits
+}
+
+/// Returns the number of the pipeline of a commit, from 1.
+pub(super) fn pipeline_of(found: &Repository, sha: &str) -> Option<usize> {
+    commits_with_pipelines(found).iter().position(|known| *known == sha).map(|place| place + 1)
+}
+
+/// Returns the state of a pipeline; `None` while it runs, otherwise whether it succeeded.
+pub(super) fn passed(found: &Repository, sha: &str) -> Option<bool> {
+    let mut steps = found.checks.iter().filter(|check| check.sha == sha).map(|check| check.passed);
+    steps.try_fold(true, |all, passed| passed.map(|passed| all && passed))
+}
+
+/// Returns the build status that a pipeline sets.
+pub(super) fn pipeline_status(state: &State, found: &Repository, sha: &str, number: usize) -> Value {
+    let passed = passed(found, sha);
+    json!({
+        "type": "build",
+        "key": (3_343_800 + number).to_string(),
+        "name": format!("Pipeline #{number} for main"),
+        "state": passed.map_or("INPROGRESS", |passed| if passed { "SUCCESSFUL" } else { "FAILED" }),
+        "url": format!("{}/{}/addon/pipelines/home#!/results/{number}", state.url, found.path),
+        "description": "",
+        "refname": "main",
+        "created_on": TIME,
+        "updated_on": TIME,
+    })
+}
+
+pub(super) fn run_state(passed: Option<bool>) -> Value {
+    match passed {
+        Some(passed) => json!({"name": "COMPLETED", "result": {"name": if passed { "SUCCESSFUL" } else { "FAILED" }}}),
+        None => json!({"name": "IN_PROGRESS", "stage": {"name": "RUNNING"}}),
+    }
+}
+
+/// Answers a request about pipelines. The UUID of a pipeline is its number.
+pub(super) fn pipelines(state: &State, call: &Call, found: &Repository, below: &[&str]) -> Reply {
+    let commits = commits_with_pipelines(found);
+    let sha_of = |pipeline: &str| Some(*commits.get(usize::try_from(id_of(pipeline)?).ok()?.checked_sub(1)?)?);
+    match below {
+        [] => {
+            let wanted = call.parameter("target.commit.hash");
+            let numbered = commits.iter().zip(1_u64..).filter(|(sha, _)| wanted.is_none_or(|wanted| wanted == **sha));
+            let show = |(sha, number): (&&str, u64)| {
+                json!({
+                    "type": "pipeline",
+                    "uuid": uuid(number),
+                    "build_number": number,
+                    "state": run_state(passed(found, sha)),
+                    "target": {"type": "pipeline_ref_target", "ref_name": "main", "commit": {"hash": sha}},
+                })
+            };
+            let listed: Vec<Value> = numbered.map(show).collect();
+            page(state, call, 100, &listed)
+        }
+        [pipeline, "steps"] => {
+            let Some(sha) = sha_of(pipeline) else { return error(404, "Pipeline not found") };
+            let show = |check: &Check| {
+                let state = run_state(check.passed);
+                json!({"type": "pipeline_step", "uuid": uuid(check.id), "name": check.name, "state": state})
+            };
+            let listed: Vec<Value> = found.checks.iter().filter(|check| check.sha == sha).map(show).collect();
+            page(state, call, 100, &listed)
+        }
+        [pipeline, "steps", step, "log"] => {
+            let is_it = |check: &&Check| Some(check.sha.as_str()) == sha_of(pipeline) && uuid(check.id) == *step;
+            match found.checks.iter().find(is_it) {
+                Some(check) if check.passed.is_none() => Reply::text(200, check.log.clone()),
+                Some(check) => {
+                    let target = format!("{}/logs/{}", state.url.replace("127.0.0.1", "localhost"), check.id);
+                    Reply::text(307, "").header("location", target)
+                }
+                None => error(404, "Log not found"),
+            }
+        }
+        _ => error(404, "Resource not found"),
+    }
+}

@@ -1,0 +1,82 @@
+//! Comments and reactions of pull requests.
+
+use http::Method;
+use serde_json::{Value, json};
+
+use super::{EMOTICONS, Request, TEXT_CHARS, error, invalid, page, show_user, text, unknown};
+use crate::code_host::Reply;
+use crate::code_host::state::{Comment, Place, Pull, Repository, State};
+
+pub(super) fn show_comment(state: &State, repository: &Repository, id: u64, author: u64, body: &str) -> Value {
+    json!({
+        "id": id,
+        "version": 0,
+        "text": body,
+        "author": show_user(&state.user(author)),
+        "createdDate": 1_767_225_600_000_u64,
+        "updatedDate": 1_767_225_600_000_u64,
+        "severity": "NORMAL",
+        "state": "OPEN",
+        "comments": [],
+        "properties": {"repositoryId": repository.id},
+    })
+}
+
+/// Lists what happened to a pull request, newest first. The comments of a review are separate.
+pub(super) fn activities(state: &State, request: &Request<'_>, pull: &Pull) -> Reply {
+    let repository = &request.repository;
+    let commented = |id: u64, author: u64, body: &str| {
+        let comment = show_comment(state, repository, id, author, body);
+        json!({"id": id, "action": "COMMENTED", "commentAction": "ADDED", "comment": comment})
+    };
+    let mut listed = vec![json!({"id": 1, "action": "OPENED", "user": show_user(&state.user(pull.author))})];
+    let is_here = |comment: &&Comment| comment.place == Place::Pull(pull.number);
+    for comment in repository.comments.iter().filter(is_here) {
+        listed.push(commented(comment.id, comment.author, &comment.body));
+    }
+    for review in repository.reviews.iter().filter(|review| review.pull == pull.number) {
+        for comment in &review.comments {
+            let mut shown = commented(comment.id, review.author, &comment.body);
+            shown["commentAnchor"] = json!({"path": comment.path, "line": comment.line, "lineType": "ADDED"});
+            listed.push(shown);
+        }
+    }
+    listed.reverse();
+    page(request.call, &listed)
+}
+
+pub(super) fn comment(state: &mut State, request: &Request<'_>, pull: &Pull) -> Reply {
+    let Request { call, user, repository, .. } = request;
+    let body = text(call, "text");
+    if body.trim().is_empty() || body.chars().count() > TEXT_CHARS {
+        return invalid("text", "The comment must have 1 to 32768 characters.");
+    }
+    let id = state.add_comment(&repository.path, Place::Pull(pull.number), user.id, &body);
+    Reply::json(201, &show_comment(state, repository, id, user.id, &body))
+}
+
+/// Reacts to a comment.
+pub(super) fn react(state: &mut State, request: &Request<'_>, below: &[&str]) -> Reply {
+    let ["pull-requests", number, "comments", comment, "reactions", emoticon] = below else { return unknown() };
+    if request.call.method != Method::PUT {
+        return unknown();
+    }
+    if !EMOTICONS.contains(emoticon) {
+        // The status and the name of the exception are unconfirmed.
+        return error(400, "validation.ArgumentValidationException", &format!("There is no emoticon {emoticon}."));
+    }
+    let (number, comment) = (number.parse().unwrap_or_default(), comment.parse::<u64>().unwrap_or_default());
+    let repository = state.by_id(request.repository.id).unwrap();
+    let reviews = repository.reviews.iter_mut().filter(|review| review.pull == number);
+    let lines = reviews.flat_map(|review| &mut review.comments).map(|line| (line.id, &mut line.reactions));
+    let comments = repository.comments.iter_mut().filter(|one| one.place == Place::Pull(number));
+    let mut all = comments.map(|one| (one.id, &mut one.reactions)).chain(lines);
+    let Some((_, reactions)) = all.find(|(id, _)| *id == comment) else {
+        let text = format!("Comment {comment} does not exist on pull request {number}.");
+        return error(404, "comment.NoSuchCommentException", &text);
+    };
+    if !reactions.iter().any(|known| known == emoticon) {
+        reactions.push((*emoticon).to_owned());
+    }
+    Reply::json(200, &json!({"emoticon": {"shortcut": emoticon}, "user": show_user(request.user)}))
+}

@@ -1,0 +1,150 @@
+//! Issues and comments.
+
+use http::Method;
+use serde_json::{Value, json};
+
+use super::pulls::review_comment;
+use super::{At, REACTIONS, error, show_user};
+use crate::code_host::Reply;
+use crate::code_host::state::{Comment, Place, Pull, Review};
+
+/// Issues, and what pull requests share with them.
+impl At<'_> {
+    pub(super) fn issue(&mut self, number: u64, below: &[&str]) -> Reply {
+        let pull = self.found.pulls.iter().find(|pull| pull.number == number).cloned();
+        let issue = self.found.issues.iter().find(|issue| issue.number == number).cloned();
+        let place = if pull.is_some() { Place::Pull(number) } else { Place::Issue(number) };
+        let exists = pull.is_some() || issue.is_some();
+        match (self.method(), below) {
+            (&Method::GET | &Method::POST, ["comments"]) if !exists && !self.request.is_forgejo => error(500, ""),
+            _ if !exists => self.missing(),
+            (&Method::GET, ["comments"]) => {
+                let found = self.found.comments.iter().filter(|comment| comment.place == place);
+                let listed: Vec<Value> = found.map(|comment| self.show_comment(comment)).collect();
+                Reply::json(200, &json!(listed)).header("x-total-count", listed.len().to_string())
+            }
+            (&Method::POST, ["comments"]) => self.add_comment(place),
+            (&Method::POST, ["labels"]) => match pull {
+                Some(pull) => self.add_labels(pull),
+                None => self.missing(),
+            },
+            (&Method::POST, ["reactions"]) => {
+                let mut reactions = Vec::new();
+                react(&mut reactions, &self.text("content"))
+            }
+            _ => self.missing(),
+        }
+    }
+
+    pub(super) fn show_comment(&self, comment: &Comment) -> Value {
+        let page = match comment.place {
+            Place::Pull(number) => format!("pulls/{number}"),
+            Place::Issue(number) => format!("issues/{number}"),
+        };
+        json!({
+            "id": comment.id,
+            "html_url": format!("{}/{}/{page}#issuecomment-{}", self.request.state.url, self.found.path, comment.id),
+            "user": show_user(&self.request.state.user(comment.author)),
+            "body": comment.body,
+            "updated_at": "2026-01-01T00:00:00Z",
+        })
+    }
+
+    /// Shows a comment in a conversation. The answer for a comment of a review is empty.
+    pub(super) fn comment(&self, id: u64) -> Reply {
+        let is_in =
+            |review: &Review| review_comment(review.id) == id || review.comments.iter().any(|comment| comment.id == id);
+        match self.found.comments.iter().find(|comment| comment.id == id) {
+            Some(comment) => Reply::json(200, &self.show_comment(comment)),
+            None if self.found.reviews.iter().any(is_in) => Reply::text(204, ""),
+            None => self.missing(),
+        }
+    }
+
+    pub(super) fn add_comment(&mut self, place: Place) -> Reply {
+        if let Some(refusal) = self.locked() {
+            return refusal;
+        }
+        let (body, author) = (self.text("body"), self.request.user.id);
+        if body.is_empty() {
+            return error(422, "[Body]: Required");
+        }
+        let id = self.request.state.add_comment(&self.found.path, place, author, &body);
+        let comment = Comment { id, place, author, body, reactions: Vec::new() };
+        Reply::json(201, &self.show_comment(&comment))
+    }
+
+    /// Adds a reaction to a comment of any kind.
+    pub(super) fn react(&mut self, comment: Option<u64>) -> Reply {
+        let (content, missing) = (self.text("content"), self.missing());
+        if self.method() != Method::POST {
+            return missing;
+        }
+        let stored = self.stored();
+        if stored.reviews.iter().any(|review| comment == Some(review_comment(review.id))) {
+            return react(&mut Vec::new(), &content);
+        }
+        let lines = stored.reviews.iter_mut().flat_map(|review| &mut review.comments);
+        let lines = lines.map(|comment| (comment.id, &mut comment.reactions));
+        let comments = stored.comments.iter_mut().map(|comment| (comment.id, &mut comment.reactions));
+        match comments.chain(lines).find(|(id, _)| comment == Some(*id)) {
+            Some((_, reactions)) => react(reactions, &content),
+            None => missing,
+        }
+    }
+
+    /// Describes a label of the repository. Its ID is its position.
+    pub(super) fn label(&self, name: &str) -> Value {
+        let id = self.found.labels.iter().position(|known| known == name).map_or(1000, |index| index + 1);
+        json!({"id": id, "name": name, "color": "ededed"})
+    }
+
+    pub(super) fn labels(&mut self) -> Reply {
+        if self.method() == Method::GET {
+            return self.page(&self.found.labels.iter().map(|name| self.label(name)).collect::<Vec<_>>());
+        }
+        if !self.is_writer() {
+            return error(403, "user should have a permission to write to a repo");
+        }
+        let (name, color) = (self.text("name"), self.text("color"));
+        let digits = color.strip_prefix('#').unwrap_or(&color);
+        if name.is_empty() || digits.len() != 6 || !digits.chars().all(|digit| digit.is_ascii_hexdigit()) {
+            return error(422, "[Color]: Required");
+        }
+        // Two labels may have the same name.
+        let labels = &mut self.stored().labels;
+        labels.push(name.clone());
+        Reply::json(201, &json!({"id": labels.len(), "name": name, "color": digits}))
+    }
+
+    /// Adds labels by their IDs, which all versions accept.
+    pub(super) fn add_labels(&mut self, mut pull: Pull) -> Reply {
+        if !self.is_writer() {
+            return error(403, "write permission is required");
+        }
+        let ids = self.body("labels").as_array().cloned().unwrap_or_default();
+        if ids.iter().any(|id| !id.is_u64()) {
+            return error(422, "[]: json: cannot unmarshal string into Go struct field");
+        }
+        for id in ids.iter().filter_map(Value::as_u64) {
+            let index = usize::try_from(id).unwrap().wrapping_sub(1);
+            let Some(name) = self.found.labels.get(index) else { continue };
+            if !pull.labels.contains(name) {
+                pull.labels.push(name.clone());
+            }
+        }
+        self.replace(&pull);
+        Reply::json(200, &json!(pull.labels.iter().map(|name| self.label(name)).collect::<Vec<_>>()))
+    }
+}
+
+pub(super) fn react(reactions: &mut Vec<String>, content: &str) -> Reply {
+    if !REACTIONS.contains(&content) {
+        return error(403, &format!("'{content}' is not an allowed reaction"));
+    }
+    let is_new = !reactions.iter().any(|known| known == content);
+    if is_new {
+        reactions.push(content.to_owned());
+    }
+    Reply::json(if is_new { 201 } else { 200 }, &json!({"content": content}))
+}

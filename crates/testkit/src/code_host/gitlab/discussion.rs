@@ -1,0 +1,126 @@
+//! Issues and comments.
+
+use http::Method;
+use serde_json::{Value, json};
+
+use super::{EMOJI, FIRST_SYSTEM_NOTE, Request, error, invalid, message, no_record, page, show_user};
+use crate::code_host::Reply;
+use crate::code_host::state::{Issue, Place, State};
+
+impl Request<'_> {
+    pub(super) fn issue(&self, state: &mut State, issue: &Issue, rest: &[&str]) -> Reply {
+        match (&self.call.method, rest) {
+            (&Method::GET, []) => Reply::json(
+                200,
+                &json!({
+                    "id": self.found.id * 1_000 + issue.number,
+                    "iid": issue.number,
+                    "project_id": self.found.id,
+                    "title": issue.title,
+                    "description": issue.body,
+                    "state": "opened",
+                    "labels": issue.labels,
+                    "author": self.users.iter().find(|user| user.id == issue.author).map(|user| show_user(&self.url, user)),
+                    "web_url": format!("{}/-/issues/{}", self.web_url(), issue.number),
+                }),
+            ),
+            (_, ["notes" | "award_emoji", ..]) => self.conversation(state, Place::Issue(issue.number), rest),
+            _ => error(404, "404 Not Found"),
+        }
+    }
+
+    /// Answers a request about the notes and reactions of a merge request or an issue.
+    pub(super) fn conversation(&self, state: &mut State, place: Place, rest: &[&str]) -> Reply {
+        match (&self.call.method, rest) {
+            (&Method::GET, ["notes"]) => {
+                let mut notes = self.notes(place);
+                notes.sort_by_key(|note| note["id"].as_u64());
+                if self.call.parameter("sort") != Some("asc") {
+                    notes.reverse();
+                }
+                page(self.call, &self.url, notes)
+            }
+            (&Method::POST, ["notes"]) => {
+                let Some(text) = self.call.body["body"].as_str() else { return error(400, "body is missing") };
+                if text.trim().is_empty() {
+                    return message(400, "400 Bad request - Note {:note=>[\"can't be blank\"]}");
+                }
+                if text.chars().count() > 1_000_000 {
+                    return invalid("note", "is too long (maximum is 1000000 characters)");
+                }
+                let id = state.add_comment(&self.found.path, place, self.user.id, text);
+                Reply::json(201, &self.show_note(place, id, self.user.id, text))
+            }
+            (&Method::POST, ["award_emoji"]) => self.award(Some(&mut Vec::new())),
+            (&Method::POST, ["notes", note, "award_emoji"]) => {
+                let note: u64 = note.parse().unwrap_or_default();
+                let repository = state.by_id(self.found.id).unwrap();
+                let comments = repository.comments.iter_mut().filter(|comment| comment.place == place);
+                let comments = comments.map(|comment| (comment.id, &mut comment.reactions));
+                let reviews = repository.reviews.iter_mut().filter(|review| place == Place::Pull(review.pull));
+                let lines = reviews.flat_map(|review| &mut review.comments);
+                let mut all = comments.chain(lines.map(|comment| (comment.id, &mut comment.reactions)));
+                self.award(all.find(|(id, _)| *id == note).map(|(_, reactions)| reactions))
+            }
+            _ => error(404, "404 Not Found"),
+        }
+    }
+
+    pub(super) fn notes(&self, place: Place) -> Vec<Value> {
+        let comments = self.found.comments.iter().filter(|comment| comment.place == place);
+        let mut notes: Vec<Value> =
+            comments.map(|comment| self.show_note(place, comment.id, comment.author, &comment.body)).collect();
+        let Place::Pull(number) = place else { return notes };
+        for review in self.found.reviews.iter().filter(|review| review.pull == number) {
+            for comment in &review.comments {
+                let mut note = self.show_note(place, comment.id, review.author, &comment.body);
+                note["type"] = "DiffNote".into();
+                note["position"] = json!({"new_path": comment.path, "new_line": comment.line});
+                notes.push(note);
+            }
+        }
+        if let Some(pull) = self.found.pulls.iter().find(|pull| pull.number == number) {
+            let text = format!("created branch `{}`", pull.head);
+            let mut note = self.show_note(place, FIRST_SYSTEM_NOTE + number, pull.author, &text);
+            note["system"] = true.into();
+            notes.push(note);
+        }
+        notes
+    }
+
+    pub(super) fn show_note(&self, place: Place, id: u64, author: u64, body: &str) -> Value {
+        let (kind, number) = match place {
+            Place::Pull(number) => ("MergeRequest", number),
+            Place::Issue(number) => ("Issue", number),
+        };
+        json!({
+            "id": id,
+            "type": null,
+            "body": body,
+            "author": self.users.iter().find(|user| user.id == author).map(|user| show_user(&self.url, user)),
+            "created_at": "2026-01-01T00:00:00.000Z",
+            "updated_at": "2026-01-01T00:00:00.000Z",
+            "system": false,
+            "noteable_id": self.found.id * 1_000 + number,
+            "noteable_iid": number,
+            "noteable_type": kind,
+            "project_id": self.found.id,
+            "resolvable": false,
+            "confidential": false,
+            "internal": false,
+        })
+    }
+
+    pub(super) fn award(&self, reactions: Option<&mut Vec<String>>) -> Reply {
+        let Some(reactions) = reactions else { return no_record() };
+        let Some(name) = self.call.body["name"].as_str() else { return error(400, "name is missing") };
+        if !EMOJI.contains(&name) {
+            return message(404, "404 Award Emoji Name is not a valid emoji name Not Found");
+        }
+        if reactions.iter().any(|known| known == name) {
+            return message(404, "404 Award Emoji Name has already been taken Not Found");
+        }
+        reactions.push(name.to_owned());
+        Reply::json(201, &json!({"id": 1, "name": name, "user": show_user(&self.url, &self.user)}))
+    }
+}
