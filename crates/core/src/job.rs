@@ -14,20 +14,22 @@ pub mod command;
 pub mod decide;
 pub mod effect;
 pub mod event;
+mod pull;
+mod state;
 pub mod turn;
 
 use serde::{Deserialize, Serialize};
 
 use crate::branch::branch_name;
 use crate::checks::JobChecks;
-use crate::code_host::HostName;
-use crate::ids::{JobId, MessageId, ProjectId, RunId, Sha, WorkerId};
-use crate::job::turn::{Ending, TurnBegun};
-use crate::pull::PullState;
+use crate::ids::{JobId, MessageId, ProjectId, WorkerId};
+use crate::job::turn::TurnBegun;
 use crate::pull::existing::ExistingPull;
 use crate::retry::{LONGEST_BACKOFF, LONGEST_LEASE};
-use crate::run::{Reason, Usage};
 use crate::time::{Timestamp, micros};
+
+pub use pull::{Branch, Pull, PullRepository};
+pub use state::{Ended, InFlightMessage, JobState, Lease, Progress, Token, Unpublished, Waiting, Work};
 
 /// The reference of a job that starts from the repository's default branch, until the name of that branch is known.
 pub const DEFAULT_BRANCH: &str = "HEAD";
@@ -129,256 +131,6 @@ pub struct Job {
     pub token: Token,
     /// The sequence number of the last event in the log.
     pub last_seq: u64,
-}
-
-/// A fencing token. Only the worker with the newest token may report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Token(pub u64);
-
-/// The state of a job.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum JobState {
-    /// The job has work in progress, or work that waits.
-    Active(Work),
-    /// The last message finished.
-    Completed,
-    /// The last message did not finish, or the job was canceled.
-    Failed(Reason),
-    /// The job is archived.
-    Archived {
-        /// The time at which the job was archived.
-        #[serde(with = "micros")]
-        at: Timestamp,
-        /// The end of the job before it was archived, which unarchiving restores.
-        before: Ended,
-    },
-}
-
-/// The end of a job, or of a message that a run took.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Ended {
-    /// The message finished.
-    Completed,
-    /// The message did not finish.
-    Failed(Reason),
-}
-
-/// The work of an active job.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Work {
-    /// The first message in the queue waits for a worker.
-    Waiting,
-    /// A run has taken a message, and the last attempt has ended. The next attempt begins at a given time.
-    Retrying {
-        /// The message.
-        #[serde(rename = "delivery")]
-        in_flight: InFlightMessage,
-        /// The earliest time of the next attempt.
-        #[serde(with = "micros")]
-        not_before: Timestamp,
-    },
-    /// A worker carries out a message.
-    Running {
-        /// The message.
-        #[serde(rename = "delivery")]
-        in_flight: InFlightMessage,
-        /// The worker's lease.
-        lease: Lease,
-    },
-}
-
-/// A message that has left the queue and is not final.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct InFlightMessage {
-    /// The ID of the message.
-    pub message: MessageId,
-    /// The number of attempts that have begun.
-    pub attempts: u32,
-    /// The number of attempts that failed for a cause that may be temporary.
-    pub failures: u32,
-    /// The number of attempts whose worker died.
-    pub losses: u32,
-    /// The progress of the turn.
-    pub progress: Progress,
-    /// `true` if an interrupting message has requested that the turn stop.
-    pub stop: bool,
-    /// Set while a cause outside the message, such as a code host that does not answer, prevents it from being carried
-    /// out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub waiting: Option<Box<Waiting>>,
-    /// The worker whose machine may have caused the last failure; the next attempt prefers other workers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub avoid: Option<WorkerId>,
-    /// The time at which the job was archived, if this message's work was being published then. Clients see the job as
-    /// archived from that time on; its state becomes archived when the work is published.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub archive_at: Option<Timestamp>,
-    /// The final text of the turn, once it has ended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub answer: Option<Box<str>>,
-}
-
-/// The reason why a message waits for something outside it, and for how long.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Waiting {
-    /// The cause of the last attempt's failure.
-    pub reason: Reason,
-    /// The time since which this cause has delayed the message.
-    #[serde(with = "micros")]
-    pub since: Timestamp,
-    /// The time at which the message fails if the cause persists.
-    #[serde(with = "micros")]
-    pub deadline: Timestamp,
-    /// The number of attempts that failed for this cause.
-    pub attempts: u32,
-}
-
-/// A message whose commits are recorded but not on the code host.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Unpublished {
-    /// The message.
-    pub message: MessageId,
-    /// The commits of the turn, oldest first; empty if a rebase changed their hashes.
-    pub commits: Vec<Sha>,
-}
-
-/// The durable points of a turn, from which the next run continues.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Progress {
-    /// The agent must be prompted, possibly again.
-    Prompting,
-    /// The turn has ended. A worker must push `head`, and then ensure that there is a pull request.
-    Publishing {
-        /// The commit that the branch must point to.
-        head: Sha,
-        /// The commits of this message, oldest first; empty if nothing has changed.
-        commits: Vec<Sha>,
-        /// `true` if an interrupting message stopped the turn.
-        stopped: bool,
-        /// The reason why the turn was cut short, if it was.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        cut_short: Option<Box<Reason>>,
-    },
-}
-
-impl Progress {
-    /// Returns how the turn ended; `None` before its end.
-    #[must_use]
-    pub fn ending(&self) -> Option<Ending> {
-        match self {
-            Self::Prompting => None,
-            Self::Publishing { stopped: true, .. } => Some(Ending::Stopped),
-            Self::Publishing { cut_short, .. } => {
-                let reason = cut_short.as_deref().cloned();
-                Some(reason.map_or(Ending::Done, Ending::CutShort))
-            }
-        }
-    }
-}
-
-/// A worker's lease on a job.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Lease {
-    /// The run of the lease.
-    pub run: RunId,
-    /// The token that the holder must send with its reports.
-    pub token: Token,
-    /// The holder.
-    pub worker: WorkerId,
-    /// The time at which the lease ends if it is not renewed.
-    #[serde(with = "micros")]
-    pub until: Timestamp,
-    /// The sum of the model calls that the holder has recorded. It is the usage of a run that ends without its worker's
-    /// report.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub usage: Option<Box<Usage>>,
-}
-
-/// The branch that a job works on.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Branch {
-    /// The name of the branch on the code host, without `refs/heads/`.
-    pub name: String,
-    /// The number of the branch among the job's branches, from 1.
-    pub generation: u32,
-    /// The commit that the branch started from.
-    pub base: Sha,
-    /// The newest commit of the branch, even if it has not been pushed yet.
-    pub head: Sha,
-    /// The newest commit that is known to be on the code host.
-    pub pushed: Option<Sha>,
-}
-
-/// A pull request.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Pull {
-    /// The number at the code host.
-    pub number: u64,
-    /// The URL of the page.
-    pub url: String,
-    /// The repository of the pull request; `None` if an older version opened it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub repository: Option<PullRepository>,
-    /// The title, as the code host last told it; `None` if an older version opened it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub title: Option<String>,
-    /// `true` if it was a draft when the code host was last asked.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub draft: bool,
-    /// The state, as the code host last told it.
-    #[serde(default)]
-    pub state: PullState,
-    /// `true` if the job has not opened it, and has not pushed to it yet.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub is_untouched: bool,
-    /// `true` if it was merged while the job was active, and the job is archived when its work is done.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub archives_job: bool,
-}
-
-impl Pull {
-    /// Returns an open pull request that is not in the index.
-    #[must_use]
-    pub fn new(number: u64, url: impl Into<String>) -> Self {
-        Self {
-            number,
-            url: url.into(),
-            repository: None,
-            title: None,
-            draft: false,
-            state: PullState::Open,
-            is_untouched: false,
-            archives_job: false,
-        }
-    }
-
-    /// Returns whether this is the same pull request as `other`.
-    #[must_use]
-    pub fn is_same(&self, other: &Pull) -> bool {
-        self.number == other.number && self.repository == other.repository
-    }
-}
-
-/// The repository of a pull request, in the index of pull requests.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct PullRepository {
-    /// The code host.
-    pub host: HostName,
-    /// The ID of the repository on its host, which stays the same when the repository is renamed.
-    pub id: String,
-}
-
-impl PullRepository {
-    /// Returns a repository of the built-in code host, whose ID is its name.
-    #[must_use]
-    pub fn local(name: &str) -> Self {
-        Self { host: HostName::local(), id: name.to_owned() }
-    }
 }
 
 /// The status of a job, as clients see it.
