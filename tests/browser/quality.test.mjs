@@ -200,7 +200,7 @@ addPage("pull-conflict", () => pullPath(jobs.conflict));
 addPage("inbox", "/projects/shop/inbox");
 addPage("inbox-none", "/projects/fresh/inbox?state=failed");
 addPage("inbox-all", "/system/inbox");
-for (const section of ["repository", "agent", "environment", "sandbox", "pull-requests", "limits", "use"]) {
+for (const section of ["repository", "agent", "environment", "sandbox", "pull-requests", "comments", "limits", "use"]) {
   addPage(`settings-${section}`, `/projects/shop/settings/${section}`);
 }
 addPage("settings-viewer", "/projects/shop/settings/agent", { as: "viewer" });

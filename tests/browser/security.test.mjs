@@ -282,7 +282,7 @@ test("a viewer sees no controls, and forged forms of a viewer are refused", asyn
   const at = `/projects/shop/jobs/${job.id}`;
   const pages = ["/projects", "/projects/shop/jobs", at, `${at}/changes`, `${at}/runs`, `${at}/events`, `${at}/record`,
     "/projects/shop/pulls", "/projects/shop/pulls/1", "/projects/shop/inbox", "/system", "/account",
-    ...["repository", "agent", "environment", "sandbox", "pull-requests", "limits", "use"].map((name) => `/projects/shop/settings/${name}`)];
+    ...["repository", "agent", "environment", "sandbox", "pull-requests", "comments", "limits", "use"].map((name) => `/projects/shop/settings/${name}`)];
   const page = await suite.page({ cookie });
   for (const where of pages) {
     await suite.open(page, where);
@@ -507,7 +507,7 @@ test("names and settings are shown as text, in pages and in refused forms", asyn
   service.key(ATTRIBUTE);
   const page = await suite.page({ cookie: admin });
   for (const where of ["/keys", "/audit", "/users", "/account", "/projects",
-    ...["repository", "agent", "environment", "sandbox", "pull-requests", "limits", "use"].map((name) => `/projects/evil/settings/${name}`)]) {
+    ...["repository", "agent", "environment", "sandbox", "pull-requests", "comments", "limits", "use"].map((name) => `/projects/evil/settings/${name}`)]) {
     await openAndCheck(page, where);
   }
   // The page shows accepted values, and the form shows refused ones again.
@@ -515,6 +515,7 @@ test("names and settings are shown as text, in pages and in refused forms", asyn
     "/projects/new": { "#id": "x", "#model": ALL, "#ref": ALL },
     "/projects/evil/settings/agent": { "#model": ATTRIBUTE, "#setup": `</textarea>${ALL}` },
     "/projects/evil/settings/pull-requests": { "#title": ALL, "#body": `</textarea>${ALL}`, "#labels": TIGHT, "#base": ALL },
+    "/projects/evil/settings/comments": { "#mention": ALL, "#settleSeconds": ATTRIBUTE },
     "/projects/evil/settings/sandbox": { "#egress": `</textarea>${ALL}`, "#image": ALL },
     "/projects/evil/settings/environment": { "#environment": `</textarea>${ALL}`, "#secret-name": ALL },
     "/projects/evil/settings/limits": { "#runSeconds": ATTRIBUTE },

@@ -372,6 +372,9 @@ pub enum InvalidProject {
         /// The maximum number of characters.
         most: usize,
     },
+    /// The name to mention begins with `@`.
+    #[error("comments.mention is the name without @")]
+    Mention,
     /// A text of several lines is too long, or contains a NUL character.
     #[error("{field} must have at most {most} characters, and no NUL character")]
     Lines {

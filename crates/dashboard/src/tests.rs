@@ -7,6 +7,7 @@ mod job;
 mod pulls;
 mod remote_pulls;
 mod roles;
+mod settings;
 mod sign_in;
 
 use std::sync::Arc;

@@ -82,7 +82,7 @@ pub(crate) fn sentence(text: &str) -> String {
     let mut rest = text.chars();
     let first = rest.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
     // The name of a field, a URL and a path keep their case.
-    let keeps_case = |word: &str| word.split('.').next().is_some_and(|word| word.ends_with(':')) || word.contains('/');
+    let keeps_case = |word: &str| word.ends_with(':') || word.contains('/') || word.trim_end_matches('.').contains('.');
     let first = if text.split(' ').next().is_some_and(keeps_case) { text.chars().take(1).collect() } else { first };
     let end = if text.ends_with(['.', '!', '?']) || text.is_empty() { "" } else { "." };
     format!("{first}{}{end}", rest.as_str())
@@ -135,6 +135,9 @@ mod tests {
             ("there is none", "There is none."),
             ("Already one.", "Already one."),
             ("id: must not be empty", "id: must not be empty."),
+            ("checks.mode: no such mode", "checks.mode: no such mode."),
+            ("checks.attempts must be from 1", "checks.attempts must be from 1."),
+            ("nothing.", "Nothing."),
             ("https://git.example answers", "https://git.example answers."),
             ("acme/shop can be read", "acme/shop can be read."),
             ("", ""),

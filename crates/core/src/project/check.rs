@@ -81,6 +81,9 @@ pub fn check(project: &Project, secrets: &SecretChanges) -> Result<(), InvalidPr
     }
     if let Some(mention) = &settings.comments.mention {
         check_name("comments.mention", mention)?;
+        if mention.starts_with('@') {
+            return Err(InvalidProject::Mention);
+        }
     }
     if let Some(label) = settings.comments.issue_label() {
         check_name("comments.issueLabel", label)?;
@@ -180,7 +183,7 @@ mod tests {
     #[test]
     fn the_error_names_the_invalid_field() {
         type Spoil = fn(&mut Project);
-        let cases: [(Spoil, &str); 22] = [
+        let cases: [(Spoil, &str); 24] = [
             (|p| p.settings.sandbox.image = Some("a\nb".into()), "sandbox.image"),
             (|p| p.repository = "shop".into(), "repository"),
             (|p| p.reference = Some("a b".into()), "branch or ref"),
@@ -190,6 +193,8 @@ mod tests {
             (|p| p.settings.setup = Some("\0".into()), "setup"),
             (|p| p.settings.pull_request.title = Some("x".repeat(20_001)), "pullRequest.title"),
             (|p| p.settings.pull_request.labels = vec!["x".into(); 51], "pullRequest.labels"),
+            (|p| p.settings.comments.mention = Some("@bot".into()), "comments.mention"),
+            (|p| p.settings.comments.mention = Some(String::new()), "comments.mention"),
             (|p| p.settings.limits.run_seconds = Some(0), "limits.runSeconds"),
             (|p| p.settings.limits.file_bytes = Some(0), "limits.fileBytes"),
             (|p| p.settings.limits.continuations = Some(101), "limits.continuations"),

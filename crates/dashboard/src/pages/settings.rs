@@ -10,7 +10,7 @@ use axum::routing::{get, post};
 use journeyman_app::Error;
 use journeyman_core::admin::{AdminRefusal, Precondition};
 use journeyman_core::model::price::day;
-use journeyman_core::project::{CODE_HOST_TOKEN, PermissionPolicy, PullPolicy, SecretUse};
+use journeyman_core::project::{CODE_HOST_TOKEN, CheckMode, CiFiles, PermissionPolicy, PullPolicy, Reviews, SecretUse};
 
 use super::code_hosts::Line;
 use super::problem::Problem;
@@ -29,12 +29,13 @@ pub(super) fn routes() -> Router<Shared> {
 }
 
 /// The sections, with their names in URLs and on the page.
-const SECTIONS: [(&str, &str); 7] = [
+const SECTIONS: [(&str, &str); 8] = [
     ("repository", "Repository"),
     ("agent", "Agent and model"),
     ("environment", "Environment and secrets"),
     ("sandbox", "Sandbox and egress"),
     ("pull-requests", "Pull requests"),
+    ("comments", "Comments and checks"),
     ("limits", "Limits and budgets"),
     ("use", "Code examples"),
 ];
@@ -45,7 +46,7 @@ struct SettingsPage<'a> {
     at: &'a InProject,
     frame: &'a Frame,
     section: &'static str,
-    sections: [(&'static str, &'static str); 7],
+    sections: [(&'static str, &'static str); 8],
     /// The input of the form, if it was refused.
     typed: Option<&'a Fields>,
     error: Option<String>,
@@ -106,11 +107,45 @@ impl SettingsPage<'_> {
     }
 
     fn egress(&self) -> String {
-        self.value("egress", Some(&self.at.project.settings.sandbox.egress.join("\n")))
+        self.lines("egress", &self.at.project.settings.sandbox.egress)
     }
 
-    fn labels(&self) -> String {
-        self.value("labels", Some(&self.at.project.settings.pull_request.labels.join(", ")))
+    fn listed(&self, name: &str, set: &[String]) -> String {
+        self.value(name, Some(&set.join(", ")))
+    }
+
+    fn lines(&self, name: &str, set: &[String]) -> String {
+        self.value(name, Some(&set.join("\n")))
+    }
+
+    /// Returns whether an option is selected. `set` is the name of the current setting.
+    fn is_chosen(&self, name: &str, option: &str, set: &str) -> bool {
+        self.value(name, Some(set)) == option
+    }
+
+    fn is_checked(&self, name: &str, set: bool) -> bool {
+        self.typed.map_or(set, |typed| typed.is_set(name))
+    }
+
+    fn reviews(&self, option: &str) -> bool {
+        let set = match self.at.project.settings.comments.reviews {
+            Reviews::All => "all",
+            Reviews::Mentioned => "mentioned",
+        };
+        self.is_chosen("reviews", option, set)
+    }
+
+    fn mode(&self, option: &str) -> bool {
+        let set = match self.at.project.settings.checks.mode {
+            CheckMode::Off => "off",
+            CheckMode::Report => "report",
+            CheckMode::Fix => "fix",
+        };
+        self.is_chosen("mode", option, set)
+    }
+
+    fn allows_ci_files(&self) -> bool {
+        self.is_checked("ciFiles", self.at.project.settings.pull_request.ci_files == CiFiles::Allow)
     }
 
     /// Returns the agents to choose from, and whether each is selected: the configured ones, and that of the project,
@@ -141,12 +176,7 @@ impl SettingsPage<'_> {
             PullPolicy::Always => "always",
             PullPolicy::Never => "never",
         };
-        self.value("pull", Some(set)) == policy
-    }
-
-    fn drafts(&self) -> bool {
-        let set = self.at.project.settings.pull_request.draft;
-        self.typed.map_or(set, |typed| typed.is_set("draft"))
+        self.is_chosen("pull", policy, set)
     }
 
     fn may_change(&self) -> bool {

@@ -40,6 +40,7 @@ const PAGES: &[(&str, [u16; 3])] = &[
     ("/projects/shop/settings/environment", [200, 200, 200]),
     ("/projects/shop/settings/sandbox", [200, 200, 200]),
     ("/projects/shop/settings/pull-requests", [200, 200, 200]),
+    ("/projects/shop/settings/comments", [200, 200, 200]),
     ("/projects/shop/settings/limits", [200, 200, 200]),
     ("/projects/shop/settings/use", [200, 200, 200]),
     ("/projects/shop/settings/nothing", [404, 404, 404]),

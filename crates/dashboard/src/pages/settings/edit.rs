@@ -7,8 +7,8 @@ use journeyman_app::ProjectEdit;
 use journeyman_core::model::price::Budgets;
 use journeyman_core::project::decide::Proposal;
 use journeyman_core::project::{
-    CODE_HOST_TOKEN, DEFAULT_AGENT, DEFAULT_MODEL, LimitSettings, PermissionPolicy, Project, PullPolicy, SecretChanges,
-    SecretUse, SecretValue,
+    CODE_HOST_TOKEN, CheckMode, CheckSettings, CiFiles, DEFAULT_AGENT, DEFAULT_MODEL, LimitSettings, PermissionPolicy,
+    Project, PullPolicy, Reviews, SecretChanges, SecretUse, SecretValue,
 };
 
 use crate::fields::Fields;
@@ -48,6 +48,7 @@ pub(super) fn of(section: &str, fields: &Fields, project: &Project) -> Result<Ed
         "environment" => environment(fields, project),
         "sandbox" => sandbox(fields),
         "pull-requests" => Ok(pull_requests(fields)),
+        "comments" => comments(fields),
         "limits" => {
             let limits = limits(fields, &project.settings.limits)?;
             Ok(fields_only(move |project| project.settings.limits = limits.clone()))
@@ -97,9 +98,9 @@ fn sandbox(fields: &Fields) -> Result<Edit, String> {
 fn pull_requests(fields: &Fields) -> Edit {
     let (draft, base, title) = (fields.is_set("draft"), fields.given("base"), fields.given("title"));
     let body = long(fields, "body");
-    let labels = fields.text("labels");
-    let labels: Vec<String> =
-        labels.split(',').map(str::trim).filter(|label| !label.is_empty()).map(str::to_owned).collect();
+    let [labels, reviewers, assignees] = ["labels", "reviewers", "assignees"].map(|name| listed(fields, name));
+    let ci_files = if fields.is_set("ciFiles") { CiFiles::Allow } else { CiFiles::Refuse };
+    let archive_on_merge = fields.is_set("archiveOnMerge");
     fields_only(move |project| {
         let pulls = &mut project.settings.pull_request;
         pulls.draft = draft;
@@ -107,7 +108,70 @@ fn pull_requests(fields: &Fields) -> Edit {
         pulls.title.clone_from(&title);
         pulls.body.clone_from(&body);
         pulls.labels.clone_from(&labels);
+        pulls.reviewers.clone_from(&reviewers);
+        pulls.assignees.clone_from(&assignees);
+        (pulls.ci_files, pulls.archive_on_merge) = (ci_files, archive_on_merge);
     })
+}
+
+/// Reads the form about comments, issues and checks. The built-in code host has no issues and no checks, so the form of
+/// its projects does not have their fields.
+fn comments(fields: &Fields) -> Result<Edit, String> {
+    let reviews = match fields.text("reviews").as_str() {
+        "" | "all" => Reviews::All,
+        "mentioned" => Reviews::Mentioned,
+        other => return Err(format!("comments.reviews: {other:?} is not all or mentioned")),
+    };
+    let mode = match fields.text("mode").as_str() {
+        "off" => CheckMode::Off,
+        "" | "report" => CheckMode::Report,
+        "fix" => CheckMode::Fix,
+        other => return Err(format!("checks.mode: {other:?} is not off, report or fix")),
+    };
+    let issue_label = if fields.is_set("issues") { fields.given("issueLabel") } else { Some(String::new()) };
+    let mention = fields.given("mention").map(|name| name.trim_start_matches('@').to_owned());
+    let mention = mention.filter(|name| !name.is_empty());
+    let settle_seconds = small(fields, "comments", "settleSeconds")?;
+    let checks = CheckSettings {
+        mode,
+        attempts: small(fields, "checks", "attempts")?,
+        settle_seconds: small(fields, "checks", "checkSettleSeconds")?,
+        only: fields.lines("only"),
+        ignore: fields.lines("ignore"),
+    };
+    let automatic_per_day = small(fields, "limits", "automaticPerDay")?;
+    Ok(fields_only(move |project| {
+        let is_hosted = project.repository.starts_with("local:");
+        let settings = &mut project.settings;
+        let comments = &mut settings.comments;
+        (comments.reviews, comments.settle_seconds) = (reviews, settle_seconds);
+        comments.mention.clone_from(&mention);
+        settings.limits.automatic_per_day = automatic_per_day;
+        if !is_hosted {
+            comments.issue_label.clone_from(&issue_label);
+            settings.checks = checks.clone();
+        }
+    }))
+}
+
+/// Returns the parts of a field between commas, trimmed, without blank ones.
+fn listed(fields: &Fields, name: &str) -> Vec<String> {
+    let text = fields.text(name);
+    text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()
+}
+
+/// Reads a whole number; `None` if the field is blank.
+fn number(fields: &Fields, name: &str) -> Result<Option<u64>, String> {
+    match fields.given(name) {
+        None => Ok(None),
+        Some(text) => text.parse::<u64>().map(Some).map_err(|_| format!("{name}: {text:?} is not a whole number")),
+    }
+}
+
+/// Reads a number of up to 32 bits; `None` if the field is blank.
+fn small(fields: &Fields, group: &str, name: &str) -> Result<Option<u32>, String> {
+    let number = number(fields, name)?.map(u32::try_from).transpose();
+    number.map_err(|_| format!("{group}.{name}: must be at most {}", u32::MAX))
 }
 
 /// Returns a text of several lines unchanged; `None` if it is blank.
@@ -175,17 +239,10 @@ pub(super) const fn mebibytes(bytes: u64) -> u64 {
 }
 
 fn limits(fields: &Fields, set: &LimitSettings) -> Result<LimitSettings, String> {
-    let number = |name: &str| match fields.given(name) {
-        None => Ok(None),
-        Some(text) => text.parse::<u64>().map(Some).map_err(|_| format!("{name}: {text:?} is not a whole number")),
-    };
-    let small = |name: &str| {
-        let number = number(name)?.map(u32::try_from).transpose();
-        number.map_err(|_| format!("limits.{name}: must be at most {}", u32::MAX))
-    };
+    let small = |name: &str| small(fields, "limits", name);
     // A number of bytes that the form rounded is kept unless it was edited.
     let bytes = |name: &str, set: Option<u64>| {
-        let given = number(name)?;
+        let given = number(fields, name)?;
         let kept = set.filter(|set| given == Some(mebibytes(*set)));
         let too_large = || format!("{name}: the number is too large");
         let given = given.map(|given| given.checked_mul(1 << 20).ok_or_else(too_large)).transpose()?;
@@ -208,7 +265,8 @@ fn limits(fields: &Fields, set: &LimitSettings) -> Result<LimitSettings, String>
         cpu_millis: small("cpuMillis")?,
         continuations: small("continuations")?,
         model_calls: small("modelCalls")?,
-        automatic_per_day: small("automaticPerDay")?,
+        // The form about comments has it.
+        automatic_per_day: set.automatic_per_day,
         budget: Budgets {
             run: money("runMicros")?,
             job: money("jobMicros")?,
