@@ -54,6 +54,7 @@ fn greet(name: &str) -> String { format!("Hello, {name}! And a line of code that
 /** Creates the projects and jobs that the pages show. */
 async function createJobs() {
   await service.api(key, "POST", "/projects", { id: "fresh", repository: "local:fresh" });
+  await service.api(key, "POST", "/projects", { id: "elsewhere", repository: "https://git.example/acme/shop" });
   const files = { "README.md": "# Shop\n\nIt sells.\n", "src/lib.rs": RUST.replace("Hello, Ada", "Hello"), "conflict.txt": "one\n" };
   const copy = await service.project(key, "shop", { files, model: "test/scripted" });
   const created = {};
@@ -203,6 +204,10 @@ addPage("inbox-all", "/system/inbox");
 for (const section of ["repository", "agent", "environment", "sandbox", "pull-requests", "comments", "limits", "use"]) {
   addPage(`settings-${section}`, `/projects/shop/settings/${section}`);
 }
+for (const section of ["repository", "pull-requests", "comments"]) {
+  addPage(`settings-remote-${section}`, `/projects/elsewhere/settings/${section}`);
+}
+addPage("pulls-remote-none", "/projects/elsewhere/pulls");
 addPage("settings-viewer", "/projects/shop/settings/agent", { as: "viewer" });
 addPage("keys", "/keys", { do: open("tbody tr:first-child details") });
 addPage("key-new", "/keys/new");
