@@ -15,6 +15,7 @@ use journeyman_core::ports::{
     CommentKind, CommentPlace, CommentRef, CommitStatus, Discussion, EffectError, EffectHandler, Forge, ForgeError,
     Reaction, StatusState, StoreError,
 };
+use journeyman_core::pull::PullState;
 use journeyman_core::run::{Reason, ReasonCode};
 
 /// Carries out effects on code hosts.
@@ -141,7 +142,9 @@ impl HostEffects {
         let Some((job, forge)) = self.find(job).await? else { return Ok(()) };
         let Some(checks) = forge.checks() else { return Ok(()) };
         let is_newest = job.branch.as_ref().and_then(|branch| branch.pushed.as_ref()) == Some(sha);
+        let is_open = job.pull.as_ref().is_some_and(|pull| pull.state == PullState::Open);
         let (state, description) = match job.status() {
+            _ if is_newest && !is_open => (StatusState::Success, "The agent has finished"),
             _ if !is_newest => (StatusState::Success, "A newer commit follows"),
             JobStatus::Active => (StatusState::Pending, "The agent is working"),
             JobStatus::Completed | JobStatus::Archived => (StatusState::Success, "The agent has finished"),

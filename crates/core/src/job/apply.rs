@@ -1,7 +1,6 @@
 //! Applies events to a job. This cannot fail, because [`super::decide`] rejects the commands that are not allowed.
 
 use crate::checks;
-use crate::job::command::PullRef;
 use crate::job::event::{AfterRun, Counts, Event};
 use crate::job::turn::Ending;
 use crate::job::{DEFAULT_BRANCH, Ended, InFlightMessage, Job, JobState, Progress, Pull, Unpublished, Work};
@@ -113,9 +112,8 @@ pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
                 None => pull.clone(),
             });
         }
-        Event::PullRequestState { pull: PullRef { repository, number }, state, archives_job } => {
-            let is_it = |known: &&mut Pull| known.number == *number && known.repository.as_ref() == Some(repository);
-            if let Some(pull) = job.pull.as_mut().filter(is_it) {
+        Event::PullRequestState { pull: ended, state, archives_job } => {
+            if let Some(pull) = job.pull.as_mut().filter(|pull| ended.is(pull)) {
                 pull.state = *state;
                 pull.archives_job = *archives_job;
             }

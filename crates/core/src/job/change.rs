@@ -218,9 +218,12 @@ pub fn create(job: Job, message: NewMessage, now: Timestamp) -> Change {
 fn record(job: Job, events: &[Event], now: Timestamp) -> Change {
     let mut change = Change { job, rows: Vec::new(), log: Vec::new() };
     for event in events {
+        let newest = effect::newest(&change.job).cloned();
         apply(&mut change.job, event, now);
         change.rows.extend(row(&change.job, event, now));
-        change.rows.extend(effect::of_event(&change.job, event).map(|effect| Row::InsertTask { effect, at: now }));
+        let effects = effect::of_event(&change.job, event).into_iter();
+        let effects = effects.chain(effect::of_older(newest, &change.job, event));
+        change.rows.extend(effects.map(|effect| Row::InsertTask { effect, at: now }));
         if let Some((kind, run_id, data)) = log_line(event) {
             change.job.last_seq += 1;
             let at = match event {

@@ -76,6 +76,14 @@ pub struct PullRef {
     pub number: u64,
 }
 
+impl PullRef {
+    /// Returns whether this is the pull request `pull`.
+    #[must_use]
+    pub fn is(&self, pull: &Pull) -> bool {
+        pull.number == self.number && pull.repository.as_ref() == Some(&self.repository)
+    }
+}
+
 /// A worker's request for work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {

@@ -105,9 +105,17 @@ pub fn of_event(job: &Job, event: &Event) -> Option<Effect> {
         Event::ChecksSettled { report, stop: Some(_) } => {
             Some(Effect::ReportChecks { job: job.id, sha: report.sha.clone() })
         }
-        Event::RunStarted { .. } => status(job, StatusState::Pending),
+        Event::RunStarted { .. } => {
+            let is_open = job.pull.as_ref().is_some_and(|pull| pull.state == PullState::Open);
+            status(job, StatusState::Pending).filter(|_| is_open)
+        }
         Event::JobCompleted => status(job, StatusState::Success),
         Event::JobFailed(_) => status(job, StatusState::Failure),
+        // The pull request may end while the agent works.
+        Event::PullRequestState { pull, .. } => {
+            let is_current = job.pull.as_ref().is_some_and(|known| pull.is(known));
+            status(job, StatusState::Success).filter(|_| is_current)
+        }
         Event::JobCreated(_)
         | Event::StopRequested
         | Event::MessageWithdrawn(_)
@@ -119,7 +127,6 @@ pub fn of_event(job: &Job, event: &Event) -> Option<Effect> {
         | Event::CommitPushed { .. }
         | Event::PullRequestOpened { .. }
         | Event::PullRequestUpdated { .. }
-        | Event::PullRequestState { .. }
         | Event::PullRequestDescribed(_)
         | Event::ChecksSettled { .. }
         | Event::RepairRequested { .. }
@@ -133,12 +140,24 @@ pub fn of_event(job: &Job, event: &Event) -> Option<Effect> {
     }
 }
 
-/// Returns the effect that sets the status of the newest commit on a code host; the built-in host has no statuses.
+/// Returns the effect that sets the status of the newest commit on a code host.
 fn status(job: &Job, state: StatusState) -> Option<Effect> {
-    let pull = job.pull.as_ref().filter(|pull| pull.state == PullState::Open)?;
-    let host = &pull.repository.as_ref()?.host;
-    let sha = job.branch.as_ref()?.pushed.clone()?;
-    (*host != HostName::local()).then_some(Effect::SetStatus { job: job.id, sha, state })
+    newest(job).map(|sha| Effect::SetStatus { job: job.id, sha: sha.clone(), state })
+}
+
+/// Returns the newest commit of the pull request on a code host; the built-in host has no statuses.
+pub(super) fn newest(job: &Job) -> Option<&Sha> {
+    let host = &job.pull.as_ref()?.repository.as_ref()?.host;
+    job.branch.as_ref()?.pushed.as_ref().filter(|_| *host != HostName::local())
+}
+
+/// Returns the effect that completes the status of a commit, if an event has pushed a newer one; `job` is the state
+/// after the event, and `before` was the newest commit before it.
+#[must_use]
+pub(super) fn of_older(before: Option<Sha>, job: &Job, event: &Event) -> Option<Effect> {
+    let is_push = matches!(event, Event::CommitPushed { .. });
+    let older = before.filter(|sha| is_push && newest(job) != Some(sha))?;
+    Some(Effect::SetStatus { job: job.id, sha: older, state: StatusState::Success })
 }
 
 #[cfg(test)]

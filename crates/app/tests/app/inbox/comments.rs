@@ -5,13 +5,15 @@ use std::time::Duration;
 use journeyman_app::Received;
 use journeyman_core::admin::Precondition;
 use journeyman_core::hook::{CommentAction, HookContent};
+use journeyman_core::ids::Sha;
 use journeyman_core::job::{JobState, JobStatus};
 use journeyman_core::message::{MessageStatus, Origin};
 use journeyman_core::ports::{CommentKind, CommentPlace, Permission, Reaction, StatusState};
 use journeyman_core::project::RepositoryIdentity;
+use journeyman_core::pull::PullState;
 use journeyman_testkit::{HostCall, MemoryHost};
 
-use super::given::{Desk, PULL, SETTLE, comment, created, edited};
+use super::given::{Desk, PULL, SETTLE, comment, created, edited, pull_event};
 use crate::app::given::{operator, shop};
 
 #[tokio::test]
@@ -114,6 +116,32 @@ async fn a_message_is_acknowledged_at_once_and_answered_once_at_its_end() {
         }
         let states: Vec<_> = desk.host.statuses(&sha).into_iter().map(|status| status.description).collect();
         assert_eq!(states, ["The agent has finished"], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn no_commit_keeps_the_status_of_work_in_progress() {
+    for desk in Desk::all().await {
+        let (name, maria) = (desk.name(), desk.maria());
+        let older = desk.job().await.branch.unwrap().pushed.unwrap();
+        desk.deliver(created(&comment("1", &maria, "@journeyman rename it"))).await;
+        desk.settle().await;
+        let token = desk.take().await;
+        desk.carry_out().await;
+        let last = |sha: &Sha| desk.host.statuses(sha).pop().unwrap();
+        assert_eq!(last(&older).state, StatusState::Pending, "{name}");
+        let newer = desk.publish(token).await;
+        desk.carry_out().await;
+        assert_eq!((last(&older).state, last(&newer).state), (StatusState::Success, StatusState::Success), "{name}");
+        // The pull request is merged while the agent works.
+        desk.deliver(created(&comment("2", &maria, "@journeyman and this"))).await;
+        desk.settle().await;
+        desk.take().await;
+        desk.carry_out().await;
+        assert_eq!(last(&newer).state, StatusState::Pending, "{name}");
+        desk.deliver(pull_event(PullState::Merged)).await;
+        desk.settle().await;
+        assert_eq!(last(&newer).state, StatusState::Success, "{name}");
     }
 }
 
