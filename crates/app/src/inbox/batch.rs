@@ -36,7 +36,10 @@ struct Batch {
     author: Option<SourceAuthor>,
     /// `true` if bots wrote all comments.
     is_automatic: bool,
+    /// The events of the comments.
     numbers: Vec<u64>,
+    /// The events of comments that were deleted, or no longer ask for anything.
+    empty: Vec<u64>,
 }
 
 /// The time over which automatic messages are counted.
@@ -98,7 +101,8 @@ impl UseCases {
             Ok(accepted) if accepted.replayed => {
                 Ok(store.end_events(numbers, InboxState::Ignored, Outcome::Duplicate, None).await?)
             }
-            Ok(_) => Ok(()),
+            Ok(_) if batch.empty.is_empty() => Ok(()),
+            Ok(_) => Ok(store.end_events(batch.empty, InboxState::Ignored, Outcome::Empty, None).await?),
             Err(UpdateError::Rejected(Rejected::Archived)) => {
                 let detail = Some("the job is archived; unarchive it, and comment again".to_owned());
                 Ok(store.end_events(numbers, InboxState::Ignored, Outcome::JobArchived, detail).await?)
@@ -214,8 +218,15 @@ impl UseCases {
         let is_automatic = is_bot(&author);
         let permission = self.permission(context, &author).await?.max(Permission::Write);
         let author = Some(SourceAuthor { id: author.id, name: author.name, permission });
-        let numbers = events.iter().map(|event| event.number).collect();
-        Ok(Some(Batch { number, repository: indexed(&host, &repository), parts, author, is_automatic, numbers }))
+        let is_empty = |event: &&InboxEvent| match event.read().map(|read| &read.content) {
+            Some(HookContent::Comment { comment, .. }) => deleted.contains(&(comment.kind, comment.id.clone())),
+            _ => false,
+        };
+        let (empty, rest): (Vec<_>, Vec<_>) = events.iter().partition(is_empty);
+        let numbers = |events: Vec<&InboxEvent>| events.into_iter().map(|event| event.number).collect();
+        let (numbers, empty) = (numbers(rest), numbers(empty));
+        let repository = indexed(&host, &repository);
+        Ok(Some(Batch { number, repository, parts, author, is_automatic, numbers, empty }))
     }
 
     /// Returns a comment on a pull request with its path and its line, which not all webhooks have.

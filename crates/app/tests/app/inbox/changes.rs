@@ -98,6 +98,21 @@ async fn a_deletion_drops_a_comment_that_waits_and_withdraws_a_queued_message() 
 }
 
 #[tokio::test]
+async fn a_deleted_comment_is_not_said_to_be_in_the_message_of_the_others() {
+    for desk in Desk::all().await {
+        let (name, maria) = (desk.name(), desk.maria());
+        let [one, two] = ["1", "2"].map(|id| comment(id, &maria, &format!("@journeyman do {id}.")));
+        for content in [created(&one), created(&two), deleted(&one)] {
+            desk.deliver(content).await;
+            desk.carry_out().await;
+        }
+        desk.settle().await;
+        assert_eq!(desk.outcomes().await, ["empty", "message", "empty"], "{name}");
+        assert_eq!(desk.prompts().await, ["@journeyman do 2."], "{name}");
+    }
+}
+
+#[tokio::test]
 async fn after_delivery_edits_and_deletions_do_nothing() {
     for desk in Desk::all().await {
         let (name, first) = (desk.name(), comment("1", &desk.maria(), "@journeyman rename it"));
