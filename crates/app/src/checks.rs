@@ -37,6 +37,8 @@ pub struct ChecksOfJob {
     pub watch: Option<CheckWatch>,
     /// The result; `None` while the checks have not finished.
     pub settled: Option<JobChecks>,
+    /// The number of attempts to repair checks since they last passed, or a person last sent a message.
+    pub attempts: u32,
     /// The settings of the project.
     pub settings: CheckSettings,
 }
@@ -75,7 +77,8 @@ impl UseCases {
         let pushed = job.branch.as_ref().and_then(|branch| branch.pushed.as_ref());
         let watch = watch.filter(|watch| pushed == Some(&watch.sha));
         let settled = job.checks.as_deref().filter(|checks| pushed == Some(&checks.sha)).cloned();
-        Ok(ChecksOfJob { watch, settled, settings: project.settings.checks.clone() })
+        let attempts = job.checks.as_deref().map_or(0, |checks| checks.attempts);
+        Ok(ChecksOfJob { watch, settled, attempts, settings: project.settings.checks.clone() })
     }
 
     /// Reads the checks that are due, and returns the number of commits. If it is positive, more may be due. Any number of

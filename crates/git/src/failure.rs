@@ -60,6 +60,8 @@ pub enum Failure {
     Refused,
     /// The remote repository is archived.
     Archived,
+    /// The credential may read, but not push.
+    PermissionMissing,
     /// The credential may push, but not change files of CI pipelines.
     CiFilesRefused,
     /// Objects or refs of the repository at hand are missing or damaged.
@@ -98,6 +100,12 @@ const SIGNS: &[(&str, Failure)] = &[
     ("repository was archived", Failure::Archived),
     ("is archived", Failure::Archived),
     ("archived project", Failure::Archived),
+    // Gitea and Forgejo.
+    ("User permission denied for writing", Failure::PermissionMissing),
+    // GitHub.
+    ("Write access to repository not granted", Failure::PermissionMissing),
+    // GitLab.
+    ("You are not allowed to push code to this project", Failure::PermissionMissing),
     // GitHub, about files in .github/workflows.
     ("without `workflow` scope", Failure::CiFilesRefused),
     ("without `workflows` permission", Failure::CiFilesRefused),

@@ -91,6 +91,10 @@ impl From<GitError> for RepositoryError {
                 ReasonCode::RepositoryArchived,
                 format!("the repository is archived, so nothing can be pushed; unarchive it on the code host: {error}"),
             ),
+            Failure::PermissionMissing => Self::failed(
+                ReasonCode::PermissionMissing,
+                format!("the credential may not push to the repository; let its user write: {error}"),
+            ),
             Failure::CiFilesRefused => Self::failed(
                 ReasonCode::CiFilesChanged,
                 format!(

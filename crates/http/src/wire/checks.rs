@@ -73,7 +73,7 @@ pub(crate) struct JobChecks {
 
 impl From<ChecksOfJob> for JobChecks {
     fn from(found: ChecksOfJob) -> Self {
-        let ChecksOfJob { watch, settled, settings } = found;
+        let ChecksOfJob { watch, settled, attempts, settings } = found;
         let check = |check: ports::Check| Check {
             name: check.name,
             state: check.state.into(),
@@ -85,7 +85,7 @@ impl From<ChecksOfJob> for JobChecks {
             result: settled.as_ref().map(|settled| settled.result),
             settled_at: settled.as_ref().map(|settled| settled.at.to_string()),
             stop: settled.as_ref().and_then(|settled| settled.stop),
-            attempts: settled.as_ref().map_or(0, |settled| settled.attempts),
+            attempts,
             checks: watch.map(|watch| watch.checks.into_iter().map(check).collect()).unwrap_or_default(),
             most_attempts: settings.attempts.unwrap_or(DEFAULT_CHECK_ATTEMPTS),
         }
