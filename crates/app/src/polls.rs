@@ -36,6 +36,9 @@ const PLAN: Duration = Duration::from_secs(60);
 /// The time after which a repository that cannot be polled is tried again.
 const IMPOSSIBLE: Duration = Duration::from_secs(600);
 
+/// The number of polls of a repository of which one confirms that it is still at its address.
+const CONFIRMED: u64 = 10;
+
 /// The requests that reading the service's own user counts for.
 const ME: Cost = Cost { requests: 2, charged: 2 };
 
@@ -300,6 +303,7 @@ impl Poller {
             from: now - LOOKBACK,
             pulls: watched.collect(),
             issue_label: issue_label(host, project),
+            confirms: poll.version.is_multiple_of(CONFIRMED),
         })
     }
 
@@ -365,6 +369,19 @@ impl Poller {
         totals.failures += u64::from(!succeeded);
         totals.requests += u64::from(cost.requests);
         totals.events += events as u64;
+    }
+}
+
+impl UseCases {
+    /// Polls the repository of a project soon if the last polls have failed, because it may be readable now.
+    pub(crate) async fn poll_soon(&self, project: &ProjectId) -> Result<(), StoreError> {
+        let store = &self.parts().store;
+        let Some(poll) = store.poll_of(project.clone()).await?.filter(|poll| poll.failures > 0) else {
+            return Ok(());
+        };
+        let (next_at, version) = (self.parts().engine.now(), poll.version + 1);
+        // If the repository was polled meanwhile, its row has another version and stays.
+        store.put_poll(Poll { next_at, version, ..poll }).await.map(drop)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use journeyman_core::admin::{AdminRefusal, Once, Precondition, Subject};
-use journeyman_core::finding::Finding;
+use journeyman_core::finding::{Finding, first_failure};
 use journeyman_core::ids::ProjectId;
 use journeyman_core::ports::{Administered, ForgeError};
 use journeyman_core::project::decide::{self, Proposal, check_change};
@@ -109,7 +109,11 @@ impl UseCases {
         loop {
             match self.try_change(caller, id, &precondition, &edit).await {
                 Err(Error::Admin(AdminRefusal::ProjectChanged)) if attempt < ATTEMPTS => attempt += 1,
-                done => return done,
+                Ok(project) => {
+                    self.poll_soon(id).await?;
+                    return Ok(project);
+                }
+                Err(error) => return Err(error),
             }
         }
     }
@@ -186,7 +190,7 @@ impl UseCases {
     }
 
     /// Tests whether jobs can work on the repository of a project after a change, and returns what was found. Stores
-    /// nothing.
+    /// nothing of the change.
     ///
     /// # Errors
     /// Fails like [`UseCases::change_project`], and if the repository cannot be read or pushed to.
@@ -202,7 +206,11 @@ impl UseCases {
         let current = self.parts().store.project(id.clone()).await?.ok_or_else(Error::project_not_found)?;
         let (proposed, secrets) = edit(current.clone()).map_err(Error::invalid)?;
         check_change(&current, &proposed, &secrets).map_err(Error::invalid)?;
-        self.test(caller, &proposed, &secrets).await
+        let findings = self.test(caller, &proposed, &secrets).await?;
+        if first_failure(&findings).is_none() {
+            self.poll_soon(id).await?;
+        }
+        Ok(findings)
     }
 
     async fn test(&self, caller: &Caller, project: &Project, secrets: &SecretChanges) -> Result<Vec<Finding>, Error> {

@@ -88,6 +88,9 @@ pub struct PollQuery {
     pub pulls: Vec<WatchedPull>,
     /// The label that makes an issue a job; `None` if issues are not read.
     pub issue_label: Option<String>,
+    /// `true` if the repository is confirmed to be at its address, also if nothing has changed. After a rename, another
+    /// repository may be there, in which nothing happens.
+    pub confirms: bool,
 }
 
 impl PollQuery {

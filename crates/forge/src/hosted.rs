@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use journeyman_core::code_host::{CodeHost, HostName, RepositoryPath};
+use journeyman_core::code_host::{CodeHost, HostKind, HostName, RepositoryPath};
 use journeyman_core::hook::{HostComment, HostIssue, HostReview};
 use journeyman_core::ids::Sha;
 use journeyman_core::poll::{Cost, PollQuery, Polled};
@@ -35,9 +35,9 @@ pub(crate) fn status_body(status: &CommitStatus) -> Value {
 /// The time for which polls use the description of a repository. A renamed repository is followed all the same.
 const DESCRIBED: Duration = Duration::from_secs(24 * 3600);
 
-/// The age up to which an answer confirms that the address is that of the repository. A push and its pull request share
-/// one.
-const CONFIRMED: Duration = Duration::from_secs(5);
+/// The age up to which an answer confirms that the address is that of the repository. A batch of reactions and comments
+/// shares one.
+const CONFIRMED: Duration = Duration::from_secs(1);
 
 /// The cause if the address of a project is that of a repository with another ID.
 const NEW_REPOSITORY: &str = "the repository that was there was renamed, moved or deleted, and another one has its \
@@ -249,9 +249,14 @@ impl HostedRepository {
     }
 
     /// Returns the repository from an answer that is at most [`CONFIRMED`] old, for what another repository must not get:
-    /// a push, a pull request, or a say in who may push. An older answer may name an address that another one has now.
+    /// a comment, a status, or a say in who may push. An older answer may name an address that another one has now.
     async fn confirmed(&self) -> Result<HostRepository, ForgeError> {
-        let found = self.known.repositories.get_within(CONFIRMED, self.key(), || self.described()).await?;
+        self.asked(CONFIRMED).await
+    }
+
+    /// Returns the repository from an answer that is at most this old.
+    async fn asked(&self, age: Duration) -> Result<HostRepository, ForgeError> {
+        let found = self.known.repositories.get_within(age, self.key(), || self.described()).await?;
         self.identity.record(&found).await?;
         Ok(found)
     }
@@ -261,9 +266,9 @@ impl HostedRepository {
         (self.path.as_str().to_owned(), self.identity.id().map(str::to_owned))
     }
 
-    /// Returns the current path, which is another one after a rename.
+    /// Asks for the current path, which is another one after a rename.
     async fn current_path(&self) -> Result<RepositoryPath, ForgeError> {
-        match self.confirmed().await {
+        match self.asked(Duration::ZERO).await {
             Ok(found) => Ok(RepositoryPath::parse(&found.path).unwrap_or_else(|| self.path.clone())),
             // A token may permit git and nothing else.
             Err(ForgeError::Credential(_) | ForgeError::Denied(_) | ForgeError::NotFound(_))
@@ -347,7 +352,7 @@ impl Forge for HostedRepository {
     }
 
     async fn create_pull(&self, new: &NewPull) -> Result<CreatedPull, ForgeError> {
-        let repository = self.confirmed().await?;
+        let repository = self.asked(Duration::ZERO).await?;
         let Some(base) = new.base.clone().or_else(|| repository.default_branch.clone()) else {
             return Err(ForgeError::Refused("the repository has no default branch; set pullRequest.base".to_owned()));
         };
@@ -362,7 +367,7 @@ impl Forge for HostedRepository {
     }
 
     async fn update_pull(&self, number: u64, change: &PullChange) -> Result<(), ForgeError> {
-        match self.api.update_pull(&self.current().await?, number, change).await {
+        match self.api.update_pull(&self.confirmed().await?, number, change).await {
             Err(error) => Err(self.explained(error).await),
             changed => changed,
         }
@@ -394,10 +399,17 @@ impl Changes for HostedRepository {
         let mut query = query.clone();
         query.pulls.retain(|pull| pull.repository == repository.id);
         let mut polled = self.api.poll(&repository, &query).await?;
-        let mut read = u32::from(is_read.into_inner());
-        if !polled.events.is_empty() {
+        let was_read = is_read.into_inner();
+        let mut read = u32::from(was_read);
+        // An unchanged answer costs nothing on GitHub, and that of another repository is not unchanged.
+        let is_suspect = !polled.events.is_empty()
+            || match self.host.kind {
+                HostKind::Github => polled.cost.charged > 0,
+                _ => query.confirms,
+            };
+        if is_suspect && !was_read {
             read += 1;
-            if self.confirmed().await?.path != repository.path {
+            if self.asked(Duration::ZERO).await?.path != repository.path {
                 let text = format!("the repository {} was renamed; it is polled again", repository.path);
                 return Err(ForgeError::Unclear(text));
             }
@@ -420,7 +432,7 @@ impl Discussion for HostedRepository {
     }
 
     async fn comment(&self, place: CommentPlace, marker: &str, text: &str) -> Result<String, ForgeError> {
-        let repository = self.current().await?;
+        let repository = self.confirmed().await?;
         let me = self.me().await?;
         let find = || async {
             let written = self.api.comments(&repository, place).await?;
@@ -439,7 +451,7 @@ impl Discussion for HostedRepository {
     }
 
     async fn react(&self, comment: &CommentRef, reaction: Reaction) -> Result<(), ForgeError> {
-        self.api.react(&self.current().await?, comment, reaction).await
+        self.api.react(&self.confirmed().await?, comment, reaction).await
     }
 
     async fn review(&self, pull: u64, review: &str) -> Result<Vec<LineComment>, ForgeError> {
@@ -493,6 +505,6 @@ impl Checks for HostedRepository {
     }
 
     async fn set_status(&self, sha: &Sha, status: &CommitStatus) -> Result<(), ForgeError> {
-        self.api.set_status(&self.current().await?, sha, status).await
+        self.api.set_status(&self.confirmed().await?, sha, status).await
     }
 }

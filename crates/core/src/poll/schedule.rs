@@ -17,7 +17,7 @@ pub const HOOKED: Duration = Duration::from_secs(900);
 pub const HOOKS_ARRIVE: Duration = Duration::from_secs(24 * 3600);
 
 /// The longest interval after failures.
-const LONGEST: Duration = Duration::from_secs(3600);
+const LONGEST: Duration = Duration::from_secs(900);
 
 /// The number of polls in a row that find nothing before the interval grows.
 const PATIENCE: u32 = 10;
@@ -76,8 +76,8 @@ mod tests {
             (hooked(24 * 3600), 60),
             (failed(1), 60),
             (failed(3), 240),
-            (failed(7), 3600),
-            (failed(u32::MAX), 3600),
+            (failed(7), 900),
+            (failed(u32::MAX), 900),
             (Activity { failures: 2, ..hooked(60) }, 120),
         ] {
             assert_eq!(interval(activity, now), Duration::from_secs(seconds), "{activity:?}");

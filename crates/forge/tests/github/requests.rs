@@ -116,7 +116,8 @@ async fn with_token() -> Vec<Exchange> {
     let head = "work".to_owned();
     let watched = WatchedPull { repository, number, head, head_sha: None, state: PullState::Open };
     let issue_label = Some("go".to_owned());
-    let query = PollQuery { cursor: None, from: Timestamp::default(), pulls: vec![watched], issue_label };
+    let query =
+        PollQuery { cursor: None, from: Timestamp::default(), pulls: vec![watched], issue_label, confirms: true };
     forge.changes().unwrap().poll(&query).await.unwrap();
     fixture.server.state().by_path(PATH).unwrap().has_no_issues = true;
     forge.changes().unwrap().poll(&query).await.unwrap();

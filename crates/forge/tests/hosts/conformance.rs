@@ -496,15 +496,29 @@ async fn another_repository_with_the_address_gets_nothing_although_an_answer_is_
         let mallory = fixture.server.state().add_user("mallory", "");
         let user = HostUser { id: mallory.to_string(), name: "mallory".to_owned(), is_bot: false };
         let forge = fixture.forge().await;
+        let head = fixture.branch("work").await;
+        let Ensured::Opened { pull, .. } = fixture.ensure("work", &head).await.unwrap() else { panic!("not opened") };
+        let number = pull.number;
         forge.remote().await.unwrap();
         fixture.server.state().rename(PATH, "acme/store");
         fixture.server.repository(PATH).await;
+        fixture.branch("other").await;
+        // A push and a pull request use no kept answer.
+        assert_eq!(forge.remote().await.unwrap().url, fixture.server.clone_url("acme/store"), "{product:?}");
+        fixture.server.state().rename(PATH, "acme/third");
+        fixture.server.repository(PATH).await;
+        fixture.branch("other").await;
+        forge.create_pull(&new_pull("other")).await.unwrap_err();
         // The time for which an answer confirms the repository has passed, but not that for which it is kept.
         tokio::time::pause();
-        tokio::time::advance(std::time::Duration::from_secs(6)).await;
+        tokio::time::advance(std::time::Duration::from_secs(2)).await;
         tokio::time::resume();
-        assert_eq!(forge.remote().await.unwrap().url, fixture.server.clone_url("acme/store"), "{product:?}");
-        assert_eq!(discussion(&*forge).permission(&user).await.unwrap(), Permission::None, "{product:?}");
+        let discussion = discussion(&*forge);
+        assert_eq!(discussion.permission(&user).await.unwrap(), Permission::None, "{product:?}");
+        discussion.comment(CommentPlace::Pull(number), "<!-- journeyman:answer:1 -->", "Done.").await.unwrap();
+        let mut state = fixture.server.state();
+        let mut comments = |path: &str| state.by_path(path).unwrap().comments.len();
+        assert_eq!((comments("acme/store"), comments(PATH)), (1, 0), "{product:?}");
     }
 }
 

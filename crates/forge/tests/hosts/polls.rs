@@ -22,7 +22,8 @@ struct Polling {
 impl Polling {
     /// Opens a pull request, and polls until nothing is new.
     async fn new(product: Product) -> (Self, HostPull) {
-        let fixture = Fixture::new(product).await;
+        let mut fixture = Fixture::new(product).await;
+        fixture.seen().await;
         let head = fixture.branch("work").await;
         let Ensured::Opened { pull, .. } = fixture.ensure("work", &head).await.unwrap() else { panic!("not opened") };
         let repository = fixture.forge().await.repository().await.unwrap().id;
@@ -38,6 +39,7 @@ impl Polling {
             from: Timestamp::default(),
             pulls: vec![watched],
             issue_label: Some("journeyman".to_owned()),
+            confirms: false,
         };
         let mut polling = Self { fixture, query };
         assert_eq!(polling.poll().await.events, [], "{product:?}");
@@ -93,6 +95,25 @@ async fn a_comment_is_found_once_and_its_edit_again() {
             let expected = [(CommentAction::Edited, CommentKind::Pull, "changed".to_owned())];
             assert_eq!(polling.comments().await, expected, "{product:?}");
         }
+    }
+}
+
+#[tokio::test]
+async fn a_poll_notices_that_another_repository_has_the_address_although_nothing_happens_there() {
+    for product in PRODUCTS {
+        let (mut polling, pull) = Polling::new(product).await;
+        let ada = polling.fixture.server.state().add_user("ada", "write");
+        polling.fixture.server.state().rename(PATH, "acme/store");
+        polling.fixture.server.repository(PATH).await;
+        polling.fixture.server.state().add_comment("acme/store", Place::Pull(pull.number), ada, "one");
+        polling.query.confirms = true;
+        let error = polling.try_poll().await.unwrap_err();
+        if product == Product::BitbucketDataCenter {
+            assert!(matches!(error, ForgeError::NotFound(_)), "{error}");
+            continue;
+        }
+        assert!(error.to_string().contains("was renamed"), "{product:?} {error}");
+        assert_eq!(polling.comments().await.len(), 1, "{product:?}");
     }
 }
 

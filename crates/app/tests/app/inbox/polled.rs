@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use journeyman_app::Poller;
+use journeyman_core::admin::Precondition;
 use journeyman_core::hook::{HookContent, HookEvent, HostReview};
 use journeyman_core::inbox::{Content, NewEvent};
 use journeyman_core::poll::{POLLED, PollProblem, delivery};
@@ -11,7 +12,7 @@ use journeyman_core::pull::PullState;
 use journeyman_testkit::{HostCall, MemoryHost, Moment};
 
 use super::given::{Desk, PULL, comment, created, edited, pull, pull_event, review, submitted};
-use crate::app::given::shop;
+use crate::app::given::{operator, shop};
 
 impl Desk {
     /// Stores an event as a poll does.
@@ -163,6 +164,12 @@ async fn a_failed_poll_says_why_and_since_when_until_one_succeeds() {
         desk.fixture.world.advance(Duration::from_secs(600));
         let since = desk.now();
         for failures in [1, 2, 0] {
+            if failures == 0 {
+                // The next poll would be later, but someone has changed the project.
+                desk.fixture.world.set_back(Duration::from_secs(595));
+                let edit = Box::new(|project| Ok((project, [].into())));
+                desk.fixture.cases.change_project(&operator(), &shop().id, Precondition::None, edit).await.unwrap();
+            }
             poller.poll_due().await.unwrap();
             let row = desk.fixture.store.poll_of(shop().id).await.unwrap().unwrap();
             let expected = (failures > 0).then(|| PollProblem { text: gone.to_string(), since });
