@@ -141,11 +141,13 @@ fn mentioned<'a>(body: &'a str, name: &str) -> Option<&'a str> {
         if fence || start.starts_with('>') {
             continue;
         }
+        let (mut in_code, mut counted) = (false, 0);
         for (place, _) in line.match_indices('@') {
+            in_code ^= line[counted..place].matches('`').count() % 2 == 1;
+            counted = place;
             let Some(rest) = without_prefix(&body[from + place + 1..], name) else { continue };
             let before = line[..place].chars().next_back();
             let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
-            let in_code = line[..place].matches('`').count() % 2 == 1;
             // A brace ends the name.
             let is_longer = !name.ends_with('}') && rest.chars().next().is_some_and(|c| is_word(c) || c == '/');
             if !in_code && !before.is_some_and(|c| is_word(c) || c == '/') && !is_longer {
