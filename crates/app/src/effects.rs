@@ -9,7 +9,7 @@ use journeyman_core::ids::{JobId, MessageId, Sha};
 use journeyman_core::inbox::answer;
 use journeyman_core::inbox::route::MARKER;
 use journeyman_core::job::effect::Effect;
-use journeyman_core::job::{Job, JobState, JobStatus};
+use journeyman_core::job::{Job, JobState, JobStatus, PullRepository};
 use journeyman_core::message::{Message, MessageSource, MessageStatus, Origin};
 use journeyman_core::ports::{
     CommentKind, CommentPlace, CommentRef, CommitStatus, Discussion, EffectError, EffectHandler, Forge, ForgeError,
@@ -93,12 +93,21 @@ impl HostEffects {
         Ok(Some((job, forge)))
     }
 
+    /// Returns whether a pull request or issue of a repository is that of the project: the project may have another
+    /// repository now, with other pull requests and issues of the same numbers.
+    async fn is_at(forge: &dyn Forge, repository: &PullRepository) -> Result<bool, Failed> {
+        Ok(forge.host() == repository.host && forge.repository().await?.id == repository.id)
+    }
+
     async fn acknowledge(&self, job: JobId, message: MessageId) -> Result<(), Failed> {
         let Some((job, forge)) = self.find(job).await? else { return Ok(()) };
         let message = self.0.parts().store.message(message).await?;
         let (Some(discussion), Some(source)) = (forge.discussion(), message.and_then(|message| message.source)) else {
             return Ok(());
         };
+        if !Self::is_at(&*forge, &source.repository).await? {
+            return Ok(());
+        }
         if source.origin == Origin::Issue {
             let text = format!("I am working on this: [job]({}).", self.url(&job));
             let marker = format!("{MARKER}job:{} -->", job.id);
@@ -111,6 +120,9 @@ impl HostEffects {
         let Some((job, forge)) = self.find(job).await? else { return Ok(()) };
         let Some(message) = self.0.parts().store.message(message).await? else { return Ok(()) };
         let (Some(discussion), Some(source)) = (forge.discussion(), &message.source) else { return Ok(()) };
+        if !Self::is_at(&*forge, &source.repository).await? {
+            return Ok(());
+        }
         let reason = self.reason(&message).await?;
         let Some(text) = answer::answer(&message, reason.as_ref(), &self.url(&job)) else { return Ok(()) };
         let is_issue =
@@ -133,6 +145,10 @@ impl HostEffects {
             return Ok(());
         };
         let Some(text) = checks::report(checks, &self.url(&job)).filter(|_| checks.sha == *sha) else { return Ok(()) };
+        let Some(repository) = &pull.repository else { return Ok(()) };
+        if !Self::is_at(&*forge, repository).await? {
+            return Ok(());
+        }
         discussion.comment(CommentPlace::Pull(pull.number), &checks::report_marker(checks), &text).await?;
         Ok(())
     }
@@ -141,6 +157,11 @@ impl HostEffects {
     async fn set_status(&self, job: JobId, sha: &Sha) -> Result<(), Failed> {
         let Some((job, forge)) = self.find(job).await? else { return Ok(()) };
         let Some(checks) = forge.checks() else { return Ok(()) };
+        let repository = job.pull.as_ref().and_then(|pull| pull.repository.as_ref());
+        match repository {
+            Some(repository) if Self::is_at(&*forge, repository).await? => {}
+            _ => return Ok(()),
+        }
         let is_newest = job.branch.as_ref().and_then(|branch| branch.pushed.as_ref()) == Some(sha);
         let is_open = job.pull.as_ref().is_some_and(|pull| pull.state == PullState::Open);
         let (state, description) = match job.status() {
@@ -152,7 +173,8 @@ impl HostEffects {
             JobStatus::Failed if is_stopped(&job) => (StatusState::Success, "The agent was stopped"),
             JobStatus::Failed => (StatusState::Failure, "The job has failed"),
         };
-        let status = CommitStatus { state, description: description.to_owned(), url: self.url(&job) };
+        let status =
+            CommitStatus { state, description: description.to_owned(), url: self.url(&job), branch: job.branch_name() };
         Ok(checks.set_status(sha, &status).await?)
     }
 

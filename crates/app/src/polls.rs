@@ -39,6 +39,9 @@ const IMPOSSIBLE: Duration = Duration::from_secs(600);
 /// The number of polls of a repository of which one confirms that it is still at its address.
 const CONFIRMED: u64 = 10;
 
+/// The time limit of a poll. It is shorter than that of the duty, so that the failure is recorded.
+const LONGEST_POLL: Duration = Duration::from_secs(45);
+
 /// The requests that reading the service's own user counts for.
 const ME: Cost = Cost { requests: 2, charged: 2 };
 
@@ -119,13 +122,18 @@ impl Poller {
             self.plan(now).await?;
             self.state().planned_at = Some(now);
         }
-        for host in parts.store.polled_hosts().await? {
-            let available = self.available(&host, now).min(CONCURRENT);
-            if available > 0 {
-                let due = parts.store.due_polls(host, now, available).await?;
-                let ends = join_all(due.into_iter().map(|poll| self.poll(poll, now))).await;
-                ends.into_iter().collect::<Result<(), StoreError>>()?;
-            }
+        // A code host that does not answer must not delay the polls of others.
+        let hosts = parts.store.polled_hosts().await?;
+        let ends = join_all(hosts.into_iter().map(|host| self.poll_host(host, now))).await;
+        ends.into_iter().collect()
+    }
+
+    async fn poll_host(&self, host: HostName, now: Timestamp) -> Result<(), StoreError> {
+        let available = self.available(&host, now).min(CONCURRENT);
+        if available > 0 {
+            let due = self.cases.parts().store.due_polls(host, now, available).await?;
+            let ends = join_all(due.into_iter().map(|poll| self.poll(poll, now))).await;
+            ends.into_iter().collect::<Result<(), StoreError>>()?;
         }
         Ok(())
     }
@@ -185,7 +193,13 @@ impl Poller {
     /// Polls the repository of a project, and stores what was found, and then the next position.
     async fn poll(&self, poll: Poll, now: Timestamp) -> Result<(), StoreError> {
         let store = &self.cases.parts().store;
-        let outcome = self.read(&poll, now).await?;
+        let outcome = match tokio::time::timeout(LONGEST_POLL, self.read(&poll, now)).await {
+            Ok(outcome) => outcome?,
+            Err(_) => {
+                let text = format!("the code host did not answer in {} s", LONGEST_POLL.as_secs());
+                Outcome::Failed(ForgeError::Unclear(text))
+            }
+        };
         let mut activity = Activity { quiet: poll.quiet, failures: 0, ..Activity::default() };
         let (mut cursor, mut wait, mut problem) = (poll.cursor.clone(), None, None);
         match outcome {
@@ -271,7 +285,8 @@ impl Poller {
             let Some(delivery) = delivery(event) else { continue };
             let delivery = if changes_state(event, &query) { format!("{delivery}/{}", poll.version) } else { delivery };
             let is_request = |text: &str| identity.request(&project.settings.comments, text) != Request::None;
-            let is_new = self.matters(event, is_request, &query, &host).await? && !self.is_known(event, &host).await?;
+            let is_new =
+                self.matters(event, is_request, &query, &host).await? && !self.is_known(event, &project, &host).await?;
             if is_new && self.store(event, delivery, &project, &host, now).await? {
                 stored += 1;
             }
@@ -331,9 +346,9 @@ impl Poller {
 
     /// Returns whether the inbox has decided about the text of a comment or review before. Otherwise each comment whose
     /// webhook has arrived would be shown in the inbox twice.
-    async fn is_known(&self, event: &HookEvent, host: &CodeHost) -> Result<bool, StoreError> {
+    async fn is_known(&self, event: &HookEvent, project: &Project, host: &CodeHost) -> Result<bool, StoreError> {
         let Some((_, key)) = addressed(event) else { return Ok(false) };
-        let known = self.cases.parts().store.events_about(host.name(), key).await?;
+        let known = self.cases.known_about(&host.name(), &project.id, key).await?;
         Ok(is_known(event, &known))
     }
 

@@ -251,7 +251,8 @@ impl Api for Bitbucket {
         let path = format!("/workspaces/{workspace}/members/{}?fields=user.uuid", encoded_uuid(&user.id));
         match self.call(Method::GET, &path, None).await?.ok() {
             Err(ForgeError::NotFound(_)) => Ok(Permission::None),
-            Ok(_) | Err(ForgeError::Denied(_)) => Err(ForgeError::Denied(format!(
+            // The first answer has accepted the token: status 401 means that it may not read the workspace.
+            Ok(_) | Err(ForgeError::Denied(_) | ForgeError::Credential(_)) => Err(ForgeError::Denied(format!(
                 "only an administrator of {} can read the permissions of its users; make the user of the token one and \
                  give the token the scope admin:repository:bitbucket, or give an access token the scope \
                  repository:admin: {text}",

@@ -387,6 +387,8 @@ impl Api for BitbucketDataCenter {
             "state": state,
             "url": status.url,
             "description": status.description,
+            // Without it, lists of pull requests do not show the status.
+            "ref": format!("refs/heads/{}", status.branch),
         });
         let path = format!("{}/commits/{sha}/builds", location.below(API));
         let mut answer = self.call(Method::POST, &path, Some(&body)).await?;

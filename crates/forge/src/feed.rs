@@ -51,6 +51,8 @@ pub(crate) struct Feed<'a> {
     pub(crate) before: Position,
     /// The time from which changes are read.
     pub(crate) since: Timestamp,
+    /// The time before the newest change that is read again.
+    overlap: Duration,
     repository: EventRepository,
 }
 
@@ -60,6 +62,10 @@ pub(crate) trait Changed {
     fn number(&self) -> u64;
     /// Returns the time of the newest change, as the host writes it.
     fn updated(&self) -> &str;
+    /// Returns the number of comments, on a host that does not always change the time for a comment.
+    fn comments(&self) -> u64 {
+        0
+    }
 }
 
 impl<'a> Feed<'a> {
@@ -70,11 +76,23 @@ impl<'a> Feed<'a> {
         repository: &HostRepository,
         query: &PollQuery,
     ) -> Self {
+        Self::overlapping(OVERLAP, http, authorization, repository, query)
+    }
+
+    /// Begins a poll that reads changes of this time before the newest one again.
+    pub(crate) fn overlapping(
+        overlap: Duration,
+        http: &'a Http,
+        authorization: Authorization,
+        repository: &HostRepository,
+        query: &PollQuery,
+    ) -> Self {
         let before = query.cursor.as_ref().and_then(|cursor| serde_json::from_str::<Position>(&cursor.0).ok());
         let before = before.unwrap_or_default();
-        let since = before.since.map_or(query.from, |since| since - OVERLAP);
+        let since = before.since.map_or(query.from, |since| since - overlap);
         let repository = EventRepository { id: repository.id.clone(), path: repository.path.clone() };
-        Self { http, authorization, requests: AtomicU32::new(0), charged: AtomicU32::new(0), before, since, repository }
+        let (requests, charged) = (AtomicU32::new(0), AtomicU32::new(0));
+        Self { http, authorization, requests, charged, before, since, overlap, repository }
     }
 
     /// Returns the time from which changes are read, in whole seconds, as the value of a query parameter.
@@ -161,13 +179,12 @@ impl<'a> Feed<'a> {
             position.advance(item.updated());
         }
         // The next poll reads these again.
-        let from = position.since.map_or(self.since, |since| since - OVERLAP);
+        let from = position.since.map_or(self.since, |since| since - self.overlap);
         let mut hash = Sha256::new();
-        let mut all: Vec<(u64, &str)> = items.iter().map(|item| (item.number(), item.updated())).collect();
-        all.retain(|(_, updated)| is_since(updated, from));
-        all.sort_unstable();
-        for (number, updated) in all {
-            hash.update(format!("{number}/{updated}\n"));
+        let mut all: Vec<&T> = items.iter().filter(|item| is_since(item.updated(), from)).collect();
+        all.sort_unstable_by_key(|item| (item.number(), item.updated()));
+        for item in all {
+            hash.update(format!("{}/{}/{}\n", item.number(), item.updated(), item.comments()));
         }
         let digest: String = hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect();
         let is_same = self.before.digest.as_ref() == Some(&digest);
@@ -209,7 +226,7 @@ impl<'a> Feed<'a> {
     pub(crate) fn end(self, events: Vec<HookEvent>, position: Position) -> Result<Polled, ForgeError> {
         // A tag belongs to an address, which has the time.
         let tag = position.tag.filter(|_| position.since == self.before.since);
-        let position = Position { since: position.since.or(Some(self.since + OVERLAP)), tag, ..position };
+        let position = Position { since: position.since.or(Some(self.since + self.overlap)), tag, ..position };
         let cost = Cost { requests: self.requests.into_inner(), charged: self.charged.into_inner() };
         let text = serde_json::to_string(&position).map_err(|error| ForgeError::Unclear(error.to_string()))?;
         Ok(Polled { events, cursor: Cursor(text), cost, quota: self.http.quota() })

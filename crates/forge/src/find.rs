@@ -196,13 +196,16 @@ pub(crate) fn client_of(host: &CodeHost, clock: Arc<dyn Clock>) -> Result<Http, 
         DefinedIn::Project => Policy::CodeHosts,
         DefinedIn::Configuration | DefinedIn::Store => Policy::Any,
     };
-    let client = Client::new(&Settings { policy, ..Settings::default() });
-    let client = client.map_err(|error| ForgeError::Unclear(error.to_string()))?;
+    let client = |policy: Policy| {
+        let client = Client::new(&Settings { policy, ..Settings::default() });
+        client.map_err(|error| ForgeError::Unclear(error.to_string()))
+    };
+    let (client, others) = (client(policy)?, client(Policy::CodeHosts)?);
     let headers = match host.kind {
         HostKind::Github => github::HEADERS.to_vec(),
         _ => Vec::new(),
     };
-    Ok(Http { client, clock, throttle: Arc::new(Throttle::default()), base: host.api(), headers })
+    Ok(Http { client, others, clock, throttle: Arc::new(Throttle::default()), base: host.api(), headers })
 }
 
 /// Creates the client of a code host.

@@ -402,7 +402,10 @@ impl Api for Gitea {
         }
         Ok(match found.permission.as_str() {
             "owner" | "admin" => Permission::Admin,
-            "write" => Permission::Write,
+            "write" => {
+                self.confirm_write(repository, user).await?;
+                Permission::Write
+            }
             "read" => Permission::Read,
             _ => Permission::None,
         })

@@ -101,6 +101,12 @@ impl Finder {
     }
 }
 
+/// Returns whether an administrator tests the URL of a webhook. Data Center does not sign that.
+fn is_test(kind: HostKind, hook: &RawHook) -> bool {
+    let is_ping = hook.header("x-event-key") == Some("diagnostics:ping");
+    kind == HostKind::BitbucketDataCenter && is_ping && hook.header("x-hub-signature").is_none()
+}
+
 #[async_trait]
 impl Hooks for Finder {
     async fn verify(
@@ -110,6 +116,9 @@ impl Hooks for Finder {
         hook: &RawHook,
     ) -> Result<VerifiedHook, HookRefusal> {
         let (host, secret) = self.signer(host, project).await?;
+        if is_test(host.kind, hook) {
+            return Err(HookRefusal::Test);
+        }
         if secret.0.is_empty() || !is_valid(host.kind, &secret, hook) {
             return Err(HookRefusal::Signature);
         }

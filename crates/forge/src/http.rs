@@ -87,6 +87,8 @@ impl Default for Throttle {
 #[derive(Clone)]
 pub(crate) struct Http {
     pub(crate) client: Client,
+    /// The client for the targets of redirects to other servers.
+    pub(crate) others: Client,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) throttle: Arc<Throttle>,
     /// The address of the interface, without a slash at its end.
@@ -113,6 +115,8 @@ impl Answer {
     pub(crate) fn message(&self) -> String {
         let text = match serde_json::from_slice::<Value>(&self.body) {
             Ok(value) => texts(&value).join("; "),
+            // A page for people, which says nothing here.
+            Err(_) if self.header("content-type").is_some_and(|kind| kind.starts_with("text/html")) => String::new(),
             Err(_) => String::from_utf8_lossy(&self.body).chars().take(300).collect(),
         };
         let status = self.status.as_u16();
@@ -334,11 +338,11 @@ impl Http {
         if path.starts_with('/') {
             return Url::parse(&format!("{}{path}", self.base)).map_err(invalid);
         }
-        let (base, url) = (Url::parse(&self.base).map_err(invalid)?, Url::parse(path).map_err(invalid)?);
-        if url.origin() == base.origin() {
-            return Ok(url);
-        }
-        Err(ForgeError::Refused("the code host named a page of a list on another server".to_owned()))
+        let (mut base, url) = (Url::parse(&self.base).map_err(invalid)?, Url::parse(path).map_err(invalid)?);
+        // Behind a proxy, a host may name itself by another scheme or port. The credential goes only to its address.
+        base.set_path(url.path());
+        base.set_query(url.query());
+        Ok(base)
     }
 
     /// Reads a list page by page, until `enough` returns true for the items of a page. Follows the header `Link`.
@@ -406,11 +410,17 @@ impl Http {
                 request = request.header(name, value);
             }
             let request = request.body(Bytes::new()).map_err(|error| ForgeError::Refused(error.to_string()))?;
-            let sent = self.client.start(request).await;
+            // Administrators choose the address of the code host, but not the target of a redirect.
+            let client = if url.origin() == origin.origin() { &self.client } else { &self.others };
+            let sent = client.start(request).await;
             let answer = sent.map_err(|error| ForgeError::Unclear(format!("the log cannot be read: {error}")))?;
             if answer.status().is_redirection() {
                 let target = answer.headers().get(header::LOCATION).and_then(|value| value.to_str().ok());
                 match target.and_then(|target| url.join(target).ok()) {
+                    Some(target) if url.scheme() == "https" && target.scheme() != "https" => {
+                        let host = target.host_str().unwrap_or_default();
+                        return Err(ForgeError::Refused(format!("the log is at {host}, without encryption")));
+                    }
                     Some(target) => url = target,
                     None => return Ok(None),
                 }

@@ -189,7 +189,8 @@ impl Forge for FakeRepository {
     }
 
     async fn repository(&self) -> Result<HostRepository, ForgeError> {
-        no_repository()
+        let (id, path) = ("shop".to_owned(), "shop".to_owned());
+        Ok(HostRepository { id, path, default_branch: None, can_push: Some(true), is_archived: false })
     }
 
     async fn find_pulls(&self, _: &str) -> Result<Vec<HostPull>, ForgeError> {

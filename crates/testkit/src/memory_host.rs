@@ -78,6 +78,8 @@ struct State {
     reactions: Vec<(CommentRef, Reaction)>,
     statuses: Vec<(Sha, CommitStatus)>,
     checks: BTreeMap<Sha, Vec<Check>>,
+    /// The repository that the project has now, if it is another one than at first.
+    replacement: Option<EventRepository>,
     faults: Vec<Fault>,
     calls: Vec<HostCall>,
 }
@@ -168,6 +170,11 @@ impl MemoryHost {
     /// Sets the checks of a commit.
     pub fn put_checks(&self, sha: Sha, checks: Vec<Check>) {
         self.state().checks.insert(sha, checks);
+    }
+
+    /// Lets the project have another repository.
+    pub fn replace(&self, repository: EventRepository) {
+        self.state().replacement = Some(repository);
     }
 
     /// Lets the next `times` requests of a kind fail.

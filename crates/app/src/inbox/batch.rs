@@ -18,7 +18,7 @@ use journeyman_core::project::DEFAULT_AUTOMATIC_PER_DAY;
 
 use super::Problem;
 use super::context::{Context, indexed};
-use super::decide::{done, ignored, place};
+use super::decide::{batch_lock, done, ignored, place};
 use super::versions::{message_of, withdrawn_by};
 use crate::UseCases;
 
@@ -49,7 +49,7 @@ impl UseCases {
     /// Makes one message of the waiting events of a job. Returns false if another process does so now.
     pub(super) async fn send_batch(&self, job: JobId) -> Result<bool, StoreError> {
         let (store, now) = (&self.parts().store, self.parts().engine.now());
-        let (name, holder) = (format!("inbox/{job}"), self.parts().ids.uuid(now));
+        let (name, holder) = (batch_lock(job), self.parts().ids.uuid(now));
         if !store.lock(name.clone(), holder, now, INBOX_LEASE).await? {
             return Ok(false);
         }
@@ -144,7 +144,7 @@ impl UseCases {
             if let Some(read) = event.read()
                 && let Some((_, key)) = addressed(read)
             {
-                let known = self.versions(&event.host, read, &key).await?;
+                let known = self.versions(&event.host, &job.project, read, &key).await?;
                 message = message_of(&known);
                 withdrawn = withdrawn.max(withdrawn_by(&known));
                 if let Some(message) = message

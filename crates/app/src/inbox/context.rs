@@ -35,6 +35,13 @@ impl Context {
     }
 }
 
+impl Context {
+    /// Returns whether an event is about the repository that the project has now.
+    pub(super) async fn is_about(&self, repository: &EventRepository) -> Result<bool, Problem> {
+        Ok(self.forge.repository().await?.id == repository.id)
+    }
+}
+
 impl UseCases {
     pub(super) async fn context(&self, project: Project) -> Result<Context, Problem> {
         let forges = &self.parts().forges;

@@ -1,12 +1,14 @@
 //! Decides what becomes of an event.
 
+use std::time::Duration;
+
 use journeyman_core::checks::WAKE_DELAY;
 use journeyman_core::engine::Control;
 use journeyman_core::hook::{CommentAction, EventRepository, HookContent, HookEvent};
 use journeyman_core::idempotency::{Claim, Fingerprint};
-use journeyman_core::ids::ProjectId;
+use journeyman_core::ids::{JobId, ProjectId};
 use journeyman_core::inbox::route::{Addressed, MARKER, Request, addressed, request_of};
-use journeyman_core::inbox::{Content, Decision, InboxEvent, InboxState, NewEvent, Next, Outcome, due_at};
+use journeyman_core::inbox::{Content, Decision, INBOX_LEASE, InboxEvent, InboxState, NewEvent, Next, Outcome, due_at};
 use journeyman_core::job::Job;
 use journeyman_core::job::command::PullRef;
 use journeyman_core::poll::{POLLED, delivery};
@@ -24,6 +26,14 @@ use crate::UseCases;
 const HELP: &str = "Mention me in a comment, or submit a review, and I change this pull request. Several comments that \
                     arrive together become one task.\n\n- `@journeyman <what to do>`: send a task\n- `@journeyman stop`: \
                     stop the current task, and withdraw those that wait\n- `@journeyman help`: show this text";
+
+/// The delay until a request to stop is tried again while comments become a message.
+const STOP_RETRY: Duration = Duration::from_secs(1);
+
+/// Returns the name of the lock of the comments that wait for a job.
+pub(super) fn batch_lock(job: JobId) -> String {
+    format!("inbox/{job}")
+}
 
 pub(super) fn ends(state: InboxState, outcome: Outcome, detail: Option<String>) -> Next {
     Next::Ends { state, outcome, detail }
@@ -152,7 +162,14 @@ impl UseCases {
             return Ok(None);
         }
         let Some(project) = project else { return Ok(Some((state, None))) };
-        let found = async { self.parts().forges.of(project).await?.pull(known.number).await };
+        let found = async {
+            let forge = self.parts().forges.of(project).await?;
+            // The project may have another repository now, whose pull request with this number is another one.
+            match forge.repository().await? {
+                now if now.id == known.repository.id => forge.pull(known.number).await,
+                _ => Ok(None),
+            }
+        };
         let found = match found.await {
             // Only the title may have changed. The next event or turn brings it too, so this one does not wait.
             Err(_) if state == known.state => None,
@@ -211,6 +228,10 @@ impl UseCases {
             return Ok(());
         };
         let context = self.context(project).await?;
+        if !context.is_about(repository).await? {
+            decision.next = ends(InboxState::Ignored, Outcome::NoProject, Some(repository.path.clone()));
+            return Ok(());
+        }
         let body = match &read.content {
             HookContent::Comment { comment, .. } => &comment.body,
             HookContent::Review { review, .. } => &review.body,
@@ -234,7 +255,7 @@ impl UseCases {
             return Ok(());
         }
         decision.subject = Some(about.subject.clone());
-        let known = self.versions(&event.host, read, &key).await?;
+        let known = self.versions(&event.host, &job.project, read, &key).await?;
         if let Some(next) = self.follow(event, read, &about, &known, &job, &context).await? {
             decision.next = next;
             return Ok(());
@@ -256,7 +277,7 @@ impl UseCases {
             HookContent::Comment { number, action: CommentAction::Edited, comment } if event.event != POLLED => {
                 let Some((_, key)) = addressed(read) else { return Ok(None) };
                 // Only the comments of a review are not reported when they are written.
-                if !self.parts().store.events_about(event.host.clone(), key).await?.is_empty() {
+                if !self.known_about(&event.host, &context.project.id, key).await?.is_empty() {
                     return Ok(None);
                 }
                 let (number, action) = (*number, CommentAction::Edited);
@@ -318,7 +339,7 @@ impl UseCases {
         if request == Request::None || is_deleted(read) {
             return Ok(ignored(Outcome::NotAddressed));
         }
-        if let Some(refused) = self.refused(about.author, context).await? {
+        if let Some(refused) = self.refused_event(read, about.author, context).await? {
             return Ok(refused);
         }
         match request {
@@ -354,12 +375,19 @@ impl UseCases {
     ) -> Result<Next, Problem> {
         let (fingerprint, digits) = digest(event, subject);
         let (project, key) = (Some(job.project.clone()), format!("stop/{digits}"));
+        // Another process may be making a message of the comments that wait.
+        let (store, now) = (&self.parts().store, self.parts().engine.now());
+        let (name, holder) = (batch_lock(job.id), self.parts().ids.uuid(now));
+        if !store.lock(name.clone(), holder, now, INBOX_LEASE).await? {
+            return Ok(Next::Retries(now + STOP_RETRY));
+        }
         let claim = Claim { project, caller: "inbox".to_owned(), key, fingerprint };
         self.parts().engine.control(&job.project, job.id, Control::Cancel, Some(claim)).await?;
         let waiting = self.parts().store.waiting_events(job.id).await?;
         let before = waiting.iter().map(|event| event.number).filter(|number| *number < event.number).collect();
         let detail = Some("a later comment asked to stop".to_owned());
         self.parts().store.end_events(before, InboxState::Ignored, Outcome::Cancelled, detail).await?;
+        store.unlock(name, holder).await?;
         self.react(context, read, Reaction::Done).await;
         Ok(done(Outcome::Cancelled))
     }
@@ -379,6 +407,24 @@ impl UseCases {
             ),
         };
         Ok(Some(ends(InboxState::Ignored, Outcome::NotPermitted, Some(detail))))
+    }
+
+    /// Returns the end of an event whose author may not push, or that someone who may not push has caused by an edit: on
+    /// some code hosts, people edit the comments of others.
+    pub(super) async fn refused_event(
+        &self,
+        read: &HookEvent,
+        author: &HostUser,
+        context: &Context,
+    ) -> Result<Option<Next>, Problem> {
+        if let Some(refused) = self.refused(author, context).await? {
+            return Ok(Some(refused));
+        }
+        let is_edit = addressed(read).is_some_and(|(about, _)| about.is_change);
+        match read.sender.as_ref().filter(|sender| is_edit && !sender.id.is_empty() && sender.id != author.id) {
+            Some(editor) => self.refused(editor, context).await,
+            None => Ok(None),
+        }
     }
 
     /// Lets an event wait for others of its job.

@@ -10,6 +10,7 @@ use journeyman_core::job::JobOptions;
 use journeyman_core::message::{DeliveryMode, MAX_PROMPT_CHARS, MessageSource, Origin, SourceAuthor};
 use journeyman_core::ports::{HostUser, Permission, UpdateError};
 use journeyman_core::project::Project;
+use journeyman_core::retry::backoff;
 
 use super::Problem;
 use super::context::{Context, indexed};
@@ -114,12 +115,20 @@ impl UseCases {
             decision.next = ignored(Outcome::NotAddressed);
             return Ok(());
         }
-        if let Some(refused) = self.refused(&comment.author, &context).await? {
+        if let Some(refused) = self.refused_event(read, &comment.author, &context).await? {
             decision.next = refused;
             return Ok(());
         }
         if request == Request::Help {
             decision.next = self.help(event, read, &about.subject, &context).await?;
+            return Ok(());
+        }
+        let index = indexed(&event.host, repository);
+        if let Some(job) = self.parts().store.job_of_issue(index.clone(), *number).await?
+            && let Some(job) = self.parts().store.job(job).await?
+            && job.project != context.project.id
+        {
+            // The webhook or poll is that of another project with this repository.
             return Ok(());
         }
         let issue = match context.discussion() {
@@ -134,7 +143,7 @@ impl UseCases {
         let author = SourceAuthor { id: comment.author.id.clone(), name: comment.author.name.clone(), permission };
         let source = MessageSource {
             origin: Origin::Issue,
-            repository: indexed(&event.host, repository),
+            repository: index,
             number: issue.number,
             id: issue.number.to_string(),
             url: issue.url.clone(),
@@ -147,7 +156,7 @@ impl UseCases {
         decision.next = match self.create_from_issue(&context, &issue, text, source, decision).await? {
             Created::Job => done(Outcome::JobCreated),
             // Another event has just made a job of the issue, which gets the comment as a message.
-            Created::Before => Next::Retries(self.parts().engine.now()),
+            Created::Before => Next::Retries(self.parts().engine.now() + backoff(event.attempts, self.permille())),
             Created::TooMany => too_many("comment again later"),
         };
         Ok(())

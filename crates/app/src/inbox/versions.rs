@@ -2,12 +2,13 @@
 
 use journeyman_core::code_host::HostName;
 use journeyman_core::hook::{HookContent, HookEvent};
-use journeyman_core::ids::MessageId;
+use journeyman_core::ids::{MessageId, ProjectId};
 use journeyman_core::inbox::route::{Addressed, Request, addressed};
 use journeyman_core::inbox::version::{is_newer, is_same};
 use journeyman_core::inbox::{InboxEvent, InboxState, Next, Outcome};
 use journeyman_core::job::Job;
 use journeyman_core::poll::{POLLED, is_known};
+use journeyman_core::ports::StoreError;
 
 use super::Problem;
 use super::context::Context;
@@ -20,16 +21,29 @@ impl UseCases {
     pub(super) async fn versions(
         &self,
         host: &HostName,
+        project: &ProjectId,
         read: &HookEvent,
         key: &str,
     ) -> Result<Vec<InboxEvent>, Problem> {
-        let store = &self.parts().store;
-        let mut known = store.events_about(host.clone(), key.to_owned()).await?;
+        let mut known = self.known_about(host, project, key.to_owned()).await?;
         if let HookContent::Comment { number, comment, .. } = &read.content
             && let Some(review) = &comment.review
         {
-            known.extend(store.events_about(host.clone(), format!("review/{number}/{review}")).await?);
+            known.extend(self.known_about(host, project, format!("review/{number}/{review}")).await?);
         }
+        Ok(known)
+    }
+
+    /// Returns the events of a project about a comment or review, oldest first. The sender of a webhook of another
+    /// project may name any comment of the host.
+    pub(crate) async fn known_about(
+        &self,
+        host: &HostName,
+        project: &ProjectId,
+        key: String,
+    ) -> Result<Vec<InboxEvent>, StoreError> {
+        let mut known = self.parts().store.events_about(host.clone(), key).await?;
+        known.retain(|event| event.project.as_ref() == Some(project));
         Ok(known)
     }
 
@@ -64,7 +78,7 @@ impl UseCases {
             return Ok(None);
         }
         if !is_deleted(read)
-            && let Some(refused) = self.refused(about.author, context).await?
+            && let Some(refused) = self.refused_event(read, about.author, context).await?
         {
             return Ok(Some(refused));
         }
@@ -99,7 +113,8 @@ impl UseCases {
         for event in events {
             let Some(read) = event.read() else { continue };
             let Some((_, key)) = addressed(read).filter(|(_, key)| !keys.contains(key)) else { continue };
-            let known = self.parts().store.events_about(event.host.clone(), key.clone()).await?;
+            let Some(project) = &event.project else { continue };
+            let known = self.known_about(&event.host, project, key.clone()).await?;
             let counts = |other: &&InboxEvent| other.outcome != Some(Outcome::NotPermitted);
             let versions = known.iter().filter(counts).filter_map(InboxEvent::read);
             let changed = change.filter(|change| addressed(change).is_some_and(|(_, changed)| changed == key));

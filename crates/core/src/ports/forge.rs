@@ -186,6 +186,8 @@ pub struct CommitStatus {
     pub description: String,
     /// The page of the job.
     pub url: String,
+    /// The branch that the commit was pushed to.
+    pub branch: String,
 }
 
 /// The state of a check.

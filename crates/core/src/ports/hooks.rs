@@ -47,6 +47,9 @@ pub enum HookRefusal {
     /// The signature is missing or wrong.
     #[error("the signature of the webhook is missing or does not match the secret")]
     Signature,
+    /// The code host tests the URL, and does not sign that. Nothing is stored.
+    #[error("the code host tests the URL, without a signature")]
+    Test,
     /// A header that identifies the event is missing.
     #[error("the header {0} is missing")]
     Header(&'static str),

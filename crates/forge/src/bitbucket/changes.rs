@@ -1,9 +1,12 @@
 //! Polls of Bitbucket Cloud: one request for the pull requests, and one for the comments of each that has changed.
 
+use std::time::Duration;
+
 use journeyman_core::hook::{CommentAction, HookContent, HookEvent, HostComment};
 use journeyman_core::ids::Sha;
 use journeyman_core::poll::{PollQuery, Polled, WatchedPull};
 use journeyman_core::ports::{CommentKind, ForgeError, HostRepository};
+use journeyman_core::time::Timestamp;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -112,9 +115,17 @@ async fn comments(
     Ok(published.map(|comment| feed.event(None, comment.into_content(number))).collect())
 }
 
+/// Returns whether a comment has the time of its creation: Bitbucket sets the two some milliseconds apart.
+fn is_at_once(created: &str, updated: &str) -> bool {
+    match (created.parse::<Timestamp>(), updated.parse::<Timestamp>()) {
+        (Ok(created), Ok(updated)) => updated.since(created) < Duration::from_secs(1),
+        _ => created == updated,
+    }
+}
+
 impl Comment {
     fn into_content(self, number: u64) -> HookContent {
-        let action = match self.created_on == self.updated_on {
+        let action = match is_at_once(&self.created_on, &self.updated_on) {
             _ if self.deleted => CommentAction::Deleted,
             true => CommentAction::Created,
             false => CommentAction::Edited,

@@ -161,12 +161,34 @@ impl Bitbucket {
         let (refused, accepted): (Vec<User>, Vec<User>) =
             reviewers.into_iter().partition(|user| faults.iter().any(|fault| user.is_meant_by(fault)));
         if refused.is_empty() {
-            return Err(answer.error());
+            self.put_without_unknown(&path, &current.reviewers, &body, repository).await?;
+            return if added.is_empty() { Ok(()) } else { Err(answer.error()) };
         }
         self.call(Method::PUT, &path, Some(&body(&accepted))).await?.ok()?;
         if added.iter().any(|user| refused.iter().any(|one| one.id() == user.id())) {
             return Err(ForgeError::Refused(faults.join("; ")));
         }
+        Ok(())
+    }
+
+    /// Repeats a change that was refused because of a reviewer whom the answer does not name, such as one whose account
+    /// was closed: with the reviewers that the pull request had, then with those who are members of the workspace.
+    async fn put_without_unknown(
+        &self,
+        path: &str,
+        before: &[User],
+        body: &impl Fn(&[User]) -> Value,
+        repository: &HostRepository,
+    ) -> Result<(), ForgeError> {
+        let again = self.call(Method::PUT, path, Some(&body(before))).await?;
+        if again.status != StatusCode::BAD_REQUEST {
+            again.ok()?;
+            return Ok(());
+        }
+        let members = self.users(repository).await?;
+        let is_member = |user: &&User| members.iter().any(|member| member.id() == user.id());
+        let kept: Vec<User> = before.iter().filter(is_member).cloned().collect();
+        self.call(Method::PUT, path, Some(&body(&kept))).await?.ok()?;
         Ok(())
     }
 
@@ -193,11 +215,18 @@ impl Bitbucket {
                 _ => faults.push(format!("several users have the name {name}; use a UUID in braces")),
             }
         }
-        if !added.is_empty() {
-            match self.put(repository, number, &PullChange::default(), &added).await {
-                Err(ForgeError::Refused(text)) => faults.push(text),
-                changed => changed?,
+        match self.put(repository, number, &PullChange::default(), &added).await {
+            // One of several may be the reason.
+            Err(ForgeError::Refused(_)) if added.len() > 1 => {
+                for user in added {
+                    match self.put(repository, number, &PullChange::default(), &[user]).await {
+                        Err(ForgeError::Refused(text)) => faults.push(text),
+                        changed => changed?,
+                    }
+                }
             }
+            Err(ForgeError::Refused(text)) => faults.push(text),
+            changed => changed?,
         }
         if faults.is_empty() { Ok(()) } else { Err(ForgeError::Refused(faults.join("; "))) }
     }
@@ -208,7 +237,8 @@ impl Bitbucket {
         let members = format!("/workspaces/{workspace}/members?pagelen=100");
         let users = format!("/workspaces/{workspace}/permissions/repositories/{slug}?pagelen=100");
         let mut found = self.list::<wire::Member>(members).await;
-        if matches!(found, Err(ForgeError::Denied(_) | ForgeError::NotFound(_))) {
+        // Status 401 can mean that the token may not read the workspace.
+        if matches!(found, Err(ForgeError::Denied(_) | ForgeError::NotFound(_) | ForgeError::Credential(_))) {
             found = self.list::<wire::Member>(users).await;
         }
         match found {

@@ -211,6 +211,24 @@ async fn reviewers_who_left_do_not_prevent_a_change() {
 }
 
 #[tokio::test]
+async fn a_reviewer_whom_the_refusal_does_not_name_does_not_prevent_a_change() {
+    let setup = setup(None).await;
+    let (pull, _) = setup.open("work").await;
+    let repository = setup.repository().await;
+    let bob = setup.server.state().add_user("bob", "write");
+    let unknown = "{00000000-0000-4000-8000-00000000ffff}".to_owned();
+    let add = PullChange { reviewers: vec!["bob".to_owned(), unknown], ..PullChange::default() };
+    let refused = setup.api.update_pull(&repository, pull.number, &add).await.unwrap_err().to_string();
+    assert!(refused.contains("Malformed reviewers list"), "{refused}");
+    assert_eq!(setup.stored().reviewers, ["bob"]);
+    // The account of a reviewer is closed, so its user is no member of the workspace.
+    setup.server.state().closed.insert(bob);
+    let change = PullChange { title: Some("Better".to_owned()), ..PullChange::default() };
+    setup.api.update_pull(&repository, pull.number, &change).await.unwrap();
+    assert_eq!((setup.stored().title.as_str(), setup.stored().reviewers.len()), ("Better", 0));
+}
+
+#[tokio::test]
 async fn all_pages_of_a_list_are_read() {
     let setup = setup(None).await;
     let (pull, _) = setup.open("work").await;

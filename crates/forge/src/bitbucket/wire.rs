@@ -187,8 +187,8 @@ pub(super) fn can_push(headers: &HeaderMap) -> Option<bool> {
     if scopes.iter().any(pushes) {
         return Some(true);
     }
-    let says_nothing = scopes.is_empty() || scopes.iter().any(|scope| scope.contains("admin"));
-    (!says_nothing).then_some(false)
+    // The scope to administer a repository does not include pushing.
+    (!scopes.is_empty()).then_some(false)
 }
 
 /// The permission of a user on a repository.

@@ -16,6 +16,7 @@ async fn client() -> (CodeHostServer, BitbucketDataCenter, HostRepository) {
     server.repository(PATH).await;
     server.commit(PATH, "work", "a.txt", "a").await;
     let http = Http {
+        others: Client::new(&Settings::default()).unwrap(),
         client: Client::new(&Settings { policy: Policy::Any, ..Settings::default() }).unwrap(),
         clock: World::new(),
         throttle: Arc::new(Throttle::default()),

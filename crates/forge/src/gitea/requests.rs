@@ -196,12 +196,7 @@ impl Gitea {
         if possible.iter().all(|known| known.id.0 != user.id) {
             return Ok(Permission::None);
         }
-        let answer = self.send(repository, Method::GET, "/teams", None).await?;
-        if answer.status == StatusCode::METHOD_NOT_ALLOWED && answer.message().contains("not owned by an organization")
-        {
-            return Ok(Permission::Write);
-        }
-        let teams: Vec<Team> = answer.ok()?.json()?;
+        let Some(teams) = self.teams(repository).await? else { return Ok(Permission::Write) };
         if !teams.is_empty() && teams.iter().all(Team::may_push) {
             return Ok(Permission::Write);
         }
@@ -209,6 +204,37 @@ impl Gitea {
             "the permission of {} cannot be read, and not all teams of the organization may push; make the bot an \
              administrator of the repository {}",
             user.name, repository.path
+        )))
+    }
+
+    /// Returns the teams that have access to a repository; `None` if it belongs to a user.
+    async fn teams(&self, repository: &HostRepository) -> Result<Option<Vec<Team>>, ForgeError> {
+        let answer = self.send(repository, Method::GET, "/teams", None).await?;
+        if answer.status == StatusCode::METHOD_NOT_ALLOWED && answer.message().contains("not owned by an organization")
+        {
+            return Ok(None);
+        }
+        Ok(Some(answer.ok()?.json()?))
+    }
+
+    /// Returns an error if the permission to write, as the host tells it, may be one to write issues and not code: it is
+    /// that of a team that may write anything. Then a team that may push must have the user as a member.
+    pub(super) async fn confirm_write(&self, repository: &HostRepository, user: &HostUser) -> Result<(), ForgeError> {
+        let teams = self.teams(repository).await?.unwrap_or_default();
+        if !teams.iter().any(Team::writes_without_code) {
+            return Ok(());
+        }
+        for team in teams.iter().filter(|team| team.may_push()) {
+            let path = format!("/teams/{}/members/{}", encoded(&team.id.0), encoded(&user.name));
+            if self.call(Method::GET, &path, None).await?.status.is_success() {
+                return Ok(());
+            }
+        }
+        Err(ForgeError::Denied(format!(
+            "a team of the organization may write to {} but not push, and no team that may push is known to have {} as a \
+             member; give the token the scope read:organization, make its user a member of the organization, and {} one \
+             of such a team",
+            repository.path, user.name, user.name
         )))
     }
 

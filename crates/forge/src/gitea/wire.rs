@@ -349,6 +349,8 @@ pub(super) struct Granted {
 #[derive(Debug, Deserialize)]
 pub(super) struct Team {
     #[serde(default)]
+    pub(super) id: Id,
+    #[serde(default)]
     permission: String,
     /// The permission on each part of the repository.
     #[serde(default, deserialize_with = "or_default")]
@@ -360,6 +362,12 @@ impl Team {
     pub(super) fn may_push(&self) -> bool {
         let on_code = self.units_map.get("repo.code").map_or("", String::as_str);
         matches!(self.permission.as_str(), "admin" | "owner") || matches!(on_code, "write" | "admin" | "owner")
+    }
+
+    /// Returns whether its members may write something else, such as issues, but not push.
+    pub(super) fn writes_without_code(&self) -> bool {
+        let writes = |permission: &str| matches!(permission, "write" | "admin");
+        !self.may_push() && (writes(&self.permission) || self.units_map.values().any(|permission| writes(permission)))
     }
 }
 

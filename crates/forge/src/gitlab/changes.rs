@@ -1,22 +1,31 @@
 //! Polls of GitLab: one request for the merge requests, and one for the issues.
 
+use std::time::Duration;
+
 use journeyman_core::hook::{CommentAction, HookContent, HookEvent, HostComment, HostIssue};
 use journeyman_core::poll::{PollQuery, Polled};
-use journeyman_core::ports::{CommentKind, ForgeError, HostRepository, HostUser};
+use journeyman_core::ports::{CommentKind, ForgeError, HostRepository};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::Gitlab;
+use super::hooks::host_user;
 use super::wire::{MergeRequest, User};
 use crate::feed::{Changed, Feed, is_since, pull_changed};
 use crate::http::encoded;
 use crate::json::{Id, or_default, version};
+
+/// The time before the newest change that is read again. A comment changes the time of a merge request at most once a
+/// minute (`ThrottledTouch` in GitLab's source).
+const OVERLAP: Duration = Duration::from_secs(90);
 
 /// A merge request in a list of changes.
 #[derive(Debug, Deserialize)]
 struct Entry {
     #[serde(default)]
     updated_at: String,
+    #[serde(default, deserialize_with = "or_default")]
+    user_notes_count: u64,
     #[serde(flatten)]
     found: MergeRequest,
 }
@@ -28,6 +37,11 @@ impl Changed for Entry {
 
     fn updated(&self) -> &str {
         &self.updated_at
+    }
+
+    /// A comment changes the time of a merge request at most once a minute.
+    fn comments(&self) -> u64 {
+        self.user_notes_count
     }
 }
 
@@ -48,6 +62,8 @@ pub(super) struct Issue {
     labels: Vec<String>,
     #[serde(default, deserialize_with = "or_default")]
     assignees: Vec<User>,
+    #[serde(default, deserialize_with = "or_default")]
+    confidential: bool,
     #[serde(default)]
     created_at: String,
     #[serde(default)]
@@ -70,6 +86,12 @@ struct Note {
     updated_at: String,
     #[serde(default, deserialize_with = "or_default")]
     system: bool,
+    /// `true` if only members of the project see it.
+    #[serde(default, deserialize_with = "or_default")]
+    internal: bool,
+    /// The same in older versions.
+    #[serde(default, deserialize_with = "or_default")]
+    confidential: bool,
     #[serde(default)]
     position: Value,
 }
@@ -92,7 +114,7 @@ pub(super) async fn poll(
     repository: &HostRepository,
     query: &PollQuery,
 ) -> Result<Polled, ForgeError> {
-    let feed = Feed::new(&gitlab.http, gitlab.authorization(), repository, query);
+    let feed = Feed::overlapping(OVERLAP, &gitlab.http, gitlab.authorization(), repository, query);
     let base = format!("/projects/{}", encoded(&repository.id));
     let order = "state=all&scope=all&order_by=updated_at&sort=asc&per_page=100";
     let mut position = feed.before.clone();
@@ -109,7 +131,8 @@ pub(super) async fn poll(
         let list = format!("{base}/issues?{order}&updated_after={}", feed.since_parameter());
         for issue in feed.list::<Issue>(list, |_| false).await?.0 {
             position.advance(&issue.updated_at);
-            if issue.state == "opened" {
+            // A merge request for a confidential issue may be public.
+            if issue.state == "opened" && !issue.confidential {
                 events.extend(changed_issue(&feed, &base, issue, label).await?);
             }
         }
@@ -128,7 +151,8 @@ async fn notes(
     let list = format!("{path}/notes?order_by=updated_at&sort=desc&per_page=100");
     let is_older = |page: &[Note]| page.iter().any(|note| !is_since(&note.updated_at, feed.since));
     let (mut found, _) = feed.list::<Note>(list, is_older).await?;
-    found.retain(|note| !note.system && is_since(&note.updated_at, feed.since));
+    // The answer to an internal note would be public.
+    found.retain(|note| !note.system && !note.internal && !note.confidential && is_since(&note.updated_at, feed.since));
     found.reverse();
     Ok(found.into_iter().map(|note| feed.event(None, note.into_content(number, url, is_issue))).collect())
 }
@@ -151,7 +175,7 @@ impl Note {
             path: text("new_path").or_else(|| text("old_path")),
             line: line("new_line").or_else(|| line("old_line")),
             id: self.id.0,
-            author: self.author.into(),
+            author: host_user(self.author),
             body: self.body,
             hunk: None,
             review: None,
@@ -167,9 +191,9 @@ impl Issue {
             title: self.title,
             body: self.description,
             url: self.web_url,
-            author: self.author.into(),
+            author: host_user(self.author),
             labels: self.labels,
-            assignees: self.assignees.into_iter().map(HostUser::from).collect(),
+            assignees: self.assignees.into_iter().map(host_user).collect(),
         }
     }
 }
@@ -189,7 +213,7 @@ async fn changed_issue(feed: &Feed<'_>, base: &str, found: Issue, label: &str) -
             let name = change.label["name"].as_str().unwrap_or_default();
             change.action == "add" && name.eq_ignore_ascii_case(label) && is_since(&change.created_at, feed.since)
         };
-        labeled_by = changes.into_iter().rev().find(is_it).map(|change| change.user.into());
+        labeled_by = changes.into_iter().rev().find(is_it).map(|change| host_user(change.user));
         comments = notes(feed, &path, number, &url, true).await?;
     }
     Ok(feed.issue(issue, is_new, label, labeled_by).into_iter().chain(comments).collect())

@@ -82,6 +82,12 @@ struct Note {
     /// `true` if GitLab wrote it about a change.
     #[serde(default, deserialize_with = "or_default")]
     system: bool,
+    /// `true` if only members of the project see it.
+    #[serde(default, deserialize_with = "or_default")]
+    internal: bool,
+    /// The same in older versions.
+    #[serde(default, deserialize_with = "or_default")]
+    confidential: bool,
     /// Missing before version 16.11, which reports new comments only.
     #[serde(default)]
     action: Option<String>,
@@ -149,9 +155,11 @@ fn content(event: &str, body: &Value, sender: Option<HostUser>) -> Result<HookCo
         event => Some(event),
     };
     Ok(match event.unwrap_or_default() {
-        "Note Hook" | "Confidential Note Hook" | "note" => comment(body, sender)?,
+        // The answer, and the merge request, may be public.
+        "Confidential Note Hook" | "Confidential Issue Hook" => HookContent::Other,
+        "Note Hook" | "note" => comment(body, sender)?,
         "Merge Request Hook" | "merge_request" => part::<MergeRequest>(body, "object_attributes")?.into_content(),
-        "Issue Hook" | "Confidential Issue Hook" | "issue" | "work_item" => issue(body, sender)?,
+        "Issue Hook" | "issue" | "work_item" => issue(body, sender)?,
         "Pipeline Hook" | "pipeline" => checks(&body["object_attributes"]["sha"]),
         "Job Hook" | "Build Hook" | "build" => checks(&body["sha"]),
         "project_rename" | "project_transfer" | "project_update" | "project_destroy" => HookContent::Repository,
@@ -176,7 +184,7 @@ fn repository(body: &Value) -> Option<EventRepository> {
     Some(EventRepository { id: id(&project["id"]).or_else(|| id(&body["project_id"]))?, path: path.to_owned() })
 }
 
-fn host_user(user: User) -> HostUser {
+pub(super) fn host_user(user: User) -> HostUser {
     let is_bot = is_of_token(user.name());
     let user = HostUser::from(user);
     HostUser { is_bot: user.is_bot || is_bot, ..user }
@@ -213,7 +221,8 @@ fn comment(body: &Value, sender: Option<HostUser>) -> Result<HookContent, String
         Some(_) => return Ok(HookContent::Other),
     };
     let (kind, place) = match note.noteable_type.as_str() {
-        _ if note.system => return Ok(HookContent::Other),
+        _ if note.system || note.internal || note.confidential => return Ok(HookContent::Other),
+        _ if is_confidential(&body["issue"]) => return Ok(HookContent::Other),
         "MergeRequest" if note.kind == "DiffNote" => (CommentKind::Line, "merge_request"),
         "MergeRequest" => (CommentKind::Pull, "merge_request"),
         "Issue" => (CommentKind::Issue, "issue"),
@@ -254,7 +263,14 @@ impl MergeRequest {
     }
 }
 
+fn is_confidential(issue: &Value) -> bool {
+    issue["confidential"].as_bool().unwrap_or_default()
+}
+
 fn issue(body: &Value, sender: Option<HostUser>) -> Result<HookContent, String> {
+    if is_confidential(&body["object_attributes"]) {
+        return Ok(HookContent::Other);
+    }
     let issue: Issue = part(body, "object_attributes")?;
     let action = issue_action(&issue.action, &body["changes"]);
     let labels = if issue.labels.is_array() { &issue.labels } else { &body["labels"] };

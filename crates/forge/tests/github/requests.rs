@@ -103,7 +103,12 @@ async fn with_token() -> Vec<Exchange> {
         Check { id: 1, sha: sha.to_string(), name: "test".to_owned(), passed: Some(true), log: "passed".to_owned() };
     fixture.server.state().by_path(PATH).unwrap().checks = vec![check];
     for state in [StatusState::Pending, StatusState::Failure, StatusState::Success] {
-        let status = CommitStatus { state, description: "Working".to_owned(), url: "https://j.example/1".to_owned() };
+        let status = CommitStatus {
+            state,
+            description: "Working".to_owned(),
+            url: "https://j.example/1".to_owned(),
+            branch: "work".to_owned(),
+        };
         checks.set_status(&sha, &status).await.unwrap();
     }
     for is_fine_grained in [false, true] {

@@ -416,7 +416,12 @@ async fn sets_status(product: Product) {
     let checks = forge.checks().unwrap();
     assert_eq!(checks.of_commit(&sha).await.unwrap(), []);
     for state in [StatusState::Pending, StatusState::Pending, StatusState::Success] {
-        let status = CommitStatus { state, description: "Working".to_owned(), url: "https://j.example/1".to_owned() };
+        let status = CommitStatus {
+            state,
+            description: "Working".to_owned(),
+            url: "https://j.example/1".to_owned(),
+            branch: "work".to_owned(),
+        };
         checks.set_status(&sha, &status).await.unwrap();
     }
     let stored = fixture.server.state().by_path(PATH).unwrap().statuses.clone();
@@ -520,6 +525,20 @@ async fn another_repository_with_the_address_gets_nothing_although_an_answer_is_
         let mut comments = |path: &str| state.by_path(path).unwrap().comments.len();
         assert_eq!((comments("acme/store"), comments(PATH)), (1, 0), "{product:?}");
     }
+}
+
+#[tokio::test]
+async fn a_team_that_may_write_issues_may_not_push() {
+    let fixture = Fixture::new(Product::Forgejo).await;
+    let id = fixture.server.state().add_user("ada", "write").to_string();
+    let ada = HostUser { id, name: "ada".to_owned(), is_bot: false };
+    fixture.server.state().by_path(PATH).unwrap().permissions.insert(State::BOT, "admin");
+    assert_eq!(discussion(&*fixture.forge().await).permission(&ada).await.unwrap(), Permission::Write);
+    fixture.server.state().has_issue_team = true;
+    let fixture = fixture.reconnected();
+    // The token may not read who is in a team.
+    let error = discussion(&*fixture.forge().await).permission(&ada).await.unwrap_err();
+    assert!(matches!(&error, ForgeError::Denied(text) if text.contains("read:organization")), "{error}");
 }
 
 async fn explains(product: Product) {

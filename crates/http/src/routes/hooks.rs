@@ -45,9 +45,11 @@ async fn receive(app: &App, host: &str, project: Option<&str>, request: Request)
     let body = read_body(request, MOST_BYTES).await?;
     let received = app.cases.receive_hook(&host, project.as_ref(), RawHook { headers, body: body.into() }).await;
     mark_connection(&parts, received.is_ok());
-    let status = match received.map_err(refused)? {
-        Received::Stored => "stored",
-        Received::Known => "known",
+    let status = match received {
+        Ok(Received::Stored) => "stored",
+        Ok(Received::Known) => "known",
+        Err(HookRefusal::Test) => return Ok(Json(json!({ "status": "tested" })).into_response()),
+        Err(refusal) => return Err(refused(refusal)),
     };
     Ok((StatusCode::ACCEPTED, Json(json!({ "status": status }))).into_response())
 }
@@ -64,7 +66,7 @@ fn refused(refusal: HookRefusal) -> ApiError {
     let text = refusal.to_string();
     match refusal {
         HookRefusal::NotFound => ApiError::new(StatusCode::NOT_FOUND, ErrorCode::CodeHostNotFound, text),
-        HookRefusal::NoSecret | HookRefusal::Signature => {
+        HookRefusal::NoSecret | HookRefusal::Signature | HookRefusal::Test => {
             ApiError::unauthorized("Signature", ErrorCode::InvalidSignature, text)
         }
         HookRefusal::Header(_) => ApiError::bad_request(ErrorCode::BadRequest, text),

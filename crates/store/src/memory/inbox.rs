@@ -60,7 +60,11 @@ impl InboxStore for MemoryStore {
         };
         let Some(place) = tables.inbox.iter().position(is_it) else { return Ok(Decided::Lost) };
         let host = tables.inbox[place].event.host.clone();
-        let is_same = |row: &InboxRow| row.event.host == host && row.event.number != number && row.subject == subject;
+        let own = project.clone().or_else(|| tables.inbox[place].event.project.clone());
+        let is_same = |row: &InboxRow| {
+            let is_other = row.event.number != number;
+            is_other && row.event.host == host && row.event.project == own && row.subject == subject
+        };
         let is_duplicate = subject.is_some() && tables.inbox.iter().any(is_same);
         let Some(row) = tables.inbox.get_mut(place) else { return Ok(Decided::Lost) };
         row.event.project = project.or_else(|| row.event.project.clone());

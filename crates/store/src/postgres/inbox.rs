@@ -22,9 +22,10 @@ use crate::rows::{self, name_of, to_json};
 /// Stores a decision in one statement: whether the event is still claimed, and whether it is a duplicate, is part of it.
 const DECIDE: &str = "
     WITH this AS (
-        SELECT number, host FROM inbox WHERE number = $1 AND attempts = $2 AND state = 'received' FOR UPDATE
+        SELECT number, host, coalesce($3, project) AS own FROM inbox WHERE number = $1 AND attempts = $2 AND state = 'received' FOR UPDATE
     ), other AS (
-        SELECT 1 FROM inbox JOIN this ON inbox.host = this.host AND inbox.number <> this.number
+        SELECT 1 FROM inbox
+        JOIN this ON inbox.host = this.host AND inbox.project = this.own AND inbox.number <> this.number
         WHERE inbox.subject = $5::text LIMIT 1
     ), decided AS (
         UPDATE inbox

@@ -60,17 +60,20 @@ impl InboxStore for SqliteStore {
         self.writer
             .write(move |db| {
                 let Decision { project, job, event, subject, next } = &decision;
-                let host: Option<String> = db
+                let own = project.as_ref().map(ProjectId::as_str);
+                let found: Option<(String, Option<String>)> = db
                     .prepare_cached(
-                        "SELECT host FROM inbox WHERE number = ?1 AND attempts = ?2 AND state = 'received'",
+                        "SELECT host, coalesce(?3, project) FROM inbox
+                         WHERE number = ?1 AND attempts = ?2 AND state = 'received'",
                     )?
-                    .query_row(params![number, attempt], |row| row.get(0))
+                    .query_row(params![number, attempt, own], |row| Ok((row.get(0)?, row.get(1)?)))
                     .optional()?;
-                let Some(host) = host else { return Ok::<_, OpError<StoreError>>(Decided::Lost) };
+                let Some((host, own)) = found else { return Ok::<_, OpError<StoreError>>(Decided::Lost) };
                 let mut is_duplicate = false;
                 if let Some(subject) = subject {
-                    let text = "SELECT 1 FROM inbox WHERE host = ?1 AND subject = ?2 AND number <> ?3 LIMIT 1";
-                    is_duplicate = db.prepare_cached(text)?.exists(params![host, subject, number])?;
+                    let text = "SELECT 1 FROM inbox WHERE host = ?1 AND subject = ?2 AND number <> ?3
+                                AND project = ?4 LIMIT 1";
+                    is_duplicate = db.prepare_cached(text)?.exists(params![host, subject, number, own])?;
                 }
                 let (state, outcome, detail, due_at) = match next {
                     _ if is_duplicate => (InboxState::Ignored, Some(Outcome::Duplicate), None, None),

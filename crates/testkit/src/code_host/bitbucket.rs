@@ -220,7 +220,7 @@ fn own_permissions(state: &State, call: &Call, sender: &Sender, workspace: &str)
 fn members(state: &mut State, call: &Call, sender: &Sender, workspace: &str, below: &[&str]) -> Reply {
     let is_member = |user: &&User| {
         let mut within = state.repositories.iter().filter(|one| one.path.starts_with(&format!("{workspace}/")));
-        !user.is_bot && within.any(|one| one.permissions.contains_key(&user.id))
+        !user.is_bot && !state.closed.contains(&user.id) && within.any(|one| one.permissions.contains_key(&user.id))
     };
     let show = |user: &User| json!({"type": "workspace_membership", "user": show_user(user)});
     match below {

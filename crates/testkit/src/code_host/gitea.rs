@@ -252,7 +252,12 @@ impl At<'_> {
             let units = json!({"repo.code": permission, "repo.pulls": permission, "repo.wiki": "read"});
             json!({"id": 1, "name": name, "permission": permission, "units_map": units})
         };
-        Reply::json(200, &json!([team("Owners", "owner"), team("developers", "write")]))
+        let mut teams = vec![team("Owners", "owner"), team("developers", "write")];
+        if self.request.state.has_issue_team {
+            let units = json!({"repo.code": "none", "repo.issues": "write"});
+            teams.push(json!({"id": 2, "name": "triage", "permission": "none", "units_map": units}));
+        }
+        Reply::json(200, &json!(teams))
     }
 
     fn collaborator(&self, name: &str, below: &[&str]) -> Reply {

@@ -1,6 +1,6 @@
 //! The state of a stand-in: repositories, users, tokens, pull requests, issues, comments, checks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::changes::Times;
 
@@ -226,6 +226,10 @@ pub struct State {
     pub manifest_codes: BTreeMap<String, Option<String>>,
     /// The user who added the labels of issues.
     pub labeler: u64,
+    /// The users whose accounts are closed. Only Bitbucket Cloud knows them.
+    pub closed: BTreeSet<u64>,
+    /// `true` if a team of the organization may write issues and not push. Only Forgejo's repository has one.
+    pub has_issue_team: bool,
     pub(super) times: Times,
     next: u64,
 }
@@ -264,6 +268,8 @@ impl State {
             app: None,
             manifest_codes: BTreeMap::new(),
             labeler: Self::BOT,
+            closed: BTreeSet::new(),
+            has_issue_team: false,
             times: Times::default(),
             next: 100,
         }

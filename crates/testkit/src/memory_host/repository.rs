@@ -24,7 +24,8 @@ impl Forge for MemoryHost {
     }
 
     async fn repository(&self) -> Result<HostRepository, ForgeError> {
-        let known = Self::repository();
+        let replacement = self.state().replacement.clone();
+        let known = replacement.unwrap_or_else(Self::repository);
         let described = HostRepository {
             id: known.id,
             path: known.path,

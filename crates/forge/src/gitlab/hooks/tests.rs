@@ -156,8 +156,28 @@ fn a_comment_on_a_merge_request_is_told_from_one_on_an_issue() {
     assert!(comment.url.ends_with("#note_50772639"));
     assert_eq!((comment.path, comment.line, comment.hunk, comment.review), (None, None, None, None));
     let body = note(json!({"noteable_type": "Issue", "action": "update"}));
-    let (number, action, comment) = comment_of(read_json("Confidential Note Hook", body));
+    let (number, action, comment) = comment_of(read_json("Note Hook", body));
     assert_eq!((number, action, comment.kind), (17, CommentAction::Edited, CommentKind::Issue));
+}
+
+#[test]
+fn what_only_members_see_is_not_used() {
+    let confidential = json!({"iid": 17, "confidential": true});
+    let mut on_confidential = note(json!({"noteable_type": "Issue"}));
+    on_confidential["issue"] = confidential;
+    let mut issue = changed_issue("open", json!({}));
+    let open = issue.clone();
+    issue["object_attributes"]["confidential"] = json!(true);
+    for (event, body) in [
+        ("Note Hook", note(json!({"internal": true}))),
+        ("note", note(json!({"confidential": true}))),
+        ("Note Hook", on_confidential),
+        ("Confidential Note Hook", note(json!({}))),
+        ("Issue Hook", issue),
+        ("Confidential Issue Hook", open),
+    ] {
+        assert_eq!(read_json(event, body).content, HookContent::Other, "{event}");
+    }
 }
 
 #[test]
@@ -269,13 +289,11 @@ fn changed_issue(action: &str, changes: Value) -> Value {
 
 #[test]
 fn an_opened_issue_is_read() {
-    for event in ["Issue Hook", "Confidential Issue Hook"] {
-        let (action, issue) = issue_of(read_json(event, changed_issue("open", json!({}))));
-        assert_eq!((action, issue.number, issue.title.as_str()), (IssueAction::Opened, 23, "New API"));
-        assert_eq!((issue.body.as_str(), issue.author.name.as_str()), ("", "root"));
-        assert_eq!(issue.labels, ["API"]);
-        assert_eq!(issue.url, "http://example.com/diaspora/issues/23");
-    }
+    let (action, issue) = issue_of(read_json("Issue Hook", changed_issue("open", json!({}))));
+    assert_eq!((action, issue.number, issue.title.as_str()), (IssueAction::Opened, 23, "New API"));
+    assert_eq!((issue.body.as_str(), issue.author.name.as_str()), ("", "root"));
+    assert_eq!(issue.labels, ["API"]);
+    assert_eq!(issue.url, "http://example.com/diaspora/issues/23");
     let mut body = changed_issue("open", json!({}));
     body["object_attributes"]["labels"] = json!([{"id": 1, "title": "bug"}, {"id": 2, "title": "Journeyman"}]);
     assert_eq!(issue_of(read_json("Issue Hook", body)).1.labels, ["bug", "Journeyman"]);

@@ -129,7 +129,8 @@ pub(super) fn update_pull(state: &mut State, call: &Call, found: &Repository, pu
     let (mut reviewers, mut faults) = (Vec::new(), Vec::new());
     for reviewer in call.body["reviewers"].as_array().into_iter().flatten() {
         let id = reviewer["uuid"].as_str().and_then(id_of);
-        let Some(user) = state.users.iter().find(|user| Some(user.id) == id) else {
+        let is_it = |user: &&crate::code_host::User| Some(user.id) == id && !state.closed.contains(&user.id);
+        let Some(user) = state.users.iter().find(is_it) else {
             return invalid("reviewers", &["Malformed reviewers list".to_owned()]);
         };
         if user.id == pull.author {
