@@ -19,7 +19,7 @@ use journeyman_core::retry::backoff;
 use crate::{Caller, Error, UseCases};
 
 /// The maximum number of events that a process reads at the same time.
-const BATCH: usize = 32;
+const BATCH: usize = 16;
 
 /// The maximum number of jobs whose events become messages at the same time.
 const JOBS: usize = 16;

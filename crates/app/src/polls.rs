@@ -18,7 +18,8 @@ use journeyman_core::job::PullRepository;
 use journeyman_core::poll::budget::Budget;
 use journeyman_core::poll::schedule::{Activity, interval};
 use journeyman_core::poll::{
-    Cost, LOOKBACK, POLLED, Poll, PollProblem, PollQuery, Polled, WatchedPull, changes_state, delivery, is_known,
+    Cost, LONGEST_DELAY, LOOKBACK, POLLED, Poll, PollProblem, PollQuery, Polled, WatchedPull, changes_state, delivery,
+    is_known,
 };
 use journeyman_core::ports::{CommentKind, ForgeError, PollTotals, StoreError};
 use journeyman_core::project::Project;
@@ -233,7 +234,7 @@ impl Poller {
         activity.hooked_at = store.last_hook_at(poll.project.clone()).await?;
         let next = Poll {
             cursor,
-            next_at: now + wait.unwrap_or_else(|| interval(activity, now)),
+            next_at: now + wait.unwrap_or_else(|| interval(activity, now)).min(LONGEST_DELAY),
             pulls: u32::try_from(open).unwrap_or(u32::MAX),
             quiet: activity.quiet,
             failures: activity.failures,

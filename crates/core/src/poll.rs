@@ -26,6 +26,9 @@ pub const POLLED: &str = "poll";
 /// request, and people may have commented on it, before the repository is polled.
 pub const LOOKBACK: Duration = Duration::from_secs(3600);
 
+/// The longest delay until a poll. A poll that is due later was stored before a clock was set back, and is due now.
+pub const LONGEST_DELAY: Duration = Duration::from_secs(2 * 3600);
+
 /// The position up to which the changes of a repository were read, in the form of the client of its code host.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cursor(pub String);

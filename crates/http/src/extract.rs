@@ -11,7 +11,7 @@ use std::time::Duration;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt, Limited};
 use journeyman_app::Idempotency;
 use journeyman_core::idempotency::{Fingerprint, MAX_KEY_CHARS};
@@ -60,11 +60,42 @@ pub(crate) async fn read_body(request: Request, most: usize) -> Result<Bytes, Ap
         return Err(body::too_large(most));
     }
     let body = Limited::new(request.into_body(), most);
-    let read = tokio::time::timeout(BODY_TIME, body.collect()).await.map_err(|_| {
-        let text = format!("the body did not arrive within {} s", BODY_TIME.as_secs());
-        ApiError::new(StatusCode::REQUEST_TIMEOUT, ErrorCode::BodyTimeout, text)
-    })?;
+    let read = tokio::time::timeout(BODY_TIME, body.collect()).await.map_err(|_| too_slow())?;
     Ok(read.map_err(|error| broken_body(&*error, most))?.to_bytes())
+}
+
+/// Reads the body of a request of an unknown sender, up to `most` bytes, and reserves memory for what has arrived. A
+/// sender who declares a large body and sends none takes no memory from others.
+pub(crate) async fn read_reserving(
+    request: Request,
+    most: usize,
+    memory: &Semaphore,
+) -> Result<(Bytes, SemaphorePermit<'_>), ApiError> {
+    if body::length(request.headers()).is_some_and(|length| length > most) {
+        return Err(body::too_large(most));
+    }
+    let mut permit = reserve(memory, Some(0), most)?;
+    let mut body = Limited::new(request.into_body(), most);
+    let mut bytes = BytesMut::new();
+    let read = async {
+        while let Some(frame) = body.frame().await {
+            let Ok(piece) = frame.map_err(|error| broken_body(&*error, most))?.into_data() else { continue };
+            // The first KiB is reserved.
+            let more = (bytes.len() + piece.len()) / 1024 - bytes.len() / 1024;
+            if more > 0 {
+                permit.merge(reserve(memory, Some(more * 1024), most)?);
+            }
+            bytes.extend_from_slice(&piece);
+        }
+        Ok::<_, ApiError>(())
+    };
+    tokio::time::timeout(BODY_TIME, read).await.map_err(|_| too_slow())??;
+    Ok((bytes.freeze(), permit))
+}
+
+fn too_slow() -> ApiError {
+    let text = format!("the body did not arrive within {} s", BODY_TIME.as_secs());
+    ApiError::new(StatusCode::REQUEST_TIMEOUT, ErrorCode::BodyTimeout, text)
 }
 
 /// Reserves memory for the body of a request. If there is not enough left, the client must try again later.
@@ -81,11 +112,6 @@ pub(crate) fn reserve(
         ApiError::away(ErrorCode::Overloaded, "the server is overloaded; nothing was stored, try again")
     };
     memory.try_acquire_many(kib).map_err(full)
-}
-
-/// Returns the value of `Content-Length`, in bytes.
-pub(crate) fn declared_length(request: &Request) -> Option<usize> {
-    body::length(request.headers())
 }
 
 /// Parses a body that must be a JSON object.

@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::app::App;
 use crate::auth::mark_connection;
 use crate::error::{ApiError, ErrorCode};
-use crate::extract::{declared_length, read_body, reserve};
+use crate::extract::read_reserving;
 
 /// Returns the routes of webhooks: of a code host, and of one project on it.
 pub(crate) fn routes() -> Router<App> {
@@ -41,8 +41,7 @@ async fn receive(app: &App, host: &str, project: Option<&str>, request: Request)
     let (parts, body) = request.into_parts();
     let headers = to_headers(&parts.headers);
     let request = Request::from_parts(parts.clone(), body);
-    let _permit = reserve(&app.hooks, declared_length(&request), MOST_BYTES)?;
-    let body = read_body(request, MOST_BYTES).await?;
+    let (body, _permit) = read_reserving(request, MOST_BYTES, &app.hooks).await?;
     let received = app.cases.receive_hook(&host, project.as_ref(), RawHook { headers, body: body.into() }).await;
     mark_connection(&parts, received.is_ok());
     let status = match received {

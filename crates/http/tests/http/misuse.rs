@@ -217,6 +217,28 @@ async fn requests_are_refused_while_the_memory_for_bodies_is_used_up() {
     assert_eq!(service.post(&path, r#"{"prompt":"y"}"#).await.status, 200, "the memory is released");
 }
 
+#[tokio::test]
+async fn senders_who_declare_much_and_send_nothing_take_no_memory_from_webhooks() {
+    let service = std::sync::Arc::new(service().await);
+    let mut open = tokio::task::JoinSet::new();
+    for _ in 0..8 {
+        let service = std::sync::Arc::clone(&service);
+        open.spawn(async move {
+            let body = Body::from_stream(futures::stream::pending::<std::io::Result<axum::body::Bytes>>());
+            let declare = |request: &mut axum::http::Request<Body>| {
+                request.headers_mut().insert("content-length", (25_u32 << 20).into());
+            };
+            service.call("POST", "/hooks/github", body, declare).await
+        });
+    }
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    let answer = service.call("POST", "/hooks/github", "{}", |_| {}).await;
+    assert_ne!(answer.status.as_u16(), 503, "{answer:?}");
+    open.shutdown().await;
+}
+
 /// Returns a body compressed with `gzip` or `zstd`.
 fn compressed(coding: &str, body: &str) -> Vec<u8> {
     if coding == "zstd" {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use async_trait::async_trait;
 use journeyman_core::code_host::HostName;
 use journeyman_core::ids::ProjectId;
-use journeyman_core::poll::{POLLED, Poll};
+use journeyman_core::poll::{LONGEST_DELAY, POLLED, Poll};
 use journeyman_core::ports::{PollStore, StoreError};
 use journeyman_core::pull::{IndexedPull, PullState};
 use journeyman_core::time::Timestamp;
@@ -29,7 +29,7 @@ impl PollStore for MemoryStore {
 
     async fn due_polls(&self, host: HostName, now: Timestamp, limit: usize) -> Result<Vec<Poll>, StoreError> {
         let tables = self.tables();
-        let is_due = |poll: &&Poll| poll.host == host && poll.next_at <= now;
+        let is_due = |poll: &&Poll| poll.host == host && (poll.next_at <= now || poll.next_at > now + LONGEST_DELAY);
         let mut due: Vec<Poll> = tables.polls.values().filter(is_due).cloned().collect();
         due.sort_by(|one, other| (one.next_at, &one.project).cmp(&(other.next_at, &other.project)));
         due.truncate(limit);

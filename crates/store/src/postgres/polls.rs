@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use journeyman_core::code_host::HostName;
 use journeyman_core::ids::ProjectId;
-use journeyman_core::poll::{POLLED, Poll};
+use journeyman_core::poll::{LONGEST_DELAY, POLLED, Poll};
 use journeyman_core::ports::{PollStore, StoreError};
 use journeyman_core::pull::IndexedPull;
 use journeyman_core::time::Timestamp;
@@ -32,9 +32,11 @@ impl PollStore for PostgresStore {
     }
 
     async fn due_polls(&self, host: HostName, now: Timestamp, limit: usize) -> Result<Vec<Poll>, StoreError> {
-        let text = "SELECT * FROM polls WHERE host = $1 AND next_at <= $2 ORDER BY next_at, project LIMIT $3";
+        let text = "SELECT * FROM polls WHERE host = $1 AND (next_at <= $2 OR next_at > $3)
+                    ORDER BY next_at, project LIMIT $4";
+        let (now, never) = (now.as_micros(), (now + LONGEST_DELAY).as_micros());
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let found = self.read(call!(text, host.0, now.as_micros(), limit)).await?;
+        let found = self.read(call!(text, host.0, now, never, limit)).await?;
         Ok(found.iter().map(rows::poll).collect::<Result<_, PgError>>()?)
     }
 

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use journeyman_core::code_host::HostName;
 use journeyman_core::ids::ProjectId;
-use journeyman_core::poll::{POLLED, Poll};
+use journeyman_core::poll::{LONGEST_DELAY, POLLED, Poll};
 use journeyman_core::ports::{PollStore, StoreError};
 use journeyman_core::pull::IndexedPull;
 use journeyman_core::time::Timestamp;
@@ -46,9 +46,11 @@ impl PollStore for SqliteStore {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         self.readers
             .read(move |db| {
-                let text = "SELECT * FROM polls WHERE host = ?1 AND next_at <= ?2 ORDER BY next_at, project LIMIT ?3";
+                let text = "SELECT * FROM polls WHERE host = ?1 AND (next_at <= ?2 OR next_at > ?3)
+                            ORDER BY next_at, project LIMIT ?4";
                 let mut query = db.prepare_cached(text)?;
-                collect(&mut query.query(params![host.0, now.as_micros(), limit])?, |row| rows::poll(row))
+                let (now, never) = (now.as_micros(), (now + LONGEST_DELAY).as_micros());
+                collect(&mut query.query(params![host.0, now, never, limit])?, |row| rows::poll(row))
             })
             .await
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use journeyman_core::code_host::HostName;
 use journeyman_core::inbox::{Content, Decision, InboxState, NewEvent, Next, Outcome};
-use journeyman_core::poll::{Cursor, POLLED, Poll, PollProblem};
+use journeyman_core::poll::{Cursor, LONGEST_DELAY, POLLED, Poll, PollProblem};
 use journeyman_core::time::{Clock as _, Timestamp};
 
 use super::given::{Fixture, all, shop};
@@ -60,6 +60,9 @@ async fn the_longest_overdue_is_polled_first() {
         let names = |polls: Vec<Poll>| polls.into_iter().map(|poll| poll.project.to_string()).collect::<Vec<_>>();
         assert_eq!(names(due(9).await.unwrap()), ["c", "a", "b"], "{name}");
         assert_eq!(names(due(1).await.unwrap()), ["c"], "{name}");
+        // The clock was set back since the polls were stored.
+        let before = Timestamp::default() - (LONGEST_DELAY - Duration::from_secs(35));
+        assert_eq!(names(store.due_polls(host(), before, 9).await.unwrap()), ["d"], "{name}");
         assert_eq!(store.polled_hosts().await.unwrap(), [host(), HostName("gitlab.example".to_owned())], "{name}");
     }
 }

@@ -30,7 +30,8 @@ pub trait PollStore: Send + Sync {
     /// The database failed.
     async fn polled_hosts(&self) -> Result<Vec<HostName>, StoreError>;
 
-    /// Returns the polls of a code host that are due, the longest overdue first.
+    /// Returns the polls of a code host that are due, the longest overdue first. A poll that is due later than
+    /// [`LONGEST_DELAY`](crate::poll::LONGEST_DELAY) is due now.
     ///
     /// # Errors
     /// The database failed.
