@@ -265,6 +265,7 @@ impl Poller {
             Ok(polled) => polled,
             Err(error) => return Ok(Outcome::Failed(error)),
         };
+        polled.events = polled.events.into_iter().map(HookEvent::bounded).collect();
         let me = match forge.discussion() {
             Some(discussion) if !polled.events.is_empty() => {
                 polled.cost.requests += ME.requests;

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ids::Sha;
+use crate::message::MAX_PROMPT_CHARS;
 use crate::ports::{CommentKind, HostUser};
 use crate::pull::PullState;
 
@@ -40,6 +41,30 @@ impl HookEvent {
             HookContent::Issue { issue, .. } => Some(&issue.author),
             _ => self.sender.as_ref(),
         }
+    }
+
+    /// Returns the event with the beginning of its text, as much as a prompt can have. The inbox keeps it for long, and
+    /// people without permission write texts of megabytes.
+    #[must_use]
+    pub fn bounded(mut self) -> Self {
+        let cut = |text: &mut String| {
+            if let Some((end, _)) = text.char_indices().nth(MAX_PROMPT_CHARS) {
+                text.truncate(end);
+            }
+        };
+        match &mut self.content {
+            HookContent::Comment { comment, .. } => {
+                cut(&mut comment.body);
+                comment.hunk.as_mut().map_or((), cut);
+            }
+            HookContent::Review { review, .. } => cut(&mut review.body),
+            HookContent::Issue { issue, .. } => {
+                cut(&mut issue.title);
+                cut(&mut issue.body);
+            }
+            _ => {}
+        }
+        self
     }
 
     /// Returns the text of the comment or review, or the title of the issue.

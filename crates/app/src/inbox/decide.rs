@@ -94,7 +94,7 @@ impl UseCases {
             Some(Content::Raw(body)) => {
                 let Some(id) = &event.code_host else { return Ok(Err("the event has no code host".to_owned())) };
                 match self.parts().hooks.host(id, event.project.as_ref()).await? {
-                    Some(host) => self.parts().hooks.read(&host, &event.event, body),
+                    Some(host) => self.parts().hooks.read(&host, &event.event, body).map(HookEvent::bounded),
                     None => Err(format!("the code host {id} was removed")),
                 }
             }

@@ -263,3 +263,15 @@ async fn a_comment_in_a_repository_that_the_project_no_longer_has_is_not_used() 
         assert_eq!(desk.host.written(), [], "{name}: the answer is not posted there");
     }
 }
+
+#[tokio::test]
+async fn a_very_long_text_is_kept_as_far_as_a_prompt_can_have_it() {
+    for desk in Desk::all().await {
+        let text = format!("@journeyman rename it {}", "@journeyman ".repeat(100_000));
+        desk.deliver(created(&comment("1", &desk.maria(), &text))).await;
+        desk.settle().await;
+        assert_eq!(desk.message().await.prompt.chars().count(), 100_000, "{}", desk.name());
+        let kept = desk.events().await.remove(0).content;
+        assert!(matches!(&kept, Some(Content::Read(read)) if read.text().unwrap().len() == 100_000), "{}", desk.name());
+    }
+}
