@@ -55,7 +55,9 @@ impl HookEvent {
         match &mut self.content {
             HookContent::Comment { comment, .. } => {
                 cut(&mut comment.body);
-                comment.hunk.as_mut().map_or((), cut);
+                if let Some(hunk) = &mut comment.hunk {
+                    cut(hunk);
+                }
             }
             HookContent::Review { review, .. } => cut(&mut review.body),
             HookContent::Issue { issue, .. } => {
