@@ -52,8 +52,11 @@ pub(crate) struct Github {
 impl Github {
     /// Describes the repository at an address of the interface. `path` is its path for the credential.
     async fn described(&self, path: &RepositoryPath, address: &str) -> Result<HostRepository, ForgeError> {
-        let authorization = self.authorization(path).await?;
-        let found: Repository = self.http.call(Some(&authorization), Method::GET, address, None).await?.ok()?.json()?;
+        self.described_to(&self.authorization(path).await?, address).await
+    }
+
+    async fn described_to(&self, authorization: &Authorization, address: &str) -> Result<HostRepository, ForgeError> {
+        let found: Repository = self.http.call(Some(authorization), Method::GET, address, None).await?.ok()?.json()?;
         Ok(HostRepository {
             id: found.id.0,
             path: found.full_name,
@@ -203,7 +206,15 @@ impl Api for Github {
     }
 
     async fn repository_by_id(&self, path: &RepositoryPath, id: &str) -> Result<HostRepository, ForgeError> {
-        self.described(path, &format!("/repositories/{}", encoded(id))).await
+        let address = format!("/repositories/{}", encoded(id));
+        match &self.access {
+            // A token for the path would be one for the repository that has it now.
+            Access::App { app, .. } => {
+                let token = app.token_by_id(&self.http, id).await?;
+                self.described_to(&Authorization::Bearer(token), &address).await
+            }
+            Access::Token(_) => self.described(path, &address).await,
+        }
     }
 
     async fn git_credential(&self, repository: &RepositoryPath) -> Result<Credential, ForgeError> {

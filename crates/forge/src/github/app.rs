@@ -171,6 +171,28 @@ impl App {
         Ok(token)
     }
 
+    /// Returns a token for the repository with an ID, whose path is not known. An installation that has no access to it
+    /// refuses the token.
+    pub(crate) async fn token_by_id(&self, http: &Http, id: &str) -> Result<SecretValue, ForgeError> {
+        let now = http.clock.now();
+        let authorization = self.authorization(now)?;
+        let missing = || ForgeError::NotFound("no installation of the GitHub App has access to it".to_owned());
+        let id: u64 = id.parse().map_err(|_| missing())?;
+        let path = "/app/installations?per_page=100";
+        let installations: Vec<Installation> = http.list(Some(&authorization), path, |_| false).await?;
+        let permissions: BTreeMap<_, _> = PERMISSIONS.into_iter().collect();
+        for installation in installations.into_iter().filter(|one| one.suspended_at.is_none()) {
+            let body = json!({"repository_ids": [id], "permissions": permissions});
+            let path = format!("/app/installations/{}/access_tokens", installation.id.0);
+            let answer = http.call(Some(&authorization), Method::POST, &path, Some(&body)).await?;
+            if answer.status.is_success() {
+                let Token { token, .. } = answer.json()?;
+                return Ok(SecretValue(token));
+            }
+        }
+        Err(missing())
+    }
+
     fn tokens(&self) -> std::sync::MutexGuard<'_, HashMap<String, (SecretValue, Timestamp)>> {
         self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -43,6 +43,25 @@ async fn an_app_gets_a_token_for_one_repository() {
 }
 
 #[tokio::test]
+async fn an_app_follows_a_renamed_repository_whose_name_another_one_has() {
+    let mut fixture = fixture().await;
+    let id = fixture.seen().await;
+    fixture.server.state().rename(PATH, "acme/store");
+    fixture.server.repository(PATH).await;
+    // The process has started again, and has no token.
+    let fixture = fixture.reconnected();
+    let forge = fixture.forge().await;
+    assert_eq!(forge.repository().await.unwrap().id, id);
+    assert_eq!(forge.remote().await.unwrap().url, fixture.server.clone_url("acme/store"));
+    // The app is not installed on the repository any more.
+    let mut state = fixture.server.state();
+    state.repositories.retain(|repository| repository.path == PATH);
+    drop(state);
+    let error = fixture.reconnected().forge().await.remote().await.unwrap_err();
+    assert!(matches!(&error, ForgeError::NotFound(text) if text.contains("another one has its address")), "{error}");
+}
+
+#[tokio::test]
 async fn a_token_may_change_workflows_if_the_installation_has_the_permission() {
     for has_workflows in [false, true] {
         let fixture = fixture().await;

@@ -103,8 +103,12 @@ fn app(state: &mut State, call: &Call, parts: &[&str]) -> Reply {
             if call.body["permissions"]["workflows"].is_string() && !known.has_workflows {
                 return error(422, "The permissions requested are not granted to this installation.");
             }
-            let name = call.body["repositories"][0].as_str().unwrap_or_default().to_owned();
-            let found = state.repositories.iter().find(|one| one.path.ends_with(&format!("/{name}")));
+            let name = call.body["repositories"][0].as_str().map(|name| format!("/{name}"));
+            let id = call.body["repository_ids"][0].as_u64();
+            let is_it = |one: &&Repository| {
+                id == Some(one.id) || name.as_ref().is_some_and(|name| one.path.ends_with(name.as_str()))
+            };
+            let found = state.repositories.iter().find(is_it);
             let Some(id) = found.map(|repository| repository.id) else {
                 return error(422, "There is at least one repository that does not exist or is not accessible.");
             };
