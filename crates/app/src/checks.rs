@@ -147,6 +147,10 @@ impl UseCases {
         let wants_repair = matches!(reaction, Reaction::Fix(_));
         let failed = failed.into_iter().map(|check| check.name.clone()).collect();
         let report = CheckReport { sha: watch.sha.clone(), result, failed, reaction };
+        // Who reads the result must see the checks that it comes from. If this process dies now, they are read again.
+        if found != watch.checks {
+            self.parts().store.end_look(watch, Some(found.clone()), Some(now + WATCH_LEASE)).await?;
+        }
         let is_recorded = self.record_checks(look, report).await?;
         let next = if wants_repair && !is_recorded { Some(now + WHILE_ACTIVE) } else { later };
         Ok(Seen { checks: Some(found), next })
