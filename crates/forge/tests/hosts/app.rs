@@ -54,9 +54,7 @@ async fn an_app_follows_a_renamed_repository_whose_name_another_one_has() {
     assert_eq!(forge.repository().await.unwrap().id, id);
     assert_eq!(forge.remote().await.unwrap().url, fixture.server.clone_url("acme/store"));
     // The app is not installed on the repository any more.
-    let mut state = fixture.server.state();
-    state.repositories.retain(|repository| repository.path == PATH);
-    drop(state);
+    fixture.server.state().repositories.retain(|repository| repository.path == PATH);
     let error = fixture.reconnected().forge().await.remote().await.unwrap_err();
     assert!(matches!(&error, ForgeError::NotFound(text) if text.contains("another one has its address")), "{error}");
 }
