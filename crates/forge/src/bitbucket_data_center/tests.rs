@@ -67,10 +67,10 @@ async fn a_user_who_cannot_review_does_not_prevent_the_others() {
         server.state().add_user(name, "read");
     }
     server.state().by_path(PATH).unwrap().pulls[0].reviewers.push("theirs".to_owned());
-    let reviewers = ["ada", "acme/team", "nobody", "ADA", "bob"].map(str::to_owned).to_vec();
+    let reviewers = ["ada", "acme/team", "unknown", "ADA", "bob"].map(str::to_owned).to_vec();
     let change = PullChange { reviewers, ..PullChange::default() };
     let error = client.update_pull(&repository, number, &change).await.unwrap_err().to_string();
-    assert!(error.contains("acme/team: ") && error.contains("nobody: ") && !error.contains("ada"), "{error}");
+    assert!(error.contains("acme/team: ") && error.contains("unknown: ") && !error.contains("ada"), "{error}");
     assert_eq!(server.state().by_path(PATH).unwrap().pulls[0].reviewers, ["theirs", "ada", "bob"]);
     let now = client.pull(&repository, number).await.unwrap().unwrap();
     assert_eq!((now.title.as_str(), now.body.as_str()), ("Change", "Done."));

@@ -405,7 +405,7 @@ async fn permissions(product: Product) {
         let other = HostUser { id: "123456".to_owned(), name: name.to_owned(), is_bot: false };
         assert_eq!(discussion(&*forge).permission(&other).await.unwrap(), Permission::None, "{name}");
     }
-    let unknown = HostUser { id: "99".to_owned(), name: "nobody".to_owned(), is_bot: false };
+    let unknown = HostUser { id: "99".to_owned(), name: "unknown".to_owned(), is_bot: false };
     assert_eq!(discussion(&*forge).permission(&unknown).await.unwrap(), Permission::None);
 }
 

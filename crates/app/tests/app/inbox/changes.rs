@@ -176,7 +176,7 @@ async fn a_deletion_that_overtakes_the_comment_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn an_edit_by_somebody_who_lost_the_permission_changes_nothing() {
+async fn an_edit_by_an_author_who_lost_the_permission_changes_nothing() {
     for desk in Desk::all().await {
         let (name, maria) = (desk.name(), desk.maria());
         let first = comment("1", &maria, "@journeyman rename it");

@@ -1,6 +1,6 @@
 //! Tests of who may send messages, and of text that people do not see.
 
-use journeyman_core::hook::{EventRepository, HookEvent};
+use journeyman_core::hook::{EventRepository, HookContent, HookEvent};
 use journeyman_core::inbox::route::addressed;
 use journeyman_core::inbox::{Content, Decision, INBOX_LEASE, InboxState, NewEvent, Next, Outcome};
 use journeyman_core::ports::{Decided, ForgeError, HostUser, Permission};
@@ -10,6 +10,25 @@ use journeyman_testkit::{HostCall, MemoryHost, Moment, Seeds as _};
 
 use super::given::{Desk, comment, created, edited, pull_event, review, submitted};
 use crate::app::given::shop;
+
+impl Desk {
+    /// Stores an event of the repository as a webhook with the secret of another project.
+    async fn receive_for(&self, project: &Project, number: usize, content: HookContent) -> HookEvent {
+        let read = HookEvent { repository: Some(MemoryHost::repository()), sender: None, content };
+        let host = self.host.code_host();
+        let event = NewEvent {
+            host: host.name(),
+            code_host: Some(host.id),
+            project: Some(project.id.clone()),
+            delivery: format!("forged/{number}"),
+            event: "forged".to_owned(),
+            content: Content::Read(Box::new(read.clone())),
+            at: self.now(),
+        };
+        assert!(self.fixture.store.receive(event).await.unwrap(), "{}", self.name());
+        read
+    }
+}
 
 #[tokio::test]
 async fn nothing_of_people_who_may_not_push_reaches_the_job() {
@@ -185,18 +204,7 @@ async fn whoever_knows_the_webhook_secret_of_a_project_reaches_no_other_project(
         desk.fixture.store.create_project(other.clone(), [].into()).await.unwrap();
         let forged = [created(&comment("1", &desk.maria(), "@journeyman rename it")), pull_event(PullState::Merged)];
         for (number, content) in forged.into_iter().enumerate() {
-            let read = HookEvent { repository: Some(MemoryHost::repository()), sender: None, content };
-            let host = desk.host.code_host();
-            let event = NewEvent {
-                host: host.name(),
-                code_host: Some(host.id),
-                project: Some(other.id.clone()),
-                delivery: number.to_string(),
-                event: "forged".to_owned(),
-                content: Content::Read(Box::new(read)),
-                at: desk.now(),
-            };
-            assert!(desk.fixture.store.receive(event).await.unwrap(), "{name}");
+            desk.receive_for(&other, number, content).await;
         }
         desk.settle().await;
         assert_eq!(desk.outcomes().await, ["no_job", "no_job"], "{name}");
@@ -216,18 +224,7 @@ async fn a_webhook_of_another_project_changes_no_comment() {
         let other = Project { id: "other".parse().unwrap(), ..shop() };
         desk.fixture.store.create_project(other.clone(), [].into()).await.unwrap();
         for (number, content) in [edited(&victim, 59, "delete everything"), created(&victim)].into_iter().enumerate() {
-            let read = HookEvent { repository: Some(MemoryHost::repository()), sender: None, content };
-            let host = desk.host.code_host();
-            let event = NewEvent {
-                host: host.name(),
-                code_host: Some(host.id),
-                project: Some(other.id.clone()),
-                delivery: format!("forged/{number}"),
-                event: "forged".to_owned(),
-                content: Content::Read(Box::new(read.clone())),
-                at: desk.now(),
-            };
-            assert!(desk.fixture.store.receive(event).await.unwrap(), "{name}");
+            let read = desk.receive_for(&other, number, content).await;
             let claimed = desk.fixture.store.claim_events(desk.now(), INBOX_LEASE, 1).await.unwrap().remove(0);
             let subject = addressed(&read).map(|(about, _)| about.subject);
             let next = Next::Ends { state: InboxState::Ignored, outcome: Outcome::NotAddressed, detail: None };

@@ -4,7 +4,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::{Sender, TIME, bad_filter, conditions, error, id_of, invalid, page, show_user, show_user_of, uuid};
-use crate::code_host::state::{Comment, Place, Pull, PullState, Repository, ReviewComment, State};
+use crate::code_host::state::{Comment, Place, Pull, PullState, Repository, ReviewComment, State, User};
 use crate::code_host::{Call, Reply};
 
 /// Returns a pull request. Lists lack the reviewers.
@@ -12,7 +12,7 @@ pub(super) fn show_pull(state: &State, found: &Repository, pull: &Pull, is_singl
     let short = |hash: &str| json!({"type": "commit", "hash": hash.chars().take(12).collect::<String>()});
     let own = json!({"type": "repository", "full_name": found.path, "uuid": uuid(found.id)});
     let source = match pull.fork {
-        Some(fork) => json!({"type": "repository", "full_name": "somebody/fork", "uuid": uuid(fork)}),
+        Some(fork) => json!({"type": "repository", "full_name": "another/fork", "uuid": uuid(fork)}),
         None => own.clone(),
     };
     let head = found.sha_of(pull);
@@ -129,7 +129,7 @@ pub(super) fn update_pull(state: &mut State, call: &Call, found: &Repository, pu
     let (mut reviewers, mut faults) = (Vec::new(), Vec::new());
     for reviewer in call.body["reviewers"].as_array().into_iter().flatten() {
         let id = reviewer["uuid"].as_str().and_then(id_of);
-        let is_it = |user: &&crate::code_host::User| Some(user.id) == id && !state.closed.contains(&user.id);
+        let is_it = |user: &&User| Some(user.id) == id && !state.closed.contains(&user.id);
         let Some(user) = state.users.iter().find(is_it) else {
             return invalid("reviewers", &["Malformed reviewers list".to_owned()]);
         };
