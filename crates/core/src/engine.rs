@@ -11,7 +11,7 @@ use crate::job::change::{create, step, steps};
 use crate::job::command::{Claim, Command, PullRef, Report};
 use crate::job::event::TranscriptEntry;
 use crate::job::{DEFAULT_BRANCH, Job, JobOptions, Lease, Source, Token, title_of};
-use crate::message::{DeliveryMode, Message, MessageSource, NewMessage, Origin};
+use crate::message::{DeliveryMode, Message, MessageSource, MessageText, NewMessage, Origin};
 use crate::ports::{
     AVOIDANCE, Accepted, ClaimQuery, Decide, Guard, Picked, RateCharge, Store, StoreError, UpdateError,
 };
@@ -198,7 +198,7 @@ impl Engine {
         self.update(job, Some(project.clone()), guard, Command::AddMessage(message)).await
     }
 
-    /// Replaces the prompt of a queued message.
+    /// Replaces the text of a queued message.
     ///
     /// # Errors
     /// Returns an error if the message is not in the queue, the job does not exist, or the store failed.
@@ -207,9 +207,9 @@ impl Engine {
         project: &ProjectId,
         job: JobId,
         message: MessageId,
-        prompt: String,
+        text: MessageText,
     ) -> Result<Accepted, UpdateError> {
-        let command = Command::ChangeMessage { message, prompt };
+        let command = Command::ChangeMessage { message, text };
         self.update(job, Some(project.clone()), Guard::default(), command).await
     }
 

@@ -133,8 +133,11 @@ pub enum HookContent {
     },
     /// A check or a status of a commit has changed.
     Checks {
-        /// The commit.
+        /// The commit. For a pull request, it may be the merge of its newest commit into the target branch.
         sha: Sha,
+        /// The number of the pull request, if the host says.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pull: Option<u64>,
     },
     /// The repository was renamed, moved, archived or deleted.
     Repository,

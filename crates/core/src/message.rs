@@ -215,6 +215,17 @@ pub struct NewMessage {
     pub source: Option<Box<MessageSource>>,
 }
 
+/// The text of a queued message whose comments were edited on the code host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MessageText {
+    /// The prompt for the agent: 1 to [`MAX_PROMPT_CHARS`] characters, without NUL.
+    pub prompt: String,
+    /// The sender.
+    pub author: Option<String>,
+    /// The place on the code host, with the comments as they are now.
+    pub source: Option<Box<MessageSource>>,
+}
+
 /// An error in a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidPrompt {

@@ -24,8 +24,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use self::wire::{
-    Change, CombinedStatus, Comment, Granted, JobPage, PullRequest, Repository, Review, ReviewComment, Status, User,
-    titled,
+    Change, CombinedStatus, Comment, Granted, JobPage, PullRequest, Repository, Review, ReviewComment, Status, Team,
+    User, titled,
 };
 use crate::hosted::{Account, Api, STATUS, Written, status_body};
 use crate::http::{Answer, Authorization, Http, encoded};
@@ -383,6 +383,16 @@ impl Api for Gitea {
         let timeline = self.timeline(repository, issue).await?;
         let asks = |change: &Change| change.assigns(me) || label.is_some_and(|label| change.adds(label));
         Ok(timeline.into_iter().rev().find(asks).map(|change| change.user.into()))
+    }
+
+    async fn issue_editors(&self, repository: &HostRepository, _: u64) -> Result<Option<Vec<HostUser>>, ForgeError> {
+        // The timeline has the changes of the title, and not those of the text.
+        Ok((!self.lets_others_edit(repository).await?).then(Vec::new))
+    }
+
+    async fn lets_others_edit(&self, repository: &HostRepository) -> Result<bool, ForgeError> {
+        let teams = self.teams(repository).await?.unwrap_or_default();
+        Ok(teams.iter().any(Team::writes_without_code))
     }
 
     async fn poll(&self, repository: &HostRepository, query: &PollQuery) -> Result<Polled, ForgeError> {

@@ -1,10 +1,10 @@
 //! GitLab: gitlab.com and self-managed (REST API, version 4).
 
 mod changes;
+mod checks;
 pub(crate) mod hooks;
 mod wire;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -22,7 +22,7 @@ use journeyman_core::pull::{HostPull, NewPull, PullChange};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use self::wire::{Comparison, Member, MergeRequest, Note, Noteable, Project, Status, User, titled};
+use self::wire::{Comparison, Member, MergeRequest, Note, Noteable, Project, User, titled};
 use crate::hosted::{Account, Api, STATUS, Written};
 use crate::http::{Answer, Authorization, Http, encoded};
 
@@ -86,6 +86,12 @@ impl Gitlab {
     async fn list<T: DeserializeOwned>(&self, repository: &HostRepository, path: &str) -> Result<Vec<T>, ForgeError> {
         let path = format!("/projects/{}{path}", encoded(&repository.id));
         self.http.list(Some(&self.authorization()), &path, |_| false).await
+    }
+
+    /// Returns the notes on a merge request or an issue. The newest is the first, so that one that is deleted meanwhile
+    /// hides no other one.
+    async fn notes(&self, repository: &HostRepository, path: &str) -> Result<Vec<Note>, ForgeError> {
+        self.list(repository, &format!("{path}/notes?order_by=created_at&sort=desc&per_page=100")).await
     }
 
     /// Waits until GitLab sees a branch that was just pushed.
@@ -337,9 +343,7 @@ impl Api for Gitlab {
     async fn comments(&self, repository: &HostRepository, place: CommentPlace) -> Result<Vec<Written>, ForgeError> {
         let path = path_of(place);
         let noteable: Noteable = self.get(repository, &path).await?;
-        // Newest first, so that a note that is deleted meanwhile hides no other one.
-        let notes = format!("{path}/notes?order_by=created_at&sort=desc&per_page=100");
-        let found: Vec<Note> = self.list(repository, &notes).await?;
+        let found = self.notes(repository, &path).await?;
         let by_people = found.into_iter().filter(|note| !note.system);
         let written = |note: Note| Written { url: noteable.url_of(&note), author: note.author.id.0, body: note.body };
         Ok(by_people.map(written).collect())
@@ -396,6 +400,15 @@ impl Api for Gitlab {
         Ok(Some(found.into_issue()))
     }
 
+    async fn issue_editors(
+        &self,
+        repository: &HostRepository,
+        issue: u64,
+    ) -> Result<Option<Vec<HostUser>>, ForgeError> {
+        let notes = self.notes(repository, &path_of(CommentPlace::Issue(issue))).await?;
+        Ok(Some(notes.into_iter().filter(Note::is_edit).map(|note| note.author.into()).collect()))
+    }
+
     async fn poll(&self, repository: &HostRepository, query: &PollQuery) -> Result<Polled, ForgeError> {
         changes::poll(self, repository, query).await
     }
@@ -406,17 +419,7 @@ impl Api for Gitlab {
     }
 
     async fn checks(&self, repository: &HostRepository, sha: &Sha) -> Result<Vec<Check>, ForgeError> {
-        let path = format!("/repository/commits/{sha}/statuses?per_page=100");
-        let found: Vec<Status> = self.list(repository, &path).await?;
-        // A commit can have several pipelines with the same jobs.
-        let mut newest = BTreeMap::<String, Status>::new();
-        for status in found.into_iter().filter(|status| status.name != STATUS) {
-            if newest.get(&status.name).is_none_or(|known| known.age() < status.age()) {
-                newest.insert(status.name.clone(), status);
-            }
-        }
-        let jobs = self.jobs_page(repository);
-        Ok(newest.into_values().map(|status| status.into_check(&jobs)).collect())
+        self.checks_of(repository, sha).await
     }
 
     async fn check_log(

@@ -166,6 +166,23 @@ pub(crate) trait Api: Send + Sync {
         Ok(None)
     }
 
+    /// Returns the people who have edited the title or the text of an issue and may lack the permission to push; `None` if
+    /// there may be such people, and the host does not show them.
+    async fn issue_editors(
+        &self,
+        repository: &HostRepository,
+        issue: u64,
+    ) -> Result<Option<Vec<HostUser>>, ForgeError> {
+        let _ = (repository, issue);
+        Ok(Some(Vec::new()))
+    }
+
+    /// Returns whether people who may not push may edit the comments of others.
+    async fn lets_others_edit(&self, repository: &HostRepository) -> Result<bool, ForgeError> {
+        let _ = repository;
+        Ok(false)
+    }
+
     /// Returns what has changed since the position of a query.
     async fn poll(&self, repository: &HostRepository, query: &PollQuery) -> Result<Polled, ForgeError>;
 
@@ -480,6 +497,14 @@ impl Discussion for HostedRepository {
     async fn issue_asker(&self, issue: u64, label: Option<&str>) -> Result<Option<HostUser>, ForgeError> {
         let me = self.me().await?;
         self.api.issue_asker(&self.current().await?, issue, label, &me).await
+    }
+
+    async fn issue_editors(&self, issue: u64) -> Result<Option<Vec<HostUser>>, ForgeError> {
+        self.api.issue_editors(&self.current().await?, issue).await
+    }
+
+    async fn lets_others_edit(&self) -> Result<bool, ForgeError> {
+        self.api.lets_others_edit(&self.current().await?).await
     }
 
     async fn permission(&self, user: &HostUser) -> Result<Permission, ForgeError> {

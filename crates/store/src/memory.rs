@@ -183,9 +183,11 @@ impl Tables {
                     message.pr_link.clone_from(pr_link);
                 }
             }
-            Row::MessageChanged { id, prompt } => {
+            Row::MessageChanged { id, text } => {
                 for message in self.messages.iter_mut().filter(|message| message.id == *id) {
-                    message.prompt.clone_from(prompt);
+                    message.prompt.clone_from(&text.prompt);
+                    message.author.clone_from(&text.author);
+                    message.source = text.source.as_deref().cloned();
                 }
             }
             Row::InboxDone { numbers, outcome, job, message } => self.events_done(numbers, *outcome, *job, *message),

@@ -30,7 +30,7 @@ pub enum HostCall {
     React,
     /// Reads reviews and their comments.
     Reviews,
-    /// Reads an issue, or who asks for a job about it.
+    /// Reads an issue, who asks for a job about it, or who may have edited it or its comments.
     Issue,
     /// Reads the permission of a user.
     Permission,
@@ -74,6 +74,9 @@ struct State {
     reviews: Vec<(u64, HostReview, Vec<LineComment>)>,
     issues: BTreeMap<u64, HostIssue>,
     askers: BTreeMap<u64, HostUser>,
+    /// The users who have edited the text of an issue; `None` if the host does not show them.
+    editors: BTreeMap<u64, Option<Vec<HostUser>>>,
+    lets_others_edit: bool,
     written: Vec<Written>,
     reactions: Vec<(CommentRef, Reaction)>,
     statuses: Vec<(Sha, CommitStatus)>,
@@ -165,6 +168,16 @@ impl MemoryHost {
     /// Sets the user who was the last to add the label to an issue, or to assign the service.
     pub fn put_asker(&self, issue: u64, user: &HostUser) {
         self.state().askers.insert(issue, user.clone());
+    }
+
+    /// Sets the users who have edited the text of an issue; `None` if the host does not show them.
+    pub fn put_editors(&self, issue: u64, editors: Option<&[HostUser]>) {
+        self.state().editors.insert(issue, editors.map(<[_]>::to_vec));
+    }
+
+    /// Lets people who may not push edit the comments of others.
+    pub fn let_others_edit(&self) {
+        self.state().lets_others_edit = true;
     }
 
     /// Sets the checks of a commit.

@@ -12,7 +12,9 @@ use journeyman_core::inbox::version::compare_texts;
 use journeyman_core::inbox::{INBOX_LEASE, INBOX_LIMIT, InboxEvent, InboxState, Next, Outcome};
 use journeyman_core::job::decide::Rejected;
 use journeyman_core::job::{Job, PullRepository};
-use journeyman_core::message::{DeliveryMode, MAX_PROMPT_CHARS, Message, MessageSource, SourceAuthor};
+use journeyman_core::message::{
+    DeliveryMode, MAX_PROMPT_CHARS, Message, MessageSource, MessageText, Origin, SourceAuthor,
+};
 use journeyman_core::ports::{CommentKind, HostUser, LineComment, Permission, StoreError, UpdateError};
 use journeyman_core::project::DEFAULT_AUTOMATIC_PER_DAY;
 
@@ -307,9 +309,16 @@ impl UseCases {
             return Ok(too_late());
         };
         let events = store.inbox_of_message(message).await?;
-        let changed = match self.batch(&events, Some(read), context).await? {
+        let text = match self.batch(&events, Some(read), context).await? {
+            Some(batch) if source.origin == Origin::Issue => self.issue_text(source, &batch.parts, context).await?,
             Some(batch) => {
-                let text = self.to_prompt(&Batch { numbers: source.inbox, ..batch }).text;
+                let Prompt { text, author, source, .. } = self.to_prompt(&Batch { numbers: source.inbox, ..batch });
+                Some(MessageText { prompt: text, author, source })
+            }
+            None => None,
+        };
+        let changed = match text {
+            Some(text) => {
                 (self.parts().engine.change_message(&job.project, job.id, message, text).await, Outcome::MessageChanged)
             }
             None => (self.parts().engine.withdraw(&job.project, job.id, message).await, Outcome::MessageWithdrawn),

@@ -6,7 +6,7 @@ use journeyman_core::checks::WAKE_DELAY;
 use journeyman_core::engine::Control;
 use journeyman_core::hook::{CommentAction, EventRepository, HookContent, HookEvent};
 use journeyman_core::idempotency::{Claim, Fingerprint};
-use journeyman_core::ids::{JobId, ProjectId};
+use journeyman_core::ids::{JobId, ProjectId, Sha};
 use journeyman_core::inbox::route::{Addressed, MARKER, Request, addressed, request_of};
 use journeyman_core::inbox::{Content, Decision, INBOX_LEASE, InboxEvent, InboxState, NewEvent, Next, Outcome, due_at};
 use journeyman_core::job::Job;
@@ -27,12 +27,21 @@ const HELP: &str = "Mention me in a comment, or submit a review, and I change th
                     arrive together become one task.\n\n- `@journeyman <what to do>`: send a task\n- `@journeyman stop`: \
                     stop the current task, and withdraw those that wait\n- `@journeyman help`: show this text";
 
+/// The explanation of an edit that is not carried out because of an unknown editor.
+const EDITOR_UNKNOWN: &str = "the comment was edited, and a poll does not show by whom: members of a team of the \
+                              organization may edit comments and not push; comment again, or set up a webhook";
+
 /// The delay until a request to stop is tried again while comments become a message.
 const STOP_RETRY: Duration = Duration::from_secs(1);
 
 /// Returns the name of the lock of the comments that wait for a job.
 pub(super) fn batch_lock(job: JobId) -> String {
     format!("inbox/{job}")
+}
+
+/// Returns whether another attempt may succeed. A person may set another credential.
+pub(super) const fn is_temporary(error: &ForgeError) -> bool {
+    error.may_pass() || matches!(error, ForgeError::Credential(_))
 }
 
 pub(super) fn ends(state: InboxState, outcome: Outcome, detail: Option<String>) -> Next {
@@ -66,9 +75,9 @@ impl UseCases {
         };
         decision.event = Some(Box::new(read.clone()));
         match (&read.content, &read.repository) {
-            (HookContent::Checks { sha }, _) => {
-                let mut woken =
-                    self.parts().store.wake_watches(sha.clone(), self.parts().engine.now() + WAKE_DELAY).await?;
+            (HookContent::Checks { sha, pull }, repository) => {
+                let sha = self.checked(event, repository.as_ref(), *pull).await?.unwrap_or_else(|| sha.clone());
+                let mut woken = self.parts().store.wake_watches(sha, self.parts().engine.now() + WAKE_DELAY).await?;
                 woken.retain(|(_, project)| may_concern(event, project));
                 decision.next = if woken.is_empty() { ignored(Outcome::NoJob) } else { done(Outcome::ChecksQueued) };
                 (decision.job, decision.project) = woken.into_iter().next().unzip();
@@ -100,6 +109,19 @@ impl UseCases {
             }
             None => Err("the body was removed".to_owned()),
         })
+    }
+
+    /// Returns the newest commit of the pull request whose checks have changed. They may run on another commit: the merge
+    /// of the newest one into the target branch.
+    async fn checked(
+        &self,
+        event: &InboxEvent,
+        repository: Option<&EventRepository>,
+        pull: Option<u64>,
+    ) -> Result<Option<Sha>, Problem> {
+        let (Some(repository), Some(pull)) = (repository, pull) else { return Ok(None) };
+        let known = self.parts().store.indexed_pull(indexed(&event.host, repository), pull).await?;
+        Ok(known.and_then(|known| known.head_sha))
     }
 
     /// Reports repositories to which the service was given access, but which no project has.
@@ -255,12 +277,16 @@ impl UseCases {
             return Ok(());
         }
         decision.subject = Some(about.subject.clone());
-        let known = self.versions(&event.host, &job.project, read, &key).await?;
-        if let Some(next) = self.follow(event, read, &about, &known, &job, &context).await? {
-            decision.next = next;
-            return Ok(());
+        let mut known = self.versions(&event.host, &job.project, read, &key).await?;
+        known.retain(|other| other.number != event.number);
+        decision.next = match self.follow(event, read, &about, &known, &job, &context).await? {
+            Some(next) => next,
+            None => self.request(event, read, &about, &job, &context).await?,
+        };
+        if event.event == POLLED && matches!(decision.next, Next::Ends { outcome: Outcome::NotPermitted, .. }) {
+            // A webhook about this version may say who has edited the comment, so it is no duplicate.
+            decision.subject = Some(format!("{}/{POLLED}", about.subject));
         }
-        decision.next = self.request(event, read, &about, &job, &context).await?;
         Ok(())
     }
 
@@ -421,9 +447,27 @@ impl UseCases {
             return Ok(Some(refused));
         }
         let is_edit = addressed(read).is_some_and(|(about, _)| about.is_change);
-        match read.sender.as_ref().filter(|sender| is_edit && !sender.id.is_empty() && sender.id != author.id) {
-            Some(editor) => self.refused(editor, context).await,
-            None => Ok(None),
+        match read.sender.as_ref().filter(|sender| !sender.id.is_empty()) {
+            _ if !is_edit => Ok(None),
+            Some(editor) if editor.id != author.id => self.refused(editor, context).await,
+            Some(_) => Ok(None),
+            None => Ok(self.editor_unknown(context).await?.then(|| {
+                let detail = Some(EDITOR_UNKNOWN.to_owned());
+                ends(InboxState::Ignored, Outcome::NotPermitted, detail)
+            })),
+        }
+    }
+
+    /// Returns whether someone who may not push can have made an edit of which the host does not say who made it.
+    async fn editor_unknown(&self, context: &Context) -> Result<bool, Problem> {
+        let Some(discussion) = context.discussion() else { return Ok(true) };
+        match discussion.lets_others_edit().await {
+            Ok(lets) => Ok(lets),
+            Err(error) if is_temporary(&error) => Err(error.into()),
+            Err(error) => {
+                tracing::warn!(project = %context.project.id, %error, "it is not known who may edit comments");
+                Ok(true)
+            }
         }
     }
 
@@ -455,10 +499,7 @@ impl UseCases {
         let Some(discussion) = context.discussion() else { return Ok(Ok(Permission::None)) };
         match discussion.permission(user).await {
             Ok(permission) => Ok(Ok(permission)),
-            // A person may set another credential.
-            Err(error @ (ForgeError::Unclear(_) | ForgeError::RateLimited(_) | ForgeError::Credential(_))) => {
-                Err(error.into())
-            }
+            Err(error) if is_temporary(&error) => Err(error.into()),
             Err(error) => {
                 tracing::warn!(project = %context.project.id, %error, "the permission of a user could not be read");
                 Ok(Err(error))

@@ -5,16 +5,16 @@ use journeyman_core::hook::{EventRepository, HookContent, HookEvent, HostIssue, 
 use journeyman_core::idempotency::{Claim, Fingerprint};
 use journeyman_core::inbox::batch::{Part, issue_comment_prompt, issue_prompt};
 use journeyman_core::inbox::route::{Request, addressed, is_for_new_job, request_of};
-use journeyman_core::inbox::{Decision, InboxEvent, InboxState, Next, Outcome};
+use journeyman_core::inbox::{Decision, INBOX_LEASE, InboxEvent, InboxState, Next, Outcome};
 use journeyman_core::job::JobOptions;
-use journeyman_core::message::{DeliveryMode, MAX_PROMPT_CHARS, MessageSource, Origin, SourceAuthor};
-use journeyman_core::ports::{HostUser, Permission, UpdateError};
+use journeyman_core::message::{DeliveryMode, MAX_PROMPT_CHARS, MessageSource, MessageText, Origin, SourceAuthor};
+use journeyman_core::ports::{Decided, HostUser, Permission, UpdateError};
 use journeyman_core::project::Project;
 use journeyman_core::retry::backoff;
 
 use super::Problem;
 use super::context::{Context, indexed};
-use super::decide::{done, ends, ignored};
+use super::decide::{done, ends, ignored, is_temporary};
 use crate::UseCases;
 
 /// The result of an attempt to make a job of an issue.
@@ -72,7 +72,6 @@ impl UseCases {
             return Ok(());
         }
         let permission = self.permission(&context, &asker).await?;
-        let author_may = self.permission(&context, &issue.author).await? >= Permission::Write;
         let source = MessageSource {
             origin: Origin::Issue,
             repository: index,
@@ -84,7 +83,10 @@ impl UseCases {
             inbox: vec![event.number],
             logs: Vec::new(),
         };
-        let text = issue_prompt(issue, author_may, &self.boundary());
+        let text = issue_prompt(issue, self.is_request(issue, &context).await?, &self.boundary());
+        if !self.note(event, decision).await? {
+            return Ok(());
+        }
         decision.next = match self.create_from_issue(&context, issue, text, source, decision).await? {
             Created::Job => done(Outcome::JobCreated),
             Created::Before => ignored(Outcome::Duplicate),
@@ -138,7 +140,6 @@ impl UseCases {
         // It was deleted meanwhile, or the code host has no issues.
         let Some(issue) = issue else { return Ok(()) };
         let permission = self.permission(&context, &comment.author).await?;
-        let author_may = self.permission(&context, &issue.author).await? >= Permission::Write;
         let part = Part::of_comment(comment);
         let author = SourceAuthor { id: comment.author.id.clone(), name: comment.author.name.clone(), permission };
         let source = MessageSource {
@@ -152,7 +153,11 @@ impl UseCases {
             inbox: vec![event.number],
             logs: Vec::new(),
         };
-        let text = issue_comment_prompt(&issue, &part, author_may, &self.boundary());
+        let is_request = self.is_request(&issue, &context).await?;
+        let text = issue_comment_prompt(&issue, &part, is_request, &self.boundary());
+        if !self.note(event, decision).await? {
+            return Ok(());
+        }
         decision.next = match self.create_from_issue(&context, &issue, text, source, decision).await? {
             Created::Job => done(Outcome::JobCreated),
             // Another event has just made a job of the issue, which gets the comment as a message.
@@ -160,6 +165,53 @@ impl UseCases {
             Created::TooMany => too_many("comment again later"),
         };
         Ok(())
+    }
+
+    /// Returns the text of a message that a comment on an issue has become, after an edit of the comment; `None` if the
+    /// issue was deleted.
+    pub(super) async fn issue_text(
+        &self,
+        source: MessageSource,
+        parts: &[Part],
+        context: &Context,
+    ) -> Result<Option<MessageText>, Problem> {
+        let (Some(discussion), Some(part)) = (context.discussion(), parts.first()) else { return Ok(None) };
+        let Some(issue) = discussion.issue(source.number).await? else { return Ok(None) };
+        let is_request = self.is_request(&issue, context).await?;
+        let text = issue_comment_prompt(&issue, part, is_request, &self.boundary());
+        let prompt = text.chars().take(MAX_PROMPT_CHARS).collect();
+        let author = source.author.as_ref().map(|author| author.name.clone());
+        let source = MessageSource { comments: vec![part.source()], ..source };
+        Ok(Some(MessageText { prompt, author, source: Some(Box::new(source)) }))
+    }
+
+    /// Returns whether the text of an issue is a request: all people who have written or edited it may push. The text of
+    /// others is data.
+    async fn is_request(&self, issue: &HostIssue, context: &Context) -> Result<bool, Problem> {
+        if !self.is_trusted(&issue.author, context).await? {
+            return Ok(false);
+        }
+        let Some(discussion) = context.discussion() else { return Ok(false) };
+        let editors = match discussion.issue_editors(issue.number).await {
+            Ok(editors) => editors,
+            Err(error) if is_temporary(&error) => return Err(error.into()),
+            Err(error) => {
+                tracing::warn!(project = %context.project.id, %error, "the editors of an issue could not be read");
+                None
+            }
+        };
+        let Some(editors) = editors else { return Ok(false) };
+        for editor in &editors {
+            if !self.is_trusted(editor, context).await? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    async fn is_trusted(&self, user: &HostUser, context: &Context) -> Result<bool, Problem> {
+        let is_trusted_bot = context.identity.trusted_bots.contains(&user.id);
+        Ok(is_trusted_bot || self.permission(context, user).await? >= Permission::Write)
     }
 
     /// Returns the person who asks for a job about an issue: the one who caused the event, unless the host does not say
@@ -172,6 +224,16 @@ impl UseCases {
             }
             _ => Ok(Some(read.sender.clone().unwrap_or_else(|| issue.author.clone()))),
         }
+    }
+
+    /// Stores what an event is about before it makes a job, because the transaction that creates the job ends the event.
+    /// Later versions of a comment are compared with it. Returns false if the event is a duplicate, or another process
+    /// decides about it now.
+    async fn note(&self, event: &InboxEvent, decision: &Decision) -> Result<bool, Problem> {
+        let next = Next::Retries(self.parts().engine.now() + INBOX_LEASE);
+        let noted = Decision { next, ..decision.clone() };
+        let decided = self.parts().store.decide_event(event.number, event.attempts, noted).await?;
+        Ok(decided == Decided::Stored)
     }
 
     async fn create_from_issue(

@@ -58,9 +58,11 @@ impl UseCases {
         job: &Job,
         context: &Context,
     ) -> Result<Option<Next>, Problem> {
+        // A poll that was refused may not have known who edited the comment, which a webhook says.
+        let is_refused = |other: &&InboxEvent| other.event == POLLED && other.outcome == Some(Outcome::NotPermitted);
         let is_it = |other: &HookEvent| is_same(&other.content, &read.content);
-        let is_polled = event.event == POLLED;
-        if known.iter().filter_map(InboxEvent::read).any(is_it) || (is_polled && is_known(read, known)) {
+        let mut carried_out = known.iter().filter(|other| !is_refused(other)).filter_map(InboxEvent::read);
+        if carried_out.any(is_it) || (event.event == POLLED && is_known(read, known)) {
             return Ok(Some(ignored(Outcome::Duplicate)));
         }
         let is_waiting = known.iter().any(|other| other.state == InboxState::Waiting);

@@ -164,7 +164,11 @@ pub fn issue_prompt(issue: &HostIssue, is_authors_request: bool, boundary: &str)
     if is_authors_request {
         return format!("{}\n\n{}\n\n(Issue #{}: {})", title.trim(), body.trim(), issue.number, issue.url);
     }
-    let quote = quoted("the issue, written by someone without write access", &format!("{title}\n\n{body}"), boundary);
+    let quote = quoted(
+        "the issue, which people without write access may have written or edited",
+        &format!("{title}\n\n{body}"),
+        boundary,
+    );
     format!("Solve issue #{} ({}).\n\n{quote}", issue.number, issue.url)
 }
 

@@ -16,7 +16,7 @@ use crate::job::decide::{Rejected, decide};
 use crate::job::effect::{self, Effect};
 use crate::job::event::{Event, LogEntry};
 use crate::job::{Job, Pull, PullRepository};
-use crate::message::{DeliveryMode, Message, MessageStatus, NewMessage, Origin};
+use crate::message::{DeliveryMode, Message, MessageStatus, MessageText, NewMessage, Origin};
 use crate::pull::{IndexedPull, PullState};
 use crate::run::{Reason, Run, RunStatus, Usage};
 use crate::time::Timestamp;
@@ -129,12 +129,12 @@ pub enum Row {
         /// The time of the change.
         at: Timestamp,
     },
-    /// Replaces the prompt of a message.
+    /// Replaces the text of a message.
     MessageChanged {
         /// The message.
         id: MessageId,
-        /// The new prompt.
-        prompt: String,
+        /// The new text.
+        text: MessageText,
     },
     /// Marks events of the inbox as carried out: they became a message.
     InboxDone {
@@ -239,8 +239,8 @@ fn record(job: Job, events: &[Event], now: Timestamp) -> Change {
 fn row(job: &Job, event: &Event, now: Timestamp) -> Vec<Row> {
     match event {
         Event::MessageAccepted { message, .. } => accepted(job, message),
-        Event::MessageChanged { message, prompt } => {
-            vec![Row::MessageChanged { id: *message, prompt: prompt.clone() }]
+        Event::MessageChanged { message, text } => {
+            vec![Row::MessageChanged { id: *message, text: text.clone() }]
         }
         Event::PullRequestOpened { pull, .. } | Event::PullRequestUpdated { pull, .. } => {
             // The job may know of a merge that came after the worker read the pull request.
@@ -416,8 +416,8 @@ fn log_line(event: &Event) -> Option<(&'static str, Option<RunId>, Value)> {
             (MESSAGE_ACCEPTED, None, accepted_data(*id, prompt, *origin, author.as_deref(), *delivery))
         }
         Event::MessageWithdrawn(id) => ("message.withdrawn", None, json!({"messageId": id})),
-        Event::MessageChanged { message, prompt } => {
-            ("message.changed", None, json!({"messageId": message, "prompt": prompt}))
+        Event::MessageChanged { message, text } => {
+            ("message.changed", None, json!({"messageId": message, "prompt": text.prompt}))
         }
         Event::PullRequestState { pull, state, .. } => {
             let kind = match state {

@@ -7,7 +7,7 @@ use crate::ids::{MessageId, RunId, Sha, WorkerId};
 use crate::job::event::TranscriptEntry;
 use crate::job::turn::{Ending, TurnArtifacts, TurnBegun};
 use crate::job::{Pull, PullRepository, Token};
-use crate::message::NewMessage;
+use crate::message::{MessageText, NewMessage};
 use crate::pull::{PullState, PullSummary};
 use crate::run::{Reason, Usage};
 use crate::time::Timestamp;
@@ -19,12 +19,12 @@ pub enum Command {
     AddMessage(NewMessage),
     /// Withdraw a queued message.
     WithdrawMessage(MessageId),
-    /// Replace the prompt of a queued message, whose comments were edited on the code host.
+    /// Replace the text of a queued message, whose comments were edited on the code host.
     ChangeMessage {
         /// The message.
         message: MessageId,
-        /// The new prompt.
-        prompt: String,
+        /// The new text.
+        text: MessageText,
     },
     /// Record the state and the title of a pull request of the job, which the code host has told.
     RecordPull {

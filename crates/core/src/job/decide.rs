@@ -10,7 +10,7 @@ use crate::job::command::{Claim, Command, Outcome, Published, PullRef, Report};
 use crate::job::event::{AfterRun, Counts, Event, TranscriptEntry};
 use crate::job::turn::Ending;
 use crate::job::{Ended, InFlightMessage, Job, JobState, Lease, Progress, Pull, Token, Work};
-use crate::message::{DeliveryMode, MAX_QUEUED, MessageStatus, NewMessage};
+use crate::message::{DeliveryMode, MAX_QUEUED, MessageStatus, MessageText, NewMessage};
 use crate::pull::{PullState, PullSummary};
 use crate::retry::{MAX_FAILURES, MAX_LOSSES, backoff, takeover_delay};
 use crate::run::{Reason, ReasonCode, RunStatus, Usage};
@@ -52,7 +52,7 @@ pub fn decide(job: &Job, command: &Command, now: Timestamp) -> Result<Vec<Event>
     match command {
         Command::AddMessage(message) => plan.add_message(message)?,
         Command::WithdrawMessage(message) => plan.withdraw(*message)?,
-        Command::ChangeMessage { message, prompt } => plan.change_message(*message, prompt)?,
+        Command::ChangeMessage { message, text } => plan.change_message(*message, text)?,
         Command::RecordPull { pull, state, archive_on_merge, summary } => {
             plan.record_pull(pull, *state, *archive_on_merge, summary.as_ref());
         }
@@ -126,11 +126,11 @@ impl Plan {
         Ok(())
     }
 
-    fn change_message(&mut self, message: MessageId, prompt: &str) -> Result<(), Rejected> {
+    fn change_message(&mut self, message: MessageId, text: &MessageText) -> Result<(), Rejected> {
         if !self.job.queue.contains(&message) {
             return Err(Rejected::AlreadyDelivered);
         }
-        self.emit(Event::MessageChanged { message, prompt: prompt.to_owned() });
+        self.emit(Event::MessageChanged { message, text: text.clone() });
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use crate::ids::{MessageId, RunId, Sha};
 use crate::job::command::PullRef;
 use crate::job::turn::{Ending, TurnArtifacts, TurnBegun};
 use crate::job::{Job, Lease, Pull, Unpublished, Waiting};
-use crate::message::{MessageStatus, NewMessage};
+use crate::message::{MessageStatus, MessageText, NewMessage};
 use crate::pull::{PullState, PullSummary};
 use crate::run::{Reason, RunStatus, Usage};
 use crate::time::Timestamp;
@@ -29,12 +29,12 @@ pub enum Event {
     StopRequested,
     /// A queued message was withdrawn.
     MessageWithdrawn(MessageId),
-    /// The prompt of a queued message was replaced.
+    /// The text of a queued message was replaced.
     MessageChanged {
         /// The message.
         message: MessageId,
-        /// The new prompt.
-        prompt: String,
+        /// The new text.
+        text: MessageText,
     },
     /// A worker took the job.
     RunStarted {

@@ -337,6 +337,18 @@ pub trait Discussion: Send + Sync {
         Ok(None)
     }
 
+    /// Returns the people who have edited the title or the text of an issue and may lack the permission to push; `None` if
+    /// there may be such people, and the host does not show them.
+    async fn issue_editors(&self, issue: u64) -> Result<Option<Vec<HostUser>>, ForgeError> {
+        let _ = issue;
+        Ok(Some(Vec::new()))
+    }
+
+    /// Returns whether people who may not push may edit the comments of others. Polls do not show who has edited one.
+    async fn lets_others_edit(&self) -> Result<bool, ForgeError> {
+        Ok(false)
+    }
+
     /// Returns the permission of a user; [`Permission::None`] if the host does not know the user.
     async fn permission(&self, user: &HostUser) -> Result<Permission, ForgeError>;
 }

@@ -131,7 +131,7 @@ impl Body {
             | "pullrequest:rejected" => self.pullrequest.ok_or_else(|| missing("pull request"))?.into_content(),
             "repo:commit_status_created" | "repo:commit_status_updated" => {
                 let status = self.commit_status.ok_or_else(|| missing("commit status"))?;
-                Ok(status.sha().map_or(HookContent::Other, |sha| HookContent::Checks { sha }))
+                Ok(status.sha().map_or(HookContent::Other, |sha| HookContent::Checks { sha, pull: None }))
             }
             "repo:updated" | "repo:transfer" | "repo:deleted" => Ok(HookContent::Repository),
             _ => Ok(HookContent::Other),
@@ -380,7 +380,7 @@ mod tests {
 
     #[test]
     fn the_commit_of_a_status_needs_its_full_hash() {
-        let checks = HookContent::Checks { sha: SHA.parse().unwrap() };
+        let checks = HookContent::Checks { sha: SHA.parse().unwrap(), pull: None };
         let href = |hash: &str| format!("https://api.bitbucket.org/2.0/repositories/acme/shop/commit/{hash}");
         let status_link = json!({"self": {"href": format!("{}/statuses/build/3343801", href(SHA))}});
         for (commit, links, expected) in [

@@ -208,7 +208,7 @@ impl Gitea {
     }
 
     /// Returns the teams that have access to a repository; `None` if it belongs to a user.
-    async fn teams(&self, repository: &HostRepository) -> Result<Option<Vec<Team>>, ForgeError> {
+    pub(super) async fn teams(&self, repository: &HostRepository) -> Result<Option<Vec<Team>>, ForgeError> {
         let answer = self.send(repository, Method::GET, "/teams", None).await?;
         if answer.status == StatusCode::METHOD_NOT_ALLOWED && answer.message().contains("not owned by an organization")
         {

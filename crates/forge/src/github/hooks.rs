@@ -193,7 +193,7 @@ fn content(event: &str, body: Body) -> Result<HookContent, String> {
         ("check_suite" | "check_run" | "workflow_run" | "status", _) => {
             let head = body.check_suite.or(body.check_run).or(body.workflow_run).map(|run| run.head_sha);
             match head.or(body.sha).as_deref().and_then(sha) {
-                Some(sha) => HookContent::Checks { sha },
+                Some(sha) => HookContent::Checks { sha, pull: None },
                 None => HookContent::Other,
             }
         }
@@ -339,11 +339,15 @@ mod tests {
             ("star", json!({"action": "created"}), HookContent::Other),
             ("issue_comment", json!({"action": "pinned"}), HookContent::Other),
             ("repository", json!({"action": "renamed"}), HookContent::Repository),
-            ("status", json!({"sha": "a".repeat(40)}), HookContent::Checks { sha: "a".repeat(40).parse().unwrap() }),
+            (
+                "status",
+                json!({"sha": "a".repeat(40)}),
+                HookContent::Checks { sha: "a".repeat(40).parse().unwrap(), pull: None },
+            ),
             (
                 "check_run",
                 json!({"check_run": {"head_sha": "b".repeat(40)}}),
-                HookContent::Checks { sha: "b".repeat(40).parse().unwrap() },
+                HookContent::Checks { sha: "b".repeat(40).parse().unwrap(), pull: None },
             ),
         ] {
             assert_eq!(read_json(event, body).content, expected, "{event}");

@@ -160,8 +160,10 @@ fn content(event: &str, body: &Value, sender: Option<HostUser>) -> Result<HookCo
         "Note Hook" | "note" => comment(body, sender)?,
         "Merge Request Hook" | "merge_request" => part::<MergeRequest>(body, "object_attributes")?.into_content(),
         "Issue Hook" | "issue" | "work_item" => issue(body, sender)?,
-        "Pipeline Hook" | "pipeline" => checks(&body["object_attributes"]["sha"]),
-        "Job Hook" | "Build Hook" | "build" => checks(&body["sha"]),
+        "Pipeline Hook" | "pipeline" => {
+            checks(&body["object_attributes"]["sha"], body["merge_request"]["iid"].as_u64())
+        }
+        "Job Hook" | "Build Hook" | "build" => checks(&body["sha"], None),
         "project_rename" | "project_transfer" | "project_update" | "project_destroy" => HookContent::Repository,
         _ => HookContent::Other,
     })
@@ -324,8 +326,8 @@ fn users(users: &Value) -> Vec<HostUser> {
     users.as_array().into_iter().flatten().filter_map(read).collect()
 }
 
-fn checks(commit: &Value) -> HookContent {
-    commit.as_str().and_then(sha).map_or(HookContent::Other, |sha| HookContent::Checks { sha })
+fn checks(commit: &Value, pull: Option<u64>) -> HookContent {
+    commit.as_str().and_then(sha).map_or(HookContent::Other, |sha| HookContent::Checks { sha, pull })
 }
 
 #[cfg(test)]

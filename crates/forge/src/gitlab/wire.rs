@@ -81,7 +81,7 @@ impl Project {
 pub(super) struct MergeRequest {
     pub(super) iid: u64,
     web_url: String,
-    state: String,
+    pub(super) state: String,
     #[serde(default, deserialize_with = "or_default")]
     pub(super) draft: bool,
     pub(super) title: String,
@@ -90,7 +90,7 @@ pub(super) struct MergeRequest {
     source_branch: String,
     target_branch: String,
     #[serde(default)]
-    sha: Option<String>,
+    pub(super) sha: Option<String>,
     /// `null` if the fork was deleted.
     #[serde(default)]
     source_project_id: Id,
@@ -157,6 +157,14 @@ pub(super) struct Note {
     pub(super) system: bool,
 }
 
+impl Note {
+    /// Returns whether GitLab wrote it because the title or the text of an issue was changed. GitLab writes such notes in
+    /// English.
+    pub(super) fn is_edit(&self) -> bool {
+        self.system && ["changed title", "changed the description"].iter().any(|text| self.body.starts_with(text))
+    }
+}
+
 #[derive(Debug, Deserialize)]
 pub(super) struct Member {
     pub(super) id: Id,
@@ -180,6 +188,19 @@ impl Member {
             _ => Permission::None,
         }
     }
+}
+
+/// A pipeline of a merge request.
+#[derive(Debug, Deserialize)]
+pub(super) struct Pipeline {
+    pub(super) sha: String,
+    #[serde(default, deserialize_with = "or_default", rename = "ref")]
+    pub(super) reference: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Commit {
+    pub(super) parent_ids: Vec<String>,
 }
 
 /// A CI job, or a commit status of another service. They share their IDs.

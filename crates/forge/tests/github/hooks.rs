@@ -192,7 +192,7 @@ async fn the_commits_of_checks_and_the_added_repositories_of_the_examples_are_re
     for example in examples().await {
         let Example { name, event, body, read, .. } = &example;
         match &read.content {
-            HookContent::Checks { sha } => {
+            HookContent::Checks { sha, .. } => {
                 let described = if event == "status" { &body["sha"] } else { &body[event]["head_sha"] };
                 assert_eq!(sha.as_str(), text(described), "{name}");
             }

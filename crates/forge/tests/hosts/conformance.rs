@@ -7,7 +7,7 @@ use journeyman_core::ports::{
     Reaction, StatusState,
 };
 use journeyman_core::pull::{Ensured, PullChange, PullState};
-use journeyman_testkit::code_host::{self, Check, Issue, Place, Product, Review, ReviewComment, State};
+use journeyman_testkit::code_host::{self, Check, Issue, MergedResult, Place, Product, Review, ReviewComment, State};
 
 use super::given::{Fixture, PATH, discussion, new_pull};
 
@@ -359,6 +359,7 @@ async fn an_issue_is_read() {
             body: "It crashes.".to_owned(),
             author: ada,
             labels: vec!["bug".to_owned()],
+            editors: Vec::new(),
         };
         fixture.server.state().by_path(PATH).unwrap().issues.push(issue);
         let forge = fixture.forge().await;
@@ -385,6 +386,34 @@ async fn the_person_who_labeled_an_issue_is_found() {
             let asker = discussion(&*forge).issue_asker(number, label).await.unwrap();
             assert_eq!(asker.map(|user| user.id), expected, "{product:?} {label:?}");
         }
+    }
+}
+
+#[tokio::test]
+async fn the_people_who_may_have_edited_an_issue_are_found() {
+    for (product, has_issue_team, is_edited, expected) in [
+        (Product::Gitlab, false, false, Some(vec![])),
+        (Product::Gitlab, false, true, Some(vec!["planner"])),
+        (Product::Gitea, false, true, Some(vec![])),
+        (Product::Forgejo, false, true, Some(vec![])),
+        (Product::Forgejo, true, true, None),
+        (Product::Github, false, true, Some(vec![])),
+    ] {
+        let fixture = Fixture::new(product).await;
+        let planner = fixture.server.state().add_user("planner", "read");
+        fixture.server.state().has_issue_team = has_issue_team;
+        let number = fixture.server.state().by_path(PATH).unwrap().next_number();
+        let editors = is_edited.then_some(planner).into_iter().collect();
+        fixture.server.state().by_path(PATH).unwrap().issues.push(Issue { number, editors, ..Issue::default() });
+        let forge = fixture.forge().await;
+        // A comment is no edit, whatever it says.
+        let text = "changed the description";
+        discussion(&*forge).comment(CommentPlace::Issue(number), "<!-- journeyman:job:1 -->", text).await.unwrap();
+        let found = discussion(&*forge).issue_editors(number).await.unwrap();
+        let names: Option<Vec<&str>> =
+            found.as_ref().map(|found| found.iter().map(|user| user.name.as_str()).collect());
+        assert_eq!(names, expected, "{product:?} {is_edited}");
+        assert_eq!(discussion(&*forge).lets_others_edit().await.unwrap(), has_issue_team, "{product:?}");
     }
 }
 
@@ -539,6 +568,44 @@ async fn a_team_that_may_write_issues_may_not_push() {
     // The token may not read who is in a team.
     let error = discussion(&*fixture.forge().await).permission(&ada).await.unwrap_err();
     assert!(matches!(&error, ForgeError::Denied(text) if text.contains("read:organization")), "{error}");
+}
+
+#[tokio::test]
+async fn the_jobs_of_a_merged_results_pipeline_are_checks_of_the_commit() {
+    let fixture = Fixture::new(Product::Gitlab).await;
+    let head = fixture.branch("work").await;
+    let forge = fixture.forge().await;
+    let CreatedPull::Created(pull) = forge.create_pull(&new_pull("work")).await.unwrap() else { panic!("no pull") };
+    let (old, new) = ("a".repeat(40), "b".repeat(40));
+    let check = |id: u64, sha: &str, name: &str, passed: bool| Check {
+        id,
+        sha: sha.to_owned(),
+        name: name.to_owned(),
+        passed: Some(passed),
+        log: String::new(),
+    };
+    let result =
+        |head: &str, merge: &str| MergedResult { pull: pull.number, head: head.to_owned(), merge: merge.to_owned() };
+    let states = async || {
+        let found = forge.checks().unwrap().of_commit(&head).await.unwrap();
+        found.into_iter().map(|check| (check.name, check.state)).collect::<Vec<_>>()
+    };
+    {
+        let mut state = fixture.server.state();
+        let repository = state.by_path(PATH).unwrap();
+        repository.checks = vec![check(1, &old, "test", false), check(2, head.as_str(), "external", true)];
+        repository.merged_results = vec![result(&"c".repeat(40), &old)];
+    }
+    // The pipeline of an earlier commit does not count.
+    assert_eq!(states().await, [("external".to_owned(), CheckState::Passed)]);
+    {
+        let mut state = fixture.server.state();
+        let repository = state.by_path(PATH).unwrap();
+        repository.checks.push(check(3, &new, "test", true));
+        repository.merged_results.push(result(head.as_str(), &new));
+    }
+    let expected = [("external", CheckState::Passed), ("test", CheckState::Passed)];
+    assert_eq!(states().await, expected.map(|(name, state)| (name.to_owned(), state)));
 }
 
 async fn explains(product: Product) {

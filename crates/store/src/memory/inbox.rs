@@ -81,9 +81,7 @@ impl InboxStore for MemoryStore {
             Next::Waits(until) => (row.event.state, row.due_at) = (InboxState::Waiting, Some(until)),
             Next::Retries(at) => row.due_at = Some(at),
         }
-        if row.event.state != InboxState::Received {
-            row.subject = subject;
-        }
+        row.subject = subject;
         if let (InboxState::Waiting, Some(job), Some(until)) = (row.event.state, job, row.due_at) {
             tables.postpone(job, until);
         }

@@ -30,12 +30,12 @@ const DECIDE: &str = "
     ), decided AS (
         UPDATE inbox
         SET project = coalesce($3, project), job = $4, content = coalesce($10, content),
-            subject = CASE WHEN EXISTS (SELECT 1 FROM other) OR $6 = 'received' THEN NULL ELSE $5::text END,
+            subject = CASE WHEN EXISTS (SELECT 1 FROM other) THEN NULL ELSE $5::text END,
             state = CASE WHEN EXISTS (SELECT 1 FROM other) THEN 'ignored' ELSE $6 END,
             outcome = CASE WHEN EXISTS (SELECT 1 FROM other) THEN 'duplicate' ELSE $7 END,
             detail = CASE WHEN EXISTS (SELECT 1 FROM other) THEN NULL ELSE $8 END,
             due_at = CASE WHEN EXISTS (SELECT 1 FROM other) THEN NULL ELSE $9::bigint END,
-            body = CASE WHEN $6 = 'received' THEN body ELSE NULL END
+            body = CASE WHEN $6 = 'received' AND NOT EXISTS (SELECT 1 FROM other) THEN body ELSE NULL END
         FROM this WHERE inbox.number = this.number
         RETURNING inbox.outcome
     )

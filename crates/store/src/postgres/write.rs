@@ -221,8 +221,15 @@ impl Writes {
 /// Returns the statements that write a row of a rare kind.
 fn other(row: &Row) -> Result<Vec<Call>, StoreError> {
     Ok(match row {
-        Row::MessageChanged { id, prompt } => {
-            vec![call!("UPDATE messages SET prompt = $2 WHERE id = $1", id.to_string(), prompt.clone())]
+        Row::MessageChanged { id, text } => {
+            let source = text.source.as_deref().map(to_json).transpose()?;
+            vec![call!(
+                "UPDATE messages SET prompt = $2, author = $3, source = $4 WHERE id = $1",
+                id.to_string(),
+                text.prompt.clone(),
+                text.author.clone(),
+                source
+            )]
         }
         Row::InboxDone { numbers, outcome, job, message } => vec![events_done(numbers, *outcome, *job, *message)?],
         Row::IssueJob { repository, number, job, project } => vec![put_issue_job(repository, *number, *job, project)],

@@ -93,7 +93,7 @@ impl InboxStore for SqliteStore {
                     number,
                     project.as_ref().map(ProjectId::as_str),
                     job.map(|job| job.to_string()),
-                    subject.as_ref().filter(|_| !is_duplicate && state != InboxState::Received),
+                    subject.as_ref().filter(|_| !is_duplicate),
                     state.name(),
                     outcome.map(|outcome| name_of(&outcome)).transpose()?,
                     detail,

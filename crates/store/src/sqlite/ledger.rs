@@ -207,9 +207,10 @@ fn write_rows(db: &Connection, change: &Change) -> Result<Option<Message>, ReadE
                     .execute(params![id.to_string(), with.to_string(), to_json(commits)?, pr_link])?;
             }
             Row::InsertRun(run) => insert_run(db, run)?,
-            Row::MessageChanged { id, prompt } => {
-                db.prepare_cached("UPDATE messages SET prompt = ?2 WHERE id = ?1")?
-                    .execute(params![id.to_string(), prompt])?;
+            Row::MessageChanged { id, text } => {
+                let source = text.source.as_deref().map(to_json).transpose()?;
+                db.prepare_cached("UPDATE messages SET prompt = ?2, author = ?3, source = ?4 WHERE id = ?1")?
+                    .execute(params![id.to_string(), text.prompt, text.author, source])?;
             }
             Row::InboxDone { numbers, outcome, job, message } => events_done(db, numbers, *outcome, *job, *message)?,
             Row::IssueJob { repository, number, job, project } => {

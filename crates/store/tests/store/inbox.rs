@@ -193,15 +193,38 @@ async fn the_same_comment_in_the_same_version_is_a_duplicate() {
         let name = fixture.name;
         let job = fixture.job().await;
         fixture.waiting("a", job, fixture.after(20)).await;
-        let event = fixture.claimed("another delivery").await;
-        let next = Next::Waits(fixture.after(20));
-        assert_eq!(fixture.decide(&event, decision(Some(job), "a", next)).await, Decided::Duplicate, "{name}");
-        let event = fixture.event(event.number).await;
-        assert_eq!((event.state, event.outcome), (InboxState::Ignored, Some(Outcome::Duplicate)), "{name}");
+        for next in [Next::Waits(fixture.after(20)), Next::Retries(fixture.after(20)), ended(Outcome::NotUsed)] {
+            let event = fixture.claimed(&format!("another delivery: {next:?}")).await;
+            let again = Decision { event: None, ..decision(Some(job), "a", next.clone()) };
+            assert_eq!(fixture.decide(&event, again).await, Decided::Duplicate, "{name} {next:?}");
+            let event = fixture.event(event.number).await;
+            assert_eq!(
+                (event.state, event.outcome),
+                (InboxState::Ignored, Some(Outcome::Duplicate)),
+                "{name} {next:?}"
+            );
+            assert_eq!(event.content, None, "{name} {next:?}: the raw body is no longer needed");
+        }
         assert_eq!(fixture.store.waiting_events(job).await.unwrap().len(), 1, "{name}");
         let about = fixture.store.events_about(host(), "comment/a".to_owned()).await.unwrap();
         assert!(about.iter().any(|event| event.state == InboxState::Waiting), "{name}: {about:?}");
         assert_eq!(fixture.store.events_about(host(), "comment/".to_owned()).await.unwrap(), [], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn an_event_that_is_decided_again_later_is_known_by_its_subject() {
+    for fixture in all().await {
+        let name = fixture.name;
+        let event = fixture.claimed("1").await;
+        let retry = decision(None, "a", Next::Retries(fixture.after(60)));
+        assert_eq!(fixture.decide(&event, retry.clone()).await, Decided::Stored, "{name}");
+        let about = fixture.store.events_about(host(), "comment/a".to_owned()).await.unwrap();
+        let found: Vec<_> = about.iter().map(|event| (event.number, event.state, event.project.clone())).collect();
+        assert_eq!(found, [(event.number, InboxState::Received, Some(shop()))], "{name}");
+        let other = fixture.claimed("2").await;
+        assert_eq!(fixture.decide(&other, retry.clone()).await, Decided::Duplicate, "{name}");
+        assert_eq!(fixture.decide(&event, retry).await, Decided::Stored, "{name}: it is no duplicate of itself");
     }
 }
 

@@ -258,6 +258,8 @@ impl Request<'_> {
             (&Method::GET, ["repository", "branches", name]) => self.branch(name),
             (&Method::GET, ["repository", "compare"]) => self.compare(),
             (&Method::GET, ["repository", "commits", sha, "statuses"]) => self.statuses(sha),
+            (&Method::GET, ["repository", "commits", sha, "merge_requests"]) => self.pulls_of(sha),
+            (&Method::GET, ["repository", "commits", sha]) => self.commit(sha),
             (&Method::POST, ["statuses", sha]) => self.set_status(state, sha),
             (&Method::GET, ["jobs", id, "trace"]) => {
                 match self.found.checks.iter().find(|check| check.id.to_string() == *id) {
@@ -340,6 +342,16 @@ impl Request<'_> {
             "compare_same_ref": is_same,
         });
         Reply::json(200, &shown)
+    }
+
+    /// Describes the merge of a merged results pipeline.
+    fn commit(&self, sha: &str) -> Reply {
+        match self.found.merged_results.iter().find(|result| result.merge == sha) {
+            Some(result) => {
+                Reply::json(200, &json!({"id": sha, "parent_ids": [self.found.branches.get("main"), result.head]}))
+            }
+            None => message(404, "404 Commit Not Found"),
+        }
     }
 
     fn show_status(&self, number: usize, status: &Status) -> Value {

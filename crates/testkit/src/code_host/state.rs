@@ -61,6 +61,8 @@ pub struct Repository {
     pub statuses: Vec<Status>,
     /// The checks.
     pub checks: Vec<Check>,
+    /// The merged results pipelines, oldest first. Only GitLab has them.
+    pub merged_results: Vec<MergedResult>,
     /// The existing labels.
     pub labels: Vec<String>,
 }
@@ -123,6 +125,8 @@ pub struct Issue {
     pub author: u64,
     /// The labels.
     pub labels: Vec<String>,
+    /// The users who have edited the text. Only GitLab shows them.
+    pub editors: Vec<u64>,
 }
 
 /// The place of a comment.
@@ -207,6 +211,17 @@ pub struct Check {
     pub passed: Option<bool>,
     /// The log.
     pub log: String,
+}
+
+/// A pipeline that runs on the merge of a pull request into its target branch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MergedResult {
+    /// The number of the pull request.
+    pub pull: u64,
+    /// The commit of the pull request.
+    pub head: String,
+    /// The merge of that commit into the target branch.
+    pub merge: String,
 }
 
 /// The state of a stand-in.

@@ -183,6 +183,15 @@ impl Discussion for MemoryHost {
         self.call(HostCall::Issue, |state| Ok(state.askers.get(&issue).cloned())).await
     }
 
+    async fn issue_editors(&self, issue: u64) -> Result<Option<Vec<HostUser>>, ForgeError> {
+        let find = |state: &mut super::State| state.editors.get(&issue).cloned().unwrap_or_else(|| Some(Vec::new()));
+        self.call(HostCall::Issue, |state| Ok(find(state))).await
+    }
+
+    async fn lets_others_edit(&self) -> Result<bool, ForgeError> {
+        self.call(HostCall::Issue, |state| Ok(state.lets_others_edit)).await
+    }
+
     async fn permission(&self, user: &HostUser) -> Result<Permission, ForgeError> {
         let find = |state: &mut super::State| state.permissions.get(&user.id).cloned().unwrap_or(Ok(Permission::None));
         self.call(HostCall::Permission, find).await

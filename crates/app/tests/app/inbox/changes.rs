@@ -78,6 +78,33 @@ async fn edits_of_several_comments_of_a_queued_message_are_all_kept() {
 }
 
 #[tokio::test]
+async fn an_answer_names_the_comments_of_a_changed_message_as_they_were_when_it_was_delivered() {
+    for desk in Desk::all().await {
+        let (name, maria) = (desk.name(), desk.maria());
+        let paul = desk.host.user("paul", Permission::Write);
+        let one = comment("1", &paul, "@journeyman do 1.");
+        let [two, three] = ["2", "3"].map(|id| comment(id, &maria, &format!("@journeyman do {id}.")));
+        for comment in [&one, &two, &three] {
+            desk.deliver(created(comment)).await;
+        }
+        desk.settle().await;
+        assert_eq!(desk.message().await.author.as_deref(), Some("paul, maria"), "{name}");
+        for content in [deleted(&one), edited(&two, 5, "@journeyman second")] {
+            desk.deliver(content).await;
+            desk.carry_out().await;
+        }
+        let message = desk.message().await;
+        let source = message.source.unwrap();
+        assert_eq!((source.id.as_str(), message.author.as_deref()), ("2", Some("maria")), "{name}");
+        desk.finish().await;
+        desk.carry_out().await;
+        let answer = desk.host.written().pop().unwrap().text;
+        let has = |part: &str| answer.contains(part);
+        assert!(has("second") && has("do 3.") && !has("do 1.") && !has("do 2."), "{name}: {answer}");
+    }
+}
+
+#[tokio::test]
 async fn a_deletion_drops_a_comment_that_waits_and_withdraws_a_queued_message() {
     for desk in Desk::all().await {
         let (name, maria) = (desk.name(), desk.maria());
@@ -191,6 +218,39 @@ async fn an_edit_by_an_author_who_lost_the_permission_changes_nothing() {
         desk.deliver(created(&comment("2", &maria, "@journeyman and this"))).await;
         desk.settle().await;
         assert_eq!(desk.prompts().await, ["@journeyman rename it", "@journeyman and this"], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn an_edit_that_only_a_poll_reports_does_not_count_where_people_who_may_not_push_edit_comments() {
+    for lets_others_edit in [false, true] {
+        for desk in Desk::all().await {
+            let (name, maria) = (desk.name(), desk.maria());
+            if lets_others_edit {
+                desk.host.let_others_edit();
+            }
+            let first = comment("1", &maria, "@journeyman rename it");
+            desk.deliver(created(&first)).await;
+            desk.settle().await;
+            desk.poll(edited(&first, 5, "@journeyman remove it")).await;
+            desk.carry_out().await;
+            let (outcome, text) = if lets_others_edit {
+                ("not_permitted", "@journeyman rename it")
+            } else {
+                ("message_changed", "@journeyman remove it")
+            };
+            assert_eq!(desk.outcomes().await, ["message", outcome], "{name}");
+            assert_eq!(desk.prompts().await, [text], "{name}");
+            if !lets_others_edit {
+                continue;
+            }
+            assert!(desk.events().await[1].detail.as_ref().unwrap().contains("set up a webhook"), "{name}");
+            // A webhook says that its author has edited it.
+            desk.deliver_by(&maria, edited(&first, 5, "@journeyman remove it")).await;
+            desk.carry_out().await;
+            assert_eq!(desk.outcomes().await[2], "message_changed", "{name}");
+            assert_eq!(desk.prompts().await, ["@journeyman remove it"], "{name}");
+        }
     }
 }
 

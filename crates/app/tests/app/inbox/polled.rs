@@ -16,7 +16,7 @@ use crate::app::given::{operator, shop};
 
 impl Desk {
     /// Stores an event as a poll does.
-    async fn poll(&self, content: HookContent) {
+    pub(crate) async fn poll(&self, content: HookContent) {
         self.poll_as(1, content).await;
     }
 

@@ -65,7 +65,8 @@ pub trait InboxStore: Send + Sync {
     /// The database failed.
     async fn claim_events(&self, now: Timestamp, lease: Duration, limit: usize) -> Result<Vec<InboxEvent>, StoreError>;
 
-    /// Stores the decision about a claimed event. If it waits, the other waiting events of its job wait as long.
+    /// Stores the decision about a claimed event. If it waits, the other waiting events of its job wait as long. An event
+    /// that is decided again later can be found by its subject until then.
     ///
     /// # Errors
     /// The database failed.

@@ -82,7 +82,7 @@ pub(super) fn kind(content: &HookContent) -> String {
             };
             format!("Issue #{} {what}", issue.number)
         }
-        HookContent::Checks { sha } => format!("Checks of {}", sha.as_str().get(..8).unwrap_or_default()),
+        HookContent::Checks { sha, .. } => format!("Checks of {}", sha.as_str().get(..8).unwrap_or_default()),
         HookContent::Repository => "The repository was changed".to_owned(),
         HookContent::Access { .. } => "The service was given access".to_owned(),
         HookContent::Ping => "Test of the webhook".to_owned(),

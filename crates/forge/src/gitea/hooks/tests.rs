@@ -305,7 +305,7 @@ fn statuses_and_runs_are_checks_of_their_commit() {
         ("workflow_job", json!({"action": "completed", "workflow_job": {"id": 21, "head_sha": commit}})),
         ("action_run_recover", json!({"action": "recover", "run": {"id": 9, "commit_sha": commit}})),
     ] {
-        let expected = HookContent::Checks { sha: commit.parse().unwrap() };
+        let expected = HookContent::Checks { sha: commit.parse().unwrap(), pull: None };
         assert_eq!(read_json(event, body).content, expected, "{event}");
     }
     assert_eq!(read_json("status", json!({"sha": "main"})).content, HookContent::Other);
@@ -321,7 +321,7 @@ fn a_run_of_forgejo_has_the_repository_and_the_user() {
     let event = read("action_run_failure", body.to_string().as_bytes()).unwrap();
     assert_eq!(event.repository, Some(EventRepository { id: "7".to_owned(), path: "o/r".to_owned() }));
     assert_eq!(event.sender, Some(user("2", "bob")));
-    assert_eq!(event.content, HookContent::Checks { sha: "c".repeat(40).parse().unwrap() });
+    assert_eq!(event.content, HookContent::Checks { sha: "c".repeat(40).parse().unwrap(), pull: None });
 }
 
 #[test]

@@ -357,21 +357,24 @@ fn all_labels_and_users_of_the_change_of_an_issue_are_read() {
 #[test]
 fn pipelines_and_jobs_are_checks_of_their_commit() {
     let commit = "b".repeat(40);
-    let expected = HookContent::Checks { sha: commit.parse().unwrap() };
+    let expected = |pull| HookContent::Checks { sha: commit.parse().unwrap(), pull };
     let pipeline = json!({
         "object_kind": "pipeline",
         "object_attributes": {"id": 31, "ref": "master", "sha": commit, "status": "failed"},
         "merge_request": null,
         "commit": {"id": commit},
     });
-    assert_eq!(read_json("Pipeline Hook", pipeline).content, expected);
+    assert_eq!(read_json("Pipeline Hook", pipeline.clone()).content, expected(None));
+    let mut of_pull = pipeline;
+    of_pull["merge_request"] = json!({"id": 1, "iid": 7, "title": "Test", "state": "opened"});
+    assert_eq!(read_json("Pipeline Hook", of_pull).content, expected(Some(7)));
     let job = json!({
         "object_kind": "build", "ref": "main", "sha": commit, "build_id": 1977, "build_status": "failed",
         "project_id": 380, "project_name": "Gitlab Org / Gitlab Test", "commit": {"id": 2366, "sha": "x"},
     });
-    assert_eq!(read_json("Job Hook", job.clone()).content, expected);
+    assert_eq!(read_json("Job Hook", job.clone()).content, expected(None));
     let event = read("Job Hook", job.to_string().as_bytes()).unwrap();
-    assert_eq!((event.content, event.repository), (expected, None));
+    assert_eq!((event.content, event.repository), (expected(None), None));
     for (event, body) in [("Job Hook", json!({"sha": "main"})), ("Pipeline Hook", json!({"object_kind": "pipeline"}))] {
         assert_eq!(read_json(event, body).content, HookContent::Other);
     }

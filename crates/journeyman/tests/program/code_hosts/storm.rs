@@ -88,7 +88,7 @@ fn round_of(world: &World, round: u32, number: u64, maria: u64) -> [(&'static st
         // Far from the numbers of pull requests that are being opened.
         let number = 1000 + u64::from(round);
         let (title, labels) = (format!("Issue {round}"), vec![label.clone()]);
-        let issue = Issue { number, title, body: text, author: maria, labels };
+        let issue = Issue { number, title, body: text, author: maria, labels, editors: Vec::new() };
         repository.issues.push(issue.clone());
         issue
     };

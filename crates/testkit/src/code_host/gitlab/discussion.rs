@@ -70,6 +70,14 @@ impl Request<'_> {
         let comments = self.found.comments.iter().filter(|comment| comment.place == place);
         let mut notes: Vec<Value> =
             comments.map(|comment| self.show_note(place, comment.id, comment.author, &comment.body)).collect();
+        if let Place::Issue(number) = place {
+            let issues = self.found.issues.iter().filter(|issue| issue.number == number);
+            for (id, editor) in (FIRST_SYSTEM_NOTE..).zip(issues.flat_map(|issue| &issue.editors)) {
+                let mut note = self.show_note(place, id, *editor, "changed the description");
+                note["system"] = true.into();
+                notes.push(note);
+            }
+        }
         let Place::Pull(number) = place else { return notes };
         for review in self.found.reviews.iter().filter(|review| review.pull == number) {
             for comment in &review.comments {

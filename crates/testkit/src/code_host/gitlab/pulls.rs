@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use super::{Request, check_texts, error, invalid, list_of, message, page, show_user, split_title};
+use super::{Request, check_texts, error, invalid, is_hash, list_of, message, page, show_user, split_title};
 use crate::code_host::Reply;
 use crate::code_host::state::{Place, Pull, PullState, State};
 
@@ -101,9 +101,37 @@ impl Request<'_> {
         match (&self.call.method, rest) {
             (&Method::GET, []) => Reply::json(200, &self.show_pull(pull)),
             (&Method::PUT, []) => self.update_pull(state, pull),
+            (&Method::GET, ["pipelines"]) => self.pipelines(pull),
             (_, ["notes" | "award_emoji", ..]) => self.conversation(state, Place::Pull(pull.number), rest),
             _ => error(404, "404 Not Found"),
         }
+    }
+
+    /// Lists the pipelines of a merge request, newest first.
+    fn pipelines(&self, pull: &Pull) -> Reply {
+        let of_head = json!({
+            "id": 1,
+            "sha": self.found.sha_of(pull),
+            "ref": format!("refs/merge-requests/{}/head", pull.number),
+            "status": "running",
+        });
+        let results = self.found.merged_results.iter().zip(2..).filter(|(result, _)| result.pull == pull.number);
+        let shown = results.map(|(result, id)| {
+            let name = format!("refs/merge-requests/{}/merge", result.pull);
+            json!({"id": id, "sha": result.merge, "ref": name, "status": "running"})
+        });
+        let mut listed: Vec<Value> = [of_head].into_iter().chain(shown).collect();
+        listed.reverse();
+        page(self.call, &self.url, listed)
+    }
+
+    /// Lists the merge requests that have a commit.
+    pub(super) fn pulls_of(&self, sha: &str) -> Reply {
+        if !is_hash(sha) {
+            return message(404, "404 Commit Not Found");
+        }
+        let pulls = self.found.pulls.iter().filter(|pull| self.found.sha_of(pull) == sha);
+        page(self.call, &self.url, pulls.map(|pull| self.show_pull(pull)).collect())
     }
 
     pub(super) fn update_pull(&self, state: &mut State, pull: &Pull) -> Reply {
