@@ -61,10 +61,10 @@ fn simulate(repositories: usize, comments_in_total: usize, is_free: bool) -> Day
                 found += 1;
             }
             quiet[number] = if found > 0 { 0 } else { quiet[number] + 1 };
-            // The list of changes, the comments, and for each pull request its state and its reviews.
+            // The list of changes, the comments, the repository, and for each pull request its state and its reviews.
             let cost = match found {
                 0 => Cost { requests: 1, charged: u32::from(!is_free) },
-                found => Cost { requests: 2 + 2 * found, charged: 2 + 2 * found },
+                found => Cost { requests: 3 + 2 * found, charged: 3 + 2 * found },
             };
             budget.spend(cost);
             let hour = &mut hours[(now / 3600) as usize];
