@@ -188,6 +188,7 @@ impl Tables {
                     message.prompt.clone_from(&text.prompt);
                     message.author.clone_from(&text.author);
                     message.source = text.source.as_deref().cloned();
+                    message.origin = message.source.as_ref().map_or(message.origin, |source| source.origin);
                 }
             }
             Row::InboxDone { numbers, outcome, job, message } => self.events_done(numbers, *outcome, *job, *message),

@@ -8,7 +8,7 @@ use journeyman_core::idempotency::Claim;
 use journeyman_core::ids::{JobId, MessageId};
 use journeyman_core::inbox::batch::{Part, key, origin, prompt};
 use journeyman_core::inbox::route::{Request, Review, addressed};
-use journeyman_core::inbox::version::compare_texts;
+use journeyman_core::inbox::version::{compare_texts, has_same_text};
 use journeyman_core::inbox::{INBOX_LEASE, INBOX_LIMIT, InboxEvent, InboxState, Next, Outcome};
 use journeyman_core::job::decide::Rejected;
 use journeyman_core::job::{Job, PullRepository};
@@ -172,15 +172,14 @@ impl UseCases {
         context: &Context,
     ) -> Result<Option<Batch>, Problem> {
         let Some(host) = events.first().map(|event| event.host.clone()) else { return Ok(None) };
-        let (mut parts, mut deleted) = (Vec::new(), Vec::new());
-        let (mut author, mut first): (Option<HostUser>, _) = (None, None);
+        let (mut parts, mut deleted, mut first) = (Vec::new(), Vec::new(), None);
         let settings = &context.project.settings.comments;
         let is_bot = |user: &HostUser| context.identity.trusted_bots.contains(&user.id);
         for HookEvent { repository, content, .. } in self.newest(events, change).await? {
-            let (number, by) = match &content {
+            let number = match &content {
                 HookContent::Comment { number, action: CommentAction::Deleted, comment } => {
                     deleted.push((comment.kind, comment.id.clone()));
-                    (*number, &comment.author)
+                    *number
                 }
                 // It was edited, and no longer asks for anything. A comment of a review needs no mention.
                 HookContent::Comment { number, comment, .. }
@@ -188,11 +187,11 @@ impl UseCases {
                         && context.identity.comment_request(settings, &comment.body) != Request::Message =>
                 {
                     deleted.push((comment.kind, comment.id.clone()));
-                    (*number, &comment.author)
+                    *number
                 }
                 HookContent::Comment { number, comment, .. } => {
                     add(&mut parts, Part::of_comment(&self.placed(*number, comment, context).await?));
-                    (*number, &comment.author)
+                    *number
                 }
                 HookContent::Review { action: CommentAction::Deleted, .. } => continue,
                 HookContent::Review { number, review, .. } => {
@@ -204,19 +203,18 @@ impl UseCases {
                     for part in Part::of_review(&found, lines) {
                         add(&mut parts, part);
                     }
-                    (*number, &review.author)
+                    *number
                 }
                 _ => continue,
             };
-            // A person answers for a message, if there is one among the authors.
-            author = author.filter(|author| !is_bot(author) || is_bot(by)).or_else(|| Some(by.clone()));
             first = first.or(repository.map(|repository| (number, repository)));
         }
         parts.retain(|part| !deleted.iter().any(|(kind, id)| (part.kind, &part.id) == (*kind, id)));
         parts.retain(|part| !journeyman_core::inbox::batch::cleaned(&part.body).trim().is_empty());
-        let (Some((number, repository)), Some(author), false) = (first, author, parts.is_empty()) else {
-            return Ok(None);
-        };
+        // A person answers for a message, if there is one among the authors.
+        let mut authors = parts.iter().map(|part| &part.author);
+        let author = authors.clone().find(|author| !is_bot(author)).or_else(|| authors.next()).cloned();
+        let (Some((number, repository)), Some(author)) = (first, author) else { return Ok(None) };
         let is_automatic = is_bot(&author);
         let permission = self.permission(context, &author).await?.max(Permission::Write);
         let author = Some(SourceAuthor { id: author.id, name: author.name, permission });
@@ -262,16 +260,55 @@ impl UseCases {
         review: &HostReview,
         context: &Context,
     ) -> Result<Vec<LineComment>, Problem> {
-        match context.discussion() {
-            Some(discussion) if !review.id.is_empty() => Ok(discussion.review(number, &review.id).await?),
-            _ => Ok(Vec::new()),
+        let (Some(discussion), false) = (context.discussion(), review.id.is_empty()) else { return Ok(Vec::new()) };
+        let mut lines = discussion.review(number, &review.id).await?;
+        if lines.iter().any(|line| line.is_edited) && self.editor_unknown(context).await?.is_some() {
+            for line in lines.iter_mut().filter(|line| line.is_edited) {
+                if self.is_line_known(number, review, line, context).await? {
+                    continue;
+                }
+                line.body =
+                    format!("(This comment was edited, and it is not known by whom, so it is left out: {})", line.url);
+                // A webhook about the edit that is part of the message says who made it, and replaces this text.
+                line.version.clear();
+            }
         }
+        Ok(lines)
+    }
+
+    /// Returns whether a webhook has reported the text of a comment on a line, by someone who may push.
+    async fn is_line_known(
+        &self,
+        number: u64,
+        review: &HostReview,
+        line: &LineComment,
+        context: &Context,
+    ) -> Result<bool, Problem> {
+        let comment = HostComment {
+            kind: CommentKind::Line,
+            id: line.id.clone(),
+            version: line.version.clone(),
+            url: line.url.clone(),
+            author: review.author.clone(),
+            body: line.body.clone(),
+            path: None,
+            line: None,
+            hunk: None,
+            review: None,
+        };
+        let content = HookContent::Comment { number, action: CommentAction::Edited, comment };
+        let event = HookEvent { repository: None, sender: None, content };
+        let Some((_, key)) = addressed(&event) else { return Ok(false) };
+        let known = self.known_about(&context.forge.host(), &context.project.id, key).await?;
+        let counts = |other: &&InboxEvent| other.outcome != Some(Outcome::NotPermitted);
+        let mut versions = known.iter().filter(counts).filter_map(InboxEvent::read);
+        Ok(versions.any(|other| has_same_text(&other.content, &event.content)))
     }
 
     fn to_prompt(&self, batch: &Batch) -> Prompt {
         let text = prompt(batch.number, &batch.parts, &self.boundary());
         let text: String = text.chars().filter(|c| *c != '\0').take(MAX_PROMPT_CHARS).collect();
-        let mut names: Vec<&str> = batch.parts.iter().map(|part| part.author.as_str()).collect();
+        let mut names: Vec<&str> = batch.parts.iter().map(|part| part.author.name.as_str()).collect();
         names.dedup();
         let origin = origin(&batch.parts);
         let source = batch.parts.first().map(|first| MessageSource {

@@ -27,12 +27,8 @@ const HELP: &str = "Mention me in a comment, or submit a review, and I change th
                     arrive together become one task.\n\n- `@journeyman <what to do>`: send a task\n- `@journeyman stop`: \
                     stop the current task, and withdraw those that wait\n- `@journeyman help`: show this text";
 
-/// The explanation of an edit that is not carried out because of an unknown editor.
-const EDITOR_UNKNOWN: &str = "the comment was edited, and a poll does not show by whom: members of a team of the \
-                              organization may edit comments and not push; comment again, or set up a webhook";
-
-/// The delay until a request to stop is tried again while comments become a message.
-const STOP_RETRY: Duration = Duration::from_secs(1);
+/// The delay until an event is tried again while another process makes a message of earlier ones.
+pub(super) const BUSY_RETRY: Duration = Duration::from_secs(1);
 
 /// Returns the name of the lock of the comments that wait for a job.
 pub(super) fn batch_lock(job: JobId) -> String {
@@ -88,6 +84,11 @@ impl UseCases {
             }
             (HookContent::Comment { .. } | HookContent::Review { .. }, Some(repository)) => {
                 self.comment(event, &read, repository, &mut decision).await?;
+                let is_refused = matches!(decision.next, Next::Ends { outcome: Outcome::NotPermitted, .. });
+                if let Some(subject) = decision.subject.as_mut().filter(|_| is_refused && event.event == POLLED) {
+                    // A webhook about this version may say who has edited the comment, so it is no duplicate.
+                    subject.push_str(&format!("/{POLLED}"));
+                }
             }
             (HookContent::Issue { issue, .. }, Some(repository)) => {
                 self.issue(event, &read, repository, issue, &mut decision).await?;
@@ -238,7 +239,7 @@ impl UseCases {
             decision.project = Some(project.id.clone());
             decision.next = ignored(Outcome::NoJob);
             return match &read.content {
-                HookContent::Comment { comment, .. } if comment.kind == CommentKind::Issue && !is_deleted(read) => {
+                HookContent::Comment { comment, .. } if comment.kind == CommentKind::Issue => {
                     self.issue_comment(event, read, repository, project, decision).await
                 }
                 _ => Ok(()),
@@ -283,10 +284,6 @@ impl UseCases {
             Some(next) => next,
             None => self.request(event, read, &about, &job, &context).await?,
         };
-        if event.event == POLLED && matches!(decision.next, Next::Ends { outcome: Outcome::NotPermitted, .. }) {
-            // A webhook about this version may say who has edited the comment, so it is no duplicate.
-            decision.subject = Some(format!("{}/{POLLED}", about.subject));
-        }
         Ok(())
     }
 
@@ -405,7 +402,7 @@ impl UseCases {
         let (store, now) = (&self.parts().store, self.parts().engine.now());
         let (name, holder) = (batch_lock(job.id), self.parts().ids.uuid(now));
         if !store.lock(name.clone(), holder, now, INBOX_LEASE).await? {
-            return Ok(Next::Retries(now + STOP_RETRY));
+            return Ok(Next::Retries(now + BUSY_RETRY));
         }
         let claim = Claim { project, caller: "inbox".to_owned(), key, fingerprint };
         self.parts().engine.control(&job.project, job.id, Control::Cancel, Some(claim)).await?;
@@ -451,24 +448,28 @@ impl UseCases {
             _ if !is_edit => Ok(None),
             Some(editor) if editor.id != author.id => self.refused(editor, context).await,
             Some(_) => Ok(None),
-            None => Ok(self.editor_unknown(context).await?.then(|| {
-                let detail = Some(EDITOR_UNKNOWN.to_owned());
-                ends(InboxState::Ignored, Outcome::NotPermitted, detail)
-            })),
+            None => {
+                let unknown = self.editor_unknown(context).await?;
+                Ok(unknown.map(|detail| ends(InboxState::Ignored, Outcome::NotPermitted, Some(detail))))
+            }
         }
     }
 
-    /// Returns whether someone who may not push can have made an edit of which the host does not say who made it.
-    async fn editor_unknown(&self, context: &Context) -> Result<bool, Problem> {
-        let Some(discussion) = context.discussion() else { return Ok(true) };
-        match discussion.lets_others_edit().await {
-            Ok(lets) => Ok(lets),
-            Err(error) if is_temporary(&error) => Err(error.into()),
+    /// Returns why an edit does not count of which the host does not say who made it; `None` if only people who may push
+    /// can have made it.
+    pub(super) async fn editor_unknown(&self, context: &Context) -> Result<Option<String>, Problem> {
+        let Some(discussion) = context.discussion() else { return Ok(None) };
+        let reason = match discussion.lets_others_edit().await {
+            Ok(false) => return Ok(None),
+            Ok(true) => "members of a team of the organization may edit comments and not push".to_owned(),
+            Err(error) if is_temporary(&error) => return Err(error.into()),
             Err(error) => {
-                tracing::warn!(project = %context.project.id, %error, "it is not known who may edit comments");
-                Ok(true)
+                format!("the service does not know whether people who may not push can edit comments: {error}")
             }
-        }
+        };
+        Ok(Some(format!(
+            "the comment was edited, and the code host does not show by whom; {reason}; comment again, or set up a webhook"
+        )))
     }
 
     /// Lets an event wait for others of its job.

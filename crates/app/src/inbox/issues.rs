@@ -14,7 +14,8 @@ use journeyman_core::retry::backoff;
 
 use super::Problem;
 use super::context::{Context, indexed};
-use super::decide::{done, ends, ignored, is_temporary};
+use super::decide::{BUSY_RETRY, done, ends, ignored, is_deleted, is_temporary};
+use super::versions::{is_overtaken, overtaken};
 use crate::UseCases;
 
 /// The result of an attempt to make a job of an issue.
@@ -110,11 +111,23 @@ impl UseCases {
             decision.next = ignored(outcome);
             return Ok(());
         }
-        let Some((about, _)) = addressed(read) else { return Ok(()) };
+        let Some((about, key)) = addressed(read) else { return Ok(()) };
         decision.subject = Some(about.subject.clone());
+        let mut known = self.versions(&event.host, &context.project.id, read, &key).await?;
+        known.retain(|other| other.number != event.number);
+        if is_overtaken(read, &known) {
+            decision.next = overtaken();
+            return Ok(());
+        }
         let request = request_of(&context.identity, &context.project.settings.comments, read, &[]);
-        if matches!(request, Request::None | Request::Stop) {
-            decision.next = ignored(Outcome::NotAddressed);
+        if is_deleted(read) || matches!(request, Request::None | Request::Stop) {
+            // An earlier version may become a job now. Then this event changes its message.
+            let is_open = known.iter().any(|other| other.state == InboxState::Received);
+            decision.next = match is_open {
+                true => Next::Retries(self.parts().engine.now() + BUSY_RETRY),
+                false if is_deleted(read) => ignored(Outcome::NoJob),
+                false => ignored(Outcome::NotAddressed),
+            };
             return Ok(());
         }
         if let Some(refused) = self.refused_event(read, &comment.author, &context).await? {
@@ -196,7 +209,8 @@ impl UseCases {
             Ok(editors) => editors,
             Err(error) if is_temporary(&error) => return Err(error.into()),
             Err(error) => {
-                tracing::warn!(project = %context.project.id, %error, "the editors of an issue could not be read");
+                let (project, issue) = (&context.project.id, issue.number);
+                tracing::warn!(%project, issue, %error, "the editors of an issue could not be read");
                 None
             }
         };

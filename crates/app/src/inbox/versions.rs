@@ -177,7 +177,14 @@ fn is_settled(read: &HookEvent, known: &[InboxEvent]) -> bool {
     known.iter().any(settles)
 }
 
-fn overtaken() -> Next {
+/// Returns whether a later version of a comment is known, by someone who may push.
+pub(super) fn is_overtaken(read: &HookEvent, known: &[InboxEvent]) -> bool {
+    let counts = |other: &&InboxEvent| other.outcome != Some(Outcome::NotPermitted);
+    let mut versions = known.iter().filter(counts).filter_map(InboxEvent::read);
+    versions.any(|other| is_newer(&other.content, &read.content))
+}
+
+pub(super) fn overtaken() -> Next {
     let detail = Some("a later version of it arrived before".to_owned());
     ends(InboxState::Ignored, Outcome::Duplicate, detail)
 }

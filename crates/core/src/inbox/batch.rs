@@ -3,7 +3,7 @@
 use crate::hook::{HostComment, HostIssue, HostReview};
 use crate::idempotency::Fingerprint;
 use crate::message::{Origin, SourceComment};
-use crate::ports::{CommentKind, LineComment};
+use crate::ports::{CommentKind, HostUser, LineComment};
 
 /// A comment, as part of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,8 +16,8 @@ pub struct Part {
     pub version: String,
     /// The page.
     pub url: String,
-    /// The name of the author.
-    pub author: String,
+    /// The author.
+    pub author: HostUser,
     /// The text.
     pub body: String,
     /// The path and the line of a comment on a line.
@@ -35,7 +35,7 @@ impl Part {
             id: comment.id.clone(),
             version: comment.version.clone(),
             url: comment.url.clone(),
-            author: comment.author.name.clone(),
+            author: comment.author.clone(),
             body: comment.body.clone(),
             place: comment.path.clone().map(|path| (path, comment.line)),
             hunk: comment.hunk.clone(),
@@ -50,7 +50,7 @@ impl Part {
             id: review.id.clone(),
             version: review.version.clone(),
             url: review.url.clone(),
-            author: review.author.name.clone(),
+            author: review.author.clone(),
             body: review.body.clone(),
             place: None,
             hunk: None,
@@ -60,7 +60,7 @@ impl Part {
             id: line.id,
             version: line.version,
             url: line.url,
-            author: review.author.name.clone(),
+            author: review.author.clone(),
             body: line.body,
             place: Some((line.path, line.line)),
             hunk: line.hunk,
@@ -117,7 +117,7 @@ pub fn prompt(number: u64, parts: &[Part], boundary: &str) -> String {
     {
         return cleaned(&part.body).trim().to_owned();
     }
-    let mut authors: Vec<&str> = parts.iter().map(|part| part.author.as_str()).collect();
+    let mut authors: Vec<&str> = parts.iter().map(|part| part.author.name.as_str()).collect();
     authors.sort_unstable();
     authors.dedup();
     let names = authors.join(", ");
@@ -137,7 +137,7 @@ pub fn prompt(number: u64, parts: &[Part], boundary: &str) -> String {
             let line = line.map_or_else(String::new, |line| format!(", line {line}"));
             text.push_str(&format!(" on `{}`{line}", path.replace('`', "'")));
         }
-        text.push_str(&format!(" ({})\n\n", part.author));
+        text.push_str(&format!(" ({})\n\n", part.author.name));
         if let Some(hunk) = part.hunk.as_ref().filter(|hunk| !hunk.trim().is_empty()) {
             text.push_str(&quoted("the part of the diff that the comment is about", &end(hunk, hunk_chars), boundary));
             text.push('\n');
@@ -156,12 +156,12 @@ fn beginning(text: &str, chars: usize, url: &str) -> String {
     format!("{kept}… (cut; the whole comment: {url})")
 }
 
-/// Returns the prompt for an issue that becomes a job. `is_authors_request` is true if its author may push; otherwise
-/// the person who labeled or assigned it vouches for the goal, and its text is quoted.
+/// Returns the prompt for an issue that becomes a job. `is_request` is true if all who have written or edited its text
+/// may push; otherwise the person who labeled or assigned it vouches for the goal, and its text is quoted.
 #[must_use]
-pub fn issue_prompt(issue: &HostIssue, is_authors_request: bool, boundary: &str) -> String {
+pub fn issue_prompt(issue: &HostIssue, is_request: bool, boundary: &str) -> String {
     let (title, body) = (cleaned(&issue.title), cleaned(&issue.body));
-    if is_authors_request {
+    if is_request {
         return format!("{}\n\n{}\n\n(Issue #{}: {})", title.trim(), body.trim(), issue.number, issue.url);
     }
     let quote = quoted(
@@ -172,15 +172,15 @@ pub fn issue_prompt(issue: &HostIssue, is_authors_request: bool, boundary: &str)
     format!("Solve issue #{} ({}).\n\n{quote}", issue.number, issue.url)
 }
 
-/// Returns the prompt for a comment that makes a job of an issue. `is_authors_request` is true if the author of the issue
-/// may push; otherwise the text of the issue is quoted.
+/// Returns the prompt for a comment that makes a job of an issue. `is_request` is true if all who have written or edited
+/// the text of the issue may push; otherwise it is quoted.
 #[must_use]
-pub fn issue_comment_prompt(issue: &HostIssue, comment: &Part, is_authors_request: bool, boundary: &str) -> String {
+pub fn issue_comment_prompt(issue: &HostIssue, comment: &Part, is_request: bool, boundary: &str) -> String {
     let request = cleaned(&comment.body);
     format!(
         "{}\n\n{} commented on the issue:\n\n{}",
-        issue_prompt(issue, is_authors_request, boundary).trim_end(),
-        comment.author,
+        issue_prompt(issue, is_request, boundary).trim_end(),
+        comment.author.name,
         request.trim()
     )
 }
@@ -234,7 +234,7 @@ mod tests {
             id: id.to_owned(),
             version: "1".to_owned(),
             url: format!("https://h.example/{id}"),
-            author: "ada".to_owned(),
+            author: HostUser { id: "8".to_owned(), name: "ada".to_owned(), is_bot: false },
             body: body.to_owned(),
             hunk: place.map(|_| "@@ -1 +1 @@\n-a\n+b".to_owned()),
             place: place.map(|(path, line)| (path.to_owned(), Some(line))),

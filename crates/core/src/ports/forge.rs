@@ -238,6 +238,9 @@ pub struct LineComment {
     pub line: Option<u64>,
     /// The part of the diff that ends at the line.
     pub hunk: Option<String>,
+    /// `true` if the comment was changed since it was written, and the host does not show by whom. Only hosts on which
+    /// people who may not push can edit the comments of others say so.
+    pub is_edited: bool,
 }
 
 /// A repository on a code host.

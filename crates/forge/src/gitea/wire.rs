@@ -311,6 +311,8 @@ pub(super) struct ReviewComment {
     #[serde(default, deserialize_with = "or_default")]
     body: String,
     #[serde(default)]
+    created_at: String,
+    #[serde(default)]
     updated_at: String,
     html_url: String,
 }
@@ -326,6 +328,8 @@ impl ReviewComment {
     }
 
     pub(super) fn into_line(self) -> LineComment {
+        // A push that outdates the line changes the time too.
+        let is_edited = self.created_at != self.updated_at;
         LineComment {
             line: self.line(),
             id: self.id.0,
@@ -334,6 +338,7 @@ impl ReviewComment {
             url: self.html_url,
             path: self.path,
             hunk: self.diff_hunk.filter(|hunk| !hunk.is_empty()),
+            is_edited,
         }
     }
 }

@@ -127,6 +127,7 @@ impl ReviewComment {
             path: self.path,
             line: self.line.or(self.original_line),
             hunk: self.diff_hunk,
+            is_edited: false,
         }
     }
 }

@@ -158,10 +158,11 @@ pub(super) struct Note {
 }
 
 impl Note {
-    /// Returns whether GitLab wrote it because the title or the text of an issue was changed. GitLab writes such notes in
-    /// English.
+    /// Returns whether GitLab wrote the note because the title or the text of an issue was changed. A change of the text
+    /// that also marks a task has only the note about the task. GitLab writes these notes in English.
     pub(super) fn is_edit(&self) -> bool {
-        self.system && ["changed title", "changed the description"].iter().any(|text| self.body.starts_with(text))
+        let beginnings = ["changed title", "changed the description", "marked the task", "marked the checklist item"];
+        self.system && beginnings.iter().any(|text| self.body.starts_with(text))
     }
 }
 
@@ -252,6 +253,22 @@ impl Status {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_notes_about_edits_are_recognized() {
+        for (system, body, expected) in [
+            (true, "changed the description", true),
+            (true, "changed title from **{-A-}** to **{+B+}**", true),
+            (true, "marked the task **x** as completed", true),
+            (true, "marked the checklist item **x** as incomplete", true),
+            (true, "added ~1 label", false),
+            (true, "assigned to @ada", false),
+            (false, "changed the description", false),
+        ] {
+            let note = serde_json::json!({"id": 1, "body": body, "system": system});
+            assert_eq!(serde_json::from_value::<Note>(note).unwrap().is_edit(), expected, "{system} {body}");
+        }
+    }
 
     #[test]
     fn the_title_says_whether_it_is_a_draft() {

@@ -33,6 +33,7 @@ impl LocalRepository {
             path: line.path,
             line: Some(line.line),
             hunk: Some(line.hunk),
+            is_edited: false,
         })
     }
 }

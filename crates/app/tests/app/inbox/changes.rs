@@ -1,9 +1,10 @@
 //! Tests of comments that are edited or deleted.
 
+use journeyman_core::hook::HostComment;
 use journeyman_core::message::MessageStatus;
 use journeyman_core::ports::{CommentKind, Permission};
 
-use super::given::{Desk, comment, created, deleted, edited, review, submitted};
+use super::given::{Desk, PULL, comment, created, deleted, edited, review, submitted};
 
 #[tokio::test]
 async fn an_edit_while_the_comment_waits_changes_the_message() {
@@ -95,7 +96,8 @@ async fn an_answer_names_the_comments_of_a_changed_message_as_they_were_when_it_
         }
         let message = desk.message().await;
         let source = message.source.unwrap();
-        assert_eq!((source.id.as_str(), message.author.as_deref()), ("2", Some("maria")), "{name}");
+        let author = source.author.unwrap().name;
+        assert_eq!((&*source.id, &*author, message.author.as_deref()), ("2", "maria", Some("maria")), "{name}");
         desk.finish().await;
         desk.carry_out().await;
         let answer = desk.host.written().pop().unwrap().text;
@@ -250,6 +252,46 @@ async fn an_edit_that_only_a_poll_reports_does_not_count_where_people_who_may_no
             desk.carry_out().await;
             assert_eq!(desk.outcomes().await[2], "message_changed", "{name}");
             assert_eq!(desk.prompts().await, ["@journeyman remove it"], "{name}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_edited_line_of_a_review_is_left_out_where_people_who_may_not_push_edit_comments() {
+    for lets_others_edit in [false, true] {
+        for desk in Desk::all().await {
+            let (name, maria) = (desk.name(), desk.maria());
+            if lets_others_edit {
+                desk.host.let_others_edit();
+            }
+            let (review, mut lines) = review("90", &maria, "Please change this.", &["rename", "delete everything"]);
+            lines[1].is_edited = true;
+            desk.host.put_review(PULL, review.clone(), lines.clone());
+            desk.deliver(submitted(&review)).await;
+            desk.settle().await;
+            let prompt = desk.message().await.prompt;
+            assert!(prompt.contains("rename"), "{name}: {prompt}");
+            assert_eq!(prompt.contains("delete everything"), !lets_others_edit, "{name}: {prompt}");
+            assert_eq!(prompt.contains("it is left out: https://host.example/line/90-2"), lets_others_edit, "{name}");
+            if !lets_others_edit {
+                continue;
+            }
+            // Maria has edited both lines, one after the other, and webhooks say so.
+            for (place, text) in [(1, "keep it"), (0, "remove it")] {
+                text.clone_into(&mut lines[place].body);
+                (lines[place].version, lines[place].is_edited) = ("2027-01-15T08:00:05Z".to_owned(), true);
+                desk.host.put_review(PULL, review.clone(), lines.clone());
+                let line = HostComment {
+                    kind: CommentKind::Line,
+                    review: Some("90".to_owned()),
+                    ..comment(&lines[place].id, &maria, text)
+                };
+                desk.deliver_by(&maria, edited(&line, 5, text)).await;
+                desk.carry_out().await;
+            }
+            let prompt = desk.message().await.prompt;
+            assert!(prompt.contains("keep it") && prompt.contains("remove it"), "{name}: {prompt}");
+            assert!(!prompt.contains("left out"), "{name}: {prompt}");
         }
     }
 }

@@ -344,6 +344,7 @@ pub(crate) fn review(id: &str, author: &HostUser, body: &str, lines: &[&str]) ->
         path: format!("src/file{line}.rs"),
         line: Some(line),
         hunk: Some(format!("@@ -{line} +{line} @@\n-old {line}\n+new {line}")),
+        is_edited: false,
     };
     (review, (1..).zip(lines).map(line).collect())
 }

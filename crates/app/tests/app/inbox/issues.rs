@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use journeyman_core::hook::{CommentAction, HookContent, HostComment, HostIssue, IssueAction};
+use journeyman_core::hook::{CommentAction, HookContent, HookEvent, HostComment, HostIssue, IssueAction};
 use journeyman_core::ids::JobId;
+use journeyman_core::inbox::route::addressed;
+use journeyman_core::inbox::{Content, Decision, INBOX_LEASE, Next};
 use journeyman_core::message::{MessageStatus, Origin};
 use journeyman_core::ports::{CommentKind, CommentPlace, ForgeError, HostUser, Permission, Reaction};
 use journeyman_testkit::{HostCall, MemoryHost, Moment};
@@ -175,6 +177,62 @@ async fn a_mention_that_a_poll_and_a_webhook_report_makes_one_job_with_one_messa
             assert_eq!(desk.fixture.store.messages(jobs[1].id).await.unwrap().len(), 1, "{name} {is_poll_first}");
             let projects: Vec<_> = desk.events().await.into_iter().map(|event| event.project).collect();
             assert_eq!(projects, [Some(shop().id), Some(shop().id)], "{name} {is_poll_first}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_webhook_permits_an_edit_on_an_issue_that_a_poll_could_not_permit() {
+    for desk in Desk::all().await {
+        let (name, maria) = (desk.name(), desk.maria());
+        desk.host.put_issue(issue(5, &maria, "It crashes."));
+        desk.host.let_others_edit();
+        let comment = HostComment { kind: CommentKind::Issue, ..comment("1", &maria, "@journeyman fix it") };
+        let mention = HookContent::Comment { number: 5, action: CommentAction::Edited, comment };
+        desk.poll(mention.clone()).await;
+        desk.carry_out().await;
+        assert_eq!(desk.outcomes().await, ["not_permitted"], "{name}");
+        desk.deliver_by(&maria, mention).await;
+        desk.carry_out().await;
+        assert_eq!(desk.outcomes().await[1..], ["job_created"], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_comment_that_was_deleted_or_lost_its_mention_before_a_retry_makes_no_job() {
+    for (action, body) in [(CommentAction::Deleted, "@journeyman fix it"), (CommentAction::Edited, "Never mind.")] {
+        for desk in Desk::all().await {
+            let (name, maria) = (desk.name(), desk.maria());
+            desk.host.put_issue(issue(5, &maria, "It crashes."));
+            let first = HostComment { kind: CommentKind::Issue, ..comment("1", &maria, "@journeyman fix it") };
+            let event = |action, version: &str, body: &str| {
+                let comment = HostComment { version: version.to_owned(), body: body.to_owned(), ..first.clone() };
+                HookContent::Comment { number: 5, action, comment }
+            };
+            desk.deliver(event(CommentAction::Created, "1", "@journeyman fix it")).await;
+            // A process has stored what the event is about, and was killed before it created the job.
+            let claimed = desk.fixture.store.claim_events(desk.now(), INBOX_LEASE, 1).await.unwrap().remove(0);
+            let read: HookEvent = match &claimed.content {
+                Some(Content::Raw(body)) => serde_json::from_slice(body).unwrap(),
+                content => panic!("{content:?}"),
+            };
+            let subject = addressed(&read).unwrap().0.subject;
+            let noted = Decision {
+                project: Some(shop().id),
+                job: None,
+                event: Some(Box::new(read)),
+                subject: Some(subject),
+                next: Next::Retries(desk.now() + INBOX_LEASE),
+            };
+            desk.fixture.store.decide_event(claimed.number, claimed.attempts, noted).await.unwrap();
+            desk.deliver(event(action, "2", body)).await;
+            desk.carry_out().await;
+            assert_eq!(desk.outcomes().await, ["received", "received"], "{name}: the first one is not decided yet");
+            desk.wait(INBOX_LEASE).await;
+            desk.settle().await;
+            let ended = if action == CommentAction::Deleted { "no_job" } else { "not_addressed" };
+            assert_eq!(desk.outcomes().await, ["duplicate", ended], "{name}");
+            assert_eq!(desk.jobs().await.len(), 1, "{name}");
         }
     }
 }
