@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 
-use super::given::{Service, Site, site_with};
+use super::given::{Service, Site, read_until, site_with};
 
 /// The time that anything may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -69,8 +69,10 @@ fn held_connections_from_one_or_many_addresses_block_no_other_clients() {
          content-length: 9\r\n\r\nn",
         service.url
     );
+    // A connection may be closed for others until its request is authenticated.
+    let stream = service.open_stream(&job);
     let stream = std::thread::scope(|scope| {
-        let stream = scope.spawn(|| service.stream_until(&job, "job.completed"));
+        let stream = scope.spawn(|| read_until(stream, "job.completed"));
         let mut all = Vec::new();
         for number in 0..300_u16 {
             let from = if number < 150 { [127, 0, 0, 1] } else { [127, 0, 1, u8::try_from(number % 100).unwrap() + 1] };

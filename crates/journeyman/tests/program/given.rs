@@ -7,6 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
+use reqwest::blocking::Response;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
@@ -263,19 +264,15 @@ impl Service {
         self.client.get(format!("{}{path}", self.url)).bearer_auth(&self.key).send().unwrap().text().unwrap()
     }
 
+    /// Opens a job's event stream. When this returns, the request was authenticated.
+    pub(crate) fn open_stream(&self, job: &str) -> Response {
+        let request = self.client.get(format!("{}{job}/events", self.url)).bearer_auth(&self.key);
+        request.header("accept", "text/event-stream").send().unwrap()
+    }
+
     /// Reads a job's event stream up to an event of a type.
     pub(crate) fn stream_until(&self, job: &str, kind: &str) -> String {
-        let request = self.client.get(format!("{}{job}/events", self.url)).bearer_auth(&self.key);
-        let stream = request.header("accept", "text/event-stream").send().unwrap();
-        let mut text = String::new();
-        for line in BufReader::new(stream).lines() {
-            text.push_str(&line.unwrap());
-            text.push('\n');
-            if text.ends_with(&format!("event: {kind}\n")) {
-                return text;
-            }
-        }
-        panic!("the stream ended: {text}");
+        read_until(self.open_stream(job), kind)
     }
 
     /// Creates a job in `shop`; returns its path.
@@ -428,4 +425,17 @@ fn check_event(event: &Value) {
     for field in schema["required"].as_array().into_iter().flatten() {
         assert!(data.contains_key(field.as_str().unwrap()), "{field} is missing: {event}");
     }
+}
+
+/// Reads an event stream up to an event of a type.
+pub(crate) fn read_until(stream: Response, kind: &str) -> String {
+    let mut text = String::new();
+    for line in BufReader::new(stream).lines() {
+        text.push_str(&line.unwrap());
+        text.push('\n');
+        if text.ends_with(&format!("event: {kind}\n")) {
+            return text;
+        }
+    }
+    panic!("the stream ended: {text}");
 }
