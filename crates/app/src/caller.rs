@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use journeyman_core::ids::{ProjectId, UserId};
-use journeyman_core::key::{ApiKey, Scope};
+use journeyman_core::key::{ApiKey, Refused, Scope};
 use journeyman_core::message::Origin;
 use journeyman_core::ports::AuditEntry;
 use journeyman_core::time::Timestamp;
@@ -99,39 +99,29 @@ impl Caller {
         }
     }
 
-    /// Returns whether the caller may change anything.
-    #[must_use]
-    pub fn can_write(&self) -> bool {
-        match &self.actor {
-            Actor::Key(key) => key.scopes.contains(&Scope::Write),
-            Actor::User(user) => user.role.scope() == Scope::Write,
-            Actor::CommandLine => true,
-        }
-    }
-
-    /// Checks that the caller may change something.
+    /// Checks that the caller may carry out the operations of a scope.
     ///
     /// # Errors
-    /// Returns [`RefusalKind::ReadOnly`] if the caller may only read.
-    pub fn needs_write(&self) -> Result<(), Error> {
-        if self.can_write() {
-            return Ok(());
-        }
-        let text = match self.actor {
-            Actor::Key(_) => "this API key may only read; this operation needs the scope \"write\"",
-            _ => "your role is read-only; ask an administrator for the role member to make changes",
+    /// Returns [`RefusalKind::ScopeMissing`] if the caller may not.
+    pub fn needs(&self, scope: Scope) -> Result<(), Error> {
+        let text = match &self.actor {
+            Actor::Key(key) if !key.allows(scope) => Refused::Scope(scope).to_string(),
+            Actor::User(user) if user.role.scope() < scope => {
+                "your role is read-only; ask an administrator for the role member to make changes".to_owned()
+            }
+            _ => return Ok(()),
         };
-        Err(Error::refused(RefusalKind::ReadOnly, text))
+        Err(Error::refused(RefusalKind::ScopeMissing, text))
     }
 
     /// Checks that the caller may manage projects and all keys. A key that is limited to some projects must not: by
     /// creating a key, or by changing the repository of a project, it could get access to projects that it cannot see.
     ///
     /// # Errors
-    /// Returns [`RefusalKind::ReadOnly`] if the caller may only read, and [`RefusalKind::NotAdministrator`] if the
-    /// caller is not an administrator.
+    /// Returns [`RefusalKind::ScopeMissing`] if the caller lacks the scope `write`, and
+    /// [`RefusalKind::NotAdministrator`] if the caller is not an administrator.
     pub fn needs_administrator(&self) -> Result<(), Error> {
-        self.needs_write()?;
+        self.needs(Scope::Write)?;
         if self.is_administrator() {
             return Ok(());
         }

@@ -66,8 +66,8 @@ pub enum RefusalKind {
     PullRequestTaken,
     /// The code host cannot be asked now; another attempt may succeed.
     CodeHostUnavailable,
-    /// The caller may only read.
-    ReadOnly,
+    /// The scopes of the caller's key, or the role of the user, do not allow the operation.
+    ScopeMissing,
     /// The caller is not allowed to manage projects and keys.
     NotAdministrator,
     /// The project does not exist, or the caller cannot see it.

@@ -4,6 +4,7 @@ use journeyman_core::branch::check_ref_name;
 use journeyman_core::engine::{Admission, Control, NewJob, Prompt};
 use journeyman_core::ids::{JobId, MessageId, ProjectId};
 use journeyman_core::job::JobOptions;
+use journeyman_core::key::Scope;
 use journeyman_core::message::{DeliveryMode, InvalidPrompt, MessageStatus, check_prompt};
 use journeyman_core::ports::{Accepted, UpdateError};
 use journeyman_core::pull::existing::PullName;
@@ -57,7 +58,7 @@ impl UseCases {
         request: JobRequest,
         idempotency: Option<Idempotency>,
     ) -> Result<Accepted, Error> {
-        caller.needs_write()?;
+        caller.needs(Scope::Jobs)?;
         let project = self.known_project(caller, project).await?;
         let pull = request.pull_request.as_deref().map(pull_name).transpose()?;
         let mut new = new_job(caller, request)?;
@@ -92,7 +93,7 @@ impl UseCases {
         request: MessageRequest,
         idempotency: Option<Idempotency>,
     ) -> Result<Accepted, Error> {
-        caller.needs_write()?;
+        caller.needs(Scope::Jobs)?;
         let project = self.known_project(caller, project).await?;
         let prompt = prompt(caller, request.prompt, request.delivery)?;
         let limit = project.settings.limits.message_per_hour.unwrap_or(self.parts().message_per_hour);
@@ -112,7 +113,7 @@ impl UseCases {
         job: JobId,
         message: MessageId,
     ) -> Result<Accepted, Error> {
-        caller.needs_write()?;
+        caller.needs(Scope::Jobs)?;
         caller.needs_project(project)?;
         let store = &self.parts().store;
         let found = store.job(job).await?.filter(|job| job.project == *project).ok_or_else(Error::job_not_found)?;
@@ -137,7 +138,10 @@ impl UseCases {
         control: Control,
         idempotency: Option<Idempotency>,
     ) -> Result<Accepted, Error> {
-        caller.needs_write()?;
+        caller.needs(match control {
+            Control::Cancel | Control::Retry => Scope::Jobs,
+            Control::Archive | Control::Unarchive => Scope::Write,
+        })?;
         caller.needs_project(project)?;
         let claim = claim(caller, Some(project.clone()), idempotency);
         Ok(self.parts().engine.control(project, job, control, claim).await?)

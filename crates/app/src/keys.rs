@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use journeyman_core::admin::{Once, Precondition, Subject};
 use journeyman_core::ids::KeyId;
-use journeyman_core::key::{ApiKey, KeyHash, NewKey, decide};
+use journeyman_core::key::{ApiKey, KeyHash, NewKey, Scope, decide};
 use journeyman_core::ports::{Administered, StoreError};
 use journeyman_core::user::Role;
 
@@ -51,7 +51,7 @@ impl UseCases {
         idempotency: Option<Idempotency>,
         answer: impl FnOnce(&CreatedKey) -> String,
     ) -> Result<Answered<CreatedKey>, Error> {
-        caller.needs_write()?;
+        caller.needs(Scope::Write)?;
         needs_key_manager(caller)?;
         self.confirm(caller).await?;
         if !caller.is_administrator() && new.projects.is_none() {
@@ -86,7 +86,7 @@ impl UseCases {
     /// # Errors
     /// The key does not exist or is not the caller's, it has another version, or the store failed.
     pub async fn revoke_key(&self, caller: &Caller, id: KeyId, precondition: Precondition) -> Result<(), Error> {
-        caller.needs_write()?;
+        caller.needs(Scope::Write)?;
         needs_key_manager(caller)?;
         self.confirm(caller).await?;
         if !caller.is_administrator() {

@@ -159,7 +159,7 @@ impl UseCases {
         if has_rights {
             return Ok(());
         }
-        Err(Error::refused(RefusalKind::ReadOnly, "your rights were changed during this request; sign in again"))
+        Err(Error::refused(RefusalKind::ScopeMissing, "your rights were changed during this request; sign in again"))
     }
 }
 

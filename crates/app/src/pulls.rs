@@ -9,6 +9,7 @@ use journeyman_core::ids::ProjectId;
 use journeyman_core::inbox::route::{Identity, Request, Review};
 use journeyman_core::job::decide::Rejected;
 use journeyman_core::job::{Job, JobStatus, PullRepository};
+use journeyman_core::key::Scope;
 use journeyman_core::ports::{PullPagesError, UpdateError};
 use journeyman_core::project::{Address, Project, parse_address};
 use journeyman_core::pull::comment::{check, check_summary, service};
@@ -55,7 +56,7 @@ impl UseCases {
     /// The caller may only read, the pull request does not exist or is not open, its branches conflict, or the
     /// repository or the store failed.
     pub async fn merge_pull(&self, caller: &Caller, project: &ProjectId, number: u64) -> Result<(), Error> {
-        caller.needs_write()?;
+        caller.needs(Scope::Write)?;
         let project = self.known_project(caller, project).await?;
         let at = self.parts().engine.now();
         let between = Some(self.parts().pulls.merge(&project, number, caller.name(), at).await?);
@@ -67,7 +68,7 @@ impl UseCases {
     /// # Errors
     /// The caller may only read, the pull request does not exist or is not open, or the store failed.
     pub async fn close_pull(&self, caller: &Caller, project: &ProjectId, number: u64) -> Result<(), Error> {
-        caller.needs_write()?;
+        caller.needs(Scope::Write)?;
         let project = self.known_project(caller, project).await?;
         let between = match self.parts().pulls.ends(&project, number).await {
             Err(PullPagesError::NotFound) => return Err(PullPagesError::NotFound.into()),
@@ -199,7 +200,7 @@ impl UseCases {
 
     /// Finds the pull request of a request that may change its comments.
     async fn commented(&self, caller: &Caller, project: &ProjectId, number: u64) -> Result<Target, Error> {
-        caller.needs_write()?;
+        caller.needs(Scope::Write)?;
         let project = self.known_project(caller, project).await?;
         let pull = self.parts().store.pull(repository(&project)?, number).await?.ok_or(PullPagesError::NotFound)?;
         Ok(Target { project, pull })

@@ -27,14 +27,40 @@ const RANDOM_CHARS: usize = 32;
 const CHECKSUM_CHARS: usize = 6;
 const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// The operations that a key allows.
+/// The operations that a key allows. Each scope includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
     /// Reading: GET and HEAD requests, and fetches with git.
     Read,
+    /// Work with jobs: creating, retrying and canceling them, and sending and withdrawing messages.
+    Jobs,
     /// All operations.
     Write,
+}
+
+impl Scope {
+    /// All scopes, the smallest first.
+    pub const ALL: [Self; 3] = [Self::Read, Self::Jobs, Self::Write];
+
+    /// Returns the name in the API and in the store.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Jobs => "jobs",
+            Self::Write => "write",
+        }
+    }
+
+    /// Returns the greatest scope that an older version knows and that allows nothing more.
+    #[must_use]
+    pub const fn known_to_older_versions(self) -> Self {
+        match self {
+            Self::Read | Self::Jobs => Self::Read,
+            Self::Write => Self::Write,
+        }
+    }
 }
 
 /// An API key, without its secret.
@@ -99,8 +125,8 @@ pub enum Refused {
     #[error("this API key may not be used from your address")]
     Address,
     /// The scopes of the key do not allow the operation.
-    #[error("this API key may only read; this operation needs the scope \"write\"")]
-    Scope,
+    #[error("this API key does not have the scope {:?}, which this operation needs", .0.name())]
+    Scope(Scope),
 }
 
 /// The properties that the creator of a key chooses. They cannot be changed later.
@@ -128,7 +154,7 @@ pub enum InvalidKey {
     #[error("name must have 1 to {MAX_NAME_CHARS} characters, none of them a control character")]
     Name,
     /// The list of scopes is empty, so the key would allow nothing.
-    #[error("scopes must name at least one of \"read\" and \"write\"")]
+    #[error("scopes must name at least one of \"read\", \"jobs\" and \"write\"")]
     Scopes,
     /// The list of projects is empty.
     #[error("projects must name at least one project; omit it for a key for all projects")]
@@ -264,8 +290,21 @@ impl ApiKey {
                 return Err(Refused::Address);
             }
         }
-        let able = self.scopes.iter().any(|scope| *scope == Scope::Write || *scope == needs);
-        if able { Ok(()) } else { Err(Refused::Scope) }
+        if self.allows(needs) { Ok(()) } else { Err(Refused::Scope(needs)) }
+    }
+
+    /// Returns the scopes for the column that older versions read.
+    #[must_use]
+    pub fn scopes_for_older_versions(&self) -> Vec<Scope> {
+        let mut known: Vec<Scope> = self.scopes.iter().map(|scope| scope.known_to_older_versions()).collect();
+        known.dedup();
+        known
+    }
+
+    /// Returns whether the key allows the operations of a scope.
+    #[must_use]
+    pub fn allows(&self, needs: Scope) -> bool {
+        self.scopes.iter().any(|scope| *scope >= needs)
     }
 
     /// Returns whether the key may be used for a project.
@@ -294,6 +333,19 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
+
+    #[test]
+    fn older_versions_read_no_scope_that_allows_more() {
+        for (scopes, expected) in [
+            (vec![Scope::Read], vec![Scope::Read]),
+            (vec![Scope::Jobs], vec![Scope::Read]),
+            (vec![Scope::Read, Scope::Jobs], vec![Scope::Read]),
+            (vec![Scope::Read, Scope::Write], vec![Scope::Read, Scope::Write]),
+        ] {
+            let key = ApiKey { scopes: scopes.clone(), ..key() };
+            assert_eq!(key.scopes_for_older_versions(), expected, "{scopes:?}");
+        }
+    }
 
     struct Counting(std::sync::atomic::AtomicU8);
 
@@ -380,8 +432,13 @@ mod tests {
             (ApiKey { revoked_at: Some(now), ..key() }, None, Scope::Read, Err(Refused::Unknown)),
             (ApiKey { expires_at: Some(now), ..key() }, None, Scope::Read, Err(Refused::Expired)),
             (ApiKey { scopes: vec![Scope::Read], ..key() }, None, Scope::Read, Ok(())),
-            (ApiKey { scopes: vec![Scope::Read], ..key() }, None, Scope::Write, Err(Refused::Scope)),
-            (ApiKey { scopes: vec![], ..key() }, None, Scope::Read, Err(Refused::Scope)),
+            (ApiKey { scopes: vec![Scope::Read], ..key() }, None, Scope::Jobs, Err(Refused::Scope(Scope::Jobs))),
+            (ApiKey { scopes: vec![Scope::Read], ..key() }, None, Scope::Write, Err(Refused::Scope(Scope::Write))),
+            (ApiKey { scopes: vec![Scope::Jobs], ..key() }, None, Scope::Read, Ok(())),
+            (ApiKey { scopes: vec![Scope::Jobs], ..key() }, None, Scope::Jobs, Ok(())),
+            (ApiKey { scopes: vec![Scope::Jobs], ..key() }, None, Scope::Write, Err(Refused::Scope(Scope::Write))),
+            (ApiKey { scopes: vec![Scope::Write], ..key() }, None, Scope::Jobs, Ok(())),
+            (ApiKey { scopes: vec![], ..key() }, None, Scope::Read, Err(Refused::Scope(Scope::Read))),
             (limited.clone(), Some(home), Scope::Read, Ok(())),
             (limited.clone(), Some(mapped), Scope::Read, Ok(())),
             (limited.clone(), Some(away), Scope::Read, Err(Refused::Address)),

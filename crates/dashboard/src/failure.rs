@@ -136,7 +136,7 @@ impl Failure {
 fn status_of(error: &Error) -> StatusCode {
     match error {
         Error::Refused(refusal) => match refusal.kind {
-            RefusalKind::ReadOnly | RefusalKind::NotAdministrator => StatusCode::FORBIDDEN,
+            RefusalKind::ScopeMissing | RefusalKind::NotAdministrator => StatusCode::FORBIDDEN,
             RefusalKind::ProjectNotFound
             | RefusalKind::JobNotFound
             | RefusalKind::MessageNotFound

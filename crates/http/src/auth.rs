@@ -9,7 +9,7 @@ mod credential;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{Path, RawQuery, Request, State};
+use axum::extract::{MatchedPath, Path, RawQuery, Request, State};
 use axum::http::request::Parts;
 use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
@@ -28,7 +28,8 @@ use crate::error::{ApiError, ErrorCode};
 
 /// Authenticates the requests to the interface under `/v2`.
 pub(crate) async fn of_the_interface(State(app): State<App>, request: Request, next: Next) -> Response {
-    let needs = needs(request.method());
+    let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
+    let needs = needs(request.method(), route);
     admit(&app, request, next, Schemes::Bearer, needs).await
 }
 
@@ -80,9 +81,13 @@ pub(crate) fn mark_connection(parts: &Parts, authenticated: bool) {
     }
 }
 
-/// Returns the scope that a method requires.
-fn needs(method: &Method) -> Scope {
-    if method == Method::GET || method == Method::HEAD { Scope::Read } else { Scope::Write }
+/// Returns the scope that a request requires at least. Use cases may require more.
+fn needs(method: &Method, route: &str) -> Scope {
+    match *method {
+        Method::GET | Method::HEAD => Scope::Read,
+        _ if route.starts_with("/v2/agent/") => Scope::Jobs,
+        _ => Scope::Write,
+    }
 }
 
 async fn caller(app: &App, parts: &Parts, schemes: Schemes, needs: Scope) -> Result<Caller, ApiError> {
@@ -99,7 +104,7 @@ async fn caller(app: &App, parts: &Parts, schemes: Schemes, needs: Scope) -> Res
                 Refused::Unknown => refuse(ErrorCode::UnknownKey, text),
                 Refused::Expired => refuse(ErrorCode::ExpiredKey, text),
                 Refused::Address => ApiError::forbidden(ErrorCode::AddressNotAllowed, text),
-                Refused::Scope => ApiError::forbidden(ErrorCode::ScopeMissing, text),
+                Refused::Scope(_) => ApiError::forbidden(ErrorCode::ScopeMissing, text),
             }
         }
     })?;

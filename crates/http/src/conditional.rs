@@ -8,13 +8,22 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use journeyman_core::admin::Precondition;
 use serde::Serialize;
+use sha2::{Digest, Sha256};
 use std::convert::Infallible;
+use std::fmt::Debug;
 
 use crate::app::App;
 
 /// Returns the entity tag of a version.
 pub(crate) fn tag_of(version: u64) -> String {
     format!("\"v{version}\"")
+}
+
+/// Returns the entity tag of a body without a version, which changes whenever a field changes.
+pub(crate) fn hash_tag(body: &impl Debug) -> String {
+    let digest = Sha256::digest(format!("{body:?}"));
+    let hex: String = digest.iter().take(12).map(|byte| format!("{byte:02x}")).collect();
+    format!("\"{hex}\"")
 }
 
 /// Returns the `ETag` header of a version.

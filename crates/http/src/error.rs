@@ -225,7 +225,7 @@ impl From<Refusal> for ApiError {
             RefusalKind::CodeHostConfigured => (StatusCode::CONFLICT, ErrorCode::CodeHostConfigured),
             // No operation of this interface creates apps.
             RefusalKind::CodeHostFailed => (StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::RepositoryUnreachable),
-            RefusalKind::ReadOnly => (StatusCode::FORBIDDEN, ErrorCode::ScopeMissing),
+            RefusalKind::ScopeMissing => (StatusCode::FORBIDDEN, ErrorCode::ScopeMissing),
             RefusalKind::NotAdministrator => (StatusCode::FORBIDDEN, ErrorCode::KeyLimited),
             RefusalKind::ProjectNotFound => (StatusCode::NOT_FOUND, ErrorCode::ProjectNotFound),
             RefusalKind::JobNotFound => (StatusCode::NOT_FOUND, ErrorCode::JobNotFound),

@@ -9,6 +9,7 @@ pub(crate) mod hooks;
 pub(crate) mod inbox;
 pub(crate) mod jobs;
 pub(crate) mod keys;
+pub(crate) mod me;
 pub(crate) mod messages;
 pub(crate) mod projects;
 pub(crate) mod pulls;
@@ -51,5 +52,7 @@ pub(crate) fn api() -> OpenApiRouter<App> {
         .routes(routes!(inbox::of_all))
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::get, keys::revoke))
+        .routes(routes!(me::me))
+        .routes(routes!(me::agents))
         .routes(routes!(system::system))
 }

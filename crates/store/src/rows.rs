@@ -300,7 +300,10 @@ pub(crate) fn key<R: Columns>(row: &R) -> Read<ApiKey, R> {
         name: at.text("name")?,
         prefix: at.text("prefix")?,
         hash: KeyHash(at.hash("hash")?),
-        scopes: at.json("scopes")?,
+        scopes: match at.json_or_null("grants")? {
+            Some(scopes) => scopes,
+            None => at.json("scopes")?,
+        },
         projects: at.json_or_null("projects")?,
         expires_at: at.time_or_null("expires_at")?,
         allowed_ips: at.json_or_null("allowed_ips")?,

@@ -117,7 +117,7 @@ async fn a_key_that_may_only_read_changes_nothing() {
     ];
     for (place, refused) in refusals.into_iter().enumerate() {
         assert!(
-            matches!(&refused, Err(Error::Refused(refusal)) if refusal.kind == RefusalKind::ReadOnly),
+            matches!(&refused, Err(Error::Refused(refusal)) if refusal.kind == RefusalKind::ScopeMissing),
             "{place}: {refused:?}"
         );
     }
@@ -169,7 +169,7 @@ async fn a_caller_that_lost_its_rights_during_the_request_changes_nothing() {
         for caller in callers {
             let refused = cases.create_key(&caller, new_key(), None, |_| String::new()).await.unwrap_err();
             let Error::Refused(refusal) = refused else { unreachable!("{name}: {refused}") };
-            assert_eq!(refusal.kind, RefusalKind::ReadOnly, "{name}: {refusal}");
+            assert_eq!(refusal.kind, RefusalKind::ScopeMissing, "{name}: {refusal}");
         }
         assert_eq!(fixture.audited().await, before, "{name}");
     }

@@ -163,7 +163,7 @@ async fn only_administrators_manage_code_hosts() {
             other => panic!("{name}: {other:?}"),
         };
         let created = fixture.cases.create_code_host(&reader, &id("github"), &draft(), None, |_| String::new()).await;
-        assert_eq!(kind(created.unwrap_err()), RefusalKind::ReadOnly, "{name}");
+        assert_eq!(kind(created.unwrap_err()), RefusalKind::ScopeMissing, "{name}");
         fixture.create_shop().await;
         let limited = fixture.limited_key().await;
         assert_eq!(

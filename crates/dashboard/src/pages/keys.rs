@@ -71,7 +71,7 @@ impl Row {
             id: key.id.to_string(),
             name: visible::line(&key.name).into_owned(),
             prefix: key.prefix.clone(),
-            scopes: key.scopes.iter().map(|scope| scope_name(*scope)).collect(),
+            scopes: key.scopes.iter().map(|scope| scope.name()).collect(),
             projects: key.projects.as_ref().map(|ids| ids.iter().map(ToString::to_string).collect()),
             addresses: (key.allowed_ips.as_ref())
                 .map(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")),
@@ -82,13 +82,6 @@ impl Row {
             lives: !matches!(badge.0, "revoked" | "expired"),
             badge,
         }
-    }
-}
-
-const fn scope_name(scope: Scope) -> &'static str {
-    match scope {
-        Scope::Read => "read",
-        Scope::Write => "write",
     }
 }
 
@@ -142,7 +135,7 @@ struct NewPage<'a> {
 /// The input of the form.
 struct Form {
     name: String,
-    read_only: bool,
+    scope: &'static str,
     all: bool,
     addresses: String,
 }
@@ -170,7 +163,7 @@ async fn new_page<'a>(
         frame,
         form: Form {
             name: fields.text("name"),
-            read_only: fields.text("scope") == "read",
+            scope: scope(fields).unwrap_or(Scope::Write).name(),
             all: frame.viewer.is_administrator() && fields.text("where") != "some",
             addresses: fields.text("addresses"),
         },
@@ -245,11 +238,18 @@ fn new_key(fields: &Fields, frame: &Frame) -> Result<NewKey, String> {
     let addresses = addresses.collect::<Result<Vec<_>, String>>()?;
     Ok(NewKey {
         name: fields.text("name"),
-        scopes: if fields.text("scope") == "read" { vec![Scope::Read] } else { vec![Scope::Read, Scope::Write] },
+        scopes: vec![scope(fields)?],
         projects: is_limited.then(projects).transpose()?,
         expires_at,
         allowed_ips: Some(addresses).filter(|addresses| !addresses.is_empty()),
     })
+}
+
+/// Returns the scope that was chosen; without a choice, all operations.
+fn scope(fields: &Fields) -> Result<Scope, String> {
+    let Some(name) = fields.given("scope") else { return Ok(Scope::Write) };
+    let found = Scope::ALL.into_iter().find(|scope| scope.name() == name);
+    found.ok_or_else(|| format!("permissions: {name:?} is not one of read, jobs and write"))
 }
 
 fn end(now: Timestamp, days: u64) -> Timestamp {

@@ -181,6 +181,8 @@ async fn a_refused_form_shows_the_error_and_keeps_its_input() {
         ("/projects/shop/settings/agent", "version=0&model=typed-model", "typed-model", "changed the project since"),
         (&message, "prompt=what+I+typed", "what I typed", "This job is archived"),
         ("/keys", "name=my+key&days=soon", "my key", "is not a number of days"),
+        ("/keys", "name=my+key&days=30&scope=all", "my key", "is not one of read, jobs and write"),
+        ("/keys", "name=&days=30&scope=jobs", "value=\"jobs\" checked", "must have 1 to 100 characters"),
         ("/projects/shop/settings/agent", "agent=nobody&model=typed-model", "typed-model", "nobody"),
     ] {
         let answer = fixture.send(Some(Role::Administrator), Method::POST, path, form).await;
@@ -206,6 +208,19 @@ async fn a_form_about_a_user_who_was_changed_meanwhile_changes_nothing() {
     }
     let user = fixture.store.user(id).await.unwrap().unwrap();
     assert_eq!((user.role, user.disabled_at, user.version), (Role::Viewer, None, 2));
+}
+
+#[tokio::test]
+async fn a_key_has_the_scope_that_was_chosen() {
+    let (fixture, _) = with_job().await;
+    for (choice, expected) in
+        [("&scope=read", Scope::Read), ("&scope=jobs", Scope::Jobs), ("&scope=write", Scope::Write), ("", Scope::Write)]
+    {
+        let form = format!("name=ci&days=30&where=all{choice}");
+        let page = fixture.send(Some(Role::Administrator), Method::POST, "/keys", &form).await;
+        assert!(page.body.contains("jmn_"), "{choice}: {}", page.body);
+        assert!(fixture.store.keys().await.unwrap().iter().any(|key| key.scopes == [expected]), "{choice}");
+    }
 }
 
 #[tokio::test]

@@ -90,7 +90,7 @@ impl Discussion for LocalRepository {
         Ok(enabled.map_or(Permission::None, |user| match (user.role, user.role.scope()) {
             (Role::Administrator, _) => Permission::Admin,
             (_, Scope::Write) => Permission::Write,
-            (_, Scope::Read) => Permission::Read,
+            (_, Scope::Read | Scope::Jobs) => Permission::Read,
         }))
     }
 }

@@ -126,6 +126,14 @@ fn answer(id: &str) -> Value {
             created["secret"] = json!("jmn_example000000000000000000000000000000");
             created
         }
+        "getMe" => json!({ "key": key(), "managesProjects": false }),
+        "listAgents" => json!({ "agents": [{
+            "id": "claude-code",
+            "name": "Claude Code",
+            "dialects": ["anthropic"],
+            "asks": ["edit", "execute", "fetch"],
+            "resumes": true,
+        }] }),
         "getSystem" => json!({
             "version": env!("CARGO_PKG_VERSION"),
             "sandbox": {
@@ -142,7 +150,7 @@ fn error(status: &str) -> Value {
     let (code, text) = match status {
         "400" => ("invalid_body", "prompt: invalid type: integer `1`, expected a string at line 1 column 12"),
         "401" => ("unknown_key", "this API key is unknown or revoked"),
-        "403" => ("scope_missing", "this API key may only read; this operation needs the scope \"write\""),
+        "403" => ("scope_missing", "this API key does not have the scope \"write\", which this operation needs"),
         "404" => ("job_not_found", "there is no such job in this project"),
         "405" => (
             "method_not_allowed",

@@ -8,6 +8,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use journeyman_app::{Answered, CreatedKey as Created};
 use journeyman_core::ids::KeyId;
+use journeyman_core::key::ApiKey;
 
 use crate::answer::created;
 use crate::app::App;
@@ -73,10 +74,13 @@ pub(crate) async fn get(
 ) -> Result<Response, ApiError> {
     let keys = app.cases.keys(&caller).await?;
     let key = keys.into_iter().find(|key| key.id.to_string() == id).ok_or_else(ApiError::key_not_found)?;
-    // A use of the key does not change its version, but it changes the body.
+    Ok(conditional(&tag_of_key(&key), Key::from(key), &headers))
+}
+
+/// Returns the entity tag of a key. A use of the key does not change its version, but it changes the body.
+pub(crate) fn tag_of_key(key: &ApiKey) -> String {
     let used = key.last_used_at.map_or(0, |at| at.as_micros());
-    let tag = format!("{}.{used}\"", tag_of(key.version).trim_end_matches('"'));
-    Ok(conditional(&tag, Key::from(key), &headers))
+    format!("{}.{used}\"", tag_of(key.version).trim_end_matches('"'))
 }
 
 /// Revoke a key

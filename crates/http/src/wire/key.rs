@@ -14,7 +14,9 @@ use utoipa::ToSchema;
 pub enum Scope {
     /// Reading: GET and HEAD requests, and fetches with git.
     Read,
-    /// Reading and writing: all operations.
+    /// Reading, and work with jobs: creating, retrying, and canceling them, and sending and withdrawing messages.
+    Jobs,
+    /// All operations.
     Write,
 }
 
@@ -22,6 +24,7 @@ impl From<Scope> for key::Scope {
     fn from(scope: Scope) -> Self {
         match scope {
             Scope::Read => Self::Read,
+            Scope::Jobs => Self::Jobs,
             Scope::Write => Self::Write,
         }
     }
@@ -31,6 +34,7 @@ impl From<key::Scope> for Scope {
     fn from(scope: key::Scope) -> Self {
         match scope {
             key::Scope::Read => Self::Read,
+            key::Scope::Jobs => Self::Jobs,
             key::Scope::Write => Self::Write,
         }
     }
@@ -96,6 +100,17 @@ pub struct CreatedKey {
     pub key: Key,
     /// The secret. Save it, because it cannot be read again: the server stores a hash of it.
     pub secret: String,
+}
+
+/// The key of a request, and what it may do.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Me {
+    /// The key of the request.
+    pub(crate) key: Key,
+    /// `true` if the key may manage projects, code hosts and all keys: it has the scope `write` and is not limited to
+    /// projects.
+    pub(crate) manages_projects: bool,
 }
 
 /// The list of all keys.

@@ -85,6 +85,88 @@ async fn a_key_with_the_read_scope_cannot_write() {
 }
 
 #[tokio::test]
+async fn a_key_with_the_jobs_scope_works_with_jobs_and_changes_nothing_else() {
+    let service = service().await;
+    let job = service.job("x").await;
+    let worker = service.make_key(|key| key.scopes = vec![Scope::Jobs]).await;
+    let send =
+        async |method: &str, path: &str, body: &'static str| service.call(method, path, body, bearer(&worker)).await;
+    for (method, path, body, expected) in [
+        ("GET", "/v2/projects", "", 200),
+        ("GET", &*job, "", 200),
+        ("POST", "/v2/agent/shop/job", r#"{"prompt":"x"}"#, 201),
+        ("POST", &format!("{job}/message"), r#"{"prompt":"y"}"#, 200),
+        ("POST", &format!("{job}/retry"), "", 200),
+        ("POST", &format!("{job}/cancel"), "", 200),
+    ] {
+        assert_eq!(send(method, path, body).await.status, expected, "{method} {path}");
+    }
+    let sent = service.post(&format!("{job}/message"), r#"{"prompt":"z"}"#).await;
+    assert_eq!(sent.status, 200);
+    let messages = service.get(&format!("{job}/messages")).await.json();
+    let queued = messages["messages"].as_array().unwrap().last().unwrap()["id"].as_str().unwrap().to_owned();
+    assert_eq!(send("DELETE", &format!("{job}/message/{queued}"), "").await.status, 200);
+    for (method, path, body) in [
+        ("POST", &*format!("{job}/archive"), ""),
+        ("POST", &format!("{job}/unarchive"), ""),
+        ("POST", "/v2/keys", r#"{"name":"more"}"#),
+        ("POST", "/v2/projects", r#"{"id":"more","repository":"local:more"}"#),
+        ("PATCH", "/v2/projects/shop", "{}"),
+        ("DELETE", "/v2/projects/shop", ""),
+    ] {
+        let answer = send(method, path, body).await;
+        assert_eq!((answer.status.as_u16(), answer.code()), (403, "scope_missing".to_owned()), "{method} {path}");
+        assert!(answer.text.contains(r#"the scope \"write\""#), "{method} {path}: {}", answer.text);
+    }
+    let push = send("GET", "/git/shop.git/info/refs?service=git-receive-pack", "").await;
+    assert_eq!(push.status, 403, "{push:?}");
+}
+
+#[tokio::test]
+async fn a_key_can_be_asked_what_it_may_do() {
+    let service = service().await;
+    for (scope, is_limited, manages) in [
+        (Scope::Write, false, true),
+        (Scope::Write, true, false),
+        (Scope::Jobs, false, false),
+        (Scope::Read, true, false),
+    ] {
+        let secret = service
+            .make_key(|key| {
+                key.scopes = vec![scope];
+                key.projects = is_limited.then(|| vec!["shop".parse().unwrap()]);
+            })
+            .await;
+        let me = with(&service, "GET", "/v2/me", &secret).await;
+        assert!(me.header("etag").starts_with("\"v1."), "{me:?}");
+        let me = me.json();
+        assert_eq!(me["key"]["scopes"], serde_json::json!([scope.name()]), "{me}");
+        assert_eq!((&me["managesProjects"], me["key"]["projects"].is_null()), (&manages.into(), !is_limited), "{me}");
+        assert!(secret.starts_with(me["key"]["prefix"].as_str().unwrap()), "{me}");
+    }
+}
+
+#[tokio::test]
+async fn the_agents_that_jobs_can_name_are_listed() {
+    let service = service().await;
+    let reader = service.make_key(|key| key.scopes = vec![Scope::Read]).await;
+    let answer = with(&service, "GET", "/v2/agents", &reader).await;
+    let (tag, listed) = (answer.header("etag").to_owned(), answer.json());
+    let again = service
+        .call("GET", "/v2/agents", "", |request| {
+            bearer(&reader)(request);
+            request.headers_mut().insert("if-none-match", tag.parse().unwrap());
+        })
+        .await;
+    assert_eq!((again.status.as_u16(), again.text.as_str()), (304, ""));
+    let expected = serde_json::json!({"agents": [
+        {"id": "journeyman", "name": "journeyman", "dialects": [], "asks": ["edit", "execute"], "resumes": true},
+        {"id": "other", "name": "other", "dialects": [], "asks": [], "resumes": true},
+    ]});
+    assert_eq!(listed, expected);
+}
+
+#[tokio::test]
 async fn a_limited_key_sees_its_projects_and_others_do_not_exist_for_it() {
     let service = service().await;
     let job = service.job("x").await;

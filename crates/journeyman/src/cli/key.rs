@@ -49,7 +49,7 @@ struct CreateArgs {
     #[arg(long)]
     name: String,
 
-    /// Scope: read (GET and HEAD) or write (everything)
+    /// Scope: read (GET and HEAD), jobs (also create jobs and send messages) or write (everything)
     #[arg(long, value_enum, value_delimiter = ',', default_value = "write")]
     scope: Vec<ScopeArg>,
 
@@ -69,6 +69,7 @@ struct CreateArgs {
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum ScopeArg {
     Read,
+    Jobs,
     Write,
 }
 
@@ -135,6 +136,7 @@ async fn create_key(cases: &UseCases, arguments: CreateArgs, json: bool) -> anyh
 const fn scope(scope: ScopeArg) -> Scope {
     match scope {
         ScopeArg::Read => Scope::Read,
+        ScopeArg::Jobs => Scope::Jobs,
         ScopeArg::Write => Scope::Write,
     }
 }
@@ -156,14 +158,7 @@ async fn list(cases: &UseCases, json: bool) -> anyhow::Result<()> {
 }
 
 fn row(key: Key) -> [String; 8] {
-    let scopes: Vec<&str> = key
-        .scopes
-        .iter()
-        .map(|scope| match scope {
-            journeyman_http::wire::key::Scope::Read => "read",
-            journeyman_http::wire::key::Scope::Write => "write",
-        })
-        .collect();
+    let scopes: Vec<&str> = key.scopes.iter().map(|scope| Scope::from(*scope).name()).collect();
     let or = |text: Option<String>, none: &str| text.unwrap_or_else(|| none.to_owned());
     [
         key.id,

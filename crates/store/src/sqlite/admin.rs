@@ -315,15 +315,15 @@ impl Tables<'_> {
     fn put_key(&self, key: &ApiKey) -> Op<()> {
         self.execute(
             "INSERT INTO keys (id, hash, name, prefix, scopes, projects, expires_at, allowed_ips, created_at, creator,
-                               owner, revoked_at, version)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
+                               owner, revoked_at, version, grants)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
              ON CONFLICT (id) DO UPDATE SET revoked_at = ?12, version = ?13",
             params![
                 key.id.to_string(),
                 key.hash.0,
                 key.name,
                 key.prefix,
-                to_json(&key.scopes)?,
+                to_json(&key.scopes_for_older_versions())?,
                 key.projects.as_ref().map(to_json).transpose()?,
                 key.expires_at.map(Timestamp::as_micros),
                 key.allowed_ips.as_ref().map(to_json).transpose()?,
@@ -332,6 +332,7 @@ impl Tables<'_> {
                 key.owner.map(|owner| owner.to_string()),
                 key.revoked_at.map(Timestamp::as_micros),
                 number(key.version),
+                to_json(&key.scopes)?,
             ],
         )
     }

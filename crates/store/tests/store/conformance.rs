@@ -797,7 +797,7 @@ async fn keys_and_audit_entries_are_stored() {
             name: "ci".into(),
             prefix: "jmn_abcdef".into(),
             hash: KeyHash([3; 32]),
-            scopes: vec![Scope::Read],
+            scopes: vec![Scope::Jobs],
             projects: Some(vec![shop()]),
             expires_at: Some(Timestamp::from_micros(99)),
             allowed_ips: Some(vec![parse_network("10.0.0.0/8").unwrap()]),

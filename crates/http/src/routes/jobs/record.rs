@@ -6,11 +6,10 @@ use axum::response::{IntoResponse, Response};
 use journeyman_core::job::JobRecord;
 use journeyman_core::ports::Accepted;
 use journeyman_core::rate::RateKind;
-use sha2::{Digest, Sha256};
 
 use crate::answer::REPLAYED;
 use crate::app::App;
-use crate::conditional::conditional;
+use crate::conditional::{conditional, hash_tag};
 use crate::error::rate_headers;
 use crate::wire;
 
@@ -39,12 +38,5 @@ pub(crate) fn record(done: Accepted) -> Json<wire::job::JobRecord> {
 /// Returns the record with its tag, or 304 if the client already has it.
 pub(crate) fn conditional_record(record: JobRecord, headers: &HeaderMap) -> Response {
     let body = wire::job::JobRecord::from(record);
-    conditional(&tag(&body), body, headers)
-}
-
-/// Returns the entity tag of a record, which changes whenever a field changes.
-fn tag(record: &wire::job::JobRecord) -> String {
-    let digest = Sha256::digest(format!("{record:?}"));
-    let hex: String = digest.iter().take(12).map(|byte| format!("{byte:02x}")).collect();
-    format!("\"{hex}\"")
+    conditional(&hash_tag(&body), body, headers)
 }
