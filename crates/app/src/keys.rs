@@ -2,10 +2,11 @@
 //! are limited to named projects.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use journeyman_core::admin::{Once, Precondition, Subject};
+use journeyman_core::admin::{AdminError, AdminRefusal, Once, Precondition, Subject};
 use journeyman_core::ids::KeyId;
-use journeyman_core::key::{ApiKey, KeyHash, NewKey, Scope, decide};
+use journeyman_core::key::{ApiKey, KeyHash, MAX_OVERLAP, NewKey, NewSecret, Scope, decide};
 use journeyman_core::ports::{Administered, StoreError};
 use journeyman_core::user::Role;
 
@@ -81,6 +82,59 @@ impl UseCases {
         }
     }
 
+    /// Gives a key a new secret. The old one may be used for `overlap`. `answer` renders the answer that is stored,
+    /// encrypted, for the idempotency key.
+    ///
+    /// # Errors
+    /// The key does not exist, is not the caller's or has ended, it has another version, `overlap` is too long, or the
+    /// store failed.
+    pub async fn rotate_key(
+        &self,
+        caller: &Caller,
+        id: KeyId,
+        overlap: Duration,
+        precondition: Precondition,
+        idempotency: Option<Idempotency>,
+        answer: impl Fn(&CreatedKey) -> String,
+    ) -> Result<Answered<CreatedKey>, Error> {
+        caller.needs(Scope::Write)?;
+        needs_key_manager(caller)?;
+        self.confirm(caller).await?;
+        if overlap > MAX_OVERLAP {
+            let text = format!("keepOldSeconds: must be from 0 to {}", MAX_OVERLAP.as_secs());
+            return Err(Error::invalid(text));
+        }
+        let claim = claim(caller, None, idempotency);
+        if let Some(answer) = self.replay(claim.as_ref()).await? {
+            return Ok(Answered::Replayed(answer));
+        }
+        loop {
+            let key = self.managed_key(caller, id).await?;
+            precondition.check(key.version).map_err(AdminError::Refused)?;
+            let (secret, audit) = (NewSecret::generate(&*self.parts().ids), self.audit(caller, "key.rotated", id));
+            let created =
+                CreatedKey { key: key.rotated(&secret, overlap, audit.at), secret: secret.clone().into_text() };
+            let once = claim.clone().map(|claim| Once { claim, answer: answer(&created) });
+            // The answer shows the key as it was read, so the change must be one of this version.
+            let read = Precondition::Version(vec![key.version]);
+            let decide = Box::new(move |state: &_| decide::rotate(state, &secret, overlap, &read, audit.clone()));
+            match self.administer(Subject::Key(id), once, decide).await {
+                Ok(Administered::Replayed(answer)) => return Ok(Answered::Replayed(answer)),
+                Ok(Administered::Done(_)) => return Ok(Answered::New(created)),
+                // Another request has changed the key meanwhile.
+                Err(AdminError::Refused(AdminRefusal::VersionMismatch { .. })) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Returns a key that the caller manages.
+    async fn managed_key(&self, caller: &Caller, id: KeyId) -> Result<ApiKey, Error> {
+        let keys = self.parts().store.keys().await?;
+        let found = keys.into_iter().find(|key| key.id == id && manages(caller, key));
+        found.ok_or_else(|| Error::refused(RefusalKind::KeyNotFound, "there is no such key"))
+    }
+
     /// Revokes a key. Revoking it again changes nothing.
     ///
     /// # Errors
@@ -90,10 +144,7 @@ impl UseCases {
         needs_key_manager(caller)?;
         self.confirm(caller).await?;
         if !caller.is_administrator() {
-            let keys = self.parts().store.keys().await?;
-            if !keys.iter().any(|key| key.id == id && manages(caller, key)) {
-                return Err(Error::refused(RefusalKind::KeyNotFound, "there is no such key"));
-            }
+            self.managed_key(caller, id).await?;
         }
         let audit = self.audit(caller, "key.revoked", id);
         let decide = Box::new(move |state: &_| decide::revoke(state, &precondition, audit.clone()));

@@ -154,7 +154,10 @@ impl UseCases {
                 .user(user.id)
                 .await?
                 .is_some_and(|current| current.disabled_at.is_none() && current.role == user.role),
-            Actor::Key(key) => store.key_by_hash(key.hash).await?.is_some_and(|current| current.revoked_at.is_none()),
+            Actor::Key(key) => {
+                let (found, now) = (store.key_by_hash(key.hash).await?, self.parts().engine.now());
+                found.is_some_and(|current| current.revoked_at.is_none() && current.has_secret(key.hash, now))
+            }
         };
         if has_rights {
             return Ok(());

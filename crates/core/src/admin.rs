@@ -219,6 +219,9 @@ pub enum AdminRefusal {
     /// The key does not exist.
     #[error("there is no such key")]
     NoKey,
+    /// The key was revoked or has expired, so it gets no new secret.
+    #[error("the key was revoked or has expired; create another")]
+    KeyEnded,
     /// The user does not exist.
     #[error("there is no such user")]
     NoUser,

@@ -7,6 +7,7 @@
 pub mod decide;
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
@@ -93,8 +94,46 @@ pub struct ApiKey {
     /// The user whose rights the key has: its creator, or the owner of the key that created it. The key is revoked when
     /// the user's rights end.
     pub owner: Option<UserId>,
+    /// The secret before the last rotation, if it may still be used.
+    pub old_secret: Option<OldSecret>,
     /// The number of the current version, starting at 1. Every change increases it; a use does not.
     pub version: u64,
+}
+
+/// The secret of a key before its last rotation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OldSecret {
+    /// The hash of the secret.
+    pub hash: KeyHash,
+    /// The time from which the secret is refused.
+    pub until: Timestamp,
+}
+
+/// The maximum time for which the old secret of a key works after a rotation: 7 days.
+pub const MAX_OVERLAP: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// A new secret of a key.
+#[derive(Clone)]
+pub struct NewSecret {
+    text: String,
+    hash: KeyHash,
+}
+
+impl NewSecret {
+    /// Generates a secret.
+    #[must_use]
+    pub fn generate(ids: &dyn IdGen) -> Self {
+        let text = generate(ids);
+        // The secret was just generated, so its form needs no check.
+        let hash = KeyHash(Sha256::digest(text.as_bytes()).into());
+        Self { text, hash }
+    }
+
+    /// Returns the text of the secret, which is shown once.
+    #[must_use]
+    pub fn into_text(self) -> String {
+        self.text
+    }
 }
 
 /// The SHA-256 of a key's secret.
@@ -196,14 +235,12 @@ impl NewKey {
         if self.expires_at.is_some_and(|end| end <= now) {
             return Err(InvalidKey::Expiry);
         }
-        let secret = generate(ids);
-        // The secret was just generated, so its form needs no check.
-        let hash = KeyHash(Sha256::digest(secret.as_bytes()).into());
+        let secret = NewSecret::generate(ids);
         let key = ApiKey {
             id: KeyId::from_uuid(ids.uuid(now)),
             name: name.to_owned(),
-            prefix: display_prefix(&secret),
-            hash,
+            prefix: display_prefix(&secret.text),
+            hash: secret.hash,
             scopes: self.scopes,
             projects: self.projects,
             expires_at: self.expires_at,
@@ -213,9 +250,10 @@ impl NewKey {
             revoked_at: None,
             creator: Some(creator.to_owned()),
             owner,
+            old_secret: None,
             version: FIRST_VERSION,
         };
-        Ok((key, secret))
+        Ok((key, secret.text))
     }
 }
 
@@ -269,6 +307,31 @@ impl ApiKey {
     #[must_use]
     pub fn revoked(&self, at: Timestamp) -> Self {
         Self { revoked_at: Some(at), version: self.version + 1, ..self.clone() }
+    }
+
+    /// Returns the key with a new secret. The old one may be used for `overlap`.
+    #[must_use]
+    pub fn rotated(&self, secret: &NewSecret, overlap: Duration, now: Timestamp) -> Self {
+        let old = OldSecret { hash: self.hash, until: now + overlap };
+        Self {
+            hash: secret.hash,
+            prefix: display_prefix(&secret.text),
+            old_secret: (!overlap.is_zero()).then_some(old),
+            version: self.version + 1,
+            ..self.clone()
+        }
+    }
+
+    /// Returns whether the key has ended: it was revoked, or it has expired.
+    #[must_use]
+    pub fn has_ended(&self, now: Timestamp) -> bool {
+        self.revoked_at.is_some() || self.expires_at.is_some_and(|end| end <= now)
+    }
+
+    /// Returns whether a secret with this hash is that of the key now.
+    #[must_use]
+    pub fn has_secret(&self, hash: KeyHash, now: Timestamp) -> bool {
+        self.hash == hash || self.old_secret.is_some_and(|old| old.hash == hash && now < old.until)
     }
 
     /// Checks whether the key may be used now, from this address, for an operation that needs this scope.
@@ -375,6 +438,7 @@ mod tests {
             revoked_at: None,
             creator: None,
             owner: None,
+            old_secret: None,
             version: 1,
         }
     }

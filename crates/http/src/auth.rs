@@ -126,9 +126,10 @@ async fn check(
 ) -> Result<Arc<ApiKey>, CheckError> {
     let now = app.services.engine.now();
     let key = app.cases.known_key(hash).await.map_err(CheckError::Store)?;
-    let key = key.ok_or(CheckError::Refused(Refused::Unknown))?;
+    let key = key.filter(|key| key.has_secret(hash, now)).ok_or(CheckError::Refused(Refused::Unknown))?;
     key.check(now, from, needs).map_err(CheckError::Refused)?;
-    Ok(key)
+    // Later checks of this request are about the secret that it has, which may be the one before a rotation.
+    Ok(if key.hash == hash { key } else { Arc::new(ApiKey { hash, ..(*key).clone() }) })
 }
 
 /// Returns whether the caller's key may still read the project. Event streams check this while they are quiet, because
@@ -136,10 +137,11 @@ async fn check(
 pub(crate) async fn still_valid(app: &App, caller: &Caller, project: &ProjectId) -> bool {
     let now = app.services.engine.now();
     let Actor::Key(key) = &caller.actor else { return false };
-    let Ok(Some(key)) = app.cases.known_key(key.hash).await else { return false };
+    let hash = key.hash;
+    let Ok(Some(key)) = app.cases.known_key(hash).await else { return false };
     // The address was checked when the response began, and a connection keeps its address.
     let here = ApiKey { allowed_ips: None, ..(*key).clone() };
-    here.check(now, None, Scope::Read).is_ok() && here.sees(project)
+    here.has_secret(hash, now) && here.check(now, None, Scope::Read).is_ok() && here.sees(project)
 }
 
 /// Stores the time of a key's use in the background, at most once a minute per key.

@@ -243,6 +243,7 @@ impl From<AdminRefusal> for ApiError {
         match refusal {
             AdminRefusal::NoProject => Self::project_not_found(),
             AdminRefusal::NoKey => Self::key_not_found(),
+            AdminRefusal::KeyEnded => conflict(ErrorCode::KeyEnded),
             AdminRefusal::NoCodeHost => Self::new(StatusCode::NOT_FOUND, ErrorCode::CodeHostNotFound, text),
             AdminRefusal::CodeHostExists => conflict(ErrorCode::CodeHostExists),
             AdminRefusal::CodeHostUsed => conflict(ErrorCode::CodeHostUsed),

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt, Limited};
@@ -49,6 +50,29 @@ impl<T: DeserializeOwned> FromRequest<App> for JsonBody<T> {
         let _permit = reserve(&app.bodies, declared, BODY_BYTES)?;
         let bytes = coding.decode(read_body(request, BODY_BYTES).await?)?;
         Ok(Self { value: object(&bytes)?, bytes })
+    }
+}
+
+/// A JSON body that may be missing. Then the value is the default.
+pub(crate) struct OptionalBody<T> {
+    pub(crate) value: T,
+    pub(crate) bytes: Bytes,
+}
+
+impl<T: DeserializeOwned + Default> FromRequest<App> for OptionalBody<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
+        let is_typed = request.headers().contains_key(CONTENT_TYPE);
+        if is_typed && body::length(request.headers()) != Some(0) {
+            let JsonBody { value, bytes } = JsonBody::from_request(request, app).await?;
+            return Ok(Self { value, bytes });
+        }
+        // A body without a type is refused like one with another type.
+        if !read_body(request, 0).await.is_ok_and(|bytes| bytes.is_empty()) {
+            return Err(body::not_json());
+        }
+        Ok(Self { value: T::default(), bytes: Bytes::new() })
     }
 }
 

@@ -52,6 +52,7 @@ pub(crate) fn api() -> OpenApiRouter<App> {
         .routes(routes!(inbox::of_all))
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::get, keys::revoke))
+        .routes(routes!(keys::rotate))
         .routes(routes!(me::me))
         .routes(routes!(me::agents))
         .routes(routes!(system::system))

@@ -438,7 +438,8 @@ impl Tables {
 #[async_trait]
 impl KeyStore for MemoryStore {
     async fn key_by_hash(&self, hash: KeyHash) -> Result<Option<ApiKey>, StoreError> {
-        Ok(self.tables().keys.values().find(|key| key.hash == hash).cloned())
+        let is_it = |key: &&ApiKey| key.hash == hash || key.old_secret.is_some_and(|old| old.hash == hash);
+        Ok(self.tables().keys.values().find(is_it).cloned())
     }
 
     async fn keys(&self) -> Result<Vec<ApiKey>, StoreError> {

@@ -13,7 +13,7 @@ use journeyman_core::inbox::{Content, InboxEvent};
 use journeyman_core::job::change;
 use journeyman_core::job::event::LogEntry;
 use journeyman_core::job::{Job, JobRecord, PullRepository};
-use journeyman_core::key::{ApiKey, KeyHash};
+use journeyman_core::key::{ApiKey, KeyHash, OldSecret};
 use journeyman_core::message::{Message, MessageSource};
 use journeyman_core::outbox::{Backlog, Task};
 use journeyman_core::poll::{Cursor, Poll, PollProblem};
@@ -312,6 +312,10 @@ pub(crate) fn key<R: Columns>(row: &R) -> Read<ApiKey, R> {
         revoked_at: at.time_or_null("revoked_at")?,
         creator: at.row.text("creator")?,
         owner: at.parsed_or_null("owner")?,
+        old_secret: match at.time_or_null("old_until")? {
+            Some(until) => Some(OldSecret { hash: KeyHash(at.hash("old_hash")?), until }),
+            None => None,
+        },
         version: at.number("version")?,
     })
 }

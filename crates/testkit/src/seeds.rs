@@ -1,9 +1,11 @@
 //! Initial rows for tests: projects, keys and users, stored through the decisions of the core, without a request.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use journeyman_core::admin::{AdminChange, AdminError, AdminRefusal, Precondition, Subject};
 use journeyman_core::ids::{KeyId, ProjectId, UserId};
-use journeyman_core::key::{self, ApiKey};
+use journeyman_core::key::{self, ApiKey, NewSecret};
 use journeyman_core::ports::{AdminStore, Administered, AuditEntry, DecideAdmin};
 use journeyman_core::project::{self, Project, SecretChanges};
 use journeyman_core::pull::decide::PullPage;
@@ -23,6 +25,14 @@ pub trait Seeds {
     async fn delete_project(&self, id: ProjectId) -> Result<(), AdminError>;
     /// Stores a new key.
     async fn create_key(&self, key: ApiKey, audit: AuditEntry) -> Result<(), AdminError>;
+    /// Gives a key a new secret; the old one may be used for `overlap`.
+    async fn rotate_key(
+        &self,
+        id: KeyId,
+        secret: NewSecret,
+        overlap: Duration,
+        audit: AuditEntry,
+    ) -> Result<(), AdminError>;
     /// Revokes a key.
     async fn revoke_key(&self, id: KeyId, audit: AuditEntry) -> Result<(), AdminError>;
     /// Stores a new user.
@@ -77,6 +87,17 @@ impl<T: AdminStore + ?Sized> Seeds for T {
     async fn create_key(&self, key: ApiKey, audit: AuditEntry) -> Result<(), AdminError> {
         let subject = Subject::Key(key.id);
         change(self, subject, move |_| Ok(key::decide::create(key.clone(), audit.clone()))).await.map(drop)
+    }
+
+    async fn rotate_key(
+        &self,
+        id: KeyId,
+        secret: NewSecret,
+        overlap: Duration,
+        audit: AuditEntry,
+    ) -> Result<(), AdminError> {
+        let rotate = move |state: &_| key::decide::rotate(state, &secret, overlap, &Precondition::None, audit.clone());
+        change(self, Subject::Key(id), rotate).await.map(drop)
     }
 
     async fn revoke_key(&self, id: KeyId, audit: AuditEntry) -> Result<(), AdminError> {

@@ -1,6 +1,8 @@
-//! Decisions on the creation and revocation of keys.
+//! Decisions on the creation, rotation and revocation of keys.
 
-use super::ApiKey;
+use std::time::Duration;
+
+use super::{ApiKey, NewSecret};
 use crate::admin::{AdminChange, AdminRefusal, AdminRow, AdminState, Precondition};
 use crate::ports::AuditEntry;
 use crate::version::FIRST_VERSION;
@@ -9,6 +11,25 @@ use crate::version::FIRST_VERSION;
 #[must_use]
 pub fn create(key: ApiKey, audit: AuditEntry) -> AdminChange {
     AdminChange::new([AdminRow::Key(ApiKey { version: FIRST_VERSION, ..key })], audit)
+}
+
+/// Gives a key a new secret. The old one may be used for `overlap`.
+///
+/// # Errors
+/// Returns an error if the key does not exist, has ended, or has another version.
+pub fn rotate(
+    state: &AdminState,
+    secret: &NewSecret,
+    overlap: Duration,
+    precondition: &Precondition,
+    audit: AuditEntry,
+) -> Result<AdminChange, AdminRefusal> {
+    let key = state.key.as_ref().ok_or(AdminRefusal::NoKey)?;
+    if key.has_ended(audit.at) {
+        return Err(AdminRefusal::KeyEnded);
+    }
+    precondition.check(key.version)?;
+    Ok(AdminChange::new([AdminRow::Key(key.rotated(secret, overlap, audit.at))], audit))
 }
 
 /// Revokes a key. If it is already revoked, nothing changes.

@@ -25,6 +25,7 @@ pub(super) fn routes() -> Router<Shared> {
     Router::new()
         .route("/keys", get(list).post(create))
         .route("/keys/new", get(new))
+        .route("/keys/{key}/rotate", post(rotate))
         .route("/keys/{key}/revoke", post(revoke))
 }
 
@@ -186,6 +187,8 @@ struct CreatedPage<'a> {
     secret: String,
     curl: String,
     expires: Option<Moment>,
+    /// The end of the secret before a rotation.
+    old_until: Option<Moment>,
 }
 
 async fn create(State(shared): State<Shared>, frame: Frame, fields: Fields) -> Response {
@@ -203,7 +206,11 @@ async fn create_page(shared: &Shared, frame: &Frame, fields: &Fields) -> Page {
         Ok(Answered::Replayed(_)) => return Err(Failure::Form("the key has already been created".to_owned())),
         Err(error) => return refused(&new_page(shared, frame, fields, Some(refusal(error)?)).await?),
     };
-    let CreatedKey { key, secret } = created;
+    created_page(shared, frame, created).await
+}
+
+/// Returns the page with a key and its new secret.
+async fn created_page(shared: &Shared, frame: &Frame, CreatedKey { key, secret }: CreatedKey) -> Page {
     let project = match key.projects.iter().flatten().next() {
         Some(project) => Some(project.to_string()),
         None => shared.services.store.projects().await?.first().map(|project| project.id.to_string()),
@@ -215,7 +222,29 @@ async fn create_page(shared: &Shared, frame: &Frame, fields: &Fields) -> Page {
         secret,
         curl,
         expires: key.expires_at.map(|at| frame.moment(at)),
+        old_until: key.old_secret.map(|old| frame.moment(old.until)),
     })
+}
+
+async fn rotate(State(shared): State<Shared>, frame: Frame, Path(key): Path<String>, fields: Fields) -> Response {
+    let page = async {
+        frame.needs_write()?;
+        let key = key.parse().map_err(|_| Failure::NotFound("key"))?;
+        let hours = fields.given("keep").unwrap_or_default();
+        let hours: u64 = if hours.is_empty() { 0 } else { hours.parse().map_err(|_| not_hours(&hours))? };
+        let overlap = std::time::Duration::from_secs(hours.saturating_mul(3600));
+        let (caller, precondition) = (frame.caller(), Precondition::None);
+        let rotated = frame.cases().rotate_key(&caller, key, overlap, precondition, None, |_| String::new()).await?;
+        match rotated {
+            Answered::New(rotated) => created_page(&shared, &frame, rotated).await,
+            Answered::Replayed(_) => Err(Failure::Form("the key has already been rotated".to_owned())),
+        }
+    };
+    frame.answer(page.await)
+}
+
+fn not_hours(text: &str) -> Failure {
+    Failure::Form(format!("{text:?} is not a number of hours"))
 }
 
 /// Reads the form of a new key.

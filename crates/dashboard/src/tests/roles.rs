@@ -80,6 +80,7 @@ const FORMS: &[(&str, &str, [u16; 3])] = &[
     ("/projects/shop/pulls/7/review", "body=x", [303, 303, 403]),
     ("/projects/shop/pulls/7/drafts/1/remove", "", [303, 303, 403]),
     ("/keys", "name=x&days=30&project=shop", [200, 200, 403]),
+    ("/keys/KEY/rotate", "keep=24", [200, 200, 403]),
     ("/keys/KEY/revoke", "", [303, 303, 403]),
     ("/system/code-hosts", "id=a&kind=gitea&url=https://a.example&token=t", [303, 403, 403]),
     ("/system/code-hosts/gitlab/edit", "url=https://a.example", [422, 403, 403]),
@@ -221,6 +222,30 @@ async fn a_key_has_the_scope_that_was_chosen() {
         assert!(page.body.contains("jmn_"), "{choice}: {}", page.body);
         assert!(fixture.store.keys().await.unwrap().iter().any(|key| key.scopes == [expected]), "{choice}");
     }
+}
+
+#[tokio::test]
+async fn a_rotated_key_shows_its_new_secret_and_how_long_the_old_one_works() {
+    let (fixture, _) = with_job().await;
+    let created = fixture.send(Some(Role::Administrator), Method::POST, "/keys", "name=ci&days=30&where=all").await;
+    assert!(created.body.contains("jmn_"), "{}", created.body);
+    for (form, overlap) in [("keep=0", None), ("", None), ("keep=24", Some(24))] {
+        let before = fixture.store.keys().await.unwrap().remove(0);
+        let path = format!("/keys/{}/rotate", before.id);
+        let page = fixture.send(Some(Role::Administrator), Method::POST, &path, form).await;
+        let after = fixture.store.keys().await.unwrap().remove(0);
+        assert!(page.body.contains(&after.prefix) && after.hash != before.hash, "{form}: {}", page.body);
+        assert_eq!(page.body.contains("The old key works until"), overlap.is_some(), "{form}: {}", page.body);
+        assert_eq!(after.old_secret.map(|old| old.hash), overlap.map(|_| before.hash), "{form}");
+    }
+    let key = fixture.store.keys().await.unwrap().remove(0);
+    for (form, text) in [("keep=long", "is not a number of hours"), ("keep=1000", "must be from 0 to 604800")] {
+        let path = format!("/keys/{}/rotate", key.id);
+        let refused = fixture.send(Some(Role::Administrator), Method::POST, &path, form).await;
+        assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY, "{form}: {}", refused.body);
+        assert!(refused.body.contains(text), "{form}: {}", refused.body);
+    }
+    assert_eq!(fixture.store.keys().await.unwrap().remove(0), key);
 }
 
 #[tokio::test]

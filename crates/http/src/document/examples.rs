@@ -55,6 +55,7 @@ fn request(id: &str) -> Value {
         }),
         "replaceCodeHost" => json!({ "kind": "gitlab", "url": "https://gitlab.example.com", "trustedBots": ["4711"] }),
         "createKey" => json!({ "name": "ci", "scopes": ["write"], "projects": ["shop"] }),
+        "rotateKey" => json!({ "keepOldSeconds": 3600 }),
         _ => json!({}),
     }
 }
@@ -121,7 +122,7 @@ fn answer(id: &str) -> Value {
         ] }),
         "listKeys" => json!({ "keys": [key()] }),
         "getKey" => key(),
-        "createKey" => {
+        "createKey" | "rotateKey" => {
             let mut created = key();
             created["secret"] = json!("jmn_example000000000000000000000000000000");
             created
@@ -290,6 +291,7 @@ fn key() -> Value {
         "allowedIps": null,
         "createdAt": CREATED,
         "lastUsedAt": null,
+        "oldSecretUntil": null,
         "revokedAt": null,
     })
 }

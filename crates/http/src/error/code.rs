@@ -61,6 +61,8 @@ codes! {
     ProjectNotFound = "project_not_found",
     /// The API key does not exist.
     KeyNotFound = "key_not_found",
+    /// The key was revoked or has expired.
+    KeyEnded = "key_ended",
     /// The repository does not exist at this address.
     RepositoryNotFound = "repository_not_found",
     /// The path does not support this method.

@@ -86,6 +86,12 @@ pub(super) fn too_large(most: usize) -> ApiError {
     ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::BodyTooLarge, text)
 }
 
+/// Returns the error for a body that is not declared to be JSON.
+pub(super) fn not_json() -> ApiError {
+    let text = "the body must be JSON: send the header \"Content-Type: application/json\"";
+    ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, ErrorCode::ContentTypeNotJson, text)
+}
+
 /// Checks that a body is JSON in UTF-8, the only encoding of RFC 8259. A `PATCH` may also have a merge patch (RFC
 /// 7396).
 ///
@@ -97,8 +103,7 @@ pub(super) fn check_type(request: &Request) -> Result<(), ApiError> {
     let essence = parts.next().unwrap_or_default();
     let is_patch = essence == "application/merge-patch+json" && request.method() == Method::PATCH;
     if essence != "application/json" && !is_patch {
-        let text = "the body must be JSON: send the header \"Content-Type: application/json\"";
-        return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, ErrorCode::ContentTypeNotJson, text));
+        return Err(not_json());
     }
     let charset = parts.find_map(|part| part.strip_prefix("charset=").map(|value| value.trim_matches('"').to_owned()));
     match charset {

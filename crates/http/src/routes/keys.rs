@@ -1,25 +1,28 @@
 //! The operations on API keys. A key that is limited to projects cannot manage keys, because it could create a key for
 //! all projects. In the dashboard, a member manages only the member's own keys, which are limited to projects.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::extract::{Path, State};
-use axum::http::header::CACHE_CONTROL;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use journeyman_app::{Answered, CreatedKey as Created};
 use journeyman_core::ids::KeyId;
 use journeyman_core::key::ApiKey;
 
-use crate::answer::created;
+use crate::answer::{REPLAYED, created};
 use crate::app::App;
 use crate::conditional::{IfMatch, conditional, tag_of};
 use crate::error::{ApiError, ErrorCode};
-use crate::extract::{Administrator, IdempotencyKey, JsonBody};
+use crate::extract::{Administrator, IdempotencyKey, JsonBody, OptionalBody};
 use crate::openapi::{IdempotencyHeader, IfMatchHeader, IfNoneMatchHeader, errors};
-use crate::wire::key::{CreateKey, CreatedKey, Key, KeyList};
+use crate::wire::key::{CreateKey, CreatedKey, Key, KeyList, RotateKey};
 
 errors!(ListErrors: 401, 403, 503);
 errors!(CreateErrors: 400, 401, 403, 404, 413, 415, 422, 503, 504);
+errors!(RotateErrors: 400, 401, 403, 404, 409, 412, 413, 415, 422, 503, 504);
 errors!(GetErrors: 401, 403, 404, 503);
 errors!(RevokeErrors: 401, 403, 404, 412, 503, 504);
 
@@ -57,6 +60,36 @@ pub(crate) async fn create(
         Answered::Replayed(body) => (body, true),
     };
     Ok(([(CACHE_CONTROL, "no-store")], created("/v2/keys", body, is_replay)).into_response())
+}
+
+/// Rotate a key
+///
+/// Gives the key a new secret, which only this response contains. The key keeps its ID, its scopes and its expiration.
+/// The old secret is refused at once, or after `keepOldSeconds`. A repetition with the same idempotency key returns the
+/// same secret for 24 hours.
+#[utoipa::path(post, path = "/v2/keys/{id}/rotate", tag = "Keys", operation_id = "rotateKey",
+    params(("id" = String, Path, description = "The ID of the key"), IdempotencyHeader, IfMatchHeader),
+    request_body(content = Option<RotateKey>),
+    responses((status = 200, description = "The key with its new secret", body = CreatedKey), RotateErrors))]
+pub(crate) async fn rotate(
+    State(app): State<App>,
+    Administrator(caller): Administrator,
+    Path(id): Path<String>,
+    key: IdempotencyKey,
+    IfMatch(precondition): IfMatch,
+    body: OptionalBody<RotateKey>,
+) -> Result<Response, ApiError> {
+    let id: KeyId = id.parse().map_err(|_| ApiError::key_not_found())?;
+    let overlap = Duration::from_secs(body.value.keep_old_seconds);
+    let answer = |created: &Created| serde_json::to_string(&shown(created.clone())).unwrap_or_default();
+    let idempotency = key.of(&format!("rotate key {id}"), &body.bytes);
+    let rotated = app.cases.rotate_key(&caller, id, overlap, precondition, idempotency, answer).await?;
+    let (body, replayed) = match rotated {
+        Answered::New(key) => (answer(&key), None),
+        Answered::Replayed(body) => (body, Some([(REPLAYED, HeaderValue::from_static("true"))])),
+    };
+    let headers = [(CACHE_CONTROL, "no-store"), (CONTENT_TYPE, "application/json")];
+    Ok((headers, replayed, body).into_response())
 }
 
 /// Get a key

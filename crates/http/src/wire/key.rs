@@ -68,6 +68,10 @@ pub struct Key {
     /// The time of the last use, to the minute; `null` if the key was never used.
     #[schema(required, format = DateTime)]
     pub last_used_at: Option<String>,
+    /// The time from which the secret before the last rotation is refused; `null` if there is no such secret, or if it
+    /// was refused at once.
+    #[schema(required, format = DateTime)]
+    pub old_secret_until: Option<String>,
     /// The time at which the key was revoked; `null` if it was not.
     #[schema(required, format = DateTime)]
     pub revoked_at: Option<String>,
@@ -86,6 +90,7 @@ impl From<ApiKey> for Key {
             allowed_ips: key.allowed_ips.map(|nets| nets.iter().map(ToString::to_string).collect()),
             created_at: key.created_at.to_string(),
             last_used_at: texts(key.last_used_at),
+            old_secret_until: texts(key.old_secret.map(|old| old.until)),
             revoked_at: texts(key.revoked_at),
         }
     }
@@ -118,6 +123,16 @@ pub(crate) struct Me {
 pub struct KeyList {
     /// The keys, newest first, including revoked ones.
     pub keys: Vec<Key>,
+}
+
+/// The rotation of a key.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RotateKey {
+    /// The number of seconds for which the old secret works too, at most 604800 (7 days); by default 0.
+    #[serde(default)]
+    #[schema(minimum = 0, maximum = 604_800)]
+    pub(crate) keep_old_seconds: u64,
 }
 
 /// A key to create.

@@ -139,6 +139,98 @@ async fn each_error_in_a_project_has_its_code() {
 }
 
 #[tokio::test]
+async fn a_rotated_key_has_a_new_secret_and_the_old_one_works_as_long_as_was_asked() {
+    let service = service().await;
+    for (body, overlap) in [("", 0), (r#"{"keepOldSeconds":3600}"#, 3600)] {
+        let made = service.post("/v2/keys", r#"{"name":"ci","scopes":["jobs"]}"#).await.json();
+        let (id, old) = (made["id"].as_str().unwrap(), made["secret"].as_str().unwrap().to_owned());
+        let path = format!("/v2/keys/{id}");
+        let me = async |secret: &str| {
+            let value = format!("Bearer {secret}").parse().unwrap();
+            let change = |request: &mut axum::http::Request<axum::body::Body>| {
+                request.headers_mut().insert("authorization", value);
+            };
+            service.call("GET", "/v2/me", "", change).await
+        };
+        assert_eq!(me(&old).await.status, 200);
+        let rotated = service
+            .call("POST", &format!("{path}/rotate"), body, |request| {
+                request.headers_mut().insert("idempotency-key", "once".parse().unwrap());
+                if body.is_empty() {
+                    request.headers_mut().remove("content-type");
+                }
+            })
+            .await;
+        assert_eq!((rotated.status.as_u16(), rotated.header("cache-control")), (200, "no-store"), "{rotated:?}");
+        let rotated = rotated.json();
+        let new = rotated["secret"].as_str().unwrap().to_owned();
+        assert_ne!(new, old);
+        assert_eq!((&rotated["id"], &rotated["scopes"]), (&made["id"], &json!(["jobs"])), "{rotated}");
+        assert!(new.starts_with(rotated["prefix"].as_str().unwrap()), "{rotated}");
+        assert_eq!(rotated["oldSecretUntil"].is_null(), overlap == 0, "{rotated}");
+        let stored = service.get(&path).await;
+        assert!(stored.header("etag").starts_with("\"v2."), "{stored:?}");
+        let shown = me(&new).await.json();
+        assert_eq!((&shown["key"]["id"], &shown["key"]["prefix"]), (&made["id"], &rotated["prefix"]));
+        if overlap > 0 {
+            assert_eq!(me(&old).await.status, 200, "the old secret still works");
+            service.world.advance(std::time::Duration::from_secs(overlap));
+        }
+        let refused = me(&old).await;
+        assert_eq!((refused.status.as_u16(), refused.code()), (401, "unknown_key".to_owned()));
+        assert_eq!(me(&new).await.status, 200);
+        // The next key of the loop uses the idempotency key for another request.
+        service.world.advance(std::time::Duration::from_secs(24 * 3600));
+    }
+    let actions: Vec<String> =
+        service.store.audit(None, 4).await.unwrap().into_iter().map(|line| line.entry.action).collect();
+    assert_eq!(actions, ["key.rotated", "key.created", "key.rotated", "key.created"]);
+}
+
+#[tokio::test]
+async fn a_rotation_that_is_repeated_or_not_possible_changes_nothing() {
+    let service = service().await;
+    let made = service.post("/v2/keys", r#"{"name":"ci"}"#).await.json();
+    let path = format!("/v2/keys/{}", made["id"].as_str().unwrap());
+    let rotate = async |path: &str, body: &'static str, header: Option<(&'static str, &str)>| {
+        service
+            .call("POST", &format!("{path}/rotate"), body, |request| {
+                if let Some((name, value)) = header {
+                    request.headers_mut().insert(name, value.parse().unwrap());
+                }
+            })
+            .await
+    };
+    let once = Some(("idempotency-key", "once"));
+    let first = rotate(&path, "{}", once).await;
+    let again = rotate(&path, "{}", once).await;
+    assert_eq!((again.status.as_u16(), again.header("idempotent-replayed")), (200, "true"), "{again:?}");
+    assert_eq!(again.text, first.text);
+    let other = format!("/v2/keys/key_{}", "f".repeat(32));
+    for (path, body, header, status, code) in [
+        (&path, r#"{"keepOldSeconds":1}"#, once, 422, "idempotency_key_reused"),
+        (&path, r#"{"keepOldSeconds":604801}"#, None, 400, "invalid_body"),
+        (&path, r#"{"keepOldSeconds":-1}"#, None, 400, "invalid_body"),
+        (&path, "[]", None, 400, "invalid_body"),
+        (&path, "{}", Some(("content-type", "text/plain")), 415, "content_type_not_json"),
+        (&path, "{}", Some(("if-match", "\"v1\"")), 412, "precondition_failed"),
+        (&other, "{}", None, 404, "key_not_found"),
+        (&"/v2/keys/x".to_owned(), "{}", None, 404, "key_not_found"),
+    ] {
+        let refused = rotate(path, body, header).await;
+        assert_eq!((refused.status.as_u16(), &*refused.code()), (status, code), "{path} {body} {header:?}");
+    }
+    let untyped = service
+        .call("POST", &format!("{path}/rotate"), "{}", |request| drop(request.headers_mut().remove("content-type")))
+        .await;
+    assert_eq!((untyped.status.as_u16(), untyped.code()), (415, "content_type_not_json".to_owned()));
+    assert!(service.get(&path).await.header("etag").starts_with("\"v2."), "only the first rotation has an effect");
+    assert_eq!(service.call("DELETE", &path, "", |_| {}).await.status, 204);
+    let ended = rotate(&path, "{}", None).await;
+    assert_eq!((ended.status.as_u16(), ended.code()), (409, "key_ended".to_owned()));
+}
+
+#[tokio::test]
 async fn the_secret_of_a_key_is_shown_once() {
     let service = service().await;
     let body = json!({"name": "ci", "scopes": ["read"], "projects": ["shop"], "expiresAt": null, "allowedIps": ["10.0.0.0/8"]});
@@ -153,7 +245,7 @@ async fn the_secret_of_a_key_is_shown_once() {
     let listed = service.get("/v2/keys").await;
     assert!(!listed.text.contains(secret) && !listed.text.contains("secret"));
     assert_eq!(listed.json()["keys"].as_array().unwrap().len(), 2);
-    assert_eq!(listed.json()["keys"][0].as_object().unwrap().len(), 10);
+    assert_eq!(listed.json()["keys"][0].as_object().unwrap().len(), 11);
 
     let unknown = service.post("/v2/keys", r#"{"name":"x","projects":["shop","nowhere"]}"#).await;
     assert_eq!((unknown.status.as_u16(), unknown.code()), (404, "project_not_found".to_owned()));

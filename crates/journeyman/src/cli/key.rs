@@ -7,12 +7,12 @@ use std::time::Duration;
 use anyhow::bail;
 use clap::{Args, Subcommand, ValueEnum};
 use ipnet::IpNet;
-use journeyman_app::{Answered, Caller, Error, Refusal, RefusalKind, UseCases};
+use journeyman_app::{Answered, Caller, CreatedKey, Error, Refusal, RefusalKind, UseCases};
 use journeyman_core::admin::Precondition;
 use journeyman_core::ids::{KeyId, ProjectId};
-use journeyman_core::key::{DEFAULT_LIFETIME_DAYS, NewKey, Scope, parse_network};
+use journeyman_core::key::{DEFAULT_LIFETIME_DAYS, MAX_OVERLAP, NewKey, Scope, parse_network};
 use journeyman_core::time::{Clock, Timestamp};
-use journeyman_http::wire::key::{CreatedKey, Key, KeyList};
+use journeyman_http::wire::key::{self, Key, KeyList};
 
 use super::store::{StoreArgs, block_on, print, print_json, print_lines};
 use super::table::table;
@@ -36,6 +36,14 @@ enum KeyCommand {
     Create(CreateArgs),
     /// List all keys
     List,
+    /// Give a key a new secret and print it; it is not shown again
+    Rotate {
+        /// ID of the key, as in `key list`
+        id: KeyId,
+        /// Time for which the old secret works too, such as 1h, at most 7days [default: it is refused at once]
+        #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+        keep_old: Option<Duration>,
+    },
     /// Revoke a key
     Revoke {
         /// ID of the key, as in `key list`
@@ -92,13 +100,9 @@ pub(crate) fn run(arguments: KeyArgs) -> anyhow::Result<ExitCode> {
         match arguments.command {
             KeyCommand::Create(create) => create_key(&cases, create, json).await,
             KeyCommand::List => list(&cases, json).await,
+            KeyCommand::Rotate { id, keep_old } => rotate(&cases, id, keep_old.unwrap_or_default(), json).await,
             KeyCommand::Revoke { id } => {
-                match cases.revoke_key(&Caller::command_line(), id, Precondition::None).await {
-                    Err(Error::Refused(Refusal { kind: RefusalKind::KeyNotFound, .. })) => {
-                        bail!("there is no key {id}; `journeyman key list` lists the keys")
-                    }
-                    done => Ok(done?),
-                }
+                known(id, cases.revoke_key(&Caller::command_line(), id, Precondition::None).await)
             }
         }
     })?;
@@ -124,13 +128,41 @@ async fn create_key(cases: &UseCases, arguments: CreateArgs, json: bool) -> anyh
         }
         Err(error) => return Err(error.into()),
     };
-    let (key, secret) = (created.key, created.secret);
-    if json {
-        return print_json(&CreatedKey { key: key.into(), secret });
+    let until = created.key.expires_at.map_or_else(|| "does not expire".to_owned(), |end| format!("expires {end}"));
+    show(created, &until, json)
+}
+
+async fn rotate(cases: &UseCases, id: KeyId, keep_old: Duration, json: bool) -> anyhow::Result<()> {
+    if keep_old > MAX_OVERLAP {
+        bail!("--keep-old must be at most {}", humantime::format_duration(MAX_OVERLAP));
     }
-    let until = key.expires_at.map_or_else(|| "does not expire".to_owned(), |end| format!("expires {end}"));
-    writeln!(std::io::stderr(), "key {} ({}), {until}; the secret is shown only once:", key.id, key.name)?;
+    let caller = Caller::command_line();
+    let rotated = cases.rotate_key(&caller, id, keep_old, Precondition::None, None, |_| String::new()).await;
+    let Answered::New(rotated) = known(id, rotated)? else { bail!("the key was rotated already") };
+    let old = rotated.key.old_secret.map_or_else(
+        || "the old secret no longer works".to_owned(),
+        |old| format!("the old secret works until {}", old.until),
+    );
+    show(rotated, &old, json)
+}
+
+/// Prints a key with its new secret, which goes to standard output alone.
+fn show(CreatedKey { key, secret }: CreatedKey, note: &str, json: bool) -> anyhow::Result<()> {
+    if json {
+        return print_json(&key::CreatedKey { key: key.into(), secret });
+    }
+    writeln!(std::io::stderr(), "key {} ({}), {note}; the secret is shown only once:", key.id, key.name)?;
     Ok(print(&secret)?)
+}
+
+/// Returns a result with an explanation if the key does not exist.
+fn known<T>(id: KeyId, result: Result<T, Error>) -> anyhow::Result<T> {
+    match result {
+        Err(Error::Refused(Refusal { kind: RefusalKind::KeyNotFound, .. })) => {
+            bail!("there is no key {id}; `journeyman key list` lists the keys")
+        }
+        result => Ok(result?),
+    }
 }
 
 const fn scope(scope: ScopeArg) -> Scope {

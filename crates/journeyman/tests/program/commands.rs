@@ -14,7 +14,7 @@ fn stderr(output: &std::process::Output) -> String {
 }
 
 #[test]
-fn keys_are_created_listed_and_revoked_while_a_service_runs() {
+fn keys_are_created_listed_rotated_and_revoked_while_a_service_runs() {
     let site = site();
     let service = site.start();
     let made = site.succeed(&["key", "create", "--name", "second"]);
@@ -25,16 +25,38 @@ fn keys_are_created_listed_and_revoked_while_a_service_runs() {
     assert!(!site.succeed(&["key", "list"]).contains(made.trim()));
 
     let client = reqwest::blocking::Client::new();
-    let with = || client.get(format!("{}/v2/projects", service.url)).bearer_auth(made.trim()).send().unwrap().status();
-    assert_eq!(with(), 200);
+    let with = |secret: &str| {
+        client.get(format!("{}/v2/projects", service.url)).bearer_auth(secret.trim()).send().unwrap().status()
+    };
+    let refused = |secret: &str, what: &str| {
+        let end = Instant::now() + Duration::from_secs(5);
+        while with(secret) != 401 {
+            assert!(Instant::now() < end, "the service has not noticed that the key was {what}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    assert_eq!(with(&made), 200);
+    let kept = site.run(&["key", "rotate", id, "--keep-old", "1h"]);
+    assert!(stderr(&kept).contains("the old secret works until"), "{kept:?}");
+    let second = String::from_utf8(kept.stdout).unwrap();
+    assert_eq!((with(&made), with(&second)), (reqwest::StatusCode::OK, reqwest::StatusCode::OK));
+    let third = site.succeed(&["key", "rotate", id]);
+    assert_eq!(third.lines().count(), 1, "only the secret is printed");
+    refused(&made, "rotated");
+    refused(&second, "rotated");
+    assert_eq!(with(&third), 200);
     site.succeed(&["key", "revoke", id]);
-    let end = Instant::now() + Duration::from_secs(5);
-    while with() != 401 {
-        assert!(Instant::now() < end, "the service has not noticed that the key was revoked");
-        std::thread::sleep(Duration::from_millis(50));
+    refused(&third, "revoked");
+    let unknown = format!("key_{}", "0".repeat(32));
+    for (arguments, text) in [
+        (&["key", "revoke", &*unknown][..], "there is no key"),
+        (&["key", "rotate", &unknown], "there is no key"),
+        (&["key", "rotate", id], "was revoked or has expired"),
+        (&["key", "rotate", id, "--keep-old", "8days"], "at most 7days"),
+    ] {
+        let answer = site.run(arguments);
+        assert!(!answer.status.success() && stderr(&answer).contains(text), "{arguments:?}: {answer:?}");
     }
-    let unknown = site.run(&["key", "revoke", &format!("key_{}", "0".repeat(32))]);
-    assert!(!unknown.status.success() && stderr(&unknown).contains("there is no key"), "{unknown:?}");
 }
 
 #[test]

@@ -423,9 +423,10 @@ fn delete_project(id: &ProjectId, at: Timestamp) -> Vec<Call> {
 fn put_key(key: &ApiKey) -> Result<Call, StoreError> {
     Ok(call!(
         "INSERT INTO keys (id, hash, name, prefix, scopes, projects, expires_at, allowed_ips, created_at, creator,
-                           owner, revoked_at, version, grants)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
-         ON CONFLICT (id) DO UPDATE SET revoked_at = $12, version = $13",
+                           owner, revoked_at, version, grants, old_hash, old_until)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+         ON CONFLICT (id) DO UPDATE SET hash = $2, prefix = $4, revoked_at = $12, version = $13,
+                 old_hash = $15, old_until = $16",
         key.id.to_string(),
         key.hash.0.to_vec(),
         key.name.clone(),
@@ -440,6 +441,8 @@ fn put_key(key: &ApiKey) -> Result<Call, StoreError> {
         key.revoked_at.map(Timestamp::as_micros),
         number(key.version),
         to_json(&key.scopes)?,
+        key.old_secret.map(|old| old.hash.0.to_vec()),
+        key.old_secret.map(|old| old.until.as_micros()),
     ))
 }
 
@@ -482,7 +485,7 @@ fn put_comment(repository: &str, pull: u64, comment: &Comment) -> Call {
     call!(
         "INSERT INTO comments
              (repository, number, place, author, author_id, body, at, path, side, line, hunk, review, draft, message)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
          ON CONFLICT (repository, number, place)
          DO UPDATE SET at = excluded.at, review = excluded.review, draft = excluded.draft",
         repository.to_owned(),

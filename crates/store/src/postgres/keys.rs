@@ -14,7 +14,7 @@ use crate::rows;
 #[async_trait]
 impl KeyStore for PostgresStore {
     async fn key_by_hash(&self, hash: KeyHash) -> Result<Option<ApiKey>, StoreError> {
-        let found = self.read(call!("SELECT * FROM keys WHERE hash = $1", hash.0.to_vec())).await?;
+        let found = self.read(call!("SELECT * FROM keys WHERE hash = $1 OR old_hash = $1", hash.0.to_vec())).await?;
         Ok(found.first().map(rows::key).transpose()?)
     }
 

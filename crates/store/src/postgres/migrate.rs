@@ -44,7 +44,7 @@ pub(super) const MIGRATIONS: &[Migration] = &[
     Migration { sql: include_str!("../../migrations/postgres/0021_repository_identity.sql"), needs: 5 },
     Migration { sql: include_str!("../../migrations/postgres/0022_pull_list.sql"), needs: 5 },
     Migration { sql: include_str!("../../migrations/postgres/0023_poll_problems.sql"), needs: 5 },
-    Migration { sql: include_str!("../../migrations/postgres/0024_key_grants.sql"), needs: 5 },
+    Migration { sql: include_str!("../../migrations/postgres/0024_keys.sql"), needs: 5 },
 ];
 
 /// Takes the lock for migrations, so that processes that start together do not migrate twice.

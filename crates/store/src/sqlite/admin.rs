@@ -315,9 +315,10 @@ impl Tables<'_> {
     fn put_key(&self, key: &ApiKey) -> Op<()> {
         self.execute(
             "INSERT INTO keys (id, hash, name, prefix, scopes, projects, expires_at, allowed_ips, created_at, creator,
-                               owner, revoked_at, version, grants)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
-             ON CONFLICT (id) DO UPDATE SET revoked_at = ?12, version = ?13",
+                               owner, revoked_at, version, grants, old_hash, old_until)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)
+             ON CONFLICT (id) DO UPDATE SET hash = ?2, prefix = ?4, revoked_at = ?12, version = ?13,
+                 old_hash = ?15, old_until = ?16",
             params![
                 key.id.to_string(),
                 key.hash.0,
@@ -333,6 +334,8 @@ impl Tables<'_> {
                 key.revoked_at.map(Timestamp::as_micros),
                 number(key.version),
                 to_json(&key.scopes)?,
+                key.old_secret.map(|old| old.hash.0),
+                key.old_secret.map(|old| old.until.as_micros()),
             ],
         )
     }
@@ -381,7 +384,7 @@ impl Tables<'_> {
         self.execute(
             "INSERT INTO comments
                  (repository, number, place, author, author_id, body, at, path, side, line, hunk, review, draft, message)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)
              ON CONFLICT (repository, number, place)
              DO UPDATE SET at = excluded.at, review = excluded.review, draft = excluded.draft",
             params![

@@ -16,7 +16,7 @@ use crate::rows;
 impl KeyStore for SqliteStore {
     async fn key_by_hash(&self, hash: KeyHash) -> Result<Option<ApiKey>, StoreError> {
         self.readers.find(|db| {
-            let mut query = db.prepare_cached("SELECT * FROM keys WHERE hash = ?1")?;
+            let mut query = db.prepare_cached("SELECT * FROM keys WHERE hash = ?1 OR old_hash = ?1")?;
             let mut rows = query.query([hash.0])?;
             rows.next()?.map(rows::key).transpose()
         })

@@ -32,7 +32,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0021_repository_identity.sql"),
     include_str!("../../migrations/sqlite/0022_pull_list.sql"),
     include_str!("../../migrations/sqlite/0023_poll_problems.sql"),
-    include_str!("../../migrations/sqlite/0024_key_grants.sql"),
+    include_str!("../../migrations/sqlite/0024_keys.sql"),
 ];
 
 /// The current schema version.

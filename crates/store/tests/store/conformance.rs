@@ -12,7 +12,7 @@ use journeyman_core::job::decide::Rejected;
 use journeyman_core::job::event::{TranscriptEntry, TranscriptKind};
 use journeyman_core::job::turn::{Ending, TurnArtifacts, TurnBegun};
 use journeyman_core::job::{JobOptions, JobStatus, Pull, PullRepository};
-use journeyman_core::key::{ApiKey, KeyHash, Scope, parse_network};
+use journeyman_core::key::{ApiKey, KeyHash, NewKey, NewSecret, Scope, parse_network};
 use journeyman_core::message::MessageStatus;
 use journeyman_core::model::price::{Budgets, OverBudget, Scope as Purse};
 use journeyman_core::ports::{
@@ -806,6 +806,7 @@ async fn keys_and_audit_entries_are_stored() {
             revoked_at: None,
             creator: Some("cli".into()),
             owner: None,
+            old_secret: None,
             version: 1,
         };
         let line = |at, action: &str| AuditEntry {
@@ -834,6 +835,51 @@ async fn keys_and_audit_entries_are_stored() {
         assert_eq!(entries, [line(30, "key.revoked"), line(5, "key.created")], "{name}");
         let earlier = fixture.store.audit(Some(lines[0].number), 9).await.unwrap();
         assert_eq!(earlier, lines[1..], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_rotated_key_is_found_by_both_secrets_until_the_next_rotation() {
+    for fixture in all().await {
+        let name = fixture.name;
+        let new = NewKey {
+            name: "ci".into(),
+            scopes: vec![Scope::Jobs],
+            projects: None,
+            expires_at: None,
+            allowed_ips: None,
+        };
+        let now = fixture.world.now();
+        let (key, _) = new.make(("cli", None), now, &*fixture.world).unwrap();
+        let line = |action: &str| AuditEntry {
+            at: now,
+            actor: "cli".into(),
+            action: action.into(),
+            subject: key.id.to_string(),
+            address: None,
+        };
+        let found = async |hash| fixture.store.key_by_hash(hash).await.unwrap();
+        fixture.store.create_key(key.clone(), line("key.created")).await.unwrap();
+        let mut before = key.clone();
+        for overlap in [Duration::from_secs(60), Duration::ZERO] {
+            let secret = NewSecret::generate(&*fixture.world);
+            fixture.store.rotate_key(key.id, secret.clone(), overlap, line("key.rotated")).await.unwrap();
+            let after = before.rotated(&secret, overlap, now);
+            assert_eq!(found(after.hash).await, Some(after.clone()), "{name} {overlap:?}");
+            let by_old = Some(after.clone()).filter(|_| !overlap.is_zero());
+            assert_eq!(found(before.hash).await, by_old, "{name} {overlap:?}");
+            before = after;
+        }
+        assert_eq!(found(key.hash).await, None, "{name}: the secret before the last but one");
+        let [now, later] = [now, now + Duration::from_secs(60)];
+        let kept = key.rotated(&NewSecret::generate(&*fixture.world), Duration::from_secs(60), now);
+        assert!(kept.has_secret(key.hash, now) && !kept.has_secret(key.hash, later), "{name}");
+        fixture.store.revoke_key(key.id, line("key.revoked")).await.unwrap();
+        let ended = fixture
+            .store
+            .rotate_key(key.id, NewSecret::generate(&*fixture.world), Duration::ZERO, line("key.rotated"))
+            .await;
+        assert_eq!(ended, Err(AdminRefusal::KeyEnded.into()), "{name}");
     }
 }
 

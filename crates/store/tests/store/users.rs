@@ -193,6 +193,7 @@ fn key(number: u8, owner: Option<UserId>, projects: bool) -> ApiKey {
         revoked_at: None,
         creator: Some("person".to_owned()),
         owner,
+        old_secret: None,
         version: 1,
     }
 }

@@ -34,7 +34,7 @@ pub struct AuditLine {
 /// Stores API keys and the audit log.
 #[async_trait]
 pub trait KeyStore: Send + Sync {
-    /// Finds a key by the hash of its secret.
+    /// Finds a key by the hash of its secret, or of the secret before its last rotation, which may have ended.
     async fn key_by_hash(&self, hash: KeyHash) -> Result<Option<ApiKey>, StoreError>;
 
     /// Returns all keys, including revoked ones, newest first.
