@@ -209,7 +209,8 @@ for (const section of ["repository", "pull-requests", "comments"]) {
 }
 addPage("pulls-remote-none", "/projects/elsewhere/pulls");
 addPage("settings-viewer", "/projects/shop/settings/agent", { as: "viewer" });
-addPage("keys", "/keys", { do: open("tbody tr:first-child details") });
+addPage("keys", "/keys", { do: open("tbody tr:first-child details:last-child") });
+addPage("keys-rotate", "/keys", { do: open("tbody tr:first-child details:first-child") });
 addPage("key-new", "/keys/new");
 addPage("key-created", "/keys/new", {
   do: async (page) => {
