@@ -5,6 +5,7 @@
 //! one transaction, together with its audit entry and its idempotency key. The decisions themselves are pure functions
 //! in `journeyman-core`. The HTTP interface, the dashboard and the command line are thin layers over this crate.
 
+mod audit;
 mod caller;
 mod checks;
 mod code_hosts;

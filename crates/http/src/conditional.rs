@@ -1,11 +1,13 @@
 //! Conditional requests (RFC 9110, section 13): entity tags, `If-None-Match`, and `If-Match`.
 
 use axum::Json;
-use axum::extract::FromRequestParts;
-use axum::http::header::{CACHE_CONTROL, ETAG, IF_MATCH, IF_NONE_MATCH};
+use axum::extract::{FromRequestParts, Request};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MATCH};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use http_body_util::BodyExt;
 use journeyman_core::admin::Precondition;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -13,17 +15,45 @@ use std::convert::Infallible;
 use std::fmt::Debug;
 
 use crate::app::App;
+use crate::error::ApiError;
 
 /// Returns the entity tag of a version.
 pub(crate) fn tag_of(version: u64) -> String {
     format!("\"v{version}\"")
 }
 
-/// Returns the entity tag of a body without a version, which changes whenever a field changes.
-pub(crate) fn hash_tag(body: &impl Debug) -> String {
-    let digest = Sha256::digest(format!("{body:?}"));
-    let hex: String = digest.iter().take(12).map(|byte| format!("{byte:02x}")).collect();
+/// Returns the entity tag of a value without a version, which changes whenever a field changes.
+pub(crate) fn hash_tag(value: &impl Debug) -> String {
+    tag_of_bytes(format!("{value:?}").as_bytes())
+}
+
+fn tag_of_bytes(bytes: &[u8]) -> String {
+    let hex: String = Sha256::digest(bytes).iter().take(12).map(|byte| format!("{byte:02x}")).collect();
     format!("\"{hex}\"")
+}
+
+/// Adds an entity tag to a JSON answer that has none, or replaces it by 304 if the client already has this body.
+pub(crate) async fn tag_bodies(request: Request, next: Next) -> Response {
+    if request.method() != Method::GET {
+        return next.run(request).await;
+    }
+    let known = request.headers().get_all(IF_NONE_MATCH).iter().cloned();
+    let known: HeaderMap = known.map(|value| (IF_NONE_MATCH, value)).collect();
+    let response = next.run(request).await;
+    let is_json = response.headers().get(CONTENT_TYPE).is_some_and(|kind| kind == "application/json");
+    if response.status() != StatusCode::OK || !is_json || response.headers().contains_key(ETAG) {
+        return response;
+    }
+    let (parts, body) = response.into_parts();
+    let bytes = match body.collect().await {
+        Ok(body) => body.to_bytes(),
+        Err(error) => return ApiError::internal(&error).into_response(),
+    };
+    let tagged = tagged(&tag_of_bytes(&bytes), (), &known);
+    if tagged.status() == StatusCode::NOT_MODIFIED {
+        return tagged;
+    }
+    (parts.status, parts.headers, tagged.headers().clone(), bytes).into_response()
 }
 
 /// Returns the `ETag` header of a version.
@@ -33,7 +63,10 @@ pub(crate) fn etag(version: u64) -> [(HeaderName, String); 1] {
 
 /// Returns a response with the body and its tag, or 304 if the client already has this version.
 pub(crate) fn conditional(tag: &str, body: impl Serialize, headers: &HeaderMap) -> Response {
-    let body = Json(body);
+    tagged(tag, Json(body), headers)
+}
+
+fn tagged(tag: &str, body: impl IntoResponse, headers: &HeaderMap) -> Response {
     let caching = (CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
     let Ok(value) = HeaderValue::from_str(tag) else { return ([caching], body).into_response() };
     // RFC 9110 requires the weak comparison here (section 13.1.2).

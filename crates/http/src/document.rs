@@ -9,10 +9,10 @@ mod schemas;
 
 use serde_json::{Map, Value, json};
 use utoipa::openapi::OpenApi;
-use utoipa::{PartialSchema, ToSchema};
+use utoipa::{IntoParams, PartialSchema, ToSchema};
 
 use crate::error::{ErrorBody, ErrorCode};
-use crate::openapi::error_response;
+use crate::openapi::{IfNoneMatchHeader, error_response};
 use crate::wire::message::Delivery;
 
 /// The statuses that every operation can return.
@@ -39,8 +39,8 @@ pub(crate) fn finish(document: OpenApi, version: &str) -> Value {
 
     let mut paths = take(&mut collected, "paths");
     for item in paths.values_mut().filter_map(Value::as_object_mut) {
-        for operation in item.values_mut() {
-            finish_operation(operation);
+        for (method, operation) in item {
+            finish_operation(operation, method == "get");
         }
     }
     json!({
@@ -86,7 +86,11 @@ fn tags() -> Value {
     tags.iter().map(|(name, text)| json!({ "name": name, "description": text })).collect()
 }
 
-fn finish_operation(operation: &mut Value) {
+fn finish_operation(operation: &mut Value, is_get: bool) {
+    let is_tagged = is_get && operation.pointer("/responses/200/content/application~1json").is_some();
+    if is_tagged {
+        describe_tag(operation);
+    }
     // A parameter is never null; an optional one is left out.
     for parameter in operation.get_mut("parameters").and_then(Value::as_array_mut).into_iter().flatten() {
         schemas::without_null(&mut parameter["schema"]);
@@ -99,10 +103,24 @@ fn finish_operation(operation: &mut Value) {
     responses.sort_keys();
     let id = operation["operationId"].as_str().unwrap_or_default().to_owned();
     for (status, response) in &mut responses {
-        headers::add(&id, status, response);
+        headers::add(&id, status, response, is_tagged);
     }
     operation["responses"] = Value::Object(responses);
     examples::add(&id, operation);
+}
+
+/// Adds what all answers with an entity tag have: the header of the request, and the status 304.
+fn describe_tag(operation: &mut Value) {
+    let header = IfNoneMatchHeader::into_params(|| None);
+    let parameters = operation.as_object_mut().map(|operation| operation.entry("parameters").or_insert(json!([])));
+    if let Some(Value::Array(parameters)) = parameters
+        && parameters.iter().all(|known| known["name"] != "If-None-Match")
+    {
+        parameters.extend(header.iter().map(json_of));
+    }
+    if let Some(responses) = operation.get_mut("responses").and_then(Value::as_object_mut) {
+        responses.entry("304").or_insert(json!({ "description": "Nothing has changed" }));
+    }
 }
 
 /// Takes the object in a field. Returns an empty object if the field has none.

@@ -4,6 +4,7 @@
 //! The types are separate from those of the core, so that an internal change cannot change the interface.
 
 pub(crate) mod agent;
+pub(crate) mod audit;
 pub(crate) mod checks;
 pub mod code_host;
 pub(crate) mod details;

@@ -28,6 +28,9 @@ pub(super) fn add(id: &str, operation: &mut Value) {
             content["example"] = if status.starts_with('2') { answer(id) } else { error(status) };
         } else if let Some(content) = response.pointer_mut("/content/text~1x-diff") {
             content["example"] = json!("--- a/README.md\n+++ b/README.md\n@@ -1 +1,2 @@\n # Shop\n+Open all day.\n");
+        } else if let Some(content) = response.pointer_mut("/content/text~1csv") {
+            let line = format!("7,{CREATED},{KEY},ci,project.changed,shop,192.0.2.7");
+            content["example"] = json!(format!("id,at,actor,actorName,action,subject,address\r\n{line}\r\n"));
         } else if let Some(content) = response.pointer_mut("/content/text~1event-stream") {
             content["example"] = json!(format!("id: 9\nevent: job.completed\ndata: {}\n\n", completed()));
         }
@@ -135,6 +138,18 @@ fn answer(id: &str) -> Value {
             "asks": ["edit", "execute", "fetch"],
             "resumes": true,
         }] }),
+        "listAudit" => json!({
+            "entries": [{
+                "id": "7",
+                "at": CREATED,
+                "actor": KEY,
+                "actorName": "ci",
+                "action": "project.changed",
+                "subject": "shop",
+                "address": "192.0.2.7",
+            }],
+            "nextCursor": null,
+        }),
         "getSystem" => json!({
             "version": env!("CARGO_PKG_VERSION"),
             "sandbox": {

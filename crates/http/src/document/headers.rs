@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 const LIMITED: [&str; 2] = ["createJob", "sendMessage"];
 
 /// The operations that accept an idempotency key.
-const IDEMPOTENT: [&str; 9] = [
+const IDEMPOTENT: [&str; 10] = [
     "createJob",
     "sendMessage",
     "retryJob",
@@ -15,24 +15,15 @@ const IDEMPOTENT: [&str; 9] = [
     "unarchiveJob",
     "createProject",
     "createKey",
+    "rotateKey",
     "createCodeHost",
 ];
 
 /// The operations that create a resource with its own URL.
 const CREATING: [&str; 4] = ["createJob", "createProject", "createKey", "createCodeHost"];
 
-/// The operations whose responses have an `ETag` header.
-const TAGGED: [&str; 9] = [
-    "getJob",
-    "getProject",
-    "createProject",
-    "changeProject",
-    "getKey",
-    "createKey",
-    "getCodeHost",
-    "createCodeHost",
-    "replaceCodeHost",
-];
+/// The operations that change a resource and whose responses have an `ETag` header.
+const TAGGED: [&str; 5] = ["createProject", "changeProject", "createKey", "createCodeHost", "replaceCodeHost"];
 
 /// Returns the headers by name, as components of the document.
 pub(super) fn components() -> Value {
@@ -64,8 +55,8 @@ pub(super) fn components() -> Value {
     })
 }
 
-/// Adds the headers of a response.
-pub(super) fn add(operation: &str, status: &str, response: &mut Value) {
+/// Adds the headers of a response. `is_tagged` is true if the operation reads something that has an entity tag.
+pub(super) fn add(operation: &str, status: &str, response: &mut Value, is_tagged: bool) {
     let is_done = status.starts_with('2');
     let mut names = vec!["X-Request-Id"];
     if matches!(status, "429" | "503" | "504") {
@@ -86,7 +77,7 @@ pub(super) fn add(operation: &str, status: &str, response: &mut Value) {
     if status == "201" && CREATING.contains(&operation) {
         names.push("Location");
     }
-    if TAGGED.contains(&operation) && (is_done || status == "304") {
+    if (is_tagged || TAGGED.contains(&operation)) && (is_done || status == "304") {
         names.push("ETag");
     }
     let reference = |name: &str| json!({ "$ref": format!("#/components/headers/{name}") });

@@ -14,7 +14,7 @@ use crate::app::App;
 use crate::conditional::{IfMatch, conditional, etag, tag_of};
 use crate::error::{ApiError, ErrorCode};
 use crate::extract::{Administrator, IdempotencyKey, JsonBody};
-use crate::openapi::{IdempotencyHeader, IfMatchHeader, IfNoneMatchHeader, errors};
+use crate::openapi::{IdempotencyHeader, IfMatchHeader, errors};
 use crate::wire::code_host::{
     CodeHostList, CreateCodeHost, FindingList, InstalledCodeHost, ReplaceCodeHost, show, with_field,
 };
@@ -67,9 +67,8 @@ pub(crate) async fn create(
 ///
 /// Returns the code host, and which of its secrets are set.
 #[utoipa::path(get, path = "/v2/code-hosts/{codeHost}", tag = "Code hosts", operation_id = "getCodeHost",
-    params(("codeHost" = String, Path, description = "The ID of the code host"), IfNoneMatchHeader),
-    responses((status = 200, description = "The code host", body = InstalledCodeHost),
-        (status = 304, description = "The client has this version"), GetErrors))]
+    params(("codeHost" = String, Path, description = "The ID of the code host")),
+    responses((status = 200, description = "The code host", body = InstalledCodeHost), GetErrors))]
 pub(crate) async fn get(
     State(app): State<App>,
     Administrator(caller): Administrator,

@@ -25,7 +25,7 @@ pub(crate) use self::record::{accepted, record};
 use crate::app::App;
 use crate::error::{ApiError, ErrorCode};
 use crate::extract::{IdempotencyKey, InJob, InProject, JsonBody, Parameters};
-use crate::openapi::{IdempotencyHeader, IfNoneMatchHeader, JobPath, ProjectPath, errors};
+use crate::openapi::{IdempotencyHeader, JobPath, ProjectPath, errors};
 use crate::wire::details::JobDetails;
 use crate::wire::job::{CreateJob, JobPage, JobRecord, Status};
 
@@ -80,9 +80,8 @@ pub(crate) struct GetQuery {
 ///
 /// Returns the job's record with an `ETag`. With `If-None-Match`, returns 304 if nothing has changed.
 #[utoipa::path(get, path = "/v2/agent/{projectId}/job/{id}", tag = "Jobs", operation_id = "getJob",
-    params(JobPath, GetQuery, IfNoneMatchHeader),
-    responses((status = 200, description = "The job's record", body = JobRecord),
-        (status = 304, description = "Nothing has changed"), ReadErrors))]
+    params(JobPath, GetQuery),
+    responses((status = 200, description = "The job's record", body = JobRecord), ReadErrors))]
 pub(crate) async fn get(
     State(app): State<App>,
     at: InJob,

@@ -17,7 +17,7 @@ use crate::app::App;
 use crate::conditional::{IfMatch, conditional, tag_of};
 use crate::error::{ApiError, ErrorCode};
 use crate::extract::{Administrator, IdempotencyKey, JsonBody, OptionalBody};
-use crate::openapi::{IdempotencyHeader, IfMatchHeader, IfNoneMatchHeader, errors};
+use crate::openapi::{IdempotencyHeader, IfMatchHeader, errors};
 use crate::wire::key::{CreateKey, CreatedKey, Key, KeyList, RotateKey};
 
 errors!(ListErrors: 401, 403, 503);
@@ -96,9 +96,8 @@ pub(crate) async fn rotate(
 ///
 /// Returns the key without its secret.
 #[utoipa::path(get, path = "/v2/keys/{id}", tag = "Keys", operation_id = "getKey",
-    params(("id" = String, Path, description = "The ID of the key"), IfNoneMatchHeader),
-    responses((status = 200, description = "The key", body = Key),
-        (status = 304, description = "The client has this version"), GetErrors))]
+    params(("id" = String, Path, description = "The ID of the key")),
+    responses((status = 200, description = "The key", body = Key), GetErrors))]
 pub(crate) async fn get(
     State(app): State<App>,
     Administrator(caller): Administrator,

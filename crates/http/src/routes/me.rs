@@ -1,15 +1,16 @@
 //! The key of a request, and what jobs can ask for.
 
+use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 
 use crate::app::App;
 use crate::caller::Actor;
-use crate::conditional::{conditional, hash_tag};
+use crate::conditional::conditional;
 use crate::error::ApiError;
 use crate::extract::Authenticated;
-use crate::openapi::{IfNoneMatchHeader, errors};
+use crate::openapi::errors;
 use crate::routes::keys::tag_of_key;
 use crate::wire::agent::{Agent, AgentList};
 use crate::wire::key::{Key, Me};
@@ -19,9 +20,8 @@ errors!(Errors: 401, 403, 503);
 /// Get your key
 ///
 /// Returns the API key of this request, and what it may do.
-#[utoipa::path(get, path = "/v2/me", tag = "Keys", operation_id = "getMe", params(IfNoneMatchHeader),
-    responses((status = 200, description = "The key of the request", body = Me),
-        (status = 304, description = "Nothing has changed"), Errors))]
+#[utoipa::path(get, path = "/v2/me", tag = "Keys", operation_id = "getMe",
+    responses((status = 200, description = "The key of the request", body = Me), Errors))]
 pub(crate) async fn me(Authenticated(caller): Authenticated, headers: HeaderMap) -> Result<Response, ApiError> {
     let Actor::Key(key) = &caller.actor else {
         return Err(ApiError::internal(&"the caller of the interface has no key"));
@@ -33,11 +33,8 @@ pub(crate) async fn me(Authenticated(caller): Authenticated, headers: HeaderMap)
 /// List agents
 ///
 /// Returns the agents that a project or a job can name, by ID.
-#[utoipa::path(get, path = "/v2/agents", tag = "System", operation_id = "listAgents", params(IfNoneMatchHeader),
-    responses((status = 200, description = "The agents", body = AgentList),
-        (status = 304, description = "Nothing has changed"), Errors))]
-pub(crate) async fn agents(State(app): State<App>, _: Authenticated, headers: HeaderMap) -> Response {
-    let agents = app.settings.agents.iter().map(|(id, agent)| Agent::of(id, agent)).collect();
-    let list = AgentList { agents };
-    conditional(&hash_tag(&list), list, &headers)
+#[utoipa::path(get, path = "/v2/agents", tag = "System", operation_id = "listAgents",
+    responses((status = 200, description = "The agents", body = AgentList), Errors))]
+pub(crate) async fn agents(State(app): State<App>, _: Authenticated) -> Json<AgentList> {
+    Json(AgentList { agents: app.settings.agents.iter().map(|(id, agent)| Agent::of(id, agent)).collect() })
 }

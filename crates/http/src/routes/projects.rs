@@ -12,7 +12,7 @@ use crate::app::App;
 use crate::conditional::{IfMatch, conditional, etag, tag_of};
 use crate::error::{ApiError, ErrorCode};
 use crate::extract::{Administrator, Authenticated, IdempotencyKey, InProject, JsonBody};
-use crate::openapi::{IdempotencyHeader, IfMatchHeader, IfNoneMatchHeader, ProjectPath, errors};
+use crate::openapi::{IdempotencyHeader, IfMatchHeader, ProjectPath, errors};
 use crate::wire::code_host::FindingList;
 use crate::wire::project::{self, CreateProject, Project, ProjectChanges, ProjectList};
 
@@ -100,9 +100,8 @@ pub(crate) async fn test(
 ///
 /// Returns the project with its settings and the names of its secrets. The values of secrets are never returned.
 #[utoipa::path(get, path = "/v2/projects/{projectId}", tag = "Projects", operation_id = "getProject",
-    params(ProjectPath, IfNoneMatchHeader),
-    responses((status = 200, description = "The project", body = Project),
-        (status = 304, description = "The client has this version"), GetErrors))]
+    params(ProjectPath),
+    responses((status = 200, description = "The project", body = Project), GetErrors))]
 pub(crate) async fn get(State(app): State<App>, at: InProject, headers: HeaderMap) -> Result<Response, ApiError> {
     let project = app.cases.project(&at.caller, &at.project).await?;
     Ok(conditional(&tag_of(project.version), project::show(&project, &app.settings.public_url), &headers))

@@ -1,6 +1,7 @@
 //! Tests of the operations on projects and keys.
 
-use journeyman_core::ports::KeyStore;
+use journeyman_core::ports::{AuditEntry, KeyStore};
+use journeyman_core::time::Clock as _;
 use serde_json::json;
 
 use super::given::{Answer, Service, service};
@@ -228,6 +229,77 @@ async fn a_rotation_that_is_repeated_or_not_possible_changes_nothing() {
     assert_eq!(service.call("DELETE", &path, "", |_| {}).await.status, 204);
     let ended = rotate(&path, "{}", None).await;
     assert_eq!((ended.status.as_u16(), ended.code()), (409, "key_ended".to_owned()));
+}
+
+#[tokio::test]
+async fn the_audit_log_is_listed_in_pages() {
+    let service = service().await;
+    for name in ["first", "second", "third"] {
+        assert_eq!(service.post("/v2/keys", &json!({ "name": name }).to_string()).await.status, 201);
+    }
+    let (mut cursor, mut entries, mut pages) = (String::new(), Vec::new(), 0);
+    loop {
+        let page = service.get(&format!("/v2/audit?limit=2{cursor}")).await.json();
+        entries.extend(page["entries"].as_array().unwrap().clone());
+        pages += 1;
+        let Some(next) = page["nextCursor"].as_str() else { break };
+        cursor = format!("&cursor={next}");
+    }
+    let whole = service.get("/v2/audit").await.json();
+    assert_eq!((&whole["entries"], &whole["nextCursor"]), (&json!(entries), &json!(null)));
+    assert!(pages >= 2, "{entries:?}");
+    let newest = &entries[0];
+    assert_eq!(
+        (&newest["action"], &newest["actorName"], &newest["address"]),
+        (&json!("key.created"), &json!("ci"), &json!("192.0.2.1"))
+    );
+    let keys = service.get("/v2/keys").await.json();
+    assert_eq!(newest["subject"], keys["keys"][0]["id"], "{newest}");
+    let limited = service.make_key(|key| key.projects = Some(vec!["shop".parse().unwrap()])).await;
+    for (path, key, status, code) in [
+        ("/v2/audit?limit=0", &service.key, 400, "invalid_query"),
+        ("/v2/audit?cursor=x", &service.key, 400, "invalid_query"),
+        ("/v2/audit", &limited, 403, "key_limited"),
+        ("/v2/audit/export", &limited, 403, "key_limited"),
+    ] {
+        let value = format!("Bearer {key}").parse().unwrap();
+        let refused =
+            service.call("GET", path, "", |request| drop(request.headers_mut().insert("authorization", value))).await;
+        assert_eq!((refused.status.as_u16(), &*refused.code()), (status, code), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn the_whole_audit_log_is_exported_as_a_table_without_formulas() {
+    let service = service().await;
+    let note = async |number: u64, actor: &str| {
+        let entry = AuditEntry {
+            at: service.world.now(),
+            actor: actor.to_owned(),
+            action: "user.sign_in_failed".to_owned(),
+            subject: number.to_string(),
+            address: None,
+        };
+        service.store.note(entry).await.unwrap();
+    };
+    for number in 0..1_100 {
+        note(number, "ada").await;
+    }
+    note(1_100, "=1+1, \"x\"\nnext").await;
+    let table = service.get("/v2/audit/export").await;
+    assert_eq!(table.header("content-type"), "text/csv; charset=utf-8; header=present");
+    assert_eq!(table.header("content-disposition"), "attachment; filename=\"audit.csv\"");
+    let (head, rest) = table.text.split_once("\r\n").unwrap();
+    assert_eq!(head, "id,at,actor,actorName,action,subject,address");
+    let first = ",\"'=1+1, \"\"x\"\"\nnext\",,user.sign_in_failed,1100,\r\n";
+    assert!(rest.contains(first), "{}", &rest[..200]);
+    let subjects: Vec<u64> = rest
+        .lines()
+        .filter(|line| line.contains(",ada,"))
+        .map(|line| line.split(',').nth(5).unwrap().parse().unwrap())
+        .collect();
+    assert_eq!(subjects, (0..1_100).rev().collect::<Vec<_>>());
+    assert_eq!(table.text.matches("actorName").count(), 1);
 }
 
 #[tokio::test]

@@ -155,8 +155,46 @@ fn every_operation_is_described() {
             assert_eq!(named, in_path, "{method} {path}");
         }
     }
-    assert_eq!(operations.len(), 40, "{operations:?}");
+    assert_eq!(operations.len(), 42, "{operations:?}");
     assert_eq!(document["components"]["schemas"]["Job"]["required"].as_array().unwrap().len(), 7);
+}
+
+#[tokio::test]
+async fn every_json_answer_to_get_has_a_tag_with_which_it_is_not_sent_again() {
+    let service = service().await;
+    let job = service.job("x").await;
+    let (job, key) = (job.rsplit('/').next().unwrap().to_owned(), service.get("/v2/keys").await.json());
+    let key = key["keys"][0]["id"].as_str().unwrap().to_owned();
+    let host = json!({ "id": "github", "kind": "github", "url": "https://github.com/", "token": "t" });
+    assert_eq!(service.post("/v2/code-hosts", &host.to_string()).await.status, 201);
+    let document: Value = document("1");
+    let mut tagged = 0;
+    for (path, item) in document["paths"].as_object().unwrap() {
+        if item["get"].pointer("/responses/200/content/application~1json").is_none() {
+            continue;
+        }
+        let id = if path.starts_with("/v2/keys") { &key } else { &job };
+        let path = path.replace("{projectId}", "shop").replace("{id}", id).replace("{codeHost}", "github");
+        let send = async |tag: &str| {
+            service
+                .call("GET", &path, "", |request| {
+                    request.headers_mut().insert("accept", "application/json".parse().unwrap());
+                    request.headers_mut().insert("if-none-match", tag.parse().unwrap());
+                })
+                .await
+        };
+        let read = send("\"another\"").await;
+        assert_eq!((read.status.as_u16(), read.header("content-type")), (200, "application/json"), "{path}: {read:?}");
+        assert_eq!(read.header("cache-control"), "private, no-cache", "{path}");
+        let again = send(read.header("etag")).await;
+        assert_eq!((again.status.as_u16(), again.text.as_str()), (304, ""), "{path}: {again:?}");
+        assert_eq!(again.header("etag"), read.header("etag"), "{path}");
+        let get = &item["get"];
+        assert!(get["responses"]["304"]["headers"]["ETag"].is_object(), "{path}");
+        assert!(get["parameters"].as_array().unwrap().iter().any(|one| one["name"] == "If-None-Match"), "{path}");
+        tagged += 1;
+    }
+    assert!(tagged >= 20, "{tagged}");
 }
 
 #[test]

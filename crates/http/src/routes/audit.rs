@@ -1,0 +1,116 @@
+//! The audit log: as pages, and as a table of all entries.
+
+use std::collections::HashMap;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE};
+use axum::response::{IntoResponse, Response};
+use futures::stream::try_unfold;
+use journeyman_core::ports::AuditLine;
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use crate::app::App;
+use crate::caller::Caller;
+use crate::error::{ApiError, ErrorCode};
+use crate::extract::{Administrator, Parameters};
+use crate::openapi::errors;
+use crate::wire::audit::{AuditEntry, AuditPage};
+
+errors!(ListErrors: 400, 401, 403, 503);
+errors!(ExportErrors: 401, 403, 503);
+
+/// The number of entries that an export reads at a time.
+const AT_ONCE: usize = 500;
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct AuditQuery {
+    /// The maximum number of entries; by default, 50.
+    #[param(minimum = 1, maximum = 100)]
+    limit: Option<usize>,
+    /// The `nextCursor` of the previous page.
+    cursor: Option<String>,
+}
+
+/// List the audit log
+///
+/// Returns who changed what, when and from where, newest first.
+#[utoipa::path(get, path = "/v2/audit", tag = "System", operation_id = "listAudit", params(AuditQuery),
+    responses((status = 200, description = "A page of entries", body = AuditPage), ListErrors))]
+pub(crate) async fn list(
+    State(app): State<App>,
+    Administrator(caller): Administrator,
+    Parameters(query): Parameters<AuditQuery>,
+) -> Result<Json<AuditPage>, ApiError> {
+    let invalid = |text: &str| ApiError::bad_request(ErrorCode::InvalidQuery, text);
+    let limit = query.limit.unwrap_or(50);
+    if !(1..=100).contains(&limit) {
+        return Err(invalid("limit: must be from 1 to 100"));
+    }
+    let before = query.cursor.as_deref().map(str::parse).transpose();
+    let before = before.map_err(|_| invalid("cursor: must be the nextCursor of an earlier page"))?;
+    let mut lines = app.cases.audit_log(&caller, before, limit + 1).await?;
+    let is_last = lines.len() <= limit;
+    lines.truncate(limit);
+    let next_cursor = lines.last().filter(|_| !is_last).map(|line| line.number.to_string());
+    let names = app.cases.names().await?;
+    let entries = lines.into_iter().map(|line| AuditEntry::of(line, &names)).collect();
+    Ok(Json(AuditPage { entries, next_cursor }))
+}
+
+/// Export the audit log
+///
+/// Returns all entries as CSV (RFC 4180), newest first. The first line has the names of the columns. A text that a
+/// spreadsheet would take for a formula begins with an apostrophe. A response that ends before its last chunk is not
+/// complete.
+#[utoipa::path(get, path = "/v2/audit/export", tag = "System", operation_id = "exportAudit",
+    responses((status = 200, description = "The audit log", body = String, content_type = "text/csv"), ExportErrors))]
+pub(crate) async fn export(State(app): State<App>, Administrator(caller): Administrator) -> Result<Response, ApiError> {
+    let names = app.cases.names().await?;
+    // The first part is read here, so that an error of the store gets its own status.
+    let first = app.cases.audit_log(&caller, None, AT_ONCE).await?;
+    let rest = Export { app, caller, names, next: Some(first), has_head: false };
+    let parts = try_unfold(rest, async |mut export| {
+        Ok::<_, Box<dyn std::error::Error + Send + Sync>>(export.part().await?.map(|part| (part, export)))
+    });
+    let headers = [
+        (CONTENT_TYPE, "text/csv; charset=utf-8; header=present"),
+        (CONTENT_DISPOSITION, "attachment; filename=\"audit.csv\""),
+        (CACHE_CONTROL, "no-store"),
+    ];
+    Ok((headers, Body::from_stream(parts)).into_response())
+}
+
+/// An export that is under way.
+struct Export {
+    app: App,
+    caller: Caller,
+    names: HashMap<String, String>,
+    /// The entries that were read and not written yet; `None` at the end.
+    next: Option<Vec<AuditLine>>,
+    /// `true` if the names of the columns were written.
+    has_head: bool,
+}
+
+impl Export {
+    /// Returns the next lines of the table; `None` at the end.
+    async fn part(&mut self) -> Result<Option<Vec<u8>>, Box<dyn std::error::Error + Send + Sync>> {
+        let Some(lines) = self.next.take() else { return Ok(None) };
+        let last = lines.last().map(|line| line.number).filter(|_| lines.len() == AT_ONCE);
+        let mut table =
+            csv::WriterBuilder::new().has_headers(false).terminator(csv::Terminator::CRLF).from_writer(Vec::new());
+        if !std::mem::replace(&mut self.has_head, true) {
+            table.write_record(["id", "at", "actor", "actorName", "action", "subject", "address"])?;
+        }
+        for line in lines {
+            table.serialize(AuditEntry::of(line, &self.names).as_text())?;
+        }
+        if let Some(last) = last {
+            self.next = Some(self.app.cases.audit_log(&self.caller, Some(last), AT_ONCE).await?);
+        }
+        Ok(Some(table.into_inner()?))
+    }
+}
