@@ -214,7 +214,13 @@ impl Gitea {
         {
             return Ok(None);
         }
-        Ok(Some(answer.ok()?.json()?))
+        match answer.ok() {
+            // Without the teams, the service cannot tell who may push.
+            Err(ForgeError::NotFound(text)) => {
+                Err(ForgeError::Denied(format!("the teams of the repository cannot be read: {text}")))
+            }
+            answer => Ok(Some(answer?.json()?)),
+        }
     }
 
     /// Returns an error if the permission to write, as the host tells it, may be one to write issues and not code: it is

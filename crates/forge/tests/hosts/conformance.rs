@@ -608,6 +608,19 @@ async fn the_jobs_of_a_merged_results_pipeline_are_checks_of_the_commit() {
     assert_eq!(states().await, expected.map(|(name, state)| (name.to_owned(), state)));
 }
 
+#[tokio::test]
+async fn without_the_teams_it_is_not_known_who_may_push() {
+    for product in [Product::Gitea, Product::Forgejo] {
+        let fixture = Fixture::new(product).await;
+        let id = fixture.server.state().add_user("ada", "write").to_string();
+        let ada = HostUser { id, name: "ada".to_owned(), is_bot: false };
+        fixture.server.state().by_path(PATH).unwrap().permissions.insert(State::BOT, "admin");
+        fixture.server.state().hides_teams = true;
+        let error = discussion(&*fixture.forge().await).permission(&ada).await.unwrap_err();
+        assert!(matches!(&error, ForgeError::Denied(text) if text.contains("the teams")), "{product:?}: {error}");
+    }
+}
+
 async fn explains(product: Product) {
     let fixture = Fixture::new(product).await;
     fixture.branch("work").await;

@@ -245,6 +245,9 @@ impl At<'_> {
     }
 
     fn teams(&self) -> Reply {
+        if self.request.state.hides_teams {
+            return error(404, "404 page not found");
+        }
         if !self.request.is_forgejo {
             return error(405, "repo is not owned by an organization");
         }

@@ -245,6 +245,8 @@ pub struct State {
     pub closed: BTreeSet<u64>,
     /// `true` if a team of the organization may write issues and not push. Only Forgejo's repository has one.
     pub has_issue_team: bool,
+    /// `true` if the teams of a repository cannot be read, as on old versions of Gitea.
+    pub hides_teams: bool,
     pub(super) times: Times,
     next: u64,
 }
@@ -285,6 +287,7 @@ impl State {
             labeler: Self::BOT,
             closed: BTreeSet::new(),
             has_issue_team: false,
+            hides_teams: false,
             times: Times::default(),
             next: 100,
         }
