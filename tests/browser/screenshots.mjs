@@ -128,6 +128,7 @@ class Repository {
       this.comments.push(comment);
       return comment;
     }
+    if (match(/^\/teams$/)) return [{ id: 1, name: "Owners", permission: "owner", units_map: {} }];
     if ((found = match(/^\/collaborators\/(\w+)\/permission$/))) return { permission: USERS[found[0]].permission, user: USERS[found[0]] };
     if (match(/^\/commits\/\w+\/status$/)) return { statuses: query.get("page") === "1" ? this.statuses(origin) : [] };
     if (/^\/(statuses\/\w+|issues\/.+\/reactions)$/.test(where)) return {};
