@@ -384,7 +384,7 @@ impl Tables<'_> {
         self.execute(
             "INSERT INTO comments
                  (repository, number, place, author, author_id, body, at, path, side, line, hunk, review, draft, message)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
              ON CONFLICT (repository, number, place)
              DO UPDATE SET at = excluded.at, review = excluded.review, draft = excluded.draft",
             params![
