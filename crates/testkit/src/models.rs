@@ -5,6 +5,7 @@ mod form;
 
 use std::convert::Infallible;
 use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -100,6 +101,7 @@ pub struct ModelServer {
     /// The base URL, such as `http://127.0.0.1:1234`.
     pub url: String,
     asked: Arc<Mutex<Vec<Asked>>>,
+    silent: Arc<AtomicUsize>,
     serving: tokio::task::JoinHandle<()>,
 }
 
@@ -116,23 +118,33 @@ impl ModelServer {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let asked: Arc<Mutex<Vec<Asked>>> = Arc::default();
         let (script, seen): (Arc<Script>, _) = (Arc::new(Box::new(script)), Arc::clone(&asked));
+        let silent = Arc::<AtomicUsize>::default();
+        let fell_silent = Arc::clone(&silent);
         let serving = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 client.set_nodelay(true).unwrap();
-                let (script, seen) = (Arc::clone(&script), Arc::clone(&seen));
-                let service = service_fn(move |request| answer(Arc::clone(&script), Arc::clone(&seen), request));
+                let (script, seen, silent) = (Arc::clone(&script), Arc::clone(&seen), Arc::clone(&fell_silent));
+                let service = service_fn(move |request| {
+                    answer(Arc::clone(&script), Arc::clone(&seen), Arc::clone(&silent), request)
+                });
                 tokio::spawn(async move {
                     let _ = http1::Builder::new().serve_connection(TokioIo::new(client), service).await;
                 });
             }
         });
-        Self { url, asked, serving }
+        Self { url, asked, silent, serving }
     }
 
     /// Starts a server whose model always answers with `text`.
     pub async fn saying(text: &str) -> Self {
         let text = text.to_owned();
         Self::start(move |_| Reply::Text(text.clone())).await
+    }
+
+    /// Returns the number of answers that have sent their beginning, and send nothing more.
+    #[must_use]
+    pub fn silent(&self) -> usize {
+        self.silent.load(Ordering::SeqCst)
     }
 
     /// Returns all requests so far.
@@ -145,6 +157,7 @@ impl ModelServer {
 async fn answer(
     script: Arc<Script>,
     seen: Arc<Mutex<Vec<Asked>>>,
+    silent: Arc<AtomicUsize>,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Infallible> {
     let (head, body) = request.into_parts();
@@ -195,7 +208,7 @@ async fn answer(
     if !form.streams && end == End::Closed {
         return Ok(whole(200, kind, pieces.concat()));
     }
-    let mut answer = Response::new(streamed(pieces, end));
+    let mut answer = Response::new(streamed(pieces, end, silent));
     answer.headers_mut().insert(CONTENT_TYPE, http::HeaderValue::from_static(kind));
     Ok(answer)
 }
@@ -216,20 +229,26 @@ fn whole(status: u16, kind: &'static str, text: String) -> Response<Body> {
 }
 
 /// Returns a body that sends each piece separately.
-fn streamed(pieces: Vec<String>, end: End) -> Body {
+fn streamed(pieces: Vec<String>, end: End, silent: Arc<AtomicUsize>) -> Body {
     let pieces = pieces.into_iter();
-    let stream = unfold((pieces, end), async |(mut pieces, end)| {
-        if let Some(piece) = pieces.next() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-            return Some((Ok(Frame::data(Bytes::from(piece))), (pieces, end)));
-        }
-        match end {
-            End::Closed => None,
-            End::Cut => {
-                let cut = io::Error::new(io::ErrorKind::ConnectionReset, "cut");
-                Some((Err(cut), (pieces, End::Closed)))
+    let stream = unfold((pieces, end), move |(mut pieces, end)| {
+        let silent = Arc::clone(&silent);
+        async move {
+            if let Some(piece) = pieces.next() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                return Some((Ok(Frame::data(Bytes::from(piece))), (pieces, end)));
             }
-            End::Silent => std::future::pending().await,
+            match end {
+                End::Closed => None,
+                End::Cut => {
+                    let cut = io::Error::new(io::ErrorKind::ConnectionReset, "cut");
+                    Some((Err(cut), (pieces, End::Closed)))
+                }
+                End::Silent => {
+                    silent.fetch_add(1, Ordering::SeqCst);
+                    std::future::pending().await
+                }
+            }
         }
     });
     StreamBody::new(Box::pin(stream)).boxed_unsync()

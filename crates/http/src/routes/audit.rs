@@ -106,7 +106,7 @@ impl Export {
             table.write_record(["id", "at", "actor", "actorName", "action", "subject", "address"])?;
         }
         for line in lines {
-            table.serialize(AuditEntry::of(line, &self.names).as_text())?;
+            table.serialize(AuditEntry::of(line, &self.names).without_formulas())?;
         }
         if let Some(last) = last {
             self.next = Some(self.app.cases.audit_log(&self.caller, Some(last), AT_ONCE).await?);

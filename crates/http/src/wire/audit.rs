@@ -57,7 +57,7 @@ impl AuditEntry {
 
     /// Returns the entry for a table in which texts are not formulas: a name that was entered at a failed sign-in, and
     /// the name of a key, may be any text.
-    pub(crate) fn as_text(mut self) -> Self {
+    pub(crate) fn without_formulas(mut self) -> Self {
         let texts = [Some(&mut self.actor), self.actor_name.as_mut(), Some(&mut self.subject)];
         for text in texts.into_iter().flatten() {
             if text.starts_with(['=', '+', '-', '@', '\t', '\r']) {

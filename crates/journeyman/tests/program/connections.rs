@@ -36,6 +36,7 @@ fn read(stream: &mut TcpStream, done: impl Fn(&str) -> bool) -> String {
             Ok(0) => break,
             Ok(length) => text.push_str(&String::from_utf8_lossy(&piece[..length])),
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => break,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
             Err(error) => panic!("reading failed: {error}"),
         }
     }
