@@ -185,6 +185,18 @@ impl<T: DeserializeOwned> FromRequestParts<App> for Parameters<T> {
     }
 }
 
+/// Reads the parameters of a page of numbered entries, newest first: returns the maximum number of entries, by default 50,
+/// and the number below which the page begins.
+pub(crate) fn numbered_page(limit: Option<usize>, cursor: Option<&str>) -> Result<(usize, Option<u64>), ApiError> {
+    let invalid = |text: &str| ApiError::bad_request(ErrorCode::InvalidQuery, text);
+    let limit = limit.unwrap_or(50);
+    if !(1..=100).contains(&limit) {
+        return Err(invalid("limit: must be from 1 to 100"));
+    }
+    let before = cursor.map(str::parse).transpose();
+    Ok((limit, before.map_err(|_| invalid("cursor: must be the nextCursor of an earlier page"))?))
+}
+
 /// The client's `Idempotency-Key` header, if it sent one.
 pub(crate) struct IdempotencyKey(Option<String>);
 

@@ -72,7 +72,7 @@ impl UseCases {
         decision.event = Some(Box::new(read.clone()));
         match (&read.content, &read.repository) {
             (HookContent::Checks { sha, pull }, repository) => {
-                let sha = self.checked(event, repository.as_ref(), *pull).await?.unwrap_or_else(|| sha.clone());
+                let sha = self.checked_commit(event, repository.as_ref(), *pull).await?.unwrap_or_else(|| sha.clone());
                 let mut woken = self.parts().store.wake_watches(sha, self.parts().engine.now() + WAKE_DELAY).await?;
                 woken.retain(|(_, project)| may_concern(event, project));
                 decision.next = if woken.is_empty() { ignored(Outcome::NoJob) } else { done(Outcome::ChecksQueued) };
@@ -112,9 +112,9 @@ impl UseCases {
         })
     }
 
-    /// Returns the newest commit of the pull request whose checks have changed. They may run on another commit: the merge
-    /// of the newest one into the target branch.
-    async fn checked(
+    /// Returns the newest commit of the pull request whose checks have changed. The checks may run on another commit: the
+    /// merge of the newest one into the target branch.
+    async fn checked_commit(
         &self,
         event: &InboxEvent,
         repository: Option<&EventRepository>,
@@ -455,8 +455,7 @@ impl UseCases {
         }
     }
 
-    /// Returns why an edit does not count of which the host does not say who made it; `None` if only people who may push
-    /// can have made it.
+    /// Returns why an edit by an unknown person does not count; `None` if only people who may push can have made it.
     pub(super) async fn editor_unknown(&self, context: &Context) -> Result<Option<String>, Problem> {
         let Some(discussion) = context.discussion() else { return Ok(None) };
         let reason = match discussion.lets_others_edit().await {

@@ -85,7 +85,7 @@ impl UseCases {
             logs: Vec::new(),
         };
         let text = issue_prompt(issue, self.is_request(issue, &context).await?, &self.boundary());
-        if !self.note(event, decision).await? {
+        if !self.store_subject(event, decision).await? {
             return Ok(());
         }
         decision.next = match self.create_from_issue(&context, issue, text, source, decision).await? {
@@ -168,7 +168,7 @@ impl UseCases {
         };
         let is_request = self.is_request(&issue, &context).await?;
         let text = issue_comment_prompt(&issue, &part, is_request, &self.boundary());
-        if !self.note(event, decision).await? {
+        if !self.store_subject(event, decision).await? {
             return Ok(());
         }
         decision.next = match self.create_from_issue(&context, &issue, text, source, decision).await? {
@@ -240,10 +240,10 @@ impl UseCases {
         }
     }
 
-    /// Stores what an event is about before it makes a job, because the transaction that creates the job ends the event.
-    /// Later versions of a comment are compared with it. Returns false if the event is a duplicate, or another process
-    /// decides about it now.
-    async fn note(&self, event: &InboxEvent, decision: &Decision) -> Result<bool, Problem> {
+    /// Stores the project and the subject of an event before the event makes a job, because the transaction that creates
+    /// the job ends the event. Later versions of the comment are compared with this one. Returns false if the event is a
+    /// duplicate, or if another process decides about it now.
+    async fn store_subject(&self, event: &InboxEvent, decision: &Decision) -> Result<bool, Problem> {
         let next = Next::Retries(self.parts().engine.now() + INBOX_LEASE);
         let noted = Decision { next, ..decision.clone() };
         let decided = self.parts().store.decide_event(event.number, event.attempts, noted).await?;

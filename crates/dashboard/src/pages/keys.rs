@@ -10,7 +10,7 @@ use axum::response::{Redirect, Response};
 use axum::routing::{get, post};
 use journeyman_app::{Answered, CreatedKey};
 use journeyman_core::admin::Precondition;
-use journeyman_core::ids::ProjectId;
+use journeyman_core::ids::{KeyId, ProjectId};
 use journeyman_core::key::{ApiKey, DEFAULT_LIFETIME_DAYS, NewKey, Scope, parse_network};
 use journeyman_core::time::Timestamp;
 
@@ -99,10 +99,12 @@ pub(super) fn display_name(actor: &str, names: &HashMap<String, String>) -> Stri
 
 /// Returns the names of users and keys by ID.
 pub(super) async fn names(shared: &Shared) -> Result<HashMap<String, String>, Failure> {
-    let store = &shared.services.store;
-    let users = store.users().await?.into_iter().map(|user| (user.id.to_string(), user.name));
-    let keys = store.keys().await?.into_iter().map(|key| (key.id.to_string(), format!("key {}", key.name)));
-    Ok(users.chain(keys).collect())
+    let names = shared.services.cases.names().await?.into_iter();
+    let of_kind = |(id, name): (String, String)| match id.parse::<KeyId>() {
+        Ok(_) => (id, format!("key {name}")),
+        Err(_) => (id, name),
+    };
+    Ok(names.map(of_kind).collect())
 }
 
 async fn list(State(shared): State<Shared>, frame: Frame) -> Response {

@@ -14,8 +14,8 @@ use utoipa::IntoParams;
 
 use crate::app::App;
 use crate::caller::Caller;
-use crate::error::{ApiError, ErrorCode};
-use crate::extract::{Administrator, Parameters};
+use crate::error::ApiError;
+use crate::extract::{Administrator, Parameters, numbered_page};
 use crate::openapi::errors;
 use crate::wire::audit::{AuditEntry, AuditPage};
 
@@ -45,13 +45,7 @@ pub(crate) async fn list(
     Administrator(caller): Administrator,
     Parameters(query): Parameters<AuditQuery>,
 ) -> Result<Json<AuditPage>, ApiError> {
-    let invalid = |text: &str| ApiError::bad_request(ErrorCode::InvalidQuery, text);
-    let limit = query.limit.unwrap_or(50);
-    if !(1..=100).contains(&limit) {
-        return Err(invalid("limit: must be from 1 to 100"));
-    }
-    let before = query.cursor.as_deref().map(str::parse).transpose();
-    let before = before.map_err(|_| invalid("cursor: must be the nextCursor of an earlier page"))?;
+    let (limit, before) = numbered_page(query.limit, query.cursor.as_deref())?;
     let mut lines = app.cases.audit_log(&caller, before, limit + 1).await?;
     let is_last = lines.len() <= limit;
     lines.truncate(limit);

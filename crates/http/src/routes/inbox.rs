@@ -11,7 +11,7 @@ use utoipa::IntoParams;
 use crate::app::App;
 use crate::caller::Caller;
 use crate::error::{ApiError, ErrorCode};
-use crate::extract::{Administrator, InProject, Parameters};
+use crate::extract::{Administrator, InProject, Parameters, numbered_page};
 use crate::openapi::{ProjectPath, errors};
 use crate::wire::inbox::{InboxPage, InboxState};
 
@@ -67,13 +67,7 @@ async fn page(
     project: Option<ProjectId>,
     query: &InboxQuery,
 ) -> Result<Json<InboxPage>, ApiError> {
-    let invalid = |text: &str| ApiError::bad_request(ErrorCode::InvalidQuery, text);
-    let limit = query.limit.unwrap_or(50);
-    if !(1..=100).contains(&limit) {
-        return Err(invalid("limit: must be from 1 to 100"));
-    }
-    let before = query.cursor.as_deref().map(str::parse).transpose();
-    let before = before.map_err(|_| invalid("cursor: must be the nextCursor of an earlier page"))?;
+    let (limit, before) = numbered_page(query.limit, query.cursor.as_deref())?;
     let state = query.state.map(Into::into);
     let outcome = query.outcome.as_deref().map(|name| Outcome::parse(name).ok_or_else(unknown_outcome)).transpose()?;
     let filter = InboxFilter { state, outcome, before, ..InboxFilter::newest(project, limit + 1) };

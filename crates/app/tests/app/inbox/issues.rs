@@ -17,6 +17,12 @@ fn opened(issue: &HostIssue) -> HookContent {
     HookContent::Issue { action: IssueAction::Opened, issue: issue.clone() }
 }
 
+/// Returns the event of a version of a comment on issue 5.
+fn version_of(comment: &HostComment, action: CommentAction, version: &str, body: &str) -> HookContent {
+    let comment = HostComment { version: version.to_owned(), body: body.to_owned(), ..comment.clone() };
+    HookContent::Comment { number: 5, action, comment }
+}
+
 #[tokio::test]
 async fn a_label_an_assignment_or_a_mention_makes_a_job_of_an_issue() {
     for desk in Desk::all().await {
@@ -205,10 +211,7 @@ async fn a_comment_that_was_deleted_or_lost_its_mention_before_a_retry_makes_no_
             let (name, maria) = (desk.name(), desk.maria());
             desk.host.put_issue(issue(5, &maria, "It crashes."));
             let first = HostComment { kind: CommentKind::Issue, ..comment("1", &maria, "@journeyman fix it") };
-            let event = |action, version: &str, body: &str| {
-                let comment = HostComment { version: version.to_owned(), body: body.to_owned(), ..first.clone() };
-                HookContent::Comment { number: 5, action, comment }
-            };
+            let event = |action, version: &str, body: &str| version_of(&first, action, version, body);
             desk.deliver(event(CommentAction::Created, "1", "@journeyman fix it")).await;
             // A process has stored what the event is about, and was killed before it created the job.
             let claimed = desk.fixture.store.claim_events(desk.now(), INBOX_LEASE, 1).await.unwrap().remove(0);
@@ -243,10 +246,7 @@ async fn an_edit_of_a_comment_that_made_a_job_keeps_the_issue() {
         let (name, maria) = (desk.name(), desk.maria());
         desk.host.put_issue(issue(5, &maria, "It crashes."));
         let first = HostComment { kind: CommentKind::Issue, ..comment("1", &maria, "@journeyman fix it") };
-        let event = |action, version: &str, body: &str| {
-            let comment = HostComment { version: version.to_owned(), body: body.to_owned(), ..first.clone() };
-            HookContent::Comment { number: 5, action, comment }
-        };
+        let event = |action, version: &str, body: &str| version_of(&first, action, version, body);
         desk.deliver(event(CommentAction::Created, "1", "@journeyman fix it")).await;
         desk.carry_out().await;
         desk.deliver(event(CommentAction::Edited, "2", "@journeyman fix it with a lock")).await;
