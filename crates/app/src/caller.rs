@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use journeyman_core::ids::{ProjectId, UserId};
+use journeyman_core::ids::{KeyId, ProjectId, UserId};
 use journeyman_core::key::{ApiKey, Refused, Scope};
 use journeyman_core::message::Origin;
 use journeyman_core::ports::AuditEntry;
@@ -80,12 +80,42 @@ impl Caller {
         }
     }
 
+    /// Returns the API key of the caller.
+    #[must_use]
+    pub fn key(&self) -> Option<KeyId> {
+        match &self.actor {
+            Actor::Key(key) => Some(key.id),
+            Actor::User(_) | Actor::CommandLine => None,
+        }
+    }
+
     /// Returns whether the caller may see a project.
     #[must_use]
     pub fn sees(&self, project: &ProjectId) -> bool {
         match &self.actor {
             Actor::Key(key) => key.sees(project),
             Actor::User(_) | Actor::CommandLine => true,
+        }
+    }
+
+    /// Returns the only projects that the caller may see; `None` means all projects.
+    #[must_use]
+    pub fn projects(&self) -> Option<&[ProjectId]> {
+        match &self.actor {
+            Actor::Key(key) => key.projects.as_deref(),
+            Actor::User(_) | Actor::CommandLine => None,
+        }
+    }
+
+    /// Limits a selection of projects to those that the caller may see. `None` means all projects.
+    #[must_use]
+    pub fn visible(&self, projects: Option<Vec<ProjectId>>) -> Option<Vec<ProjectId>> {
+        match (projects, self.projects()) {
+            (None, visible) => visible.map(<[_]>::to_vec),
+            (Some(mut projects), _) => {
+                projects.retain(|project| self.sees(project));
+                Some(projects)
+            }
         }
     }
 

@@ -217,6 +217,7 @@ impl UseCases {
             text: prompt(number, failed, known, &self.boundary()),
             origin: Origin::Check,
             author: None,
+            key: None,
             delivery: DeliveryMode::Queue,
             traceparent: None,
             source,

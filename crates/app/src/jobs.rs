@@ -1,9 +1,13 @@
 //! Use cases about jobs.
 
+use std::collections::BTreeMap;
+
+use journeyman_core::admin::Subject;
 use journeyman_core::branch::check_ref_name;
 use journeyman_core::engine::{Admission, Control, NewJob, Prompt};
 use journeyman_core::ids::{JobId, MessageId, ProjectId};
-use journeyman_core::job::JobOptions;
+use journeyman_core::job::label::{InvalidLabel, Labels, Metadata};
+use journeyman_core::job::{Job, JobOptions, delete};
 use journeyman_core::key::Scope;
 use journeyman_core::message::{DeliveryMode, InvalidPrompt, MessageStatus, check_prompt};
 use journeyman_core::ports::{Accepted, UpdateError};
@@ -33,6 +37,10 @@ pub struct JobRequest {
     pub draft: Option<bool>,
     /// The existing pull request to work on, instead of opening one: its number, or the URL of its page.
     pub pull_request: Option<String>,
+    /// The labels.
+    pub labels: Vec<String>,
+    /// The metadata.
+    pub metadata: BTreeMap<String, String>,
 }
 
 /// A request to send a message.
@@ -125,6 +133,29 @@ impl UseCases {
         Ok(self.parts().engine.withdraw(project, job, message).await?)
     }
 
+    /// Deletes a job with its messages, runs and log; its branch and its pull request stay. `is_expected` decides whether
+    /// the job is in the state that the caller expects. Deleting it again changes nothing.
+    ///
+    /// # Errors
+    /// The job does not exist, is active or has another state than expected, the project is not visible, or the store
+    /// failed.
+    pub async fn delete_job(
+        &self,
+        caller: &Caller,
+        project: &ProjectId,
+        job: JobId,
+        is_expected: impl Fn(&Job) -> bool + Send + 'static,
+    ) -> Result<(), Error> {
+        caller.needs(Scope::Write)?;
+        caller.needs_project(project)?;
+        self.confirm(caller).await?;
+        let audit = self.audit(caller, "job.deleted", job);
+        let project = project.clone();
+        let decide = Box::new(move |state: &_| delete::delete(state, &project, &is_expected, audit.clone()));
+        self.administer(Subject::Job(job), None, decide).await?;
+        Ok(())
+    }
+
     /// Cancels, archives, unarchives or retries a job.
     ///
     /// # Errors
@@ -177,7 +208,14 @@ fn new_job(caller: &Caller, request: JobRequest) -> Result<NewJob, Error> {
         model: request.model,
         agent: request.agent,
         options: JobOptions { branch: request.branch, draft: request.draft, title: request.title, pull: None },
+        labels: Labels::new(request.labels).map_err(invalid_label)?,
+        metadata: Metadata::new(request.metadata).map_err(invalid_label)?,
     })
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is the function that converts an error")]
+fn invalid_label(error: InvalidLabel) -> Error {
+    Error::invalid(error.to_string())
 }
 
 fn prompt(caller: &Caller, text: String, delivery: DeliveryMode) -> Result<Prompt, Error> {
@@ -193,6 +231,7 @@ fn prompt(caller: &Caller, text: String, delivery: DeliveryMode) -> Result<Promp
         text,
         origin: caller.origin,
         author: Some(caller.name().to_owned()),
+        key: caller.key(),
         delivery,
         traceparent,
         source: None,

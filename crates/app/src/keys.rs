@@ -33,6 +33,27 @@ impl UseCases {
         Ok(keys)
     }
 
+    /// Returns the keys after the key `after` in the list of all keys, newest first, at most `limit`.
+    ///
+    /// # Errors
+    /// The caller is not an administrator, or the store failed.
+    pub async fn keys_after(&self, caller: &Caller, after: Option<KeyId>, limit: usize) -> Result<Vec<ApiKey>, Error> {
+        if !caller.is_administrator() {
+            caller.needs_administrator()?;
+        }
+        Ok(self.parts().store.keys_after(after, limit).await?)
+    }
+
+    /// Returns a key that the caller manages.
+    ///
+    /// # Errors
+    /// The caller manages no such key, or the store failed.
+    pub async fn key(&self, caller: &Caller, id: KeyId) -> Result<ApiKey, Error> {
+        needs_key_manager(caller)?;
+        let found = self.parts().store.key(id).await?.filter(|key| manages(caller, key));
+        found.ok_or_else(|| Error::refused(RefusalKind::KeyNotFound, "there is no such key"))
+    }
+
     /// Returns the key with this hash from a cache. The result may be up to a second old.
     ///
     /// # Errors
@@ -109,7 +130,7 @@ impl UseCases {
             return Ok(Answered::Replayed(answer));
         }
         loop {
-            let key = self.managed_key(caller, id).await?;
+            let key = self.key(caller, id).await?;
             precondition.check(key.version).map_err(AdminError::Refused)?;
             let (secret, audit) = (NewSecret::generate(&*self.parts().ids), self.audit(caller, "key.rotated", id));
             let created =
@@ -128,13 +149,6 @@ impl UseCases {
         }
     }
 
-    /// Returns a key that the caller manages.
-    async fn managed_key(&self, caller: &Caller, id: KeyId) -> Result<ApiKey, Error> {
-        let keys = self.parts().store.keys().await?;
-        let found = keys.into_iter().find(|key| key.id == id && manages(caller, key));
-        found.ok_or_else(|| Error::refused(RefusalKind::KeyNotFound, "there is no such key"))
-    }
-
     /// Revokes a key. Revoking it again changes nothing.
     ///
     /// # Errors
@@ -144,7 +158,7 @@ impl UseCases {
         needs_key_manager(caller)?;
         self.confirm(caller).await?;
         if !caller.is_administrator() {
-            self.managed_key(caller, id).await?;
+            self.key(caller, id).await?;
         }
         let audit = self.audit(caller, "key.revoked", id);
         let decide = Box::new(move |state: &_| decide::revoke(state, &precondition, audit.clone()));

@@ -1,5 +1,6 @@
 //! Use cases about projects.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use journeyman_core::admin::{AdminRefusal, Once, Precondition, Subject};
@@ -26,6 +27,29 @@ impl UseCases {
         let mut projects = self.parts().store.projects().await?;
         projects.retain(|project| caller.sees(&project.id));
         Ok(projects)
+    }
+
+    /// Returns the projects that the caller may see with an ID after `after`, by ID, at most `limit`.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn projects_after(
+        &self,
+        caller: &Caller,
+        after: Option<ProjectId>,
+        limit: usize,
+    ) -> Result<Vec<Project>, Error> {
+        let store = &self.parts().store;
+        let Some(visible) = caller.projects() else { return Ok(store.projects_after(after, limit).await?) };
+        let mut found = Vec::new();
+        let visible: BTreeSet<&ProjectId> = visible.iter().collect();
+        for id in visible.into_iter().filter(|id| after.as_ref().is_none_or(|after| *id > after)) {
+            if found.len() == limit {
+                break;
+            }
+            found.extend(store.project(id.clone()).await?);
+        }
+        Ok(found)
     }
 
     /// Returns a project from the store, not from the cache.

@@ -5,11 +5,14 @@
 //! [`crate::code_host::decide`]; a store only loads and writes rows ([`crate::ports::AdminStore`]). An audit entry is
 //! part of the change, so it is in the same transaction.
 
+use std::time::Duration;
+
 use crate::code_host::decide::HostSecretChanges;
 use crate::code_host::{CodeHost, CodeHostId, HostName};
 use crate::idempotency::{Claim, KeyReused};
-use crate::ids::{KeyId, ProjectId, UserId};
+use crate::ids::{JobId, KeyId, ProjectId, UserId};
 use crate::inbox::NewEvent;
+use crate::job::Job;
 use crate::key::ApiKey;
 use crate::ports::{AuditEntry, SessionsToEnd, StoreError};
 use crate::project::{Project, SecretChanges};
@@ -25,6 +28,8 @@ pub enum Subject {
     Project(ProjectId),
     /// A project and its jobs: no job can be created until the change is stored.
     ProjectWithJobs(ProjectId),
+    /// A job, which need not exist.
+    Job(JobId),
     /// A key, which need not exist.
     Key(KeyId),
     /// A user with this ID, which need not exist.
@@ -46,6 +51,10 @@ pub struct AdminState {
     pub project: Option<Project>,
     /// `true` if the project has active jobs. Only loaded for [`Subject::ProjectWithJobs`].
     pub has_active_jobs: bool,
+    /// The job.
+    pub job: Option<Job>,
+    /// `true` if the project or job was deleted in the last 30 days, and does not exist.
+    pub was_deleted: bool,
     /// The key.
     pub key: Option<ApiKey>,
     /// The user, or the user of the link.
@@ -79,6 +88,13 @@ pub enum AdminRow {
     ProjectDeleted {
         /// The project.
         id: ProjectId,
+        /// The time of the deletion.
+        at: Timestamp,
+    },
+    /// Deletes a job with its messages, runs and log.
+    JobDeleted {
+        /// The job.
+        id: JobId,
         /// The time of the deletion.
         at: Timestamp,
     },
@@ -131,6 +147,33 @@ pub struct AdminChange {
     pub rows: Vec<AdminRow>,
     /// The audit entries.
     pub audit: Vec<AuditEntry>,
+}
+
+/// The time for which the store remembers deleted projects and jobs, so that a repeated deletion gets the first answer.
+pub const DELETED_FOR: Duration = Duration::from_hours(30 * 24);
+
+impl Subject {
+    /// Returns the name under which the store remembers that the subject was deleted; `None` for subjects of other kinds.
+    #[must_use]
+    pub fn deleted_name(&self) -> Option<String> {
+        match self {
+            Self::ProjectWithJobs(id) => Some(deleted_project(id)),
+            Self::Job(id) => Some(deleted_job(*id)),
+            _ => None,
+        }
+    }
+}
+
+/// Returns the name under which the store remembers that a project was deleted.
+#[must_use]
+pub fn deleted_project(id: &ProjectId) -> String {
+    format!("project/{id}")
+}
+
+/// Returns the name under which the store remembers that a job was deleted.
+#[must_use]
+pub fn deleted_job(id: JobId) -> String {
+    format!("job/{id}")
 }
 
 impl AdminChange {
@@ -213,6 +256,15 @@ pub enum AdminRefusal {
     /// The project's repository was changed between the check of the new repository and the transaction.
     #[error("the project was changed at the same time; send the request again")]
     ProjectChanged,
+    /// The job does not exist.
+    #[error("there is no such job")]
+    NoJob,
+    /// The job is active, or its last work is being published.
+    #[error("the job is active; cancel or archive it, and wait until it has stopped")]
+    JobActive,
+    /// The job has another state than the request requires.
+    #[error("the job has changed since you read it; read it again, and repeat the request")]
+    JobChanged,
     /// The project would have a field with an invalid value.
     #[error("{0}")]
     InvalidProject(String),

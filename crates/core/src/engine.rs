@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use crate::checks::{CheckReport, Reaction};
 use crate::idempotency::Claim as IdempotencyClaim;
-use crate::ids::{JobId, MessageId, ProjectId, RunId, WorkerId};
+use crate::ids::{JobId, KeyId, MessageId, ProjectId, RunId, WorkerId};
 use crate::job::change::{create, step, steps};
 use crate::job::command::{Claim, Command, PullRef, Report};
 use crate::job::event::TranscriptEntry;
+use crate::job::label::{Attribute, Labels, Metadata};
 use crate::job::{DEFAULT_BRANCH, Job, JobOptions, Lease, Source, Token, title_of};
 use crate::message::{DeliveryMode, Message, MessageSource, MessageText, NewMessage, Origin};
 use crate::ports::{
@@ -40,6 +41,8 @@ pub struct Prompt {
     pub origin: Origin,
     /// The sender.
     pub author: Option<String>,
+    /// The API key of the request.
+    pub key: Option<KeyId>,
     /// The treatment of the message if the job is active.
     pub delivery: DeliveryMode,
     /// The trace context of the request.
@@ -62,6 +65,26 @@ pub struct NewJob {
     pub agent: Option<String>,
     /// The other options.
     pub options: JobOptions,
+    /// The labels, by which clients select jobs.
+    pub labels: Labels,
+    /// Data of the client, which the service only stores and searches.
+    pub metadata: Metadata,
+}
+
+impl NewJob {
+    /// Returns a job of this prompt, with the project's choices.
+    #[must_use]
+    pub fn new(prompt: Prompt) -> Self {
+        Self {
+            prompt,
+            reference: None,
+            model: None,
+            agent: None,
+            options: JobOptions::default(),
+            labels: Labels::default(),
+            metadata: Metadata::default(),
+        }
+    }
 }
 
 /// The idempotency key and the rate limit of a request.
@@ -169,16 +192,18 @@ impl Engine {
         let reference = reference.or_else(|| project.reference.clone()).unwrap_or_else(|| DEFAULT_BRANCH.to_owned());
         let id = JobId::from_uuid(self.ids.uuid(now));
         let source = Source { repository: project.repository.clone(), reference };
+        let agent = new.agent.unwrap_or_else(|| project.agent.clone());
+        let attributes = Attribute::of_job(&new.labels, &new.metadata, new.prompt.author.as_deref(), &agent);
         let job = Job {
             title,
-            agent: new.agent.unwrap_or_else(|| project.agent.clone()),
+            agent,
             model: new.model.unwrap_or_else(|| project.model.clone()),
             pull: existing.map(|existing| existing.pull.clone()),
             options: new.options,
             ..Job::new(id, project.id.clone(), source, now)
         };
         let guard = Guard { takes_branch: true, replays_only, ..guard(&project.id, RateKind::Create, admission) };
-        self.store.create_job(guard, create(job, self.message(new.prompt, now), now), now).await
+        self.store.create_job(guard, create(job, self.message(new.prompt, now), attributes, now), now).await
     }
 
     /// Sends a message to a job. Returns when the message is stored durably, before the agent receives it.
@@ -399,6 +424,7 @@ impl Engine {
             prompt: prompt.text,
             origin: prompt.origin,
             author: prompt.author,
+            key: prompt.key,
             delivery: prompt.delivery,
             traceparent: prompt.traceparent,
             source: prompt.source,

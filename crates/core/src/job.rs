@@ -12,8 +12,10 @@ pub mod apply;
 pub mod change;
 pub mod command;
 pub mod decide;
+pub mod delete;
 pub mod effect;
 pub mod event;
+pub mod label;
 mod pull;
 mod state;
 pub mod turn;
@@ -131,6 +133,10 @@ pub struct Job {
     pub token: Token,
     /// The sequence number of the last event in the log.
     pub last_seq: u64,
+    /// A number that increases with each message, each push, and each change of the pull request, so that a client can
+    /// tell whether one came between.
+    #[serde(default)]
+    pub revision: u64,
 }
 
 /// The status of a job, as clients see it.
@@ -210,6 +216,7 @@ impl Job {
             to_answer: Vec::new(),
             token: Token(0),
             last_seq: 0,
+            revision: 0,
         }
     }
 

@@ -31,5 +31,6 @@ pub mod retry;
 pub mod run;
 pub mod time;
 pub mod trace;
+pub mod usage;
 pub mod user;
 pub mod version;

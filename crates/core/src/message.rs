@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{JobId, MessageId, RunId, Sha};
+use crate::ids::{JobId, KeyId, MessageId, RunId, Sha};
 use crate::job::PullRepository;
 use crate::ports::{CommentKind, Permission};
 use crate::time::Timestamp;
@@ -170,6 +170,8 @@ pub struct Message {
     pub origin: Origin,
     /// The sender: the name of a key, or a person.
     pub author: Option<String>,
+    /// The API key that sent the message.
+    pub key: Option<KeyId>,
     /// The treatment of the message if the job is active.
     pub delivery: DeliveryMode,
     /// The status of the message.
@@ -207,6 +209,8 @@ pub struct NewMessage {
     pub origin: Origin,
     /// The sender.
     pub author: Option<String>,
+    /// The API key that sends the message.
+    pub key: Option<KeyId>,
     /// The treatment of the message if the job is active.
     pub delivery: DeliveryMode,
     /// The trace context of the request.

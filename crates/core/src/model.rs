@@ -4,6 +4,8 @@ pub mod price;
 
 use serde::{Deserialize, Serialize};
 
+use self::price::Price;
+
 /// A wire format that model servers use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -112,6 +114,23 @@ impl Dialect {
         let path = if has_path { "" } else { self.usual_path() };
         Ok(format!("{}/{path}{query}", address.trim_end_matches('/')))
     }
+}
+
+/// A configured provider of models, without its credentials.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProviderInfo {
+    /// The prefix of its models' names, before the slash.
+    pub prefix: String,
+    /// The wire format of its server.
+    pub dialect: Dialect,
+    /// `true` if calls can be made without a secret of the project: the service has a key, or none is needed.
+    pub is_ready: bool,
+    /// The name of the project's secret with a key; `None` if the provider needs no key.
+    pub key_variable: Option<String>,
+    /// The size of the models' context window in tokens, if it is configured.
+    pub context_tokens: Option<u64>,
+    /// The prices of its models, by their names, or by prefixes of them and `*`.
+    pub prices: Vec<(String, Price)>,
 }
 
 /// An error for a base URL with a scheme other than `http` or `https`.

@@ -44,5 +44,5 @@ pub use store::{
     JobCounts, JobFilter, JobStore, JobWatch, KeyStore, LockStore, OutboxStore, PATIENCE, PROBE_TIME, Picked,
     PollStore, PoolState, ProjectStore, PullCounts, PullCursor, PullFilter, PullIndex, PullStore, RECENT_EVENTS,
     RateCharge, Retention, SessionsToEnd, Spend, SpendError, SpendingStore, Store, StoreError, Swept, TaskQuery,
-    UpdateError, UserStore,
+    UpdateError, UsageStore, UserStore,
 };

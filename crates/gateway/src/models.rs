@@ -25,6 +25,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use journeyman_core::model::ProviderInfo;
 use journeyman_core::model::price::Price;
 use journeyman_core::model::{TEST, matches, split};
 use journeyman_core::ports::{ModelProxy, ModelRoute, ModelTotals, SpendingStore};
@@ -52,6 +53,25 @@ pub struct ModelSettings {
     pub prices: Vec<(String, Price)>,
     /// The time that a provider may send nothing; `None` means ten minutes. Local models may take minutes to load.
     pub silence: Option<Duration>,
+}
+
+impl ModelSettings {
+    /// Returns what clients may know about the providers, by prefix.
+    #[must_use]
+    pub fn infos(&self) -> Vec<ProviderInfo> {
+        let info = |(prefix, provider): (&String, &Provider)| {
+            let own = self.prices.iter().filter(|(model, _)| model.split_once('/').is_some_and(|(of, _)| of == prefix));
+            ProviderInfo {
+                prefix: prefix.clone(),
+                dialect: provider.dialect,
+                is_ready: provider.key(&BTreeMap::new()).is_ok(),
+                key_variable: provider.key_variable.clone(),
+                context_tokens: provider.context_tokens,
+                prices: own.cloned().collect(),
+            }
+        };
+        self.providers.iter().map(info).collect()
+    }
 }
 
 /// The models that can be called.

@@ -9,6 +9,7 @@ use journeyman_app::UseCases;
 use journeyman_core::agent::Agents;
 use journeyman_core::engine::Engine;
 use journeyman_core::ids::KeyId;
+use journeyman_core::model::ProviderInfo;
 use journeyman_core::ports::{
     ConnectionMeter, Containing, Diffs, DutyMeter, GitServer, ModelMeter, Passwords, PullPages, SignInProvider, Store,
 };
@@ -64,6 +65,8 @@ pub struct Settings {
     pub message_per_hour: u32,
     /// The configured agents, by ID. A project or job that names another agent is refused.
     pub agents: Arc<Agents>,
+    /// The configured providers of models, by prefix.
+    pub providers: Vec<ProviderInfo>,
     /// The version of the program.
     pub version: String,
     /// The storage locations and limits that the system page of the dashboard shows, as names and values.

@@ -88,6 +88,23 @@ impl FromRequestParts<App> for IfMatch {
     }
 }
 
+/// The entity tags of a request, one of which the resource must have (`If-Match`).
+#[derive(Debug)]
+pub(crate) struct ExpectedTags(Option<Vec<String>>);
+
+impl ExpectedTags {
+    /// Reads the header.
+    pub(crate) fn of(headers: &HeaderMap) -> Self {
+        let is_free = !headers.contains_key(IF_MATCH) || values(headers, &IF_MATCH).any(|tag| tag == "*");
+        Self((!is_free).then(|| values(headers, &IF_MATCH).map(str::to_owned).collect()))
+    }
+
+    /// Returns whether the request allows a resource with this tag. Weak tags match none (section 13.1.1).
+    pub(crate) fn match_tag(&self, tag: &str) -> bool {
+        self.0.as_ref().is_none_or(|tags| tags.iter().any(|known| known == tag))
+    }
+}
+
 /// Reads the condition. A weak tag, or one that is not in our format, matches no version (section 13.1.1).
 fn precondition(headers: &HeaderMap) -> Precondition {
     if !headers.contains_key(IF_MATCH) || values(headers, &IF_MATCH).any(|tag| tag == "*") {

@@ -243,6 +243,9 @@ impl From<AdminRefusal> for ApiError {
         match refusal {
             AdminRefusal::NoProject => Self::project_not_found(),
             AdminRefusal::NoKey => Self::key_not_found(),
+            AdminRefusal::NoJob => Self::job_not_found(),
+            AdminRefusal::JobActive => conflict(ErrorCode::JobBusy),
+            AdminRefusal::JobChanged => Self::new(StatusCode::PRECONDITION_FAILED, ErrorCode::PreconditionFailed, text),
             AdminRefusal::KeyEnded => conflict(ErrorCode::KeyEnded),
             AdminRefusal::NoCodeHost => Self::new(StatusCode::NOT_FOUND, ErrorCode::CodeHostNotFound, text),
             AdminRefusal::CodeHostExists => conflict(ErrorCode::CodeHostExists),

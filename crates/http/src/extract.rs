@@ -8,7 +8,7 @@ mod body;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
@@ -168,33 +168,22 @@ fn broken_body(error: &(dyn std::error::Error + 'static), most: usize) -> ApiErr
     ApiError::bad_request(ErrorCode::BodyBroken, "the body could not be read completely")
 }
 
-/// The query parameters; unknown ones are ignored.
+/// The query parameters; unknown ones are ignored. A parameter of a list type can be repeated.
 pub(crate) struct Parameters<T>(pub(crate) T);
 
 impl<T: DeserializeOwned> FromRequestParts<App> for Parameters<T> {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &App) -> Result<Self, ApiError> {
-        let query = Query::<T>::from_request_parts(parts, state).await;
-        let invalid = |error: axum::extract::rejection::QueryRejection| {
-            // axum's text begins with a general remark; its cause names the parameter.
-            let cause = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
-            ApiError::bad_request(ErrorCode::InvalidQuery, format!("a query parameter is not valid: {cause}"))
-        };
-        query.map(|Query(value)| Self(value)).map_err(invalid)
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, ApiError> {
+        let query = parts.uri.query().unwrap_or_default();
+        let deserializer = serde_html_form::Deserializer::from_bytes(query.as_bytes());
+        serde_path_to_error::deserialize(deserializer).map(Self).map_err(|error| {
+            let name = error.path().to_string();
+            let cause = error.into_inner();
+            let text = if name == "." { cause.to_string() } else { format!("{name}: {cause}") };
+            ApiError::bad_request(ErrorCode::InvalidQuery, format!("a query parameter is not valid: {text}"))
+        })
     }
-}
-
-/// Reads the parameters of a page of numbered entries, newest first: returns the maximum number of entries, by default 50,
-/// and the number below which the page begins.
-pub(crate) fn numbered_page(limit: Option<usize>, cursor: Option<&str>) -> Result<(usize, Option<u64>), ApiError> {
-    let invalid = |text: &str| ApiError::bad_request(ErrorCode::InvalidQuery, text);
-    let limit = limit.unwrap_or(50);
-    if !(1..=100).contains(&limit) {
-        return Err(invalid("limit: must be from 1 to 100"));
-    }
-    let before = cursor.map(str::parse).transpose();
-    Ok((limit, before.map_err(|_| invalid("cursor: must be the nextCursor of an earlier page"))?))
 }
 
 /// The client's `Idempotency-Key` header, if it sent one.

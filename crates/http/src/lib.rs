@@ -26,8 +26,10 @@ mod extract;
 mod metrics;
 mod openapi;
 mod origin;
+mod page;
 mod router;
 mod routes;
+mod table;
 mod tail;
 pub mod wire;
 

@@ -16,6 +16,7 @@ pub(crate) mod projects;
 pub(crate) mod pulls;
 pub(crate) mod runs;
 pub(crate) mod system;
+pub(crate) mod usage;
 
 use axum::middleware::from_fn;
 use utoipa_axum::router::OpenApiRouter;
@@ -35,7 +36,10 @@ pub(crate) fn api() -> OpenApiRouter<App> {
 fn others() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(jobs::list))
+        .routes(routes!(jobs::list_of_project))
+        .routes(routes!(jobs::list_of_all))
         .routes(routes!(jobs::details))
+        .routes(routes!(jobs::delete))
         .routes(routes!(jobs::retry))
         .routes(routes!(jobs::cancel))
         .routes(routes!(jobs::archive))
@@ -64,5 +68,7 @@ fn others() -> OpenApiRouter<App> {
         .routes(routes!(me::agents))
         .routes(routes!(audit::list))
         .routes(routes!(audit::export))
+        .routes(routes!(usage::report))
+        .routes(routes!(me::models))
         .routes(routes!(system::system))
 }

@@ -11,5 +11,6 @@ mod http {
     mod manage;
     mod misuse;
     mod pages;
+    mod reports;
     mod system;
 }

@@ -277,6 +277,7 @@ impl App {
             create_per_hour: self.settings.create_per_hour,
             message_per_hour: self.settings.message_per_hour,
             agents: Arc::new(self.settings.agents.clone()),
+            providers: self.settings.models.infos(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             places: places(&self.settings),
         };

@@ -45,6 +45,9 @@ pub(crate) const TABLES: &[(&str, &str)] = &[
     ("job_issues", "host, repository, number"),
     ("check_watches", "job"),
     ("polls", "project"),
+    ("job_attributes", "project, attribute, created_at, job"),
+    ("deleted", "subject"),
+    ("usage_days", "day, project, model, author, key"),
 ];
 
 /// The tables whose rows are numbered by the database.

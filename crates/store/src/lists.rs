@@ -3,9 +3,16 @@
 //! A list without a search is read in order from an index. A search reads titles until it has found enough jobs. If
 //! nothing matches, it reads all titles, so it reads them from the index (docs/decisions/0026-lists.md).
 
-use journeyman_core::job::JobStatus;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use journeyman_core::ids::{JobId, ProjectId};
+use journeyman_core::job::label::Attribute;
+use journeyman_core::job::{Job, JobStatus};
 use journeyman_core::ports::{JobFilter, PullCounts, PullFilter};
 use journeyman_core::pull::PullState;
+use journeyman_core::run::Usage;
+use journeyman_core::time::Timestamp;
 
 /// The statement that reads a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,11 +24,27 @@ pub(crate) enum Listing {
     OfStatus,
     /// Searches the titles in the index.
     Search,
+    /// Reads the index by project and attribute, for the first attribute of the filter.
+    OfAttribute,
+    /// Reads the jobs of the pull requests with a number.
+    OfPull,
+    /// Reads the index by project and branch.
+    OfBranch,
 }
 
 impl Listing {
     /// Returns the statement for a filter.
     pub(crate) fn of(filter: &JobFilter) -> Self {
+        // Few jobs have the same pull request or branch, and most attributes are rarer than a status.
+        if filter.pull.is_some() {
+            return Self::OfPull;
+        }
+        if filter.branch.is_some() {
+            return Self::OfBranch;
+        }
+        if !filter.attributes.is_empty() {
+            return Self::OfAttribute;
+        }
         match (filter.status, &filter.title_contains) {
             // Over time, active and failed jobs become a small fraction of all jobs.
             (Some(JobStatus::Active | JobStatus::Failed), _) | (Some(_), None) => Self::OfStatus,
@@ -39,6 +62,69 @@ pub(crate) fn beginning(filter: &JobFilter) -> (i64, String) {
     after.into_iter().chain(before).min().unwrap_or((i64::MAX, String::new()))
 }
 
+/// The newest jobs of several projects, which are read one project after the other.
+#[derive(Debug)]
+pub(crate) struct Merge {
+    limit: usize,
+    found: Vec<Job>,
+}
+
+impl Merge {
+    pub(crate) const fn new(limit: usize) -> Self {
+        Self { limit, found: Vec::new() }
+    }
+
+    /// Returns the filter for another project. Jobs that are older than those found before need not be read.
+    pub(crate) fn filter(&self, filter: &JobFilter, project: ProjectId) -> JobFilter {
+        let oldest = self.found.last().filter(|_| self.found.len() >= self.limit);
+        // Jobs that were created at the same moment are in the order of their IDs.
+        let oldest = oldest.map(|job| Timestamp::from_micros(job.created_at.as_micros() - 1));
+        JobFilter { projects: Some(vec![project]), created_after: filter.created_after.max(oldest), ..filter.clone() }
+    }
+
+    pub(crate) fn add(&mut self, jobs: Vec<Job>) {
+        self.found.extend(jobs);
+        self.found.sort_by_key(|job| Reverse((job.created_at, job.id)));
+        self.found.truncate(self.limit);
+    }
+
+    pub(crate) fn jobs(self) -> Vec<Job> {
+        self.found
+    }
+}
+
+/// Returns the elements of a list after the one with the ID `after`, at most `limit`.
+pub(crate) fn after<T, I: PartialEq>(all: Vec<T>, after: Option<I>, id: impl Fn(&T) -> I, limit: usize) -> Vec<T> {
+    let first = match after {
+        Some(after) => all.iter().position(|one| id(one) == after).map_or(all.len(), |place| place + 1),
+        None => 0,
+    };
+    all.into_iter().skip(first).take(limit).collect()
+}
+
+/// Groups attributes by job. Those of an unknown kind, which a newer version has stored, are left out.
+pub(crate) fn attributes(found: Vec<(JobId, String)>) -> BTreeMap<JobId, Vec<Attribute>> {
+    let mut by_job: BTreeMap<JobId, Vec<Attribute>> = BTreeMap::new();
+    for (job, text) in found {
+        by_job.entry(job).or_default().extend(Attribute::parse(&text));
+    }
+    by_job
+}
+
+/// Adds up the usage of runs by job. Jobs without usage are left out.
+pub(crate) fn sum_usage(runs: Vec<(JobId, Usage)>) -> BTreeMap<JobId, Usage> {
+    let mut sums: BTreeMap<JobId, Usage> = BTreeMap::new();
+    // A run that used nothing has no cost either, and must not make the sum unknown.
+    for (job, usage) in runs.into_iter().filter(|(_, usage)| *usage != Usage::default()) {
+        let sum = sums.entry(job).or_default();
+        *sum = sum.plus(&usage);
+    }
+    sums
+}
+
+/// The largest sum of usage: a broken agent may report any number of tokens, and reports add up such sums.
+pub(crate) const LARGEST_SUM: i64 = 1 << 53;
+
 /// Returns the exclusive start of a list of pull requests: a creation time in microseconds, and a number.
 pub(crate) fn beginning_of_pulls(filter: &PullFilter) -> (i64, i64) {
     let start = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
@@ -54,9 +140,7 @@ pub(crate) fn pull_counts(counts: Vec<(PullState, u64)>) -> PullCounts {
 
 #[cfg(test)]
 mod tests {
-    use journeyman_core::ids::JobId;
     use journeyman_core::ports::Cursor;
-    use journeyman_core::time::Timestamp;
     use uuid::Uuid;
 
     use super::*;
@@ -77,6 +161,12 @@ mod tests {
         ] {
             assert_eq!(Listing::of(&filter(status, text)), expected, "{status:?} {text:?}");
         }
+        let with_attribute =
+            JobFilter { attributes: vec![Attribute::Label("bug".to_owned())], ..filter(Some(JobStatus::Failed), None) };
+        assert_eq!(Listing::of(&with_attribute), Listing::OfAttribute);
+        let of_branch = JobFilter { branch: Some("b".to_owned()), ..with_attribute };
+        assert_eq!(Listing::of(&of_branch), Listing::OfBranch);
+        assert_eq!(Listing::of(&JobFilter { pull: Some(7), ..of_branch }), Listing::OfPull);
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod inbox;
 mod outbox;
 mod polls;
 mod spending;
+mod usage;
 mod users;
 
 use std::collections::{BTreeMap, HashSet};
@@ -17,10 +18,11 @@ use async_trait::async_trait;
 use journeyman_core::checks::CheckWatch;
 use journeyman_core::code_host::{CodeHost, CodeHostId, HostSecret};
 use journeyman_core::idempotency::{Claim, Remembered};
-use journeyman_core::ids::{JobId, KeyId, MessageId, ProjectId, UserId, WorkerId};
+use journeyman_core::ids::{JobId, KeyId, MessageId, ProjectId, RunId, UserId, WorkerId};
 use journeyman_core::job::change::{Change, Row};
 use journeyman_core::job::effect::Effect;
 use journeyman_core::job::event::{LogEntry, TRANSCRIPT};
+use journeyman_core::job::label::Attribute;
 use journeyman_core::job::{Job, JobRecord, JobStatus};
 use journeyman_core::key::{ApiKey, KeyHash};
 use journeyman_core::message::Message;
@@ -35,12 +37,14 @@ use journeyman_core::project::{Project, RepositoryIdentity, SecretValue};
 use journeyman_core::pull::{Comment, IndexedPull, LocalPull, NewComment, NewPull, PullState, PullText};
 use journeyman_core::rate::Window;
 use journeyman_core::retry::LONGEST_BACKOFF;
-use journeyman_core::run::Run;
+use journeyman_core::run::{Run, Usage};
 use journeyman_core::time::Timestamp;
+use journeyman_core::usage::UsageSum;
 use journeyman_core::user::{Session, SignInLink, TokenHash, User};
 use uuid::Uuid;
 
 use crate::accept::{self, Ledger};
+use crate::lists;
 use crate::retention::Ends;
 use crate::rows::name_of;
 use crate::wakeups::Wakeups;
@@ -56,6 +60,7 @@ pub struct MemoryStore {
 #[derive(Debug, Default)]
 struct Tables {
     jobs: BTreeMap<JobId, Job>,
+    attributes: BTreeMap<JobId, Vec<Attribute>>,
     messages: Vec<Message>,
     runs: Vec<Run>,
     log: BTreeMap<(JobId, u64), LogEntry>,
@@ -97,6 +102,9 @@ struct Tables {
     polls: BTreeMap<ProjectId, Poll>,
     /// The jobs whose transcript was removed since they became inactive.
     trimmed: HashSet<JobId>,
+    /// The times at which projects and jobs were deleted.
+    deleted: BTreeMap<String, Timestamp>,
+    usage: BTreeMap<usage::Place, UsageSum>,
 }
 
 impl Default for MemoryStore {
@@ -149,15 +157,16 @@ impl Tables {
         self.jobs.insert(job, change.job.clone());
         self.trimmed.remove(&job);
         for row in &change.rows {
-            self.write_row(row);
+            self.write_row(&change.job, row);
         }
         for entry in &change.log {
             self.log.insert((job, entry.seq), entry.clone());
         }
     }
 
-    fn write_row(&mut self, row: &Row) {
+    fn write_row(&mut self, job: &Job, row: &Row) {
         match row {
+            Row::Attributes(attributes) => drop(self.attributes.insert(job.id, attributes.clone())),
             Row::InsertMessage(message) => self.messages.push((**message).clone()),
             Row::InsertRun(run) => self.runs.push(run.clone()),
             Row::MessageDelivered { id, run, at } => {
@@ -206,6 +215,7 @@ impl Tables {
                 for run in self.runs.iter_mut().filter(|run| run.id == *id) {
                     run.usage = run.usage.plus(usage);
                 }
+                self.add_sum(job, *id, &UsageSum::of_late_calls(usage));
             }
             Row::RunEnded { id, status, reason, at, usage, commits } => {
                 for run in self.runs.iter_mut().filter(|run| run.id == *id) {
@@ -215,6 +225,7 @@ impl Tables {
                     run.usage = *usage;
                     run.commits.clone_from(commits);
                 }
+                self.add_sum(job, *id, &UsageSum::of_run(usage));
             }
         }
     }
@@ -312,15 +323,26 @@ impl JobStore for MemoryStore {
 
     async fn jobs(&self, filter: JobFilter) -> Result<Vec<Job>, StoreError> {
         let text = filter.title_contains.as_deref().map(str::to_ascii_lowercase);
+        let tables = self.tables();
+        let with_pull = |number: u64| {
+            let pulls = tables.job_pulls.iter().filter(|pull| pull.number == number);
+            pulls.map(|pull| pull.job).collect::<Vec<JobId>>()
+        };
         let matches = |job: &&Job| {
-            job.project == filter.project
+            filter.projects.as_ref().is_none_or(|projects| projects.contains(&job.project))
+                && filter
+                    .attributes
+                    .iter()
+                    .all(|attribute| tables.attributes.get(&job.id).is_some_and(|own| own.contains(attribute)))
+                && filter.branch.as_ref().is_none_or(|branch| job.branch_name() == *branch)
+                && filter.pull.is_none_or(|number| with_pull(number).contains(&job.id))
                 && filter.status.is_none_or(|status| status == job.status())
                 && filter.created_after.is_none_or(|after| job.created_at > after)
                 && filter.created_before.is_none_or(|before| job.created_at < before)
                 && filter.after.is_none_or(|cursor| (job.created_at, job.id) < (cursor.created_at, cursor.id))
                 && text.as_ref().is_none_or(|text| job.title.to_ascii_lowercase().contains(text))
         };
-        let mut found: Vec<Job> = self.tables().jobs.values().filter(matches).cloned().collect();
+        let mut found: Vec<Job> = tables.jobs.values().filter(matches).cloned().collect();
         found.sort_by_key(|job| std::cmp::Reverse((job.created_at, job.id)));
         found.truncate(filter.limit);
         Ok(found)
@@ -357,12 +379,45 @@ impl JobStore for MemoryStore {
         Ok(self.tables().messages.iter().filter(|message| message.job == job).cloned().collect())
     }
 
+    async fn messages_after(
+        &self,
+        job: JobId,
+        after: Option<MessageId>,
+        limit: usize,
+    ) -> Result<Vec<Message>, StoreError> {
+        let all = self.messages(job).await?;
+        Ok(lists::after(all, after, |message| message.id, limit))
+    }
+
     async fn message(&self, id: MessageId) -> Result<Option<Message>, StoreError> {
         Ok(self.tables().messages.iter().find(|message| message.id == id).cloned())
     }
 
     async fn runs(&self, job: JobId) -> Result<Vec<Run>, StoreError> {
         Ok(self.tables().runs.iter().filter(|run| run.job == job).cloned().collect())
+    }
+
+    async fn runs_after(&self, job: JobId, after: Option<RunId>, limit: usize) -> Result<Vec<Run>, StoreError> {
+        let all = self.runs(job).await?;
+        Ok(lists::after(all, after, |run| run.id, limit))
+    }
+
+    async fn attributes_of_jobs(&self, jobs: Vec<JobId>) -> Result<BTreeMap<JobId, Vec<Attribute>>, StoreError> {
+        let tables = self.tables();
+        let own = tables.attributes.iter().filter(|(job, _)| jobs.contains(job));
+        // In the order in which the databases return them.
+        let sorted = own.map(|(job, attributes)| {
+            let mut attributes = attributes.clone();
+            attributes.sort_by_key(ToString::to_string);
+            (*job, attributes)
+        });
+        Ok(sorted.collect())
+    }
+
+    async fn usage_of_jobs(&self, jobs: Vec<JobId>) -> Result<BTreeMap<JobId, Usage>, StoreError> {
+        let runs =
+            self.tables().runs.iter().filter(|run| jobs.contains(&run.job)).map(|run| (run.job, run.usage)).collect();
+        Ok(lists::sum_usage(runs))
     }
 
     async fn log(&self, job: JobId, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
@@ -391,6 +446,12 @@ impl ProjectStore for MemoryStore {
 
     async fn projects(&self) -> Result<Vec<Project>, StoreError> {
         Ok(self.tables().projects.values().cloned().collect())
+    }
+
+    async fn projects_after(&self, after: Option<ProjectId>, limit: usize) -> Result<Vec<Project>, StoreError> {
+        let tables = self.tables();
+        let rest = tables.projects.values().filter(|project| after.as_ref().is_none_or(|after| project.id > *after));
+        Ok(rest.take(limit).cloned().collect())
     }
 
     async fn secrets(&self, id: ProjectId) -> Result<BTreeMap<String, SecretValue>, StoreError> {
@@ -424,6 +485,7 @@ impl Tables {
             self.insert_task(Effect::RemoveBlobs { job: *job, up_to: None }, at);
         }
         self.jobs.retain(|job, _| !deleted.contains(job));
+        self.attributes.retain(|job, _| !deleted.contains(job));
         self.messages.retain(|message| !deleted.contains(&message.job));
         self.runs.retain(|run| !deleted.contains(&run.job));
         self.job_pulls.retain(|pull| !deleted.contains(&pull.job));
@@ -446,6 +508,15 @@ impl KeyStore for MemoryStore {
         let mut keys: Vec<ApiKey> = self.tables().keys.values().cloned().collect();
         keys.sort_by_key(|key| std::cmp::Reverse((key.created_at, key.id)));
         Ok(keys)
+    }
+
+    async fn keys_after(&self, after: Option<KeyId>, limit: usize) -> Result<Vec<ApiKey>, StoreError> {
+        let all = self.keys().await?;
+        Ok(lists::after(all, after, |key| key.id, limit))
+    }
+
+    async fn key(&self, id: KeyId) -> Result<Option<ApiKey>, StoreError> {
+        Ok(self.tables().keys.get(&id).cloned())
     }
 
     async fn key_used(&self, id: KeyId, at: Timestamp) -> Result<(), StoreError> {
@@ -576,6 +647,7 @@ impl Store for MemoryStore {
         let transcripts = tables.at_rest(ends.transcripts, true, limit);
         tables.log.retain(|(job, _), line| !(transcripts.contains(job) && line.kind.starts_with(TRANSCRIPT)));
         tables.trimmed.extend(&transcripts);
+        tables.deleted.retain(|_, at| !expired(*at, ends.deleted));
         let jobs = tables.at_rest(ends.jobs, false, limit);
         tables.remove(&jobs, now);
         Ok(Swept {

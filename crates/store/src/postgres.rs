@@ -26,6 +26,7 @@ mod rows;
 mod session;
 mod spending;
 mod sweep;
+mod usage;
 mod users;
 mod write;
 

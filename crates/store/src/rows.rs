@@ -24,6 +24,7 @@ use journeyman_core::pull::{Comment, DiffSide, IndexedPull, LinePlace, LocalPull
 use journeyman_core::rate::Window;
 use journeyman_core::run::{Run, Usage};
 use journeyman_core::time::Timestamp;
+use journeyman_core::usage::{UsageLine, UsageSum};
 use journeyman_core::user::{Identity, PasswordHash, Role, Session, SignInLink, TokenHash, User};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -153,6 +154,7 @@ pub(crate) fn message<R: Columns>(row: &R) -> Read<Message, R> {
         prompt: at.text("prompt")?,
         origin: source.as_ref().map_or_else(|| at.named("origin"), |source| Ok(source.origin))?,
         author: at.row.text("author")?,
+        key: at.parsed_or_null("key")?,
         delivery: at.named("delivery")?,
         status: at.named("status")?,
         created_at: at.time("created_at")?,
@@ -274,6 +276,44 @@ pub(crate) fn job_id<R: Columns>(row: &R) -> Read<JobId, R> {
 /// Decodes the usage of a run.
 pub(crate) fn usage<R: Columns>(row: &R) -> Read<Usage, R> {
     At::new("runs", row, &["id"])?.json("usage")
+}
+
+/// Decodes a line of a report on usage.
+pub(crate) fn usage_line<R: Columns>(row: &R) -> Read<UsageLine, R> {
+    let at = At::new("usage_days", row, &[])?;
+    let text = |column: &str| Ok::<_, R::Error>(row.text(column)?.filter(|text| !text.is_empty()));
+    Ok(UsageLine {
+        day: row.number("of_day")?,
+        project: text("of_project")?.map(|id| at.parse("project", &id)).transpose()?,
+        model: text("of_model")?,
+        author: text("of_author")?,
+        key: text("of_key")?.map(|id| at.parse("key", &id)).transpose()?,
+        sum: UsageSum {
+            runs: at.number("runs")?,
+            unpriced: at.number("unpriced")?,
+            input_tokens: at.number("input_tokens")?,
+            output_tokens: at.number("output_tokens")?,
+            cached_tokens: at.number("cached_tokens")?,
+            cost_micros: at.number("cost_micros")?,
+        },
+    })
+}
+
+/// Decodes an attribute, with its job.
+pub(crate) fn attribute<R: Columns>(row: &R) -> Read<(JobId, String), R> {
+    let at = At::new("job_attributes", row, &["job"])?;
+    Ok((at.parsed("job")?, at.text("attribute")?))
+}
+
+/// Decodes the job and the usage of a run.
+pub(crate) fn usage_of_job<R: Columns>(row: &R) -> Read<(JobId, Usage), R> {
+    let at = At::new("runs", row, &["id"])?;
+    Ok((at.parsed("job")?, at.json("usage")?))
+}
+
+/// Decodes the ID of a project.
+pub(crate) fn project_id<R: Columns>(row: &R) -> Read<ProjectId, R> {
+    At::new("projects", row, &["id"])?.parsed("id")
 }
 
 /// Decodes a project. The query computes `secret_names` as a JSON array.

@@ -26,6 +26,7 @@ mod recover;
 mod rows;
 mod spending;
 mod sweep;
+mod usage;
 mod users;
 mod write;
 

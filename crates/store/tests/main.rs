@@ -19,5 +19,6 @@ mod store {
     mod postgres;
     mod pulls;
     mod replication;
+    mod reports;
     mod users;
 }

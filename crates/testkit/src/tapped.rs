@@ -10,10 +10,11 @@ use journeyman_core::admin::{AdminError, Once, Subject};
 use journeyman_core::checks::CheckWatch;
 use journeyman_core::code_host::{CodeHost, CodeHostId, HostName, HostSecrets};
 use journeyman_core::idempotency::Claim;
-use journeyman_core::ids::{JobId, KeyId, MessageId, ProjectId, Sha, UserId, WorkerId};
+use journeyman_core::ids::{JobId, KeyId, MessageId, ProjectId, RunId, Sha, UserId, WorkerId};
 use journeyman_core::inbox::{Decision, InboxEvent, InboxState, NewEvent, Outcome};
 use journeyman_core::job::change::Change;
 use journeyman_core::job::event::LogEntry;
+use journeyman_core::job::label::Attribute;
 use journeyman_core::job::{Job, PullRepository};
 use journeyman_core::key::{ApiKey, KeyHash};
 use journeyman_core::message::Message;
@@ -24,13 +25,14 @@ use journeyman_core::ports::{
     Decide, DecideAdmin, Decided, DutyStore, Guard, HoldStore, InboxFilter, InboxStore, JobCounts, JobFilter, JobStore,
     JobWatch, KeyStore, LockStore, OutboxStore, Picked, PollStore, ProjectStore, PullCounts, PullFilter, PullIndex,
     PullStore, Retention, SessionsToEnd, Spend, SpendError, SpendingStore, Store, StoreError, Swept, TaskQuery,
-    UpdateError, UserStore,
+    UpdateError, UsageStore, UserStore,
 };
 use journeyman_core::project::hold::{Hold, HoldFailure};
 use journeyman_core::project::{Project, RepositoryIdentity, SecretValue};
 use journeyman_core::pull::{Comment, IndexedPull, LocalPull, NewComment, NewPull, PullText};
-use journeyman_core::run::Run;
+use journeyman_core::run::{Run, Usage};
 use journeyman_core::time::Timestamp;
+use journeyman_core::usage::{UsageLine, UsageQuery};
 use journeyman_core::user::{Identity, Session, SignInLink, TokenHash, User};
 use uuid::Uuid;
 
@@ -123,6 +125,10 @@ delegate! {
         read job_counts(now: Timestamp) -> Result<JobCounts, StoreError>;
         read waiting_jobs() -> Result<BTreeMap<String, u64>, StoreError>;
         read leased_jobs(worker: WorkerId) -> Result<Vec<JobId>, StoreError>;
+        read messages_after(job: JobId, after: Option<MessageId>, limit: usize) -> Result<Vec<Message>, StoreError>;
+        read runs_after(job: JobId, after: Option<RunId>, limit: usize) -> Result<Vec<Run>, StoreError>;
+        read attributes_of_jobs(jobs: Vec<JobId>) -> Result<BTreeMap<JobId, Vec<Attribute>>, StoreError>;
+        read usage_of_jobs(jobs: Vec<JobId>) -> Result<BTreeMap<JobId, Usage>, StoreError>;
         read messages(job: JobId) -> Result<Vec<Message>, StoreError>;
         read message(id: MessageId) -> Result<Option<Message>, StoreError>;
         read runs(job: JobId) -> Result<Vec<Run>, StoreError>;
@@ -197,6 +203,7 @@ delegate! {
     ProjectStore {
         read project(id: ProjectId) -> Result<Option<Project>, StoreError>;
         write identify_repository(id: ProjectId, seen: RepositoryIdentity) -> Result<(), StoreError>;
+        read projects_after(after: Option<ProjectId>, limit: usize) -> Result<Vec<Project>, StoreError>;
         read projects() -> Result<Vec<Project>, StoreError>;
         read secrets(id: ProjectId) -> Result<BTreeMap<String, SecretValue>, StoreError>;
     }
@@ -214,6 +221,8 @@ delegate! {
 delegate! {
     KeyStore {
         read key_by_hash(hash: KeyHash) -> Result<Option<ApiKey>, StoreError>;
+        read keys_after(after: Option<KeyId>, limit: usize) -> Result<Vec<ApiKey>, StoreError>;
+        read key(id: KeyId) -> Result<Option<ApiKey>, StoreError>;
         read keys() -> Result<Vec<ApiKey>, StoreError>;
         write key_used(id: KeyId, at: Timestamp) -> Result<(), StoreError>;
         write note(entry: AuditEntry) -> Result<(), StoreError>;
@@ -293,7 +302,7 @@ delegate! {
 delegate! {
     PullIndex {
         read indexed_pull(repository: PullRepository, number: u64) -> Result<Option<IndexedPull>, StoreError>;
-        read indexed_pulls_of(job: JobId) -> Result<Vec<IndexedPull>, StoreError>;
+        read indexed_pulls_of(jobs: Vec<JobId>) -> Result<Vec<IndexedPull>, StoreError>;
         read remote_pulls(filter: PullFilter) -> Result<Vec<IndexedPull>, StoreError>;
         read count_remote_pulls(project: ProjectId) -> Result<PullCounts, StoreError>;
     }
@@ -351,5 +360,11 @@ delegate! {
     async fn failed(&self) -> String {
         self.store.failed().await
     }
+    }
+}
+
+delegate! {
+    UsageStore {
+        read usage(query: UsageQuery) -> Result<Vec<UsageLine>, StoreError>;
     }
 }

@@ -326,6 +326,7 @@ impl UseCases {
             text,
             origin,
             author: Some(names.join(", ")),
+            key: None,
             delivery: DeliveryMode::Queue,
             traceparent: None,
             source: source.map(Box::new),

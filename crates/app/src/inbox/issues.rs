@@ -267,13 +267,14 @@ impl UseCases {
             text: text.chars().take(MAX_PROMPT_CHARS).collect(),
             origin: Origin::Issue,
             author,
+            key: None,
             delivery: DeliveryMode::Queue,
             traceparent: None,
             source: Some(Box::new(source)),
         };
         let title = Some(journeyman_core::job::title_of(&issue.title));
         let options = JobOptions { title, ..JobOptions::default() };
-        let new = NewJob { prompt, reference: None, model: None, agent: None, options };
+        let new = NewJob { options, ..NewJob::new(prompt) };
         let limit = project.settings.limits.create_per_hour.unwrap_or(self.parts().create_per_hour);
         let admission = Admission { idempotency: Some(claim), limit };
         match self.parts().engine.create_job(project, new, admission).await {

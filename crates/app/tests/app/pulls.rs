@@ -234,7 +234,7 @@ async fn the_end_of_a_pull_request_reaches_its_job() {
         assert_eq!(fixture.cases.carry_out_due_events().await.unwrap(), 0, "{name}: it is carried out once");
         let pull = fixture.store.job(job).await.unwrap().unwrap().pull.unwrap();
         assert_eq!(pull.state, PullState::Merged, "{name}");
-        assert_eq!(fixture.store.indexed_pulls_of(job).await.unwrap()[0].state, PullState::Merged, "{name}");
+        assert_eq!(fixture.store.indexed_pulls_of(vec![job]).await.unwrap()[0].state, PullState::Merged, "{name}");
         let filter = InboxFilter::newest(Some(shop().id), 9);
         let events = fixture.cases.inbox(&operator(), filter).await.unwrap();
         assert_eq!(events.len(), 1, "{name}");

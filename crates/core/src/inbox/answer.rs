@@ -95,6 +95,7 @@ mod tests {
             prompt: String::new(),
             origin: Origin::Review,
             author: None,
+            key: None,
             delivery: DeliveryMode::Queue,
             status,
             created_at: Timestamp::default(),

@@ -15,6 +15,7 @@ use crate::job::command::{Command, PullRef};
 use crate::job::decide::{Rejected, decide};
 use crate::job::effect::{self, Effect};
 use crate::job::event::{Event, LogEntry};
+use crate::job::label::Attribute;
 use crate::job::{Job, Pull, PullRepository};
 use crate::message::{DeliveryMode, Message, MessageStatus, MessageText, NewMessage, Origin};
 use crate::pull::{IndexedPull, PullState};
@@ -68,6 +69,8 @@ impl Change {
 /// A write to a table other than the table of jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Row {
+    /// Stores the attributes by which lists select the new job.
+    Attributes(Vec<Attribute>),
     /// Inserts a message.
     InsertMessage(Box<Message>),
     /// Records that a run has taken a message. A delivery time that is already set is kept.
@@ -210,9 +213,11 @@ pub fn steps(job: &Job, commands: &[Command], now: Timestamp) -> Result<Change, 
 
 /// Creates a job with its first message.
 #[must_use]
-pub fn create(job: Job, message: NewMessage, now: Timestamp) -> Change {
+pub fn create(job: Job, message: NewMessage, attributes: Vec<Attribute>, now: Timestamp) -> Change {
     let events = [Event::JobCreated(Box::new(job.clone())), Event::MessageAccepted { message, first: false }];
-    record(job, &events, now)
+    let mut change = record(job, &events, now);
+    change.rows.push(Row::Attributes(attributes));
+    change
 }
 
 fn record(job: Job, events: &[Event], now: Timestamp) -> Change {
@@ -224,6 +229,7 @@ fn record(job: Job, events: &[Event], now: Timestamp) -> Change {
         let effects = effect::of_event(&change.job, event).into_iter();
         let effects = effects.chain(effect::of_older(newest, &change.job, event));
         change.rows.extend(effects.map(|effect| Row::InsertTask { effect, at: now }));
+        change.job.revision += u64::from(event.is_revision());
         if let Some((kind, run_id, data)) = log_line(event) {
             change.job.last_seq += 1;
             let at = match event {
@@ -332,6 +338,7 @@ fn accepted(job: &Job, message: &NewMessage) -> Vec<Row> {
         prompt: message.prompt.clone(),
         origin: message.origin,
         author: message.author.clone(),
+        key: message.key,
         delivery: message.delivery,
         status: MessageStatus::Queued,
         created_at: job.last_message_at,

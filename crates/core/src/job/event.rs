@@ -186,6 +186,22 @@ pub enum Event {
     JobUnarchived,
 }
 
+impl Event {
+    /// Returns whether the event changes what a client may base its next message on: the messages, the branch, or the pull
+    /// request.
+    #[must_use]
+    pub const fn is_revision(&self) -> bool {
+        matches!(
+            self,
+            Self::MessageAccepted { .. }
+                | Self::MessageWithdrawn(_)
+                | Self::MessageChanged { .. }
+                | Self::CommitPushed { .. }
+                | Self::PullRequestState { .. }
+        )
+    }
+}
+
 /// The next step for a message after one of its runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AfterRun {

@@ -12,6 +12,7 @@ mod projects;
 mod pulls;
 mod spending;
 mod sweep;
+mod usage;
 mod users;
 
 use async_trait::async_trait;
@@ -33,6 +34,7 @@ pub use self::projects::{HoldStore, ProjectStore};
 pub use self::pulls::PullStore;
 pub use self::spending::{Spend, SpendError, SpendingStore};
 pub use self::sweep::{Retention, Swept};
+pub use self::usage::UsageStore;
 pub use self::users::{SessionsToEnd, UserStore};
 
 /// An error of the store. Nothing was stored, except possibly after [`StoreError::Unknown`].
@@ -92,6 +94,7 @@ pub trait Store:
     + InboxStore
     + CheckStore
     + PollStore
+    + UsageStore
 {
     /// Checks whether the database answers.
     ///

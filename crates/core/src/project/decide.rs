@@ -71,7 +71,9 @@ pub fn check_change(current: &Project, proposed: &Project, secrets: &SecretChang
 /// # Errors
 /// Returns an error if the project does not exist, has another version, or has active jobs.
 pub fn delete(state: &AdminState, precondition: &Precondition, audit: AuditEntry) -> Result<AdminChange, AdminRefusal> {
-    let project = state.project.as_ref().ok_or(AdminRefusal::NoProject)?;
+    let Some(project) = &state.project else {
+        return if state.was_deleted { Ok(AdminChange::nothing()) } else { Err(AdminRefusal::NoProject) };
+    };
     precondition.check(project.version)?;
     if state.has_active_jobs {
         return Err(AdminRefusal::ProjectBusy);

@@ -243,6 +243,7 @@ mod tests {
             prompt: "Do it.".to_owned(),
             origin: Origin::Api,
             author: None,
+            key: None,
             delivery: DeliveryMode::Queue,
             status,
             created_at: Timestamp::default(),

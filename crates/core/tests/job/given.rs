@@ -33,6 +33,7 @@ pub(crate) fn message(number: u128, delivery: DeliveryMode) -> NewMessage {
         prompt: format!("prompt {number}"),
         origin: Origin::Api,
         author: None,
+        key: None,
         delivery,
         traceparent: None,
         source: None,
@@ -69,7 +70,7 @@ pub(crate) fn created() -> Case {
         model: "test/scripted".into(),
         ..Job::new(id, project, source, START)
     };
-    let last = create(job, message(1, DeliveryMode::Queue), START);
+    let last = create(job, message(1, DeliveryMode::Queue), Vec::new(), START);
     let kinds = last.log.iter().map(|entry| entry.kind.clone()).collect();
     Case { job: last.job.clone(), now: START, last, kinds }
 }

@@ -322,5 +322,6 @@ fn request(fields: &Fields) -> JobRequest {
         title: fields.given("title"),
         draft: fields.is_set("draft").then_some(true),
         pull_request: fields.given("pull-request"),
+        ..JobRequest::default()
     }
 }

@@ -26,6 +26,7 @@ pub(super) fn prompt(text: &str) -> Prompt {
         text: text.to_owned(),
         origin: Origin::Api,
         author: Some("ci".to_owned()),
+        key: None,
         delivery: DeliveryMode::Queue,
         traceparent: None,
         source: None,
@@ -35,7 +36,7 @@ pub(super) fn prompt(text: &str) -> Prompt {
 /// Creates a job, which stays queued.
 pub(super) async fn create_job(fixture: &Fixture, text: &str) -> JobId {
     let options = JobOptions::default();
-    let new = NewJob { prompt: prompt(text), reference: None, model: None, agent: None, options };
+    let new = NewJob { options, ..NewJob::new(prompt(text)) };
     let done = fixture.engine.create_job(&project(), new, Admission { idempotency: None, limit: 0 }).await.unwrap();
     done.record.id
 }
@@ -225,7 +226,7 @@ async fn a_message_without_an_author_names_what_sent_it() {
             logs: Vec::new(),
         };
         let prompt = Prompt { origin, author: None, source: Some(Box::new(source)), ..prompt("Repair the checks") };
-        let new = NewJob { prompt, reference: None, model: None, agent: None, options: JobOptions::default() };
+        let new = NewJob::new(prompt);
         let id = fixture.engine.create_job(&project(), new, Admission::default()).await.unwrap().record.id;
         let queued = page(&fixture, id, "").await;
         assert!(queued.contains(&format!("<span class=\"muted nowrap\"><bdi>{author}</bdi></span>")), "{queued}");

@@ -48,8 +48,7 @@ impl Fixture {
         let (head, base) = (format!("branch-{number}"), "main".to_owned());
         let existing = Some(Box::new(ExistingPull { pull, head, head_sha: None, base }));
         let options = JobOptions { pull: existing, ..JobOptions::default() };
-        let new =
-            NewJob { prompt: prompt(&format!("Job {number}")), reference: None, model: None, agent: None, options };
+        let new = NewJob { options, ..NewJob::new(prompt(&format!("Job {number}"))) };
         self.engine.create_job(&project, new, Admission::default()).await.unwrap().record.id
     }
 

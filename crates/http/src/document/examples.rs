@@ -4,6 +4,7 @@ use journeyman_core::time::Timestamp;
 use serde_json::{Value, json};
 
 use crate::wire::project;
+use crate::wire::usage::COLUMNS;
 
 /// 2026-11-22 09:00 UTC.
 const EXAMPLE_TIME: Timestamp = Timestamp::from_micros(1_795_338_000_000_000);
@@ -26,20 +27,37 @@ pub(super) fn add(id: &str, operation: &mut Value) {
     for (status, response) in responses.into_iter().flatten() {
         if let Some(content) = response.pointer_mut("/content/application~1json") {
             content["example"] = if status.starts_with('2') { answer(id) } else { error(status) };
-        } else if let Some(content) = response.pointer_mut("/content/text~1x-diff") {
+        }
+        if let Some(content) = response.pointer_mut("/content/text~1x-diff") {
             content["example"] = json!("--- a/README.md\n+++ b/README.md\n@@ -1 +1,2 @@\n # Shop\n+Open all day.\n");
-        } else if let Some(content) = response.pointer_mut("/content/text~1csv") {
-            let line = format!("7,{CREATED},{KEY},ci,project.changed,shop,192.0.2.7");
-            content["example"] = json!(format!("id,at,actor,actorName,action,subject,address\r\n{line}\r\n"));
-        } else if let Some(content) = response.pointer_mut("/content/text~1event-stream") {
+        }
+        if let Some(content) = response.pointer_mut("/content/text~1csv") {
+            content["example"] = json!(table(id));
+        }
+        if let Some(content) = response.pointer_mut("/content/text~1event-stream") {
             content["example"] = json!(format!("id: 9\nevent: job.completed\ndata: {}\n\n", completed()));
         }
     }
 }
 
+fn table(id: &str) -> String {
+    let (head, line) = if id == "getUsage" {
+        let usage = "12,981240,44410,870112,1200000,0";
+        (COLUMNS.join(","), format!("2026-11-22,shop,anthropic/claude-sonnet-4-5,ci,{KEY},ci,{usage}"))
+    } else {
+        let head = "id,at,actor,actorName,action,subject,address".to_owned();
+        (head, format!("7,{CREATED},{KEY},ci,project.changed,shop,192.0.2.7"))
+    };
+    format!("{head}\r\n{line}\r\n")
+}
+
 fn request(id: &str) -> Value {
     match id {
-        "createJob" => json!({ "prompt": "Add a search field to the list of orders." }),
+        "createJob" => json!({
+            "prompt": "Add a search field to the list of orders.",
+            "labels": ["ui"],
+            "metadata": { "ticket": "SHOP-12" },
+        }),
         "sendMessage" => json!({ "prompt": "Also search by customer name.", "delivery": "queue" }),
         "createProject" | "testNewProject" => json!({
             "id": "shop",
@@ -110,20 +128,21 @@ fn answer(id: &str) -> Value {
         "archiveJob" => record("archived"),
         "listJobs" => json!({ "jobs": [record("completed")], "nextCursor": null }),
         "getJobDetails" => details(),
-        "listJobPulls" => json!({ "pulls": [pull()] }),
+        "listAllJobs" | "listProjectJobs" => json!({ "jobs": [details()], "nextCursor": null }),
+        "listJobPulls" => json!({ "pulls": [pull()], "nextCursor": null }),
         "getJobChecks" => checks(),
-        "listMessages" => json!({ "messages": [message()] }),
-        "listRuns" => json!({ "runs": [run()] }),
+        "listMessages" => json!({ "messages": [message()], "nextCursor": null }),
+        "listRuns" => json!({ "runs": [run()], "nextCursor": null }),
         "listInbox" | "listProjectInbox" => json!({ "events": [inbox_event()], "nextCursor": null }),
         "listEvents" => json!({ "events": [completed()], "nextAfter": 9, "hasMore": false }),
-        "listProjects" => json!({ "projects": [project()] }),
+        "listProjects" => json!({ "projects": [project()], "nextCursor": null }),
         "createProject" | "getProject" | "changeProject" => project(),
-        "listCodeHosts" => json!({ "codeHosts": [code_host()] }),
+        "listCodeHosts" => json!({ "codeHosts": [code_host()], "nextCursor": null }),
         "createCodeHost" | "getCodeHost" | "replaceCodeHost" => code_host(),
         "checkCodeHost" | "testNewProject" | "testProject" => json!({ "findings": [
             { "check": "webhooks", "health": "ok", "text": "the newest webhook arrived at 2026-11-22T09:00:00.000Z" },
         ] }),
-        "listKeys" => json!({ "keys": [key()] }),
+        "listKeys" => json!({ "keys": [key()], "nextCursor": null }),
         "getKey" => key(),
         "createKey" | "rotateKey" => {
             let mut created = key();
@@ -138,6 +157,21 @@ fn answer(id: &str) -> Value {
             "asks": ["edit", "execute", "fetch"],
             "resumes": true,
         }] }),
+        "listModels" => json!({ "providers": [{
+            "id": "anthropic",
+            "dialect": "anthropic",
+            "ready": true,
+            "keyVariable": "ANTHROPIC_API_KEY",
+            "contextTokens": null,
+            "prices": [{
+                "model": "anthropic/claude-sonnet-*",
+                "inputMicros": 3_000_000,
+                "outputMicros": 15_000_000,
+                "cachedMicros": 300_000,
+                "cacheWrittenMicros": 3_750_000,
+            }],
+        }] }),
+        "getUsage" => usage(),
         "listAudit" => json!({
             "entries": [{
                 "id": "7",
@@ -211,16 +245,50 @@ fn record(status: &str) -> Value {
 fn details() -> Value {
     json!({
         "id": JOB,
+        "project": "shop",
         "status": "completed",
         "title": "Add a search field to the list of orders.",
+        "source": { "repository": "https://github.com/example/shop.git", "ref": "main" },
         "agent": "claude-code",
         "model": "anthropic/claude-sonnet-4-5",
+        "author": "ci",
+        "labels": ["ui"],
+        "metadata": { "ticket": "SHOP-12" },
         "branch": "journeyman/add-a-search-field-19aa3bb4",
         "pullRequest": { "number": 7, "url": PULL, "state": "open" },
+        "pullRequests": [{ "number": 7, "url": PULL, "state": "open" }],
+        "checks": { "sha": COMMIT, "result": "passed", "settledAt": ENDED },
         "queueLength": 0,
         "waiting": null,
         "failure": null,
+        "usage": { "inputTokens": 81_240, "outputTokens": 4_410, "cachedTokens": 70_112, "costMicros": 120_000 },
+        "createdAt": CREATED,
+        "archivedAt": null,
+        "revision": 2,
     })
+}
+
+fn usage() -> Value {
+    let sum = json!({
+        "runs": 12,
+        "inputTokens": 981_240,
+        "outputTokens": 44_410,
+        "cachedTokens": 870_112,
+        "costMicros": 1_200_000,
+        "unpriced": 0,
+    });
+    let mut line = json!({
+        "day": "2026-11-22",
+        "project": "shop",
+        "model": null,
+        "author": null,
+        "key": null,
+        "keyName": null,
+    });
+    for (name, number) in sum.as_object().into_iter().flatten() {
+        line[name] = number.clone();
+    }
+    json!({ "from": "2026-11-22", "to": "2026-11-22", "total": sum, "lines": [line] })
 }
 
 fn pull() -> Value {

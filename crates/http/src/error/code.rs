@@ -105,7 +105,7 @@ codes! {
     ContentEncodingUnknown = "content_encoding_unknown",
     /// The job is archived.
     JobArchived = "job_archived",
-    /// The job is active, and the message has delivery "reject".
+    /// The job is active, and the message has delivery "reject", or the job is to be deleted.
     JobBusy = "job_busy",
     /// Another job of the project works on this branch.
     BranchTaken = "branch_taken",

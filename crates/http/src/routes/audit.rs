@@ -5,18 +5,17 @@ use std::collections::HashMap;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use futures::stream::try_unfold;
 use journeyman_core::ports::AuditLine;
-use serde::Deserialize;
-use utoipa::IntoParams;
 
 use crate::app::App;
 use crate::caller::Caller;
 use crate::error::ApiError;
-use crate::extract::{Administrator, Parameters, numbered_page};
+use crate::extract::{Administrator, Parameters};
 use crate::openapi::errors;
+use crate::page::{self, PageQuery};
+use crate::table;
 use crate::wire::audit::{AuditEntry, AuditPage};
 
 errors!(ListErrors: 400, 401, 403, 503);
@@ -25,31 +24,19 @@ errors!(ExportErrors: 401, 403, 503);
 /// The number of entries that an export reads at a time.
 const AT_ONCE: usize = 500;
 
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-pub(crate) struct AuditQuery {
-    /// The maximum number of entries; by default, 50.
-    #[param(minimum = 1, maximum = 100)]
-    limit: Option<usize>,
-    /// The `nextCursor` of the previous page.
-    cursor: Option<String>,
-}
-
 /// List the audit log
 ///
 /// Returns who changed what, when and from where, newest first.
-#[utoipa::path(get, path = "/v2/audit", tag = "System", operation_id = "listAudit", params(AuditQuery),
+#[utoipa::path(get, path = "/v2/audit", tag = "System", operation_id = "listAudit", params(PageQuery),
     responses((status = 200, description = "A page of entries", body = AuditPage), ListErrors))]
 pub(crate) async fn list(
     State(app): State<App>,
     Administrator(caller): Administrator,
-    Parameters(query): Parameters<AuditQuery>,
+    Parameters(query): Parameters<PageQuery>,
 ) -> Result<Json<AuditPage>, ApiError> {
-    let (limit, before) = numbered_page(query.limit, query.cursor.as_deref())?;
+    let (limit, before) = query.read()?;
     let mut lines = app.cases.audit_log(&caller, before, limit + 1).await?;
-    let is_last = lines.len() <= limit;
-    lines.truncate(limit);
-    let next_cursor = lines.last().filter(|_| !is_last).map(|line| line.number.to_string());
+    let next_cursor = page::cut(&mut lines, limit, |line| line.number.to_string());
     let names = app.cases.names().await?;
     let entries = lines.into_iter().map(|line| AuditEntry::of(line, &names)).collect();
     Ok(Json(AuditPage { entries, next_cursor }))
@@ -70,12 +57,7 @@ pub(crate) async fn export(State(app): State<App>, Administrator(caller): Admini
     let parts = try_unfold(rest, async |mut export| {
         Ok::<_, Box<dyn std::error::Error + Send + Sync>>(export.part().await?.map(|part| (part, export)))
     });
-    let headers = [
-        (CONTENT_TYPE, "text/csv; charset=utf-8; header=present"),
-        (CONTENT_DISPOSITION, "attachment; filename=\"audit.csv\""),
-        (CACHE_CONTROL, "no-store"),
-    ];
-    Ok((headers, Body::from_stream(parts)).into_response())
+    Ok((table::headers("audit.csv"), Body::from_stream(parts)).into_response())
 }
 
 /// An export that is under way.
@@ -94,8 +76,7 @@ impl Export {
     async fn part(&mut self) -> Result<Option<Vec<u8>>, Box<dyn std::error::Error + Send + Sync>> {
         let Some(lines) = self.next.take() else { return Ok(None) };
         let last = lines.last().map(|line| line.number).filter(|_| lines.len() == AT_ONCE);
-        let mut table =
-            csv::WriterBuilder::new().has_headers(false).terminator(csv::Terminator::CRLF).from_writer(Vec::new());
+        let mut table = table::writer();
         if !std::mem::replace(&mut self.has_head, true) {
             table.write_record(["id", "at", "actor", "actorName", "action", "subject", "address"])?;
         }

@@ -13,13 +13,14 @@ use crate::answer::created;
 use crate::app::App;
 use crate::conditional::{IfMatch, conditional, etag, tag_of};
 use crate::error::{ApiError, ErrorCode};
-use crate::extract::{Administrator, IdempotencyKey, JsonBody};
+use crate::extract::{Administrator, IdempotencyKey, JsonBody, Parameters};
 use crate::openapi::{IdempotencyHeader, IfMatchHeader, errors};
+use crate::page::{self, PageQuery};
 use crate::wire::code_host::{
     CodeHostList, CreateCodeHost, FindingList, InstalledCodeHost, ReplaceCodeHost, show, with_field,
 };
 
-errors!(ListErrors: 401, 403, 503);
+errors!(ListErrors: 400, 401, 403, 503);
 errors!(CreateErrors: 400, 401, 403, 409, 413, 415, 422, 503, 504);
 errors!(GetErrors: 401, 403, 404, 503);
 errors!(ReplaceErrors: 400, 401, 403, 404, 409, 412, 413, 415, 503, 504);
@@ -27,15 +28,20 @@ errors!(RemoveErrors: 401, 403, 404, 409, 412, 503, 504);
 
 /// List code hosts
 ///
-/// Returns the code hosts of the configuration file and of the database, ordered by ID, without secrets.
-#[utoipa::path(get, path = "/v2/code-hosts", tag = "Code hosts", operation_id = "listCodeHosts",
-    responses((status = 200, description = "All code hosts", body = CodeHostList), ListErrors))]
+/// Returns the code hosts of the configuration file and of the database, in pages, ordered by ID, without secrets.
+#[utoipa::path(get, path = "/v2/code-hosts", tag = "Code hosts", operation_id = "listCodeHosts", params(PageQuery),
+    responses((status = 200, description = "A page of code hosts", body = CodeHostList), ListErrors))]
 pub(crate) async fn list(
     State(app): State<App>,
     Administrator(caller): Administrator,
+    Parameters(query): Parameters<PageQuery>,
 ) -> Result<Json<CodeHostList>, ApiError> {
-    let found = app.cases.code_hosts(&caller).await?;
-    Ok(Json(CodeHostList { code_hosts: found.iter().map(|described| shown(&app, described)).collect() }))
+    let (limit, after) = query.read::<CodeHostId>()?;
+    let mut found = app.cases.code_hosts(&caller).await?;
+    // An installation has few code hosts.
+    found.retain(|described| after.as_ref().is_none_or(|after| described.host.id > *after));
+    let next_cursor = page::cut(&mut found, limit, |described| described.host.id.to_string());
+    Ok(Json(CodeHostList { code_hosts: found.iter().map(|described| shown(&app, described)).collect(), next_cursor }))
 }
 
 /// Create a code host

@@ -11,8 +11,9 @@ use utoipa::IntoParams;
 use crate::app::App;
 use crate::caller::Caller;
 use crate::error::{ApiError, ErrorCode};
-use crate::extract::{Administrator, InProject, Parameters, numbered_page};
+use crate::extract::{Administrator, InProject, Parameters};
 use crate::openapi::{ProjectPath, errors};
+use crate::page;
 use crate::wire::inbox::{InboxPage, InboxState};
 
 errors!(ProjectErrors: 400, 401, 403, 404, 503);
@@ -27,7 +28,7 @@ pub(crate) struct InboxQuery {
     state: Option<InboxState>,
     /// Returns only events with this outcome, such as `message`, `ignored_self` or `not_permitted`.
     outcome: Option<String>,
-    /// The maximum number of events; by default, 50.
+    /// The maximum number of events; by default, 100.
     #[param(minimum = 1, maximum = 100)]
     limit: Option<usize>,
     /// The `nextCursor` of the previous page.
@@ -45,7 +46,7 @@ pub(crate) async fn of_project(
     at: InProject,
     Parameters(query): Parameters<InboxQuery>,
 ) -> Result<Json<InboxPage>, ApiError> {
-    page(&app, &at.caller, Some(at.project.clone()), &query).await
+    list(&app, &at.caller, Some(at.project.clone()), &query).await
 }
 
 /// List the inbox
@@ -58,23 +59,22 @@ pub(crate) async fn of_all(
     Administrator(caller): Administrator,
     Parameters(query): Parameters<InboxQuery>,
 ) -> Result<Json<InboxPage>, ApiError> {
-    page(&app, &caller, None, &query).await
+    list(&app, &caller, None, &query).await
 }
 
-async fn page(
+async fn list(
     app: &App,
     caller: &Caller,
     project: Option<ProjectId>,
     query: &InboxQuery,
 ) -> Result<Json<InboxPage>, ApiError> {
-    let (limit, before) = numbered_page(query.limit, query.cursor.as_deref())?;
+    let (limit, before) =
+        (page::limit(query.limit, page::MOST)?, query.cursor.as_deref().map(page::cursor).transpose()?);
     let state = query.state.map(Into::into);
     let outcome = query.outcome.as_deref().map(|name| Outcome::parse(name).ok_or_else(unknown_outcome)).transpose()?;
     let filter = InboxFilter { state, outcome, before, ..InboxFilter::newest(project, limit + 1) };
     let mut events = app.cases.inbox(caller, filter).await?;
-    let is_last = events.len() <= limit;
-    events.truncate(limit);
-    let next_cursor = events.last().filter(|_| !is_last).map(|event| event.number.to_string());
+    let next_cursor = page::cut(&mut events, limit, |event| event.number.to_string());
     Ok(Json(InboxPage { events: events.into_iter().map(Into::into).collect(), next_cursor }))
 }
 

@@ -1,4 +1,4 @@
-//! The operations on jobs: create, read, list, retry, cancel, archive, unarchive.
+//! The operations on jobs: create, read, list, retry, cancel, archive, unarchive, delete.
 
 mod cursor;
 mod record;
@@ -12,6 +12,8 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
 use journeyman_app::JobRequest;
 use journeyman_core::engine::Control;
+use journeyman_core::ids::ProjectId;
+use journeyman_core::job::label::Attribute;
 use journeyman_core::job::{Job, JobStatus};
 use journeyman_core::ports::JobFilter;
 use journeyman_core::rate::RateKind;
@@ -23,11 +25,17 @@ use utoipa::IntoParams;
 use self::record::controlled;
 pub(crate) use self::record::{accepted, record};
 use crate::app::App;
+use crate::caller::Caller;
+use crate::conditional::ExpectedTags;
 use crate::error::{ApiError, ErrorCode};
-use crate::extract::{IdempotencyKey, InJob, InProject, JsonBody, Parameters};
-use crate::openapi::{IdempotencyHeader, JobPath, ProjectPath, errors};
-use crate::wire::details::JobDetails;
+use crate::extract::{Authenticated, IdempotencyKey, InJob, InProject, JsonBody, Parameters};
+use crate::openapi::{IdempotencyHeader, IfMatchHeader, JobPath, ProjectPath, errors};
+use crate::page;
+use crate::wire::details::{JobDetails, JobDetailsPage};
 use crate::wire::job::{CreateJob, JobPage, JobRecord, Status};
+
+/// The number of jobs on a page if the request does not say.
+const PAGE: usize = 20;
 
 /// The maximum value of `wait`, in seconds.
 const WAIT_SECONDS: u64 = 60;
@@ -35,6 +43,8 @@ const WAIT_SECONDS: u64 = 60;
 errors!(CreateErrors: 400, 401, 403, 404, 409, 413, 415, 422, 429, 503, 504);
 errors!(ReadErrors: 400, 401, 403, 404, 503);
 errors!(DetailsErrors: 401, 403, 404, 503);
+errors!(AllErrors: 400, 401, 403, 503);
+errors!(DeleteErrors: 401, 403, 404, 409, 412, 503, 504);
 errors!(ChangeErrors: 400, 401, 403, 404, 422, 503, 504);
 errors!(UnarchiveErrors: 400, 401, 403, 404, 409, 422, 503, 504);
 
@@ -63,9 +73,9 @@ pub(crate) async fn create(
 }
 
 fn request(body: CreateJob) -> JobRequest {
-    let CreateJob { prompt, reference, branch, draft, title, model, agent, pull_request } = body;
+    let CreateJob { prompt, reference, branch, draft, title, model, agent, pull_request, labels, metadata } = body;
     let pull_request = pull_request.map(Into::into);
-    JobRequest { prompt, reference, branch, model, agent, title, draft, pull_request }
+    JobRequest { prompt, reference, branch, model, agent, title, draft, pull_request, labels, metadata }
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -130,6 +140,21 @@ pub(crate) struct ListQuery {
     created_before: Option<String>,
     /// Returns only jobs whose title contains this text.
     q: Option<String>,
+    /// Returns only jobs with this label. Can be repeated: then jobs must have all labels.
+    #[serde(default)]
+    label: Vec<String>,
+    /// Returns only jobs with this entry in their metadata, as `key:value`. Can be repeated.
+    #[serde(default)]
+    #[param(example = json!(["ticket:SHOP-12"]))]
+    metadata: Vec<String>,
+    /// Returns only jobs of this agent.
+    agent: Option<String>,
+    /// Returns only jobs whose first message has this author.
+    author: Option<String>,
+    /// Returns only jobs that work on this branch.
+    branch: Option<String>,
+    /// Returns only jobs that have worked on a pull request with this number.
+    pull_request: Option<u64>,
     /// The number of jobs on a page; 20 by default.
     #[param(minimum = 1, maximum = 100)]
     limit: Option<usize>,
@@ -138,9 +163,10 @@ pub(crate) struct ListQuery {
     cursor: Option<String>,
 }
 
-/// List jobs
+/// List the records of jobs
 ///
-/// Returns the project's jobs in pages, newest first. Jobs that are created in the meantime do not shift the pages.
+/// Returns the records of the project's jobs in pages, newest first. Jobs that are created in the meantime do not shift
+/// the pages.
 #[utoipa::path(get, path = "/v2/agent/{projectId}/jobs", tag = "Jobs", operation_id = "listJobs",
     params(ProjectPath, ListQuery),
     responses((status = 200, description = "A page of jobs", body = JobPage), ReadErrors))]
@@ -149,51 +175,117 @@ pub(crate) async fn list(
     at: InProject,
     Parameters(query): Parameters<ListQuery>,
 ) -> Result<Json<JobPage>, ApiError> {
-    let limit = query.limit.unwrap_or(20);
-    let filter = filter(&at, query, limit)?;
+    let limit = page::limit(query.limit, PAGE)?;
+    let filter = filter(Some(at.project.clone()), query, limit)?;
     at.load(&app).await?;
     let mut jobs = app.services.store.jobs(filter).await?;
-    // One job more than requested was read, to know whether there is a next page.
-    let more = jobs.len() > limit;
-    jobs.truncate(limit);
-    let next_cursor = jobs.last().filter(|_| more).map(cursor::after);
+    let next_cursor = page::cut(&mut jobs, limit, cursor::after);
     Ok(Json(JobPage { jobs: jobs.iter().map(|job| job.record().into()).collect(), next_cursor }))
 }
 
-fn filter(at: &InProject, query: ListQuery, limit: usize) -> Result<JobFilter, ApiError> {
+/// List a project's jobs
+///
+/// Returns the project's jobs with their details, in pages, newest first.
+#[utoipa::path(get, path = "/v2/projects/{projectId}/jobs", tag = "Jobs", operation_id = "listProjectJobs",
+    params(ProjectPath, ListQuery),
+    responses((status = 200, description = "A page of jobs", body = JobDetailsPage), ReadErrors))]
+pub(crate) async fn list_of_project(
+    State(app): State<App>,
+    at: InProject,
+    Parameters(query): Parameters<ListQuery>,
+) -> Result<Json<JobDetailsPage>, ApiError> {
+    at.load(&app).await?;
+    find(&app, &at.caller, Some(at.project.clone()), query).await
+}
+
+/// List the jobs of all projects
+///
+/// Returns the jobs of all projects that the key may see, with their details, in pages, newest first.
+#[utoipa::path(get, path = "/v2/jobs", tag = "Jobs", operation_id = "listAllJobs", params(ListQuery),
+    responses((status = 200, description = "A page of jobs", body = JobDetailsPage), AllErrors))]
+pub(crate) async fn list_of_all(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Parameters(query): Parameters<ListQuery>,
+) -> Result<Json<JobDetailsPage>, ApiError> {
+    find(&app, &caller, None, query).await
+}
+
+async fn find(
+    app: &App,
+    caller: &Caller,
+    project: Option<ProjectId>,
+    query: ListQuery,
+) -> Result<Json<JobDetailsPage>, ApiError> {
+    let limit = page::limit(query.limit, PAGE)?;
+    let mut jobs = app.cases.find_jobs(caller, filter(project, query, limit)?).await?;
+    let next_cursor = page::cut(&mut jobs, limit, |detailed| cursor::after(&detailed.job));
+    Ok(Json(JobDetailsPage { jobs: jobs.into_iter().map(JobDetails::from).collect(), next_cursor }))
+}
+
+/// Returns the filter of a request, for one job more than `limit`.
+fn filter(project: Option<ProjectId>, query: ListQuery, limit: usize) -> Result<JobFilter, ApiError> {
     let invalid = |text: String| ApiError::bad_request(ErrorCode::InvalidQuery, text);
-    if !(1..=100).contains(&limit) {
-        return Err(invalid("limit: must be from 1 to 100".to_owned()));
-    }
     let moment = |name: &str, text: Option<String>| -> Result<Option<Timestamp>, ApiError> {
         text.map(|text| text.parse().map_err(|error| invalid(format!("{name}: {error}")))).transpose()
     };
-    if query.q.as_ref().is_some_and(|q| q.contains('\0')) {
-        return Err(invalid("q: must not contain the NUL character".to_owned()));
+    let texts = [("q", &query.q), ("agent", &query.agent), ("author", &query.author), ("branch", &query.branch)];
+    let texts = texts.into_iter().filter_map(|(name, text)| Some((name, text.as_ref()?)));
+    let lists =
+        query.label.iter().map(|text| ("label", text)).chain(query.metadata.iter().map(|text| ("metadata", text)));
+    if let Some((name, _)) = texts.chain(lists).find(|(_, text)| text.contains('\0')) {
+        return Err(invalid(format!("{name}: must not contain the NUL character")));
     }
+    let entry = |text: String| match text.split_once(':') {
+        Some((key, value)) => Ok(Attribute::Metadata(key.to_owned(), value.to_owned())),
+        None => Err(invalid(format!("metadata: {text:?} must have the form key:value"))),
+    };
+    // The rarest attributes come first, because a list is read in the order of the first one.
+    let metadata = query.metadata.into_iter().map(entry).collect::<Result<Vec<_>, ApiError>>()?.into_iter();
+    let attributes = metadata
+        .chain(query.label.into_iter().map(Attribute::Label))
+        .chain(query.author.map(Attribute::Author))
+        .chain(query.agent.map(Attribute::Agent));
     let after = query.cursor.map(|text| cursor::read(&text)).transpose();
     Ok(JobFilter {
-        project: at.project.clone(),
+        projects: project.map(|project| vec![project]),
         status: query.status.map(JobStatus::from),
+        attributes: attributes.collect(),
+        branch: query.branch,
+        pull: query.pull_request,
         // The limits are exclusive at the precision that clients see: a job's own `createdAt` excludes it.
         created_after: moment("createdAfter", query.created_after)?.map(Timestamp::end_of_millisecond),
         created_before: moment("createdBefore", query.created_before)?.map(Timestamp::start_of_millisecond),
         title_contains: query.q.filter(|q| !q.is_empty()),
-        after: after.map_err(|()| invalid("cursor: must be the nextCursor of an earlier page".to_owned()))?,
+        after: after.map_err(|()| page::invalid_cursor())?,
         limit: limit + 1,
     })
 }
 
 /// Get a job's details
 ///
-/// Returns the details that the record does not contain: the branch, the pull request, the length of the queue, the
-/// reason for a failure, and the cause that the job waits for.
+/// Returns the details that the record does not contain: the labels and metadata, the branch, the pull requests, the
+/// checks, the length of the queue, the usage, the reason for a failure, and the cause that the job waits for.
 #[utoipa::path(get, path = "/v2/agent/{projectId}/job/{id}/details", tag = "Jobs", operation_id = "getJobDetails",
     params(JobPath), responses((status = 200, description = "The job's details", body = JobDetails), DetailsErrors))]
 pub(crate) async fn details(State(app): State<App>, at: InJob) -> Result<Json<JobDetails>, ApiError> {
     let job = at.load(&app).await?;
-    let hold = app.services.store.holds().await?.remove(&job.project);
-    Ok(Json(JobDetails::of(&job, hold.as_ref())))
+    let detailed = app.cases.detailed(vec![job]).await?.pop();
+    Ok(Json(detailed.ok_or_else(ApiError::job_not_found)?.into()))
+}
+
+/// Delete a job
+///
+/// Deletes the job with its messages, runs and events; its branch and its pull requests stay. A job that is active is
+/// refused: cancel or archive it first. Deleting a job again changes nothing.
+#[utoipa::path(delete, path = "/v2/agent/{projectId}/job/{id}", tag = "Jobs", operation_id = "deleteJob",
+    params(JobPath, IfMatchHeader),
+    responses((status = 204, description = "The job is deleted"), DeleteErrors))]
+pub(crate) async fn delete(State(app): State<App>, at: InJob, headers: HeaderMap) -> Result<StatusCode, ApiError> {
+    let tags = ExpectedTags::of(&headers);
+    let is_expected = move |job: &Job| tags.match_tag(&record::tag(job.record()));
+    app.cases.delete_job(&at.at.caller, &at.at.project, at.id, is_expected).await?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 /// Retry a job now

@@ -16,11 +16,12 @@ use crate::answer::{REPLAYED, created};
 use crate::app::App;
 use crate::conditional::{IfMatch, conditional, tag_of};
 use crate::error::{ApiError, ErrorCode};
-use crate::extract::{Administrator, IdempotencyKey, JsonBody, OptionalBody};
+use crate::extract::{Administrator, IdempotencyKey, JsonBody, OptionalBody, Parameters};
 use crate::openapi::{IdempotencyHeader, IfMatchHeader, errors};
+use crate::page::{self, PageQuery};
 use crate::wire::key::{CreateKey, CreatedKey, Key, KeyList, RotateKey};
 
-errors!(ListErrors: 401, 403, 503);
+errors!(ListErrors: 400, 401, 403, 503);
 errors!(CreateErrors: 400, 401, 403, 404, 413, 415, 422, 503, 504);
 errors!(RotateErrors: 400, 401, 403, 404, 409, 412, 413, 415, 422, 503, 504);
 errors!(GetErrors: 401, 403, 404, 503);
@@ -28,15 +29,18 @@ errors!(RevokeErrors: 401, 403, 404, 412, 503, 504);
 
 /// List keys
 ///
-/// Returns all keys, newest first, including revoked ones, without secrets.
-#[utoipa::path(get, path = "/v2/keys", tag = "Keys", operation_id = "listKeys",
-    responses((status = 200, description = "All keys, including revoked ones", body = KeyList), ListErrors))]
+/// Returns the keys in pages, newest first, including revoked ones, without secrets.
+#[utoipa::path(get, path = "/v2/keys", tag = "Keys", operation_id = "listKeys", params(PageQuery),
+    responses((status = 200, description = "A page of keys, including revoked ones", body = KeyList), ListErrors))]
 pub(crate) async fn list(
     State(app): State<App>,
     Administrator(caller): Administrator,
+    Parameters(query): Parameters<PageQuery>,
 ) -> Result<Json<KeyList>, ApiError> {
-    let keys = app.cases.keys(&caller).await?;
-    Ok(Json(KeyList { keys: keys.into_iter().map(Into::into).collect() }))
+    let (limit, after) = query.read()?;
+    let mut keys = app.cases.keys_after(&caller, after, limit + 1).await?;
+    let next_cursor = page::cut(&mut keys, limit, |key| key.id.to_string());
+    Ok(Json(KeyList { keys: keys.into_iter().map(Into::into).collect(), next_cursor }))
 }
 
 /// Create a key
@@ -104,8 +108,7 @@ pub(crate) async fn get(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let keys = app.cases.keys(&caller).await?;
-    let key = keys.into_iter().find(|key| key.id.to_string() == id).ok_or_else(ApiError::key_not_found)?;
+    let key = app.cases.key(&caller, id.parse().map_err(|_| ApiError::key_not_found())?).await?;
     Ok(conditional(&tag_of_key(&key), Key::from(key), &headers))
 }
 

@@ -14,6 +14,7 @@ use crate::openapi::errors;
 use crate::routes::keys::tag_of_key;
 use crate::wire::agent::{Agent, AgentList};
 use crate::wire::key::{Key, Me};
+use crate::wire::model::{ModelList, Provider};
 
 errors!(Errors: 401, 403, 503);
 
@@ -37,4 +38,14 @@ pub(crate) async fn me(Authenticated(caller): Authenticated, headers: HeaderMap)
     responses((status = 200, description = "The agents", body = AgentList), Errors))]
 pub(crate) async fn agents(State(app): State<App>, _: Authenticated) -> Json<AgentList> {
     Json(AgentList { agents: app.settings.agents.iter().map(|(id, agent)| Agent::of(id, agent)).collect() })
+}
+
+/// List models
+///
+/// Returns the providers of models that this server is configured with. A project or a job names a model as
+/// `<provider>/<name>`; which names exist, the provider decides.
+#[utoipa::path(get, path = "/v2/models", tag = "System", operation_id = "listModels",
+    responses((status = 200, description = "The providers and the prices of their models", body = ModelList), Errors))]
+pub(crate) async fn models(State(app): State<App>, _: Authenticated) -> Json<ModelList> {
+    Json(ModelList { providers: app.settings.providers.iter().map(Provider::from).collect() })
 }

@@ -5,18 +5,20 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use journeyman_app::MessageRequest;
+use journeyman_core::message::Message;
 use journeyman_core::rate::RateKind;
 
 use crate::app::App;
 use crate::error::ApiError;
-use crate::extract::{IdempotencyKey, InJob, InMessage, InProject, JsonBody};
+use crate::extract::{IdempotencyKey, InJob, InMessage, InProject, JsonBody, Parameters};
 use crate::openapi::{IdempotencyHeader, JobPath, MessagePath, errors};
+use crate::page::{self, PageQuery};
 use crate::routes::jobs::{accepted, record};
 use crate::wire::job::JobRecord;
 use crate::wire::message::{MessageList, SendMessage};
 
 errors!(SendErrors: 400, 401, 403, 404, 409, 413, 415, 422, 429, 503, 504);
-errors!(ListErrors: 401, 403, 404, 503);
+errors!(ListErrors: 400, 401, 403, 404, 503);
 errors!(WithdrawErrors: 401, 403, 404, 409, 503, 504);
 
 /// Send a follow-up message
@@ -42,13 +44,22 @@ pub(crate) async fn send(
 
 /// List a job's messages
 ///
-/// Returns each message with its receipt: its status, times, run, commits, and pull request.
+/// Returns each message with its receipt: its status, times, run, commits, and pull request. The messages come in pages,
+/// in the order in which they were accepted; a page with much text ends early.
 #[utoipa::path(get, path = "/v2/agent/{projectId}/job/{id}/messages", tag = "Messages", operation_id = "listMessages",
-    params(JobPath), responses((status = 200, description = "All messages", body = MessageList), ListErrors))]
-pub(crate) async fn list(State(app): State<App>, at: InJob) -> Result<Json<MessageList>, ApiError> {
+    params(JobPath, PageQuery),
+    responses((status = 200, description = "A page of messages", body = MessageList), ListErrors))]
+pub(crate) async fn list(
+    State(app): State<App>,
+    at: InJob,
+    Parameters(query): Parameters<PageQuery>,
+) -> Result<Json<MessageList>, ApiError> {
+    let (limit, after) = query.read()?;
     let job = at.load(&app).await?;
-    let messages = app.services.store.messages(job.id).await?;
-    Ok(Json(MessageList { messages: messages.into_iter().map(Into::into).collect() }))
+    let mut messages = app.services.store.messages_after(job.id, after, limit + 1).await?;
+    let size = |message: &Message| message.prompt.len() + message.answer.as_ref().map_or(0, String::len);
+    let next_cursor = page::cut_by_size(&mut messages, limit, size, |message| message.id.to_string());
+    Ok(Json(MessageList { messages: messages.into_iter().map(Into::into).collect(), next_cursor }))
 }
 
 /// Withdraw a message

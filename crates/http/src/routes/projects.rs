@@ -11,12 +11,13 @@ use crate::answer::created;
 use crate::app::App;
 use crate::conditional::{IfMatch, conditional, etag, tag_of};
 use crate::error::{ApiError, ErrorCode};
-use crate::extract::{Administrator, Authenticated, IdempotencyKey, InProject, JsonBody};
+use crate::extract::{Administrator, Authenticated, IdempotencyKey, InProject, JsonBody, Parameters};
 use crate::openapi::{IdempotencyHeader, IfMatchHeader, ProjectPath, errors};
+use crate::page::{self, PageQuery};
 use crate::wire::code_host::FindingList;
 use crate::wire::project::{self, CreateProject, Project, ProjectChanges, ProjectList};
 
-errors!(ListErrors: 401, 403, 503);
+errors!(ListErrors: 400, 401, 403, 503);
 errors!(CreateErrors: 400, 401, 403, 409, 413, 415, 422, 503, 504);
 errors!(GetErrors: 401, 403, 404, 503);
 errors!(ChangeErrors: 400, 401, 403, 404, 409, 412, 413, 415, 503, 504);
@@ -25,16 +26,20 @@ errors!(TestErrors: 400, 401, 403, 404, 409, 413, 415, 422, 503);
 
 /// List projects
 ///
-/// Returns the projects that the key may see, ordered by ID.
-#[utoipa::path(get, path = "/v2/projects", tag = "Projects", operation_id = "listProjects",
-    responses((status = 200, description = "All projects that the key may see", body = ProjectList), ListErrors))]
+/// Returns the projects that the key may see, in pages, ordered by ID.
+#[utoipa::path(get, path = "/v2/projects", tag = "Projects", operation_id = "listProjects", params(PageQuery),
+    responses((status = 200, description = "A page of the projects that the key may see", body = ProjectList),
+        ListErrors))]
 pub(crate) async fn list(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
+    Parameters(query): Parameters<PageQuery>,
 ) -> Result<Json<ProjectList>, ApiError> {
-    let projects = app.cases.projects(&caller).await?;
+    let (limit, after) = query.read()?;
+    let mut projects = app.cases.projects_after(&caller, after, limit + 1).await?;
+    let next_cursor = page::cut(&mut projects, limit, |project| project.id.to_string());
     let show = |project| project::show(project, &app.settings.public_url);
-    Ok(Json(ProjectList { projects: projects.iter().map(show).collect() }))
+    Ok(Json(ProjectList { projects: projects.iter().map(show).collect(), next_cursor }))
 }
 
 /// Create a project

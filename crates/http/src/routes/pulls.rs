@@ -6,22 +6,34 @@ use journeyman_core::code_host::HostName;
 
 use crate::app::App;
 use crate::error::ApiError;
-use crate::extract::InJob;
+use crate::extract::{InJob, Parameters};
 use crate::openapi::{JobPath, errors};
+use crate::page::{self, PageQuery};
 use crate::wire::pull::{JobPull, JobPullList};
 
-errors!(ListErrors: 401, 403, 404, 503);
+errors!(ListErrors: 400, 401, 403, 404, 503);
 
 /// List a job's pull requests
 ///
-/// Returns all pull requests that the job has opened, oldest first: a follow-up after a merge opens another one. Those on
+/// Returns the pull requests that the job has opened, in pages, oldest first: a follow-up after a merge opens another one. Those on
 /// the built-in code host have a text too. `GET …/diff` returns the changes.
 #[utoipa::path(get, path = "/v2/agent/{projectId}/job/{id}/pulls", tag = "Jobs", operation_id = "listJobPulls",
-    params(JobPath), responses((status = 200, description = "All pull requests", body = JobPullList), ListErrors))]
-pub(crate) async fn list(State(app): State<App>, at: InJob) -> Result<Json<JobPullList>, ApiError> {
+    params(JobPath, PageQuery),
+    responses((status = 200, description = "A page of pull requests", body = JobPullList), ListErrors))]
+pub(crate) async fn list(
+    State(app): State<App>,
+    at: InJob,
+    Parameters(query): Parameters<PageQuery>,
+) -> Result<Json<JobPullList>, ApiError> {
+    let (limit, first) = query.read::<usize>()?;
     let job = at.load(&app).await?;
+    // A job has few pull requests, and none is ever removed from its list, so a place in the list is a cursor.
+    let first = first.unwrap_or(0);
+    let found = app.services.store.indexed_pulls_of(vec![job.id]).await?;
+    let mut found: Vec<_> = found.into_iter().skip(first).collect();
+    let next_cursor = page::cut(&mut found, limit, |_| first.saturating_add(limit).to_string());
     let mut pulls = Vec::new();
-    for pull in app.services.store.indexed_pulls_of(job.id).await? {
+    for pull in found {
         let local = if pull.repository.host == HostName::local() {
             app.services.store.pull(pull.repository.id.clone(), pull.number).await?
         } else {
@@ -29,5 +41,5 @@ pub(crate) async fn list(State(app): State<App>, at: InJob) -> Result<Json<JobPu
         };
         pulls.push(JobPull::of(pull, local));
     }
-    Ok(Json(JobPullList { pulls }))
+    Ok(Json(JobPullList { pulls, next_cursor }))
 }

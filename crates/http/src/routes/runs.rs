@@ -5,20 +5,28 @@ use axum::extract::State;
 
 use crate::app::App;
 use crate::error::ApiError;
-use crate::extract::InJob;
+use crate::extract::{InJob, Parameters};
 use crate::openapi::{JobPath, errors};
+use crate::page::{self, PageQuery};
 use crate::wire::run::RunList;
 
-errors!(ListErrors: 401, 403, 404, 503);
+errors!(ListErrors: 400, 401, 403, 404, 503);
 
 /// List a job's runs
 ///
-/// Returns all attempts at the job's messages, each with its outcome, the reason for a failure, and its tokens, cost,
-/// and times.
+/// Returns the attempts at the job's messages, each with its outcome, the reason for a failure, and its tokens, cost,
+/// and times, in pages, oldest first.
 #[utoipa::path(get, path = "/v2/agent/{projectId}/job/{id}/runs", tag = "Jobs", operation_id = "listRuns",
-    params(JobPath), responses((status = 200, description = "All runs", body = RunList), ListErrors))]
-pub(crate) async fn list(State(app): State<App>, at: InJob) -> Result<Json<RunList>, ApiError> {
+    params(JobPath, PageQuery),
+    responses((status = 200, description = "A page of runs", body = RunList), ListErrors))]
+pub(crate) async fn list(
+    State(app): State<App>,
+    at: InJob,
+    Parameters(query): Parameters<PageQuery>,
+) -> Result<Json<RunList>, ApiError> {
+    let (limit, after) = query.read()?;
     let job = at.load(&app).await?;
-    let runs = app.services.store.runs(job.id).await?;
-    Ok(Json(RunList { runs: runs.into_iter().map(Into::into).collect() }))
+    let mut runs = app.services.store.runs_after(job.id, after, limit + 1).await?;
+    let next_cursor = page::cut(&mut runs, limit, |run| run.id.to_string());
+    Ok(Json(RunList { runs: runs.into_iter().map(Into::into).collect(), next_cursor }))
 }

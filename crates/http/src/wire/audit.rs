@@ -6,6 +6,8 @@ use journeyman_core::ports::AuditLine;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::table;
+
 /// A page of the audit log.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -59,11 +61,7 @@ impl AuditEntry {
     /// the name of a key, may be any text.
     pub(crate) fn without_formulas(mut self) -> Self {
         let texts = [Some(&mut self.actor), self.actor_name.as_mut(), Some(&mut self.subject)];
-        for text in texts.into_iter().flatten() {
-            if text.starts_with(['=', '+', '-', '@', '\t', '\r']) {
-                text.insert(0, '\'');
-            }
-        }
+        texts.into_iter().flatten().for_each(table::no_formula);
         self
     }
 }

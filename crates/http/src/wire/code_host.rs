@@ -133,12 +133,15 @@ pub fn show(described: &DescribedHost, webhook_url: String) -> InstalledCodeHost
     }
 }
 
-/// The list of all code hosts.
+/// A page of code hosts.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CodeHostList {
     /// The code hosts, ordered by ID.
     pub code_hosts: Vec<InstalledCodeHost>,
+    /// The value of `cursor` for the next page; `null` on the last page.
+    #[schema(required)]
+    pub next_cursor: Option<String>,
 }
 
 /// The fields of a code host that a request sets.

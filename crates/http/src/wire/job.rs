@@ -1,5 +1,7 @@
 //! The wire format of jobs.
 
+use std::collections::BTreeMap;
+
 use journeyman_core::job::{self, JobStatus};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -130,6 +132,15 @@ pub(crate) struct CreateJob {
     #[serde(rename = "pullRequest")]
     #[schema(schema_with = number_or_text)]
     pub(crate) pull_request: Option<PullRequestName>,
+    /// Labels, by which lists select jobs.
+    #[schema(max_items = 20, example = json!(["bug", "nightly"]))]
+    #[serde(default)]
+    pub(crate) labels: Vec<String>,
+    /// Data of your own, such as the ID of a ticket: up to 50 keys of up to 40 letters, digits, `_`, `-` and `.`, with
+    /// values of up to 500 characters. Lists select jobs by it.
+    #[schema(example = json!({"ticket": "SHOP-12"}))]
+    #[serde(default)]
+    pub(crate) metadata: BTreeMap<String, String>,
 }
 
 /// The name of a pull request: its number, or the URL of its page.

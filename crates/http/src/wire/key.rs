@@ -118,11 +118,15 @@ pub(crate) struct Me {
     pub(crate) manages_projects: bool,
 }
 
-/// The list of all keys.
+/// A page of keys.
 #[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct KeyList {
     /// The keys, newest first, including revoked ones.
     pub keys: Vec<Key>,
+    /// The value of `cursor` for the next page; `null` on the last page.
+    #[schema(required)]
+    pub next_cursor: Option<String>,
 }
 
 /// The rotation of a key.

@@ -231,9 +231,13 @@ impl From<message::Message> for Message {
     }
 }
 
-/// The list of all messages of a job.
+/// A page of the messages of a job.
 #[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct MessageList {
     /// The messages, in the order in which they were accepted.
     pub(crate) messages: Vec<Message>,
+    /// The value of `cursor` for the next page; `null` on the last page.
+    #[schema(required)]
+    pub(crate) next_cursor: Option<String>,
 }

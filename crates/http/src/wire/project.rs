@@ -66,11 +66,15 @@ pub struct Project {
     pub secrets: Vec<String>,
 }
 
-/// The list of the projects that the key may see.
+/// A page of the projects that the key may see.
 #[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct ProjectList {
     /// The projects, ordered by ID.
     pub projects: Vec<Project>,
+    /// The value of `cursor` for the next page; `null` on the last page.
+    #[schema(required)]
+    pub next_cursor: Option<String>,
 }
 
 /// Returns the project as clients see it; `public_url` is the base of the clone URL.

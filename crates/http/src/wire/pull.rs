@@ -82,11 +82,15 @@ impl JobPull {
     }
 }
 
-/// The list of all pull requests of a job.
+/// A page of the pull requests of a job.
 #[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct JobPullList {
     /// The pull requests, oldest first. A follow-up message opens a new one if the last one was merged or closed.
     pub(crate) pulls: Vec<JobPull>,
+    /// The value of `cursor` for the next page; `null` on the last page.
+    #[schema(required)]
+    pub(crate) next_cursor: Option<String>,
 }
 
 #[cfg(test)]

@@ -111,9 +111,13 @@ impl From<run::Run> for Run {
     }
 }
 
-/// The list of all runs of a job.
+/// A page of the runs of a job.
 #[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct RunList {
     /// The runs, oldest first.
     pub(crate) runs: Vec<Run>,
+    /// The value of `cursor` for the next page; `null` on the last page.
+    #[schema(required)]
+    pub(crate) next_cursor: Option<String>,
 }

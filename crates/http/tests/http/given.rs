@@ -20,7 +20,9 @@ use journeyman_core::job::Job;
 use journeyman_core::job::command::{Outcome, Published, Report};
 use journeyman_core::job::turn::{Ending, TurnArtifacts, TurnBegun};
 use journeyman_core::key::{NewKey, Scope};
+use journeyman_core::model::price::Price;
 use journeyman_core::model::price::Tokens;
+use journeyman_core::model::{Dialect, ProviderInfo};
 use journeyman_core::ports::{
     AuditEntry, ConnectionMeter, ConnectionTotals, Containing, Containment, DiffError, Diffs, DutyMeter, DutyTotals,
     FreeSpace, GitHttpRequest, GitHttpResponse, GitServer, GitServerError, Guarantee, JobStore, ModelMeter,
@@ -250,6 +252,7 @@ pub(crate) async fn service() -> Service {
         message_per_hour: 100,
         agents,
         version: "1.2.3".into(),
+        providers: vec![provider()],
         places: Vec::new(),
     };
     let shutdown = CancellationToken::new();
@@ -376,5 +379,17 @@ impl Service {
     pub(crate) async fn log_length(&self, path: &str) -> usize {
         let id = path.rsplit('/').next().unwrap().parse().unwrap();
         self.store.log(id, 0, 10_000).await.unwrap().len()
+    }
+}
+
+fn provider() -> ProviderInfo {
+    let price = Price { input: 3_000_000, output: 15_000_000, cached: 300_000, cache_written: 3_750_000 };
+    ProviderInfo {
+        prefix: "anthropic".into(),
+        dialect: Dialect::Anthropic,
+        is_ready: true,
+        key_variable: Some("ANTHROPIC_API_KEY".into()),
+        context_tokens: Some(200_000),
+        prices: vec![("anthropic/claude-*".into(), price)],
     }
 }

@@ -74,7 +74,7 @@ async fn the_details_show_what_a_job_waits_for_and_a_retry_ends_the_wait() {
     service.post(&format!("{job}/message"), r#"{"prompt":"second"}"#).await;
     let details = service.get(&format!("{job}/details")).await.json();
     assert_eq!((&details["waiting"], &details["queueLength"]), (&json!(null), &json!(2)), "{details:#}");
-    assert_eq!(details.as_object().unwrap().len(), 10);
+    assert_eq!(details.as_object().unwrap().len(), 21);
 
     let (id, token) = service.claim().await.unwrap();
     let reason = Reason::new(ReasonCode::RepositoryUnreachable, "the code host is unavailable");

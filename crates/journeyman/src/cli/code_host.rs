@@ -256,7 +256,7 @@ async fn list(cases: &UseCases, json: bool) -> anyhow::Result<ExitCode> {
     let all = cases.code_hosts(&Caller::command_line()).await?;
     if json {
         let code_hosts = all.iter().map(|one| show(one, cases.webhook_url(&one.host.id))).collect();
-        print_json(&CodeHostList { code_hosts })?;
+        print_json(&CodeHostList { code_hosts, next_cursor: None })?;
         return Ok(ExitCode::SUCCESS);
     }
     let rows = all.iter().map(row).collect();

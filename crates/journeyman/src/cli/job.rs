@@ -86,6 +86,10 @@ impl Session {
             JobCommand::Cancel { job } => change(&job, "cancel").await,
             JobCommand::Archive { job } => change(&job, "archive").await,
             JobCommand::Unarchive { job } => change(&job, "unarchive").await,
+            JobCommand::Delete { job } => {
+                self.client.bytes(Request::new(Method::DELETE, self.job(&job))).await?;
+                Ok(Exit::Done)
+            }
             JobCommand::Withdraw { job, message } => {
                 let path = format!("{}/message/{}", self.job(&job), segment(&message));
                 let record = self.client.json(Request::new(Method::DELETE, path)).await?;
@@ -111,6 +115,12 @@ impl Session {
         }
         if arguments.draft {
             body["draft"] = Value::Bool(true);
+        }
+        if !arguments.label.is_empty() {
+            body["labels"] = json!(arguments.label);
+        }
+        for (key, value) in arguments.metadata {
+            body["metadata"][key] = Value::String(value);
         }
         self.submit(format!("/v2/agent/{}/job", self.project), &body, arguments.then, 0).await
     }
@@ -161,8 +171,15 @@ impl Session {
                 .query("createdAfter", arguments.created_after.clone())
                 .query("createdBefore", arguments.created_before.clone())
                 .query("q", arguments.query.clone())
+                .query("agent", arguments.agent.clone())
+                .query("author", arguments.author.clone())
+                .query("branch", arguments.branch.clone())
+                .query("pullRequest", arguments.pull_request.map(|number| number.to_string()))
                 .query("limit", Some(page.to_string()))
                 .query("cursor", cursor);
+            let labels = arguments.label.iter().map(|label| ("label", label.clone()));
+            let metadata = arguments.metadata.iter().map(|(key, value)| ("metadata", format!("{key}:{value}")));
+            let request = labels.chain(metadata).fold(request, |request, (name, text)| request.query(name, Some(text)));
             let mut answer = self.client.json(request).await?;
             jobs.extend(answer["jobs"].as_array_mut().map(std::mem::take).unwrap_or_default());
             cursor = answer["nextCursor"].as_str().map(str::to_owned);
@@ -175,8 +192,17 @@ impl Session {
     }
 
     async fn rows(&self, job: &str, what: &str, table: fn(&[Value]) -> Vec<String>) -> Result<Exit, Failure> {
-        let answer = self.client.json(Request::get(format!("{}/{what}", self.job(job)))).await?;
-        self.print_rows(answer[what].as_array().map_or(&[], Vec::as_slice), table)?;
+        let (mut rows, mut cursor) = (Vec::new(), None);
+        loop {
+            let request = Request::get(format!("{}/{what}", self.job(job))).query("cursor", cursor);
+            let mut answer = self.client.json(request).await?;
+            rows.extend(answer[what].as_array_mut().map(std::mem::take).unwrap_or_default());
+            cursor = answer["nextCursor"].as_str().map(str::to_owned);
+            if cursor.is_none() {
+                break;
+            }
+        }
+        self.print_rows(&rows, table)?;
         Ok(Exit::Done)
     }
 

@@ -183,7 +183,7 @@ fn expiry(lifetime: Lifetime, now: Timestamp) -> Option<Timestamp> {
 async fn list(cases: &UseCases, json: bool) -> anyhow::Result<()> {
     let keys: Vec<Key> = cases.keys(&Caller::command_line()).await?.into_iter().map(Key::from).collect();
     if json {
-        return print_json(&KeyList { keys });
+        return print_json(&KeyList { keys, next_cursor: None });
     }
     let head = ["ID", "NAME", "PREFIX", "SCOPES", "PROJECTS", "EXPIRES", "LAST USED", "REVOKED"];
     Ok(print_lines(&table(head, keys.into_iter().map(row).collect()))?)

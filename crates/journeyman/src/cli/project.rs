@@ -231,7 +231,10 @@ fn print_project(settings: &Settings, project: &Project) -> anyhow::Result<()> {
 fn list(settings: &Settings, projects: &[Project], json: bool) -> anyhow::Result<()> {
     if json {
         let url = settings.public_url(settings.listen);
-        return print_json(&ProjectList { projects: projects.iter().map(|project| show(project, &url)).collect() });
+        return print_json(&ProjectList {
+            projects: projects.iter().map(|project| show(project, &url)).collect(),
+            next_cursor: None,
+        });
     }
     let row = |project: &Project| {
         let reference = project.reference.clone().unwrap_or_else(|| "-".to_owned());

@@ -10,7 +10,7 @@ use journeyman_blobs::Folder;
 use journeyman_core::agent::AgentSpec;
 use journeyman_core::engine::{Admission, Engine, NewJob, Prompt};
 use journeyman_core::ids::{JobId, WorkerId};
-use journeyman_core::job::{Job, JobOptions, JobState, JobStatus};
+use journeyman_core::job::{Job, JobState, JobStatus};
 use journeyman_core::message::{DeliveryMode, Message, Origin};
 use journeyman_core::ports::{
     Blobs, Forges, Guarantee, JobStore, Layout, PullStore, Sandbox, SandboxError, Spawn, Spawned, Store,
@@ -301,8 +301,7 @@ impl Harness {
     }
 
     pub(crate) async fn create(&self, text: &str) -> JobId {
-        let new =
-            NewJob { prompt: prompt(text), reference: None, model: None, agent: None, options: JobOptions::default() };
+        let new = NewJob::new(prompt(text));
         self.engine.create_job(&self.project, new, Admission::default()).await.unwrap().record.id
     }
 
@@ -400,6 +399,7 @@ fn prompt(text: &str) -> Prompt {
         text: text.to_owned(),
         origin: Origin::Api,
         author: None,
+        key: None,
         delivery: DeliveryMode::Queue,
         traceparent: None,
         source: None,

@@ -319,12 +319,13 @@ async fn each_problem_of_a_repository_has_a_specific_reason() {
             text: "x".into(),
             origin: journeyman_core::message::Origin::Api,
             author: None,
+            key: None,
             delivery: DeliveryMode::Queue,
             traceparent: None,
             source: None,
         };
         let options = journeyman_core::job::JobOptions::default();
-        let new = journeyman_core::engine::NewJob { prompt, reference: None, model: None, agent: None, options };
+        let new = journeyman_core::engine::NewJob { options, ..journeyman_core::engine::NewJob::new(prompt) };
         let made =
             harness.engine.create_job(&project, new, journeyman_core::engine::Admission::default()).await.unwrap();
         let (found, text) = harness.settled_or_waiting(made.record.id).await;

@@ -1,7 +1,7 @@
 //! Administrative changes: of projects, keys, users and pull requests.
 
 use async_trait::async_trait;
-use journeyman_core::admin::{AdminError, AdminRow, AdminState, Once, Subject};
+use journeyman_core::admin::{AdminError, AdminRow, AdminState, Once, Subject, deleted_job, deleted_project};
 use journeyman_core::idempotency::{Claim, Remembered};
 use journeyman_core::ids::{JobId, ProjectId, UserId};
 use journeyman_core::key::ApiKey;
@@ -47,6 +47,7 @@ impl AdminTables for Tables {
                 state.project = self.projects.get(id).cloned();
                 state.has_active_jobs = self.jobs.values().any(|job| job.project == *id && job.due_at().is_some());
             }
+            Subject::Job(id) => state.job = self.jobs.get(id).cloned(),
             Subject::Key(id) => state.key = self.keys.get(id).cloned(),
             Subject::User(id) => self.load_user(&mut state, *id),
             Subject::NewUser(name, identity) => {
@@ -75,6 +76,8 @@ impl AdminTables for Tables {
                 state.name_is_taken = self.users.values().any(|user| user.name == *name);
             }
         }
+        let name = subject.deleted_name().filter(|_| state.project.is_none() && state.job.is_none());
+        state.was_deleted = name.is_some_and(|name| self.deleted.contains_key(&name));
         Ok(state)
     }
 
@@ -82,6 +85,10 @@ impl AdminTables for Tables {
         match row.clone() {
             AdminRow::Project(project, secrets) => self.put_project(*project, secrets),
             AdminRow::ProjectDeleted { id, at } => self.delete_project(&id, at),
+            AdminRow::JobDeleted { id, at } => {
+                self.remove(&[id], at);
+                self.deleted.insert(deleted_job(id), at);
+            }
             AdminRow::CodeHost(host, secrets) => self.put_code_host(*host, secrets),
             AdminRow::CodeHostRemoved(id) => self.remove_code_host(&id),
             AdminRow::Key(key) => self.put_key(key),
@@ -143,6 +150,7 @@ impl Tables {
         self.holds.remove(id);
         self.inbox.retain(|row| row.event.project.as_ref() != Some(id));
         self.projects.remove(id);
+        self.deleted.insert(deleted_project(id), at);
     }
 
     fn put_key(&mut self, key: ApiKey) {

@@ -40,8 +40,9 @@ impl PullIndex for MemoryStore {
         Ok(self.tables().job_pulls.iter().find(is_it).cloned())
     }
 
-    async fn indexed_pulls_of(&self, job: JobId) -> Result<Vec<IndexedPull>, StoreError> {
-        let mut found: Vec<_> = self.tables().job_pulls.iter().filter(|pull| pull.job == job).cloned().collect();
+    async fn indexed_pulls_of(&self, jobs: Vec<JobId>) -> Result<Vec<IndexedPull>, StoreError> {
+        let tables = self.tables();
+        let mut found: Vec<_> = tables.job_pulls.iter().filter(|pull| jobs.contains(&pull.job)).cloned().collect();
         found.sort_by_key(|pull| (pull.created_at, pull.number));
         Ok(found)
     }

@@ -4,7 +4,9 @@
 //! idempotency key adds one.
 
 use async_trait::async_trait;
-use journeyman_core::admin::{AdminChange, AdminError, AdminRow, AdminState, Once, Subject};
+use journeyman_core::admin::{
+    AdminChange, AdminError, AdminRow, AdminState, Once, Subject, deleted_job, deleted_project,
+};
 use journeyman_core::code_host::{CodeHost, CodeHostId};
 use journeyman_core::idempotency::{Claim, Remembered};
 use journeyman_core::ids::{ProjectId, UserId};
@@ -26,6 +28,7 @@ use super::pipeline::{Call, call};
 use super::projects::PROJECT;
 use super::pulls::PULLS_LOCK;
 use super::session::Session;
+use super::sweep::remove_job;
 use crate::admin::Answers;
 use crate::rows::{self, HostDocument, to_json};
 use crate::vault;
@@ -160,8 +163,14 @@ async fn load(session: &Session, subject: &Subject, is_begun: bool) -> Result<Ad
             calls.push(call!("SELECT id FROM jobs WHERE project = $1 ORDER BY id FOR UPDATE", id.to_string()));
             let active = "SELECT 1 FROM jobs WHERE project = $1 AND due_at IS NOT NULL LIMIT 1";
             calls.push(call!(active, id.to_string()));
+            calls.push(call!(DELETED, deleted_project(id)));
             calls
         }
+        Subject::Job(id) => vec![
+            call!("SELECT id FROM jobs WHERE id = $1 FOR UPDATE", id.to_string()),
+            call!("SELECT id, state FROM jobs WHERE id = $1", id.to_string()),
+            call!(DELETED, deleted_job(*id)),
+        ],
         Subject::Key(id) => {
             let lock = lock_number("key", "", &id.to_string());
             vec![
@@ -215,6 +224,11 @@ async fn load(session: &Session, subject: &Subject, is_begun: bool) -> Result<Ad
         Subject::ProjectWithJobs(_) => {
             state.project = rows(2).first().map(rows::project).transpose()?;
             state.has_active_jobs = is_any(4);
+            state.was_deleted = state.project.is_none() && is_any(5);
+        }
+        Subject::Job(_) => {
+            state.job = rows(0).first().map(rows::job).transpose()?;
+            state.was_deleted = state.job.is_none() && is_any(1);
         }
         Subject::Key(_) => state.key = rows(0).first().map(rows::key).transpose()?,
         Subject::User(_) => {
@@ -242,6 +256,17 @@ async fn load(session: &Session, subject: &Subject, is_begun: bool) -> Result<Ad
         }
     }
     Ok(state)
+}
+
+const DELETED: &str = "SELECT 1 FROM deleted WHERE subject = $1";
+
+/// Returns the statement that remembers a deletion.
+fn put_deleted(subject: String, at: Timestamp) -> Call {
+    call!(
+        "INSERT INTO deleted (subject, at) VALUES ($1, $2) ON CONFLICT (subject) DO UPDATE SET at = excluded.at",
+        subject,
+        at.as_micros()
+    )
 }
 
 /// Selects a row if there is an enabled administrator other than the user `$1`.
@@ -274,6 +299,9 @@ impl PostgresStore {
                     calls.extend(sealed.into_iter().map(|(name, value)| put_secret(&project.id, name, value)));
                 }
                 AdminRow::ProjectDeleted { id, at } => calls.extend(delete_project(id, *at)),
+                AdminRow::JobDeleted { id, at } => {
+                    calls.extend([remove_job(*id, *at), put_deleted(deleted_job(*id), *at)]);
+                }
                 AdminRow::CodeHost(host, secrets) => {
                     calls.push(put_code_host(host)?);
                     let sealed = vault::seal_host(&self.master_key, &*self.ids, &host.id, secrets.clone())?;
@@ -390,8 +418,8 @@ fn put_host_secret(host: &CodeHostId, name: String, value: Option<Vec<u8>>) -> C
     }
 }
 
-fn delete_project(id: &ProjectId, at: Timestamp) -> Vec<Call> {
-    let id = || id.to_string();
+fn delete_project(project: &ProjectId, at: Timestamp) -> Vec<Call> {
+    let id = || project.to_string();
     vec![
         // A project may have many rows, so the deletion may take long.
         call!("SET LOCAL statement_timeout = '10min'"),
@@ -412,11 +440,13 @@ fn delete_project(id: &ProjectId, at: Timestamp) -> Vec<Call> {
         call!("DELETE FROM job_issues WHERE project = $1", id()),
         call!("DELETE FROM check_watches WHERE project = $1", id()),
         call!("DELETE FROM inbox WHERE project = $1", id()),
+        call!("DELETE FROM job_attributes WHERE project = $1", id()),
         call!("DELETE FROM jobs WHERE project = $1", id()),
         call!("DELETE FROM idempotency_keys WHERE project = $1", id()),
         call!("DELETE FROM rate_windows WHERE project = $1", id()),
         call!("DELETE FROM spending WHERE project = $1", id()),
         call!("DELETE FROM projects WHERE id = $1", id()),
+        put_deleted(deleted_project(project), at),
     ]
 }
 

@@ -42,9 +42,10 @@ impl PullIndex for PostgresStore {
         Ok(found.first().map(rows::indexed_pull).transpose()?)
     }
 
-    async fn indexed_pulls_of(&self, job: JobId) -> Result<Vec<IndexedPull>, StoreError> {
-        let text = "SELECT * FROM job_pulls WHERE job = $1 ORDER BY created_at, number";
-        let found = self.read(call!(text, job.to_string())).await?;
+    async fn indexed_pulls_of(&self, jobs: Vec<JobId>) -> Result<Vec<IndexedPull>, StoreError> {
+        let wanted: Vec<String> = jobs.iter().map(ToString::to_string).collect();
+        let text = "SELECT * FROM job_pulls WHERE job = ANY ($1) ORDER BY created_at, number";
+        let found = self.read(call!(text, wanted)).await?;
         Ok(found.iter().map(rows::indexed_pull).collect::<Result<_, PgError>>()?)
     }
 

@@ -4,17 +4,18 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use journeyman_core::ids::{JobId, MessageId, ProjectId, WorkerId};
+use journeyman_core::ids::{JobId, MessageId, ProjectId, RunId, WorkerId};
 use journeyman_core::job::Job;
 use journeyman_core::job::change::Change;
 use journeyman_core::job::event::LogEntry;
+use journeyman_core::job::label::Attribute;
 use journeyman_core::message::Message;
 use journeyman_core::ports::{
     Accepted, ClaimFn, ClaimQuery, Decide, Guard, JobCounts, JobFilter, JobStore, JobWatch, PATIENCE, Picked,
     StoreError, UpdateError,
 };
 use journeyman_core::retry::{LONGEST_BACKOFF, LONGEST_LEASE};
-use journeyman_core::run::Run;
+use journeyman_core::run::{Run, Usage};
 use journeyman_core::time::Timestamp;
 use tokio_postgres::Row;
 use tracing::Instrument as _;
@@ -26,7 +27,7 @@ use super::pipeline::{Call, call};
 use super::session::Session;
 use super::write::Writes;
 use super::{PostgresStore, holds};
-use crate::lists::{self, Listing};
+use crate::lists::{self, Listing, Merge};
 use crate::rows;
 use crate::spans::transaction;
 use crate::watch::Watch;
@@ -176,8 +177,21 @@ impl JobStore for PostgresStore {
     }
 
     async fn jobs(&self, filter: JobFilter) -> Result<Vec<Job>, StoreError> {
-        let found = self.read(list(&filter)).await?;
-        Ok(found.iter().map(rows::job).collect::<Result<_, PgError>>()?)
+        let projects = match filter.projects.clone() {
+            Some(projects) => projects,
+            None => {
+                let found = self.read(call!("SELECT id FROM projects ORDER BY id")).await?;
+                found.iter().map(rows::project_id).collect::<Result<_, PgError>>()?
+            }
+        };
+        let mut merge = Merge::new(filter.limit);
+        for some in projects.chunks(PROJECTS_AT_ONCE) {
+            let calls: Vec<Call> = some.iter().map(|project| list(&merge.filter(&filter, project.clone()))).collect();
+            for found in self.read_all(&calls).await? {
+                merge.add(found.iter().map(rows::job).collect::<Result<_, PgError>>()?);
+            }
+        }
+        Ok(merge.jobs())
     }
 
     async fn job_counts(&self, now: Timestamp) -> Result<JobCounts, StoreError> {
@@ -208,6 +222,21 @@ impl JobStore for PostgresStore {
         Ok(found.iter().map(rows::message).collect::<Result<_, PgError>>()?)
     }
 
+    async fn messages_after(
+        &self,
+        job: JobId,
+        after: Option<MessageId>,
+        limit: usize,
+    ) -> Result<Vec<Message>, StoreError> {
+        let text = "SELECT * FROM messages
+                    WHERE job = $1
+                      AND seq > CASE $2 WHEN '' THEN 0 ELSE (SELECT seq FROM messages WHERE id = $2 AND job = $1) END
+                    ORDER BY seq LIMIT $3";
+        let after = after.map(|id| id.to_string()).unwrap_or_default();
+        let found = self.read(call!(text, job.to_string(), after, i64::try_from(limit).unwrap_or(i64::MAX))).await?;
+        Ok(found.iter().map(rows::message).collect::<Result<_, PgError>>()?)
+    }
+
     async fn message(&self, id: MessageId) -> Result<Option<Message>, StoreError> {
         let found = self.read(call!("SELECT * FROM messages WHERE id = $1", id.to_string())).await?;
         Ok(found.first().map(rows::message).transpose()?)
@@ -216,6 +245,32 @@ impl JobStore for PostgresStore {
     async fn runs(&self, job: JobId) -> Result<Vec<Run>, StoreError> {
         let found = self.read(call!("SELECT * FROM runs WHERE job = $1 ORDER BY number", job.to_string())).await?;
         Ok(found.iter().map(rows::run).collect::<Result<_, PgError>>()?)
+    }
+
+    async fn runs_after(&self, job: JobId, after: Option<RunId>, limit: usize) -> Result<Vec<Run>, StoreError> {
+        let text = "SELECT * FROM runs
+                    WHERE job = $1
+                      AND number > CASE $2 WHEN '' THEN 0 ELSE (SELECT number FROM runs WHERE id = $2 AND job = $1) END
+                    ORDER BY number LIMIT $3";
+        let after = after.map(|id| id.to_string()).unwrap_or_default();
+        let found = self.read(call!(text, job.to_string(), after, i64::try_from(limit).unwrap_or(i64::MAX))).await?;
+        Ok(found.iter().map(rows::run).collect::<Result<_, PgError>>()?)
+    }
+
+    async fn attributes_of_jobs(&self, jobs: Vec<JobId>) -> Result<BTreeMap<JobId, Vec<Attribute>>, StoreError> {
+        let wanted: Vec<String> = jobs.iter().map(ToString::to_string).collect();
+        let text =
+            "SELECT job, attribute FROM job_attributes WHERE job = ANY ($1) ORDER BY job, attribute COLLATE \"C\"";
+        let found = self.read(call!(text, wanted)).await?;
+        let found: Result<_, PgError> = found.iter().map(rows::attribute).collect();
+        Ok(lists::attributes(found?))
+    }
+
+    async fn usage_of_jobs(&self, jobs: Vec<JobId>) -> Result<BTreeMap<JobId, Usage>, StoreError> {
+        let wanted: Vec<String> = jobs.iter().map(ToString::to_string).collect();
+        let found = self.read(call!("SELECT job, id, usage FROM runs WHERE job = ANY ($1)", wanted)).await?;
+        let runs: Result<_, PgError> = found.iter().map(rows::usage_of_job).collect();
+        Ok(lists::sum_usage(runs?))
     }
 
     async fn log(&self, job: JobId, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
@@ -280,6 +335,54 @@ pub(super) const SEARCH: &str = concat!(
      ORDER BY hit.created_at DESC, hit.id DESC LIMIT $6"
 );
 
+/// Selects the newest jobs by rarer properties: an inner query finds them, and the outer query reads them, one after the
+/// other, like [`SEARCH`].
+macro_rules! list_by {
+    ($hits:literal) => {
+        concat!(
+            "SELECT job.id, job.state FROM (",
+            $hits,
+            ") AS hit CROSS JOIN LATERAL (
+                 SELECT id, state FROM jobs
+                 WHERE id = hit.id AND strpos(lower(title), lower($5 COLLATE \"C\")) > 0 AND $7 IN ('', status)
+                   AND $8 IN ('', branch)
+                   AND ($9::bigint < 0 OR EXISTS (SELECT 1 FROM job_pulls WHERE job = hit.id AND number = $9))
+                   AND NOT EXISTS (
+                       SELECT 1 FROM unnest($10::text[]) AS wanted (attribute)
+                       WHERE NOT EXISTS (
+                           SELECT 1 FROM job_attributes AS own
+                           WHERE own.project = $1 AND own.attribute = wanted.attribute
+                             AND own.created_at = hit.created_at AND own.job = hit.id
+                       )
+                   )
+                 OFFSET 0
+             ) AS job
+             ORDER BY hit.created_at DESC, hit.id DESC LIMIT $6"
+        )
+    };
+}
+
+/// `LIMIT $11` limits nothing, as in [`SEARCH`].
+pub(super) const LIST_OF_ATTRIBUTE: &str = list_by!(
+    "SELECT job AS id, created_at FROM job_attributes
+     WHERE project = $1 AND attribute = ($10::text[])[1] AND created_at > $2 AND (created_at, job) < ($3, $4)
+     ORDER BY created_at DESC, job DESC LIMIT $11"
+);
+pub(super) const LIST_OF_PULL: &str = list_by!(
+    "SELECT DISTINCT jobs.id, jobs.created_at FROM job_pulls JOIN jobs ON jobs.id = job_pulls.job
+     WHERE job_pulls.project = $1 AND job_pulls.number = $9 AND jobs.created_at > $2
+       AND (jobs.created_at, jobs.id) < ($3, $4)
+     LIMIT $11"
+);
+pub(super) const LIST_OF_BRANCH: &str = list_by!(
+    "SELECT id, created_at FROM jobs
+     WHERE project = $1 AND branch = $8 AND created_at > $2 AND (created_at, id) < ($3, $4) LIMIT $11"
+);
+
+/// The number of projects whose jobs are read in one round trip.
+const PROJECTS_AT_ONCE: usize = 50;
+
+/// Returns the statement that reads the jobs of one project.
 fn list(filter: &JobFilter) -> Call {
     let (before_at, before_id) = lists::beginning(filter);
     let listing = Listing::of(filter);
@@ -288,8 +391,11 @@ fn list(filter: &JobFilter) -> Call {
             Listing::All => LIST,
             Listing::OfStatus => LIST_OF_STATUS,
             Listing::Search => SEARCH,
+            Listing::OfAttribute => LIST_OF_ATTRIBUTE,
+            Listing::OfPull => LIST_OF_PULL,
+            Listing::OfBranch => LIST_OF_BRANCH,
         },
-        filter.project.to_string(),
+        filter.projects.iter().flatten().next().map_or_else(String::new, ToString::to_string),
         filter.created_after.map_or(i64::MIN, Timestamp::as_micros),
         before_at,
         before_id,
@@ -297,7 +403,12 @@ fn list(filter: &JobFilter) -> Call {
         i64::try_from(filter.limit).unwrap_or(i64::MAX),
         filter.status.map(|status| status.name()).unwrap_or_default(),
     );
-    if listing == Listing::Search {
+    if matches!(listing, Listing::OfAttribute | Listing::OfPull | Listing::OfBranch) {
+        call.values.push(Box::new(filter.branch.clone().unwrap_or_default()));
+        call.values.push(Box::new(filter.pull.map_or(-1, |number| i64::try_from(number).unwrap_or(i64::MAX))));
+        call.values.push(Box::new(filter.attributes.iter().map(ToString::to_string).collect::<Vec<String>>()));
+    }
+    if !matches!(listing, Listing::All | Listing::OfStatus) {
         call.values.push(Box::new(i64::MAX));
     }
     call

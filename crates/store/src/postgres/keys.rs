@@ -23,6 +23,20 @@ impl KeyStore for PostgresStore {
         Ok(found.iter().map(rows::key).collect::<Result<_, PgError>>()?)
     }
 
+    async fn keys_after(&self, after: Option<KeyId>, limit: usize) -> Result<Vec<ApiKey>, StoreError> {
+        let text = "SELECT * FROM keys
+                    WHERE $1 = '' OR (created_at, id) < (SELECT created_at, id FROM keys WHERE id = $1)
+                    ORDER BY created_at DESC, id DESC LIMIT $2";
+        let after = after.map(|key| key.to_string()).unwrap_or_default();
+        let found = self.read(call!(text, after, i64::try_from(limit).unwrap_or(i64::MAX))).await?;
+        Ok(found.iter().map(rows::key).collect::<Result<_, PgError>>()?)
+    }
+
+    async fn key(&self, id: KeyId) -> Result<Option<ApiKey>, StoreError> {
+        let found = self.read(call!("SELECT * FROM keys WHERE id = $1", id.to_string())).await?;
+        Ok(found.first().map(rows::key).transpose()?)
+    }
+
     async fn key_used(&self, id: KeyId, at: Timestamp) -> Result<(), StoreError> {
         let text = "UPDATE keys SET last_used_at = greatest(last_used_at, $2) WHERE id = $1";
         self.write(vec![call!(text, id.to_string(), at.as_micros())]).await?;

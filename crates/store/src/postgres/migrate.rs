@@ -45,6 +45,8 @@ pub(super) const MIGRATIONS: &[Migration] = &[
     Migration { sql: include_str!("../../migrations/postgres/0022_pull_list.sql"), needs: 5 },
     Migration { sql: include_str!("../../migrations/postgres/0023_poll_problems.sql"), needs: 5 },
     Migration { sql: include_str!("../../migrations/postgres/0024_keys.sql"), needs: 5 },
+    Migration { sql: include_str!("../../migrations/postgres/0025_job_attributes.sql"), needs: 5 },
+    Migration { sql: include_str!("../../migrations/postgres/0026_usage.sql"), needs: 5 },
 ];
 
 /// Takes the lock for migrations, so that processes that start together do not migrate twice.

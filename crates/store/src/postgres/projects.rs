@@ -25,6 +25,12 @@ impl ProjectStore for PostgresStore {
         Ok(projects(&self.read_all(&[call!(PROJECTS)]).await?)?)
     }
 
+    async fn projects_after(&self, after: Option<ProjectId>, limit: usize) -> Result<Vec<Project>, StoreError> {
+        let after = after.map(|id| id.to_string()).unwrap_or_default();
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        Ok(projects(&self.read_all(&[call!(PROJECTS_AFTER, after, limit)]).await?)?)
+    }
+
     async fn secrets(&self, id: ProjectId) -> Result<BTreeMap<String, SecretValue>, StoreError> {
         let text = "SELECT name, value FROM project_secrets WHERE project = $1";
         let found = self.read(call!(text, id.to_string())).await?;
@@ -58,6 +64,8 @@ macro_rules! projects {
 
 pub(super) const PROJECT: &str = projects!("WHERE id = $1");
 const PROJECTS: &str = projects!("ORDER BY id");
+/// No ID sorts before the empty text.
+const PROJECTS_AFTER: &str = projects!("WHERE id > $1 ORDER BY id LIMIT $2");
 
 /// Reads the projects from the rows of the last statement.
 fn projects(answers: &[Vec<Row>]) -> Result<Vec<Project>, PgError> {

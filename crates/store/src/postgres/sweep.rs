@@ -1,12 +1,54 @@
 //! Removal of expired rows, in batches of limited size. Processes that sweep at the same time take different rows.
 
+use journeyman_core::ids::JobId;
 use journeyman_core::job::effect::Effect;
 use journeyman_core::job::event::TRANSCRIPT;
 use journeyman_core::ports::Swept;
+use journeyman_core::time::Timestamp;
 use tokio_postgres::Row;
 
 use super::pipeline::{Call, call};
 use crate::retention::Ends;
+
+/// Removes the jobs that a query selects, and all their rows. `$1` and `$2` are parameters of the query.
+macro_rules! remove {
+    ($jobs:literal) => {
+        concat!(
+            "WITH resting AS (",
+            $jobs,
+            "), lines AS (
+                 DELETE FROM log USING resting WHERE log.job = resting.id
+             ), attempts AS (
+                 DELETE FROM runs USING resting WHERE runs.job = resting.id
+             ), sent AS (
+                 DELETE FROM messages USING resting WHERE messages.job = resting.id
+             ), pulls AS (
+                 DELETE FROM job_pulls USING resting WHERE job_pulls.job = resting.id
+             ), issues AS (
+                 DELETE FROM job_issues USING resting WHERE job_issues.job = resting.id
+             ), watches AS (
+                 DELETE FROM check_watches USING resting WHERE check_watches.job = resting.id
+             ), attributes AS (
+                 DELETE FROM job_attributes USING resting WHERE job_attributes.job = resting.id
+             ), money AS (
+                 DELETE FROM spending USING resting
+                 WHERE spending.project = resting.project AND kind = 'job' AND subject = resting.id
+             ), effects AS (
+                 INSERT INTO tasks (kind, effect, created_at, due_at)
+                 SELECT $3::text, json_build_object('kind', $3::text, 'job', id)::text, $4::bigint, $4::bigint
+                 FROM resting
+             )
+             DELETE FROM jobs USING resting WHERE jobs.id = resting.id RETURNING 1"
+        )
+    };
+}
+
+/// Returns the statement that removes a job, whose row is locked.
+pub(super) fn remove_job(id: JobId, at: Timestamp) -> Call {
+    call!(REMOVE_ONE, id.to_string(), 1_i64, Effect::REMOVE_BLOBS, at.as_micros())
+}
+
+const REMOVE_ONE: &str = remove!("SELECT id, project FROM jobs WHERE id = $1 LIMIT $2");
 
 /// Returns the statements of one sweep. [`swept`] reads their results.
 pub(super) fn calls(ends: Ends, limit: usize) -> Vec<Call> {
@@ -39,30 +81,10 @@ pub(super) fn calls(ends: Ends, limit: usize) -> Vec<Call> {
             TRANSCRIPT
         ),
         call!(
-            "WITH resting AS (
-                 SELECT id, project FROM jobs WHERE trimmed IN (0, 1) AND rests_since <= $1
-                 ORDER BY rests_since LIMIT $2 FOR UPDATE SKIP LOCKED
-             ), lines AS (
-                 DELETE FROM log USING resting WHERE log.job = resting.id
-             ), attempts AS (
-                 DELETE FROM runs USING resting WHERE runs.job = resting.id
-             ), sent AS (
-                 DELETE FROM messages USING resting WHERE messages.job = resting.id
-             ), pulls AS (
-                 DELETE FROM job_pulls USING resting WHERE job_pulls.job = resting.id
-             ), issues AS (
-                 DELETE FROM job_issues USING resting WHERE job_issues.job = resting.id
-             ), watches AS (
-                 DELETE FROM check_watches USING resting WHERE check_watches.job = resting.id
-             ), money AS (
-                 DELETE FROM spending USING resting
-                 WHERE spending.project = resting.project AND kind = 'job' AND subject = resting.id
-             ), effects AS (
-                 INSERT INTO tasks (kind, effect, created_at, due_at)
-                 SELECT $3::text, json_build_object('kind', $3::text, 'job', id)::text, $4::bigint, $4::bigint
-                 FROM resting
-             )
-             DELETE FROM jobs USING resting WHERE jobs.id = resting.id RETURNING 1",
+            remove!(
+                "SELECT id, project FROM jobs WHERE trimmed IN (0, 1) AND rests_since <= $1
+                 ORDER BY rests_since LIMIT $2 FOR UPDATE SKIP LOCKED"
+            ),
             ends.jobs,
             limit,
             Effect::REMOVE_BLOBS,
@@ -84,6 +106,7 @@ pub(super) fn calls(ends: Ends, limit: usize) -> Vec<Call> {
         ),
         call!("DELETE FROM sessions WHERE created_at <= $1 OR seen_at <= $2", ends.sessions, ends.idle_sessions),
         call!("DELETE FROM links WHERE expires_at <= $1", ends.links),
+        call!("DELETE FROM deleted WHERE at <= $1", ends.deleted),
     ]
 }
 

@@ -13,11 +13,13 @@ use journeyman_core::ports::StoreError;
 use journeyman_core::rate::{RateKind, Window};
 use journeyman_core::run::{Run, RunStatus, Usage};
 use journeyman_core::time::Timestamp;
+use journeyman_core::usage::UsageSum;
 
 use super::checks::put_watch;
 use super::code_hosts::{put_pull, set_pull_state};
 use super::inbox::{events_done, put_issue_job};
 use super::pipeline::{Call, call};
+use super::usage::{RunSum, add_sums};
 use crate::rows::{name_of, to_json};
 
 /// The rows that a transaction writes.
@@ -27,6 +29,7 @@ pub(super) struct Writes {
     inserted: Vec<Job>,
     /// The final states of changed jobs.
     updated: BTreeMap<JobId, Job>,
+    attributes: Vec<JobAttribute>,
     messages: Vec<(u64, Message)>,
     delivered: Vec<Delivered>,
     ended: Vec<Ended>,
@@ -35,12 +38,22 @@ pub(super) struct Writes {
     finished: Vec<Finished>,
     /// The usage to add to finished runs.
     used: BTreeMap<RunId, Usage>,
+    /// The usage to add to the sums.
+    sums: Vec<RunSum>,
     tasks: Vec<(Effect, Timestamp)>,
     /// The rows of kinds that are rare, in order.
     others: Vec<Row>,
     log: Vec<(JobId, LogEntry)>,
     windows: BTreeMap<(ProjectId, &'static str), Window>,
     keys: BTreeMap<(String, String), Remembered<JobRecord>>,
+}
+
+#[derive(Debug)]
+struct JobAttribute {
+    project: String,
+    attribute: String,
+    created_at: i64,
+    job: String,
 }
 
 #[derive(Debug)]
@@ -102,6 +115,14 @@ impl Writes {
             match row {
                 // Added below, with the sequence number in the log, which the row does not have.
                 Row::InsertMessage(_) => {}
+                Row::Attributes(attributes) => {
+                    self.attributes.extend(attributes.iter().map(|attribute| JobAttribute {
+                        project: change.job.project.to_string(),
+                        attribute: attribute.to_string(),
+                        created_at: change.job.created_at.as_micros(),
+                        job: change.job.id.to_string(),
+                    }))
+                }
                 Row::MessageDelivered { id, run, at } => {
                     let (id, run) = (id.to_string(), run.to_string());
                     self.delivered.push(Delivered { id, run, at: at.as_micros() });
@@ -133,15 +154,19 @@ impl Writes {
                 Row::RunUsed { id, usage } => {
                     let sum = self.used.entry(*id).or_default();
                     *sum = sum.plus(usage);
+                    self.sums.push(RunSum::new(&change.job, *id, UsageSum::of_late_calls(usage)));
                 }
-                Row::RunEnded { id, status, reason, at, usage, commits } => self.finished.push(Finished {
-                    id: id.to_string(),
-                    status: name_of(status)?,
-                    reason: reason.as_ref().map(to_json).transpose()?,
-                    at: at.as_micros(),
-                    usage: to_json(usage)?,
-                    commits: to_json(commits)?,
-                }),
+                Row::RunEnded { id, status, reason, at, usage, commits } => {
+                    self.finished.push(Finished {
+                        id: id.to_string(),
+                        status: name_of(status)?,
+                        reason: reason.as_ref().map(to_json).transpose()?,
+                        at: at.as_micros(),
+                        usage: to_json(usage)?,
+                        commits: to_json(commits)?,
+                    });
+                    self.sums.push(RunSum::new(&change.job, *id, UsageSum::of_run(usage)));
+                }
             }
         }
         self.messages.extend(change.accepted().map(|(seq, message)| (seq, message.clone())));
@@ -174,6 +199,7 @@ impl Writes {
         let mut calls = Vec::new();
         if !self.inserted.is_empty() {
             calls.push(insert_jobs(&self.inserted)?);
+            calls.push(insert_attributes(&self.attributes));
         }
         if !self.updated.is_empty() {
             calls.push(update_jobs(self.updated.values())?);
@@ -198,6 +224,9 @@ impl Writes {
         }
         if !self.used.is_empty() {
             calls.push(add_usage(&self.used)?);
+        }
+        if !self.sums.is_empty() {
+            calls.push(add_sums(&self.sums));
         }
         if !self.tasks.is_empty() {
             calls.push(insert_tasks(&self.tasks)?);
@@ -289,6 +318,17 @@ fn insert_jobs(jobs: &[Job]) -> Result<Call, StoreError> {
     ))
 }
 
+fn insert_attributes(attributes: &[JobAttribute]) -> Call {
+    call!(
+        "INSERT INTO job_attributes (project, attribute, created_at, job)
+         SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[])",
+        column(attributes, |row| row.project.clone()),
+        column(attributes, |row| row.attribute.clone()),
+        column(attributes, |row| row.created_at),
+        column(attributes, |row| row.job.clone()),
+    )
+}
+
 fn update_jobs<'a>(jobs: impl Iterator<Item = &'a Job> + Clone) -> Result<Call, StoreError> {
     Ok(call!(
         "UPDATE jobs
@@ -315,10 +355,10 @@ fn update_jobs<'a>(jobs: impl Iterator<Item = &'a Job> + Clone) -> Result<Call, 
 fn insert_messages(messages: &[(u64, Message)]) -> Result<Call, StoreError> {
     Ok(call!(
         "INSERT INTO messages (id, job, prompt, origin, author, delivery, status, created_at, seq, traceparent, source,
-                               commits)
+                               key, commits)
          SELECT *, '[]'
          FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bigint[],
-                     $9::bigint[], $10::text[], $11::text[])",
+                     $9::bigint[], $10::text[], $11::text[], $12::text[])",
         column(messages, |(_, message)| message.id.to_string()),
         column(messages, |(_, message)| message.job.to_string()),
         column(messages, |(_, message)| message.prompt.clone()),
@@ -330,6 +370,7 @@ fn insert_messages(messages: &[(u64, Message)]) -> Result<Call, StoreError> {
         column(messages, |(seq, _)| i64::try_from(*seq).unwrap_or(i64::MAX)),
         column(messages, |(_, message)| message.traceparent.as_ref().map(ToString::to_string)),
         try_column(messages, |(_, message)| message.source.as_ref().map(to_json).transpose())?,
+        column(messages, |(_, message)| message.key.map(|key| key.to_string())),
     ))
 }
 

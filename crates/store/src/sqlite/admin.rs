@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use journeyman_core::admin::{AdminError, AdminRow, AdminState, Once, Subject};
+use journeyman_core::admin::{AdminError, AdminRow, AdminState, Once, Subject, deleted_job, deleted_project};
 use journeyman_core::code_host::CodeHost;
 use journeyman_core::idempotency::{Claim, Remembered};
 use journeyman_core::ids::{ProjectId, UserId};
@@ -20,8 +20,10 @@ use super::SqliteStore;
 use super::error::{OpError, ReadError};
 use super::inbox::insert_event;
 use super::keys::audit;
+use super::ledger::job_by_id;
 use super::projects::PROJECT;
 use super::rows::collect;
+use super::sweep::remove_job;
 use super::users::end_sessions;
 use super::write::Session;
 use crate::admin::{AdminTables, Answers, administer};
@@ -90,6 +92,7 @@ impl AdminTables for Tables<'_> {
                 let active = "SELECT 1 FROM jobs WHERE project = ?1 AND due_at IS NOT NULL LIMIT 1";
                 state.has_active_jobs = self.db.prepare_cached(active)?.exists([id.as_str()])?;
             }
+            Subject::Job(id) => state.job = job_by_id(self.db, *id)?,
             Subject::Key(id) => {
                 state.key = self.one("SELECT * FROM keys WHERE id = ?1", [id.to_string()], |row| rows::key(row))?;
             }
@@ -132,6 +135,13 @@ impl AdminTables for Tables<'_> {
                 state.link = link;
             }
         }
+        if state.project.is_none()
+            && state.job.is_none()
+            && let Some(name) = subject.deleted_name()
+        {
+            let deleted = "SELECT 1 FROM deleted WHERE subject = ?1";
+            state.was_deleted = self.db.prepare_cached(deleted)?.exists([name])?;
+        }
         Ok(state)
     }
 
@@ -142,6 +152,10 @@ impl AdminTables for Tables<'_> {
                 self.put_project(project, &sealed)
             }
             AdminRow::ProjectDeleted { id, at } => self.delete_project(id, *at),
+            AdminRow::JobDeleted { id, at } => {
+                remove_job(self.db, &id.to_string(), at.as_micros())?;
+                self.deleted(&deleted_job(*id), *at)
+            }
             AdminRow::CodeHost(host, secrets) => {
                 let sealed = vault::seal_host(self.key, self.ids, &host.id, secrets.clone())?;
                 self.put_code_host(host, &sealed)
@@ -286,7 +300,12 @@ impl Tables<'_> {
         Ok(())
     }
 
+    fn deleted(&self, subject: &str, at: Timestamp) -> Op<()> {
+        self.execute("INSERT OR REPLACE INTO deleted (subject, at) VALUES (?1, ?2)", params![subject, at.as_micros()])
+    }
+
     fn delete_project(&self, id: &ProjectId, at: Timestamp) -> Op<()> {
+        self.deleted(&deleted_project(id), at)?;
         self.execute(
             "INSERT INTO tasks (kind, effect, created_at, due_at)
              SELECT ?2, json_object('kind', ?2, 'job', id), ?3, ?3 FROM jobs WHERE project = ?1",
@@ -300,6 +319,7 @@ impl Tables<'_> {
             "DELETE FROM job_issues WHERE project = ?1",
             "DELETE FROM check_watches WHERE project = ?1",
             "DELETE FROM inbox WHERE project = ?1",
+            "DELETE FROM job_attributes WHERE project = ?1",
             "DELETE FROM jobs WHERE project = ?1",
             "DELETE FROM idempotency_keys WHERE project = ?1",
             "DELETE FROM rate_windows WHERE project = ?1",

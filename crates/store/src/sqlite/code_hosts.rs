@@ -16,6 +16,7 @@ use uuid::Uuid;
 use super::SqliteStore;
 use super::error::{OpError, ReadError};
 use super::rows::collect;
+use crate::rows::to_json;
 use crate::{lists, rows, vault};
 
 #[async_trait]
@@ -57,12 +58,14 @@ impl PullIndex for SqliteStore {
         })
     }
 
-    async fn indexed_pulls_of(&self, job: JobId) -> Result<Vec<IndexedPull>, StoreError> {
+    async fn indexed_pulls_of(&self, jobs: Vec<JobId>) -> Result<Vec<IndexedPull>, StoreError> {
+        let wanted = to_json(&jobs)?;
         self.readers
             .read(move |db| {
-                let text = "SELECT * FROM job_pulls WHERE job = ?1 ORDER BY created_at, number";
+                let text = "SELECT * FROM job_pulls WHERE job IN (SELECT value FROM json_each(?1))
+                            ORDER BY created_at, number";
                 let mut query = db.prepare_cached(text)?;
-                collect(&mut query.query([job.to_string()])?, |row| rows::indexed_pull(row))
+                collect(&mut query.query([wanted])?, |row| rows::indexed_pull(row))
             })
             .await
     }

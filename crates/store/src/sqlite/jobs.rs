@@ -4,19 +4,21 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use async_trait::async_trait;
-use journeyman_core::ids::{JobId, MessageId, ProjectId, WorkerId};
+use journeyman_core::ids::{JobId, MessageId, ProjectId, RunId, WorkerId};
 use journeyman_core::job::Job;
 use journeyman_core::job::change::Change;
 use journeyman_core::job::event::LogEntry;
+use journeyman_core::job::label::Attribute;
 use journeyman_core::message::Message;
 use journeyman_core::ports::{
     Accepted, ClaimFn, ClaimQuery, Decide, Guard, JobCounts, JobFilter, JobStore, JobWatch, PATIENCE, Picked,
     StoreError, UpdateError,
 };
 use journeyman_core::retry::{LONGEST_BACKOFF, LONGEST_LEASE};
-use journeyman_core::run::Run;
+use journeyman_core::run::{Run, Usage};
 use journeyman_core::time::Timestamp;
-use rusqlite::{Connection, params};
+use rusqlite::types::Value;
+use rusqlite::{Connection, params, params_from_iter};
 
 use super::error::{OpError, ReadError};
 use super::ledger::{Tables, job_by_id, write};
@@ -24,8 +26,8 @@ use super::rows::collect;
 use super::write::Session;
 use super::{SqliteStore, holds};
 use crate::accept;
-use crate::lists::{self, Listing};
-use crate::rows;
+use crate::lists::{self, Listing, Merge};
+use crate::rows::{self, to_json};
 use crate::watch::Watch;
 
 #[async_trait]
@@ -85,7 +87,21 @@ impl JobStore for SqliteStore {
     }
 
     async fn jobs(&self, filter: JobFilter) -> Result<Vec<Job>, StoreError> {
-        self.readers.read(move |db| list(db, &filter)).await
+        self.readers
+            .read(move |db| {
+                // All projects are read in one snapshot.
+                let _state = db.unchecked_transaction()?;
+                let projects = match filter.projects.clone() {
+                    Some(projects) => projects,
+                    None => all_projects(db)?,
+                };
+                let mut merge = Merge::new(filter.limit);
+                for project in projects {
+                    merge.add(list(db, &merge.filter(&filter, project))?);
+                }
+                Ok(merge.jobs())
+            })
+            .await
     }
 
     async fn job_counts(&self, now: Timestamp) -> Result<JobCounts, StoreError> {
@@ -133,6 +149,25 @@ impl JobStore for SqliteStore {
             .await
     }
 
+    async fn messages_after(
+        &self,
+        job: JobId,
+        after: Option<MessageId>,
+        limit: usize,
+    ) -> Result<Vec<Message>, StoreError> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        self.readers
+            .read(move |db| {
+                let text = "SELECT * FROM messages
+                            WHERE job = ?1 AND seq > iif(?2 IS NULL, 0, (SELECT seq FROM messages WHERE id = ?2 AND job = ?1))
+                            ORDER BY seq LIMIT ?3";
+                let mut query = db.prepare_cached(text)?;
+                let mut rows = query.query(params![job.to_string(), after.map(|id| id.to_string()), limit])?;
+                collect(&mut rows, |row| rows::message(row))
+            })
+            .await
+    }
+
     async fn message(&self, id: MessageId) -> Result<Option<Message>, StoreError> {
         self.readers
             .read(move |db| {
@@ -149,6 +184,45 @@ impl JobStore for SqliteStore {
                 let mut query = db.prepare_cached("SELECT * FROM runs WHERE job = ?1 ORDER BY number")?;
                 let mut rows = query.query([job.to_string()])?;
                 collect(&mut rows, |row| rows::run(row))
+            })
+            .await
+    }
+
+    async fn runs_after(&self, job: JobId, after: Option<RunId>, limit: usize) -> Result<Vec<Run>, StoreError> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        self.readers
+            .read(move |db| {
+                let text = "SELECT * FROM runs
+                            WHERE job = ?1 AND number > iif(?2 IS NULL, 0, (SELECT number FROM runs WHERE id = ?2 AND job = ?1))
+                            ORDER BY number LIMIT ?3";
+                let mut query = db.prepare_cached(text)?;
+                let mut rows = query.query(params![job.to_string(), after.map(|id| id.to_string()), limit])?;
+                collect(&mut rows, |row| rows::run(row))
+            })
+            .await
+    }
+
+    async fn attributes_of_jobs(&self, jobs: Vec<JobId>) -> Result<BTreeMap<JobId, Vec<Attribute>>, StoreError> {
+        let wanted = to_json(&jobs)?;
+        self.readers
+            .read(move |db| {
+                let text = "SELECT job, attribute FROM job_attributes WHERE job IN (SELECT value FROM json_each(?1))
+                            ORDER BY job, attribute";
+                let mut query = db.prepare_cached(text)?;
+                let found = collect(&mut query.query([wanted])?, |row| rows::attribute(row))?;
+                Ok(lists::attributes(found))
+            })
+            .await
+    }
+
+    async fn usage_of_jobs(&self, jobs: Vec<JobId>) -> Result<BTreeMap<JobId, Usage>, StoreError> {
+        let wanted = to_json(&jobs)?;
+        self.readers
+            .read(move |db| {
+                let text = "SELECT job, id, usage FROM runs WHERE job IN (SELECT value FROM json_each(?1))";
+                let mut query = db.prepare_cached(text)?;
+                let runs = collect(&mut query.query([wanted])?, |row| rows::usage_of_job(row))?;
+                Ok(lists::sum_usage(runs))
             })
             .await
     }
@@ -256,22 +330,79 @@ macro_rules! list {
 const LIST: &str = list!("jobs_of_project", "?7 IN ('', status)");
 const LIST_OF_STATUS: &str = list!("jobs_of_status", "status = ?7");
 
+/// Selects the newest jobs of a project by rarer properties. CROSS JOIN keeps the order of the tables, so that the jobs
+/// have the order of the index.
+macro_rules! list_by {
+    ($from:literal, $order:literal) => {
+        concat!(
+            "SELECT jobs.id, jobs.state FROM ",
+            $from,
+            " AND jobs.created_at > ?2 AND (jobs.created_at, jobs.id) < (?3, ?4)
+               AND instr(lower(jobs.title), lower(?5)) > 0 AND ?7 IN ('', jobs.status)
+               AND (?8 IS NULL OR jobs.branch = ?8)
+               AND (?9 IS NULL OR jobs.id IN (SELECT job FROM job_pulls WHERE project = ?1 AND number = ?9))
+               AND NOT EXISTS (
+                   SELECT 1 FROM json_each(?10) AS wanted
+                   WHERE NOT EXISTS (
+                       SELECT 1 FROM job_attributes AS own
+                       WHERE own.project = ?1 AND own.attribute = wanted.value AND own.created_at = jobs.created_at
+                         AND own.job = jobs.id
+                   )
+               )
+             ORDER BY ",
+            $order,
+            " LIMIT ?6"
+        )
+    };
+}
+
+const LIST_OF_ATTRIBUTE: &str = list_by!(
+    "job_attributes AS first CROSS JOIN jobs
+     WHERE first.project = ?1 AND first.attribute = ?10 ->> 0 AND first.created_at > ?2
+       AND (first.created_at, first.job) < (?3, ?4) AND jobs.id = first.job",
+    "first.created_at DESC, first.job DESC"
+);
+const LIST_OF_PULL: &str = list_by!(
+    "jobs WHERE jobs.project = ?1 AND jobs.id IN (SELECT job FROM job_pulls WHERE project = ?1 AND number = ?9)",
+    "jobs.created_at DESC, jobs.id DESC"
+);
+const LIST_OF_BRANCH: &str = list_by!(
+    "jobs INDEXED BY jobs_by_branch WHERE jobs.project = ?1 AND jobs.branch = ?8",
+    "jobs.created_at DESC, jobs.id DESC"
+);
+
+fn all_projects(db: &Connection) -> Result<Vec<ProjectId>, ReadError> {
+    let mut query = db.prepare_cached("SELECT id FROM projects ORDER BY id")?;
+    collect(&mut query.query([])?, |row| rows::project_id(row))
+}
+
+/// Reads the jobs of one project.
 fn list(db: &Connection, filter: &JobFilter) -> Result<Vec<Job>, ReadError> {
     let (before_at, before_id) = lists::beginning(filter);
-    let mut query = db.prepare_cached(match Listing::of(filter) {
+    let listing = Listing::of(filter);
+    let mut query = db.prepare_cached(match listing {
         Listing::All | Listing::Search => LIST,
         Listing::OfStatus => LIST_OF_STATUS,
+        Listing::OfAttribute => LIST_OF_ATTRIBUTE,
+        Listing::OfPull => LIST_OF_PULL,
+        Listing::OfBranch => LIST_OF_BRANCH,
     })?;
-    let mut rows = query.query(params![
-        filter.project.as_str(),
-        filter.created_after.map_or(i64::MIN, Timestamp::as_micros),
-        before_at,
-        before_id,
-        filter.title_contains.as_deref().unwrap_or_default(),
-        i64::try_from(filter.limit).unwrap_or(i64::MAX),
-        filter.status.map(|status| status.name()).unwrap_or_default()
-    ])?;
-    collect(&mut rows, |row| rows::job(row))
+    let mut values: Vec<Value> = vec![
+        filter.projects.iter().flatten().next().map_or_else(String::new, ToString::to_string).into(),
+        filter.created_after.map_or(i64::MIN, Timestamp::as_micros).into(),
+        before_at.into(),
+        before_id.into(),
+        filter.title_contains.clone().unwrap_or_default().into(),
+        i64::try_from(filter.limit).unwrap_or(i64::MAX).into(),
+        filter.status.map(|status| status.name()).unwrap_or_default().to_owned().into(),
+    ];
+    if matches!(listing, Listing::OfAttribute | Listing::OfPull | Listing::OfBranch) {
+        let attributes: Vec<String> = filter.attributes.iter().map(ToString::to_string).collect();
+        values.push(filter.branch.clone().into());
+        values.push(filter.pull.map(|number| i64::try_from(number).unwrap_or(i64::MAX)).into());
+        values.push(to_json(&attributes)?.into());
+    }
+    collect(&mut query.query(params_from_iter(values))?, |row| rows::job(row))
 }
 
 #[cfg(test)]
@@ -296,6 +427,7 @@ mod tests {
             ("messages", ACCEPTED),
             ("jobs_of_project", LIST),
             ("jobs_of_status", LIST_OF_STATUS),
+            ("attribute", LIST_OF_ATTRIBUTE),
             ("poll", "SELECT id, state FROM jobs WHERE id = ?1"),
             ("write", "UPDATE jobs SET state = ?2 WHERE id = ?1"),
             ("waiting jobs", "SELECT waiting, count(*) FROM jobs WHERE waiting IS NOT NULL GROUP BY waiting"),
@@ -308,7 +440,9 @@ mod tests {
         for (name, query) in hot {
             let plan = plan(&db, query);
             // Scans of the query's own intermediate results are allowed, and so are scans of the small partial indexes.
-            let own = |line: &str| ["owners", "shares", "heads", "CONSTANT ROW"].iter().any(|name| line.contains(name));
+            let own = |line: &str| {
+                ["owners", "shares", "heads", "CONSTANT ROW", "wanted"].iter().any(|name| line.contains(name))
+            };
             let small = |line: &str| line.contains("INDEX jobs_due") || line.contains("INDEX jobs_waiting");
             let scans = |line: &&String| line.starts_with("SCAN") && !own(line) && !small(line);
             assert_eq!(plan.iter().filter(scans).count(), 0, "{name}: {plan:#?}");

@@ -32,6 +32,28 @@ impl KeyStore for SqliteStore {
             .await
     }
 
+    async fn keys_after(&self, after: Option<KeyId>, limit: usize) -> Result<Vec<ApiKey>, StoreError> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        self.readers
+            .read(move |db| {
+                let text = "SELECT * FROM keys
+                            WHERE ?1 IS NULL OR (created_at, id) < (SELECT created_at, id FROM keys WHERE id = ?1)
+                            ORDER BY created_at DESC, id DESC LIMIT ?2";
+                let mut query = db.prepare_cached(text)?;
+                let mut rows = query.query(params![after.map(|key| key.to_string()), limit])?;
+                collect(&mut rows, |row| rows::key(row))
+            })
+            .await
+    }
+
+    async fn key(&self, id: KeyId) -> Result<Option<ApiKey>, StoreError> {
+        self.readers.find(|db| {
+            let mut query = db.prepare_cached("SELECT * FROM keys WHERE id = ?1")?;
+            let mut rows = query.query([id.to_string()])?;
+            rows.next()?.map(rows::key).transpose()
+        })
+    }
+
     async fn key_used(&self, id: KeyId, at: Timestamp) -> Result<(), StoreError> {
         self.writer
             .write(move |db| {

@@ -4,6 +4,7 @@ use journeyman_core::idempotency::{Claim, Remembered};
 use journeyman_core::ids::{JobId, MessageId, ProjectId, RunId, WorkerId};
 use journeyman_core::job::change::{Change, Row};
 use journeyman_core::job::event::LogEntry;
+use journeyman_core::job::label::Attribute;
 use journeyman_core::job::{Job, JobRecord, JobStatus};
 use journeyman_core::message::{Message, MessageStatus};
 use journeyman_core::ports::{RateCharge, UpdateError};
@@ -11,6 +12,7 @@ use journeyman_core::rate::Window;
 use journeyman_core::run::{ReasonCode, Run, RunStatus, Usage};
 use journeyman_core::time::Timestamp;
 use journeyman_core::trace::TraceParent;
+use journeyman_core::usage::UsageSum;
 use rusqlite::{Connection, params};
 
 use super::checks::put_watch;
@@ -18,6 +20,7 @@ use super::code_hosts::{put_pull, set_pull_state};
 use super::error::{OpError, ReadError};
 use super::inbox::{events_done, put_issue_job};
 use super::outbox::insert_task;
+use super::usage;
 use super::write::Session;
 use crate::accept::Ledger;
 use crate::rows::{self, name_of, to_json};
@@ -125,6 +128,15 @@ fn insert_job(db: &Connection, job: &Job) -> Result<(), ReadError> {
     Ok(())
 }
 
+fn insert_attributes(db: &Connection, job: &Job, attributes: &[Attribute]) -> Result<(), ReadError> {
+    let text = "INSERT INTO job_attributes (project, attribute, created_at, job) VALUES (?1, ?2, ?3, ?4)";
+    let (project, at, id) = (job.project.as_str(), job.created_at.as_micros(), job.id.to_string());
+    for attribute in attributes {
+        db.prepare_cached(text)?.execute(params![project, attribute.to_string(), at, id])?;
+    }
+    Ok(())
+}
+
 /// Writes a change of an existing job, and returns the message that the change delivers, if any.
 pub(super) fn write(db: &Session<'_>, change: &Change) -> Result<Option<Message>, ReadError> {
     let before = db.known(change.job.id);
@@ -188,6 +200,7 @@ fn write_rows(db: &Connection, change: &Change) -> Result<Option<Message>, ReadE
         match row {
             // Inserted above, with the sequence number in the log, which the row does not have.
             Row::InsertMessage(_) => {}
+            Row::Attributes(attributes) => insert_attributes(db, &change.job, attributes)?,
             Row::MessageDelivered { id, run, at } => delivered = deliver_message(db, *id, *run, *at)?,
             Row::MessageEnded { id, status, at, commits, pr_link, answer } => {
                 db.prepare_cached(
@@ -222,14 +235,18 @@ fn write_rows(db: &Connection, change: &Change) -> Result<Option<Message>, ReadE
                 put_watch(db, *job, project, sha, [*since, *due_at])?;
             }
             Row::InsertTask { effect, at } => insert_task(db, effect, *at)?,
-            Row::RunUsed { id, usage } => add_usage(db, id, usage)?,
+            Row::RunUsed { id, usage } => {
+                add_usage(db, id, usage)?;
+                usage::add(db, &change.job, *id, &UsageSum::of_late_calls(usage))?;
+            }
             Row::RunEnded { id, status, reason, at, usage, commits } => {
                 let reason = reason.as_ref().map(to_json).transpose()?;
-                let (usage, commits) = (to_json(usage)?, to_json(commits)?);
+                let (sum, usage, commits) = (UsageSum::of_run(usage), to_json(usage)?, to_json(commits)?);
                 db.prepare_cached(
                     "UPDATE runs SET status = ?2, reason = ?3, finished_at = ?4, usage = ?5, commits = ?6 WHERE id = ?1",
                 )?
                 .execute(params![id.to_string(), name_of(status)?, reason, at.as_micros(), usage, commits])?;
+                usage::add(db, &change.job, *id, &sum)?;
             }
         }
     }
@@ -261,8 +278,8 @@ fn insert_lines(db: &Connection, change: &Change) -> Result<(), ReadError> {
 fn insert_message(db: &Connection, seq: u64, message: &Message) -> Result<(), ReadError> {
     db.prepare_cached(
         "INSERT INTO messages (id, job, seq, prompt, origin, author, delivery, status, created_at, commits,
-                               traceparent, source)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, '[]', ?10, ?11)",
+                               traceparent, source, key)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, '[]', ?10, ?11, ?12)",
     )?
     .execute(params![
         message.id.to_string(),
@@ -275,7 +292,8 @@ fn insert_message(db: &Connection, seq: u64, message: &Message) -> Result<(), Re
         name_of(&message.status)?,
         message.created_at.as_micros(),
         message.traceparent.as_ref().map(TraceParent::as_str),
-        message.source.as_ref().map(to_json).transpose()?
+        message.source.as_ref().map(to_json).transpose()?,
+        message.key.map(|key| key.to_string())
     ])?;
     Ok(())
 }

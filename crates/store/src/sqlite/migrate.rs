@@ -33,6 +33,8 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0022_pull_list.sql"),
     include_str!("../../migrations/sqlite/0023_poll_problems.sql"),
     include_str!("../../migrations/sqlite/0024_keys.sql"),
+    include_str!("../../migrations/sqlite/0025_job_attributes.sql"),
+    include_str!("../../migrations/sqlite/0026_usage.sql"),
 ];
 
 /// The current schema version.

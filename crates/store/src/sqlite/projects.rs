@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use journeyman_core::ids::ProjectId;
 use journeyman_core::ports::{ProjectStore, StoreError};
 use journeyman_core::project::{Project, RepositoryIdentity, SecretValue};
+use rusqlite::params;
 
 use super::SqliteStore;
 use super::error::OpError;
@@ -28,6 +29,17 @@ impl ProjectStore for SqliteStore {
             .read(|db| {
                 let mut query = db.prepare_cached(PROJECTS)?;
                 let mut rows = query.query([])?;
+                collect(&mut rows, |row| rows::project(row))
+            })
+            .await
+    }
+
+    async fn projects_after(&self, after: Option<ProjectId>, limit: usize) -> Result<Vec<Project>, StoreError> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        self.readers
+            .read(move |db| {
+                let mut query = db.prepare_cached(PROJECTS_AFTER)?;
+                let mut rows = query.query(params![after.as_ref().map_or("", ProjectId::as_str), limit])?;
                 collect(&mut rows, |row| rows::project(row))
             })
             .await
@@ -71,3 +83,5 @@ macro_rules! projects {
 
 pub(super) const PROJECT: &str = projects!("WHERE id = ?1");
 const PROJECTS: &str = projects!("ORDER BY id");
+/// No ID sorts before the empty text.
+const PROJECTS_AFTER: &str = projects!("WHERE id > ?1 ORDER BY id LIMIT ?2");

@@ -43,23 +43,30 @@ pub(super) fn sweep(db: &Session<'_>, ends: Ends, limit: usize) -> rusqlite::Res
     }
     let jobs = at_rest(db, "trimmed IN (0, 1)", ends.jobs, limit)?;
     for id in &jobs {
-        for table in ["log", "runs", "messages", "job_pulls", "job_issues", "check_watches"] {
-            db.prepare_cached(&format!("DELETE FROM {table} WHERE job = ?1"))?.execute([id])?;
-        }
-        db.prepare_cached(
-            "DELETE FROM spending WHERE (project, kind, subject) IN
-             (SELECT project, 'job', id FROM jobs WHERE id = ?1)",
-        )?
-        .execute([id])?;
-        db.prepare_cached(
-            "INSERT INTO tasks (kind, effect, created_at, due_at)
-             VALUES (?1, json_object('kind', ?1, 'job', ?2), ?3, ?3)",
-        )?
-        .execute(params![Effect::REMOVE_BLOBS, id, ends.now])?;
-        db.prepare_cached("DELETE FROM jobs WHERE id = ?1")?.execute([id])?;
-        db.removed_jobs();
+        remove_job(db, id, ends.now)?;
     }
+    db.prepare_cached("DELETE FROM deleted WHERE at <= ?1")?.execute([ends.deleted])?;
     Ok(Swept { idempotency_keys, rate_windows, transcripts: transcripts.len(), jobs: jobs.len(), audit, inbox })
+}
+
+/// Removes a job and all its rows.
+pub(super) fn remove_job(db: &Session<'_>, id: &str, now: i64) -> rusqlite::Result<()> {
+    for table in ["log", "runs", "messages", "job_pulls", "job_issues", "check_watches", "job_attributes"] {
+        db.prepare_cached(&format!("DELETE FROM {table} WHERE job = ?1"))?.execute([id])?;
+    }
+    db.prepare_cached(
+        "DELETE FROM spending WHERE (project, kind, subject) IN
+         (SELECT project, 'job', id FROM jobs WHERE id = ?1)",
+    )?
+    .execute([id])?;
+    db.prepare_cached(
+        "INSERT INTO tasks (kind, effect, created_at, due_at)
+         VALUES (?1, json_object('kind', ?1, 'job', ?2), ?3, ?3)",
+    )?
+    .execute(params![Effect::REMOVE_BLOBS, id, now])?;
+    db.prepare_cached("DELETE FROM jobs WHERE id = ?1")?.execute([id])?;
+    db.removed_jobs();
+    Ok(())
 }
 
 /// Returns jobs that have been inactive since `end` or earlier.

@@ -36,6 +36,14 @@ fn sha(digit: char) -> Sha {
 
 /// Claims the next job, and reports a complete turn with one commit.
 pub(crate) async fn complete_next_job(fixture: &Fixture) {
+    // A provider may report any token counts.
+    let usage =
+        Usage { input_tokens: 5, output_tokens: u64::MAX, cached_tokens: u64::MAX, cost_micros: Some(u64::MAX) };
+    complete_next_job_with(fixture, usage).await;
+}
+
+/// Carries out the next message, with this usage.
+pub(crate) async fn complete_next_job_with(fixture: &Fixture, usage: Usage) {
     let claimed = fixture.engine.claim(worker(1), LEASE).await.unwrap().expect("a job is due");
     let (job, token) = (claimed.job.id, claimed.lease.token);
     assert_eq!(fixture.store.message(claimed.message.id).await.unwrap().as_ref(), Some(&claimed.message), "up to date");
@@ -52,9 +60,6 @@ pub(crate) async fn complete_next_job(fixture: &Fixture) {
     let ended = Report::TurnEnded { head: sha('b'), commits: vec![sha('b')], artifacts, ending: Ending::Done };
     fixture.engine.report(job, token, ended).await.unwrap();
     let outcome = Outcome::Published { pushed: Some(sha('b')), pull: Published::Nothing };
-    // A provider may report any token counts.
-    let usage =
-        Usage { input_tokens: 5, output_tokens: u64::MAX, cached_tokens: u64::MAX, cost_micros: Some(u64::MAX) };
     fixture.engine.report(job, token, Report::Finished { outcome, usage }).await.unwrap();
 }
 
@@ -353,13 +358,18 @@ async fn small_clock_differences_do_not_affect_claims() {
     }
 }
 
-#[tokio::test]
-async fn calls_that_end_after_their_run_are_added_to_its_usage() {
-    let call = |input: u64, cost: Option<u64>| TranscriptEntry {
+/// Returns a model call with 2 output tokens, one of whose input tokens came from a cache.
+pub(crate) fn model_call(input: u64, cost: Option<u64>) -> TranscriptEntry {
+    TranscriptEntry {
         kind: TranscriptKind::ModelCalled,
         data: serde_json::json!({ "inputTokens": input, "cachedTokens": 1, "outputTokens": 2, "costMicros": cost }),
         at: Timestamp::default(),
-    };
+    }
+}
+
+#[tokio::test]
+async fn calls_that_end_after_their_run_are_added_to_its_usage() {
+    let call = model_call;
     for fixture in all().await {
         let name = fixture.name;
         let id = fixture.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
@@ -780,7 +790,9 @@ async fn projects_and_secrets_are_created_changed_and_deleted() {
         assert_eq!(fixture.store.job(id).await.unwrap(), None, "{name}");
         assert_eq!(fixture.store.messages(id).await.unwrap(), [], "{name}");
         assert!(fixture.store.secrets(library()).await.unwrap().is_empty(), "{name}");
-        assert_eq!(fixture.store.delete_project(library()).await, Err(AdminRefusal::NoProject.into()), "{name}");
+        assert_eq!(fixture.store.delete_project(library()).await, Ok(()), "{name}: a repetition has the same answer");
+        let unknown = fixture.store.delete_project("unknown".parse().unwrap()).await;
+        assert_eq!(unknown, Err(AdminRefusal::NoProject.into()), "{name}");
         let late = fixture.engine.create_job(&project("library"), new_job("a"), free()).await;
         assert_eq!(late, Err(UpdateError::NoProject), "{name}");
         let missing = fixture.store.update_project(project("library"), [].into()).await;

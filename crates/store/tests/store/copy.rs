@@ -31,20 +31,13 @@ pub(crate) async fn fill(fixture: &Fixture) {
 pub(crate) async fn contents(fixture: &Fixture) -> Vec<String> {
     let mut seen = vec![format!("{:?}", fixture.store.projects().await.unwrap())];
     seen.push(format!("{:?}", fixture.store.secrets(shop()).await.unwrap()));
-    let all = journeyman_core::ports::JobFilter {
-        project: shop(),
-        status: None,
-        created_after: None,
-        created_before: None,
-        title_contains: None,
-        after: None,
-        limit: 100,
-    };
+    let all = journeyman_core::ports::JobFilter::newest(shop(), 100);
     for job in fixture.store.jobs(all).await.unwrap() {
         seen.push(format!("{job:?}"));
         seen.push(format!("{:?}", fixture.store.messages(job.id).await.unwrap()));
         seen.push(format!("{:?}", fixture.store.runs(job.id).await.unwrap()));
         seen.push(format!("{:?}", fixture.store.log(job.id, 0, 1000).await.unwrap()));
+        seen.push(format!("{:?}", fixture.store.attributes_of_jobs(vec![job.id]).await.unwrap()));
     }
     seen
 }

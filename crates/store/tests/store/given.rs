@@ -5,7 +5,6 @@ use std::sync::Arc;
 use journeyman_core::engine::{Admission, Engine, NewJob, Prompt};
 use journeyman_core::idempotency::{Claim, Fingerprint};
 use journeyman_core::ids::{JobId, ProjectId, WorkerId};
-use journeyman_core::job::JobOptions;
 use journeyman_core::message::{DeliveryMode, Origin};
 use journeyman_core::ports::Store;
 use journeyman_core::project::Project;
@@ -80,6 +79,7 @@ pub(crate) fn prompt(text: &str) -> Prompt {
         text: text.to_owned(),
         origin: Origin::Api,
         author: Some("ci".to_owned()),
+        key: None,
         delivery: DeliveryMode::Queue,
         traceparent: None,
         source: None,
@@ -87,7 +87,7 @@ pub(crate) fn prompt(text: &str) -> Prompt {
 }
 
 pub(crate) fn new_job(text: &str) -> NewJob {
-    NewJob { prompt: prompt(text), reference: None, model: None, agent: None, options: JobOptions::default() }
+    NewJob::new(prompt(text))
 }
 
 pub(crate) fn worker(number: u128) -> WorkerId {

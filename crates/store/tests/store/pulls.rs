@@ -15,13 +15,13 @@ use journeyman_testkit::Seeds as _;
 
 use super::given::{Fixture, all, free, new_job, project, shop};
 
-fn remote() -> PullRepository {
+pub(crate) fn remote() -> PullRepository {
     PullRepository { host: HostName("git.example".to_owned()), id: "7".to_owned() }
 }
 
 impl Fixture {
     /// Creates a job of a project that works on an existing pull request, a second after the last one.
-    async fn on_pull(&self, of: &str, repository: PullRepository, number: u64) -> JobId {
+    pub(crate) async fn on_pull(&self, of: &str, repository: PullRepository, number: u64) -> JobId {
         self.world.advance(Duration::from_secs(1));
         let known = Pull::new(number, format!("https://git.example/a/b/pull/{number}"));
         let pull = Pull { repository: Some(repository), title: Some(format!("Title {number}")), ..known };

@@ -178,7 +178,7 @@ async fn a_user_who_was_changed_meanwhile_cannot_sign_in_or_set_a_password() {
     }
 }
 
-fn key(number: u8, owner: Option<UserId>, projects: bool) -> ApiKey {
+pub(crate) fn key(number: u8, owner: Option<UserId>, projects: bool) -> ApiKey {
     ApiKey {
         id: KeyId::from_uuid(Uuid::from_u128(number.into())),
         name: "ci".into(),

@@ -6,7 +6,6 @@ use std::time::Duration;
 use journeyman_core::engine::{Admission, Engine, NewJob, Prompt};
 use journeyman_core::idempotency::{Claim, Fingerprint};
 use journeyman_core::ids::{JobId, MessageId};
-use journeyman_core::job::JobOptions;
 use journeyman_core::message::{DeliveryMode, Origin};
 use journeyman_core::ports::{Accepted, JobStore, Store, StoreError, UpdateError};
 use journeyman_core::project::Project;
@@ -69,13 +68,7 @@ impl Client {
             acceptance: Acceptance::Accepted,
         };
         let job = loop {
-            let new = NewJob {
-                prompt: prompt.clone(),
-                reference: None,
-                model: None,
-                agent: None,
-                options: JobOptions::default(),
-            };
+            let new = NewJob::new(prompt.clone());
             if let Ok(accepted) = self.engine.create_job(&self.project, new, admission.clone()).await {
                 break accepted.record.id;
             }
@@ -115,6 +108,7 @@ impl Client {
             text: self.world.number(4).to_string(),
             origin: Origin::Api,
             author,
+            key: None,
             delivery,
             traceparent: None,
             source: None,

@@ -24,7 +24,7 @@ async fn a_merge_is_recorded_and_the_job_stays() {
         );
         let log = desk.fixture.store.log(desk.job, 0, 1000).await.unwrap();
         assert_eq!(log.iter().filter(|line| line.kind == "pull_request.merged").count(), 1, "{name}: {log:#?}");
-        let index = desk.fixture.store.indexed_pulls_of(desk.job).await.unwrap();
+        let index = desk.fixture.store.indexed_pulls_of(vec![desk.job]).await.unwrap();
         assert_eq!(index[0].state, PullState::Merged, "{name}");
         assert_eq!(index[0].ended_at, Some(desk.fixture.world.now()), "{name}");
         assert_eq!(desk.host.count(HostCall::Pulls), 0, "{name}: a merge is final, so the host is not asked");
@@ -77,7 +77,7 @@ async fn a_pull_request_that_was_closed_and_opened_again_has_the_state_of_the_ho
 async fn an_event_of_an_open_pull_request_updates_its_title() {
     for desk in Desk::all().await {
         let name = desk.name();
-        let index = async || desk.fixture.store.indexed_pulls_of(desk.job).await.unwrap().remove(0);
+        let index = async || desk.fixture.store.indexed_pulls_of(vec![desk.job]).await.unwrap().remove(0);
         desk.host.put_pull(HostPull { title: "New title".to_owned(), draft: true, ..pull(PullState::Open) });
         desk.deliver(pull_event(PullState::Open)).await;
         desk.carry_out().await;

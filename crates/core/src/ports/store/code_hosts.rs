@@ -79,11 +79,11 @@ pub trait PullIndex: Send + Sync {
     /// The database failed.
     async fn indexed_pull(&self, repository: PullRepository, number: u64) -> Result<Option<IndexedPull>, StoreError>;
 
-    /// Returns the pull requests of a job, oldest first.
+    /// Returns the pull requests of these jobs, oldest first.
     ///
     /// # Errors
     /// The database failed.
-    async fn indexed_pulls_of(&self, job: JobId) -> Result<Vec<IndexedPull>, StoreError>;
+    async fn indexed_pulls_of(&self, jobs: Vec<JobId>) -> Result<Vec<IndexedPull>, StoreError>;
 
     /// Returns the pull requests of a project on remote code hosts that match a filter, newest first.
     ///

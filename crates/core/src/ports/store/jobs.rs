@@ -7,15 +7,16 @@ use async_trait::async_trait;
 
 use super::StoreError;
 use crate::idempotency::{Claim, KeyReused};
-use crate::ids::{JobId, MessageId, ProjectId, WorkerId};
+use crate::ids::{JobId, MessageId, ProjectId, RunId, WorkerId};
 use crate::job::change::Change;
 use crate::job::decide::Rejected;
 use crate::job::event::LogEntry;
+use crate::job::label::Attribute;
 use crate::job::{Job, JobRecord, JobStatus};
 use crate::message::Message;
 use crate::project::hold::Hold;
 use crate::rate::{RateKind, RateState};
-use crate::run::Run;
+use crate::run::{Run, Usage};
 use crate::time::Timestamp;
 
 /// The reason why a job was not changed.
@@ -136,13 +137,19 @@ pub struct Cursor {
     pub id: JobId,
 }
 
-/// A selection of a project's jobs, newest first.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A selection of jobs, newest first.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct JobFilter {
-    /// The project.
-    pub project: ProjectId,
+    /// Only jobs of these projects; `None` means all projects.
+    pub projects: Option<Vec<ProjectId>>,
     /// Only jobs with this status.
     pub status: Option<JobStatus>,
+    /// Only jobs with all these attributes.
+    pub attributes: Vec<Attribute>,
+    /// Only jobs that work on this branch.
+    pub branch: Option<String>,
+    /// Only jobs that have worked on a pull request with this number.
+    pub pull: Option<u64>,
     /// Only jobs created after this time.
     pub created_after: Option<Timestamp>,
     /// Only jobs created before this time.
@@ -158,16 +165,8 @@ pub struct JobFilter {
 impl JobFilter {
     /// Returns a filter for a project's newest jobs.
     #[must_use]
-    pub const fn newest(project: ProjectId, limit: usize) -> Self {
-        Self {
-            project,
-            status: None,
-            created_after: None,
-            created_before: None,
-            title_contains: None,
-            after: None,
-            limit,
-        }
+    pub fn newest(project: ProjectId, limit: usize) -> Self {
+        Self { projects: Some(vec![project]), limit, ..Self::default() }
     }
 }
 
@@ -245,11 +244,30 @@ pub trait JobStore: Send + Sync {
     /// Returns the messages of a job, in the order in which they were accepted.
     async fn messages(&self, job: JobId) -> Result<Vec<Message>, StoreError>;
 
+    /// Returns the messages of a job that were accepted after the message `after`, at most `limit`. If the job has no such
+    /// message, there are none after it.
+    async fn messages_after(
+        &self,
+        job: JobId,
+        after: Option<MessageId>,
+        limit: usize,
+    ) -> Result<Vec<Message>, StoreError>;
+
     /// Finds a message.
     async fn message(&self, id: MessageId) -> Result<Option<Message>, StoreError>;
 
     /// Returns the runs of a job, oldest first.
     async fn runs(&self, job: JobId) -> Result<Vec<Run>, StoreError>;
+
+    /// Returns the runs of a job after the run `after`, oldest first, at most `limit`. If the job has no such run, there
+    /// are none after it.
+    async fn runs_after(&self, job: JobId, after: Option<RunId>, limit: usize) -> Result<Vec<Run>, StoreError>;
+
+    /// Returns the attributes of each of these jobs.
+    async fn attributes_of_jobs(&self, jobs: Vec<JobId>) -> Result<BTreeMap<JobId, Vec<Attribute>>, StoreError>;
+
+    /// Returns the usage of all runs of each of these jobs; jobs without usage are left out.
+    async fn usage_of_jobs(&self, jobs: Vec<JobId>) -> Result<BTreeMap<JobId, Usage>, StoreError>;
 
     /// Returns the entries of a job's log with a number above `after`, at most `limit`.
     async fn log(&self, job: JobId, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError>;

@@ -40,6 +40,13 @@ pub trait KeyStore: Send + Sync {
     /// Returns all keys, including revoked ones, newest first.
     async fn keys(&self) -> Result<Vec<ApiKey>, StoreError>;
 
+    /// Returns the keys after the key `after` in the list of all keys, newest first, at most `limit`. If there is no such
+    /// key, there are none after it.
+    async fn keys_after(&self, after: Option<KeyId>, limit: usize) -> Result<Vec<ApiKey>, StoreError>;
+
+    /// Finds a key.
+    async fn key(&self, id: KeyId) -> Result<Option<ApiKey>, StoreError>;
+
     /// Records the time of a use of a key.
     async fn key_used(&self, id: KeyId, at: Timestamp) -> Result<(), StoreError>;
 

@@ -19,6 +19,9 @@ pub trait ProjectStore: Send + Sync {
     /// Returns all projects, sorted by ID.
     async fn projects(&self) -> Result<Vec<Project>, StoreError>;
 
+    /// Returns the projects with an ID after `after`, sorted by ID, at most `limit`.
+    async fn projects_after(&self, after: Option<ProjectId>, limit: usize) -> Result<Vec<Project>, StoreError>;
+
     /// Decrypts and returns the secrets of a project, by name.
     async fn secrets(&self, id: ProjectId) -> Result<BTreeMap<String, SecretValue>, StoreError>;
 

@@ -51,6 +51,7 @@ pub(super) fn token_of(state: &WorkerState) -> Option<Token> {
 /// Removes the counters on which no decision within the bounds depends, and replaces times by "now" or "later".
 pub(super) fn normal(mut job: Job) -> Job {
     job.last_seq = LAST_SEQ;
+    job.revision = 0;
     job.preferred_worker = None;
     job.settled_at = None;
     if let JobState::Active(Work::Running { in_flight, .. } | Work::Retrying { in_flight, .. }) = &mut job.state {

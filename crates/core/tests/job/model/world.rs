@@ -261,7 +261,8 @@ impl World {
                     let has_ended = job.lease().is_none_or(|lease| up_to.is_some_and(|ended| ended < lease.token));
                     self.require(has_ended, "blobs of the current lease are not removed");
                 }
-                Row::InsertMessage(_)
+                Row::Attributes(_)
+                | Row::InsertMessage(_)
                 | Row::MessageChanged { .. }
                 | Row::InboxDone { .. }
                 | Row::IssueJob { .. }

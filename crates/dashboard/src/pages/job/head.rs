@@ -103,7 +103,7 @@ pub(super) async fn parts(shared: &Shared, at: &InJob, messages: &[Message]) -> 
     let runs = shared.services.store.runs(job.id).await?;
     let hold = shared.services.store.holds().await?.remove(&job.project);
     let spent = shared.services.store.spent(job.project.clone(), job.id, 0).await?[0];
-    let pulls = shared.services.store.indexed_pulls_of(job.id).await?;
+    let pulls = shared.services.store.indexed_pulls_of(vec![job.id]).await?;
     let watch = shared.services.store.watch_of(job.id).await?;
     let render = |error: askama::Error| {
         StoreError::Unavailable(format!("a part of a job's page could not be rendered: {error}"))

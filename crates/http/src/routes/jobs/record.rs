@@ -40,3 +40,8 @@ pub(crate) fn conditional_record(record: JobRecord, headers: &HeaderMap) -> Resp
     let body = wire::job::JobRecord::from(record);
     conditional(&hash_tag(&body), body, headers)
 }
+
+/// Returns the entity tag of a record.
+pub(super) fn tag(record: JobRecord) -> String {
+    hash_tag(&wire::job::JobRecord::from(record))
+}

@@ -98,6 +98,11 @@ pub(super) enum JobCommand {
         /// ID of the job
         job: String,
     },
+    /// Delete a job that is not active, with its messages, runs and events
+    Delete {
+        /// ID of the job
+        job: String,
+    },
     /// Withdraw a queued message
     Withdraw {
         /// ID of the job
@@ -132,6 +137,12 @@ pub(super) struct CreateArgs {
     /// Title of the pull request
     #[arg(long)]
     pub(super) title: Option<String>,
+    /// Label of the job; can be repeated
+    #[arg(long, value_name = "LABEL")]
+    pub(super) label: Vec<String>,
+    /// Entry of the job's metadata; can be repeated
+    #[arg(long, value_name = "KEY=VALUE", value_parser = entry)]
+    pub(super) metadata: Vec<(String, String)>,
     #[command(flatten)]
     pub(super) then: ThenArgs,
 }
@@ -183,7 +194,31 @@ pub(super) struct ListArgs {
     /// Filter by a text in the title
     #[arg(short, long, value_name = "TEXT")]
     pub(super) query: Option<String>,
+    /// Filter by a label; can be repeated
+    #[arg(long, value_name = "LABEL")]
+    pub(super) label: Vec<String>,
+    /// Filter by an entry of the metadata; can be repeated
+    #[arg(long, value_name = "KEY=VALUE", value_parser = entry)]
+    pub(super) metadata: Vec<(String, String)>,
+    /// Filter by agent
+    #[arg(long)]
+    pub(super) agent: Option<String>,
+    /// Filter by the author of the first message
+    #[arg(long)]
+    pub(super) author: Option<String>,
+    /// Filter by branch
+    #[arg(long)]
+    pub(super) branch: Option<String>,
+    /// Filter by the number of a pull request
+    #[arg(long, value_name = "NUMBER")]
+    pub(super) pull_request: Option<u64>,
     /// Maximum number of jobs to list
     #[arg(long, default_value_t = 20)]
     pub(super) limit: usize,
+}
+
+/// Parses an entry of the metadata.
+fn entry(text: &str) -> Result<(String, String), String> {
+    let entry = text.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()));
+    entry.ok_or_else(|| "must have the form KEY=VALUE".to_owned())
 }

@@ -12,7 +12,6 @@ use async_trait::async_trait;
 use journeyman_core::egress::Allowlist;
 use journeyman_core::engine::{Admission, Engine, NewJob, Prompt};
 use journeyman_core::ids::{Sha, WorkerId};
-use journeyman_core::job::JobOptions;
 use journeyman_core::job::turn::TurnBegun;
 use journeyman_core::message::{DeliveryMode, Origin};
 use journeyman_core::ports::{
@@ -74,11 +73,12 @@ pub(super) async fn fixture(setup: &str) -> Fixture {
         text: "x".to_owned(),
         origin: Origin::Api,
         author: None,
+        key: None,
         delivery: DeliveryMode::Queue,
         traceparent: None,
         source: None,
     };
-    let new = NewJob { prompt, reference: None, model: None, agent: None, options: JobOptions::default() };
+    let new = NewJob::new(prompt);
     engine.create_job(&project, new, Admission::default()).await.unwrap();
     let worker = WorkerId::from_uuid(Uuid::from_u128(1));
     let claimed = engine.claim(worker, Duration::from_secs(3600)).await.unwrap().unwrap();

@@ -1,0 +1,78 @@
+//! Jobs with what is stored beside them: their attributes, usage and pull requests, and the holds of their projects.
+
+use std::collections::BTreeMap;
+
+use journeyman_core::job::Job;
+use journeyman_core::job::label::Attribute;
+use journeyman_core::ports::{JobFilter, StoreError};
+use journeyman_core::project::hold::Hold;
+use journeyman_core::pull::IndexedPull;
+use journeyman_core::run::Usage;
+
+use crate::{Caller, Error, UseCases};
+
+/// A job with what is stored beside it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DetailedJob {
+    /// The job.
+    pub job: Job,
+    /// The hold of its project.
+    pub hold: Option<Hold>,
+    /// The sender of the first message.
+    pub author: Option<String>,
+    /// The labels, sorted.
+    pub labels: Vec<String>,
+    /// The metadata.
+    pub metadata: BTreeMap<String, String>,
+    /// The usage of all runs.
+    pub usage: Usage,
+    /// The pull requests, oldest first.
+    pub pulls: Vec<IndexedPull>,
+}
+
+impl UseCases {
+    /// Returns the jobs that a filter selects among those that the caller may see, newest first.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn find_jobs(&self, caller: &Caller, filter: JobFilter) -> Result<Vec<DetailedJob>, Error> {
+        let projects = caller.visible(filter.projects.clone());
+        let jobs = self.parts().store.jobs(JobFilter { projects, ..filter }).await?;
+        Ok(self.detailed(jobs).await?)
+    }
+
+    /// Reads what is stored beside jobs.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn detailed(&self, jobs: Vec<Job>) -> Result<Vec<DetailedJob>, StoreError> {
+        let store = &self.parts().store;
+        let ids: Vec<_> = jobs.iter().map(|job| job.id).collect();
+        let mut attributes = store.attributes_of_jobs(ids.clone()).await?;
+        let mut usage = store.usage_of_jobs(ids.clone()).await?;
+        let pulls = store.indexed_pulls_of(ids).await?;
+        let holds = store.holds().await?;
+        let detailed = jobs.into_iter().map(|job| {
+            let mut detailed = DetailedJob {
+                hold: holds.get(&job.project).cloned(),
+                author: None,
+                labels: Vec::new(),
+                metadata: BTreeMap::new(),
+                usage: usage.remove(&job.id).unwrap_or_default(),
+                pulls: pulls.iter().filter(|pull| pull.job == job.id).cloned().collect(),
+                job,
+            };
+            for attribute in attributes.remove(&detailed.job.id).unwrap_or_default() {
+                match attribute {
+                    Attribute::Label(label) => detailed.labels.push(label),
+                    Attribute::Metadata(key, value) => drop(detailed.metadata.insert(key, value)),
+                    Attribute::Author(author) => detailed.author = Some(author),
+                    // The job has its agent.
+                    Attribute::Agent(_) => {}
+                }
+            }
+            detailed
+        });
+        Ok(detailed.collect())
+    }
+}

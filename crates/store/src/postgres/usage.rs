@@ -1,0 +1,106 @@
+//! The sums of the usage of models.
+
+use async_trait::async_trait;
+use journeyman_core::ids::RunId;
+use journeyman_core::job::Job;
+use journeyman_core::ports::{StoreError, UsageStore};
+use journeyman_core::usage::{UsageGroup, UsageLine, UsageQuery, UsageSum};
+
+use super::PostgresStore;
+use super::error::PgError;
+use super::pipeline::{Call, call};
+use crate::lists::LARGEST_SUM;
+use crate::rows;
+
+/// The usage of a run to add to the sums.
+#[derive(Debug)]
+pub(super) struct RunSum {
+    run: String,
+    project: String,
+    model: String,
+    sum: UsageSum,
+}
+
+impl RunSum {
+    pub(super) fn new(job: &Job, run: RunId, sum: UsageSum) -> Self {
+        Self { run: run.to_string(), project: job.project.to_string(), model: job.model.clone(), sum }
+    }
+}
+
+/// Returns the statement that adds the usage of runs, which have ended, to the sums of their days, projects, models,
+/// authors and keys. Transactions take the locks of the rows in the same order, so they cannot wait for each other in a
+/// circle.
+pub(super) fn add_sums(sums: &[RunSum]) -> Call {
+    let numbers = |value: fn(&UsageSum) -> u64| {
+        let number = |row: &RunSum| i64::try_from(value(&row.sum)).unwrap_or(i64::MAX);
+        sums.iter().map(number).collect::<Vec<i64>>()
+    };
+    let texts = |value: fn(&RunSum) -> &String| sums.iter().map(|row| value(row).clone()).collect::<Vec<String>>();
+    call!(
+        "INSERT INTO usage_days (day, project, model, author, key, runs, unpriced, input_tokens, output_tokens,
+                                 cached_tokens, cost_micros)
+         SELECT runs.finished_at / 86400000000, new.project, new.model, coalesce(messages.author, ''),
+                coalesce(messages.key, ''), sum(new.runs), sum(new.unpriced), sum(LEAST(new.input, $10)),
+                sum(LEAST(new.output, $10)), sum(LEAST(new.cached, $10)), sum(LEAST(new.cost, $10))
+         FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
+                     $8::bigint[], $9::bigint[])
+                  AS new (run, project, model, runs, unpriced, input, output, cached, cost)
+         JOIN runs ON runs.id = new.run AND runs.finished_at IS NOT NULL
+         LEFT JOIN messages ON messages.id = runs.message
+         GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 2, 3, 4, 5
+         ON CONFLICT (day, project, model, author, key) DO UPDATE
+         SET runs = usage_days.runs + excluded.runs, unpriced = usage_days.unpriced + excluded.unpriced,
+             input_tokens = LEAST(usage_days.input_tokens + excluded.input_tokens, $10),
+             output_tokens = LEAST(usage_days.output_tokens + excluded.output_tokens, $10),
+             cached_tokens = LEAST(usage_days.cached_tokens + excluded.cached_tokens, $10),
+             cost_micros = LEAST(usage_days.cost_micros + excluded.cost_micros, $10)",
+        texts(|row| &row.run),
+        texts(|row| &row.project),
+        texts(|row| &row.model),
+        numbers(|sum| sum.runs),
+        numbers(|sum| sum.unpriced),
+        numbers(|sum| sum.input_tokens),
+        numbers(|sum| sum.output_tokens),
+        numbers(|sum| sum.cached_tokens),
+        numbers(|sum| sum.cost_micros),
+        LARGEST_SUM,
+    )
+}
+
+#[async_trait]
+impl UsageStore for PostgresStore {
+    async fn usage(&self, query: UsageQuery) -> Result<Vec<UsageLine>, StoreError> {
+        let by = |group| query.groups.contains(&group);
+        let projects: Option<Vec<String>> =
+            query.projects.as_ref().map(|projects| projects.iter().map(ToString::to_string).collect());
+        let found = self.read(call!(
+            REPORT,
+            query.first_day,
+            query.last_day,
+            projects,
+            query.model.clone(),
+            query.author.clone(),
+            query.key.map(|key| key.to_string()),
+            by(UsageGroup::Day),
+            by(UsageGroup::Project),
+            by(UsageGroup::Model),
+            by(UsageGroup::Author),
+            by(UsageGroup::Key),
+            i64::try_from(query.limit).unwrap_or(i64::MAX),
+        ));
+        Ok(found.await?.iter().map(rows::usage_line).collect::<Result<_, PgError>>()?)
+    }
+}
+
+const REPORT: &str = "
+    SELECT CASE WHEN $7 THEN day END AS of_day, CASE WHEN $8 THEN project ELSE '' END COLLATE \"C\" AS of_project,
+           CASE WHEN $9 THEN model ELSE '' END COLLATE \"C\" AS of_model,
+           CASE WHEN $10 THEN author ELSE '' END COLLATE \"C\" AS of_author,
+           CASE WHEN $11 THEN key ELSE '' END COLLATE \"C\" AS of_key,
+           sum(runs)::bigint AS runs, sum(unpriced)::bigint AS unpriced, sum(input_tokens)::bigint AS input_tokens,
+           sum(output_tokens)::bigint AS output_tokens, sum(cached_tokens)::bigint AS cached_tokens,
+           sum(cost_micros)::bigint AS cost_micros
+    FROM usage_days
+    WHERE day BETWEEN $1 AND $2 AND ($3::text[] IS NULL OR project = ANY ($3))
+      AND ($4::text IS NULL OR model = $4) AND ($5::text IS NULL OR author = $5) AND ($6::text IS NULL OR key = $6)
+    GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 2, 3, 4, 5 LIMIT $12";

@@ -1,0 +1,311 @@
+//! What integrations ask the stores: jobs by their attributes, pages of lists, deletions, and reports on usage.
+
+use std::time::Duration;
+
+use journeyman_core::admin::{AdminError, AdminRefusal, Subject};
+use journeyman_core::engine::{NewJob, Prompt};
+use journeyman_core::ids::{JobId, KeyId, ProjectId};
+use journeyman_core::job::JobOptions;
+use journeyman_core::job::delete;
+use journeyman_core::job::label::{Attribute, Labels, Metadata};
+use journeyman_core::key::ApiKey;
+use journeyman_core::model::price::day;
+use journeyman_core::ports::{Administered, AuditEntry, Cursor, JobFilter, Retention};
+use journeyman_core::run::Usage;
+use journeyman_core::time::Timestamp;
+use journeyman_core::usage::{UsageGroup, UsageLine, UsageQuery, UsageSum};
+use journeyman_testkit::Seeds as _;
+use uuid::Uuid;
+
+use super::conformance::{complete_next_job_with, model_call};
+use super::given::{Fixture, all, free, keyed, new_job, project, prompt, shop, worker};
+use super::pulls::remote;
+use super::users::key;
+
+const LEASE: Duration = Duration::from_secs(60);
+
+fn labeled(text: &str, labels: &[&str], metadata: &[(&str, &str)]) -> NewJob {
+    let own = |text: &&str| (*text).to_owned();
+    let entries = metadata.iter().map(|(key, value)| (own(key), own(value))).collect();
+    NewJob {
+        labels: Labels::new(labels.iter().map(own)).unwrap(),
+        metadata: Metadata::new(entries).unwrap(),
+        ..new_job(text)
+    }
+}
+
+fn label(text: &str) -> Attribute {
+    Attribute::Label(text.to_owned())
+}
+
+#[tokio::test]
+async fn jobs_are_found_by_their_attributes_in_one_project_and_in_all() {
+    for fixture in all().await {
+        let name = fixture.name;
+        fixture.store.create_project(project("other"), [].into()).await.unwrap();
+        let mut made = Vec::new();
+        for (at, new) in [
+            ("shop", labeled("Fix a", &["bug"], &[("ticket", "S-1")])),
+            ("other", labeled("Fix b", &["bug", "ui"], &[])),
+            ("shop", labeled("Fix c", &["bug", "ui"], &[("ticket", "S-1"), ("team", "web")])),
+            ("shop", NewJob { agent: Some("goose".to_owned()), ..labeled("Write d", &[], &[("ticket", "S-2")]) }),
+            (
+                "shop",
+                NewJob {
+                    options: JobOptions { branch: Some("topic".to_owned()), ..JobOptions::default() },
+                    prompt: Prompt { author: Some("ann".to_owned()), ..prompt("Fix e") },
+                    ..labeled("", &["bug"], &[])
+                },
+            ),
+        ] {
+            made.push(fixture.engine.create_job(&project(at), new, free()).await.unwrap().record);
+            fixture.world.advance(Duration::from_secs(1));
+        }
+        fixture.engine.cancel(&shop(), made[2].id).await.unwrap();
+        let everywhere = JobFilter { limit: 9, ..JobFilter::default() };
+        let in_shop = JobFilter::newest(shop(), 9);
+        let with = |attributes: &[Attribute], filter: &JobFilter| JobFilter {
+            attributes: attributes.to_vec(),
+            ..filter.clone()
+        };
+        let ticket = Attribute::Metadata("ticket".to_owned(), "S-1".to_owned());
+        let behind = |number: usize| Some(Cursor { created_at: made[number].created_at, id: made[number].id });
+        let failed = Some(journeyman_core::job::JobStatus::Failed);
+        let cases: [(JobFilter, &[usize]); 17] = [
+            (everywhere.clone(), &[4, 3, 2, 1, 0]),
+            (JobFilter { limit: 2, ..everywhere.clone() }, &[4, 3]),
+            (JobFilter { limit: 2, after: behind(3), ..everywhere.clone() }, &[2, 1]),
+            (JobFilter { status: failed, ..everywhere.clone() }, &[2]),
+            (
+                JobFilter { projects: Some(vec!["other".parse().unwrap(), shop()]), ..everywhere.clone() },
+                &[4, 3, 2, 1, 0],
+            ),
+            (JobFilter { projects: Some(vec!["other".parse().unwrap()]), ..everywhere.clone() }, &[1]),
+            (JobFilter { projects: Some(Vec::new()), ..everywhere.clone() }, &[]),
+            (with(&[label("bug")], &everywhere), &[4, 2, 1, 0]),
+            (with(&[label("bug")], &in_shop), &[4, 2, 0]),
+            (with(&[label("bug"), label("ui")], &everywhere), &[2, 1]),
+            (with(&[label("bug"), ticket.clone()], &in_shop), &[2, 0]),
+            (JobFilter { status: failed, ..with(&[ticket], &in_shop) }, &[2]),
+            (JobFilter { after: behind(4), limit: 1, ..with(&[label("bug")], &in_shop) }, &[2]),
+            (with(&[Attribute::Agent("goose".to_owned())], &everywhere), &[3]),
+            (with(&[Attribute::Author("ann".to_owned())], &everywhere), &[4]),
+            (JobFilter { branch: Some("topic".to_owned()), ..everywhere.clone() }, &[4]),
+            (JobFilter { branch: Some("topic".to_owned()), ..with(&[label("ui")], &everywhere) }, &[]),
+        ];
+        for (filter, expected) in cases {
+            let found = fixture.store.jobs(filter.clone()).await.unwrap();
+            let expected: Vec<JobId> = expected.iter().map(|number| made[*number].id).collect();
+            assert_eq!(found.iter().map(|job| job.id).collect::<Vec<_>>(), expected, "{name}: {filter:?}");
+        }
+        let attributes = fixture.store.attributes_of_jobs(vec![made[2].id, made[3].id]).await.unwrap();
+        let texts = |number: usize| attributes[&made[number].id].iter().map(ToString::to_string).collect::<Vec<_>>();
+        let third =
+            ["agent:journeyman", "author:ci", "label:bug", "label:ui", "metadata:team=web", "metadata:ticket=S-1"];
+        assert_eq!(texts(2), third, "{name}");
+        assert_eq!(texts(3), ["agent:goose", "author:ci", "metadata:ticket=S-2"], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn jobs_are_found_by_the_number_of_a_pull_request() {
+    for fixture in all().await {
+        let first = fixture.on_pull("shop", remote(), 7).await;
+        let second = fixture.on_pull("shop", remote(), 8).await;
+        let of = |number: u64, filter: JobFilter| JobFilter { pull: Some(number), ..filter };
+        for (filter, expected) in [
+            (of(7, JobFilter::newest(shop(), 9)), vec![first]),
+            (of(8, JobFilter { limit: 9, ..JobFilter::default() }), vec![second]),
+            (of(9, JobFilter::newest(shop(), 9)), vec![]),
+            (of(7, JobFilter { attributes: vec![label("none")], ..JobFilter::newest(shop(), 9) }), vec![]),
+        ] {
+            let found = fixture.store.jobs(filter.clone()).await.unwrap();
+            let found: Vec<JobId> = found.into_iter().map(|job| job.id).collect();
+            assert_eq!(found, expected, "{}: {filter:?}", fixture.name);
+        }
+    }
+}
+
+#[tokio::test]
+async fn lists_are_read_in_pages() {
+    for fixture in all().await {
+        let name = fixture.name;
+        let id = fixture.job().await;
+        for text in ["b", "c"] {
+            fixture.engine.add_message(&shop(), id, prompt(text), free()).await.unwrap();
+        }
+        let other = fixture.job().await;
+        let messages = fixture.store.messages(id).await.unwrap();
+        let after = |place: usize| Some(messages[place].id);
+        assert_eq!(fixture.store.messages_after(id, None, 2).await.unwrap(), messages[..2], "{name}");
+        assert_eq!(fixture.store.messages_after(id, after(1), 9).await.unwrap(), messages[2..], "{name}");
+        assert_eq!(fixture.store.messages_after(id, after(2), 9).await.unwrap(), [], "{name}");
+        assert_eq!(fixture.store.messages_after(other, after(0), 9).await.unwrap(), [], "{name}: of another job");
+        for _ in 0..2 {
+            complete_next_job_with(&fixture, Usage::default()).await;
+        }
+        let runs = fixture.store.runs(id).await.unwrap();
+        let first = runs.first().expect("a run").id;
+        assert_eq!(fixture.store.runs_after(id, None, 1).await.unwrap(), runs[..1], "{name}");
+        assert_eq!(fixture.store.runs_after(id, Some(first), 9).await.unwrap(), runs[1..], "{name}");
+        assert_eq!(fixture.store.runs_after(other, Some(first), 9).await.unwrap(), [], "{name}: of another job");
+        fixture.store.create_project(project("zoo"), [].into()).await.unwrap();
+        let projects = async |after: Option<&str>, limit| {
+            let found = fixture.store.projects_after(after.map(|id| id.parse().unwrap()), limit).await.unwrap();
+            found.into_iter().map(|project| project.id.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(projects(None, 1).await, ["shop"], "{name}");
+        assert_eq!(projects(Some("shop"), 9).await, ["zoo"], "{name}");
+        assert_eq!(projects(Some("a"), 9).await, ["shop", "zoo"], "{name}: the ID of a deleted project");
+    }
+}
+
+#[tokio::test]
+async fn keys_are_read_in_pages() {
+    for fixture in all().await {
+        let name = fixture.name;
+        for number in 0..3 {
+            let now = fixture.engine.now();
+            let new = ApiKey { created_at: now, ..key(number, None, false) };
+            fixture.store.create_key(new, entry("key.created", now)).await.unwrap();
+            fixture.world.advance(Duration::from_secs(1));
+        }
+        let keys = fixture.store.keys().await.unwrap();
+        assert_eq!(keys.len(), 3, "{name}");
+        assert_eq!(fixture.store.keys_after(None, 2).await.unwrap(), keys[..2], "{name}");
+        assert_eq!(fixture.store.keys_after(Some(keys[1].id), 2).await.unwrap(), keys[2..], "{name}");
+        assert_eq!(fixture.store.key(keys[1].id).await.unwrap().as_ref(), Some(&keys[1]), "{name}");
+        let unknown = KeyId::from_uuid(Uuid::from_u128(99));
+        assert_eq!(fixture.store.keys_after(Some(unknown), 2).await.unwrap(), [], "{name}");
+        assert_eq!(fixture.store.key(unknown).await.unwrap(), None, "{name}");
+    }
+}
+
+fn entry(action: &str, at: Timestamp) -> AuditEntry {
+    AuditEntry { at, actor: "cli".to_owned(), action: action.to_owned(), subject: String::new(), address: None }
+}
+
+async fn delete_job(fixture: &Fixture, project: ProjectId, id: JobId) -> Result<Administered, AdminError> {
+    let now = fixture.engine.now();
+    let audit = entry("job.deleted", now);
+    let decide = Box::new(move |state: &_| delete::delete(state, &project, |_| true, audit.clone()));
+    fixture.store.administer(Subject::Job(id), None, now, decide).await
+}
+
+#[tokio::test]
+async fn a_deleted_job_is_gone_with_all_its_rows_and_deleting_it_again_changes_nothing() {
+    for fixture in all().await {
+        let name = fixture.name;
+        let new = labeled("a", &["bug"], &[("ticket", "S-1")]);
+        let id = fixture.engine.create_job(&project("shop"), new, keyed("k", "b")).await.unwrap().record.id;
+        let kept =
+            fixture.engine.create_job(&project("shop"), labeled("b", &["bug"], &[]), free()).await.unwrap().record.id;
+        assert_eq!(delete_job(&fixture, shop(), id).await, Err(AdminRefusal::JobActive.into()), "{name}");
+        fixture.engine.cancel(&shop(), id).await.unwrap();
+        let other = "other".parse().unwrap();
+        assert_eq!(delete_job(&fixture, other, id).await, Err(AdminRefusal::NoJob.into()), "{name}");
+        delete_job(&fixture, shop(), id).await.unwrap();
+        assert_eq!(fixture.store.job(id).await.unwrap(), None, "{name}");
+        assert_eq!(fixture.store.messages(id).await.unwrap(), [], "{name}");
+        assert_eq!(fixture.store.log(id, 0, 9).await.unwrap(), [], "{name}");
+        assert!(fixture.store.attributes_of_jobs(vec![id]).await.unwrap().is_empty(), "{name}");
+        let labeled = JobFilter { attributes: vec![label("bug")], ..JobFilter::newest(shop(), 9) };
+        let left: Vec<JobId> = fixture.store.jobs(labeled).await.unwrap().into_iter().map(|job| job.id).collect();
+        assert_eq!(left, [kept], "{name}");
+        let lines = async || fixture.store.audit(None, 9).await.unwrap().len();
+        let written = lines().await;
+        delete_job(&fixture, shop(), id).await.expect("a repetition");
+        assert_eq!(lines().await, written, "{name}: nothing is written again");
+        let unknown = JobId::from_uuid(Uuid::from_u128(77));
+        assert_eq!(delete_job(&fixture, shop(), unknown).await, Err(AdminRefusal::NoJob.into()), "{name}");
+        fixture.world.advance(Duration::from_hours(31 * 24));
+        fixture.store.sweep(fixture.engine.now(), Retention::default(), 9).await.unwrap();
+        assert_eq!(delete_job(&fixture, shop(), id).await, Err(AdminRefusal::NoJob.into()), "{name}: it is forgotten");
+    }
+}
+
+#[tokio::test]
+async fn usage_is_added_up_by_day_project_model_author_and_key() {
+    let usage = |input_tokens: u64, cost_micros: Option<u64>| Usage { input_tokens, cost_micros, ..Usage::default() };
+    for fixture in all().await {
+        let name = fixture.name;
+        let sender = KeyId::from_uuid(Uuid::from_u128(5));
+        fixture.store.create_project(project("other"), [].into()).await.unwrap();
+        let today = day(fixture.engine.now());
+        let of_ann = || Prompt { author: Some("ann".to_owned()), key: Some(sender), ..prompt("a") };
+        for (at, prompt, usage) in [
+            ("shop", prompt("a"), usage(10, Some(3))),
+            ("other", of_ann(), usage(20, Some(5))),
+            ("shop", of_ann(), usage(40, None)),
+            ("shop", of_ann(), usage(80, Some(7))),
+        ] {
+            fixture.engine.create_job(&project(at), NewJob::new(prompt), free()).await.unwrap();
+            complete_next_job_with(&fixture, usage).await;
+            fixture.world.advance(Duration::from_hours(12));
+        }
+        let query = |groups: &[UsageGroup]| UsageQuery {
+            first_day: today,
+            last_day: today + 9,
+            groups: groups.to_vec(),
+            limit: 99,
+            ..UsageQuery::default()
+        };
+        let report = async |query: UsageQuery| {
+            let lines = fixture.store.usage(query).await.unwrap();
+            let line = |line: UsageLine| {
+                let place = [
+                    line.day.map(|day| (day - today).to_string()),
+                    line.project.map(|project| project.to_string()),
+                    line.author,
+                    line.key.map(|_| "key".to_owned()),
+                ];
+                let place: Vec<String> = place.into_iter().flatten().collect();
+                (place.join(" "), line.sum.runs, line.sum.input_tokens, line.sum.cost_micros, line.sum.unpriced)
+            };
+            lines.into_iter().map(line).collect::<Vec<_>>()
+        };
+        let own = |text: &str| text.to_owned();
+        assert_eq!(report(query(&[])).await, [(own(""), 4, 150, 15, 1)], "{name}");
+        let days = report(query(&[UsageGroup::Day])).await;
+        assert_eq!(days.iter().map(|line| line.1).sum::<u64>(), 4, "{name}");
+        assert!(days.len() >= 2 && days[0].0 == "0", "{name}: {days:?}");
+        let by_project = [(own("other"), 1, 20, 5, 0), (own("shop"), 3, 130, 10, 1)];
+        assert_eq!(report(query(&[UsageGroup::Project])).await, by_project, "{name}");
+        let by_author = [(own("ann"), 3, 140, 12, 1), (own("ci"), 1, 10, 3, 0)];
+        assert_eq!(report(query(&[UsageGroup::Author])).await, by_author, "{name}");
+        let by_key = [(own(""), 1, 10, 3, 0), (own("key"), 3, 140, 12, 1)];
+        assert_eq!(report(query(&[UsageGroup::Key])).await, by_key, "{name}");
+        let of_key = UsageQuery { key: Some(sender), projects: Some(vec![shop()]), ..query(&[]) };
+        assert_eq!(report(of_key).await, [(own(""), 2, 120, 7, 1)], "{name}");
+        let of_author = UsageQuery { author: Some(own("ci")), ..query(&[UsageGroup::Project]) };
+        assert_eq!(report(of_author).await, [(own("shop"), 1, 10, 3, 0)], "{name}");
+        let of_model = UsageQuery { model: Some(own("none")), ..query(&[UsageGroup::Project]) };
+        assert_eq!(report(of_model).await, [], "{name}");
+        let later = UsageQuery { first_day: today + 3, ..query(&[UsageGroup::Project]) };
+        assert_eq!(report(later).await, [], "{name}");
+        let two = UsageQuery { limit: 1, ..query(&[UsageGroup::Project]) };
+        assert_eq!(report(two).await.len(), 1, "{name}");
+        let models = fixture.store.usage(query(&[UsageGroup::Model])).await.unwrap();
+        assert_eq!(
+            models.iter().map(|line| line.model.clone()).collect::<Vec<_>>(),
+            [Some(own("test/scripted"))],
+            "{name}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn calls_that_end_after_their_run_are_added_to_the_sums_once() {
+    for fixture in all().await {
+        let id = fixture.job().await;
+        let run = fixture.engine.claim(worker(1), LEASE).await.unwrap().unwrap().lease.run;
+        fixture.engine.cancel(&shop(), id).await.unwrap();
+        fixture.engine.record_late_calls(id, run, vec![model_call(10, Some(5))]).await.unwrap();
+        let first_day = day(fixture.engine.now());
+        let query = UsageQuery { first_day, last_day: first_day, limit: 9, ..UsageQuery::default() };
+        let sum = fixture.store.usage(query).await.unwrap()[0].sum;
+        let expected =
+            UsageSum { runs: 1, input_tokens: 10, output_tokens: 2, cached_tokens: 1, cost_micros: 5, unpriced: 0 };
+        assert_eq!(sum, expected, "{}", fixture.name);
+    }
+}
