@@ -78,6 +78,8 @@ pub enum RefusalKind {
     MessageNotFound,
     /// The key does not exist, or is not the caller's.
     KeyNotFound,
+    /// The cursor points to events that are no longer stored.
+    CursorExpired,
     /// The code host is defined in the configuration, so it cannot be changed.
     CodeHostConfigured,
     /// The code host refused a request, or cannot be reached.

@@ -13,6 +13,7 @@ mod details;
 mod effects;
 mod error;
 mod existing_pull;
+mod feed;
 mod inbox;
 mod jobs;
 mod keys;

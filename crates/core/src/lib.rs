@@ -11,6 +11,7 @@ pub mod checks;
 pub mod code_host;
 pub mod egress;
 pub mod engine;
+pub mod feed;
 pub mod finding;
 pub mod hook;
 pub mod idempotency;

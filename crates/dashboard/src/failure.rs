@@ -140,7 +140,8 @@ fn status_of(error: &Error) -> StatusCode {
             RefusalKind::ProjectNotFound
             | RefusalKind::JobNotFound
             | RefusalKind::MessageNotFound
-            | RefusalKind::KeyNotFound => StatusCode::NOT_FOUND,
+            | RefusalKind::KeyNotFound
+            | RefusalKind::CursorExpired => StatusCode::NOT_FOUND,
             RefusalKind::CodeHostConfigured => StatusCode::CONFLICT,
             RefusalKind::Invalid
             | RefusalKind::InvalidPrompt

@@ -132,16 +132,18 @@ async fn check(
     Ok(if key.hash == hash { key } else { Arc::new(ApiKey { hash, ..(*key).clone() }) })
 }
 
-/// Returns whether the caller's key may still read the project. Event streams check this while they are quiet, because
+/// Returns whether the caller's key may still read, and may see the project if one is given. Event streams check this while they are quiet, because
 /// the key may have been revoked or have expired since they began.
-pub(crate) async fn still_valid(app: &App, caller: &Caller, project: &ProjectId) -> bool {
+pub(crate) async fn still_valid(app: &App, caller: &Caller, project: Option<&ProjectId>) -> bool {
     let now = app.services.engine.now();
     let Actor::Key(key) = &caller.actor else { return false };
     let hash = key.hash;
     let Ok(Some(key)) = app.cases.known_key(hash).await else { return false };
     // The address was checked when the response began, and a connection keeps its address.
     let here = ApiKey { allowed_ips: None, ..(*key).clone() };
-    here.has_secret(hash, now) && here.check(now, None, Scope::Read).is_ok() && here.sees(project)
+    here.has_secret(hash, now)
+        && here.check(now, None, Scope::Read).is_ok()
+        && project.is_none_or(|project| here.sees(project))
 }
 
 /// Stores the time of a key's use in the background, at most once a minute per key.

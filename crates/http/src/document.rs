@@ -75,6 +75,7 @@ pub(crate) fn finish(document: OpenApi, version: &str) -> Value {
 
 fn tags() -> Value {
     let tags = [
+        ("Events", "What happens to the jobs of a project, for integrations"),
         ("Jobs", "Work on one branch, carried out by an agent"),
         ("Messages", "Inputs to a job; the first is the prompt that creates the job"),
         ("Projects", "Repositories, and the settings for the agents that work on them"),

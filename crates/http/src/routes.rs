@@ -5,6 +5,7 @@ pub(crate) mod checks;
 pub(crate) mod code_hosts;
 pub(crate) mod diff;
 pub(crate) mod events;
+pub(crate) mod feed;
 pub(crate) mod git;
 pub(crate) mod hooks;
 pub(crate) mod inbox;
@@ -51,6 +52,10 @@ fn others() -> OpenApiRouter<App> {
         .routes(routes!(checks::get))
         .routes(routes!(events::read))
         .routes(routes!(events::stream))
+        .routes(routes!(feed::of_project))
+        .routes(routes!(feed::of_all))
+        .routes(routes!(feed::stream_of_project))
+        .routes(routes!(feed::stream_of_all))
         .routes(routes!(diff::read))
         .routes(routes!(projects::list, projects::create))
         .routes(routes!(projects::get, projects::change, projects::delete))

@@ -9,6 +9,7 @@ pub(crate) mod checks;
 pub mod code_host;
 pub(crate) mod details;
 pub mod event;
+pub(crate) mod feed;
 pub(crate) mod inbox;
 pub mod job;
 pub mod key;

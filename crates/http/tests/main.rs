@@ -5,6 +5,7 @@
 mod http {
     mod auth;
     mod code_hosts;
+    mod feed;
     mod given;
     mod inbox;
     mod jobs;

@@ -48,10 +48,12 @@ pub(crate) const TABLES: &[(&str, &str)] = &[
     ("job_attributes", "project, attribute, created_at, job"),
     ("deleted", "subject"),
     ("usage_days", "day, project, model, author, key"),
+    ("feed", "number"),
+    ("feed_position", "one"),
 ];
 
 /// The tables whose rows are numbered by the database.
-pub(crate) const NUMBERED: &[&str] = &["messages", "runs", "audit", "tasks", "inbox"];
+pub(crate) const NUMBERED: &[&str] = &["messages", "runs", "audit", "tasks", "inbox", "feed"];
 
 /// An error from a copy. Nothing was copied.
 #[derive(Debug, thiserror::Error)]

@@ -3,6 +3,7 @@
 mod admin;
 mod checks;
 mod code_hosts;
+mod feed;
 mod holds;
 mod inbox;
 mod outbox;
@@ -17,6 +18,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use journeyman_core::checks::CheckWatch;
 use journeyman_core::code_host::{CodeHost, CodeHostId, HostSecret};
+use journeyman_core::feed::FeedEntry;
 use journeyman_core::idempotency::{Claim, Remembered};
 use journeyman_core::ids::{JobId, KeyId, MessageId, ProjectId, RunId, UserId, WorkerId};
 use journeyman_core::job::change::{Change, Row};
@@ -105,6 +107,9 @@ struct Tables {
     /// The times at which projects and jobs were deleted.
     deleted: BTreeMap<String, Timestamp>,
     usage: BTreeMap<usage::Place, UsageSum>,
+    /// In the order of their positions.
+    feed: Vec<FeedEntry>,
+    last_position: u64,
 }
 
 impl Default for MemoryStore {
@@ -166,6 +171,7 @@ impl Tables {
 
     fn write_row(&mut self, job: &Job, row: &Row) {
         match row {
+            Row::Feed(event) => self.insert_feed(event),
             Row::Attributes(attributes) => drop(self.attributes.insert(job.id, attributes.clone())),
             Row::InsertMessage(message) => self.messages.push((**message).clone()),
             Row::InsertRun(run) => self.runs.push(run.clone()),
@@ -647,6 +653,8 @@ impl Store for MemoryStore {
         let transcripts = tables.at_rest(ends.transcripts, true, limit);
         tables.log.retain(|(job, _), line| !(transcripts.contains(job) && line.kind.starts_with(TRANSCRIPT)));
         tables.trimmed.extend(&transcripts);
+        let feed = tables.feed.iter().filter(|entry| expired(entry.at, ends.feed)).take(limit).count();
+        tables.feed.drain(..feed);
         tables.deleted.retain(|_, at| !expired(*at, ends.deleted));
         let jobs = tables.at_rest(ends.jobs, false, limit);
         tables.remove(&jobs, now);
@@ -657,6 +665,7 @@ impl Store for MemoryStore {
             jobs: jobs.len(),
             audit,
             inbox,
+            feed,
         })
     }
 }

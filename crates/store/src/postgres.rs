@@ -11,6 +11,7 @@ mod code_hosts;
 mod connect;
 mod durability;
 mod error;
+mod feed;
 mod holds;
 mod inbox;
 mod jobs;
@@ -258,6 +259,8 @@ impl Store for PostgresStore {
     }
 
     async fn sweep(&self, now: Timestamp, retention: Retention, limit: usize) -> Result<Swept, StoreError> {
+        // A removed event must have had a position, so that readers who missed it notice.
+        self.assign_positions().await?;
         let mut calls: Vec<Call> = PLAN_FOR_MANY.map(|setting| call!(setting)).into();
         calls.extend(sweep::calls(Ends::new(now, retention), limit));
         let answers = self.write(calls).await?;

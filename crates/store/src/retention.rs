@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use journeyman_core::admin::DELETED_FOR;
+use journeyman_core::feed::FEED_LIFETIME;
 use journeyman_core::idempotency::LIFETIME;
 use journeyman_core::inbox::INBOX_LIFETIME;
 use journeyman_core::ports::Retention;
@@ -21,6 +22,7 @@ pub(crate) struct Ends {
     pub(crate) jobs: i64,
     pub(crate) audit: i64,
     pub(crate) inbox: i64,
+    pub(crate) feed: i64,
     /// The cutoff for the deletion of a project or job.
     pub(crate) deleted: i64,
     /// The cutoff for the creation of a session.
@@ -43,6 +45,7 @@ impl Ends {
             jobs: end(retention.jobs),
             audit: end(retention.audit),
             inbox: before(INBOX_LIFETIME),
+            feed: before(FEED_LIFETIME),
             deleted: before(DELETED_FOR),
             sessions: before(SESSION_LIFETIME),
             idle_sessions: before(SESSION_IDLE),

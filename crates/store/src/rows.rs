@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use journeyman_core::checks::CheckWatch;
 use journeyman_core::code_host::{Access, CodeHost, DefinedIn, HostKind, HostName};
+use journeyman_core::feed::{FeedEnds, FeedEntry};
 use journeyman_core::hook::HookEvent;
 use journeyman_core::idempotency::{Fingerprint, Remembered};
 use journeyman_core::ids::{JobId, ProjectId};
@@ -276,6 +277,23 @@ pub(crate) fn job_id<R: Columns>(row: &R) -> Read<JobId, R> {
 /// Decodes the usage of a run.
 pub(crate) fn usage<R: Columns>(row: &R) -> Read<Usage, R> {
     At::new("runs", row, &["id"])?.json("usage")
+}
+
+pub(crate) fn feed_entry<R: Columns>(row: &R) -> Read<FeedEntry, R> {
+    let at = At::new("feed", row, &[])?;
+    Ok(FeedEntry {
+        position: at.number("position")?,
+        kind: at.text("type")?,
+        at: at.time("at")?,
+        project: at.parsed("project")?,
+        job: at.parsed("job")?,
+        data: at.json("data")?,
+    })
+}
+
+pub(crate) fn feed_ends<R: Columns>(row: &R) -> Read<FeedEnds, R> {
+    let at = At::new("feed", row, &[])?;
+    Ok(FeedEnds { oldest: at.number_or_null("oldest")?, newest: at.number("newest")? })
 }
 
 /// Decodes a line of a report on usage.

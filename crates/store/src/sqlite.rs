@@ -11,6 +11,7 @@ mod code_hosts;
 mod compact;
 mod error;
 mod fault;
+mod feed;
 mod holds;
 mod inbox;
 mod jobs;

@@ -17,6 +17,8 @@ use tokio::sync::watch;
 #[derive(Debug)]
 pub(crate) struct Wakeups {
     work: watch::Sender<u64>,
+    /// Grows with each change of a job, because each may add events to the feed.
+    feed: watch::Sender<u64>,
     jobs: Mutex<HashMap<JobId, Watched>>,
 }
 
@@ -97,7 +99,7 @@ struct State {
 
 impl Wakeups {
     pub(crate) fn new() -> Self {
-        Self { work: watch::Sender::new(0), jobs: Mutex::new(HashMap::new()) }
+        Self { work: watch::Sender::new(0), feed: watch::Sender::new(0), jobs: Mutex::new(HashMap::new()) }
     }
 
     /// Announces an accepted request. A replay changes nothing and is not announced.
@@ -121,6 +123,7 @@ impl Wakeups {
         if work {
             self.work.send_modify(|version| *version += 1);
         }
+        self.feed.send_modify(|version| *version += 1);
     }
 
     /// Signals that work may have become available, for any job.
@@ -134,6 +137,7 @@ impl Wakeups {
             sender.send_modify(|known| known.gap += 1);
         }
         self.work.send_modify(|version| *version += 1);
+        self.feed.send_modify(|version| *version += 1);
     }
 
     fn watched(&self) -> MutexGuard<'_, HashMap<JobId, Watched>> {
@@ -174,6 +178,15 @@ impl Wakeups {
     pub(crate) async fn work_changed(&self, seen: u64) {
         // The sender lives as long as `self`, so waiting cannot fail.
         let _ = self.work.subscribe().wait_for(|version| *version != seen).await;
+    }
+
+    pub(crate) fn feed_version(&self) -> u64 {
+        *self.feed.borrow()
+    }
+
+    pub(crate) async fn feed_changed(&self, seen: u64) {
+        // The sender lives as long as `self`, so waiting cannot fail.
+        let _ = self.feed.subscribe().wait_for(|version| *version != seen).await;
     }
 
     /// Starts to listen for changes of a job. Callers listen first and read the store second, so that they do not miss

@@ -10,6 +10,7 @@ mod store {
     mod copy;
     mod differential;
     mod durability;
+    mod feed;
     mod given;
     mod holds;
     mod inbox;

@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use journeyman_core::admin::{AdminError, Once, Subject};
 use journeyman_core::checks::CheckWatch;
 use journeyman_core::code_host::{CodeHost, CodeHostId, HostName, HostSecrets};
+use journeyman_core::feed::{FeedEnds, FeedEntry, FeedQuery};
 use journeyman_core::idempotency::Claim;
 use journeyman_core::ids::{JobId, KeyId, MessageId, ProjectId, RunId, Sha, UserId, WorkerId};
 use journeyman_core::inbox::{Decision, InboxEvent, InboxState, NewEvent, Outcome};
@@ -22,10 +23,10 @@ use journeyman_core::outbox::{Backlog, Task};
 use journeyman_core::poll::Poll;
 use journeyman_core::ports::{
     Accepted, AdminStore, Administered, AuditEntry, AuditLine, Check, CheckStore, ClaimFn, ClaimQuery, CodeHostStore,
-    Decide, DecideAdmin, Decided, DutyStore, Guard, HoldStore, InboxFilter, InboxStore, JobCounts, JobFilter, JobStore,
-    JobWatch, KeyStore, LockStore, OutboxStore, Picked, PollStore, ProjectStore, PullCounts, PullFilter, PullIndex,
-    PullStore, Retention, SessionsToEnd, Spend, SpendError, SpendingStore, Store, StoreError, Swept, TaskQuery,
-    UpdateError, UsageStore, UserStore,
+    Decide, DecideAdmin, Decided, DutyStore, FeedStore, Guard, HoldStore, InboxFilter, InboxStore, JobCounts,
+    JobFilter, JobStore, JobWatch, KeyStore, LockStore, OutboxStore, Picked, PollStore, ProjectStore, PullCounts,
+    PullFilter, PullIndex, PullStore, Retention, SessionsToEnd, Spend, SpendError, SpendingStore, Store, StoreError,
+    Swept, TaskQuery, UpdateError, UsageStore, UserStore,
 };
 use journeyman_core::project::hold::{Hold, HoldFailure};
 use journeyman_core::project::{Project, RepositoryIdentity, SecretValue};
@@ -366,5 +367,21 @@ delegate! {
 delegate! {
     UsageStore {
         read usage(query: UsageQuery) -> Result<Vec<UsageLine>, StoreError>;
+    }
+}
+
+delegate! {
+    FeedStore {
+        read feed(query: FeedQuery) -> Result<Vec<FeedEntry>, StoreError>;
+        read feed_ends() -> Result<FeedEnds, StoreError>;
+    }
+    custom {
+    fn feed_version(&self) -> u64 {
+        self.store.feed_version()
+    }
+
+    async fn feed_changed(&self, seen: u64) {
+        self.store.feed_changed(seen).await;
+    }
     }
 }

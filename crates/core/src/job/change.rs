@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::checks::next_look;
 use crate::code_host::HostName;
+use crate::feed::{self, FeedEvent};
 use crate::ids::{JobId, MessageId, ProjectId, RunId, Sha};
 use crate::inbox::Outcome;
 use crate::job::apply::apply;
@@ -69,6 +70,8 @@ impl Change {
 /// A write to a table other than the table of jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Row {
+    /// Adds an event to the feed.
+    Feed(Box<FeedEvent>),
     /// Stores the attributes by which lists select the new job.
     Attributes(Vec<Attribute>),
     /// Inserts a message.
@@ -239,6 +242,8 @@ fn record(job: Job, events: &[Event], now: Timestamp) -> Change {
             change.log.push(LogEntry { seq: change.job.last_seq, kind: kind.to_owned(), at, run_id, data });
         }
     }
+    let feed = feed::of_change(&change.job, events, now);
+    change.rows.extend(feed.into_iter().map(|event| Row::Feed(Box::new(event))));
     change
 }
 

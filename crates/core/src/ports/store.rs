@@ -3,6 +3,7 @@
 mod admin;
 mod checks;
 mod code_hosts;
+mod feed;
 mod inbox;
 mod jobs;
 mod keys;
@@ -22,6 +23,7 @@ use crate::time::Timestamp;
 pub use self::admin::{AdminStore, Administered, DecideAdmin};
 pub use self::checks::CheckStore;
 pub use self::code_hosts::{CodeHostStore, PullCounts, PullCursor, PullFilter, PullIndex};
+pub use self::feed::FeedStore;
 pub use self::inbox::{Decided, InboxFilter, InboxStore, RECENT_EVENTS};
 pub use self::jobs::{
     AVOIDANCE, Accepted, ClaimFn, ClaimQuery, Cursor, Decide, Guard, JobCounts, JobFilter, JobStore, JobWatch,
@@ -95,6 +97,7 @@ pub trait Store:
     + CheckStore
     + PollStore
     + UsageStore
+    + FeedStore
 {
     /// Checks whether the database answers.
     ///

@@ -35,7 +35,8 @@ pub(super) fn add(id: &str, operation: &mut Value) {
             content["example"] = json!(table(id));
         }
         if let Some(content) = response.pointer_mut("/content/text~1event-stream") {
-            content["example"] = json!(format!("id: 9\nevent: job.completed\ndata: {}\n\n", completed()));
+            let (number, event) = if id == "streamEvents" { (9, completed()) } else { (4711, project_event()) };
+            content["example"] = json!(format!("id: {number}\nevent: job.completed\ndata: {event}\n\n"));
         }
     }
 }
@@ -135,6 +136,9 @@ fn answer(id: &str) -> Value {
         "listRuns" => json!({ "runs": [run()], "nextCursor": null }),
         "listInbox" | "listProjectInbox" => json!({ "events": [inbox_event()], "nextCursor": null }),
         "listEvents" => json!({ "events": [completed()], "nextAfter": 9, "hasMore": false }),
+        "listProjectEvents" | "listAllEvents" => {
+            json!({ "events": [project_event()], "nextCursor": "4711", "hasMore": false })
+        }
         "listProjects" => json!({ "projects": [project()], "nextCursor": null }),
         "createProject" | "getProject" | "changeProject" => project(),
         "listCodeHosts" => json!({ "codeHosts": [code_host()], "nextCursor": null }),
@@ -213,6 +217,10 @@ fn error(status: &str) -> Value {
         "422" => (
             "idempotency_key_reused",
             "this Idempotency-Key was used with another request in the last 24 hours; use a new key for a new request",
+        ),
+        "410" => (
+            "cursor_expired",
+            "the events after this cursor are no longer stored; read the list of jobs, and begin without a cursor",
         ),
         "412" => {
             ("precondition_failed", "the object has version 4 and not one of the versions in If-Match; read it again")
@@ -361,6 +369,22 @@ fn run() -> Value {
 
 fn completed() -> Value {
     json!({ "seq": 9, "type": "job.completed", "at": ENDED, "runId": null, "data": {} })
+}
+
+fn project_event() -> Value {
+    json!({
+        "id": "4711",
+        "type": "job.completed",
+        "timestamp": ENDED,
+        "data": {
+            "job": record("completed"),
+            "projectId": "shop",
+            "messageId": null,
+            "runId": null,
+            "pullRequest": null,
+            "reason": null,
+        },
+    })
 }
 
 fn key() -> Value {

@@ -65,6 +65,8 @@ codes! {
     KeyEnded = "key_ended",
     /// The repository does not exist at this address.
     RepositoryNotFound = "repository_not_found",
+    /// The events after the cursor are no longer stored.
+    CursorExpired = "cursor_expired",
     /// The path does not support this method.
     MethodNotAllowed = "method_not_allowed",
     /// The body is not JSON.

@@ -153,7 +153,8 @@ fn events(app: App, at: InJob, after: u64) -> impl Stream<Item = Result<sse::Eve
                 Tail::News(entries) => read.extend(entries),
                 // A comment keeps the connection open in proxies, and reveals a dead one. The key is checked again.
                 Tail::Quiet => {
-                    let valid = still_valid(&app, &at.at.caller, &at.at.project).await && at.load(&app).await.is_ok();
+                    let valid =
+                        still_valid(&app, &at.at.caller, Some(&at.at.project)).await && at.load(&app).await.is_ok();
                     let comment = sse::Event::default().comment("still here");
                     return valid.then_some((Ok(comment), (app, at, reader, read)));
                 }

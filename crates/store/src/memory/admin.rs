@@ -149,6 +149,7 @@ impl Tables {
         self.secrets.retain(|(project, _), _| project != id);
         self.holds.remove(id);
         self.inbox.retain(|row| row.event.project.as_ref() != Some(id));
+        self.feed.retain(|entry| entry.project != *id);
         self.projects.remove(id);
         self.deleted.insert(deleted_project(id), at);
     }

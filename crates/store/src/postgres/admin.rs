@@ -441,6 +441,7 @@ fn delete_project(project: &ProjectId, at: Timestamp) -> Vec<Call> {
         call!("DELETE FROM check_watches WHERE project = $1", id()),
         call!("DELETE FROM inbox WHERE project = $1", id()),
         call!("DELETE FROM job_attributes WHERE project = $1", id()),
+        call!("DELETE FROM feed WHERE project = $1", id()),
         call!("DELETE FROM jobs WHERE project = $1", id()),
         call!("DELETE FROM idempotency_keys WHERE project = $1", id()),
         call!("DELETE FROM rate_windows WHERE project = $1", id()),

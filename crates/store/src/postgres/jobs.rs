@@ -420,6 +420,7 @@ mod tests {
 
     use super::super::accept::LOCKED_JOBS;
     use super::super::connect::SET_UP;
+    use super::super::feed::{FEED, FEED_OF_PROJECTS};
     use super::super::inbox::ABOUT;
     use super::*;
     use crate::PostgresStore;
@@ -440,7 +441,12 @@ mod tests {
             SELECT 'run_' || i, 'job_' || i, 'x', 1, 'succeeded', 'w', i, '{}', '[]' FROM generate_series(1, 30000) AS i;
         INSERT INTO inbox (host, delivery, event, received_at, state, subject)
             SELECT 'h', i, 'issue_comment', i, 'done', 'pull/' || i || '/2026/Created' FROM generate_series(1, 30000) AS i;
-        ANALYZE jobs; ANALYZE messages; ANALYZE log; ANALYZE runs; ANALYZE inbox";
+        INSERT INTO job_attributes (project, attribute, created_at, job)
+            SELECT 'p' || i % 3, CASE i % 9 WHEN 0 THEN 'label:bug' ELSE 'label:other' END, i, 'job_' || i
+            FROM generate_series(1, 30000) AS i;
+        INSERT INTO feed (position, project, job, type, at, data)
+            SELECT i, 'p' || i % 300, 'job_' || i, 'job.created', i, '{}' FROM generate_series(1, 30000) AS i;
+        ANALYZE jobs; ANALYZE messages; ANALYZE log; ANALYZE runs; ANALYZE inbox; ANALYZE job_attributes; ANALYZE feed";
 
     #[tokio::test]
     async fn hot_queries_use_indexes_and_never_scan_a_table() {
@@ -454,13 +460,17 @@ mod tests {
         let big = i64::MAX.to_string();
         let list = ["'p1'", "0", &big, "''", "''", "20", "''"];
         // Each query with its expected index, and whether the index must return the rows in order.
-        let hot: [(&str, &str, &[&str], bool); 11] = [
+        let of_attribute = [&list[..5], &["20", "''", "''", "-1", "'{label:bug}'", &big]].concat();
+        let hot: [(&str, &str, &[&str], bool); 14] = [
             (DUE_JOB, "jobs_due", &[&["50000", "'w'"], &["50000"; 6][..]].concat(), false),
             (LOG, "log_pkey", &["'job_7'", "0", "100"], true),
             (ACCEPTED, "messages_of_job", &["'job_7'", "0", "100"], true),
             (LIST, "jobs_of_project", &list, true),
             (LIST_OF_STATUS, "jobs_of_status", &[&list[..6], &["'failed'"]].concat(), true),
             (SEARCH, "jobs_of_project", &[&list[..4], &["'zebra'", "20", "'completed'", &big]].concat(), true),
+            (LIST_OF_ATTRIBUTE, "job_attributes_pkey", &of_attribute, false),
+            (FEED, "feed_by_position", &["29000", "'{}'", "20"], true),
+            (FEED_OF_PROJECTS, "feed_of_project", &["0", "'{}'", "20", "'{p1,p2}'"], false),
             ("SELECT id, state FROM jobs WHERE id = $1", "jobs_pkey", &["'job_7'"], true),
             (LOCKED_JOBS, "jobs_pkey", &["'{job_7,job_8}'"], false),
             ("SELECT * FROM runs WHERE job = $1 ORDER BY number", "runs_of_job", &["'job_7'"], true),

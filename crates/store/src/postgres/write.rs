@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use journeyman_core::feed::FeedEvent;
 use journeyman_core::idempotency::Remembered;
 use journeyman_core::ids::{JobId, ProjectId, RunId};
 use journeyman_core::job::change::{Change, Row};
@@ -17,6 +18,7 @@ use journeyman_core::usage::UsageSum;
 
 use super::checks::put_watch;
 use super::code_hosts::{put_pull, set_pull_state};
+use super::feed;
 use super::inbox::{events_done, put_issue_job};
 use super::pipeline::{Call, call};
 use super::usage::{RunSum, add_sums};
@@ -30,6 +32,7 @@ pub(super) struct Writes {
     /// The final states of changed jobs.
     updated: BTreeMap<JobId, Job>,
     attributes: Vec<JobAttribute>,
+    feed: Vec<FeedEvent>,
     messages: Vec<(u64, Message)>,
     delivered: Vec<Delivered>,
     ended: Vec<Ended>,
@@ -115,6 +118,7 @@ impl Writes {
             match row {
                 // Added below, with the sequence number in the log, which the row does not have.
                 Row::InsertMessage(_) => {}
+                Row::Feed(event) => self.feed.push((**event).clone()),
                 Row::Attributes(attributes) => {
                     self.attributes.extend(attributes.iter().map(|attribute| JobAttribute {
                         project: change.job.project.to_string(),
@@ -233,6 +237,9 @@ impl Writes {
         }
         for row in &self.others {
             calls.extend(other(row)?);
+        }
+        if !self.feed.is_empty() {
+            calls.push(feed::insert(&self.feed));
         }
         if !self.log.is_empty() {
             calls.push(insert_log(&self.log));

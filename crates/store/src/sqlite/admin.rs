@@ -320,6 +320,7 @@ impl Tables<'_> {
             "DELETE FROM check_watches WHERE project = ?1",
             "DELETE FROM inbox WHERE project = ?1",
             "DELETE FROM job_attributes WHERE project = ?1",
+            "DELETE FROM feed WHERE project = ?1",
             "DELETE FROM jobs WHERE project = ?1",
             "DELETE FROM idempotency_keys WHERE project = ?1",
             "DELETE FROM rate_windows WHERE project = ?1",

@@ -20,8 +20,8 @@ use super::code_hosts::{put_pull, set_pull_state};
 use super::error::{OpError, ReadError};
 use super::inbox::{events_done, put_issue_job};
 use super::outbox::insert_task;
-use super::usage;
 use super::write::Session;
+use super::{feed, usage};
 use crate::accept::Ledger;
 use crate::rows::{self, name_of, to_json};
 
@@ -200,6 +200,7 @@ fn write_rows(db: &Connection, change: &Change) -> Result<Option<Message>, ReadE
         match row {
             // Inserted above, with the sequence number in the log, which the row does not have.
             Row::InsertMessage(_) => {}
+            Row::Feed(event) => feed::insert(db, event)?,
             Row::Attributes(attributes) => insert_attributes(db, &change.job, attributes)?,
             Row::MessageDelivered { id, run, at } => delivered = deliver_message(db, *id, *run, *at)?,
             Row::MessageEnded { id, status, at, commits, pr_link, answer } => {

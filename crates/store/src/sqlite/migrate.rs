@@ -35,6 +35,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0024_keys.sql"),
     include_str!("../../migrations/sqlite/0025_job_attributes.sql"),
     include_str!("../../migrations/sqlite/0026_usage.sql"),
+    include_str!("../../migrations/sqlite/0027_feed.sql"),
 ];
 
 /// The current schema version.

@@ -45,8 +45,11 @@ pub(super) fn sweep(db: &Session<'_>, ends: Ends, limit: usize) -> rusqlite::Res
     for id in &jobs {
         remove_job(db, id, ends.now)?;
     }
+    let feed = db
+        .prepare_cached("DELETE FROM feed WHERE number IN (SELECT number FROM feed WHERE at <= ?1 LIMIT ?2)")?
+        .execute(params![ends.feed, limit])?;
     db.prepare_cached("DELETE FROM deleted WHERE at <= ?1")?.execute([ends.deleted])?;
-    Ok(Swept { idempotency_keys, rate_windows, transcripts: transcripts.len(), jobs: jobs.len(), audit, inbox })
+    Ok(Swept { idempotency_keys, rate_windows, transcripts: transcripts.len(), jobs: jobs.len(), audit, inbox, feed })
 }
 
 /// Removes a job and all its rows.

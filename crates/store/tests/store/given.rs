@@ -57,6 +57,11 @@ pub(crate) async fn postgres_at(url: &str) -> Fixture {
     Fixture::new("postgres", world, Arc::new(store), None).await
 }
 
+/// Opens another store over the same database, as another process does.
+pub(crate) async fn open_again(url: &str, known: &Fixture) -> Arc<dyn Store> {
+    Arc::new(PostgresStore::open(url, 8, Schema::Check, master_key(), known.world.clone()).await.unwrap())
+}
+
 /// Returns a store of each kind.
 pub(crate) async fn all() -> Vec<Fixture> {
     vec![memory().await, sqlite().await, postgres_at(&Postgres::shared().database()).await]

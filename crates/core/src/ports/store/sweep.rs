@@ -29,13 +29,15 @@ pub struct Swept {
     pub audit: usize,
     /// The number of events of the inbox.
     pub inbox: usize,
+    /// The number of events of the feed.
+    pub feed: usize,
 }
 
 impl Swept {
     /// Returns the largest of these numbers.
     #[must_use]
     pub fn most(&self) -> usize {
-        let Self { idempotency_keys, rate_windows, transcripts, jobs, audit, inbox } = *self;
-        [idempotency_keys, rate_windows, transcripts, jobs, audit, inbox].into_iter().max().unwrap_or(0)
+        let Self { idempotency_keys, rate_windows, transcripts, jobs, audit, inbox, feed } = *self;
+        [idempotency_keys, rate_windows, transcripts, jobs, audit, inbox, feed].into_iter().max().unwrap_or(0)
     }
 }

@@ -262,6 +262,7 @@ impl World {
                     self.require(has_ended, "blobs of the current lease are not removed");
                 }
                 Row::Attributes(_)
+                | Row::Feed(_)
                 | Row::InsertMessage(_)
                 | Row::MessageChanged { .. }
                 | Row::InboxDone { .. }

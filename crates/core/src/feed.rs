@@ -1,0 +1,275 @@
+//! The feed: the events that integrations receive, for all jobs of an installation in one order.
+//!
+//! The log of a job has everything that happens in it, also the agent's texts. The feed has only what other programs react
+//! to: created and ended jobs, ended messages, pull requests, and checks. A store writes the events in the transaction of
+//! the change, so that no event is lost, and none tells of something that was not stored.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::ids::{JobId, MessageId, ProjectId, RunId};
+use crate::job::event::Event;
+use crate::job::{Job, Pull};
+use crate::message::MessageStatus;
+use crate::pull::PullState;
+use crate::run::{Reason, ReasonCode};
+use crate::time::Timestamp;
+
+/// The time for which a store keeps events of the feed.
+pub const FEED_LIFETIME: Duration = Duration::from_hours(30 * 24);
+
+/// Defines the types of events and their names.
+macro_rules! kinds {
+    ($(#[doc = $meaning:literal] $kind:ident = $name:literal,)*) => {
+        /// The type of an event of the feed. New types may be added.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum FeedKind {
+            $(#[doc = $meaning] $kind,)*
+        }
+
+        impl FeedKind {
+            /// All types.
+            pub const ALL: &[Self] = &[$(Self::$kind),*];
+
+            /// Returns the name that clients see.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $name,)*
+                }
+            }
+
+            /// Returns the description for clients.
+            #[must_use]
+            pub const fn meaning(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $meaning.trim_ascii(),)*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// A job was created.
+    JobCreated = "job.created",
+    /// The last message of a job finished, and its queue is empty.
+    JobCompleted = "job.completed",
+    /// The last message of a job did not finish, or the job was canceled.
+    JobFailed = "job.failed",
+    /// A job was archived.
+    JobArchived = "job.archived",
+    /// A job was unarchived.
+    JobUnarchived = "job.unarchived",
+    /// A message finished.
+    MessageFinished = "message.finished",
+    /// A message failed or was canceled after a run had taken it.
+    MessageFailed = "message.failed",
+    /// A job opened a pull request.
+    PullRequestOpened = "pull_request.opened",
+    /// A job pushed commits to its pull request.
+    PullRequestUpdated = "pull_request.updated",
+    /// A pull request of a job was merged.
+    PullRequestMerged = "pull_request.merged",
+    /// A pull request of a job was closed without being merged.
+    PullRequestClosed = "pull_request.closed",
+    /// A closed pull request of a job was opened again.
+    PullRequestReopened = "pull_request.reopened",
+    /// All checks of the newest commit of a pull request have finished.
+    ChecksSettled = "checks.settled",
+    /// A run failed because a model call could have exceeded a budget.
+    BudgetReached = "budget.reached",
+}
+
+impl FeedKind {
+    /// Finds a type by its name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|kind| kind.name() == name)
+    }
+}
+
+/// An event of the feed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FeedEvent {
+    /// The type.
+    pub kind: FeedKind,
+    /// The time of the change.
+    pub at: Timestamp,
+    /// The project of the job.
+    pub project: ProjectId,
+    /// The job.
+    pub job: JobId,
+    /// The data that clients receive, as a JSON object.
+    pub data: Value,
+}
+
+/// A stored event of the feed. Its type is a name, because a newer version may have stored it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FeedEntry {
+    /// The place in the feed, from 1. Later events have larger numbers, and every event that is stored after one was read
+    /// has a larger number than that one.
+    pub position: u64,
+    /// The name of the type.
+    pub kind: String,
+    /// The time of the change.
+    pub at: Timestamp,
+    /// The project of the job.
+    pub project: ProjectId,
+    /// The job.
+    pub job: JobId,
+    /// The data that clients receive, as a JSON object.
+    pub data: Value,
+}
+
+/// A selection of events of the feed, oldest first.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FeedQuery {
+    /// Only events of these projects; `None` means all projects.
+    pub projects: Option<Vec<ProjectId>>,
+    /// Only events with these types; empty means all types.
+    pub kinds: Vec<FeedKind>,
+    /// Only events after this position.
+    pub after: u64,
+    /// The maximum number of events.
+    pub limit: usize,
+}
+
+/// The ends of the feed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FeedEnds {
+    /// The position of the oldest event that is still stored; `None` if there is none.
+    pub oldest: Option<u64>,
+    /// The position of the newest event that was ever stored; 0 if there was none.
+    pub newest: u64,
+}
+
+impl FeedEnds {
+    /// Returns whether events after `position` may have been removed already, or the position is not of this feed: the
+    /// database may have been restored from a backup.
+    #[must_use]
+    pub fn has_lost(&self, position: u64) -> bool {
+        let removed_up_to = self.oldest.map_or(self.newest, |oldest| oldest - 1);
+        position > self.newest || (position > 0 && position < removed_up_to)
+    }
+}
+
+/// Returns the events of the feed for the events of one change; `job` is the job after the change.
+#[must_use]
+pub fn of_change(job: &Job, events: &[Event], now: Timestamp) -> Vec<FeedEvent> {
+    let mut feed = Vec::new();
+    let mut last_run = None;
+    for event in events {
+        if let Event::RunFinished { run, .. } = event {
+            last_run = Some(*run);
+        }
+        if let Some(notice) = notice(job, event, last_run) {
+            let data = data(job, &notice);
+            feed.push(FeedEvent { kind: notice.kind, at: now, project: job.project.clone(), job: job.id, data });
+        }
+    }
+    feed
+}
+
+/// What an event says beside the record of its job.
+struct Notice<'a> {
+    kind: FeedKind,
+    message: Option<MessageId>,
+    run: Option<RunId>,
+    pull: Option<(u64, Option<&'a str>)>,
+    reason: Option<&'a Reason>,
+}
+
+impl Notice<'_> {
+    const fn new(kind: FeedKind) -> Self {
+        Self { kind, message: None, run: None, pull: None, reason: None }
+    }
+}
+
+fn notice<'a>(job: &'a Job, event: &'a Event, last_run: Option<RunId>) -> Option<Notice<'a>> {
+    let of_pull = |kind, pull: &'a Pull, run| Notice {
+        run,
+        pull: Some((pull.number, Some(pull.url.as_str()))),
+        message: job.in_flight().map(|message| message.message),
+        ..Notice::new(kind)
+    };
+    Some(match event {
+        Event::JobCreated(_) => Notice::new(FeedKind::JobCreated),
+        Event::JobCompleted => Notice::new(FeedKind::JobCompleted),
+        Event::JobFailed(reason) => Notice { reason: Some(reason), ..Notice::new(FeedKind::JobFailed) },
+        Event::ArchiveRequested | Event::JobArchived { requested_at: None } => Notice::new(FeedKind::JobArchived),
+        Event::JobUnarchived => Notice::new(FeedKind::JobUnarchived),
+        Event::MessageEnded { message, status, reason, .. } => {
+            let kind = match status {
+                MessageStatus::Finished => FeedKind::MessageFinished,
+                _ => FeedKind::MessageFailed,
+            };
+            Notice { message: Some(*message), run: last_run, reason: reason.as_ref(), ..Notice::new(kind) }
+        }
+        Event::PullRequestOpened { run, pull } => of_pull(FeedKind::PullRequestOpened, pull, Some(*run)),
+        Event::PullRequestUpdated { run, pull } => of_pull(FeedKind::PullRequestUpdated, pull, Some(*run)),
+        Event::PullRequestState { pull, state, .. } => {
+            let kind = match state {
+                PullState::Open => FeedKind::PullRequestReopened,
+                PullState::Merged => FeedKind::PullRequestMerged,
+                PullState::Closed => FeedKind::PullRequestClosed,
+            };
+            let url = job.pull.as_ref().filter(|known| pull.is(known)).map(|known| known.url.as_str());
+            Notice { pull: Some((pull.number, url)), ..Notice::new(kind) }
+        }
+        Event::ChecksSettled { .. } => {
+            let pull = job.pull.as_ref().map(|pull| (pull.number, Some(pull.url.as_str())));
+            Notice { pull, ..Notice::new(FeedKind::ChecksSettled) }
+        }
+        Event::RunFinished { run, reason: Some(reason), .. } if reason.code == ReasonCode::OverBudget => {
+            let message = job.in_flight().map(|message| message.message);
+            Notice { run: Some(*run), reason: Some(reason), message, ..Notice::new(FeedKind::BudgetReached) }
+        }
+        _ => return None,
+    })
+}
+
+fn data(job: &Job, notice: &Notice<'_>) -> Value {
+    json!({
+        "job": job.record(),
+        "projectId": job.project,
+        "messageId": notice.message,
+        "runId": notice.run,
+        "pullRequest": notice.pull.map(|(number, url)| json!({ "number": number, "url": url })),
+        "reason": notice.reason,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_type_has_a_name_of_its_own() {
+        for kind in FeedKind::ALL {
+            assert_eq!(FeedKind::from_name(kind.name()), Some(*kind));
+            assert!(kind.meaning().ends_with('.'), "{kind:?}");
+        }
+        assert_eq!(FeedKind::from_name("job.exploded"), None);
+    }
+
+    #[test]
+    fn a_position_is_lost_if_events_after_it_were_removed() {
+        let ends = |oldest, newest| FeedEnds { oldest, newest };
+        for (known, position, lost) in [
+            (ends(None, 0), 0, false),
+            (ends(Some(1), 5), 0, false),
+            (ends(Some(4), 9), 0, false),
+            (ends(Some(4), 9), 2, true),
+            (ends(Some(4), 9), 3, false),
+            (ends(Some(4), 9), 9, false),
+            (ends(None, 9), 8, true),
+            (ends(None, 9), 9, false),
+            (ends(Some(4), 9), 10, true),
+            (ends(None, 0), 1, true),
+        ] {
+            assert_eq!(known.has_lost(position), lost, "{known:?} {position}");
+        }
+    }
+}
