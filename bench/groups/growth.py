@@ -3,10 +3,10 @@
 import statistics
 import time
 from contextlib import ExitStack
-from datetime import datetime
+from datetime import date, datetime, timedelta
 
 from rig.figures import Figure
-from rig.fill import fill, sample
+from rig.fill import fill, fill_usage, sample
 from rig.load import closed
 from rig.machine import say
 from rig.site import JOBS
@@ -19,9 +19,11 @@ WHAT = {
     "poll": ("records read, 64 clients, of 20 jobs", "/s", True),
     "walk": ("records read, 64 clients, of 10,000 jobs in turn", "/s", True),
     "list": ("first page of the list, 1 client", "/s", True),
+    "agent": ("first page of the list of an agent's jobs in all projects, 1 client", "/s", True),
     "turn": ("a trivial turn on an idle service, created → finished, p50", "ms", False),
 }
 TURNS = 20
+REPORTS = 20
 POLLED = 20
 # More jobs than a service keeps in memory.
 WALKED = 10_000
@@ -37,6 +39,9 @@ FIGURES = [
         Figure(f"{store}-{what}-full", f"{name}, full: {title}", unit, more_is_better=more),
         Figure(f"{store}-{what}-ratio", "— time in the full store / time in the other", "×"),
     )
+] + [
+    Figure(f"{store}-usage", f"{name}: report on a million runs of a year by project and model, 1 client, p50", "ms")
+    for store, name in STORES.items()
 ]
 
 
@@ -51,6 +56,7 @@ def measure(session, program, note) -> None:
             order = 1 if session.shared["reversed"] else -1
             found = _both(session, [("empty", empty), ("full", full)][::order])
             found |= _walk(session, [("empty", few, few_jobs), ("full", full, jobs)][::order])
+            note(f"{store}-usage", found["usage", "full"])
             session.drop(empty)
             for what, (_, _, more) in WHAT.items():
                 before, after = found[what, "empty"], found[what, "full"]
@@ -68,6 +74,7 @@ def _filled(session, program, store: str, count: int):
         begun = time.monotonic()
         postgres = session.postgres() if store == "postgresql" else None
         fill(site, postgres, count)
+        fill_usage(site, postgres, count)
         say(f"    filled with {count:,} jobs in {time.monotonic() - begun:.0f} s")
         session.shared[name] = site, sample(site, postgres, WALKED)
     return session.shared[name]
@@ -86,6 +93,13 @@ def _both(session, pair) -> dict[tuple[str, str], float]:
         for name, site in pair:
             page = [f"{JOBS}/jobs?limit=20"]
             found["list", name] = closed(site.url, page, 1, session.seconds, session.work, key=site.key).rate
+        for name, site in pair:
+            page = ["/v2/jobs?limit=20&agent=journeyman"]
+            found["agent", name] = closed(site.url, page, 1, session.seconds, session.work, key=site.key).rate
+        for name, site in pair:
+            first = (date.today() - timedelta(days=364)).isoformat()
+            report = f"/v2/usage?from={first}&groupBy=project&groupBy=model"
+            found["usage", name] = statistics.median(_timed(site, report) for _ in range(REPORTS))
         for name, site in pair:
             paths = [f"{JOBS}/job/{job}" for job in site.newest(POLLED)]
             found["poll", name] = closed(site.url, paths, 64, session.seconds, session.work, key=site.key).rate
@@ -115,6 +129,13 @@ def _walk(session, pair) -> dict[tuple[str, str], float]:
             paths = [f"{JOBS}/job/{job}" for job in jobs]
             found["walk", name] = closed(site.url, paths, 64, session.seconds, session.work, key=site.key).rate
     return found
+
+
+def _timed(site, path: str) -> float:
+    """Returns the milliseconds of a request."""
+    begun = time.monotonic()
+    site.call("GET", path)
+    return (time.monotonic() - begun) * 1000
 
 
 def _turn(site) -> float:

@@ -6,6 +6,7 @@ no change here, as long as tables name their job in a column `job`.
 """
 
 import sqlite3
+import time
 
 from .processes import Failed
 from .site import Site
@@ -22,6 +23,24 @@ def fill(site: Site, postgres, count: int, more: int = 0) -> None:
     store = _Postgres(postgres, site.database_url) if site.database_url else _Sqlite(site)
     try:
         _copy(store, template, count, more)
+    finally:
+        store.close()
+
+
+def fill_usage(site: Site, postgres, count: int) -> None:
+    """Adds the sums of `count` runs of the last year, of 20 projects, 3 models and 10 authors. No server may run."""
+    store = _Postgres(postgres, site.database_url) if site.database_url else _Sqlite(site)
+    # Each combination of a day, a project, a model and an author has one row with 5 runs.
+    rows = min(count // 5, 365 * 20 * 3 * 10)
+    today = int(time.time()) // 86400
+    source = SERIES[store.kind].format(count=rows)
+    values = f"{today} - i % 365, 'p' || (i / 365) % 20, 'm' || (i / 7300) % 3, 'a' || (i / 21900) % 10, ''"
+    try:
+        store.run(
+            "insert into usage_days (day, project, model, author, key, runs, unpriced, input_tokens, output_tokens, "
+            f"cached_tokens, cost_micros) select {values}, 5, 0, 100000, 5000, 80000, 900000 from {source}",
+            rows,
+        )
     finally:
         store.close()
 
@@ -55,6 +74,9 @@ def _expression(store, name: str, kind: str, ids: list[str], created: str, more:
     moved = f"({created} - {STEP} * {i})"
     if kind in ("integer", "bigint") and (name == "at" or name.endswith("_at")):
         return f"{name} - {STEP} * {i}"
+    if name == "position":
+        # The places in the feed are unique. A job has fewer than 100 events there.
+        return f"{name} - 100 * {i}"
     if kind not in ("text", "json", "jsonb"):
         return name
     value = name if kind == "text" else f"{name}::text"
