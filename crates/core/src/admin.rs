@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::code_host::decide::HostSecretChanges;
 use crate::code_host::{CodeHost, CodeHostId, HostName};
 use crate::idempotency::{Claim, KeyReused};
-use crate::ids::{JobId, KeyId, ProjectId, UserId};
+use crate::ids::{JobId, KeyId, ProjectId, UserId, WebhookId};
 use crate::inbox::NewEvent;
 use crate::job::Job;
 use crate::key::ApiKey;
@@ -19,6 +19,8 @@ use crate::project::{Project, SecretChanges};
 use crate::pull::{Comment, LocalPull};
 use crate::time::Timestamp;
 use crate::user::{Identity, Session, SignInLink, TokenHash, User};
+use crate::webhook::decide::SecretChange;
+use crate::webhook::{MAX_WEBHOOKS, Webhook};
 
 /// The subject of a change. The store locks its rows, so that two changes of the same subject run one after the other.
 /// All changes of users share one lock, because some rules concern all users.
@@ -38,6 +40,8 @@ pub enum Subject {
     NewUser(String, Option<Identity>),
     /// A pull request of a repository of the built-in code host, by its number.
     Pull(String, u64),
+    /// A webhook of a project, which need not exist, and its project.
+    Webhook(WebhookId, ProjectId),
     /// A code host, which need not exist, and the name that it has or would get.
     CodeHost(CodeHostId, HostName),
     /// A sign-in link and its user; or, for the link of the first administrator, a new user with this name.
@@ -53,8 +57,12 @@ pub struct AdminState {
     pub has_active_jobs: bool,
     /// The job.
     pub job: Option<Job>,
-    /// `true` if the project or job was deleted in the last 30 days, and does not exist.
+    /// `true` if the project, job or webhook was deleted in the last 30 days, and does not exist.
     pub was_deleted: bool,
+    /// The webhook, if it belongs to the project of the subject.
+    pub webhook: Option<Webhook>,
+    /// The number of webhooks of the project.
+    pub webhooks: usize,
     /// The key.
     pub key: Option<ApiKey>,
     /// The user, or the user of the link.
@@ -79,6 +87,18 @@ pub struct AdminState {
     pub drafts: Vec<Comment>,
 }
 
+impl AdminState {
+    /// Returns whether the project, job or webhook of a subject exists.
+    #[must_use]
+    pub const fn has(&self, subject: &Subject) -> bool {
+        match subject {
+            Subject::Webhook(..) => self.webhook.is_some(),
+            Subject::Job(_) => self.job.is_some(),
+            _ => self.project.is_some(),
+        }
+    }
+}
+
 /// A row to write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AdminRow {
@@ -95,6 +115,17 @@ pub enum AdminRow {
     JobDeleted {
         /// The job.
         id: JobId,
+        /// The time of the deletion.
+        at: Timestamp,
+    },
+    /// Stores a webhook, and changes its secrets. A webhook that is new, or was disabled, receives the events from now on.
+    Webhook(Box<Webhook>, SecretChange),
+    /// Deletes a webhook with its secrets and deliveries.
+    WebhookRemoved {
+        /// The webhook.
+        id: WebhookId,
+        /// Its project.
+        project: ProjectId,
         /// The time of the deletion.
         at: Timestamp,
     },
@@ -159,6 +190,7 @@ impl Subject {
         match self {
             Self::ProjectWithJobs(id) => Some(deleted_project(id)),
             Self::Job(id) => Some(deleted_job(*id)),
+            Self::Webhook(id, project) => Some(deleted_webhook(*id, project)),
             _ => None,
         }
     }
@@ -174,6 +206,12 @@ pub fn deleted_project(id: &ProjectId) -> String {
 #[must_use]
 pub fn deleted_job(id: JobId) -> String {
     format!("job/{id}")
+}
+
+/// Returns the name under which the store remembers that a webhook of a project was deleted.
+#[must_use]
+pub fn deleted_webhook(id: WebhookId, project: &ProjectId) -> String {
+    format!("webhook/{project}/{id}")
 }
 
 impl AdminChange {
@@ -256,6 +294,15 @@ pub enum AdminRefusal {
     /// The project's repository was changed between the check of the new repository and the transaction.
     #[error("the project was changed at the same time; send the request again")]
     ProjectChanged,
+    /// The webhook does not exist.
+    #[error("there is no such webhook")]
+    NoWebhook,
+    /// The webhook would have a setting with an invalid value.
+    #[error("{0}")]
+    InvalidWebhook(String),
+    /// The project has too many webhooks.
+    #[error("a project can have at most {MAX_WEBHOOKS} webhooks; remove one first")]
+    TooManyWebhooks,
     /// The job does not exist.
     #[error("there is no such job")]
     NoJob,

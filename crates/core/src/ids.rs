@@ -107,6 +107,12 @@ id!(
     "wrk"
 );
 id!(
+    /// The ID of a webhook: an endpoint of a project that receives events.
+    WebhookId,
+    "whk"
+);
+
+id!(
     /// The ID of a user of the dashboard.
     UserId,
     "usr"

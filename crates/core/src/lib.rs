@@ -35,3 +35,4 @@ pub mod trace;
 pub mod usage;
 pub mod user;
 pub mod version;
+pub mod webhook;

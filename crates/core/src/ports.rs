@@ -40,9 +40,9 @@ pub use sandbox::{
 };
 pub use store::{
     AVOIDANCE, Accepted, AdminStore, Administered, AuditEntry, AuditLine, CheckStore, ClaimFn, ClaimQuery,
-    CodeHostStore, Cursor, Decide, DecideAdmin, Decided, DutyStore, FeedStore, Guard, HoldStore, InboxFilter,
-    InboxStore, JobCounts, JobFilter, JobStore, JobWatch, KeyStore, LockStore, OutboxStore, PATIENCE, PROBE_TIME,
-    Picked, PollStore, PoolState, ProjectStore, PullCounts, PullCursor, PullFilter, PullIndex, PullStore,
-    RECENT_EVENTS, RateCharge, Retention, SessionsToEnd, Spend, SpendError, SpendingStore, Store, StoreError, Swept,
-    TaskQuery, UpdateError, UsageStore, UserStore,
+    CodeHostStore, Cursor, Decide, DecideAdmin, Decided, DeliveryBacklog, DeliveryFilter, DutyStore, FeedStore, Guard,
+    HoldStore, InboxFilter, InboxStore, JobCounts, JobFilter, JobStore, JobWatch, KeyStore, LockStore, OutboxStore,
+    PATIENCE, PROBE_TIME, Picked, PollStore, PoolState, ProjectStore, PullCounts, PullCursor, PullFilter, PullIndex,
+    PullStore, RECENT_EVENTS, RateCharge, Retention, SessionsToEnd, Spend, SpendError, SpendingStore, Store,
+    StoreError, Swept, TaskQuery, UpdateError, UsageStore, UserStore, WebhookStore,
 };

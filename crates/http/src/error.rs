@@ -244,6 +244,8 @@ impl From<AdminRefusal> for ApiError {
         match refusal {
             AdminRefusal::NoProject => Self::project_not_found(),
             AdminRefusal::NoKey => Self::key_not_found(),
+            AdminRefusal::NoWebhook => Self::new(StatusCode::NOT_FOUND, ErrorCode::WebhookNotFound, text),
+            AdminRefusal::TooManyWebhooks => conflict(ErrorCode::TooManyWebhooks),
             AdminRefusal::NoJob => Self::job_not_found(),
             AdminRefusal::JobActive => conflict(ErrorCode::JobBusy),
             AdminRefusal::JobChanged => Self::new(StatusCode::PRECONDITION_FAILED, ErrorCode::PreconditionFailed, text),
@@ -255,6 +257,7 @@ impl From<AdminRefusal> for ApiError {
             AdminRefusal::ProjectBusy => conflict(ErrorCode::ProjectBusy),
             AdminRefusal::ProjectChanged => conflict(ErrorCode::ChangedMeanwhile),
             AdminRefusal::InvalidProject(_)
+            | AdminRefusal::InvalidWebhook(_)
             | AdminRefusal::InvalidCodeHost(_)
             | AdminRefusal::EmptyReview
             | AdminRefusal::TooManyDrafts => Self::bad_request(ErrorCode::InvalidBody, text),

@@ -50,10 +50,13 @@ pub(crate) const TABLES: &[(&str, &str)] = &[
     ("usage_days", "day, project, model, author, key"),
     ("feed", "number"),
     ("feed_position", "one"),
+    ("webhooks", "id"),
+    ("webhook_secrets", "webhook, name"),
+    ("deliveries", "number"),
 ];
 
 /// The tables whose rows are numbered by the database.
-pub(crate) const NUMBERED: &[&str] = &["messages", "runs", "audit", "tasks", "inbox", "feed"];
+pub(crate) const NUMBERED: &[&str] = &["messages", "runs", "audit", "tasks", "inbox", "feed", "deliveries"];
 
 /// An error from a copy. Nothing was copied.
 #[derive(Debug, thiserror::Error)]

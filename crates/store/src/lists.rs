@@ -9,10 +9,11 @@ use std::collections::BTreeMap;
 use journeyman_core::ids::{JobId, ProjectId};
 use journeyman_core::job::label::Attribute;
 use journeyman_core::job::{Job, JobStatus};
-use journeyman_core::ports::{JobFilter, PullCounts, PullFilter};
+use journeyman_core::ports::{AuditEntry, JobFilter, PullCounts, PullFilter};
 use journeyman_core::pull::PullState;
 use journeyman_core::run::Usage;
 use journeyman_core::time::Timestamp;
+use journeyman_core::webhook::Finished;
 
 /// The statement that reads a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,6 +125,17 @@ pub(crate) fn sum_usage(runs: Vec<(JobId, Usage)>) -> BTreeMap<JobId, Usage> {
 
 /// The largest sum of usage: a broken agent may report any number of tokens, and reports add up such sums.
 pub(crate) const LARGEST_SUM: i64 = 1 << 53;
+
+/// Returns the entry of the audit log about a webhook that was disabled because of its answers.
+pub(crate) fn disabled_entry(one: &Finished) -> AuditEntry {
+    AuditEntry {
+        at: one.result.at,
+        actor: "service".to_owned(),
+        action: "webhook.disabled".to_owned(),
+        subject: one.webhook.to_string(),
+        address: None,
+    }
+}
 
 /// Returns the exclusive start of a list of pull requests: a creation time in microseconds, and a number.
 pub(crate) fn beginning_of_pulls(filter: &PullFilter) -> (i64, i64) {

@@ -11,6 +11,7 @@ mod polls;
 mod spending;
 mod usage;
 mod users;
+mod webhooks;
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -20,7 +21,7 @@ use journeyman_core::checks::CheckWatch;
 use journeyman_core::code_host::{CodeHost, CodeHostId, HostSecret};
 use journeyman_core::feed::FeedEntry;
 use journeyman_core::idempotency::{Claim, Remembered};
-use journeyman_core::ids::{JobId, KeyId, MessageId, ProjectId, RunId, UserId, WorkerId};
+use journeyman_core::ids::{JobId, KeyId, MessageId, ProjectId, RunId, UserId, WebhookId, WorkerId};
 use journeyman_core::job::change::{Change, Row};
 use journeyman_core::job::effect::Effect;
 use journeyman_core::job::event::{LogEntry, TRANSCRIPT};
@@ -110,6 +111,10 @@ struct Tables {
     /// In the order of their positions.
     feed: Vec<FeedEntry>,
     last_position: u64,
+    webhooks: BTreeMap<WebhookId, webhooks::WebhookRow>,
+    /// In the order of their numbers.
+    deliveries: Vec<webhooks::DeliveryRow>,
+    last_delivery: u64,
 }
 
 impl Default for MemoryStore {
@@ -655,6 +660,9 @@ impl Store for MemoryStore {
         tables.trimmed.extend(&transcripts);
         let feed = tables.feed.iter().filter(|entry| expired(entry.at, ends.feed)).take(limit).count();
         tables.feed.drain(..feed);
+        let old = |row: &&webhooks::DeliveryRow| expired(row.delivery.created_at, ends.feed);
+        let deliveries = tables.deliveries.iter().filter(old).take(limit).count();
+        tables.deliveries.drain(..deliveries);
         tables.deleted.retain(|_, at| !expired(*at, ends.deleted));
         let jobs = tables.at_rest(ends.jobs, false, limit);
         tables.remove(&jobs, now);
@@ -666,6 +674,7 @@ impl Store for MemoryStore {
             audit,
             inbox,
             feed,
+            deliveries,
         })
     }
 }

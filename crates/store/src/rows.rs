@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
+use std::time::Duration;
 
 use journeyman_core::checks::CheckWatch;
 use journeyman_core::code_host::{Access, CodeHost, DefinedIn, HostKind, HostName};
@@ -18,7 +19,7 @@ use journeyman_core::key::{ApiKey, KeyHash, OldSecret};
 use journeyman_core::message::{Message, MessageSource};
 use journeyman_core::outbox::{Backlog, Task};
 use journeyman_core::poll::{Cursor, Poll, PollProblem};
-use journeyman_core::ports::{AuditEntry, AuditLine, JobCounts, StoreError};
+use journeyman_core::ports::{AuditEntry, AuditLine, DeliveryBacklog, JobCounts, StoreError};
 use journeyman_core::project::Project;
 use journeyman_core::project::hold::Hold;
 use journeyman_core::pull::{Comment, DiffSide, IndexedPull, LinePlace, LocalPull, NewComment, PullState};
@@ -27,6 +28,7 @@ use journeyman_core::run::{Run, Usage};
 use journeyman_core::time::Timestamp;
 use journeyman_core::usage::{UsageLine, UsageSum};
 use journeyman_core::user::{Identity, PasswordHash, Role, Session, SignInLink, TokenHash, User};
+use journeyman_core::webhook::{AttemptResult, Delivery, DeliveryState, Response, Webhook};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -294,6 +296,61 @@ pub(crate) fn feed_entry<R: Columns>(row: &R) -> Read<FeedEntry, R> {
 pub(crate) fn feed_ends<R: Columns>(row: &R) -> Read<FeedEnds, R> {
     let at = At::new("feed", row, &[])?;
     Ok(FeedEnds { oldest: at.number_or_null("oldest")?, newest: at.number("newest")? })
+}
+
+pub(crate) fn webhook<R: Columns>(row: &R) -> Read<Webhook, R> {
+    let at = At::new("webhooks", row, &["id"])?;
+    let disabled = row.text("disabled")?.map(|_| at.named("disabled")).transpose()?;
+    Ok(Webhook {
+        id: at.parsed("id")?,
+        project: at.parsed("project")?,
+        settings: at.json("settings")?,
+        disabled,
+        failing_since: at.time_or_null("failing_since")?,
+        created_at: at.time("created_at")?,
+        old_secret_until: at.time_or_null("old_secret_until")?,
+        version: at.number("version")?,
+    })
+}
+
+pub(crate) fn delivery<R: Columns>(row: &R) -> Read<Delivery, R> {
+    let at = At::new("deliveries", row, &["webhook"])?;
+    let detail = || Ok::<_, R::Error>(row.text("detail")?.unwrap_or_default());
+    let last = match at.time_or_null("attempted_at")? {
+        None => None,
+        Some(attempted_at) => {
+            let response = match at.number_or_null("status")? {
+                Some(status) => Response::Status(status, detail()?),
+                None => Response::Failed(detail()?),
+            };
+            let duration = Duration::from_micros(at.number_or_null("duration")?.unwrap_or(0));
+            Some(AttemptResult { at: attempted_at, duration, response })
+        }
+    };
+    let state = at.text("state")?;
+    let known = [DeliveryState::Pending, DeliveryState::Delivered, DeliveryState::Failed];
+    let state = known.into_iter().find(|known| known.name() == state);
+    Ok(Delivery {
+        number: at.number("number")?,
+        webhook: at.parsed("webhook")?,
+        position: at.number("position")?,
+        kind: at.text("type")?,
+        job: at.parsed("job")?,
+        state: state.ok_or_else(|| at.corrupt("state is unknown"))?,
+        attempts: at.number("attempts")?,
+        created_at: at.time("created_at")?,
+        due_at: at.time_or_null("due_at")?,
+        last,
+    })
+}
+
+pub(crate) fn delivery_backlog<R: Columns>(row: &R) -> Read<DeliveryBacklog, R> {
+    let at = At::new("deliveries", row, &[])?;
+    Ok(DeliveryBacklog {
+        pending: at.number("pending")?,
+        oldest: at.time_or_null("oldest")?,
+        failing: at.number("failing")?,
+    })
 }
 
 /// Decodes a line of a report on usage.

@@ -29,6 +29,7 @@ mod spending;
 mod sweep;
 mod usage;
 mod users;
+mod webhooks;
 mod write;
 
 use std::path::{Path, PathBuf};

@@ -10,10 +10,11 @@ use aes_gcm_siv::aead::{Aead, KeyInit, Payload};
 use aes_gcm_siv::{Aes256GcmSiv, Nonce};
 use journeyman_core::code_host::decide::HostSecretChanges;
 use journeyman_core::code_host::{CodeHostId, HostSecret, HostSecrets};
-use journeyman_core::ids::ProjectId;
+use journeyman_core::ids::{ProjectId, WebhookId};
 use journeyman_core::ports::StoreError;
 use journeyman_core::project::{SecretChanges, SecretValue};
-use journeyman_core::time::IdGen;
+use journeyman_core::time::{IdGen, Timestamp};
+use journeyman_core::webhook::{WebhookSecret, WebhookSecrets};
 
 const FORMAT: u8 = 1;
 const NONCE_BYTES: usize = 12;
@@ -251,6 +252,46 @@ fn answer_context(request: &str) -> String {
 
 fn secret_context(project: &ProjectId, name: &str) -> String {
     format!("project_secrets/value/{project}/{name}")
+}
+
+fn webhook_context(webhook: WebhookId) -> String {
+    format!("webhook_secrets/{webhook}/value")
+}
+
+/// Encrypts the secret of a webhook. The current and the old secret have the same associated data, because a rotation
+/// copies the row.
+pub(crate) fn seal_webhook(
+    key: &MasterKey,
+    ids: &dyn IdGen,
+    webhook: WebhookId,
+    secret: &WebhookSecret,
+) -> Result<Vec<u8>, StoreError> {
+    let mut nonce = [0; NONCE_BYTES];
+    ids.fill(&mut nonce);
+    let sealed = key.seal_at(&webhook_context(webhook), secret.reveal().as_bytes(), nonce);
+    sealed.map_err(|error| StoreError::Unavailable(error.to_string()))
+}
+
+/// Decrypts the secrets of a webhook, by name; `None` if there is no current one.
+pub(crate) fn open_webhook(
+    key: &MasterKey,
+    webhook: WebhookId,
+    sealed: Vec<(String, Vec<u8>)>,
+    old_until: Option<Timestamp>,
+) -> Result<Option<WebhookSecrets>, StoreError> {
+    let context = webhook_context(webhook);
+    let corrupt = |detail: String| StoreError::Corrupt { table: "webhook_secrets", row: webhook.to_string(), detail };
+    let (mut current, mut old) = (None, None);
+    for (name, value) in sealed {
+        let text = key.open_at(&context, &value).map_err(|error| corrupt(error.to_string()))?;
+        let text = String::from_utf8(text).map_err(|_| corrupt(VaultError::Sealed.to_string()))?;
+        let secret = WebhookSecret::parse(&text).map_err(|error| corrupt(error.to_string()))?;
+        match name.as_str() {
+            "current" => current = Some(secret),
+            _ => old = Some(secret),
+        }
+    }
+    Ok(current.map(|current| WebhookSecrets { current, old: old.zip(old_until) }))
 }
 
 #[cfg(test)]

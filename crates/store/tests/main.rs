@@ -22,4 +22,5 @@ mod store {
     mod replication;
     mod reports;
     mod users;
+    mod webhooks;
 }

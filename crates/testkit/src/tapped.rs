@@ -11,7 +11,7 @@ use journeyman_core::checks::CheckWatch;
 use journeyman_core::code_host::{CodeHost, CodeHostId, HostName, HostSecrets};
 use journeyman_core::feed::{FeedEnds, FeedEntry, FeedQuery};
 use journeyman_core::idempotency::Claim;
-use journeyman_core::ids::{JobId, KeyId, MessageId, ProjectId, RunId, Sha, UserId, WorkerId};
+use journeyman_core::ids::{JobId, KeyId, MessageId, ProjectId, RunId, Sha, UserId, WebhookId, WorkerId};
 use journeyman_core::inbox::{Decision, InboxEvent, InboxState, NewEvent, Outcome};
 use journeyman_core::job::change::Change;
 use journeyman_core::job::event::LogEntry;
@@ -23,10 +23,10 @@ use journeyman_core::outbox::{Backlog, Task};
 use journeyman_core::poll::Poll;
 use journeyman_core::ports::{
     Accepted, AdminStore, Administered, AuditEntry, AuditLine, Check, CheckStore, ClaimFn, ClaimQuery, CodeHostStore,
-    Decide, DecideAdmin, Decided, DutyStore, FeedStore, Guard, HoldStore, InboxFilter, InboxStore, JobCounts,
-    JobFilter, JobStore, JobWatch, KeyStore, LockStore, OutboxStore, Picked, PollStore, ProjectStore, PullCounts,
-    PullFilter, PullIndex, PullStore, Retention, SessionsToEnd, Spend, SpendError, SpendingStore, Store, StoreError,
-    Swept, TaskQuery, UpdateError, UsageStore, UserStore,
+    Decide, DecideAdmin, Decided, DeliveryBacklog, DeliveryFilter, DutyStore, FeedStore, Guard, HoldStore, InboxFilter,
+    InboxStore, JobCounts, JobFilter, JobStore, JobWatch, KeyStore, LockStore, OutboxStore, Picked, PollStore,
+    ProjectStore, PullCounts, PullFilter, PullIndex, PullStore, Retention, SessionsToEnd, Spend, SpendError,
+    SpendingStore, Store, StoreError, Swept, TaskQuery, UpdateError, UsageStore, UserStore, WebhookStore,
 };
 use journeyman_core::project::hold::{Hold, HoldFailure};
 use journeyman_core::project::{Project, RepositoryIdentity, SecretValue};
@@ -35,6 +35,7 @@ use journeyman_core::run::{Run, Usage};
 use journeyman_core::time::Timestamp;
 use journeyman_core::usage::{UsageLine, UsageQuery};
 use journeyman_core::user::{Identity, Session, SignInLink, TokenHash, User};
+use journeyman_core::webhook::{Claim as WebhookClaim, ClaimedDelivery, Delivery, Finished, Webhook, WebhookSecrets};
 use uuid::Uuid;
 
 /// A call to a store.
@@ -383,5 +384,20 @@ delegate! {
     async fn feed_changed(&self, seen: u64) {
         self.store.feed_changed(seen).await;
     }
+    }
+}
+
+delegate! {
+    WebhookStore {
+        read webhooks_after(project: ProjectId, after: Option<WebhookId>, limit: usize) -> Result<Vec<Webhook>, StoreError>;
+        read webhook(id: WebhookId) -> Result<Option<Webhook>, StoreError>;
+        read webhook_secrets(id: WebhookId) -> Result<Option<WebhookSecrets>, StoreError>;
+        write make_deliveries(now: Timestamp, limit: usize) -> Result<usize, StoreError>;
+        write claim_deliveries(claim: WebhookClaim) -> Result<Vec<ClaimedDelivery>, StoreError>;
+        write finish_deliveries(finished: Vec<Finished>) -> Result<(), StoreError>;
+        read deliveries(filter: DeliveryFilter) -> Result<Vec<Delivery>, StoreError>;
+        write redeliver(webhook: WebhookId, number: u64, now: Timestamp) -> Result<bool, StoreError>;
+        write replay(webhook: WebhookId, since: Timestamp, now: Timestamp) -> Result<u64, StoreError>;
+        read delivery_backlog() -> Result<DeliveryBacklog, StoreError>;
     }
 }

@@ -15,6 +15,7 @@ mod spending;
 mod sweep;
 mod usage;
 mod users;
+mod webhooks;
 
 use async_trait::async_trait;
 
@@ -38,6 +39,7 @@ pub use self::spending::{Spend, SpendError, SpendingStore};
 pub use self::sweep::{Retention, Swept};
 pub use self::usage::UsageStore;
 pub use self::users::{SessionsToEnd, UserStore};
+pub use self::webhooks::{DeliveryBacklog, DeliveryFilter, WebhookStore};
 
 /// An error of the store. Nothing was stored, except possibly after [`StoreError::Unknown`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -98,6 +100,7 @@ pub trait Store:
     + PollStore
     + UsageStore
     + FeedStore
+    + WebhookStore
 {
     /// Checks whether the database answers.
     ///

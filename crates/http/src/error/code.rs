@@ -59,6 +59,10 @@ codes! {
     MessageNotFound = "message_not_found",
     /// The project does not exist, or the key may not see it.
     ProjectNotFound = "project_not_found",
+    /// The webhook does not exist in this project.
+    WebhookNotFound = "webhook_not_found",
+    /// The project has 1,000 webhooks.
+    TooManyWebhooks = "too_many_webhooks",
     /// The API key does not exist.
     KeyNotFound = "key_not_found",
     /// The key was revoked or has expired.

@@ -17,7 +17,7 @@ fn kinds(page: &Value) -> Vec<&str> {
 /// Reads a stream until a text has arrived.
 async fn read_until(body: &mut Body, text: &mut String, end: &str) {
     while !text.contains(end) {
-        let frame = tokio::time::timeout(Duration::from_secs(10), body.frame()).await.expect(end);
+        let frame = tokio::time::timeout(Duration::from_secs(10), body.frame()).await.unwrap();
         text.push_str(std::str::from_utf8(frame.unwrap().unwrap().data_ref().unwrap()).unwrap());
     }
 }

@@ -1,7 +1,9 @@
 //! Administrative changes: of projects, keys, users and pull requests.
 
 use async_trait::async_trait;
-use journeyman_core::admin::{AdminError, AdminRow, AdminState, Once, Subject, deleted_job, deleted_project};
+use journeyman_core::admin::{
+    AdminError, AdminRow, AdminState, Once, Subject, deleted_job, deleted_project, deleted_webhook,
+};
 use journeyman_core::idempotency::{Claim, Remembered};
 use journeyman_core::ids::{JobId, ProjectId, UserId};
 use journeyman_core::key::ApiKey;
@@ -10,6 +12,7 @@ use journeyman_core::project::{Project, SecretChanges};
 use journeyman_core::pull::Comment;
 use journeyman_core::time::Timestamp;
 use journeyman_core::user::{Role, User};
+use journeyman_core::webhook::Webhook;
 
 use super::{MemoryStore, Tables};
 use crate::admin::{AdminTables, Answers, administer};
@@ -48,6 +51,12 @@ impl AdminTables for Tables {
                 state.has_active_jobs = self.jobs.values().any(|job| job.project == *id && job.due_at().is_some());
             }
             Subject::Job(id) => state.job = self.jobs.get(id).cloned(),
+            Subject::Webhook(id, project) => {
+                state.project = self.projects.get(project).cloned();
+                let own = |webhook: &&Webhook| webhook.project == *project;
+                state.webhook = self.webhooks.get(id).map(|row| &row.webhook).filter(own).cloned();
+                state.webhooks = self.webhooks.values().map(|row| &row.webhook).filter(own).count();
+            }
             Subject::Key(id) => state.key = self.keys.get(id).cloned(),
             Subject::User(id) => self.load_user(&mut state, *id),
             Subject::NewUser(name, identity) => {
@@ -76,7 +85,7 @@ impl AdminTables for Tables {
                 state.name_is_taken = self.users.values().any(|user| user.name == *name);
             }
         }
-        let name = subject.deleted_name().filter(|_| state.project.is_none() && state.job.is_none());
+        let name = subject.deleted_name().filter(|_| !state.has(subject));
         state.was_deleted = name.is_some_and(|name| self.deleted.contains_key(&name));
         Ok(state)
     }
@@ -88,6 +97,11 @@ impl AdminTables for Tables {
             AdminRow::JobDeleted { id, at } => {
                 self.remove(&[id], at);
                 self.deleted.insert(deleted_job(id), at);
+            }
+            AdminRow::Webhook(webhook, secret) => self.put_webhook(*webhook, secret),
+            AdminRow::WebhookRemoved { id, project, at } => {
+                self.remove_webhooks(|webhook| webhook.id == id && webhook.project == project);
+                self.deleted.insert(deleted_webhook(id, &project), at);
             }
             AdminRow::CodeHost(host, secrets) => self.put_code_host(*host, secrets),
             AdminRow::CodeHostRemoved(id) => self.remove_code_host(&id),
@@ -150,6 +164,7 @@ impl Tables {
         self.holds.remove(id);
         self.inbox.retain(|row| row.event.project.as_ref() != Some(id));
         self.feed.retain(|entry| entry.project != *id);
+        self.remove_webhooks(|webhook| webhook.project == *id);
         self.projects.remove(id);
         self.deleted.insert(deleted_project(id), at);
     }

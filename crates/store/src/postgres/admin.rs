@@ -5,11 +5,11 @@
 
 use async_trait::async_trait;
 use journeyman_core::admin::{
-    AdminChange, AdminError, AdminRow, AdminState, Once, Subject, deleted_job, deleted_project,
+    AdminChange, AdminError, AdminRow, AdminState, Once, Subject, deleted_job, deleted_project, deleted_webhook,
 };
 use journeyman_core::code_host::{CodeHost, CodeHostId};
 use journeyman_core::idempotency::{Claim, Remembered};
-use journeyman_core::ids::{ProjectId, UserId};
+use journeyman_core::ids::{ProjectId, UserId, WebhookId};
 use journeyman_core::job::effect::Effect;
 use journeyman_core::key::ApiKey;
 use journeyman_core::ports::{AdminStore, Administered, DecideAdmin, SessionsToEnd, StoreError};
@@ -17,8 +17,8 @@ use journeyman_core::project::Project;
 use journeyman_core::pull::{Comment, LocalPull};
 use journeyman_core::time::Timestamp;
 use journeyman_core::user::{Session as SignedIn, TokenHash, User};
+use journeyman_core::webhook::decide::SecretChange;
 
-use super::PostgresStore;
 use super::accept::lock_number;
 use super::connect::PLAN_FOR_MANY;
 use super::error::PgError;
@@ -29,6 +29,7 @@ use super::projects::PROJECT;
 use super::pulls::PULLS_LOCK;
 use super::session::Session;
 use super::sweep::remove_job;
+use super::{PostgresStore, webhooks};
 use crate::admin::Answers;
 use crate::rows::{self, HostDocument, to_json};
 use crate::vault;
@@ -171,6 +172,14 @@ async fn load(session: &Session, subject: &Subject, is_begun: bool) -> Result<Ad
             call!("SELECT id, state FROM jobs WHERE id = $1", id.to_string()),
             call!(DELETED, deleted_job(*id)),
         ],
+        Subject::Webhook(id, project) => {
+            let mut calls = project_calls("SELECT id FROM projects WHERE id = $1 FOR NO KEY UPDATE", project);
+            let one = "SELECT * FROM webhooks WHERE id = $1 AND project = $2 FOR UPDATE";
+            calls.push(call!(one, id.to_string(), project.to_string()));
+            calls.push(call!("SELECT count(*) AS webhooks FROM webhooks WHERE project = $1", project.to_string()));
+            calls.push(call!(DELETED, deleted_webhook(*id, project)));
+            calls
+        }
         Subject::Key(id) => {
             let lock = lock_number("key", "", &id.to_string());
             vec![
@@ -225,6 +234,13 @@ async fn load(session: &Session, subject: &Subject, is_begun: bool) -> Result<Ad
             state.project = rows(2).first().map(rows::project).transpose()?;
             state.has_active_jobs = is_any(4);
             state.was_deleted = state.project.is_none() && is_any(5);
+        }
+        Subject::Webhook(..) => {
+            state.project = rows(1).first().map(rows::project).transpose()?;
+            state.webhook = rows(2).first().map(rows::webhook).transpose()?;
+            let count = rows(3).first().map(|row| row.try_get::<_, i64>("webhooks")).transpose()?;
+            state.webhooks = count.and_then(|count| usize::try_from(count).ok()).unwrap_or(0);
+            state.was_deleted = state.webhook.is_none() && is_any(4);
         }
         Subject::Job(_) => {
             state.job = rows(0).first().map(rows::job).transpose()?;
@@ -302,6 +318,14 @@ impl PostgresStore {
                 AdminRow::JobDeleted { id, at } => {
                     calls.extend([remove_job(*id, *at), put_deleted(deleted_job(*id), *at)]);
                 }
+                AdminRow::Webhook(webhook, secret) => {
+                    calls.extend(webhooks::put(webhook)?);
+                    calls.extend(self.webhook_secret(webhook.id, secret)?);
+                }
+                AdminRow::WebhookRemoved { id, project, at } => {
+                    calls.extend(webhooks::remove(Some(*id), project));
+                    calls.push(put_deleted(deleted_webhook(*id, project), *at));
+                }
                 AdminRow::CodeHost(host, secrets) => {
                     calls.push(put_code_host(host)?);
                     let sealed = vault::seal_host(&self.master_key, &*self.ids, &host.id, secrets.clone())?;
@@ -340,6 +364,28 @@ impl PostgresStore {
             }
         }
         calls.extend(change.audit.iter().map(audit));
+        Ok(calls)
+    }
+}
+
+impl PostgresStore {
+    fn webhook_secret(&self, id: WebhookId, change: &SecretChange) -> Result<Vec<Call>, StoreError> {
+        let put = "INSERT INTO webhook_secrets (webhook, name, value) VALUES ($1, 'current', $2)
+                   ON CONFLICT (webhook, name) DO UPDATE SET value = excluded.value";
+        let mut calls = Vec::new();
+        let secret = match change {
+            SecretChange::Keep => return Ok(calls),
+            SecretChange::New(secret) => secret,
+            SecretChange::Rotate(secret) => {
+                let keep = "INSERT INTO webhook_secrets (webhook, name, value)
+                            SELECT webhook, 'old', value FROM webhook_secrets WHERE webhook = $1 AND name = 'current'
+                            ON CONFLICT (webhook, name) DO UPDATE SET value = excluded.value";
+                calls.push(call!(keep, id.to_string()));
+                secret
+            }
+        };
+        let sealed = vault::seal_webhook(&self.master_key, &*self.ids, id, secret)?;
+        calls.push(call!(put, id.to_string(), sealed));
         Ok(calls)
     }
 }
@@ -446,6 +492,8 @@ fn delete_project(project: &ProjectId, at: Timestamp) -> Vec<Call> {
         call!("DELETE FROM idempotency_keys WHERE project = $1", id()),
         call!("DELETE FROM rate_windows WHERE project = $1", id()),
         call!("DELETE FROM spending WHERE project = $1", id()),
+        call!("DELETE FROM deliveries WHERE webhook IN (SELECT id FROM webhooks WHERE project = $1)", id()),
+        call!("DELETE FROM webhooks WHERE project = $1", id()),
         call!("DELETE FROM projects WHERE id = $1", id()),
         put_deleted(deleted_project(project), at),
     ]

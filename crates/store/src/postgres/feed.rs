@@ -38,11 +38,11 @@ pub(super) fn insert(events: &[FeedEvent]) -> Call {
 const UNREAD: &str = "SELECT 1 FROM feed WHERE position IS NULL LIMIT 1";
 
 /// Takes the lock of the positions.
-const LOCK: &str = "INSERT INTO feed_position (one, last) VALUES (1, 0)
+pub(super) const LOCK: &str = "INSERT INTO feed_position (one, last) VALUES (1, 0)
     ON CONFLICT (one) DO UPDATE SET last = feed_position.last";
 
 /// Assigns the next positions. The statement sees all events that were committed before the lock was taken.
-const ASSIGN: &str = "
+pub(super) const ASSIGN: &str = "
     WITH unread AS (
         SELECT number, row_number() OVER (ORDER BY number) AS place
         FROM (SELECT number FROM feed WHERE position IS NULL ORDER BY number LIMIT 10000) AS oldest

@@ -111,6 +111,13 @@ pub(super) fn calls(ends: Ends, limit: usize) -> Vec<Call> {
             ends.feed,
             limit
         ),
+        call!(
+            "DELETE FROM deliveries WHERE number IN
+             (SELECT number FROM deliveries WHERE created_at <= $1 LIMIT $2 FOR UPDATE SKIP LOCKED)
+             RETURNING 1",
+            ends.feed,
+            limit
+        ),
         call!("DELETE FROM sessions WHERE created_at <= $1 OR seen_at <= $2", ends.sessions, ends.idle_sessions),
         call!("DELETE FROM links WHERE expires_at <= $1", ends.links),
         call!("DELETE FROM deleted WHERE at <= $1", ends.deleted),
@@ -128,5 +135,6 @@ pub(super) fn swept(answers: &[Vec<Row>]) -> Swept {
         audit: count(4),
         inbox: count(5),
         feed: count(6),
+        deliveries: count(7),
     }
 }

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use journeyman_core::admin::{AdminError, AdminRow, AdminState, Once, Subject, deleted_job, deleted_project};
+use journeyman_core::admin::{
+    AdminError, AdminRow, AdminState, Once, Subject, deleted_job, deleted_project, deleted_webhook,
+};
 use journeyman_core::code_host::CodeHost;
 use journeyman_core::idempotency::{Claim, Remembered};
-use journeyman_core::ids::{ProjectId, UserId};
+use journeyman_core::ids::{ProjectId, UserId, WebhookId};
 use journeyman_core::job::effect::Effect;
 use journeyman_core::key::ApiKey;
 use journeyman_core::ports::{AdminStore, Administered, AuditEntry, DecideAdmin};
@@ -14,9 +16,9 @@ use journeyman_core::project::Project;
 use journeyman_core::pull::{Comment, LocalPull};
 use journeyman_core::time::{IdGen, Timestamp};
 use journeyman_core::user::{Session as SignedIn, SignInLink, TokenHash, User};
+use journeyman_core::webhook::decide::SecretChange;
 use rusqlite::{Connection, params};
 
-use super::SqliteStore;
 use super::error::{OpError, ReadError};
 use super::inbox::insert_event;
 use super::keys::audit;
@@ -26,6 +28,7 @@ use super::rows::collect;
 use super::sweep::remove_job;
 use super::users::end_sessions;
 use super::write::Session;
+use super::{SqliteStore, webhooks};
 use crate::admin::{AdminTables, Answers, administer};
 use crate::rows::{self, HostDocument, to_json};
 use crate::vault::{self, MasterKey, Sealed};
@@ -93,6 +96,15 @@ impl AdminTables for Tables<'_> {
                 state.has_active_jobs = self.db.prepare_cached(active)?.exists([id.as_str()])?;
             }
             Subject::Job(id) => state.job = job_by_id(self.db, *id)?,
+            Subject::Webhook(id, project) => {
+                state.project = self.project(project)?;
+                let text = "SELECT * FROM webhooks WHERE id = ?1 AND project = ?2";
+                let values = [id.to_string(), project.to_string()];
+                state.webhook = self.one(text, values, |row| rows::webhook(row))?;
+                let count = "SELECT count(*) FROM webhooks WHERE project = ?1";
+                let count: i64 = self.db.prepare_cached(count)?.query_row([project.as_str()], |row| row.get(0))?;
+                state.webhooks = usize::try_from(count).unwrap_or(usize::MAX);
+            }
             Subject::Key(id) => {
                 state.key = self.one("SELECT * FROM keys WHERE id = ?1", [id.to_string()], |row| rows::key(row))?;
             }
@@ -135,10 +147,7 @@ impl AdminTables for Tables<'_> {
                 state.link = link;
             }
         }
-        if state.project.is_none()
-            && state.job.is_none()
-            && let Some(name) = subject.deleted_name()
-        {
+        if let Some(name) = subject.deleted_name().filter(|_| !state.has(subject)) {
             let deleted = "SELECT 1 FROM deleted WHERE subject = ?1";
             state.was_deleted = self.db.prepare_cached(deleted)?.exists([name])?;
         }
@@ -155,6 +164,14 @@ impl AdminTables for Tables<'_> {
             AdminRow::JobDeleted { id, at } => {
                 remove_job(self.db, &id.to_string(), at.as_micros())?;
                 self.deleted(&deleted_job(*id), *at)
+            }
+            AdminRow::Webhook(webhook, secret) => {
+                webhooks::put(self.db, webhook)?;
+                self.put_webhook_secret(webhook.id, secret)
+            }
+            AdminRow::WebhookRemoved { id, project, at } => {
+                webhooks::remove(self.db, Some(*id), project)?;
+                self.deleted(&deleted_webhook(*id, project), *at)
             }
             AdminRow::CodeHost(host, secrets) => {
                 let sealed = vault::seal_host(self.key, self.ids, &host.id, secrets.clone())?;
@@ -273,6 +290,22 @@ impl Tables<'_> {
         Ok(())
     }
 
+    fn put_webhook_secret(&self, id: WebhookId, change: &SecretChange) -> Op<()> {
+        let put = "INSERT OR REPLACE INTO webhook_secrets (webhook, name, value) VALUES (?1, 'current', ?2)";
+        let secret = match change {
+            SecretChange::Keep => return Ok(()),
+            SecretChange::New(secret) => secret,
+            SecretChange::Rotate(secret) => {
+                let keep = "INSERT OR REPLACE INTO webhook_secrets (webhook, name, value)
+                            SELECT webhook, 'old', value FROM webhook_secrets WHERE webhook = ?1 AND name = 'current'";
+                self.execute(keep, [id.to_string()])?;
+                secret
+            }
+        };
+        let sealed = vault::seal_webhook(self.key, self.ids, id, secret)?;
+        self.execute(put, params![id.to_string(), sealed])
+    }
+
     fn put_code_host(&self, host: &CodeHost, secrets: &Sealed) -> Op<()> {
         self.execute(
             "INSERT INTO code_hosts (id, name, settings, created_at, version) VALUES (?1, ?2, ?3, ?4, ?5)
@@ -306,6 +339,7 @@ impl Tables<'_> {
 
     fn delete_project(&self, id: &ProjectId, at: Timestamp) -> Op<()> {
         self.deleted(&deleted_project(id), at)?;
+        webhooks::remove(self.db, None, id)?;
         self.execute(
             "INSERT INTO tasks (kind, effect, created_at, due_at)
              SELECT ?2, json_object('kind', ?2, 'job', id), ?3, ?3 FROM jobs WHERE project = ?1",

@@ -36,6 +36,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0025_job_attributes.sql"),
     include_str!("../../migrations/sqlite/0026_usage.sql"),
     include_str!("../../migrations/sqlite/0027_feed.sql"),
+    include_str!("../../migrations/sqlite/0028_webhooks.sql"),
 ];
 
 /// The current schema version.

@@ -48,8 +48,22 @@ pub(super) fn sweep(db: &Session<'_>, ends: Ends, limit: usize) -> rusqlite::Res
     let feed = db
         .prepare_cached("DELETE FROM feed WHERE number IN (SELECT number FROM feed WHERE at <= ?1 LIMIT ?2)")?
         .execute(params![ends.feed, limit])?;
+    let deliveries = db
+        .prepare_cached(
+            "DELETE FROM deliveries WHERE number IN (SELECT number FROM deliveries WHERE created_at <= ?1 LIMIT ?2)",
+        )?
+        .execute(params![ends.feed, limit])?;
     db.prepare_cached("DELETE FROM deleted WHERE at <= ?1")?.execute([ends.deleted])?;
-    Ok(Swept { idempotency_keys, rate_windows, transcripts: transcripts.len(), jobs: jobs.len(), audit, inbox, feed })
+    Ok(Swept {
+        idempotency_keys,
+        rate_windows,
+        transcripts: transcripts.len(),
+        jobs: jobs.len(),
+        audit,
+        inbox,
+        feed,
+        deliveries,
+    })
 }
 
 /// Removes a job and all its rows.

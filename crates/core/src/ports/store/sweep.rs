@@ -31,13 +31,18 @@ pub struct Swept {
     pub inbox: usize,
     /// The number of events of the feed.
     pub feed: usize,
+    /// The number of deliveries of webhooks.
+    pub deliveries: usize,
 }
 
 impl Swept {
     /// Returns the largest of these numbers.
     #[must_use]
     pub fn most(&self) -> usize {
-        let Self { idempotency_keys, rate_windows, transcripts, jobs, audit, inbox, feed } = *self;
-        [idempotency_keys, rate_windows, transcripts, jobs, audit, inbox, feed].into_iter().max().unwrap_or(0)
+        let Self { idempotency_keys, rate_windows, transcripts, jobs, audit, inbox, feed, deliveries } = *self;
+        [idempotency_keys, rate_windows, transcripts, jobs, audit, inbox, feed, deliveries]
+            .into_iter()
+            .max()
+            .unwrap_or(0)
     }
 }

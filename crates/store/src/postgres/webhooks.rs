@@ -1,0 +1,301 @@
+//! Webhooks and their deliveries.
+
+use std::collections::HashMap;
+
+use async_trait::async_trait;
+use journeyman_core::feed::FeedEntry;
+use journeyman_core::ids::{ProjectId, WebhookId};
+use journeyman_core::ports::{AuditEntry, DeliveryBacklog, DeliveryFilter, StoreError, WebhookStore};
+use journeyman_core::time::Timestamp;
+use journeyman_core::webhook::{
+    CONCURRENT, Claim, ClaimedDelivery, DELIVERY_LEASE, Delivery, Finished, Response, Webhook, WebhookSecrets,
+};
+
+use super::PostgresStore;
+use super::error::PgError;
+use super::feed::{ASSIGN, LOCK};
+use super::pipeline::{Call, call};
+use crate::rows::{self, name_of, to_json};
+use crate::{lists, vault};
+
+/// The number of positions of the feed for which deliveries are made at a time.
+const STEP: i64 = 1000;
+
+/// Returns the statements that store a webhook. A webhook that is new, or was disabled, begins at the end of the feed.
+pub(super) fn put(webhook: &Webhook) -> Result<Vec<Call>, StoreError> {
+    let put = call!(
+        "INSERT INTO webhooks (id, project, settings, disabled, failing_since, created_at, old_secret_until, version,
+                               cursor)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, (SELECT last FROM feed_position))
+         ON CONFLICT (id) DO UPDATE
+         SET settings = excluded.settings, disabled = excluded.disabled, failing_since = excluded.failing_since,
+             old_secret_until = excluded.old_secret_until, version = excluded.version,
+             cursor = CASE WHEN webhooks.disabled IS NOT NULL AND excluded.disabled IS NULL THEN excluded.cursor
+                           ELSE webhooks.cursor END",
+        webhook.id.to_string(),
+        webhook.project.to_string(),
+        to_json(&webhook.settings)?,
+        webhook.disabled.as_ref().map(name_of).transpose()?,
+        webhook.failing_since.map(Timestamp::as_micros),
+        webhook.created_at.as_micros(),
+        webhook.old_secret_until.map(Timestamp::as_micros),
+        number(webhook.version),
+    );
+    // Events that were stored before the webhook must have positions before its cursor.
+    Ok(vec![call!(LOCK), call!(ASSIGN), put])
+}
+
+/// Returns the statements that delete webhooks with their secrets and deliveries: one, or all of a project.
+pub(super) fn remove(id: Option<WebhookId>, project: &ProjectId) -> Vec<Call> {
+    let id = id.map(|id| id.to_string()).unwrap_or_default();
+    let texts = [
+        "DELETE FROM deliveries WHERE webhook IN (SELECT id FROM webhooks WHERE project = $2 AND $1 IN ('', id))",
+        "DELETE FROM webhooks WHERE project = $2 AND $1 IN ('', id)",
+    ];
+    texts.map(|text| call!(text, id.clone(), project.to_string())).into()
+}
+
+const BEHIND: &str = "SELECT 1 FROM webhooks
+    WHERE disabled IS NULL AND cursor < (SELECT last FROM feed_position) LIMIT 1";
+
+/// Inserts the deliveries of the events that webhooks select. `$1` is the time, `$2` the maximum number of webhooks, `$3`
+/// the number of positions.
+const MAKE: &str = "
+    WITH behind AS (
+        SELECT id, project, settings, cursor, LEAST((SELECT last FROM feed_position), cursor + $3) AS up_to
+        FROM webhooks WHERE disabled IS NULL AND cursor < (SELECT last FROM feed_position)
+        ORDER BY id LIMIT $2 FOR UPDATE SKIP LOCKED
+    ), made AS (
+        INSERT INTO deliveries (webhook, position, type, job, state, created_at, due_at)
+        SELECT behind.id, feed.position, feed.type, feed.job, 'pending', $1::bigint, $1::bigint
+        FROM behind JOIN feed ON feed.project = behind.project AND feed.position > behind.cursor
+                              AND feed.position <= behind.up_to
+        WHERE json_array_length(behind.settings::json -> 'kinds') = 0
+           OR (behind.settings::jsonb -> 'kinds') ? feed.type
+        ORDER BY feed.position
+        ON CONFLICT DO NOTHING
+    )
+    UPDATE webhooks SET cursor = behind.up_to FROM behind WHERE webhooks.id = behind.id RETURNING 1";
+
+/// Claims deliveries. `$1` is the time, `$2` the end of the lease, `$3` the number of requests to one endpoint at a time,
+/// `$4` the maximum number of deliveries. Two processes that claim at the same time may exceed `$3`, but they never take
+/// the same delivery, or two about one job.
+const CLAIM: &str = "
+    WITH open AS (
+        SELECT id, CASE WHEN failing_since IS NULL THEN $3::bigint ELSE 1 END - (
+            SELECT count(*) FROM deliveries WHERE webhook = webhooks.id AND state = 'pending' AND leased_until > $1
+        ) AS free
+        FROM webhooks
+        WHERE disabled IS NULL
+          AND EXISTS (SELECT 1 FROM deliveries WHERE webhook = webhooks.id AND state = 'pending' AND due_at <= $1)
+    ), picked AS (
+        SELECT due.number FROM open CROSS JOIN LATERAL (
+            SELECT number FROM deliveries AS one
+            WHERE webhook = open.id AND state = 'pending' AND due_at <= $1
+              AND (leased_until IS NULL OR leased_until <= $1)
+              AND NOT EXISTS (
+                  SELECT 1 FROM deliveries AS earlier
+                  WHERE earlier.webhook = one.webhook AND earlier.job = one.job AND earlier.state = 'pending'
+                    AND earlier.position < one.position
+              )
+            ORDER BY position LIMIT GREATEST(open.free, 0)
+        ) AS due LIMIT $4
+    ), locked AS (
+        SELECT deliveries.number FROM deliveries JOIN picked ON picked.number = deliveries.number
+        WHERE state = 'pending' AND (leased_until IS NULL OR leased_until <= $1)
+        FOR UPDATE OF deliveries SKIP LOCKED
+    )
+    UPDATE deliveries SET leased_until = $2, attempts = attempts + 1
+    FROM locked WHERE deliveries.number = locked.number
+    RETURNING deliveries.*";
+
+/// Returns the statements that store the result of an attempt.
+fn finish(one: &Finished) -> Result<Call, StoreError> {
+    let (status, detail) = match &one.result.response {
+        Response::Status(status, text) => (Some(i64::from(*status)), text),
+        Response::Failed(text) => (None, text),
+    };
+    let AuditEntry { at, actor, action, subject, .. } = lists::disabled_entry(one);
+    Ok(call!(
+        "WITH done AS (
+             UPDATE deliveries
+             SET state = $3, due_at = $4, leased_until = NULL, attempted_at = $5, duration = $6, status = $7, detail = $8
+             WHERE number = $1 AND attempts = $2 AND state = 'pending' RETURNING webhook
+         ), changed AS (
+             UPDATE webhooks
+             SET failing_since = CASE WHEN $9::bigint IS NULL THEN NULL ELSE coalesce(failing_since, $9) END,
+                 disabled = coalesce(disabled, $10)
+             FROM done
+             WHERE webhooks.id = done.webhook
+               AND (failing_since IS DISTINCT FROM $9 OR ($10::text IS NOT NULL AND disabled IS NULL))
+             RETURNING webhooks.id
+         )
+         INSERT INTO audit (at, actor, action, subject)
+         SELECT $11::bigint, $12::text, $13::text, $14::text FROM changed WHERE $10::text IS NOT NULL",
+        number(one.number),
+        i64::from(one.attempt),
+        one.state.name(),
+        one.due_at.map(Timestamp::as_micros),
+        one.result.at.as_micros(),
+        i64::try_from(one.result.duration.as_micros()).unwrap_or(i64::MAX),
+        status,
+        detail.clone(),
+        one.failing_since.map(Timestamp::as_micros),
+        one.disables.as_ref().map(name_of).transpose()?,
+        at.as_micros(),
+        actor,
+        action,
+        subject,
+    ))
+}
+
+fn number(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+#[async_trait]
+impl WebhookStore for PostgresStore {
+    async fn webhooks_after(
+        &self,
+        project: ProjectId,
+        after: Option<WebhookId>,
+        limit: usize,
+    ) -> Result<Vec<Webhook>, StoreError> {
+        let text = "SELECT * FROM webhooks
+                    WHERE project = $1 AND ($2 = '' OR
+                        (created_at, id) > (SELECT created_at, id FROM webhooks WHERE id = $2 AND project = $1))
+                    ORDER BY created_at, id LIMIT $3";
+        let after = after.map(|id| id.to_string()).unwrap_or_default();
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let found = self.read(call!(text, project.to_string(), after, limit)).await?;
+        Ok(found.iter().map(rows::webhook).collect::<Result<_, PgError>>()?)
+    }
+
+    async fn webhook(&self, id: WebhookId) -> Result<Option<Webhook>, StoreError> {
+        let found = self.read(call!("SELECT * FROM webhooks WHERE id = $1", id.to_string())).await?;
+        Ok(found.first().map(rows::webhook).transpose()?)
+    }
+
+    async fn webhook_secrets(&self, id: WebhookId) -> Result<Option<WebhookSecrets>, StoreError> {
+        let text =
+            "SELECT name, value, old_secret_until FROM webhook_secrets JOIN webhooks ON id = webhook WHERE id = $1";
+        let found = self.read(call!(text, id.to_string())).await?;
+        let sealed = found.iter().map(|row| Ok((row.try_get("name")?, row.try_get("value")?)));
+        let sealed: Result<Vec<(String, Vec<u8>)>, tokio_postgres::Error> = sealed.collect();
+        let until = found.first().map(|row| row.try_get::<_, Option<i64>>("old_secret_until")).transpose();
+        let until = until.map_err(PgError::from)?.flatten().map(Timestamp::from_micros);
+        vault::open_webhook(&self.master_key, id, sealed.map_err(PgError::from)?, until)
+    }
+
+    async fn make_deliveries(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
+        if self.read(call!("SELECT 1 FROM webhooks WHERE disabled IS NULL LIMIT 1")).await?.is_empty() {
+            return Ok(0);
+        }
+        self.assign_positions().await?;
+        if self.read(call!(BEHIND)).await?.is_empty() {
+            return Ok(0);
+        }
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let made = self.write(vec![call!(MAKE, now.as_micros(), limit, STEP)]).await?;
+        Ok(made.first().map_or(0, Vec::len))
+    }
+
+    async fn claim_deliveries(&self, Claim { now, limit }: Claim) -> Result<Vec<ClaimedDelivery>, StoreError> {
+        let due = "SELECT 1 FROM deliveries WHERE state = 'pending' AND due_at <= $1 LIMIT 1";
+        if self.read(call!(due, now.as_micros())).await?.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (most, limit) = (i64::try_from(CONCURRENT).unwrap_or(i64::MAX), i64::try_from(limit).unwrap_or(i64::MAX));
+        let until = (now + DELIVERY_LEASE).as_micros();
+        let found = self.write(vec![call!(CLAIM, now.as_micros(), until, most, limit)]).await?;
+        let taken: Result<Vec<Delivery>, PgError> = found.iter().flatten().map(rows::delivery).collect();
+        let mut taken = taken?;
+        taken.sort_unstable_by_key(|delivery| (delivery.webhook, delivery.position));
+        let webhooks: Vec<String> = taken.iter().map(|delivery| delivery.webhook.to_string()).collect();
+        let positions: Vec<i64> = taken.iter().map(|delivery| number(delivery.position)).collect();
+        let found = self
+            .read_all(&[
+                call!("SELECT * FROM webhooks WHERE id = ANY ($1)", webhooks),
+                call!("SELECT * FROM feed WHERE position = ANY ($1)", positions),
+            ])
+            .await?;
+        let webhooks: Result<Vec<Webhook>, PgError> = found.first().into_iter().flatten().map(rows::webhook).collect();
+        let webhooks: HashMap<WebhookId, Webhook> = webhooks?.into_iter().map(|one| (one.id, one)).collect();
+        let events: Result<Vec<FeedEntry>, PgError> =
+            found.get(1).into_iter().flatten().map(rows::feed_entry).collect();
+        let events: HashMap<u64, FeedEntry> = events?.into_iter().map(|one| (one.position, one)).collect();
+        let claimed = taken.into_iter().filter_map(|delivery| {
+            let webhook = webhooks.get(&delivery.webhook)?.clone();
+            let event = events.get(&delivery.position)?.clone();
+            Some(ClaimedDelivery { number: delivery.number, attempt: delivery.attempts, webhook, event })
+        });
+        Ok(claimed.collect())
+    }
+
+    async fn finish_deliveries(&self, finished: Vec<Finished>) -> Result<(), StoreError> {
+        let mut finished = finished;
+        // Transactions take the locks of webhooks in the same order, so they cannot wait for each other in a circle.
+        finished.sort_unstable_by_key(|one| (one.webhook, one.number));
+        let calls = finished.iter().map(finish).collect::<Result<Vec<Call>, StoreError>>()?;
+        if !calls.is_empty() {
+            self.write(calls).await?;
+        }
+        Ok(())
+    }
+
+    async fn deliveries(&self, filter: DeliveryFilter) -> Result<Vec<Delivery>, StoreError> {
+        let text = "SELECT * FROM deliveries WHERE webhook = $1 AND number < $2 AND $3 IN ('', state)
+                    ORDER BY number DESC LIMIT $4";
+        let found = self.read(call!(
+            text,
+            filter.webhook.to_string(),
+            number(filter.before.unwrap_or(u64::MAX)),
+            filter.state.map(|state| state.name()).unwrap_or_default(),
+            i64::try_from(filter.limit).unwrap_or(i64::MAX),
+        ));
+        Ok(found.await?.iter().map(rows::delivery).collect::<Result<_, PgError>>()?)
+    }
+
+    async fn redeliver(&self, webhook: WebhookId, of: u64, now: Timestamp) -> Result<bool, StoreError> {
+        let text = "UPDATE deliveries SET state = 'pending', attempts = 0, due_at = $3, leased_until = NULL
+                    WHERE webhook = $1 AND number = $2
+                      AND EXISTS (SELECT 1 FROM feed WHERE feed.position = deliveries.position)
+                    RETURNING 1";
+        let changed = self.write(vec![call!(text, webhook.to_string(), number(of), now.as_micros())]).await?;
+        Ok(changed.first().is_some_and(|rows| !rows.is_empty()))
+    }
+
+    async fn replay(&self, webhook: WebhookId, since: Timestamp, now: Timestamp) -> Result<u64, StoreError> {
+        let text = "
+            WITH own AS (
+                SELECT id, project, settings, cursor FROM webhooks WHERE id = $1
+            ), wanted AS (
+                SELECT feed.position, feed.type, feed.job FROM own JOIN feed ON feed.project = own.project
+                WHERE feed.position <= own.cursor
+                  AND feed.position >= (
+                      SELECT min(first.position) FROM feed AS first WHERE first.project = own.project AND first.at >= $2
+                  )
+            )
+            INSERT INTO deliveries (webhook, position, type, job, state, created_at, due_at)
+            SELECT own.id, wanted.position, wanted.type, wanted.job, 'pending', $3::bigint, $3::bigint
+            FROM own CROSS JOIN wanted
+            WHERE json_array_length(own.settings::json -> 'kinds') = 0
+               OR (own.settings::jsonb -> 'kinds') ? wanted.type
+               OR EXISTS (SELECT 1 FROM deliveries WHERE webhook = own.id AND position = wanted.position)
+            ORDER BY wanted.position
+            ON CONFLICT (webhook, position) DO UPDATE
+            SET state = 'pending', attempts = 0, due_at = excluded.due_at, leased_until = NULL
+            RETURNING 1";
+        let made = self.write(vec![call!(text, webhook.to_string(), since.as_micros(), now.as_micros())]).await?;
+        Ok(made.first().map_or(0, |rows| rows.len() as u64))
+    }
+
+    async fn delivery_backlog(&self) -> Result<DeliveryBacklog, StoreError> {
+        let text = "SELECT count(*) AS pending, min(due_at) AS oldest,
+                        (SELECT count(*) FROM webhooks WHERE disabled IS NULL AND failing_since IS NOT NULL) AS failing
+                    FROM deliveries
+                    WHERE state = 'pending' AND webhook IN (SELECT id FROM webhooks WHERE disabled IS NULL)";
+        let found = self.read(call!(text)).await?;
+        Ok(found.first().map(rows::delivery_backlog).transpose()?.unwrap_or_default())
+    }
+}

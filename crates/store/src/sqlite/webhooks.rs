@@ -1,0 +1,323 @@
+//! Webhooks and their deliveries.
+
+use async_trait::async_trait;
+use journeyman_core::feed::FeedEntry;
+use journeyman_core::ids::{ProjectId, WebhookId};
+use journeyman_core::ports::{DeliveryBacklog, DeliveryFilter, StoreError, WebhookStore};
+use journeyman_core::time::Timestamp;
+use journeyman_core::webhook::{
+    CONCURRENT, Claim, ClaimedDelivery, DELIVERY_LEASE, Delivery, Finished, Response, Webhook, WebhookSecrets,
+};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::SqliteStore;
+use super::error::{OpError, ReadError};
+use super::keys::audit;
+use super::rows::collect;
+use crate::rows::{self, name_of, to_json};
+use crate::{lists, vault};
+
+type Op<T> = Result<T, OpError<StoreError>>;
+
+/// The number of positions of the feed for which deliveries are made at a time.
+const STEP: i64 = 1000;
+
+/// Stores a webhook. A webhook that is new, or was disabled, begins at the end of the feed.
+pub(super) fn put(db: &Connection, webhook: &Webhook) -> Result<(), ReadError> {
+    db.prepare_cached(
+        "INSERT INTO webhooks (id, project, settings, disabled, failing_since, created_at, old_secret_until, version,
+                               cursor)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, coalesce((SELECT last FROM feed_position), 0))
+         ON CONFLICT (id) DO UPDATE
+         SET settings = ?3, disabled = ?4, failing_since = ?5, old_secret_until = ?7, version = ?8,
+             cursor = iif(webhooks.disabled IS NOT NULL AND ?4 IS NULL, excluded.cursor, webhooks.cursor)",
+    )?
+    .execute(params![
+        webhook.id.to_string(),
+        webhook.project.as_str(),
+        to_json(&webhook.settings)?,
+        webhook.disabled.as_ref().map(name_of).transpose()?,
+        webhook.failing_since.map(Timestamp::as_micros),
+        webhook.created_at.as_micros(),
+        webhook.old_secret_until.map(Timestamp::as_micros),
+        number(webhook.version),
+    ])?;
+    Ok(())
+}
+
+/// Deletes webhooks with their secrets and deliveries: one, or all of a project.
+pub(super) fn remove(db: &Connection, id: Option<WebhookId>, project: &ProjectId) -> rusqlite::Result<()> {
+    let id = id.map(|id| id.to_string());
+    let own = "SELECT id FROM webhooks WHERE project = ?2 AND (?1 IS NULL OR id = ?1)";
+    for text in [
+        format!("DELETE FROM deliveries WHERE webhook IN ({own})"),
+        format!("DELETE FROM webhook_secrets WHERE webhook IN ({own})"),
+        "DELETE FROM webhooks WHERE project = ?2 AND (?1 IS NULL OR id = ?1)".to_owned(),
+    ] {
+        db.prepare_cached(&text)?.execute(params![id, project.as_str()])?;
+    }
+    Ok(())
+}
+
+/// Selects the deliveries of a webhook that may be attempted.
+const DUE: &str = "SELECT number FROM deliveries AS one
+    WHERE webhook = ?1 AND state = 'pending' AND due_at <= ?2 AND (leased_until IS NULL OR leased_until <= ?2)
+      AND NOT EXISTS (
+          SELECT 1 FROM deliveries AS earlier
+          WHERE earlier.webhook = one.webhook AND earlier.job = one.job AND earlier.state = 'pending'
+            AND earlier.position < one.position
+      )
+    ORDER BY position LIMIT ?3";
+
+/// Selects the enabled webhooks with deliveries that are due, and the number of deliveries that are under way.
+const OPEN: &str = "SELECT webhooks.*, (
+        SELECT count(*) FROM deliveries WHERE webhook = webhooks.id AND state = 'pending' AND leased_until > ?1
+    ) AS leased
+    FROM webhooks
+    WHERE disabled IS NULL
+      AND EXISTS (SELECT 1 FROM deliveries WHERE webhook = webhooks.id AND state = 'pending' AND due_at <= ?1)
+    ORDER BY id";
+
+fn claim(db: &Connection, Claim { now, limit }: Claim) -> Op<Vec<ClaimedDelivery>> {
+    let (at, until) = (now.as_micros(), (now + DELIVERY_LEASE).as_micros());
+    let mut open = db.prepare_cached(OPEN)?;
+    let open = collect(&mut open.query([at])?, |row| Ok((rows::webhook(row)?, row.get::<_, i64>("leased")?)))?;
+    let mut claimed = Vec::new();
+    for (webhook, leased) in open {
+        let most = if webhook.failing_since.is_some() { 1 } else { CONCURRENT };
+        let free = most.saturating_sub(usize::try_from(leased).unwrap_or(most)).min(limit - claimed.len());
+        if free == 0 {
+            continue;
+        }
+        let mut due = db.prepare_cached(DUE)?;
+        let values = params![webhook.id.to_string(), at, i64::try_from(free).unwrap_or(i64::MAX)];
+        let numbers: Vec<i64> = due.query_map(values, |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+        for found in numbers {
+            let take = "UPDATE deliveries SET leased_until = ?2, attempts = attempts + 1 WHERE number = ?1
+                        RETURNING attempts, position";
+            let (attempt, position): (u32, i64) =
+                db.prepare_cached(take)?.query_row([found, until], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            let number = u64::try_from(found).unwrap_or_default();
+            // An event whose webhook was claimed is stored for much longer than its attempts take.
+            if let Some(event) = event(db, position)? {
+                claimed.push(ClaimedDelivery { number, attempt, webhook: webhook.clone(), event });
+            }
+        }
+    }
+    Ok(claimed)
+}
+
+fn event(db: &Connection, position: i64) -> Result<Option<FeedEntry>, ReadError> {
+    let mut query = db.prepare_cached("SELECT * FROM feed WHERE position = ?1")?;
+    let mut found = query.query([position])?;
+    found.next()?.map(rows::feed_entry).transpose()
+}
+
+fn make(db: &Connection, now: Timestamp, limit: usize) -> Op<usize> {
+    let last: Option<i64> =
+        db.prepare_cached("SELECT last FROM feed_position")?.query_row([], |row| row.get(0)).optional()?;
+    let last = last.unwrap_or(0);
+    let mut behind = db.prepare_cached("SELECT * FROM webhooks WHERE disabled IS NULL AND cursor < ?1 LIMIT ?2")?;
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let behind =
+        collect(&mut behind.query([last, limit])?, |row| Ok((rows::webhook(row)?, row.get::<_, i64>("cursor")?)))?;
+    for (webhook, cursor) in &behind {
+        let up_to = last.min(cursor + STEP);
+        let id = webhook.id.to_string();
+        insert(db, webhook, [*cursor, up_to], now)?;
+        db.prepare_cached("UPDATE webhooks SET cursor = ?2 WHERE id = ?1")?.execute(params![id, up_to])?;
+    }
+    Ok(behind.len())
+}
+
+/// Inserts deliveries of the events that a webhook selects between two positions; those that exist stay.
+fn insert(db: &Connection, webhook: &Webhook, [after, up_to]: [i64; 2], now: Timestamp) -> Op<u64> {
+    let kinds = (!webhook.settings.kinds.is_empty()).then(|| to_json(&webhook.settings.kinds)).transpose()?;
+    let made = db
+        .prepare_cached(
+            "INSERT INTO deliveries (webhook, position, type, job, state, created_at, due_at)
+             SELECT ?1, position, type, job, 'pending', ?5, ?5 FROM feed INDEXED BY feed_of_project
+             WHERE project = ?2 AND position > ?3 AND position <= ?4
+               AND (?6 IS NULL OR type IN (SELECT value FROM json_each(?6)))
+             ORDER BY position
+             ON CONFLICT DO NOTHING",
+        )?
+        .execute(params![webhook.id.to_string(), webhook.project.as_str(), after, up_to, now.as_micros(), kinds])?;
+    Ok(made as u64)
+}
+
+fn finish(db: &Connection, one: &Finished) -> Op<()> {
+    let (status, detail) = match &one.result.response {
+        Response::Status(status, text) => (Some(*status), text),
+        Response::Failed(text) => (None, text),
+    };
+    let changed = db
+        .prepare_cached(
+            "UPDATE deliveries
+             SET state = ?3, due_at = ?4, leased_until = NULL, attempted_at = ?5, duration = ?6, status = ?7, detail = ?8
+             WHERE number = ?1 AND attempts = ?2 AND state = 'pending'",
+        )?
+        .execute(params![
+            number(one.number),
+            one.attempt,
+            one.state.name(),
+            one.due_at.map(Timestamp::as_micros),
+            one.result.at.as_micros(),
+            i64::try_from(one.result.duration.as_micros()).unwrap_or(i64::MAX),
+            status,
+            detail
+        ])?;
+    if changed == 0 {
+        return Ok(());
+    }
+    let disabled = one.disables.as_ref().map(name_of).transpose()?;
+    let changed = db
+        .prepare_cached(
+            "UPDATE webhooks
+             SET failing_since = iif(?2 IS NULL, NULL, coalesce(failing_since, ?2)), disabled = coalesce(disabled, ?3)
+             WHERE id = ?1 AND (failing_since IS NOT ?2 OR (?3 IS NOT NULL AND disabled IS NULL))
+             RETURNING disabled",
+        )?
+        .query_row(params![one.webhook.to_string(), one.failing_since.map(Timestamp::as_micros), disabled], |_| Ok(()))
+        .optional()?;
+    if changed.is_some() && one.disables.is_some() {
+        audit(db, &lists::disabled_entry(one))?;
+    }
+    Ok(())
+}
+
+fn number(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+fn by_id(db: &Connection, id: WebhookId) -> Result<Option<Webhook>, ReadError> {
+    let mut query = db.prepare_cached("SELECT * FROM webhooks WHERE id = ?1")?;
+    let mut found = query.query([id.to_string()])?;
+    found.next()?.map(rows::webhook).transpose()
+}
+
+#[async_trait]
+impl WebhookStore for SqliteStore {
+    async fn webhooks_after(
+        &self,
+        project: ProjectId,
+        after: Option<WebhookId>,
+        limit: usize,
+    ) -> Result<Vec<Webhook>, StoreError> {
+        self.readers
+            .read(move |db| {
+                let text = "SELECT * FROM webhooks
+                            WHERE project = ?1 AND (?2 IS NULL OR
+                                (created_at, id) > (SELECT created_at, id FROM webhooks WHERE id = ?2 AND project = ?1))
+                            ORDER BY created_at, id LIMIT ?3";
+                let mut query = db.prepare_cached(text)?;
+                let after = after.map(|id| id.to_string());
+                let values = params![project.as_str(), after, i64::try_from(limit).unwrap_or(i64::MAX)];
+                collect(&mut query.query(values)?, |row| rows::webhook(row))
+            })
+            .await
+    }
+
+    async fn webhook(&self, id: WebhookId) -> Result<Option<Webhook>, StoreError> {
+        self.readers.find(|db| by_id(db, id))
+    }
+
+    async fn webhook_secrets(&self, id: WebhookId) -> Result<Option<WebhookSecrets>, StoreError> {
+        let (sealed, until) = self.readers.find(|db| {
+            let mut query = db.prepare_cached("SELECT name, value FROM webhook_secrets WHERE webhook = ?1")?;
+            let found = query.query_map([id.to_string()], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            let sealed = found.collect::<rusqlite::Result<Vec<(String, Vec<u8>)>>>()?;
+            Ok((sealed, by_id(db, id)?.and_then(|webhook| webhook.old_secret_until)))
+        })?;
+        vault::open_webhook(&self.master_key, id, sealed, until)
+    }
+
+    async fn make_deliveries(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
+        // Most of the time no webhook is behind. A read shows this without a transaction of the writer.
+        let behind =
+            "SELECT 1 FROM webhooks WHERE disabled IS NULL AND cursor < (SELECT last FROM feed_position) LIMIT 1";
+        if !self.readers.find(|db| Ok(db.prepare_cached(behind)?.exists([])?))? {
+            return Ok(0);
+        }
+        self.writer.write(move |db| make(db, now, limit)).await
+    }
+
+    async fn claim_deliveries(&self, query: Claim) -> Result<Vec<ClaimedDelivery>, StoreError> {
+        let due = "SELECT 1 FROM deliveries WHERE state = 'pending' AND due_at <= ?1 LIMIT 1";
+        if !self.readers.find(|db| Ok(db.prepare_cached(due)?.exists([query.now.as_micros()])?))? {
+            return Ok(Vec::new());
+        }
+        self.writer.write(move |db| claim(db, query)).await
+    }
+
+    async fn finish_deliveries(&self, finished: Vec<Finished>) -> Result<(), StoreError> {
+        self.writer.write(move |db| finished.iter().try_for_each(|one| finish(db, one))).await
+    }
+
+    async fn deliveries(&self, filter: DeliveryFilter) -> Result<Vec<Delivery>, StoreError> {
+        self.readers
+            .read(move |db| {
+                let text = "SELECT * FROM deliveries
+                            WHERE webhook = ?1 AND number < ?2 AND (?3 IS NULL OR state = ?3)
+                            ORDER BY number DESC LIMIT ?4";
+                let mut query = db.prepare_cached(text)?;
+                let values = params![
+                    filter.webhook.to_string(),
+                    number(filter.before.unwrap_or(u64::MAX)),
+                    filter.state.map(|state| state.name()),
+                    i64::try_from(filter.limit).unwrap_or(i64::MAX)
+                ];
+                collect(&mut query.query(values)?, |row| rows::delivery(row))
+            })
+            .await
+    }
+
+    async fn redeliver(&self, webhook: WebhookId, of: u64, now: Timestamp) -> Result<bool, StoreError> {
+        self.writer
+            .write(move |db| {
+                let text = "UPDATE deliveries SET state = 'pending', attempts = 0, due_at = ?3, leased_until = NULL
+                            WHERE webhook = ?1 AND number = ?2
+                              AND EXISTS (SELECT 1 FROM feed WHERE feed.position = deliveries.position)";
+                let values = params![webhook.to_string(), number(of), now.as_micros()];
+                Ok::<_, OpError<StoreError>>(db.prepare_cached(text)?.execute(values)? > 0)
+            })
+            .await
+    }
+
+    async fn replay(&self, webhook: WebhookId, since: Timestamp, now: Timestamp) -> Result<u64, StoreError> {
+        self.writer
+            .write(move |db| {
+                let Some(webhook) = by_id(db, webhook)? else { return Ok(0) };
+                let (id, project) = (webhook.id.to_string(), webhook.project.as_str());
+                let cursor: i64 = db
+                    .prepare_cached("SELECT cursor FROM webhooks WHERE id = ?1")?
+                    .query_row([&id], |row| row.get(0))?;
+                let first = "SELECT min(position) FROM feed INDEXED BY feed_of_project
+                             WHERE project = ?1 AND position IS NOT NULL AND at >= ?2";
+                let first: Option<i64> =
+                    db.prepare_cached(first)?.query_row(params![project, since.as_micros()], |row| row.get(0))?;
+                let Some(first) = first.filter(|first| *first <= cursor) else { return Ok(0) };
+                let again = "UPDATE deliveries SET state = 'pending', attempts = 0, due_at = ?3, leased_until = NULL
+                             WHERE webhook = ?1 AND position >= ?2 AND position IN (SELECT position FROM feed)";
+                let again = db.prepare_cached(again)?.execute(params![id, first, now.as_micros()])? as u64;
+                let made = insert(db, &webhook, [first - 1, cursor], now)?;
+                Ok::<_, OpError<StoreError>>(again + made)
+            })
+            .await
+    }
+
+    async fn delivery_backlog(&self) -> Result<DeliveryBacklog, StoreError> {
+        self.readers
+            .read(|db| {
+                let text = "SELECT count(*) AS pending, min(due_at) AS oldest,
+                                (SELECT count(*) FROM webhooks WHERE disabled IS NULL AND failing_since IS NOT NULL)
+                                    AS failing
+                            FROM deliveries
+                            WHERE state = 'pending' AND webhook IN (SELECT id FROM webhooks WHERE disabled IS NULL)";
+                let mut query = db.prepare_cached(text)?;
+                let mut found = query.query([])?;
+                Ok(found.next()?.map(rows::delivery_backlog).transpose()?.unwrap_or_default())
+            })
+            .await
+    }
+}

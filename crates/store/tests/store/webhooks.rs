@@ -1,0 +1,390 @@
+//! Webhooks and their deliveries: each selected event at least once, in the order of each job, and no endpoint delays
+//! another.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use journeyman_core::admin::{AdminError, AdminRefusal, Precondition, Subject};
+use journeyman_core::ids::{JobId, WebhookId};
+use journeyman_core::ports::{AuditEntry, DecideAdmin, DeliveryBacklog, DeliveryFilter, Retention};
+use journeyman_core::time::Timestamp;
+use journeyman_core::webhook::decide;
+use journeyman_core::webhook::{
+    AttemptResult, CONCURRENT, Claim, ClaimedDelivery, DELIVERY_LEASE, Delivery, DeliveryState, Disabled,
+    GIVE_UP_AFTER, Response, Webhook, WebhookFormat, WebhookSecret, WebhookSettings, finish,
+};
+use journeyman_testkit::{Postgres, Seeds as _};
+use uuid::Uuid;
+
+use super::conformance::complete_next_job;
+use super::given::{Fixture, all, free, new_job, open_again, postgres_at, project, shop};
+
+fn id(number: u128) -> WebhookId {
+    WebhookId::from_uuid(Uuid::from_u128(number))
+}
+
+fn secret(byte: u8) -> WebhookSecret {
+    let letter = char::from(b'A' + byte);
+    WebhookSecret::parse(&format!("whsec_{}", letter.to_string().repeat(32))).unwrap()
+}
+
+impl Fixture {
+    async fn administer_webhook(&self, number: u128, decide: DecideAdmin) -> Result<(), AdminError> {
+        let subject = Subject::Webhook(id(number), shop());
+        self.store.administer(subject, None, self.engine.now(), decide).await.map(drop)
+    }
+
+    fn entry(&self, action: &str) -> AuditEntry {
+        let (at, actor, action) = (self.engine.now(), "cli".to_owned(), action.to_owned());
+        AuditEntry { at, actor, action, subject: String::new(), address: None }
+    }
+
+    fn new_webhook(&self, number: u128, kinds: &[&str]) -> Webhook {
+        let settings = WebhookSettings {
+            url: format!("https://{number}.example.com/"),
+            kinds: kinds.iter().map(|kind| (*kind).to_owned()).collect(),
+            format: WebhookFormat::Standard,
+            description: String::new(),
+        };
+        Webhook {
+            id: id(number),
+            project: shop(),
+            settings,
+            disabled: None,
+            failing_since: None,
+            created_at: self.engine.now(),
+            old_secret_until: None,
+            version: 1,
+        }
+    }
+
+    async fn hook(&self, number: u128, kinds: &[&str]) {
+        let (webhook, audit) = (self.new_webhook(number, kinds), self.entry("webhook.created"));
+        let decide = Box::new(move |state: &_| decide::create(state, webhook.clone(), secret(1), audit.clone()));
+        self.administer_webhook(number, decide).await.unwrap();
+    }
+
+    async fn enable(&self, number: u128, enable: bool) {
+        let audit = self.entry("webhook.changed");
+        let decide = Box::new(move |state: &_| {
+            decide::change(state, &Precondition::None, Clone::clone, Some(enable), audit.clone())
+        });
+        self.administer_webhook(number, decide).await.unwrap();
+    }
+
+    async fn make(&self) -> usize {
+        self.store.make_deliveries(self.engine.now(), 99).await.unwrap()
+    }
+
+    async fn take(&self, limit: usize) -> Vec<ClaimedDelivery> {
+        self.store.claim_deliveries(Claim { now: self.engine.now(), limit }).await.unwrap()
+    }
+
+    async fn answer(&self, claimed: &[ClaimedDelivery], status: u16) {
+        let result = || AttemptResult {
+            at: self.engine.now(),
+            duration: Duration::from_millis(7),
+            response: Response::Status(status, "text".to_owned()),
+        };
+        let finished = claimed.iter().map(|one| finish(one, result(), 0)).collect();
+        self.store.finish_deliveries(finished).await.unwrap();
+    }
+
+    async fn listed(&self, number: u128) -> Vec<Delivery> {
+        let filter = DeliveryFilter { webhook: id(number), state: None, before: None, limit: 99 };
+        let mut found = self.store.deliveries(filter).await.unwrap();
+        found.reverse();
+        found
+    }
+
+    async fn known(&self, number: u128) -> Webhook {
+        self.store.webhook(id(number)).await.unwrap().expect("the webhook")
+    }
+}
+
+fn kinds(claimed: &[ClaimedDelivery]) -> Vec<&str> {
+    claimed.iter().map(|one| one.event.kind.as_str()).collect()
+}
+
+#[tokio::test]
+async fn webhooks_are_created_changed_rotated_and_removed() {
+    for fixture in all().await {
+        let name = fixture.name;
+        fixture.hook(1, &["job.completed"]).await;
+        fixture.world.advance(Duration::from_secs(1));
+        fixture.hook(2, &[]).await;
+        let made = fixture.known(1).await;
+        assert_eq!((made.version, made.settings.kinds.clone()), (1, vec!["job.completed".to_owned()]), "{name}");
+        let listed = fixture.store.webhooks_after(shop(), None, 9).await.unwrap();
+        assert_eq!(listed.iter().map(|webhook| webhook.id).collect::<Vec<_>>(), [id(1), id(2)], "{name}");
+        assert_eq!(fixture.store.webhooks_after(shop(), Some(id(1)), 9).await.unwrap(), listed[1..], "{name}");
+        assert_eq!(fixture.store.webhooks_after("other".parse().unwrap(), None, 9).await.unwrap(), [], "{name}");
+        let secrets = fixture.store.webhook_secrets(id(1)).await.unwrap().unwrap();
+        assert_eq!((secrets.current, secrets.old), (secret(1), None), "{name}");
+
+        let (audit, none) = (fixture.entry("webhook.rotated"), Precondition::None);
+        let rotate = move |state: &_| decide::rotate(state, secret(2), Duration::from_secs(9), &none, audit.clone());
+        fixture.administer_webhook(1, Box::new(rotate)).await.unwrap();
+        let secrets = fixture.store.webhook_secrets(id(1)).await.unwrap().unwrap();
+        let until = fixture.engine.now() + Duration::from_secs(9);
+        assert_eq!((secrets.current, secrets.old), (secret(2), Some((secret(1), until))), "{name}");
+
+        let stale = fixture.entry("x");
+        let change = move |state: &_| {
+            decide::change(state, &Precondition::Version(vec![1]), Clone::clone, Some(false), stale.clone())
+        };
+        let refused = fixture.administer_webhook(1, Box::new(change)).await;
+        assert_eq!(refused, Err(AdminRefusal::VersionMismatch { current: 2 }.into()), "{name}");
+        fixture.enable(1, false).await;
+        assert_eq!(fixture.known(1).await.disabled, Some(Disabled::OnRequest), "{name}");
+        fixture.enable(1, true).await;
+        assert_eq!((fixture.known(1).await.disabled, fixture.known(1).await.version), (None, 4), "{name}");
+
+        let audit = fixture.entry("webhook.removed");
+        let remove = || {
+            let audit = audit.clone();
+            Box::new(move |state: &_| decide::remove(state, &Precondition::None, audit.clone()))
+        };
+        fixture.administer_webhook(1, remove()).await.unwrap();
+        assert_eq!(fixture.store.webhook(id(1)).await.unwrap(), None, "{name}");
+        assert_eq!(fixture.store.webhook_secrets(id(1)).await.unwrap(), None, "{name}");
+        fixture.administer_webhook(1, remove()).await.expect("a repetition");
+        assert_eq!(fixture.administer_webhook(9, remove()).await, Err(AdminRefusal::NoWebhook.into()), "{name}");
+        let (webhook, audit) = (fixture.new_webhook(3, &[]), fixture.entry("webhook.created"));
+        let create = Box::new(move |state: &_| decide::create(state, webhook.clone(), secret(1), audit.clone()));
+        let nowhere = Subject::Webhook(id(3), "none".parse().unwrap());
+        let refused = fixture.store.administer(nowhere, None, fixture.engine.now(), create).await;
+        assert_eq!(refused.map(drop), Err(AdminRefusal::NoProject.into()), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn selected_events_become_deliveries_in_the_order_of_each_job() {
+    for fixture in all().await {
+        let name = fixture.name;
+        fixture.job().await;
+        fixture.hook(1, &[]).await;
+        fixture.hook(2, &["job.completed"]).await;
+        fixture.store.create_project(project("other"), [].into()).await.unwrap();
+        fixture.engine.create_job(&project("other"), new_job("x"), free()).await.unwrap();
+        complete_next_job(&fixture).await;
+        complete_next_job(&fixture).await;
+        let second = fixture.job().await;
+        assert_eq!(fixture.make().await, 2, "{name}");
+        assert_eq!(fixture.make().await, 0, "{name}: nothing new");
+        let all: Vec<String> = fixture.listed(1).await.into_iter().map(|one| one.kind).collect();
+        assert_eq!(all, ["message.finished", "job.completed", "job.created"], "{name}: those since its creation");
+        assert_eq!(fixture.listed(2).await.len(), 1, "{name}");
+        let first = fixture.take(9).await;
+        assert_eq!(kinds(&first), ["message.finished", "job.created", "job.completed"], "{name}: one of each job");
+        assert_eq!((first[1].event.job, first[0].attempt, first[2].webhook.id), (second, 1, id(2)), "{name}");
+        assert_eq!(fixture.take(9).await, [], "{name}: the next one waits for the first");
+        fixture.answer(&first, 200).await;
+        let next = fixture.take(9).await;
+        assert_eq!(kinds(&next), ["job.completed"], "{name}");
+        fixture.answer(&next, 204).await;
+        assert_eq!(fixture.take(9).await, [], "{name}");
+        let done = fixture.listed(1).await;
+        assert!(
+            done.iter().all(|one| one.state == DeliveryState::Delivered && one.due_at.is_none()),
+            "{name}: {done:?}"
+        );
+        let last = done[0].last.clone().unwrap();
+        assert_eq!(
+            (last.response, last.duration),
+            (Response::Status(200, "text".into()), Duration::from_millis(7)),
+            "{name}"
+        );
+        assert_eq!(fixture.store.delivery_backlog().await.unwrap(), DeliveryBacklog::default(), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_failed_delivery_is_due_again_and_later_ones_about_its_job_wait() {
+    for fixture in all().await {
+        let name = fixture.name;
+        fixture.hook(1, &[]).await;
+        fixture.job().await;
+        complete_next_job(&fixture).await;
+        fixture.make().await;
+        let first = fixture.take(9).await;
+        let begun = fixture.engine.now();
+        fixture.answer(&first, 500).await;
+        assert_eq!(fixture.known(1).await.failing_since, Some(begun), "{name}");
+        let backlog = fixture.store.delivery_backlog().await.unwrap();
+        assert_eq!((backlog.pending, backlog.failing), (3, 1), "{name}");
+        assert_eq!(fixture.take(9).await, [], "{name}: the others wait for it");
+        fixture.world.advance(Duration::from_secs(6));
+        let again = fixture.take(9).await;
+        assert_eq!((again[0].number, again[0].attempt, again.len()), (first[0].number, 2, 1), "{name}");
+        // A process that has lost its lease cannot change the delivery.
+        fixture.answer(&first, 200).await;
+        assert_eq!(fixture.listed(1).await[0].state, DeliveryState::Pending, "{name}");
+        fixture.answer(&again, 200).await;
+        assert_eq!(fixture.known(1).await.failing_since, None, "{name}");
+        assert_eq!(kinds(&fixture.take(9).await), ["message.finished"], "{name}");
+        fixture.world.advance(DELIVERY_LEASE + Duration::from_secs(1));
+        let taken_over = fixture.take(9).await;
+        assert_eq!(
+            (kinds(&taken_over), taken_over[0].attempt),
+            (vec!["message.finished"], 2),
+            "{name}: the process died"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_endpoint_gets_few_requests_at_a_time_and_one_while_it_fails() {
+    for fixture in all().await {
+        let name = fixture.name;
+        fixture.hook(1, &["job.created"]).await;
+        fixture.hook(2, &["job.created"]).await;
+        for _ in 0..2 * CONCURRENT {
+            fixture.job().await;
+        }
+        fixture.make().await;
+        let first = fixture.take(99).await;
+        let of =
+            |claimed: &[ClaimedDelivery], number| claimed.iter().filter(|one| one.webhook.id == id(number)).count();
+        assert_eq!((of(&first, 1), of(&first, 2)), (CONCURRENT, CONCURRENT), "{name}");
+        assert_eq!(fixture.take(99).await, [], "{name}: all requests are under way");
+        let (dead, live): (Vec<_>, Vec<_>) = first.into_iter().partition(|one| one.webhook.id == id(1));
+        fixture.answer(&dead, 503).await;
+        fixture.answer(&live, 200).await;
+        let next = fixture.take(99).await;
+        assert_eq!((of(&next, 1), of(&next, 2)), (1, CONCURRENT), "{name}: the failing one is only probed");
+        assert_eq!(fixture.take(3).await.len(), 0, "{name}");
+        fixture.answer(&next, 200).await;
+        assert_eq!(of(&fixture.take(3).await, 1), 3, "{name}: it works again, and the limit holds");
+    }
+}
+
+#[tokio::test]
+async fn a_webhook_that_is_gone_or_fails_for_days_is_disabled_with_an_entry_in_the_audit_log() {
+    for fixture in all().await {
+        let name = fixture.name;
+        for (number, status, expected) in [(1, 410, Disabled::Gone), (2, 500, Disabled::Failing)] {
+            fixture.hook(number, &["job.created"]).await;
+            fixture.job().await;
+            fixture.make().await;
+            let first = fixture.take(9).await;
+            fixture.answer(&first, status).await;
+            if expected == Disabled::Failing {
+                fixture.world.advance(GIVE_UP_AFTER);
+                let again = fixture.take(9).await;
+                fixture.answer(&again, status).await;
+            }
+            assert_eq!(fixture.known(number).await.disabled, Some(expected), "{name}");
+            let newest = fixture.store.audit(None, 1).await.unwrap().remove(0).entry;
+            assert_eq!(
+                (newest.action.as_str(), newest.subject),
+                ("webhook.disabled", id(number).to_string()),
+                "{name}"
+            );
+            fixture.job().await;
+            fixture.make().await;
+            assert_eq!(fixture.listed(number).await.len(), 1, "{name}: no deliveries while it is disabled");
+            fixture.enable(number, true).await;
+            fixture.make().await;
+            assert_eq!(fixture.listed(number).await.len(), 1, "{name}: it begins with the next event");
+            assert_eq!(fixture.known(number).await.failing_since, None, "{name}");
+            fixture.enable(number, false).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn deliveries_are_repeated_on_request() {
+    for fixture in all().await {
+        let name = fixture.name;
+        fixture.job().await;
+        fixture.world.advance(Duration::from_secs(10));
+        let since = fixture.engine.now();
+        fixture.hook(1, &["job.created"]).await;
+        fixture.job().await;
+        fixture.make().await;
+        let first = fixture.take(9).await;
+        fixture.answer(&first, 200).await;
+        let number = first[0].number;
+        let now = fixture.engine.now();
+        assert!(!fixture.store.redeliver(id(2), number, now).await.unwrap(), "{name}: of another webhook");
+        assert!(fixture.store.redeliver(id(1), number, now).await.unwrap(), "{name}");
+        let again = fixture.take(9).await;
+        assert_eq!((again[0].number, again[0].attempt, again[0].event.position), (number, 1, first[0].event.position));
+        fixture.answer(&again, 200).await;
+        assert_eq!(fixture.store.replay(id(1), since, now).await.unwrap(), 1, "{name}");
+        let replayed = fixture.take(9).await;
+        assert_eq!(replayed.len(), 1, "{name}");
+        fixture.answer(&replayed, 200).await;
+        let whole = fixture.store.replay(id(1), Timestamp::from_micros(0), now).await.unwrap();
+        assert_eq!(whole, 2, "{name}: also the event before the webhook was created");
+        let all = fixture.take(9).await;
+        assert_eq!(all.iter().map(|one| one.event.position).collect::<Vec<_>>(), [1, 2], "{name}");
+        let later = fixture.engine.now() + Duration::from_secs(60);
+        assert_eq!(fixture.store.replay(id(1), later, now).await.unwrap(), 0, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_deleted_project_and_old_deliveries_leave_nothing() {
+    for fixture in all().await {
+        let name = fixture.name;
+        fixture.hook(1, &[]).await;
+        let job = fixture.job().await;
+        fixture.make().await;
+        fixture.world.advance(Duration::from_hours(31 * 24));
+        let swept = fixture.store.sweep(fixture.engine.now(), Retention::default(), 9).await.unwrap();
+        assert_eq!((swept.feed, swept.deliveries), (1, 1), "{name}");
+        fixture.engine.cancel(&shop(), job).await.unwrap();
+        fixture.make().await;
+        fixture.store.delete_project(shop()).await.unwrap();
+        assert_eq!(fixture.store.webhook(id(1)).await.unwrap(), None, "{name}");
+        assert_eq!(fixture.listed(1).await, [], "{name}");
+        assert_eq!(fixture.store.webhook_secrets(id(1)).await.unwrap(), None, "{name}");
+    }
+}
+
+/// Two processes claim at the same time. Some attempts fail, and some processes die with what they have claimed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn concurrent_processes_deliver_each_event_in_the_order_of_its_job() {
+    const JOBS: usize = 20;
+    let url = Postgres::shared().database();
+    let first = postgres_at(&url).await;
+    first.hook(1, &[]).await;
+    let store = open_again(&url, &first).await;
+    let second = Fixture::over("postgres", first.world.clone(), store);
+    for _ in 0..JOBS {
+        first.job().await;
+    }
+    for _ in 0..JOBS {
+        complete_next_job(&first).await;
+    }
+    let mut accepted: BTreeMap<JobId, Vec<u64>> = BTreeMap::new();
+    for round in 0..200_u32 {
+        first.make().await;
+        let (one, two) = tokio::join!(first.take(7), second.take(7));
+        for (turn, fixture, claimed) in [(0, &first, one), (1, &second, two)] {
+            // Every fifth process dies.
+            if (round + turn) % 5 == 4 {
+                continue;
+            }
+            let (works, fails): (Vec<_>, Vec<_>) =
+                claimed.into_iter().partition(|one| (one.number + u64::from(round)) % 4 != 0);
+            for one in &works {
+                accepted.entry(one.event.job).or_default().push(one.event.position);
+            }
+            fixture.answer(&fails, 500).await;
+            fixture.answer(&works, 200).await;
+        }
+        first.world.advance(DELIVERY_LEASE);
+        if first.store.delivery_backlog().await.unwrap().pending == 0 {
+            break;
+        }
+    }
+    assert_eq!(first.store.delivery_backlog().await.unwrap().pending, 0);
+    assert_eq!(accepted.len(), JOBS);
+    for (job, positions) in accepted {
+        assert_eq!(positions.len(), 3, "{job}");
+        assert!(positions.is_sorted(), "{job}: {positions:?}");
+    }
+}
