@@ -24,6 +24,8 @@ WHAT = {
 }
 TURNS = 20
 REPORTS = 20
+# The runs of the report on usage, also if there are fewer jobs.
+RUNS = 1_000_000
 POLLED = 20
 # More jobs than a service keeps in memory.
 WALKED = 10_000
@@ -74,7 +76,7 @@ def _filled(session, program, store: str, count: int):
         begun = time.monotonic()
         postgres = session.postgres() if store == "postgresql" else None
         fill(site, postgres, count)
-        fill_usage(site, postgres, count)
+        fill_usage(site, postgres, RUNS)
         say(f"    filled with {count:,} jobs in {time.monotonic() - begun:.0f} s")
         session.shared[name] = site, sample(site, postgres, WALKED)
     return session.shared[name]

@@ -34,7 +34,7 @@ def fill_usage(site: Site, postgres, count: int) -> None:
     rows = min(count // 5, 365 * 20 * 3 * 10)
     today = int(time.time()) // 86400
     source = SERIES[store.kind].format(count=rows)
-    values = f"{today} - i % 365, 'p' || (i / 365) % 20, 'm' || (i / 7300) % 3, 'a' || (i / 21900) % 10, ''"
+    values = f"{today} - i % 365, 'p' || ((i / 365) % 20), 'm' || ((i / 7300) % 3), 'a' || ((i / 21900) % 10), ''"
     try:
         store.run(
             "insert into usage_days (day, project, model, author, key, runs, unpriced, input_tokens, output_tokens, "

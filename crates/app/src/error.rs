@@ -80,6 +80,8 @@ pub enum RefusalKind {
     KeyNotFound,
     /// The cursor points to events that are no longer stored.
     CursorExpired,
+    /// The webhook has no such delivery.
+    DeliveryNotFound,
     /// The code host is defined in the configuration, so it cannot be changed.
     CodeHostConfigured,
     /// The code host refused a request, or cannot be reached.

@@ -24,6 +24,7 @@ mod projects;
 mod pulls;
 mod usage;
 mod users;
+mod webhooks;
 
 use std::sync::Arc;
 
@@ -32,7 +33,9 @@ use journeyman_core::agent::Agents;
 use journeyman_core::engine::Engine;
 use journeyman_core::idempotency::{Claim, Fingerprint};
 use journeyman_core::ids::ProjectId;
-use journeyman_core::ports::{Administered, AuditEntry, DecideAdmin, Forges, Hooks, HostAdmin, PullPages, Store};
+use journeyman_core::ports::{
+    Administered, AuditEntry, DecideAdmin, Forges, Hooks, HostAdmin, PullPages, Store, WebhookSender,
+};
 use journeyman_core::time::IdGen;
 use tokio::sync::Notify;
 
@@ -51,6 +54,7 @@ pub use polls::Poller;
 pub use projects::ProjectEdit;
 pub use pulls::{Commented, PullComment};
 pub use users::NewPassword;
+pub use webhooks::{CreatedWebhook, Deliverer};
 
 /// The ports and settings of the use cases.
 pub struct Parts {
@@ -66,6 +70,8 @@ pub struct Parts {
     pub code_hosts: Arc<dyn HostAdmin>,
     /// Verifies and reads webhooks of code hosts.
     pub hooks: Arc<dyn Hooks>,
+    /// Sends events to the endpoints of webhooks.
+    pub webhooks: Arc<dyn WebhookSender>,
     /// The URL of the service, without a slash at its end.
     pub public_url: String,
     /// The source of IDs and secrets.

@@ -7,10 +7,11 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use crate::ids::{JobId, MessageId, ProjectId, RunId};
 use crate::job::event::Event;
-use crate::job::{Job, Pull};
+use crate::job::{Job, JobState, Pull, Source};
 use crate::message::MessageStatus;
 use crate::pull::PullState;
 use crate::run::{Reason, ReasonCode};
@@ -121,6 +122,24 @@ pub struct FeedEntry {
     pub job: JobId,
     /// The data that clients receive, as a JSON object.
     pub data: Value,
+}
+
+impl FeedEntry {
+    /// Returns an event that is not stored and is about no job, to test an endpoint with.
+    #[must_use]
+    pub fn example(project: &ProjectId, now: Timestamp) -> Self {
+        let source = Source { repository: "https://example.com/test.git".to_owned(), reference: "main".to_owned() };
+        let job = Job::new(JobId::from_uuid(Uuid::nil()), project.clone(), source, now);
+        let job = Job {
+            title: "A test of this webhook".to_owned(),
+            model: "test/scripted".to_owned(),
+            state: JobState::Completed,
+            ..job
+        };
+        let notice = Notice::new(FeedKind::JobCompleted);
+        let (kind, data) = (notice.kind.name().to_owned(), data(&job, &notice));
+        Self { position: 0, kind, at: now, project: project.clone(), job: job.id, data }
+    }
 }
 
 /// A selection of events of the feed, oldest first.
@@ -234,6 +253,7 @@ fn data(job: &Job, notice: &Notice<'_>) -> Value {
     json!({
         "job": job.record(),
         "projectId": job.project,
+        "title": job.title,
         "messageId": notice.message,
         "runId": notice.run,
         "pullRequest": notice.pull.map(|(number, url)| json!({ "number": number, "url": url })),

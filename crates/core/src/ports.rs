@@ -13,6 +13,7 @@ mod host_admin;
 mod identity;
 mod sandbox;
 mod store;
+mod webhooks;
 
 pub use blobs::{Blob, BlobError, Blobs};
 pub use code_host::{
@@ -46,3 +47,4 @@ pub use store::{
     PullStore, RECENT_EVENTS, RateCharge, Retention, SessionsToEnd, Spend, SpendError, SpendingStore, Store,
     StoreError, Swept, TaskQuery, UpdateError, UsageStore, UserStore, WebhookStore,
 };
+pub use webhooks::WebhookSender;

@@ -141,6 +141,7 @@ fn status_of(error: &Error) -> StatusCode {
             | RefusalKind::JobNotFound
             | RefusalKind::MessageNotFound
             | RefusalKind::KeyNotFound
+            | RefusalKind::DeliveryNotFound
             | RefusalKind::CursorExpired => StatusCode::NOT_FOUND,
             RefusalKind::CodeHostConfigured => StatusCode::CONFLICT,
             RefusalKind::Invalid

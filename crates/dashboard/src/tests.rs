@@ -175,6 +175,7 @@ fn fixture_with(
         pulls: pulls.clone(),
         code_hosts: code_hosts(store.clone(), world.clone()),
         hooks: Arc::new(inbox::Github),
+        webhooks: Arc::new(journeyman_testkit::FakeEndpoints::default()),
         public_url: "http://localhost:8080".to_owned(),
         ids: world.clone(),
         agents: Arc::new(Agents::from([("journeyman".to_owned(), agent)])),

@@ -75,6 +75,7 @@ pub(crate) fn finish(document: OpenApi, version: &str) -> Value {
 
 fn tags() -> Value {
     let tags = [
+        ("Webhooks", "Endpoints that receive the events of a project"),
         ("Events", "What happens to the jobs of a project, for integrations"),
         ("Jobs", "Work on one branch, carried out by an agent"),
         ("Messages", "Inputs to a job; the first is the prompt that creates the job"),

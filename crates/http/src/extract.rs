@@ -286,7 +286,7 @@ pub(crate) fn message_not_found() -> ApiError {
 }
 
 /// Returns the part of the path that has this name in the route.
-async fn segment(parts: &mut Parts, state: &App, name: &str) -> Option<String> {
+pub(crate) async fn segment(parts: &mut Parts, state: &App, name: &str) -> Option<String> {
     let path = Path::<std::collections::HashMap<String, String>>::from_request_parts(parts, state).await;
     path.ok().and_then(|Path(mut segments)| segments.remove(name))
 }

@@ -18,6 +18,7 @@ pub(crate) mod pulls;
 pub(crate) mod runs;
 pub(crate) mod system;
 pub(crate) mod usage;
+pub(crate) mod webhooks;
 
 use axum::middleware::from_fn;
 use utoipa_axum::router::OpenApiRouter;
@@ -73,6 +74,13 @@ fn others() -> OpenApiRouter<App> {
         .routes(routes!(me::agents))
         .routes(routes!(audit::list))
         .routes(routes!(audit::export))
+        .routes(routes!(webhooks::list, webhooks::create))
+        .routes(routes!(webhooks::get, webhooks::change, webhooks::delete))
+        .routes(routes!(webhooks::rotate))
+        .routes(routes!(webhooks::test))
+        .routes(routes!(webhooks::deliveries))
+        .routes(routes!(webhooks::redeliver))
+        .routes(routes!(webhooks::replay))
         .routes(routes!(usage::report))
         .routes(routes!(me::models))
         .routes(routes!(system::system))

@@ -20,3 +20,4 @@ pub(crate) mod pull;
 pub mod run;
 pub mod system;
 pub(crate) mod usage;
+pub(crate) mod webhook;

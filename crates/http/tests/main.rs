@@ -14,4 +14,5 @@ mod http {
     mod pages;
     mod reports;
     mod system;
+    mod webhooks;
 }

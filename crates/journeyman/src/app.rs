@@ -17,7 +17,7 @@ use journeyman_core::engine::Engine;
 use journeyman_core::ids::WorkerId;
 use journeyman_core::ports::{
     Blobs, CodeHostStore, Containing, Forges, Gateway, ModelMeter, ProjectStore, PullStore, SignInProvider, Store,
-    UserStore,
+    UserStore, WebhookSender,
 };
 use journeyman_core::time::{Clock, IdGen};
 use journeyman_forge::CodeHosts;
@@ -138,9 +138,17 @@ pub(crate) async fn signer(settings: &Settings) -> anyhow::Result<Option<Arc<Sig
 
 /// Returns the use cases for a command that accesses the database directly.
 pub(crate) fn use_cases(settings: &Settings, store: &Arc<dyn Store>) -> anyhow::Result<UseCases> {
-    let hosts = code_hosts(settings, store, &settings.public_url(settings.listen))?;
+    let public_url = settings.public_url(settings.listen);
+    let hosts = code_hosts(settings, store, &public_url)?;
     let engine = Engine::new(Arc::clone(store), Arc::new(Machine), Arc::new(Machine));
-    Ok(cases(settings, store, engine, hosts, settings.public_url(settings.listen)))
+    let webhooks = webhook_sender(settings, &public_url)?;
+    Ok(cases(settings, store, engine, hosts, webhooks, public_url))
+}
+
+/// Returns the sender of webhooks.
+fn webhook_sender(settings: &Settings, public_url: &str) -> anyhow::Result<Arc<dyn WebhookSender>> {
+    let sender = journeyman_webhooks::Sender::new(&settings.webhook_networks, Arc::new(SystemResolver), public_url);
+    Ok(Arc::new(sender.context("the sender of webhooks")?))
 }
 
 fn cases(
@@ -148,6 +156,7 @@ fn cases(
     store: &Arc<dyn Store>,
     engine: Engine,
     hosts: CodeHosts,
+    webhooks: Arc<dyn WebhookSender>,
     public_url: String,
 ) -> UseCases {
     UseCases::new(Parts {
@@ -157,6 +166,7 @@ fn cases(
         code_hosts: Arc::new(hosts.clone()),
         hooks: Arc::new(hosts.finder().clone()),
         forges: Arc::new(hosts),
+        webhooks,
         public_url,
         ids: Arc::new(Machine),
         agents: Arc::new(settings.agents.clone()),
@@ -194,7 +204,8 @@ pub(crate) async fn build(settings: Settings, public_url: String) -> anyhow::Res
         Database::Postgres(_) => engine,
     };
     let hosts = code_hosts(&settings, &store, &public_url)?;
-    let cases = cases(&settings, &store, engine.clone(), hosts.clone(), public_url.clone());
+    let webhooks = webhook_sender(&settings, &public_url)?;
+    let cases = cases(&settings, &store, engine.clone(), hosts.clone(), webhooks, public_url.clone());
     let (blobs, forges) = (blobs(&settings.blobs)?, Arc::new(hosts.clone()));
     let is_worker = settings.roles.contains(&Role::Worker);
     let signer = if is_worker { signer(&settings).await? } else { None };

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use futures::FutureExt as _;
-use journeyman_app::{HostEffects, Poller, UseCases};
+use journeyman_app::{Deliverer, HostEffects, Poller, UseCases};
 use journeyman_core::ports::{DutyMeter, DutyTotals, PollTotals, Store};
 use journeyman_core::time::{Clock, Timestamp};
 use journeyman_worker::Host;
@@ -42,6 +42,9 @@ const MACHINE_LIMIT: Duration = Duration::from_secs(1800);
 
 /// The largest difference between the clocks of two processes at which only one of them can hold the lease of a duty.
 const CLOCK_DIFFERENCE: Duration = Duration::from_secs(300);
+
+/// The pause after an error of the store, before webhooks are delivered again.
+const DELIVERY_PAUSE: Duration = Duration::from_secs(1);
 
 /// The longest delay until a failed duty is repeated.
 const RETRY: Duration = Duration::from_secs(60);
@@ -85,6 +88,7 @@ pub(crate) struct Duties {
     duties: Arc<[Box<dyn Duty>]>,
     totals: Arc<Mutex<BTreeMap<&'static str, DutyTotals>>>,
     poller: Option<Arc<Poller>>,
+    deliverer: Option<Deliverer>,
 }
 
 impl Duties {
@@ -95,6 +99,7 @@ impl Duties {
         duties.push(Box::new(ReadChecks(cases.clone())));
         let poller = Arc::new(Poller::new(cases.clone()));
         duties.push(Box::new(PollCodeHosts { poller: Arc::clone(&poller) }));
+        let deliverer = cases.deliverer(Arc::new(Machine));
         let effects = Arc::new(HostEffects::new(cases));
         duties.push(Box::new(CarryOutEffects::new("code_host_effects", Arc::clone(&store), effects)));
         if let Some(host) = host {
@@ -102,11 +107,11 @@ impl Duties {
             duties.push(Box::new(SweepBlobs::new(Arc::clone(&host), settings.session_keep)));
             duties.push(Box::new(RemoveIdleWorkspaces { host, idle: settings.workspace_idle }));
         }
-        Self { poller: Some(poller), ..Self::with(store, duties) }
+        Self { poller: Some(poller), deliverer: Some(deliverer), ..Self::with(store, duties) }
     }
 
     fn with(store: Arc<dyn Store>, duties: Vec<Box<dyn Duty>>) -> Self {
-        Self { store, duties: duties.into(), totals: Arc::default(), poller: None }
+        Self { store, duties: duties.into(), totals: Arc::default(), poller: None, deliverer: None }
     }
 
     /// Carries out the duties until the future is dropped.
@@ -117,6 +122,16 @@ impl Duties {
             tasks.spawn(async move {
                 if let Some(duty) = all.duties.get(place) {
                     all.repeat(&**duty).await;
+                }
+            });
+        }
+        if let Some(deliverer) = self.deliverer.clone() {
+            tasks.spawn(async move {
+                loop {
+                    if let Err(error) = deliverer.run().await {
+                        tracing::warn!(%error, "webhooks could not be delivered; the next attempt follows soon");
+                    }
+                    tokio::time::sleep(DELIVERY_PAUSE).await;
                 }
             });
         }

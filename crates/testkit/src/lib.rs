@@ -5,6 +5,7 @@
 
 pub mod code_host;
 mod collector;
+mod endpoints;
 mod failing_disk;
 mod forges;
 mod memory_host;
@@ -17,6 +18,7 @@ mod tapped;
 mod world;
 
 pub use collector::{Collector, ExportedSpan};
+pub use endpoints::FakeEndpoints;
 pub use failing_disk::FailingDisk;
 pub use forges::{FakeForges, FakeHosts, OnePull};
 pub use memory_host::{HostCall, MemoryHost, Moment, Written};

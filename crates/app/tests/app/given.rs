@@ -82,6 +82,7 @@ fn over(stored: Stored, forges: Arc<dyn Forges>, hooks: Arc<dyn Hooks>) -> Fixtu
         pulls: Arc::new(FakeForges),
         code_hosts: Arc::new(FakeHosts(store.clone())),
         hooks,
+        webhooks: Arc::new(journeyman_testkit::FakeEndpoints::default()),
         public_url: "http://localhost:8080".to_owned(),
         ids: world.clone(),
         agents: Arc::new(Agents::from([("journeyman".to_owned(), agent), ("asking".to_owned(), asking)])),

@@ -77,7 +77,13 @@ fn request(id: &str) -> Value {
         }),
         "replaceCodeHost" => json!({ "kind": "gitlab", "url": "https://gitlab.example.com", "trustedBots": ["4711"] }),
         "createKey" => json!({ "name": "ci", "scopes": ["write"], "projects": ["shop"] }),
-        "rotateKey" => json!({ "keepOldSeconds": 3600 }),
+        "rotateKey" | "rotateWebhook" => json!({ "keepOldSeconds": 3600 }),
+        "createWebhook" => json!({
+            "url": "https://hooks.example.com/journeyman",
+            "events": ["job.completed", "job.failed"],
+        }),
+        "changeWebhook" => json!({ "enabled": false }),
+        "replayWebhook" => json!({ "since": CREATED }),
         _ => json!({}),
     }
 }
@@ -175,6 +181,29 @@ fn answer(id: &str) -> Value {
                 "cacheWrittenMicros": 3_750_000,
             }],
         }] }),
+        "listWebhooks" => json!({ "webhooks": [webhook()], "nextCursor": null }),
+        "getWebhook" | "changeWebhook" => webhook(),
+        "createWebhook" | "rotateWebhook" => {
+            let mut created = webhook();
+            created["secret"] = json!("whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD");
+            created
+        }
+        "testWebhook" => attempt(),
+        "listDeliveries" => json!({
+            "deliveries": [{
+                "id": "17",
+                "eventId": "4711",
+                "type": "job.completed",
+                "job": JOB,
+                "state": "delivered",
+                "attempts": 1,
+                "createdAt": ENDED,
+                "nextAttemptAt": null,
+                "lastAttempt": attempt(),
+            }],
+            "nextCursor": null,
+        }),
+        "replayWebhook" => json!({ "deliveries": 12 }),
         "getUsage" => usage(),
         "listAudit" => json!({
             "entries": [{
@@ -379,12 +408,32 @@ fn project_event() -> Value {
         "data": {
             "job": record("completed"),
             "projectId": "shop",
+            "title": "Add a search field to the list of orders.",
             "messageId": null,
             "runId": null,
             "pullRequest": null,
             "reason": null,
         },
     })
+}
+
+fn webhook() -> Value {
+    json!({
+        "id": "whk_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7",
+        "url": "https://hooks.example.com/journeyman",
+        "events": ["job.completed", "job.failed"],
+        "format": "standard",
+        "description": "",
+        "enabled": true,
+        "disabledReason": null,
+        "failingSince": null,
+        "createdAt": CREATED,
+        "oldSecretUntil": null,
+    })
+}
+
+fn attempt() -> Value {
+    json!({ "at": ENDED, "durationMs": 84, "status": 204, "response": "", "error": null })
 }
 
 fn key() -> Value {

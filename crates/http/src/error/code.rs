@@ -61,6 +61,8 @@ codes! {
     ProjectNotFound = "project_not_found",
     /// The webhook does not exist in this project.
     WebhookNotFound = "webhook_not_found",
+    /// The webhook has no such delivery, or its event is no longer stored.
+    DeliveryNotFound = "delivery_not_found",
     /// The project has 1,000 webhooks.
     TooManyWebhooks = "too_many_webhooks",
     /// The API key does not exist.

@@ -46,6 +46,8 @@ pub(crate) struct ProjectEventData {
     job: JobRecord,
     /// The project of the job.
     project_id: String,
+    /// The title of the job.
+    title: String,
     /// The message, if the event belongs to one.
     #[schema(required)]
     message_id: Option<String>,

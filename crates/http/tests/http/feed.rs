@@ -38,7 +38,7 @@ async fn the_events_of_a_project_are_read_page_by_page_with_one_cursor() {
     let first = &page["events"][0];
     assert_eq!(first.as_object().unwrap().keys().collect::<Vec<_>>(), ["id", "type", "timestamp", "data"]);
     let data = &first["data"];
-    let fields = ["job", "projectId", "messageId", "runId", "pullRequest", "reason"];
+    let fields = ["job", "projectId", "title", "messageId", "runId", "pullRequest", "reason"];
     let mut known: Vec<_> = data.as_object().unwrap().keys().map(String::as_str).collect();
     known.sort_by_key(|name| fields.iter().position(|field| field == name));
     assert_eq!(known, fields);

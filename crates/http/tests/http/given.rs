@@ -12,7 +12,7 @@ use axum::http::{HeaderMap, Request, StatusCode};
 use bytes::Bytes;
 use futures::FutureExt;
 use http_body_util::BodyExt;
-use journeyman_app::{Parts, UseCases};
+use journeyman_app::{Deliverer, Parts, UseCases};
 use journeyman_core::agent::Agents;
 use journeyman_core::engine::Engine;
 use journeyman_core::ids::{Sha, WorkerId};
@@ -36,7 +36,7 @@ use journeyman_core::time::{Clock, Timestamp};
 use journeyman_core::user::PasswordHash;
 use journeyman_http::{Services, Settings, router};
 use journeyman_store::MemoryStore;
-use journeyman_testkit::{FakeForges, FakeHosts, Seeds as _, World};
+use journeyman_testkit::{FakeEndpoints, FakeForges, FakeHosts, Seeds as _, World};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
@@ -178,6 +178,8 @@ pub(crate) struct Service {
     pub(crate) engine: Engine,
     pub(crate) world: Arc<World>,
     pub(crate) machine: Arc<FakeMachine>,
+    pub(crate) endpoints: Arc<FakeEndpoints>,
+    pub(crate) deliverer: Deliverer,
     pub(crate) key: String,
     pub(crate) shutdown: CancellationToken,
 }
@@ -216,6 +218,7 @@ pub(crate) async fn service() -> Service {
     let engine = Engine::new(store.clone(), world.clone(), world.clone());
     let (repository, machine) = (Arc::new(FakeRepository), Arc::new(FakeMachine::default()));
     let agents = Arc::new(agents());
+    let endpoints = Arc::new(FakeEndpoints::default());
     let cases = UseCases::new(Parts {
         store: store.clone(),
         engine: engine.clone(),
@@ -223,12 +226,14 @@ pub(crate) async fn service() -> Service {
         pulls: Arc::new(FakeForges),
         code_hosts: Arc::new(FakeHosts(store.clone())),
         hooks: Arc::new(FakeForges),
+        webhooks: endpoints.clone(),
         public_url: "http://localhost:8080".to_owned(),
         ids: world.clone(),
         agents: agents.clone(),
         create_per_hour: 100,
         message_per_hour: 100,
     });
+    let deliverer = cases.deliverer(world.clone());
     let services = Services {
         cases,
         engine: engine.clone(),
@@ -257,7 +262,8 @@ pub(crate) async fn service() -> Service {
     };
     let shutdown = CancellationToken::new();
     let router = router(services, settings, shutdown.clone());
-    let mut service = Service { router, store, engine, world, machine, key: String::new(), shutdown };
+    let mut service =
+        Service { router, store, engine, world, machine, endpoints, deliverer, key: String::new(), shutdown };
     service.key = service.make_key(|_| {}).await;
     let made = service.post("/v2/projects", r#"{"id":"shop","repository":"local:shop"}"#).await;
     assert_eq!(made.status, StatusCode::CREATED, "{made:?}");

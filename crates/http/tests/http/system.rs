@@ -155,7 +155,7 @@ fn every_operation_is_described() {
             assert_eq!(named, in_path, "{method} {path}");
         }
     }
-    assert_eq!(operations.len(), 51, "{operations:?}");
+    assert_eq!(operations.len(), 61, "{operations:?}");
     assert_eq!(document["components"]["schemas"]["Job"]["required"].as_array().unwrap().len(), 7);
 }
 
@@ -167,13 +167,19 @@ async fn every_json_answer_to_get_has_a_tag_with_which_it_is_not_sent_again() {
     let key = key["keys"][0]["id"].as_str().unwrap().to_owned();
     let host = json!({ "id": "github", "kind": "github", "url": "https://github.com/", "token": "t" });
     assert_eq!(service.post("/v2/code-hosts", &host.to_string()).await.status, 201);
+    let hook = service.post("/v2/projects/shop/webhooks", r#"{"url":"https://hooks.example/"}"#).await.json();
+    let hook = hook["id"].as_str().unwrap().to_owned();
     let document: Value = document("1");
     let mut tagged = 0;
     for (path, item) in document["paths"].as_object().unwrap() {
         if item["get"].pointer("/responses/200/content/application~1json").is_none() {
             continue;
         }
-        let id = if path.starts_with("/v2/keys") { &key } else { &job };
+        let id = match path {
+            _ if path.starts_with("/v2/keys") => &key,
+            _ if path.contains("/webhooks/") => &hook,
+            _ => &job,
+        };
         let path = path.replace("{projectId}", "shop").replace("{id}", id).replace("{codeHost}", "github");
         let send = async |tag: &str| {
             service

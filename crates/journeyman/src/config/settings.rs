@@ -67,6 +67,8 @@ pub(crate) struct Settings {
     pub(crate) models: ModelSettings,
     /// The code hosts of the configuration file.
     pub(crate) code_hosts: Vec<(CodeHost, HostSecrets)>,
+    /// The private networks that webhooks may be sent to.
+    pub(crate) webhook_networks: Vec<IpNet>,
     /// The OpenID provider for signing in.
     pub(crate) oidc: Option<OidcSettings>,
     pub(crate) git: PathBuf,
@@ -271,6 +273,7 @@ impl Settings {
                 silence: layer.model_timeout.map(|span| span.0),
             },
             code_hosts: Vec::new(),
+            webhook_networks: layer.webhook_networks.unwrap_or_default(),
             oidc,
             git: layer.git.unwrap_or_else(|| PathBuf::from("git")),
             signing: signing(layer.commits_sign_key_file, layer.commits_email)?,

@@ -1,0 +1,252 @@
+//! Use cases about webhooks, and the loop that delivers events.
+
+mod deliver;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use journeyman_core::admin::{AdminRefusal, Once, Precondition, Subject};
+use journeyman_core::feed::FeedEntry;
+use journeyman_core::ids::{ProjectId, WebhookId};
+use journeyman_core::ports::{Administered, DeliveryFilter};
+use journeyman_core::time::{Clock, Timestamp};
+use journeyman_core::version::FIRST_VERSION;
+use journeyman_core::webhook::{AttemptResult, Delivery, Webhook, WebhookSecret, WebhookSettings, decide};
+
+use crate::{Answered, Caller, Error, Idempotency, RefusalKind, UseCases, claim};
+
+pub use deliver::Deliverer;
+
+/// The longest time for which requests are signed with the old secret too.
+const LONGEST_OVERLAP: Duration = Duration::from_hours(7 * 24);
+
+/// A webhook, and its secret, which is shown once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CreatedWebhook {
+    /// The webhook.
+    pub webhook: Webhook,
+    /// The secret.
+    pub secret: WebhookSecret,
+}
+
+impl UseCases {
+    /// Returns the webhooks of a project after the webhook `after`, oldest first, at most `limit`.
+    ///
+    /// # Errors
+    /// The caller is not an administrator, the project does not exist, or the store failed.
+    pub async fn webhooks_after(
+        &self,
+        caller: &Caller,
+        project: &ProjectId,
+        after: Option<WebhookId>,
+        limit: usize,
+    ) -> Result<Vec<Webhook>, Error> {
+        self.needs_webhooks(caller, project).await?;
+        Ok(self.parts().store.webhooks_after(project.clone(), after, limit).await?)
+    }
+
+    /// Returns a webhook.
+    ///
+    /// # Errors
+    /// The caller is not an administrator, the project has no such webhook, or the store failed.
+    pub async fn webhook(&self, caller: &Caller, project: &ProjectId, id: WebhookId) -> Result<Webhook, Error> {
+        self.needs_webhooks(caller, project).await?;
+        let found = self.parts().store.webhook(id).await?.filter(|webhook| webhook.project == *project);
+        found.ok_or(Error::Admin(AdminRefusal::NoWebhook))
+    }
+
+    /// Creates a webhook, which receives the events from now on. `answer` renders the answer that is stored, encrypted,
+    /// for the idempotency key.
+    ///
+    /// # Errors
+    /// The caller is not an administrator, the project does not exist, a setting is not valid, or the store failed.
+    pub async fn create_webhook(
+        &self,
+        caller: &Caller,
+        project: &ProjectId,
+        settings: WebhookSettings,
+        idempotency: Option<Idempotency>,
+        answer: impl FnOnce(&CreatedWebhook) -> String,
+    ) -> Result<Answered<CreatedWebhook>, Error> {
+        self.may_change_webhooks(caller, project).await?;
+        let claim = claim(caller, Some(project.clone()), idempotency);
+        let now = self.parts().engine.now();
+        let webhook = Webhook {
+            id: WebhookId::from_uuid(self.parts().ids.uuid(now)),
+            project: project.clone(),
+            settings,
+            disabled: None,
+            failing_since: None,
+            created_at: now,
+            old_secret_until: None,
+            version: FIRST_VERSION,
+        };
+        let created = CreatedWebhook { webhook, secret: WebhookSecret::random(&*self.parts().ids) };
+        let once = claim.map(|claim| Once { claim, answer: answer(&created) });
+        let audit = self.audit(caller, "webhook.created", created.webhook.id);
+        let made = created.clone();
+        let subject = Subject::Webhook(created.webhook.id, project.clone());
+        let decide =
+            Box::new(move |state: &_| decide::create(state, made.webhook.clone(), made.secret.clone(), audit.clone()));
+        match self.administer(subject, once, decide).await? {
+            Administered::Replayed(answer) => Ok(Answered::Replayed(answer)),
+            Administered::Done(_) => Ok(Answered::New(created)),
+        }
+    }
+
+    /// Changes a webhook, and enables or disables it.
+    ///
+    /// # Errors
+    /// The caller is not an administrator, the project has no such webhook, a setting is not valid, or the store failed.
+    pub async fn change_webhook(
+        &self,
+        caller: &Caller,
+        project: &ProjectId,
+        id: WebhookId,
+        precondition: Precondition,
+        edit: impl Fn(&WebhookSettings) -> WebhookSettings + Send + 'static,
+        enable: Option<bool>,
+    ) -> Result<Webhook, Error> {
+        self.may_change_webhooks(caller, project).await?;
+        let audit = self.audit(caller, "webhook.changed", id);
+        let decide = Box::new(move |state: &_| decide::change(state, &precondition, &edit, enable, audit.clone()));
+        self.administer(Subject::Webhook(id, project.clone()), None, decide).await?;
+        self.webhook(caller, project, id).await
+    }
+
+    /// Gives a webhook a new secret. Requests are signed with the old one too for `overlap`.
+    ///
+    /// # Errors
+    /// The caller is not an administrator, the project has no such webhook, the overlap is too long, or the store failed.
+    pub async fn rotate_webhook(
+        &self,
+        caller: &Caller,
+        project: &ProjectId,
+        id: WebhookId,
+        overlap: Duration,
+        precondition: Precondition,
+    ) -> Result<CreatedWebhook, Error> {
+        self.may_change_webhooks(caller, project).await?;
+        if overlap > LONGEST_OVERLAP {
+            let text = format!("keepOldSeconds: must be at most {}", LONGEST_OVERLAP.as_secs());
+            return Err(Error::invalid(text));
+        }
+        let secret = WebhookSecret::random(&*self.parts().ids);
+        let (audit, new) = (self.audit(caller, "webhook.rotated", id), secret.clone());
+        let decide =
+            Box::new(move |state: &_| decide::rotate(state, new.clone(), overlap, &precondition, audit.clone()));
+        self.administer(Subject::Webhook(id, project.clone()), None, decide).await?;
+        Ok(CreatedWebhook { webhook: self.webhook(caller, project, id).await?, secret })
+    }
+
+    /// Removes a webhook with its deliveries. Removing it again changes nothing.
+    ///
+    /// # Errors
+    /// The caller is not an administrator, the project never had such a webhook, or the store failed.
+    pub async fn remove_webhook(
+        &self,
+        caller: &Caller,
+        project: &ProjectId,
+        id: WebhookId,
+        precondition: Precondition,
+    ) -> Result<(), Error> {
+        self.may_change_webhooks(caller, project).await?;
+        let audit = self.audit(caller, "webhook.removed", id);
+        let decide = Box::new(move |state: &_| decide::remove(state, &precondition, audit.clone()));
+        self.administer(Subject::Webhook(id, project.clone()), None, decide).await?;
+        Ok(())
+    }
+
+    /// Sends an example event to the endpoint of a webhook, once, and returns the result. Stores nothing.
+    ///
+    /// # Errors
+    /// The caller is not an administrator, the project has no such webhook, or the store failed.
+    pub async fn test_webhook(
+        &self,
+        caller: &Caller,
+        project: &ProjectId,
+        id: WebhookId,
+    ) -> Result<AttemptResult, Error> {
+        self.may_change_webhooks(caller, project).await?;
+        let webhook = self.webhook(caller, project, id).await?;
+        let secrets = self.parts().store.webhook_secrets(id).await?;
+        let secrets = secrets.ok_or(Error::Admin(AdminRefusal::NoWebhook))?;
+        let now = self.parts().engine.now();
+        Ok(self.parts().webhooks.send(&webhook, &secrets, &FeedEntry::example(project, now), now).await)
+    }
+
+    /// Returns deliveries of a webhook, newest first.
+    ///
+    /// # Errors
+    /// The caller is not an administrator, the project has no such webhook, or the store failed.
+    pub async fn deliveries(
+        &self,
+        caller: &Caller,
+        project: &ProjectId,
+        filter: DeliveryFilter,
+    ) -> Result<Vec<Delivery>, Error> {
+        self.webhook(caller, project, filter.webhook).await?;
+        Ok(self.parts().store.deliveries(filter).await?)
+    }
+
+    /// Delivers an event again.
+    ///
+    /// # Errors
+    /// The caller is not an administrator, the webhook has no such delivery, its event is no longer stored, or the store
+    /// failed.
+    pub async fn redeliver(
+        &self,
+        caller: &Caller,
+        project: &ProjectId,
+        id: WebhookId,
+        number: u64,
+    ) -> Result<(), Error> {
+        self.may_change_webhooks(caller, project).await?;
+        self.webhook(caller, project, id).await?;
+        let now = self.parts().engine.now();
+        if self.parts().store.redeliver(id, number, now).await? {
+            return Ok(());
+        }
+        let text = "the webhook has no such delivery, or its event is no longer stored";
+        Err(Error::refused(RefusalKind::DeliveryNotFound, text))
+    }
+
+    /// Delivers all events since a time again that the webhook selects, and returns their number.
+    ///
+    /// # Errors
+    /// The caller is not an administrator, the project has no such webhook, or the store failed.
+    pub async fn replay_webhook(
+        &self,
+        caller: &Caller,
+        project: &ProjectId,
+        id: WebhookId,
+        since: Timestamp,
+    ) -> Result<u64, Error> {
+        self.may_change_webhooks(caller, project).await?;
+        self.webhook(caller, project, id).await?;
+        Ok(self.parts().store.replay(id, since, self.parts().engine.now()).await?)
+    }
+
+    /// Returns the loop that delivers events.
+    #[must_use]
+    pub fn deliverer(&self, clock: Arc<dyn Clock>) -> Deliverer {
+        let parts = self.parts();
+        let (store, sender) = (Arc::clone(&parts.store), Arc::clone(&parts.webhooks));
+        Deliverer { store, clock, ids: Arc::clone(&parts.ids), sender }
+    }
+
+    /// Checks that the caller may see the webhooks of a project: their URLs may contain credentials.
+    async fn needs_webhooks(&self, caller: &Caller, project: &ProjectId) -> Result<(), Error> {
+        caller.needs_project(project)?;
+        if !caller.is_administrator() {
+            caller.needs_administrator()?;
+        }
+        self.known_project(caller, project).await.map(drop)
+    }
+
+    async fn may_change_webhooks(&self, caller: &Caller, project: &ProjectId) -> Result<(), Error> {
+        caller.needs_project(project)?;
+        caller.needs_administrator()?;
+        self.confirm(caller).await
+    }
+}

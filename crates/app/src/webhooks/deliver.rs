@@ -1,0 +1,111 @@
+//! The loop that delivers events to endpoints. Any number of processes may run it at the same time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use journeyman_core::ports::{Store, StoreError, WebhookSender};
+use journeyman_core::time::{Clock, IdGen};
+use journeyman_core::webhook::{AttemptResult, Claim, ClaimedDelivery, Finished, Response, finish};
+use tokio::task::JoinSet;
+
+/// The maximum number of requests of a process at a time. An endpoint that fails has at most one, and every other one at
+/// most [`journeyman_core::webhook::CONCURRENT`], so that slow endpoints do not delay the others.
+const REQUESTS: usize = 1000;
+
+/// The number of webhooks for which deliveries are made at a time.
+const WEBHOOKS: usize = 1000;
+
+/// The time after which the loop looks for deliveries that are due, without a wake-up.
+const PERIOD: Duration = Duration::from_millis(500);
+
+/// The time between a change of the feed and the next look, so that many changes do not cause as many looks.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Delivers events to the endpoints of webhooks.
+#[derive(Clone)]
+pub struct Deliverer {
+    /// The store.
+    pub store: Arc<dyn Store>,
+    /// The clock of this process.
+    pub clock: Arc<dyn Clock>,
+    /// The source of randomness, for the delays between attempts.
+    pub ids: Arc<dyn IdGen>,
+    /// Sends events.
+    pub sender: Arc<dyn WebhookSender>,
+}
+
+impl Deliverer {
+    /// Delivers events until the future is dropped. What is under way then is attempted again after its lease.
+    ///
+    /// # Errors
+    /// The store failed. The caller starts the loop again.
+    pub async fn run(&self) -> Result<(), StoreError> {
+        let mut sends: JoinSet<Finished> = JoinSet::new();
+        loop {
+            let seen = self.store.feed_version();
+            self.start_due(&mut sends).await?;
+            let mut finished = Vec::new();
+            let changed = async {
+                self.store.feed_changed(seen).await;
+                tokio::time::sleep(PAUSE).await;
+            };
+            tokio::select! {
+                Some(done) = sends.join_next() => finished.extend(done.ok()),
+                () = changed => {}
+                () = tokio::time::sleep(PERIOD) => {}
+            }
+            while let Some(done) = sends.try_join_next() {
+                finished.extend(done.ok());
+            }
+            if !finished.is_empty() {
+                self.store.finish_deliveries(finished).await?;
+            }
+        }
+    }
+
+    /// Delivers what is due now, and what becomes due by that, and returns the number of attempts. For tests.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn deliver_due(&self) -> Result<usize, StoreError> {
+        let (mut sends, mut count): (JoinSet<Finished>, usize) = (JoinSet::new(), 0);
+        loop {
+            count += self.start_due(&mut sends).await?;
+            let Some(done) = sends.join_next().await else { return Ok(count) };
+            self.store.finish_deliveries(done.ok().into_iter().collect()).await?;
+        }
+    }
+
+    async fn start_due(&self, sends: &mut JoinSet<Finished>) -> Result<usize, StoreError> {
+        while self.store.make_deliveries(self.clock.now(), WEBHOOKS).await? >= WEBHOOKS {}
+        let limit = REQUESTS.saturating_sub(sends.len());
+        if limit == 0 {
+            return Ok(0);
+        }
+        let claimed = self.store.claim_deliveries(Claim { now: self.clock.now(), limit }).await?;
+        let count = claimed.len();
+        for delivery in claimed {
+            let own = self.clone();
+            sends.spawn(async move { own.send(delivery).await });
+        }
+        Ok(count)
+    }
+
+    async fn send(&self, delivery: ClaimedDelivery) -> Finished {
+        let now = self.clock.now();
+        let failed =
+            |text: String| AttemptResult { at: now, duration: Duration::ZERO, response: Response::Failed(text) };
+        let result = match self.store.webhook_secrets(delivery.webhook.id).await {
+            Ok(Some(secrets)) => self.sender.send(&delivery.webhook, &secrets, &delivery.event, now).await,
+            Ok(None) => failed("the webhook has no secret".to_owned()),
+            Err(error) => failed(format!("the secret could not be read: {error}")),
+        };
+        let mut random = [0; 4];
+        self.ids.fill(&mut random);
+        let done = finish(&delivery, result, u32::from_le_bytes(random) % 1000);
+        if let Some(why) = done.disables {
+            tracing::warn!(webhook = %done.webhook, project = %delivery.webhook.project, ?why, "a webhook was disabled");
+        }
+        done
+    }
+}
