@@ -16,6 +16,7 @@ mod serve;
 mod store;
 mod table;
 mod user;
+mod webhook;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -40,6 +41,8 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     /// Create jobs, send messages and watch jobs on any server
     Job(job::JobArgs),
+    /// Manage the webhooks of a project on a server
+    Webhook(webhook::WebhookArgs),
     /// Create, list and revoke API keys, with or without a running service
     Key(key::KeyArgs),
     /// Create, change and list projects, with or without a running service
@@ -81,6 +84,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Demo(arguments) => demo::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::Job(arguments) => job::run(arguments),
+        Command::Webhook(arguments) => webhook::run(arguments),
         Command::Key(arguments) => key::run(arguments),
         Command::Project(arguments) => project::run(arguments),
         Command::CodeHost(arguments) => code_host::run(arguments),

@@ -46,6 +46,7 @@ pub(crate) mod program {
     mod traces;
     mod turns;
     mod users;
+    mod webhooks;
 }
 
 mod storm;

@@ -391,6 +391,7 @@ delegate! {
     WebhookStore {
         read webhooks_after(project: ProjectId, after: Option<WebhookId>, limit: usize) -> Result<Vec<Webhook>, StoreError>;
         read webhook(id: WebhookId) -> Result<Option<Webhook>, StoreError>;
+        read has_webhooks() -> Result<bool, StoreError>;
         read webhook_secrets(id: WebhookId) -> Result<Option<WebhookSecrets>, StoreError>;
         write make_deliveries(now: Timestamp, limit: usize) -> Result<usize, StoreError>;
         write claim_deliveries(claim: WebhookClaim) -> Result<Vec<ClaimedDelivery>, StoreError>;

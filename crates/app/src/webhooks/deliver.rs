@@ -18,6 +18,9 @@ const WEBHOOKS: usize = 1000;
 /// The time after which the loop looks for deliveries that are due, without a wake-up.
 const PERIOD: Duration = Duration::from_millis(500);
 
+/// The time after which the loop looks for the first webhook.
+const IDLE: Duration = Duration::from_secs(1);
+
 /// The time between a change of the feed and the next look, so that many changes do not cause as many looks.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -43,6 +46,11 @@ impl Deliverer {
         let mut sends: JoinSet<Finished> = JoinSet::new();
         loop {
             let seen = self.store.feed_version();
+            // Without webhooks, changes of the feed must not cost anything.
+            if sends.is_empty() && !self.store.has_webhooks().await? {
+                tokio::time::sleep(IDLE).await;
+                continue;
+            }
             self.start_due(&mut sends).await?;
             let mut finished = Vec::new();
             let changed = async {

@@ -28,7 +28,7 @@ pub const MAX_ATTEMPTS: u32 = DELAYS.len() as u32 + 1;
 pub const GIVE_UP_AFTER: Duration = Duration::from_hours(5 * 24);
 
 /// The time for which a claimed delivery is hidden from other processes. It is longer than a request may take.
-pub const DELIVERY_LEASE: Duration = Duration::from_secs(60);
+pub const DELIVERY_LEASE: Duration = Duration::from_secs(20);
 
 /// The status with which an endpoint says that it wants no more events.
 const GONE: u16 = 410;

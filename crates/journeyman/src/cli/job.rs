@@ -13,20 +13,29 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 pub(crate) use self::args::JobArgs;
-use self::args::{CreateArgs, Delivery, JobCommand, ListArgs, SendArgs, ServerArgs, ThenArgs};
-use self::exit::{Exit, Failure};
-pub(super) use self::render::plain;
+pub(super) use self::args::ServerArgs;
+use self::args::{CreateArgs, Delivery, JobCommand, ListArgs, SendArgs, ThenArgs};
+pub(super) use self::exit::{Exit, Failure, HELP};
+pub(super) use self::render::{cell, plain};
 pub(super) use self::watch::event_lines;
 use super::store::{is_output_closed, print, print_lines, write_out};
 use crate::client::{Client, Request, idempotency_key};
 
 /// Runs a command of `journeyman job`.
 pub(crate) fn run(arguments: JobArgs) -> anyhow::Result<ExitCode> {
-    let json = arguments.server.json;
+    with_session(arguments.server, async |session| session.carry_out(arguments.command).await)
+}
+
+/// Runs a command that uses a server.
+pub(super) fn with_session(
+    server: ServerArgs,
+    work: impl AsyncFnOnce(Session) -> Result<Exit, Failure>,
+) -> anyhow::Result<ExitCode> {
+    let json = server.json;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let done = runtime.context("the runtime could not be started")?.block_on(async {
-        let session = Session::new(arguments.server)?;
-        session.carry_out(arguments.command).await
+        let session = Session::new(server)?;
+        work(session).await
     });
     Ok(match done {
         Ok(exit) => exit.into(),
@@ -40,9 +49,10 @@ pub(crate) fn run(arguments: JobArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// The server, project and output format of a command.
-struct Session {
-    client: Client,
-    project: String,
+pub(super) struct Session {
+    pub(super) client: Client,
+    /// The project, as a segment of a path.
+    pub(super) project: String,
     json: bool,
 }
 
@@ -192,21 +202,26 @@ impl Session {
     }
 
     async fn rows(&self, job: &str, what: &str, table: fn(&[Value]) -> Vec<String>) -> Result<Exit, Failure> {
-        let (mut rows, mut cursor) = (Vec::new(), None);
-        loop {
-            let request = Request::get(format!("{}/{what}", self.job(job))).query("cursor", cursor);
-            let mut answer = self.client.json(request).await?;
-            rows.extend(answer[what].as_array_mut().map(std::mem::take).unwrap_or_default());
-            cursor = answer["nextCursor"].as_str().map(str::to_owned);
-            if cursor.is_none() {
-                break;
-            }
-        }
+        let rows = self.all(&format!("{}/{what}", self.job(job)), what).await?;
         self.print_rows(&rows, table)?;
         Ok(Exit::Done)
     }
 
-    fn print_rows(&self, rows: &[Value], table: fn(&[Value]) -> Vec<String>) -> Result<(), Failure> {
+    /// Reads all pages of a list; `what` is the field of its entries.
+    pub(super) async fn all(&self, path: &str, what: &str) -> Result<Vec<Value>, Failure> {
+        let (mut rows, mut cursor) = (Vec::new(), None);
+        loop {
+            let mut answer = self.client.json(Request::get(path).query("cursor", cursor)).await?;
+            rows.extend(answer[what].as_array_mut().map(std::mem::take).unwrap_or_default());
+            cursor = answer["nextCursor"].as_str().map(str::to_owned);
+            if cursor.is_none() {
+                return Ok(rows);
+            }
+        }
+    }
+
+    /// Prints rows as a table, or as one line of JSON each.
+    pub(super) fn print_rows(&self, rows: &[Value], table: fn(&[Value]) -> Vec<String>) -> Result<(), Failure> {
         if self.json {
             rows.iter().try_for_each(|row| print(&row.to_string()))?;
         } else {
@@ -232,7 +247,7 @@ impl Session {
 }
 
 /// Encodes a text as one segment of a URL path.
-fn segment(text: &str) -> String {
+pub(super) fn segment(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
     // URL parsers resolve the segments `.` and `..`.
     if text.bytes().all(|byte| byte == b'.') {

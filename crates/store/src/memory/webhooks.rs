@@ -149,6 +149,10 @@ impl WebhookStore for MemoryStore {
         Ok(self.tables().webhooks.get(&id).map(|row| row.webhook.clone()))
     }
 
+    async fn has_webhooks(&self) -> Result<bool, StoreError> {
+        Ok(self.tables().webhooks.values().any(|row| row.webhook.disabled.is_none()))
+    }
+
     async fn webhook_secrets(&self, id: WebhookId) -> Result<Option<WebhookSecrets>, StoreError> {
         let secrets = |row: &WebhookRow| WebhookSecrets {
             current: row.current.clone(),

@@ -176,6 +176,10 @@ impl WebhookStore for PostgresStore {
         Ok(found.first().map(rows::webhook).transpose()?)
     }
 
+    async fn has_webhooks(&self) -> Result<bool, StoreError> {
+        Ok(!self.read(call!("SELECT 1 FROM webhooks WHERE disabled IS NULL LIMIT 1")).await?.is_empty())
+    }
+
     async fn webhook_secrets(&self, id: WebhookId) -> Result<Option<WebhookSecrets>, StoreError> {
         let text =
             "SELECT name, value, old_secret_until FROM webhook_secrets JOIN webhooks ON id = webhook WHERE id = $1";
@@ -188,9 +192,6 @@ impl WebhookStore for PostgresStore {
     }
 
     async fn make_deliveries(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
-        if self.read(call!("SELECT 1 FROM webhooks WHERE disabled IS NULL LIMIT 1")).await?.is_empty() {
-            return Ok(0);
-        }
         self.assign_positions().await?;
         if self.read(call!(BEHIND)).await?.is_empty() {
             return Ok(0);

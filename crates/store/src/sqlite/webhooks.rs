@@ -222,6 +222,11 @@ impl WebhookStore for SqliteStore {
         self.readers.find(|db| by_id(db, id))
     }
 
+    async fn has_webhooks(&self) -> Result<bool, StoreError> {
+        let text = "SELECT 1 FROM webhooks WHERE disabled IS NULL LIMIT 1";
+        self.readers.find(|db| Ok(db.prepare_cached(text)?.exists([])?))
+    }
+
     async fn webhook_secrets(&self, id: WebhookId) -> Result<Option<WebhookSecrets>, StoreError> {
         let (sealed, until) = self.readers.find(|db| {
             let mut query = db.prepare_cached("SELECT name, value FROM webhook_secrets WHERE webhook = ?1")?;

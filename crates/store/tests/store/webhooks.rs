@@ -110,7 +110,9 @@ fn kinds(claimed: &[ClaimedDelivery]) -> Vec<&str> {
 async fn webhooks_are_created_changed_rotated_and_removed() {
     for fixture in all().await {
         let name = fixture.name;
+        assert!(!fixture.store.has_webhooks().await.unwrap(), "{name}");
         fixture.hook(1, &["job.completed"]).await;
+        assert!(fixture.store.has_webhooks().await.unwrap(), "{name}");
         fixture.world.advance(Duration::from_secs(1));
         fixture.hook(2, &[]).await;
         let made = fixture.known(1).await;
@@ -376,7 +378,8 @@ async fn concurrent_processes_deliver_each_event_in_the_order_of_its_job() {
             fixture.answer(&fails, 500).await;
             fixture.answer(&works, 200).await;
         }
-        first.world.advance(DELIVERY_LEASE);
+        // Longer than a lease, and than the delays before the first attempts.
+        first.world.advance(Duration::from_hours(1));
         if first.store.delivery_backlog().await.unwrap().pending == 0 {
             break;
         }

@@ -46,6 +46,9 @@ pub trait WebhookStore: Send + Sync {
     /// Finds a webhook.
     async fn webhook(&self, id: WebhookId) -> Result<Option<Webhook>, StoreError>;
 
+    /// Returns whether there is an enabled webhook.
+    async fn has_webhooks(&self) -> Result<bool, StoreError>;
+
     /// Decrypts and returns the secrets of a webhook.
     async fn webhook_secrets(&self, id: WebhookId) -> Result<Option<WebhookSecrets>, StoreError>;
 

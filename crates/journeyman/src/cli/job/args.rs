@@ -14,10 +14,10 @@ pub(crate) struct JobArgs {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct ServerArgs {
+pub(in crate::cli) struct ServerArgs {
     /// URL of the server
     #[arg(long, env = "JOURNEYMAN_URL", default_value = "http://127.0.0.1:8080", global = true)]
-    pub(super) url: String,
+    pub(in crate::cli) url: String,
 
     /// API key; prefer the variable, because other users of this machine can read command lines
     #[arg(
@@ -28,15 +28,15 @@ pub(super) struct ServerArgs {
         hide_default_value = true,
         global = true
     )]
-    pub(super) key: String,
+    pub(in crate::cli) key: String,
 
     /// ID of the project
     #[arg(short, long, env = "JOURNEYMAN_PROJECT", default_value = "", hide_default_value = true, global = true)]
-    pub(super) project: String,
+    pub(in crate::cli) project: String,
 
     /// Print only the server's JSON, one document per line
     #[arg(long, global = true)]
-    pub(super) json: bool,
+    pub(in crate::cli) json: bool,
 }
 
 #[derive(Debug, Subcommand)]

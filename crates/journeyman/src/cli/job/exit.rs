@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 use crate::client::ClientError;
 
 /// The description of the exit codes, shown below the help.
-pub(super) const HELP: &str = "Exit codes: 0 success; 1 the request failed; 2 invalid usage; 3 the job failed (with \
+pub(in crate::cli) const HELP: &str = "Exit codes: 0 success; 1 the request failed; 2 invalid usage; 3 the job failed (with \
                                --wait, --watch and watch); 4 not permitted (401, 403); 5 not found (404); 6 try \
                                again later (429, 503, or no connection to the server); 7 conflict with the job's \
                                state (409, 422).";
 
 /// The exit code of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Exit {
+pub(in crate::cli) enum Exit {
     Done = 0,
     Failed = 1,
     Usage = 2,
@@ -41,7 +41,7 @@ impl From<Exit> for ExitCode {
 
 /// An error of a command.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(in crate::cli) enum Failure {
     /// A required option is missing.
     Usage(&'static str),
     /// The request to the server failed.

@@ -24,7 +24,7 @@ pub(super) fn diff(bytes: Vec<u8>, to_terminal: bool) -> Vec<u8> {
 }
 
 /// Formats a value as one line; null is a dash.
-fn cell(value: &Value) -> String {
+pub(in crate::cli) fn cell(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),
         Value::String(text) => plain(text).replace(['\n', '\t'], " "),

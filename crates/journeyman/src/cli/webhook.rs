@@ -1,0 +1,222 @@
+//! `journeyman webhook`: the webhooks of a project, on any server.
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::job::{Exit, Failure, HELP, ServerArgs, Session, cell, segment, with_session};
+use super::store::print_lines;
+use super::table::table;
+use crate::client::{Request, idempotency_key};
+
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub(crate) struct WebhookArgs {
+    #[command(flatten)]
+    server: ServerArgs,
+    #[command(subcommand)]
+    command: WebhookCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum WebhookCommand {
+    /// Create a webhook, and print its secret, which is shown only once
+    Create {
+        /// URL of the endpoint. The option --url is that of the server
+        endpoint: String,
+        #[command(flatten)]
+        settings: SettingArgs,
+    },
+    /// List webhooks, without secrets
+    List,
+    /// Change a webhook
+    Change {
+        /// ID of the webhook
+        webhook: String,
+        /// URL of the endpoint
+        #[arg(long, value_name = "URL")]
+        endpoint: Option<String>,
+        #[command(flatten)]
+        settings: SettingArgs,
+        /// Enable the webhook again; it receives the events from then on
+        #[arg(long, conflicts_with = "disable")]
+        enable: bool,
+        /// Disable the webhook
+        #[arg(long)]
+        disable: bool,
+    },
+    /// Delete a webhook with its deliveries
+    Delete {
+        /// ID of the webhook
+        webhook: String,
+    },
+    /// Give a webhook a new secret, and print it
+    Rotate {
+        /// ID of the webhook
+        webhook: String,
+        /// Sign requests with the old secret too for this many seconds
+        #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+        keep_old: u64,
+    },
+    /// Send an example event now; the exit code is 1 if the endpoint does not accept it
+    Test {
+        /// ID of the webhook
+        webhook: String,
+    },
+    /// List the deliveries of a webhook, newest first
+    Deliveries {
+        /// ID of the webhook
+        webhook: String,
+        /// Filter by state: pending, delivered or failed
+        #[arg(long)]
+        state: Option<String>,
+        /// Maximum number of deliveries to list
+        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=100))]
+        limit: u64,
+    },
+    /// Deliver an event again
+    Redeliver {
+        /// ID of the webhook
+        webhook: String,
+        /// ID of the delivery
+        delivery: String,
+    },
+    /// Deliver all events since a time again
+    Replay {
+        /// ID of the webhook
+        webhook: String,
+        /// Time of the first event (ISO 8601)
+        #[arg(long, value_name = "TIME")]
+        since: String,
+    },
+}
+
+#[derive(Debug, Args)]
+struct SettingArgs {
+    /// Type of event to deliver, such as job.completed; can be repeated [default: all types]
+    #[arg(long, value_name = "TYPE")]
+    event: Vec<String>,
+    /// Form of the requests: standard, slack, teams or discord
+    #[arg(long)]
+    format: Option<String>,
+    /// Note for people
+    #[arg(long)]
+    description: Option<String>,
+}
+
+impl SettingArgs {
+    fn body(self, url: Option<String>) -> Value {
+        let mut body = json!({});
+        if !self.event.is_empty() {
+            body["events"] = json!(self.event);
+        }
+        for (name, value) in [("url", url), ("format", self.format), ("description", self.description)] {
+            if let Some(value) = value {
+                body[name] = Value::String(value);
+            }
+        }
+        body
+    }
+}
+
+/// Runs a command of `journeyman webhook`.
+pub(crate) fn run(arguments: WebhookArgs) -> anyhow::Result<ExitCode> {
+    with_session(arguments.server, async |session| carry_out(&session, arguments.command).await)
+}
+
+async fn carry_out(session: &Session, command: WebhookCommand) -> Result<Exit, Failure> {
+    let all = format!("/v2/projects/{}/webhooks", session.project);
+    let one = |webhook: &str| format!("{all}/{}", segment(webhook));
+    let client = &session.client;
+    match command {
+        WebhookCommand::Create { endpoint, settings } => {
+            let (body, key) = (settings.body(Some(endpoint)), idempotency_key("cli"));
+            session.print_rows(&[client.json(Request::post(&all).body(&body, Some(&key))).await?], webhooks)?;
+        }
+        WebhookCommand::List => session.print_rows(&session.all(&all, "webhooks").await?, webhooks)?,
+        WebhookCommand::Change { webhook, endpoint, settings, enable, disable } => {
+            let mut body = settings.body(endpoint);
+            if enable || disable {
+                body["enabled"] = Value::Bool(enable);
+            }
+            let request = Request::new(Method::PATCH, one(&webhook)).body(&body, None);
+            session.print_rows(&[client.json(request).await?], webhooks)?;
+        }
+        WebhookCommand::Delete { webhook } => {
+            client.bytes(Request::new(Method::DELETE, one(&webhook))).await?;
+        }
+        WebhookCommand::Rotate { webhook, keep_old } => {
+            let body = json!({ "keepOldSeconds": keep_old });
+            let request = Request::post(format!("{}/rotate", one(&webhook))).body(&body, None);
+            session.print_rows(&[client.json(request).await?], webhooks)?;
+        }
+        WebhookCommand::Test { webhook } => {
+            let result = client.json(Request::post(format!("{}/test", one(&webhook))).wait(15)).await?;
+            session.print_rows(std::slice::from_ref(&result), attempts)?;
+            let is_accepted = result["status"].as_u64().is_some_and(|status| (200..300).contains(&status));
+            return Ok(if is_accepted { Exit::Done } else { Exit::Failed });
+        }
+        WebhookCommand::Deliveries { webhook, state, limit } => {
+            let request = Request::get(format!("{}/deliveries", one(&webhook)))
+                .query("state", state)
+                .query("limit", Some(limit.to_string()));
+            let page = client.json(request).await?;
+            session.print_rows(page["deliveries"].as_array().map_or(&[], Vec::as_slice), deliveries)?;
+        }
+        WebhookCommand::Redeliver { webhook, delivery } => {
+            let path = format!("{}/deliveries/{}/redeliver", one(&webhook), segment(&delivery));
+            client.bytes(Request::post(path)).await?;
+        }
+        WebhookCommand::Replay { webhook, since } => {
+            let body = json!({ "since": since });
+            let request = Request::post(format!("{}/replay", one(&webhook))).body(&body, None);
+            let answer = client.json(request).await?;
+            print_lines(&[format!("{} deliveries are pending", cell(&answer["deliveries"]))])?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn webhooks(webhooks: &[Value]) -> Vec<String> {
+    let state = |webhook: &Value| match (webhook["disabledReason"].as_str(), webhook["failingSince"].as_str()) {
+        (Some(reason), _) => format!("disabled ({})", reason.replace('_', " ")),
+        (None, Some(since)) => format!("failing since {since}"),
+        (None, None) => "enabled".to_owned(),
+    };
+    let events = |webhook: &Value| {
+        let names: Vec<&str> = webhook["events"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        if names.is_empty() { "all".to_owned() } else { names.join(",") }
+    };
+    let row = |webhook: &Value| {
+        let [id, url, format] = ["id", "url", "format"].map(|name| cell(&webhook[name]));
+        [id, state(webhook), format, events(webhook), url]
+    };
+    let mut lines = table(["ID", "STATE", "FORMAT", "EVENTS", "URL"], webhooks.iter().map(row).collect());
+    // Only the answers to a creation and a rotation have a secret.
+    let secrets = webhooks.iter().filter_map(|webhook| webhook["secret"].as_str());
+    lines.extend(secrets.map(|secret| format!("secret: {secret} (it is not shown again)")));
+    lines
+}
+
+fn deliveries(deliveries: &[Value]) -> Vec<String> {
+    let row = |delivery: &Value| {
+        let [id, kind, state, attempts, job] =
+            ["id", "type", "state", "attempts", "job"].map(|name| cell(&delivery[name]));
+        [id, kind, state, attempts, result(&delivery["lastAttempt"]), cell(&delivery["nextAttemptAt"]), job]
+    };
+    table(
+        ["ID", "EVENT", "STATE", "ATTEMPTS", "LAST RESULT", "NEXT ATTEMPT", "JOB"],
+        deliveries.iter().map(row).collect(),
+    )
+}
+
+fn attempts(attempts: &[Value]) -> Vec<String> {
+    attempts.iter().map(|attempt| format!("{} after {} ms", result(attempt), cell(&attempt["durationMs"]))).collect()
+}
+
+/// Returns the status of an attempt, or the reason why there was no answer.
+fn result(attempt: &Value) -> String {
+    if attempt["status"].is_null() { cell(&attempt["error"]) } else { cell(&attempt["status"]) }
+}

@@ -1,0 +1,194 @@
+//! Tests of webhooks with a real endpoint: the command line, and a service that is killed while it delivers.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::given::{Service, Site, site_with};
+use crate::binary::program;
+
+/// A request that an endpoint has received: its `webhook-id`, its signature, and its body.
+type Request = (String, String, Value);
+
+/// An endpoint that answers each request with the next status; the last one stays.
+struct Endpoint {
+    url: String,
+    received: Arc<Mutex<Vec<Request>>>,
+}
+
+impl Endpoint {
+    fn start(statuses: &[u16]) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://127.0.0.1:{}/hook", listener.local_addr().unwrap().port());
+        let received: Arc<Mutex<Vec<Request>>> = Arc::default();
+        let (seen, statuses) = (Arc::clone(&received), statuses.to_vec());
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let (seen, statuses) = (Arc::clone(&seen), statuses.clone());
+                std::thread::spawn(move || answer(stream, &seen, &statuses));
+            }
+        });
+        Self { url, received }
+    }
+
+    fn received(&self) -> Vec<Request> {
+        self.received.lock().unwrap().clone()
+    }
+
+    fn wait_for(&self, what: &str, enough: impl Fn(&[Request]) -> bool) {
+        let begun = Instant::now();
+        while !enough(&self.received()) {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{what}: {:?}", self.received());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// Answers the requests of a connection. A killed service breaks it at any place.
+fn answer(stream: TcpStream, seen: &Mutex<Vec<Request>>, statuses: &[u16]) -> Option<()> {
+    let mut reader = BufReader::new(stream.try_clone().ok()?);
+    let mut stream = stream;
+    loop {
+        let mut headers = BTreeMap::new();
+        loop {
+            let mut line = String::new();
+            if reader.read_line(&mut line).ok()? == 0 {
+                return None;
+            }
+            if line.trim().is_empty() {
+                break;
+            }
+            if let Some((name, value)) = line.split_once(':') {
+                headers.insert(name.to_lowercase(), value.trim().to_owned());
+            }
+        }
+        let mut body = vec![0; headers.get("content-length")?.parse().ok()?];
+        reader.read_exact(&mut body).ok()?;
+        let body = serde_json::from_slice(&body).ok()?;
+        let status = {
+            let mut seen = seen.lock().unwrap();
+            seen.push((headers.remove("webhook-id")?, headers.remove("webhook-signature")?, body));
+            *statuses.get(seen.len() - 1).or(statuses.last())?
+        };
+        stream.write_all(format!("HTTP/1.1 {status} X\r\ncontent-length: 0\r\n\r\n").as_bytes()).ok()?;
+    }
+}
+
+fn webhook(site: &Site, service: &Service, arguments: &[&str]) -> Output {
+    let mut command = Command::new(program());
+    command.arg("webhook").args(arguments).stdin(Stdio::null());
+    command.env("JOURNEYMAN_URL", &service.url).env("JOURNEYMAN_KEY", &site.key).env("JOURNEYMAN_PROJECT", "shop");
+    command.output().unwrap()
+}
+
+fn out(output: &Output) -> String {
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+const LOCAL: &str = "webhook-networks = [\"127.0.0.0/8\"]\n";
+
+#[test]
+fn a_webhook_is_managed_and_its_events_arrive() {
+    let site = site_with(LOCAL);
+    let service = site.start();
+    let endpoint = Endpoint::start(&[204]);
+    let created = out(&webhook(&site, &service, &["create", &endpoint.url, "--event", "job.completed"]));
+    assert!(created.contains("secret: whsec_") && created.contains("enabled"), "{created}");
+    let id = created.split_whitespace().find(|word| word.starts_with("whk_")).unwrap().to_owned();
+    service.settled(&service.create("[[say x]]"));
+    endpoint.wait_for("the event", |received| received.len() == 1);
+    let (message, signature, body) = endpoint.received().remove(0);
+    assert!(message.starts_with("evt_") && signature.starts_with("v1,"), "{message} {signature}");
+    assert_eq!((body["type"].clone(), body["data"]["projectId"].clone()), ("job.completed".into(), "shop".into()));
+    let tested = webhook(&site, &service, &["test", &id]);
+    assert!(out(&tested).starts_with("204 after "), "{tested:?}");
+    // The result is stored after the answer.
+    let deliveries = || out(&webhook(&site, &service, &["deliveries", &id]));
+    let begun = Instant::now();
+    while !deliveries().contains("delivered") {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{}", deliveries());
+    }
+    let delivery = deliveries().lines().nth(1).unwrap().split_whitespace().next().unwrap().to_owned();
+    out(&webhook(&site, &service, &["redeliver", &id, &delivery]));
+    endpoint.wait_for("the redelivery", |received| received.iter().filter(|(of, ..)| *of == message).count() == 2);
+    assert_eq!(
+        out(&webhook(&site, &service, &["replay", &id, "--since", "2020-01-01T00:00:00Z"])),
+        "1 deliveries are pending\n"
+    );
+    endpoint.wait_for("the replay", |received| received.iter().filter(|(of, ..)| *of == message).count() == 3);
+    let rotated = out(&webhook(&site, &service, &["rotate", &id, "--keep-old", "60"]));
+    assert!(rotated.contains("secret: whsec_"), "{rotated}");
+    let disabled = out(&webhook(&site, &service, &["change", &id, "--disable", "--description", "CI"]));
+    assert!(disabled.contains("disabled (on request)"), "{disabled}");
+    assert!(out(&webhook(&site, &service, &["list"])).contains(&endpoint.url));
+    out(&webhook(&site, &service, &["delete", &id]));
+    assert!(!out(&webhook(&site, &service, &["list"])).contains(&id));
+    let missing = webhook(&site, &service, &["test", &id]);
+    assert_eq!(missing.status.code(), Some(5), "{missing:?}");
+    let refused = webhook(&site, &service, &["create", "ftp://hooks.example/"]);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("url: must be an http or https URL"), "{refused:?}");
+}
+
+#[test]
+fn a_private_endpoint_is_refused_unless_the_operator_allows_it() {
+    let site = site_with("");
+    let service = site.start();
+    let endpoint = Endpoint::start(&[204]);
+    let created = out(&webhook(&site, &service, &["create", &endpoint.url]));
+    let id = created.split_whitespace().find(|word| word.starts_with("whk_")).unwrap().to_owned();
+    let tested = webhook(&site, &service, &["test", &id]);
+    assert_eq!(tested.status.code(), Some(1));
+    assert!(
+        out(&tested)
+            .contains("127.0.0.1 is not a public address; an operator can allow its network with webhook-networks")
+    );
+    assert_eq!(endpoint.received(), []);
+}
+
+/// The service is killed again and again while jobs run and the endpoint refuses some requests.
+#[test]
+fn every_event_arrives_in_the_order_of_its_job_although_the_service_is_killed() {
+    const JOBS: usize = 6;
+    let site = site_with(LOCAL);
+    let mut service = site.start();
+    let endpoint = Endpoint::start(&[204, 500, 204, 503, 204, 204, 500, 204]);
+    out(&webhook(&site, &service, &["create", &endpoint.url]));
+    let mut jobs = Vec::new();
+    for round in 0..JOBS {
+        jobs.push(service.create("[[say x]]"));
+        if round % 2 == 1 {
+            service.kill();
+            service = site.start();
+        }
+    }
+    for job in &jobs {
+        service.settled(job);
+    }
+    let kinds = ["job.created", "message.finished", "job.completed"];
+    let first_arrivals = |received: &[Request]| {
+        let mut orders: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
+        for (id, _, body) in received {
+            let job = body["data"]["job"]["id"].as_str().unwrap().to_owned();
+            let event = (id.clone(), body["type"].as_str().unwrap().to_owned());
+            let order = orders.entry(job).or_default();
+            if !order.contains(&event) {
+                order.push(event);
+            }
+        }
+        orders
+    };
+    endpoint.wait_for("all events", |received| {
+        let orders = first_arrivals(received);
+        orders.len() == JOBS && orders.values().all(|order| order.len() == kinds.len())
+    });
+    for (job, order) in first_arrivals(&endpoint.received()) {
+        let seen: Vec<&str> = order.iter().map(|(_, kind)| kind.as_str()).collect();
+        assert_eq!(seen, kinds, "{job}");
+    }
+}
