@@ -25,8 +25,8 @@ use crate::openapi::{IdempotencyHeader, IfMatchHeader, ProjectPath, errors};
 use crate::page::{self, PageQuery};
 use crate::wire::key::RotateKey;
 use crate::wire::webhook::{
-    Attempt, ChangeWebhook, CreateWebhook, CreatedWebhook, Delivery, DeliveryPage, DeliveryStatus, ReplayWebhook,
-    Replayed, Webhook, WebhookList,
+    Attempt, ChangeWebhook, CreateWebhook, CreatedWebhook, DeliveryPage, DeliveryStatus, ReplayWebhook, Replayed,
+    Webhook, WebhookDelivery, WebhookList,
 };
 
 errors!(ListErrors: 400, 401, 403, 404, 503);
@@ -213,7 +213,7 @@ pub(crate) async fn deliveries(
     let filter = DeliveryFilter { webhook: hook.id, state: query.state.map(Into::into), before, limit: limit + 1 };
     let mut found = app.cases.deliveries(&hook.at.caller, &hook.at.project, filter).await?;
     let next_cursor = page::cut(&mut found, limit, |delivery| delivery.number.to_string());
-    Ok(Json(DeliveryPage { deliveries: found.into_iter().map(Delivery::from).collect(), next_cursor }))
+    Ok(Json(DeliveryPage { deliveries: found.into_iter().map(WebhookDelivery::from).collect(), next_cursor }))
 }
 
 /// The ID of the delivery in a path, and its webhook.

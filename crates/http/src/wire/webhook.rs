@@ -222,7 +222,7 @@ impl From<DeliveryStatus> for DeliveryState {
 /// An event for an endpoint, and the attempts to deliver it.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Delivery {
+pub(crate) struct WebhookDelivery {
     #[schema(example = "17")]
     id: String,
     /// The ID of the event in the feed.
@@ -275,7 +275,7 @@ impl From<AttemptResult> for Attempt {
     }
 }
 
-impl From<webhook::Delivery> for Delivery {
+impl From<webhook::Delivery> for WebhookDelivery {
     fn from(delivery: webhook::Delivery) -> Self {
         Self {
             id: delivery.number.to_string(),
@@ -296,7 +296,7 @@ impl From<webhook::Delivery> for Delivery {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct DeliveryPage {
     /// The deliveries, newest first.
-    pub(crate) deliveries: Vec<Delivery>,
+    pub(crate) deliveries: Vec<WebhookDelivery>,
     /// The value of `cursor` for the next page; `null` on the last page.
     #[schema(required)]
     pub(crate) next_cursor: Option<String>,
