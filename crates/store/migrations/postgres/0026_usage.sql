@@ -25,10 +25,13 @@ INSERT INTO usage_days (day, project, model, author, key, runs, unpriced, input_
 SELECT runs.finished_at / 86400000000, jobs.project, coalesce(jobs.state::json ->> 'model', ''),
        coalesce(messages.author, ''), '', count(*),
        count(*) FILTER (WHERE runs.usage::json ->> 'cost_micros' IS NULL
-           AND (runs.usage::json ->> 'input_tokens')::numeric + (runs.usage::json ->> 'output_tokens')::numeric > 0),
-       sum((runs.usage::json ->> 'input_tokens')::numeric), sum((runs.usage::json ->> 'output_tokens')::numeric),
-       sum((runs.usage::json ->> 'cached_tokens')::numeric),
-       sum(coalesce((runs.usage::json ->> 'cost_micros')::numeric, 0))
+           AND ((runs.usage::json ->> 'input_tokens')::numeric > 0
+                OR (runs.usage::json ->> 'output_tokens')::numeric > 0)),
+       -- A provider may have reported any number, so the sums have the limit of later ones.
+       LEAST(coalesce(sum((runs.usage::json ->> 'input_tokens')::numeric), 0), 9007199254740992),
+       LEAST(coalesce(sum((runs.usage::json ->> 'output_tokens')::numeric), 0), 9007199254740992),
+       LEAST(coalesce(sum((runs.usage::json ->> 'cached_tokens')::numeric), 0), 9007199254740992),
+       LEAST(coalesce(sum((runs.usage::json ->> 'cost_micros')::numeric), 0), 9007199254740992)
 FROM runs JOIN jobs ON jobs.id = runs.job LEFT JOIN messages ON messages.id = runs.message
 WHERE runs.finished_at IS NOT NULL
 GROUP BY 1, 2, 3, 4;

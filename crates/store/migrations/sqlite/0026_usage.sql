@@ -24,10 +24,13 @@ INSERT INTO usage_days (day, project, model, author, key, runs, unpriced, input_
                         cost_micros)
 SELECT runs.finished_at / 86400000000, jobs.project, coalesce(jobs.state ->> '$.model', ''),
        coalesce(messages.author, ''), '', count(*),
-       sum(runs.usage ->> '$.cost_micros' IS NULL
-           AND runs.usage ->> '$.input_tokens' + (runs.usage ->> '$.output_tokens') > 0),
-       sum(runs.usage ->> '$.input_tokens'), sum(runs.usage ->> '$.output_tokens'),
-       sum(runs.usage ->> '$.cached_tokens'), sum(coalesce(runs.usage ->> '$.cost_micros', 0))
+       count(*) FILTER (WHERE runs.usage ->> '$.cost_micros' IS NULL
+           AND (runs.usage ->> '$.input_tokens' > 0 OR runs.usage ->> '$.output_tokens' > 0)),
+       -- A provider may have reported any number, so the sums have the limit of later ones.
+       CAST(min(total(runs.usage ->> '$.input_tokens'), 9007199254740992) AS INTEGER),
+       CAST(min(total(runs.usage ->> '$.output_tokens'), 9007199254740992) AS INTEGER),
+       CAST(min(total(runs.usage ->> '$.cached_tokens'), 9007199254740992) AS INTEGER),
+       CAST(min(total(runs.usage ->> '$.cost_micros'), 9007199254740992) AS INTEGER)
 FROM runs JOIN jobs ON jobs.id = runs.job LEFT JOIN messages ON messages.id = runs.message
 WHERE runs.finished_at IS NOT NULL
 GROUP BY 1, 2, 3, 4;

@@ -126,3 +126,40 @@ pub(crate) async fn newest(client: &Client) -> Result<Option<(i64, i64)>, PgErro
     let needs: Option<i64> = row.try_get("needs")?;
     Ok(number.zip(needs))
 }
+
+#[cfg(test)]
+mod tests {
+    use journeyman_testkit::Postgres;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_usage_of_existing_runs_is_added_up_whatever_providers_reported() {
+        let server = Postgres::shared();
+        let url = server.database();
+        let database = url.rsplit('/').next().unwrap();
+        let sql = |text: &str| server.sql(database, &format!("SET search_path TO journeyman;\n{text}"));
+        server.sql(database, "CREATE SCHEMA journeyman");
+        for migration in &MIGRATIONS[..25] {
+            sql(migration.sql);
+        }
+        sql("INSERT INTO jobs (id, project, status, title, created_at, state)
+             VALUES ('job_1', 'shop', 'failed', '', 1, '{}')");
+        let max = u64::MAX;
+        let large = format!(r#"{{"input_tokens":{max},"output_tokens":{max},"cached_tokens":0,"cost_micros":{max}}}"#);
+        let plain = r#"{"input_tokens":5,"output_tokens":2,"cached_tokens":0,"cost_micros":null}"#;
+        let none = r#"{"input_tokens":0,"output_tokens":0,"cached_tokens":0,"cost_micros":null}"#;
+        for (number, usage) in [large.as_str(), plain, none, "{}"].into_iter().enumerate() {
+            sql(&format!(
+                "INSERT INTO runs (id, job, message, attempt, status, worker, started_at, finished_at, usage, commits)
+                 VALUES ('run_{number}', 'job_1', 'msg_1', 1, 'succeeded', 'w', 1, 86400000001, '{usage}', '[]')"
+            ));
+        }
+        sql(MIGRATIONS[25].sql);
+        let found =
+            sql("SELECT concat_ws(' ', day, project, author, runs, unpriced, input_tokens, cached_tokens, cost_micros)
+                         FROM usage_days");
+        let limit = crate::lists::LARGEST_SUM;
+        assert_eq!(found, format!("1 shop  4 1 {limit} 0 {limit}"));
+    }
+}

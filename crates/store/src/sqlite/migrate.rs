@@ -60,3 +60,43 @@ pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), Op
         transaction.commit().map_err(failed)?;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_usage_of_existing_runs_is_added_up_whatever_providers_reported() {
+        let db = Connection::open_in_memory().unwrap();
+        for migration in &MIGRATIONS[..25] {
+            db.execute_batch(migration).unwrap();
+        }
+        let run = |id: &str, usage: &str| {
+            let text =
+                "INSERT INTO runs (id, job, message, attempt, status, worker, started_at, finished_at, usage, commits)
+                        VALUES (?1, 'job_1', 'msg_1', 1, 'succeeded', 'w', 1, 86400000001, ?2, '[]')";
+            db.execute(text, [id, usage]).unwrap();
+        };
+        let job = "INSERT INTO jobs (id, project, status, title, created_at, state) VALUES ('job_1', 'shop', 'failed', '', 1, '{}')";
+        db.execute(job, []).unwrap();
+        let max = u64::MAX;
+        run(
+            "run_1",
+            &format!(r#"{{"input_tokens":{max},"output_tokens":{max},"cached_tokens":0,"cost_micros":{max}}}"#),
+        );
+        run("run_2", r#"{"input_tokens":5,"output_tokens":2,"cached_tokens":0,"cost_micros":null}"#);
+        run("run_3", r#"{"input_tokens":0,"output_tokens":0,"cached_tokens":0,"cost_micros":null}"#);
+        run("run_4", "{}");
+        db.execute_batch(MIGRATIONS[25]).unwrap();
+        let text =
+            "SELECT day, project, author, runs, unpriced, input_tokens, cached_tokens, cost_micros FROM usage_days";
+        let found: (i64, String, String, i64, i64, i64, i64, i64) = db
+            .query_row(text, [], |row| {
+                let at = |place| row.get(place);
+                Ok((at(0)?, row.get(1)?, row.get(2)?, at(3)?, at(4)?, at(5)?, at(6)?, at(7)?))
+            })
+            .unwrap();
+        let limit = crate::lists::LARGEST_SUM;
+        assert_eq!(found, (1, "shop".to_owned(), String::new(), 4, 1, limit, 0, limit));
+    }
+}
