@@ -238,9 +238,7 @@ impl UseCases {
     /// Checks that the caller may see the webhooks of a project: their URLs may contain credentials.
     async fn needs_webhooks(&self, caller: &Caller, project: &ProjectId) -> Result<(), Error> {
         caller.needs_project(project)?;
-        if !caller.is_administrator() {
-            caller.needs_administrator()?;
-        }
+        caller.needs_administrator()?;
         self.known_project(caller, project).await.map(drop)
     }
 

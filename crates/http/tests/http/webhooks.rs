@@ -196,6 +196,8 @@ async fn only_an_administrator_manages_webhooks() {
     for (key, method, path, code) in [
         (&limited, "GET", HOOKS.to_owned(), "key_limited"),
         (&limited, "POST", format!("{}/test", place(&made)), "key_limited"),
+        (&reader, "GET", HOOKS.to_owned(), "scope_missing"),
+        (&reader, "GET", place(&made), "scope_missing"),
         (&reader, "POST", HOOKS.to_owned(), "scope_missing"),
         (&reader, "DELETE", place(&made), "scope_missing"),
     ] {

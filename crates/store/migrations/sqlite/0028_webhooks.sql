@@ -23,7 +23,7 @@ CREATE TABLE webhook_secrets (
 ) WITHOUT ROWID, STRICT;
 
 CREATE TABLE deliveries (
-    number       INTEGER PRIMARY KEY,
+    number       INTEGER PRIMARY KEY AUTOINCREMENT,
     webhook      TEXT NOT NULL,
     position     INTEGER NOT NULL, -- of the event
     type         TEXT NOT NULL,

@@ -35,22 +35,28 @@ pub(super) fn insert(events: &[FeedEvent]) -> Call {
     )
 }
 
+/// The number of events that get positions in one statement ([`ASSIGN`]).
+const AT_ONCE: i64 = 10_000;
+
 const UNREAD: &str = "SELECT 1 FROM feed WHERE position IS NULL LIMIT 1";
 
 /// Takes the lock of the positions.
 pub(super) const LOCK: &str = "INSERT INTO feed_position (one, last) VALUES (1, 0)
     ON CONFLICT (one) DO UPDATE SET last = feed_position.last";
 
-/// Assigns the next positions. The statement sees all events that were committed before the lock was taken.
+/// Assigns the next positions, except to events that another transaction is deleting. The statement sees all events that were committed before the lock was taken.
 pub(super) const ASSIGN: &str = "
     WITH unread AS (
         SELECT number, row_number() OVER (ORDER BY number) AS place
-        FROM (SELECT number FROM feed WHERE position IS NULL ORDER BY number LIMIT 10000) AS oldest
+        FROM (
+            SELECT number FROM feed WHERE position IS NULL ORDER BY number LIMIT 10000 FOR UPDATE SKIP LOCKED
+        ) AS oldest
     ), assigned AS (
         UPDATE feed SET position = (SELECT last FROM feed_position) + unread.place
-        FROM unread WHERE feed.number = unread.number RETURNING 1
+        FROM unread WHERE feed.number = unread.number RETURNING feed.position
     )
-    UPDATE feed_position SET last = last + (SELECT count(*) FROM assigned)";
+    UPDATE feed_position SET last = GREATEST(last, coalesce((SELECT max(position) FROM assigned), last))
+    RETURNING (SELECT count(*) FROM assigned) AS assigned";
 
 /// Selects events of all projects.
 pub(super) const FEED: &str = "SELECT * FROM feed
@@ -67,10 +73,17 @@ pub(super) const FEED_OF_PROJECTS: &str = "
 
 impl PostgresStore {
     pub(super) async fn assign_positions(&self) -> Result<(), PgError> {
-        while !self.read(call!(UNREAD)).await?.is_empty() {
-            self.write(vec![call!(LOCK), call!(ASSIGN)]).await?;
+        if self.read(call!(UNREAD)).await?.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        loop {
+            let answers = self.write(vec![call!(LOCK), call!(ASSIGN)]).await?;
+            let row = answers.last().and_then(|rows| rows.first());
+            let assigned: i64 = row.map(|row| row.try_get("assigned")).transpose()?.unwrap_or(0);
+            if assigned < AT_ONCE {
+                return Ok(());
+            }
+        }
     }
 }
 

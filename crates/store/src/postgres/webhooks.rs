@@ -120,7 +120,7 @@ fn finish(one: &Finished) -> Result<Call, StoreError> {
         "WITH done AS (
              UPDATE deliveries
              SET state = $3, due_at = $4, leased_until = NULL, attempted_at = $5, duration = $6, status = $7, detail = $8
-             WHERE number = $1 AND attempts = $2 AND state = 'pending' RETURNING webhook
+             WHERE number = $1 AND attempts = $2 AND state = 'pending' AND webhook = $14 RETURNING webhook
          ), changed AS (
              UPDATE webhooks
              SET failing_since = CASE WHEN $9::bigint IS NULL THEN NULL ELSE coalesce(failing_since, $9) END,

@@ -155,7 +155,7 @@ fn finish(db: &Connection, one: &Finished) -> Op<()> {
         .prepare_cached(
             "UPDATE deliveries
              SET state = ?3, due_at = ?4, leased_until = NULL, attempted_at = ?5, duration = ?6, status = ?7, detail = ?8
-             WHERE number = ?1 AND attempts = ?2 AND state = 'pending'",
+             WHERE number = ?1 AND attempts = ?2 AND state = 'pending' AND webhook = ?9",
         )?
         .execute(params![
             number(one.number),
@@ -165,7 +165,8 @@ fn finish(db: &Connection, one: &Finished) -> Op<()> {
             one.result.at.as_micros(),
             i64::try_from(one.result.duration.as_micros()).unwrap_or(i64::MAX),
             status,
-            detail
+            detail,
+            one.webhook.to_string()
         ])?;
     if changed == 0 {
         return Ok(());
