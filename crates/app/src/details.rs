@@ -1,4 +1,4 @@
-//! Jobs with what is stored beside them: their attributes, usage and pull requests, and the holds of their projects.
+//! Details of jobs: the job with its attributes, usage and pull requests, and the hold of its project.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use journeyman_core::run::Usage;
 
 use crate::{Caller, Error, UseCases};
 
-/// A job with what is stored beside it.
+/// A job with the data about it that is not in its document.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DetailedJob {
     /// The job.
@@ -41,7 +41,7 @@ impl UseCases {
         Ok(self.detailed(jobs).await?)
     }
 
-    /// Reads what is stored beside jobs.
+    /// Reads the data about jobs that is not in their documents.
     ///
     /// # Errors
     /// The store failed.

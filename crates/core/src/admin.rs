@@ -124,7 +124,7 @@ pub enum AdminRow {
     WebhookRemoved {
         /// The webhook.
         id: WebhookId,
-        /// Its project.
+        /// The project of the webhook.
         project: ProjectId,
         /// The time of the deletion.
         at: Timestamp,

@@ -2,7 +2,7 @@
 //!
 //! The log of a job has everything that happens in it, also the agent's texts. The feed has only what other programs react
 //! to: created and ended jobs, ended messages, pull requests, and checks. A store writes the events in the transaction of
-//! the change, so that no event is lost, and none tells of something that was not stored.
+//! the change, so that no event is lost, and none describes a change that was not stored.
 
 use std::time::Duration;
 
@@ -191,7 +191,7 @@ pub fn of_change(job: &Job, events: &[Event], now: Timestamp) -> Vec<FeedEvent> 
     feed
 }
 
-/// What an event says beside the record of its job.
+/// The fields of an event in addition to the record of its job.
 struct Notice<'a> {
     kind: FeedKind,
     message: Option<MessageId>,

@@ -30,7 +30,7 @@ pub(crate) fn body(format: WebhookFormat, event: &FeedEntry, public_url: &str) -
     }
 }
 
-/// What a message in a chat says.
+/// The content of a message for a chat.
 struct Notice {
     project: String,
     title: String,

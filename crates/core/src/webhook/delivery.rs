@@ -36,7 +36,7 @@ const GONE: u16 = 410;
 /// The state of a delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeliveryState {
-    /// It is attempted when it is due and no earlier delivery about its job is pending.
+    /// The event is sent when the delivery is due and no earlier delivery about the same job is pending.
     Pending,
     /// The endpoint has accepted it.
     Delivered,
@@ -63,7 +63,7 @@ pub struct AttemptResult {
     pub at: Timestamp,
     /// The duration of the request.
     pub duration: Duration,
-    /// What the endpoint answered, or why there was no answer.
+    /// The answer of the endpoint, or the reason why there was none.
     pub response: Response,
 }
 
@@ -131,7 +131,7 @@ pub struct ClaimedDelivery {
     pub event: FeedEntry,
 }
 
-/// What an attempt changes.
+/// The changes that an attempt makes to its delivery and its webhook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finished {
     /// The number of the delivery.

@@ -213,7 +213,7 @@ impl Drop for Reader {
     }
 }
 
-/// What a stream does next.
+/// The next step of a stream.
 enum Next {
     Event(FeedEntry),
     Quiet,

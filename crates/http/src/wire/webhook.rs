@@ -191,7 +191,7 @@ impl ChangeWebhook {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum DeliveryStatus {
-    /// It is attempted when it is due and no earlier delivery about its job is pending.
+    /// The event is sent when the delivery is due and no earlier delivery about the same job is pending.
     Pending,
     /// The endpoint has accepted it.
     Delivered,

@@ -80,7 +80,7 @@ async fn jobs_are_listed_by_their_properties() {
         ("?metadata=ticket:S", vec![]),
         ("?agent=other", vec![all[0]]),
         ("?author=ci&label=ui", vec![all[1]]),
-        ("?author=nobody", vec![]),
+        ("?author=unknown", vec![]),
         ("?branch=topic", vec![all[1]]),
         ("?pullRequest=7", vec![]),
         ("?status=completed", vec![]),

@@ -1,4 +1,4 @@
-//! What integrations ask the stores: jobs by their attributes, pages of lists, deletions, and reports on usage.
+//! The queries of integrations: jobs by their attributes, pages of lists, deletions, and reports on usage.
 
 use std::time::Duration;
 
