@@ -82,6 +82,8 @@ pub enum RefusalKind {
     CursorExpired,
     /// The webhook has no such delivery.
     DeliveryNotFound,
+    /// The webhook is disabled.
+    WebhookDisabled,
     /// The code host is defined in the configuration, so it cannot be changed.
     CodeHostConfigured,
     /// The code host refused a request, or cannot be reached.

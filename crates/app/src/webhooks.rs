@@ -11,7 +11,7 @@ use journeyman_core::ids::{ProjectId, WebhookId};
 use journeyman_core::ports::{Administered, DeliveryFilter};
 use journeyman_core::time::{Clock, Timestamp};
 use journeyman_core::version::FIRST_VERSION;
-use journeyman_core::webhook::{AttemptResult, Delivery, Webhook, WebhookSecret, WebhookSettings, decide};
+use journeyman_core::webhook::{AttemptResult, Delivery, Replay, Webhook, WebhookSecret, WebhookSettings, decide};
 
 use crate::{Answered, Caller, Error, Idempotency, RefusalKind, UseCases, claim};
 
@@ -19,6 +19,9 @@ pub use deliver::Deliverer;
 
 /// The longest time for which requests are signed with the old secret too.
 const LONGEST_OVERLAP: Duration = Duration::from_hours(7 * 24);
+
+/// The maximum number of events that are stored for another delivery in one transaction.
+const REPLAY_STEP: usize = 1000;
 
 /// A webhook, and its secret, which is shown once.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -192,8 +195,8 @@ impl UseCases {
     /// Delivers an event again.
     ///
     /// # Errors
-    /// The caller is not an administrator, the webhook has no such delivery, its event is no longer stored, or the store
-    /// failed.
+    /// The caller is not an administrator, the webhook is disabled or has no such delivery, its event is no longer stored,
+    /// or the store failed.
     pub async fn redeliver(
         &self,
         caller: &Caller,
@@ -201,8 +204,7 @@ impl UseCases {
         id: WebhookId,
         number: u64,
     ) -> Result<(), Error> {
-        self.may_change_webhooks(caller, project).await?;
-        self.webhook(caller, project, id).await?;
+        self.needs_enabled_webhook(caller, project, id).await?;
         let now = self.parts().engine.now();
         if self.parts().store.redeliver(id, number, now).await? {
             return Ok(());
@@ -211,10 +213,11 @@ impl UseCases {
         Err(Error::refused(RefusalKind::DeliveryNotFound, text))
     }
 
-    /// Delivers all events since a time again that the webhook selects, and returns their number.
+    /// Delivers all events since a time again that the webhook selects, and returns their number. The events are stored
+    /// for delivery in steps, so after an error, some of them may be delivered again.
     ///
     /// # Errors
-    /// The caller is not an administrator, the project has no such webhook, or the store failed.
+    /// The caller is not an administrator, the project has no such webhook, it is disabled, or the store failed.
     pub async fn replay_webhook(
         &self,
         caller: &Caller,
@@ -222,9 +225,16 @@ impl UseCases {
         id: WebhookId,
         since: Timestamp,
     ) -> Result<u64, Error> {
-        self.may_change_webhooks(caller, project).await?;
-        self.webhook(caller, project, id).await?;
-        Ok(self.parts().store.replay(id, since, self.parts().engine.now()).await?)
+        self.needs_enabled_webhook(caller, project, id).await?;
+        let now = self.parts().engine.now();
+        let mut replay = Replay { webhook: id, since, after: 0, limit: REPLAY_STEP, now };
+        let mut deliveries = 0;
+        loop {
+            let step = self.parts().store.replay(replay).await?;
+            deliveries += step.deliveries;
+            let Some(next) = step.next else { return Ok(deliveries) };
+            replay.after = next;
+        }
     }
 
     /// Returns the loop that delivers events.
@@ -240,6 +250,16 @@ impl UseCases {
         caller.needs_project(project)?;
         caller.needs_administrator()?;
         self.known_project(caller, project).await.map(drop)
+    }
+
+    async fn needs_enabled_webhook(&self, caller: &Caller, project: &ProjectId, id: WebhookId) -> Result<(), Error> {
+        self.may_change_webhooks(caller, project).await?;
+        if self.webhook(caller, project, id).await?.disabled.is_some() {
+            let text = "the webhook is disabled; enable it first: it then gets the events from that time on, and earlier \
+                        ones can be delivered again";
+            return Err(Error::refused(RefusalKind::WebhookDisabled, text));
+        }
+        Ok(())
     }
 
     async fn may_change_webhooks(&self, caller: &Caller, project: &ProjectId) -> Result<(), Error> {

@@ -16,8 +16,8 @@ use crate::ids::{ProjectId, WebhookId};
 use crate::time::Timestamp;
 
 pub use delivery::{
-    AttemptResult, Claim, ClaimedDelivery, DELIVERY_LEASE, Delivery, DeliveryState, Finished, GIVE_UP_AFTER,
-    MAX_ATTEMPTS, Response, finish,
+    AttemptResult, Claim, ClaimedDelivery, DELIVERY_LEASE, Delivery, DeliveryState, EVENT_REMOVED, Finished,
+    GIVE_UP_AFTER, MAX_ATTEMPTS, Replay, Replayed, Response, batch_end, finish,
 };
 pub use secret::{InvalidSecret, WebhookSecret, WebhookSecrets};
 

@@ -142,6 +142,7 @@ fn status_of(error: &Error) -> StatusCode {
             | RefusalKind::MessageNotFound
             | RefusalKind::KeyNotFound
             | RefusalKind::DeliveryNotFound
+            | RefusalKind::WebhookDisabled
             | RefusalKind::CursorExpired => StatusCode::NOT_FOUND,
             RefusalKind::CodeHostConfigured => StatusCode::CONFLICT,
             RefusalKind::Invalid

@@ -230,6 +230,7 @@ impl From<Refusal> for ApiError {
             RefusalKind::ProjectNotFound => (StatusCode::NOT_FOUND, ErrorCode::ProjectNotFound),
             RefusalKind::JobNotFound => (StatusCode::NOT_FOUND, ErrorCode::JobNotFound),
             RefusalKind::MessageNotFound => (StatusCode::NOT_FOUND, ErrorCode::MessageNotFound),
+            RefusalKind::WebhookDisabled => (StatusCode::CONFLICT, ErrorCode::WebhookDisabled),
             RefusalKind::DeliveryNotFound => (StatusCode::NOT_FOUND, ErrorCode::DeliveryNotFound),
             RefusalKind::CursorExpired => (StatusCode::GONE, ErrorCode::CursorExpired),
             RefusalKind::KeyNotFound => (StatusCode::NOT_FOUND, ErrorCode::KeyNotFound),

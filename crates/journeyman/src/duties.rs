@@ -43,9 +43,6 @@ const MACHINE_LIMIT: Duration = Duration::from_secs(1800);
 /// The largest difference between the clocks of two processes at which only one of them can hold the lease of a duty.
 const CLOCK_DIFFERENCE: Duration = Duration::from_secs(300);
 
-/// The pause after an error of the store, before webhooks are delivered again.
-const DELIVERY_PAUSE: Duration = Duration::from_secs(1);
-
 /// The longest delay until a failed duty is repeated.
 const RETRY: Duration = Duration::from_secs(60);
 
@@ -126,14 +123,7 @@ impl Duties {
             });
         }
         if let Some(deliverer) = self.deliverer.clone() {
-            tasks.spawn(async move {
-                loop {
-                    if let Err(error) = deliverer.run().await {
-                        tracing::warn!(%error, "webhooks could not be delivered; the next attempt follows soon");
-                    }
-                    tokio::time::sleep(DELIVERY_PAUSE).await;
-                }
-            });
+            tasks.spawn(async move { deliverer.run().await });
         }
         while tasks.join_next().await.is_some() {}
     }

@@ -115,6 +115,8 @@ struct Tables {
     /// In the order of their numbers.
     deliveries: Vec<webhooks::DeliveryRow>,
     last_delivery: u64,
+    /// The position in the feed up to which there are deliveries.
+    made: u64,
 }
 
 impl Default for MemoryStore {

@@ -41,7 +41,7 @@ use journeyman_core::time::{IdGen, Timestamp};
 use tokio_postgres::Row;
 use tracing::Instrument as _;
 
-use self::batch::Batches;
+use self::batch::{Batches, CONFLICTS};
 pub(crate) use self::connect::Connector;
 pub(crate) use self::connect::DURABLE;
 use self::connect::PLAN_FOR_MANY;
@@ -201,9 +201,12 @@ impl PostgresStore {
         calls.insert(0, call!("BEGIN"));
         calls.push(call!("COMMIT"));
         let mut stale = self.pool.status().max_size;
+        let mut conflicts = 0;
         let mut answers = loop {
             match self.try_write(&calls).instrument(transaction("postgresql")).await {
                 Err(error) if error.is_stale_plan() && stale > 0 => stale -= 1,
+                // The server has undone the transaction.
+                Err(error) if error.is_conflict() && conflicts < CONFLICTS => conflicts += 1,
                 done => break done?,
             }
         };

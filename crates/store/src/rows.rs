@@ -344,6 +344,11 @@ pub(crate) fn delivery<R: Columns>(row: &R) -> Read<Delivery, R> {
     })
 }
 
+/// Decodes a delivery with its fencing token.
+pub(crate) fn claimed<R: Columns>(row: &R) -> Read<(Delivery, u64), R> {
+    Ok((delivery(row)?, At::new("deliveries", row, &["webhook"])?.number("claims")?))
+}
+
 pub(crate) fn delivery_backlog<R: Columns>(row: &R) -> Read<DeliveryBacklog, R> {
     let at = At::new("deliveries", row, &[])?;
     Ok(DeliveryBacklog {

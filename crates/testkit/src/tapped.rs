@@ -35,7 +35,9 @@ use journeyman_core::run::{Run, Usage};
 use journeyman_core::time::Timestamp;
 use journeyman_core::usage::{UsageLine, UsageQuery};
 use journeyman_core::user::{Identity, Session, SignInLink, TokenHash, User};
-use journeyman_core::webhook::{Claim as WebhookClaim, ClaimedDelivery, Delivery, Finished, Webhook, WebhookSecrets};
+use journeyman_core::webhook::{
+    Claim as WebhookClaim, ClaimedDelivery, Delivery, Finished, Replay, Replayed, Webhook, WebhookSecrets,
+};
 use uuid::Uuid;
 
 /// A call to a store.
@@ -398,7 +400,7 @@ delegate! {
         write finish_deliveries(finished: Vec<Finished>) -> Result<(), StoreError>;
         read deliveries(filter: DeliveryFilter) -> Result<Vec<Delivery>, StoreError>;
         write redeliver(webhook: WebhookId, number: u64, now: Timestamp) -> Result<bool, StoreError>;
-        write replay(webhook: WebhookId, since: Timestamp, now: Timestamp) -> Result<u64, StoreError>;
+        write replay(replay: Replay) -> Result<Replayed, StoreError>;
         read delivery_backlog() -> Result<DeliveryBacklog, StoreError>;
     }
 }

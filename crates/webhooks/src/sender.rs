@@ -17,8 +17,11 @@ use journeyman_net::{Client, Error, Policy, Resolver, Settings};
 use crate::body::body;
 use crate::sign::signatures;
 
-/// The time for a request and its answer.
+/// The time for a request until the status of its answer.
 const TIME: Duration = Duration::from_secs(10);
+
+/// The time for the part of an answer that is kept.
+const BODY_TIME: Duration = Duration::from_secs(2);
 
 /// The part of an answer that is read and stored, in bytes. The rest is ignored.
 const KEPT_BYTES: usize = 1024;
@@ -49,7 +52,7 @@ impl Sender {
         Ok(Self { client, public_url: public_url.into(), time: TIME })
     }
 
-    /// Sets the time for a request and its answer; by default, 10 s.
+    /// Sets the time for a request until the status of its answer; by default, 10 s.
     #[must_use]
     pub const fn with_time(mut self, time: Duration) -> Self {
         self.time = time;
@@ -57,14 +60,18 @@ impl Sender {
     }
 
     async fn request(&self, request: Request<Bytes>) -> Result<(u16, String), Error> {
-        let mut answer = self.client.start(request).await?;
+        let started = tokio::time::timeout(self.time, self.client.start(request)).await;
+        let mut answer = started.map_err(|_| Error::Slow(self.time))??;
         let status = answer.status().as_u16();
         let mut kept = Vec::new();
-        while kept.len() < KEPT_BYTES {
-            // The status has arrived, so a body that breaks off changes nothing.
-            let Ok(Some(piece)) = answer.chunk().await else { break };
-            kept.extend_from_slice(&piece);
-        }
+        // The status decides, so a body that is slow or breaks off changes nothing.
+        let body = async {
+            while kept.len() < KEPT_BYTES {
+                let Ok(Some(piece)) = answer.chunk().await else { break };
+                kept.extend_from_slice(&piece);
+            }
+        };
+        drop(tokio::time::timeout(self.time.min(BODY_TIME), body).await);
         kept.truncate(KEPT_BYTES);
         let text = String::from_utf8_lossy(&kept).replace('\0', "\u{fffd}");
         Ok((status, text))
@@ -94,13 +101,12 @@ impl WebhookSender for Sender {
             .body(Bytes::from(body));
         let response = match request {
             Err(error) => Response::Failed(format!("the request could not be made: {error}")),
-            Ok(request) => match tokio::time::timeout(self.time, self.request(request)).await {
-                Ok(Ok((status, text))) => Response::Status(status, text),
-                Ok(Err(Error::NotPermitted(host))) => Response::Failed(format!(
+            Ok(request) => match self.request(request).await {
+                Ok((status, text)) => Response::Status(status, text),
+                Err(Error::NotPermitted(host)) => Response::Failed(format!(
                     "{host} is not a public address; an operator can allow its network with webhook-networks"
                 )),
-                Ok(Err(error)) => Response::Failed(error.to_string()),
-                Err(_) => Response::Failed(Error::Slow(self.time).to_string()),
+                Err(error) => Response::Failed(error.to_string()),
             },
         };
         let duration = begun.elapsed();

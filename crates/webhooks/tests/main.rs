@@ -169,6 +169,19 @@ async fn an_endless_answer_is_read_only_at_its_beginning() {
 }
 
 #[tokio::test]
+async fn a_body_that_never_ends_does_not_change_a_status_that_has_arrived() {
+    let (url, task) = endpoint(|mut stream| async move {
+        request(&mut stream).await;
+        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nsome").await.unwrap();
+        tokio::time::sleep(Duration::from_secs(30)).await;
+    })
+    .await;
+    let sender = local().with_time(Duration::from_millis(300));
+    assert_eq!(send(&sender, &url).await, Response::Status(200, "some".to_owned()));
+    task.abort();
+}
+
+#[tokio::test]
 async fn an_endpoint_that_hangs_or_closes_is_a_failure_with_its_cause() {
     let (url, hanging) = endpoint(|mut stream| async move {
         request(&mut stream).await;

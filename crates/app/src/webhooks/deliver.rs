@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use journeyman_core::ports::{Store, StoreError, WebhookSender};
 use journeyman_core::time::{Clock, IdGen};
-use journeyman_core::webhook::{AttemptResult, Claim, ClaimedDelivery, Finished, Response, finish};
+use journeyman_core::webhook::{AttemptResult, Claim, ClaimedDelivery, Finished, MAX_WEBHOOKS, Response, finish};
 use tokio::task::JoinSet;
 
 /// The maximum number of requests of a process at a time. An endpoint that fails has at most one, and every other one at
 /// most [`journeyman_core::webhook::CONCURRENT`], so that slow endpoints do not delay the others.
 const REQUESTS: usize = 1000;
 
-/// The number of webhooks for which deliveries are made at a time.
-const WEBHOOKS: usize = 1000;
+/// The maximum number of deliveries that are made in one transaction. One event may need as many.
+const DELIVERIES: usize = MAX_WEBHOOKS;
 
 /// The time after which the loop looks for deliveries that are due, without a wake-up.
 const PERIOD: Duration = Duration::from_millis(500);
@@ -23,6 +23,9 @@ const IDLE: Duration = Duration::from_secs(1);
 
 /// The time between a change of the feed and the next look, so that many changes do not cause as many looks.
 const PAUSE: Duration = Duration::from_millis(20);
+
+/// The pause after an error of the store.
+const RETRY: Duration = Duration::from_secs(1);
 
 /// Delivers events to the endpoints of webhooks.
 #[derive(Clone)]
@@ -37,36 +40,32 @@ pub struct Deliverer {
     pub sender: Arc<dyn WebhookSender>,
 }
 
+/// The requests of a process.
+#[derive(Default)]
+struct Requests {
+    /// Those under way.
+    sends: JoinSet<Finished>,
+    /// The results that were not stored yet.
+    finished: Vec<Finished>,
+}
+
+impl Requests {
+    fn collect(&mut self) {
+        while let Some(done) = self.sends.try_join_next() {
+            self.finished.extend(done.ok());
+        }
+    }
+}
+
 impl Deliverer {
     /// Delivers events until the future is dropped. What is under way then is attempted again after its lease.
-    ///
-    /// # Errors
-    /// The store failed. The caller starts the loop again.
-    pub async fn run(&self) -> Result<(), StoreError> {
-        let mut sends: JoinSet<Finished> = JoinSet::new();
+    pub async fn run(&self) {
+        let mut requests = Requests::default();
         loop {
-            let seen = self.store.feed_version();
-            // Without webhooks, changes of the feed must not cost anything.
-            if sends.is_empty() && !self.store.has_webhooks().await? {
-                tokio::time::sleep(IDLE).await;
-                continue;
-            }
-            self.start_due(&mut sends).await?;
-            let mut finished = Vec::new();
-            let changed = async {
-                self.store.feed_changed(seen).await;
-                tokio::time::sleep(PAUSE).await;
-            };
-            tokio::select! {
-                Some(done) = sends.join_next() => finished.extend(done.ok()),
-                () = changed => {}
-                () = tokio::time::sleep(PERIOD) => {}
-            }
-            while let Some(done) = sends.try_join_next() {
-                finished.extend(done.ok());
-            }
-            if !finished.is_empty() {
-                self.store.finish_deliveries(finished).await?;
+            // An error of the store does not end the requests under way; their results are stored later.
+            if let Err(error) = self.step(&mut requests).await {
+                tracing::warn!(%error, "webhooks could not be delivered; the next attempt follows soon");
+                tokio::time::sleep(RETRY).await;
             }
         }
     }
@@ -76,16 +75,52 @@ impl Deliverer {
     /// # Errors
     /// The store failed.
     pub async fn deliver_due(&self) -> Result<usize, StoreError> {
-        let (mut sends, mut count): (JoinSet<Finished>, usize) = (JoinSet::new(), 0);
+        let (mut requests, mut count) = (Requests::default(), 0);
         loop {
-            count += self.start_due(&mut sends).await?;
-            let Some(done) = sends.join_next().await else { return Ok(count) };
-            self.store.finish_deliveries(done.ok().into_iter().collect()).await?;
+            while self.store.make_deliveries(self.clock.now(), DELIVERIES).await? > 0 {}
+            count += self.start_due(&mut requests.sends).await?;
+            let Some(done) = requests.sends.join_next().await else { return Ok(count) };
+            requests.finished.extend(done.ok());
+            self.save(&mut requests).await?;
         }
     }
 
+    /// Stores results, makes deliveries, and starts those that are due. Returns when there may be more to do.
+    async fn step(&self, requests: &mut Requests) -> Result<(), StoreError> {
+        let seen = self.store.feed_version();
+        requests.collect();
+        self.save(requests).await?;
+        // Without webhooks, changes of the feed must not cost anything.
+        if requests.sends.is_empty() && !self.store.has_webhooks().await? {
+            tokio::time::sleep(IDLE).await;
+            return Ok(());
+        }
+        let events = self.store.make_deliveries(self.clock.now(), DELIVERIES).await?;
+        self.start_due(&mut requests.sends).await?;
+        if events > 0 {
+            return Ok(());
+        }
+        let changed = async {
+            self.store.feed_changed(seen).await;
+            tokio::time::sleep(PAUSE).await;
+        };
+        tokio::select! {
+            Some(done) = requests.sends.join_next() => requests.finished.extend(done.ok()),
+            () = changed => {}
+            () = tokio::time::sleep(PERIOD) => {}
+        }
+        Ok(())
+    }
+
+    async fn save(&self, requests: &mut Requests) -> Result<(), StoreError> {
+        if !requests.finished.is_empty() {
+            self.store.finish_deliveries(requests.finished.clone()).await?;
+            requests.finished.clear();
+        }
+        Ok(())
+    }
+
     async fn start_due(&self, sends: &mut JoinSet<Finished>) -> Result<usize, StoreError> {
-        while self.store.make_deliveries(self.clock.now(), WEBHOOKS).await? >= WEBHOOKS {}
         let limit = REQUESTS.saturating_sub(sends.len());
         if limit == 0 {
             return Ok(0);

@@ -30,6 +30,9 @@ pub const GIVE_UP_AFTER: Duration = Duration::from_hours(5 * 24);
 /// The time for which a claimed delivery is hidden from other processes. It is longer than a request may take.
 pub const DELIVERY_LEASE: Duration = Duration::from_secs(20);
 
+/// The reason of a delivery that failed because its event was removed before the endpoint accepted it.
+pub const EVENT_REMOVED: &str = "the event is no longer stored";
+
 /// The status with which an endpoint says that it wants no more events.
 const GONE: u16 = 410;
 
@@ -40,7 +43,7 @@ pub enum DeliveryState {
     Pending,
     /// The endpoint has accepted it.
     Delivered,
-    /// The attempts are used up, or the webhook was disabled.
+    /// The attempts are used up, the endpoint is gone, or the event is no longer stored.
     Failed,
 }
 
@@ -118,12 +121,38 @@ pub struct Claim {
     pub limit: usize,
 }
 
+/// A request to deliver events again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Replay {
+    /// The webhook.
+    pub webhook: WebhookId,
+    /// The time of the first event.
+    pub since: Timestamp,
+    /// Only events after this position.
+    pub after: u64,
+    /// The maximum number of events.
+    pub limit: usize,
+    /// The current time.
+    pub now: Timestamp,
+}
+
+/// The result of a request to deliver events again.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Replayed {
+    /// The number of deliveries.
+    pub deliveries: u64,
+    /// The position after which there may be more events; `None` if there are none.
+    pub next: Option<u64>,
+}
+
 /// A delivery that a process carries out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimedDelivery {
     /// The number of the delivery.
     pub number: u64,
-    /// The number of this attempt, from 1: the fencing token.
+    /// The fencing token: it grows with every claim and every request to deliver again, and never starts over.
+    pub claim: u64,
+    /// The number of this attempt, from 1. A request to deliver again starts over.
     pub attempt: u32,
     /// The webhook.
     pub webhook: Webhook,
@@ -136,8 +165,8 @@ pub struct ClaimedDelivery {
 pub struct Finished {
     /// The number of the delivery.
     pub number: u64,
-    /// The number of the attempt.
-    pub attempt: u32,
+    /// The fencing token of the attempt.
+    pub claim: u64,
     /// The webhook.
     pub webhook: WebhookId,
     /// The state of the delivery.
@@ -175,7 +204,7 @@ pub fn finish(delivery: &ClaimedDelivery, result: AttemptResult, permille: u32) 
     };
     Finished {
         number: delivery.number,
-        attempt: delivery.attempt,
+        claim: delivery.claim,
         webhook: webhook.id,
         state,
         due_at,
@@ -183,6 +212,21 @@ pub fn finish(delivery: &ClaimedDelivery, result: AttemptResult, permille: u32) 
         failing_since,
         disables,
     }
+}
+
+/// Returns the position up to which deliveries are made at a time: of at most `limit` deliveries, but at least of one
+/// event. `events` are the positions of the next events, in order, and the numbers of enabled webhooks of their projects.
+pub fn batch_end(events: impl IntoIterator<Item = (u64, usize)>, limit: usize) -> Option<u64> {
+    let mut end = None;
+    let mut deliveries: usize = 0;
+    for (position, webhooks) in events {
+        deliveries = deliveries.saturating_add(webhooks);
+        if end.is_some() && deliveries > limit {
+            break;
+        }
+        end = Some(position);
+    }
+    end
 }
 
 #[cfg(test)]
@@ -220,7 +264,7 @@ mod tests {
             job: JobId::from_uuid(Uuid::nil()),
             data: json!({}),
         };
-        ClaimedDelivery { number: 7, attempt, webhook, event }
+        ClaimedDelivery { number: 7, claim: 9, attempt, webhook, event }
     }
 
     fn ended(attempt: u32, failing_since: Option<Timestamp>, at: Timestamp, response: Response) -> Finished {
@@ -278,5 +322,18 @@ mod tests {
         assert_eq!(ended(1, Some(START), late, status(500)).disables, Some(Disabled::Failing));
         assert_eq!(ended(1, Some(START), late - Duration::from_secs(1), status(500)).disables, None);
         assert_eq!(ended(1, Some(START), late, status(200)).disables, None);
+    }
+
+    #[test]
+    fn a_batch_has_few_deliveries_but_at_least_one_event() {
+        for (events, limit, expected) in [
+            (vec![], 9, None),
+            (vec![(4, 1000)], 9, Some(4)),
+            (vec![(4, 1000), (5, 0)], 9, Some(4)),
+            (vec![(4, 3), (5, 3), (7, 3), (8, 1)], 9, Some(7)),
+            (vec![(4, 0), (6, 0)], 9, Some(6)),
+        ] {
+            assert_eq!(batch_end(events.clone(), limit), expected, "{events:?}");
+        }
     }
 }

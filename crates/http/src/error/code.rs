@@ -63,6 +63,8 @@ codes! {
     WebhookNotFound = "webhook_not_found",
     /// The webhook has no such delivery, or its event is no longer stored.
     DeliveryNotFound = "delivery_not_found",
+    /// The webhook is disabled, so it delivers nothing.
+    WebhookDisabled = "webhook_disabled",
     /// The project has 1,000 webhooks.
     TooManyWebhooks = "too_many_webhooks",
     /// The API key does not exist.

@@ -35,8 +35,8 @@ errors!(GetErrors: 401, 403, 404, 503);
 errors!(ChangeErrors: 400, 401, 403, 404, 412, 413, 415, 503, 504);
 errors!(RemoveErrors: 401, 403, 404, 412, 503, 504);
 errors!(TestErrors: 401, 403, 404, 503);
-errors!(RedeliverErrors: 401, 403, 404, 503, 504);
-errors!(ReplayErrors: 400, 401, 403, 404, 413, 415, 503, 504);
+errors!(RedeliverErrors: 401, 403, 404, 409, 503, 504);
+errors!(ReplayErrors: 400, 401, 403, 404, 409, 413, 415, 503, 504);
 
 /// The ID of the webhook in a path, and its project.
 pub(crate) struct InWebhook {

@@ -132,6 +132,12 @@ async fn events_are_delivered_and_the_log_of_deliveries_shows_the_results() {
         let refused = service.post(format!("{path}/{wrong}/redeliver"), "").await;
         assert_eq!((refused.status.as_u16(), refused.code()), (404, "delivery_not_found".to_owned()), "{wrong}");
     }
+    call(&service, "PATCH", &place(&made), json!({"enabled": false})).await;
+    let since = json!({"since": "2020-01-01T00:00:00Z"});
+    let replay = call(&service, "POST", &format!("{}/replay", place(&made)), since).await;
+    for refused in [service.post(&again, "").await, replay] {
+        assert_eq!((refused.status.as_u16(), refused.code()), (409, "webhook_disabled".to_owned()));
+    }
     for query in ["state=lost", "limit=0", "cursor=x"] {
         assert_eq!(service.get(&format!("{path}?{query}")).await.code(), "invalid_query", "{query}");
     }

@@ -1,5 +1,7 @@
 //! Webhooks and their deliveries.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use journeyman_core::feed::FeedEntry;
 use journeyman_core::ids::{ProjectId, WebhookId};
@@ -7,8 +9,8 @@ use journeyman_core::ports::{DeliveryBacklog, DeliveryFilter, StoreError, Webhoo
 use journeyman_core::time::Timestamp;
 use journeyman_core::webhook::decide::SecretChange;
 use journeyman_core::webhook::{
-    CONCURRENT, Claim, ClaimedDelivery, DELIVERY_LEASE, Delivery, DeliveryState, Finished, Webhook, WebhookSecret,
-    WebhookSecrets,
+    AttemptResult, CONCURRENT, Claim, ClaimedDelivery, DELIVERY_LEASE, Delivery, DeliveryState, EVENT_REMOVED,
+    Finished, Replay, Replayed, Response, Webhook, WebhookSecret, WebhookSecrets, batch_end,
 };
 
 use super::{MemoryStore, Tables};
@@ -20,7 +22,7 @@ pub(super) struct WebhookRow {
     pub(super) webhook: Webhook,
     pub(super) current: WebhookSecret,
     pub(super) old: Option<WebhookSecret>,
-    /// The position in the feed up to which there are deliveries.
+    /// The position in the feed after which events are delivered.
     pub(super) cursor: u64,
 }
 
@@ -29,6 +31,8 @@ pub(super) struct WebhookRow {
 pub(super) struct DeliveryRow {
     pub(super) delivery: Delivery,
     pub(super) leased_until: Option<Timestamp>,
+    /// The fencing token.
+    pub(super) claims: u64,
 }
 
 impl Tables {
@@ -82,16 +86,10 @@ impl Tables {
                 due_at: Some(now),
                 last: None,
             };
-            self.deliveries.push(DeliveryRow { delivery, leased_until: None });
+            self.deliveries.push(DeliveryRow { delivery, leased_until: None, claims: 0 });
             made += 1;
         }
         made
-    }
-
-    fn events_between(&self, project: &ProjectId, after: u64, up_to: u64) -> Vec<FeedEntry> {
-        let between =
-            |entry: &&FeedEntry| entry.project == *project && entry.position > after && entry.position <= up_to;
-        self.feed.iter().filter(between).cloned().collect()
     }
 
     /// Returns the deliveries of a webhook that may be claimed, in the order of the feed.
@@ -113,7 +111,7 @@ impl Tables {
     fn finish(&mut self, one: Finished) {
         let is_it = |row: &&mut DeliveryRow| {
             let known = &row.delivery;
-            known.number == one.number && known.attempts == one.attempt && known.state == DeliveryState::Pending
+            known.number == one.number && row.claims == one.claim && known.state == DeliveryState::Pending
         };
         let Some(row) = self.deliveries.iter_mut().find(is_it) else { return };
         row.leased_until = None;
@@ -163,21 +161,29 @@ impl WebhookStore for MemoryStore {
 
     async fn make_deliveries(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
         let mut tables = self.tables();
-        let end = tables.last_position;
-        let behind = tables.webhooks.values().filter(|row| row.webhook.disabled.is_none() && row.cursor < end);
-        let behind: Vec<(Webhook, u64)> = behind.take(limit).map(|row| (row.webhook.clone(), row.cursor)).collect();
-        for (webhook, cursor) in &behind {
-            let events = tables.events_between(&webhook.project, *cursor, end);
-            tables.deliver(webhook, events, now);
-            if let Some(row) = tables.webhooks.get_mut(&webhook.id) {
-                row.cursor = end;
+        let enabled = tables.webhooks.values().filter(|row| row.webhook.disabled.is_none());
+        let enabled: Vec<(Webhook, u64)> = enabled.map(|row| (row.webhook.clone(), row.cursor)).collect();
+        let Some(begin) = enabled.iter().map(|(_, cursor)| tables.made.max(*cursor)).min() else { return Ok(0) };
+        let next: Vec<FeedEntry> = tables.feed.iter().filter(|event| event.position > begin).cloned().collect();
+        let readers = |event: &FeedEntry| enabled.iter().filter(|(one, _)| one.project == event.project).count();
+        let Some(end) = batch_end(next.iter().map(|event| (event.position, readers(event))), limit) else {
+            return Ok(0);
+        };
+        let batch: Vec<FeedEntry> = next.into_iter().filter(|event| event.position <= end).collect();
+        for event in &batch {
+            for (webhook, cursor) in &enabled {
+                if webhook.project == event.project && *cursor < event.position {
+                    tables.deliver(webhook, vec![event.clone()], now);
+                }
             }
         }
-        Ok(behind.len())
+        tables.made = end;
+        Ok(batch.len())
     }
 
     async fn claim_deliveries(&self, Claim { now, limit }: Claim) -> Result<Vec<ClaimedDelivery>, StoreError> {
         let mut tables = self.tables();
+        let events = tables.feed.clone();
         let mut claimed = Vec::new();
         let open: Vec<Webhook> =
             tables.webhooks.values().map(|row| row.webhook.clone()).filter(|one| one.disabled.is_none()).collect();
@@ -194,12 +200,19 @@ impl WebhookStore for MemoryStore {
                 let Some(row) = tables.deliveries.iter_mut().find(|row| row.delivery.number == number) else {
                     continue;
                 };
+                let position = row.delivery.position;
+                let Some(event) = events.iter().find(|entry| entry.position == position).cloned() else {
+                    row.delivery.state = DeliveryState::Failed;
+                    row.delivery.due_at = None;
+                    let response = Response::Failed(EVENT_REMOVED.to_owned());
+                    row.delivery.last = Some(AttemptResult { at: now, duration: Duration::ZERO, response });
+                    continue;
+                };
                 row.leased_until = Some(now + DELIVERY_LEASE);
+                row.claims += 1;
                 row.delivery.attempts += 1;
-                let (attempt, position) = (row.delivery.attempts, row.delivery.position);
-                if let Some(event) = tables.feed.iter().find(|entry| entry.position == position).cloned() {
-                    claimed.push(ClaimedDelivery { number, attempt, webhook: webhook.clone(), event });
-                }
+                let (claim, attempt) = (row.claims, row.delivery.attempts);
+                claimed.push(ClaimedDelivery { number, claim, attempt, webhook: webhook.clone(), event });
             }
         }
         Ok(claimed)
@@ -231,14 +244,15 @@ impl WebhookStore for MemoryStore {
         Ok(true)
     }
 
-    async fn replay(&self, webhook: WebhookId, since: Timestamp, now: Timestamp) -> Result<u64, StoreError> {
+    async fn replay(&self, Replay { webhook, since, after, limit, now }: Replay) -> Result<Replayed, StoreError> {
         let mut tables = self.tables();
-        let Some((webhook, cursor)) = tables.webhooks.get(&webhook).map(|row| (row.webhook.clone(), row.cursor)) else {
-            return Ok(0);
+        let Some(webhook) = tables.webhooks.get(&webhook).map(|row| row.webhook.clone()) else {
+            return Ok(Replayed::default());
         };
-        let own = tables.feed.iter().filter(|entry| entry.project == webhook.project && entry.at >= since);
-        let Some(first) = own.map(|entry| entry.position).min() else { return Ok(0) };
-        let events = tables.events_between(&webhook.project, first - 1, cursor);
+        let wanted =
+            |event: &&FeedEntry| event.project == webhook.project && event.position > after && event.at >= since;
+        let events: Vec<FeedEntry> = tables.feed.iter().filter(wanted).take(limit).cloned().collect();
+        let next = events.last().map(|event| event.position).filter(|_| events.len() == limit);
         let positions: Vec<u64> = events.iter().map(|event| event.position).collect();
         let known = tables.deliveries.iter_mut();
         let known =
@@ -248,7 +262,7 @@ impl WebhookStore for MemoryStore {
             again(row, now);
             count += 1;
         }
-        Ok(count + tables.deliver(&webhook, events, now))
+        Ok(Replayed { deliveries: count + tables.deliver(&webhook, events, now), next })
     }
 
     async fn delivery_backlog(&self) -> Result<DeliveryBacklog, StoreError> {
@@ -269,7 +283,7 @@ impl WebhookStore for MemoryStore {
 
 /// Makes a delivery pending and due again.
 fn again(row: &mut DeliveryRow, now: Timestamp) {
-    row.leased_until = None;
+    row.claims += 1;
     row.delivery.state = DeliveryState::Pending;
     row.delivery.attempts = 0;
     row.delivery.due_at = Some(now);

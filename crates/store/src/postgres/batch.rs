@@ -34,7 +34,7 @@ const OUTAGE: Duration = Duration::from_secs(5);
 const INQUIRY: Duration = Duration::from_secs(15);
 
 /// The maximum number of times that a transaction is repeated after a conflict with another transaction.
-const CONFLICTS: u32 = 5;
+pub(super) const CONFLICTS: u32 = 5;
 
 type Answer = Result<Accepted, UpdateError>;
 

@@ -8,7 +8,8 @@ use journeyman_core::ids::{ProjectId, WebhookId};
 use journeyman_core::ports::{AuditEntry, DeliveryBacklog, DeliveryFilter, StoreError, WebhookStore};
 use journeyman_core::time::Timestamp;
 use journeyman_core::webhook::{
-    CONCURRENT, Claim, ClaimedDelivery, DELIVERY_LEASE, Delivery, Finished, Response, Webhook, WebhookSecrets,
+    CONCURRENT, Claim, ClaimedDelivery, DELIVERY_LEASE, Delivery, EVENT_REMOVED, Finished, Replay, Replayed, Response,
+    Webhook, WebhookSecrets,
 };
 
 use super::PostgresStore;
@@ -18,8 +19,12 @@ use super::pipeline::{Call, call};
 use crate::rows::{self, name_of, to_json};
 use crate::{lists, vault};
 
-/// The number of positions of the feed for which deliveries are made at a time.
-const STEP: i64 = 1000;
+/// The maximum number of events of which deliveries are made at a time.
+const EVENTS: i64 = 1000;
+
+/// Takes the locks of webhooks, in the order of their IDs. A transaction takes them before those of deliveries, so that
+/// transactions cannot wait for each other in a circle.
+const LOCK_WEBHOOKS: &str = "SELECT 1 FROM webhooks WHERE id = ANY ($1) ORDER BY id FOR NO KEY UPDATE";
 
 /// Returns the statements that store a webhook. A webhook that is new, or was disabled, begins at the end of the feed.
 pub(super) fn put(webhook: &Webhook) -> Result<Vec<Call>, StoreError> {
@@ -49,33 +54,48 @@ pub(super) fn put(webhook: &Webhook) -> Result<Vec<Call>, StoreError> {
 pub(super) fn remove(id: Option<WebhookId>, project: &ProjectId) -> Vec<Call> {
     let id = id.map(|id| id.to_string()).unwrap_or_default();
     let texts = [
+        "SELECT 1 FROM webhooks WHERE project = $2 AND $1 IN ('', id) ORDER BY id FOR UPDATE",
         "DELETE FROM deliveries WHERE webhook IN (SELECT id FROM webhooks WHERE project = $2 AND $1 IN ('', id))",
         "DELETE FROM webhooks WHERE project = $2 AND $1 IN ('', id)",
     ];
-    texts.map(|text| call!(text, id.clone(), project.to_string())).into()
+    // Deliveries are made under the lock of the feed, so none remains of a webhook that is removed.
+    let delete = texts.map(|text| call!(text, id.clone(), project.to_string()));
+    std::iter::once(call!(LOCK)).chain(delete).collect()
 }
 
-const BEHIND: &str = "SELECT 1 FROM webhooks
-    WHERE disabled IS NULL AND cursor < (SELECT last FROM feed_position) LIMIT 1";
+const BEHIND: &str = "SELECT 1 FROM feed_position WHERE made < last
+    AND EXISTS (SELECT 1 FROM webhooks WHERE disabled IS NULL AND cursor < feed_position.last)";
 
-/// Inserts the deliveries of the events that webhooks select. `$1` is the time, `$2` the maximum number of webhooks, `$3`
-/// the number of positions.
+/// Makes deliveries of the next events, under the lock of the feed. `$1` is the time, `$2` the maximum number of
+/// deliveries, if there is more than one event, `$3` the maximum number of events.
 const MAKE: &str = "
-    WITH behind AS (
-        SELECT id, project, settings, cursor, LEAST((SELECT last FROM feed_position), cursor + $3) AS up_to
-        FROM webhooks WHERE disabled IS NULL AND cursor < (SELECT last FROM feed_position)
-        ORDER BY id LIMIT $2 FOR UPDATE SKIP LOCKED
-    ), made AS (
+    WITH events AS MATERIALIZED (
+        SELECT position, project, type, job FROM feed
+        WHERE position > (
+            SELECT GREATEST(made, (SELECT min(cursor) FROM webhooks WHERE disabled IS NULL)) FROM feed_position
+        )
+        ORDER BY position LIMIT $3
+    ), readers AS (
+        SELECT project, count(*) AS webhooks FROM webhooks
+        WHERE disabled IS NULL AND project IN (SELECT project FROM events) GROUP BY project
+    ), counted AS (
+        SELECT events.*, row_number() OVER in_order AS place,
+            sum(coalesce(readers.webhooks, 0)) OVER in_order AS deliveries
+        FROM events LEFT JOIN readers USING (project) WINDOW in_order AS (ORDER BY position)
+    ), batch AS (
+        SELECT * FROM counted WHERE place = 1 OR deliveries <= $2::bigint
+    ), inserted AS (
         INSERT INTO deliveries (webhook, position, type, job, state, created_at, due_at)
-        SELECT behind.id, feed.position, feed.type, feed.job, 'pending', $1::bigint, $1::bigint
-        FROM behind JOIN feed ON feed.project = behind.project AND feed.position > behind.cursor
-                              AND feed.position <= behind.up_to
-        WHERE json_array_length(behind.settings::json -> 'kinds') = 0
-           OR (behind.settings::jsonb -> 'kinds') ? feed.type
-        ORDER BY feed.position
+        SELECT webhooks.id, batch.position, batch.type, batch.job, 'pending', $1::bigint, $1::bigint
+        FROM batch JOIN webhooks ON webhooks.project = batch.project
+        WHERE webhooks.disabled IS NULL AND webhooks.cursor < batch.position
+          AND (json_array_length(webhooks.settings::json -> 'kinds') = 0
+               OR (webhooks.settings::jsonb -> 'kinds') ? batch.type)
+        ORDER BY batch.position, webhooks.id
         ON CONFLICT DO NOTHING
     )
-    UPDATE webhooks SET cursor = behind.up_to FROM behind WHERE webhooks.id = behind.id RETURNING 1";
+    UPDATE feed_position SET made = coalesce((SELECT max(position) FROM batch), last)
+    RETURNING (SELECT count(*) FROM batch) AS events";
 
 /// Claims deliveries. `$1` is the time, `$2` the end of the lease, `$3` the number of requests to one endpoint at a time,
 /// `$4` the maximum number of deliveries. Two processes that claim at the same time may exceed `$3`, but they never take
@@ -102,12 +122,20 @@ const CLAIM: &str = "
         ) AS due LIMIT $4
     ), locked AS (
         SELECT deliveries.number FROM deliveries JOIN picked ON picked.number = deliveries.number
-        WHERE state = 'pending' AND (leased_until IS NULL OR leased_until <= $1)
+        WHERE state = 'pending' AND due_at <= $1 AND (leased_until IS NULL OR leased_until <= $1)
         FOR UPDATE OF deliveries SKIP LOCKED
     )
-    UPDATE deliveries SET leased_until = $2, attempts = attempts + 1
+    UPDATE deliveries SET leased_until = $2, claims = claims + 1, attempts = attempts + 1
     FROM locked WHERE deliveries.number = locked.number
     RETURNING deliveries.*";
+
+const DUE: &str = "SELECT 1 FROM deliveries
+    WHERE state = 'pending' AND due_at <= $1 AND webhook IN (SELECT id FROM webhooks WHERE disabled IS NULL) LIMIT 1";
+
+const EVENT_IS_REMOVED: &str = "UPDATE deliveries
+    SET state = 'failed', attempts = attempts - 1, due_at = NULL, leased_until = NULL, attempted_at = $3, duration = 0,
+        status = NULL, detail = $2
+    WHERE number = ANY ($1) AND state = 'pending'";
 
 /// Returns the statements that store the result of an attempt.
 fn finish(one: &Finished) -> Result<Call, StoreError> {
@@ -120,7 +148,7 @@ fn finish(one: &Finished) -> Result<Call, StoreError> {
         "WITH done AS (
              UPDATE deliveries
              SET state = $3, due_at = $4, leased_until = NULL, attempted_at = $5, duration = $6, status = $7, detail = $8
-             WHERE number = $1 AND attempts = $2 AND state = 'pending' AND webhook = $14 RETURNING webhook
+             WHERE number = $1 AND claims = $2 AND state = 'pending' AND webhook = $14 RETURNING webhook
          ), changed AS (
              UPDATE webhooks
              SET failing_since = CASE WHEN $9::bigint IS NULL THEN NULL ELSE coalesce(failing_since, $9) END,
@@ -133,7 +161,7 @@ fn finish(one: &Finished) -> Result<Call, StoreError> {
          INSERT INTO audit (at, actor, action, subject)
          SELECT $11::bigint, $12::text, $13::text, $14::text FROM changed WHERE $10::text IS NOT NULL",
         number(one.number),
-        i64::from(one.attempt),
+        number(one.claim),
         one.state.name(),
         one.due_at.map(Timestamp::as_micros),
         one.result.at.as_micros(),
@@ -197,23 +225,23 @@ impl WebhookStore for PostgresStore {
             return Ok(0);
         }
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let made = self.write(vec![call!(MAKE, now.as_micros(), limit, STEP)]).await?;
-        Ok(made.first().map_or(0, Vec::len))
+        let made = self.write(vec![call!(LOCK), call!(MAKE, now.as_micros(), limit, EVENTS)]).await?;
+        let events = made.last().and_then(|rows| rows.first()).map(|row| row.try_get::<_, i64>("events")).transpose();
+        Ok(usize::try_from(events.map_err(PgError::from)?.unwrap_or(0)).unwrap_or(0))
     }
 
     async fn claim_deliveries(&self, Claim { now, limit }: Claim) -> Result<Vec<ClaimedDelivery>, StoreError> {
-        let due = "SELECT 1 FROM deliveries WHERE state = 'pending' AND due_at <= $1 LIMIT 1";
-        if self.read(call!(due, now.as_micros())).await?.is_empty() {
+        if self.read(call!(DUE, now.as_micros())).await?.is_empty() {
             return Ok(Vec::new());
         }
         let (most, limit) = (i64::try_from(CONCURRENT).unwrap_or(i64::MAX), i64::try_from(limit).unwrap_or(i64::MAX));
         let until = (now + DELIVERY_LEASE).as_micros();
         let found = self.write(vec![call!(CLAIM, now.as_micros(), until, most, limit)]).await?;
-        let taken: Result<Vec<Delivery>, PgError> = found.iter().flatten().map(rows::delivery).collect();
+        let taken: Result<Vec<(Delivery, u64)>, PgError> = found.iter().flatten().map(rows::claimed).collect();
         let mut taken = taken?;
-        taken.sort_unstable_by_key(|delivery| (delivery.webhook, delivery.position));
-        let webhooks: Vec<String> = taken.iter().map(|delivery| delivery.webhook.to_string()).collect();
-        let positions: Vec<i64> = taken.iter().map(|delivery| number(delivery.position)).collect();
+        taken.sort_unstable_by_key(|(delivery, _)| (delivery.webhook, delivery.position));
+        let webhooks: Vec<String> = taken.iter().map(|(delivery, _)| delivery.webhook.to_string()).collect();
+        let positions: Vec<i64> = taken.iter().map(|(delivery, _)| number(delivery.position)).collect();
         let found = self
             .read_all(&[
                 call!("SELECT * FROM webhooks WHERE id = ANY ($1)", webhooks),
@@ -225,22 +253,30 @@ impl WebhookStore for PostgresStore {
         let events: Result<Vec<FeedEntry>, PgError> =
             found.get(1).into_iter().flatten().map(rows::feed_entry).collect();
         let events: HashMap<u64, FeedEntry> = events?.into_iter().map(|one| (one.position, one)).collect();
-        let claimed = taken.into_iter().filter_map(|delivery| {
-            let webhook = webhooks.get(&delivery.webhook)?.clone();
-            let event = events.get(&delivery.position)?.clone();
-            Some(ClaimedDelivery { number: delivery.number, attempt: delivery.attempts, webhook, event })
-        });
-        Ok(claimed.collect())
+        let (mut claimed, mut removed) = (Vec::new(), Vec::new());
+        for (delivery, claim) in taken {
+            let Some(event) = events.get(&delivery.position).cloned() else {
+                removed.push(number(delivery.number));
+                continue;
+            };
+            // A webhook that was removed since has no deliveries.
+            let Some(webhook) = webhooks.get(&delivery.webhook).cloned() else { continue };
+            let (number, attempt) = (delivery.number, delivery.attempts);
+            claimed.push(ClaimedDelivery { number, claim, attempt, webhook, event });
+        }
+        if !removed.is_empty() {
+            self.write(vec![call!(EVENT_IS_REMOVED, removed, EVENT_REMOVED, now.as_micros())]).await?;
+        }
+        Ok(claimed)
     }
 
     async fn finish_deliveries(&self, finished: Vec<Finished>) -> Result<(), StoreError> {
-        let mut finished = finished;
-        // Transactions take the locks of webhooks in the same order, so they cannot wait for each other in a circle.
-        finished.sort_unstable_by_key(|one| (one.webhook, one.number));
-        let calls = finished.iter().map(finish).collect::<Result<Vec<Call>, StoreError>>()?;
-        if !calls.is_empty() {
-            self.write(calls).await?;
+        if finished.is_empty() {
+            return Ok(());
         }
+        let webhooks: Vec<String> = finished.iter().map(|one| one.webhook.to_string()).collect();
+        let calls = finished.iter().map(finish).collect::<Result<Vec<Call>, StoreError>>()?;
+        self.write(std::iter::once(call!(LOCK_WEBHOOKS, webhooks)).chain(calls).collect()).await?;
         Ok(())
     }
 
@@ -258,37 +294,49 @@ impl WebhookStore for PostgresStore {
     }
 
     async fn redeliver(&self, webhook: WebhookId, of: u64, now: Timestamp) -> Result<bool, StoreError> {
-        let text = "UPDATE deliveries SET state = 'pending', attempts = 0, due_at = $3, leased_until = NULL
+        let text = "UPDATE deliveries SET state = 'pending', attempts = 0, claims = claims + 1, due_at = $3
                     WHERE webhook = $1 AND number = $2
                       AND EXISTS (SELECT 1 FROM feed WHERE feed.position = deliveries.position)
                     RETURNING 1";
-        let changed = self.write(vec![call!(text, webhook.to_string(), number(of), now.as_micros())]).await?;
-        Ok(changed.first().is_some_and(|rows| !rows.is_empty()))
+        let lock = call!(LOCK_WEBHOOKS, vec![webhook.to_string()]);
+        let changed = self.write(vec![lock, call!(text, webhook.to_string(), number(of), now.as_micros())]).await?;
+        Ok(changed.last().is_some_and(|rows| !rows.is_empty()))
     }
 
-    async fn replay(&self, webhook: WebhookId, since: Timestamp, now: Timestamp) -> Result<u64, StoreError> {
+    async fn replay(&self, replay: Replay) -> Result<Replayed, StoreError> {
+        let Replay { webhook, since, after, limit, now } = replay;
         let text = "
             WITH own AS (
-                SELECT id, project, settings, cursor FROM webhooks WHERE id = $1
-            ), wanted AS (
+                SELECT id, project, settings FROM webhooks WHERE id = $1
+            ), events AS MATERIALIZED (
                 SELECT feed.position, feed.type, feed.job FROM own JOIN feed ON feed.project = own.project
-                WHERE feed.position <= own.cursor
-                  AND feed.position >= (
-                      SELECT min(first.position) FROM feed AS first WHERE first.project = own.project AND first.at >= $2
-                  )
+                WHERE feed.position > $2 AND feed.at >= $3 ORDER BY feed.position LIMIT $4
+            ), made AS (
+                INSERT INTO deliveries (webhook, position, type, job, state, created_at, due_at)
+                SELECT own.id, events.position, events.type, events.job, 'pending', $5::bigint, $5::bigint
+                FROM own CROSS JOIN events
+                WHERE json_array_length(own.settings::json -> 'kinds') = 0
+                   OR (own.settings::jsonb -> 'kinds') ? events.type
+                   OR EXISTS (SELECT 1 FROM deliveries WHERE webhook = own.id AND position = events.position)
+                ORDER BY events.position
+                ON CONFLICT (webhook, position) DO UPDATE
+                SET state = 'pending', attempts = 0, claims = deliveries.claims + 1, due_at = excluded.due_at
+                RETURNING 1
             )
-            INSERT INTO deliveries (webhook, position, type, job, state, created_at, due_at)
-            SELECT own.id, wanted.position, wanted.type, wanted.job, 'pending', $3::bigint, $3::bigint
-            FROM own CROSS JOIN wanted
-            WHERE json_array_length(own.settings::json -> 'kinds') = 0
-               OR (own.settings::jsonb -> 'kinds') ? wanted.type
-               OR EXISTS (SELECT 1 FROM deliveries WHERE webhook = own.id AND position = wanted.position)
-            ORDER BY wanted.position
-            ON CONFLICT (webhook, position) DO UPDATE
-            SET state = 'pending', attempts = 0, due_at = excluded.due_at, leased_until = NULL
-            RETURNING 1";
-        let made = self.write(vec![call!(text, webhook.to_string(), since.as_micros(), now.as_micros())]).await?;
-        Ok(made.first().map_or(0, |rows| rows.len() as u64))
+            SELECT (SELECT count(*) FROM made) AS made, (SELECT count(*) FROM events) AS events,
+                (SELECT max(position) FROM events) AS reached";
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let id = webhook.to_string();
+        let lock = call!(LOCK_WEBHOOKS, vec![id.clone()]);
+        let replay = call!(text, id, number(after), since.as_micros(), limit, now.as_micros());
+        let done = self.write(vec![lock, replay]).await?;
+        let Some(row) = done.last().and_then(|rows| rows.first()) else { return Ok(Replayed::default()) };
+        let replayed = || {
+            let (made, events): (i64, i64) = (row.try_get("made")?, row.try_get("events")?);
+            let made = u64::try_from(made).unwrap_or(0);
+            Ok::<_, tokio_postgres::Error>(lists::replayed(made, row.try_get("reached")?, events == limit))
+        };
+        Ok(replayed().map_err(PgError::from)?)
     }
 
     async fn delivery_backlog(&self) -> Result<DeliveryBacklog, StoreError> {

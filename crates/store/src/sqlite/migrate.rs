@@ -37,6 +37,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0026_usage.sql"),
     include_str!("../../migrations/sqlite/0027_feed.sql"),
     include_str!("../../migrations/sqlite/0028_webhooks.sql"),
+    include_str!("../../migrations/sqlite/0029_deliveries.sql"),
 ];
 
 /// The current schema version.

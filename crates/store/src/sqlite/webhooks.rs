@@ -6,7 +6,8 @@ use journeyman_core::ids::{ProjectId, WebhookId};
 use journeyman_core::ports::{DeliveryBacklog, DeliveryFilter, StoreError, WebhookStore};
 use journeyman_core::time::Timestamp;
 use journeyman_core::webhook::{
-    CONCURRENT, Claim, ClaimedDelivery, DELIVERY_LEASE, Delivery, Finished, Response, Webhook, WebhookSecrets,
+    CONCURRENT, Claim, ClaimedDelivery, DELIVERY_LEASE, Delivery, EVENT_REMOVED, Finished, Replay, Replayed, Response,
+    Webhook, WebhookSecrets, batch_end,
 };
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -19,8 +20,8 @@ use crate::{lists, vault};
 
 type Op<T> = Result<T, OpError<StoreError>>;
 
-/// The number of positions of the feed for which deliveries are made at a time.
-const STEP: i64 = 1000;
+/// The maximum number of events of which deliveries are made at a time.
+const EVENTS: i64 = 1000;
 
 /// Stores a webhook. A webhook that is new, or was disabled, begins at the end of the feed.
 pub(super) fn put(db: &Connection, webhook: &Webhook) -> Result<(), ReadError> {
@@ -59,6 +60,14 @@ pub(super) fn remove(db: &Connection, id: Option<WebhookId>, project: &ProjectId
     Ok(())
 }
 
+const BEHIND: &str = "SELECT 1 FROM feed_position WHERE made < last
+    AND EXISTS (SELECT 1 FROM webhooks WHERE disabled IS NULL AND cursor < feed_position.last)";
+
+const ANY_DUE: &str = "SELECT 1 FROM webhooks
+    WHERE disabled IS NULL
+      AND EXISTS (SELECT 1 FROM deliveries WHERE webhook = webhooks.id AND state = 'pending' AND due_at <= ?1)
+    LIMIT 1";
+
 /// Selects the deliveries of a webhook that may be attempted.
 const DUE: &str = "SELECT number FROM deliveries AS one
     WHERE webhook = ?1 AND state = 'pending' AND due_at <= ?2 AND (leased_until IS NULL OR leased_until <= ?2)
@@ -78,6 +87,10 @@ const OPEN: &str = "SELECT webhooks.*, (
       AND EXISTS (SELECT 1 FROM deliveries WHERE webhook = webhooks.id AND state = 'pending' AND due_at <= ?1)
     ORDER BY id";
 
+const EVENT_IS_REMOVED: &str = "UPDATE deliveries
+    SET state = 'failed', due_at = NULL, leased_until = NULL, attempted_at = ?3, duration = 0, status = NULL, detail = ?2
+    WHERE number = ?1";
+
 fn claim(db: &Connection, Claim { now, limit }: Claim) -> Op<Vec<ClaimedDelivery>> {
     let (at, until) = (now.as_micros(), (now + DELIVERY_LEASE).as_micros());
     let mut open = db.prepare_cached(OPEN)?;
@@ -93,15 +106,19 @@ fn claim(db: &Connection, Claim { now, limit }: Claim) -> Op<Vec<ClaimedDelivery
         let values = params![webhook.id.to_string(), at, i64::try_from(free).unwrap_or(i64::MAX)];
         let numbers: Vec<i64> = due.query_map(values, |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
         for found in numbers {
-            let take = "UPDATE deliveries SET leased_until = ?2, attempts = attempts + 1 WHERE number = ?1
-                        RETURNING attempts, position";
-            let (attempt, position): (u32, i64) =
+            let position = db
+                .prepare_cached("SELECT position FROM deliveries WHERE number = ?1")?
+                .query_row([found], |row| row.get(0))?;
+            let Some(event) = event(db, position)? else {
+                db.prepare_cached(EVENT_IS_REMOVED)?.execute(params![found, EVENT_REMOVED, at])?;
+                continue;
+            };
+            let take = "UPDATE deliveries SET leased_until = ?2, claims = claims + 1, attempts = attempts + 1
+                        WHERE number = ?1 RETURNING claims, attempts";
+            let (claim, attempt): (i64, u32) =
                 db.prepare_cached(take)?.query_row([found, until], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            let number = u64::try_from(found).unwrap_or_default();
-            // An event whose webhook was claimed is stored for much longer than its attempts take.
-            if let Some(event) = event(db, position)? {
-                claimed.push(ClaimedDelivery { number, attempt, webhook: webhook.clone(), event });
-            }
+            let [number, claim] = [found, claim].map(|value| u64::try_from(value).unwrap_or_default());
+            claimed.push(ClaimedDelivery { number, claim, attempt, webhook: webhook.clone(), event });
         }
     }
     Ok(claimed)
@@ -113,37 +130,78 @@ fn event(db: &Connection, position: i64) -> Result<Option<FeedEntry>, ReadError>
     found.next()?.map(rows::feed_entry).transpose()
 }
 
+/// Makes deliveries of the next events, at most `limit` if there is more than one event.
 fn make(db: &Connection, now: Timestamp, limit: usize) -> Op<usize> {
-    let last: Option<i64> =
-        db.prepare_cached("SELECT last FROM feed_position")?.query_row([], |row| row.get(0)).optional()?;
-    let last = last.unwrap_or(0);
-    let mut behind = db.prepare_cached("SELECT * FROM webhooks WHERE disabled IS NULL AND cursor < ?1 LIMIT ?2")?;
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let behind =
-        collect(&mut behind.query([last, limit])?, |row| Ok((rows::webhook(row)?, row.get::<_, i64>("cursor")?)))?;
-    for (webhook, cursor) in &behind {
-        let up_to = last.min(cursor + STEP);
-        let id = webhook.id.to_string();
-        insert(db, webhook, [*cursor, up_to], now)?;
-        db.prepare_cached("UPDATE webhooks SET cursor = ?2 WHERE id = ?1")?.execute(params![id, up_to])?;
-    }
-    Ok(behind.len())
+    let mut events = db.prepare_cached(
+        "WITH events AS MATERIALIZED (
+             SELECT position, project FROM feed
+             WHERE position > (
+                 SELECT max(made, (SELECT min(cursor) FROM webhooks WHERE disabled IS NULL)) FROM feed_position
+             )
+             ORDER BY position LIMIT ?1
+         ), readers AS (
+             SELECT project, count(*) AS webhooks FROM webhooks
+             WHERE disabled IS NULL AND project IN (SELECT project FROM events) GROUP BY project
+         )
+         SELECT position, coalesce(webhooks, 0) FROM events LEFT JOIN readers USING (project) ORDER BY position",
+    )?;
+    let events: Vec<(i64, i64)> =
+        events.query_map([EVENTS], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<rusqlite::Result<_>>()?;
+    let events: Vec<(u64, usize)> = events
+        .into_iter()
+        .map(|(position, webhooks)| {
+            (u64::try_from(position).unwrap_or_default(), usize::try_from(webhooks).unwrap_or_default())
+        })
+        .collect();
+    let Some((first, end)) = events.first().map(|(first, _)| *first).zip(batch_end(events.iter().copied(), limit))
+    else {
+        db.prepare_cached("UPDATE feed_position SET made = last")?.execute([])?;
+        return Ok(0);
+    };
+    db.prepare_cached(
+        "INSERT INTO deliveries (webhook, position, type, job, state, created_at, due_at)
+         SELECT webhooks.id, feed.position, feed.type, feed.job, 'pending', ?3, ?3
+         FROM feed JOIN webhooks ON webhooks.project = feed.project
+         WHERE feed.position BETWEEN ?1 AND ?2 AND webhooks.disabled IS NULL AND webhooks.cursor < feed.position
+           AND (json_array_length(webhooks.settings, '$.kinds') = 0
+                OR feed.type IN (SELECT value FROM json_each(webhooks.settings, '$.kinds')))
+         ORDER BY feed.position, webhooks.id
+         ON CONFLICT DO NOTHING",
+    )?
+    .execute(params![number(first), number(end), now.as_micros()])?;
+    db.prepare_cached("UPDATE feed_position SET made = ?1")?.execute([number(end)])?;
+    Ok(events.iter().filter(|(position, _)| *position <= end).count())
 }
 
-/// Inserts deliveries of the events that a webhook selects between two positions; those that exist stay.
-fn insert(db: &Connection, webhook: &Webhook, [after, up_to]: [i64; 2], now: Timestamp) -> Op<u64> {
-    let kinds = (!webhook.settings.kinds.is_empty()).then(|| to_json(&webhook.settings.kinds)).transpose()?;
+fn replay(db: &Connection, Replay { webhook, since, after, limit, now }: Replay) -> Op<Replayed> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let mut found = db.prepare_cached(
+        "WITH events AS (
+             SELECT position FROM feed INDEXED BY feed_of_project
+             WHERE project = (SELECT project FROM webhooks WHERE id = ?1) AND position > ?2 AND at >= ?3
+             ORDER BY position LIMIT ?4
+         )
+         SELECT count(*), max(position) FROM events",
+    )?;
+    let (events, reached): (i64, Option<i64>) = found
+        .query_row(params![webhook.to_string(), number(after), since.as_micros(), limit], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })?;
     let made = db
         .prepare_cached(
             "INSERT INTO deliveries (webhook, position, type, job, state, created_at, due_at)
-             SELECT ?1, position, type, job, 'pending', ?5, ?5 FROM feed INDEXED BY feed_of_project
-             WHERE project = ?2 AND position > ?3 AND position <= ?4
-               AND (?6 IS NULL OR type IN (SELECT value FROM json_each(?6)))
-             ORDER BY position
-             ON CONFLICT DO NOTHING",
+             SELECT webhooks.id, feed.position, feed.type, feed.job, 'pending', ?5, ?5
+             FROM webhooks JOIN feed INDEXED BY feed_of_project ON feed.project = webhooks.project
+             WHERE webhooks.id = ?1 AND feed.position > ?2 AND feed.position <= ?4 AND feed.at >= ?3
+               AND (json_array_length(webhooks.settings, '$.kinds') = 0
+                    OR feed.type IN (SELECT value FROM json_each(webhooks.settings, '$.kinds'))
+                    OR EXISTS (SELECT 1 FROM deliveries WHERE webhook = ?1 AND position = feed.position))
+             ORDER BY feed.position
+             ON CONFLICT (webhook, position) DO UPDATE
+             SET state = 'pending', attempts = 0, claims = claims + 1, due_at = excluded.due_at",
         )?
-        .execute(params![webhook.id.to_string(), webhook.project.as_str(), after, up_to, now.as_micros(), kinds])?;
-    Ok(made as u64)
+        .execute(params![webhook.to_string(), number(after), since.as_micros(), reached, now.as_micros()])?;
+    Ok(lists::replayed(made as u64, reached, events == limit))
 }
 
 fn finish(db: &Connection, one: &Finished) -> Op<()> {
@@ -155,11 +213,11 @@ fn finish(db: &Connection, one: &Finished) -> Op<()> {
         .prepare_cached(
             "UPDATE deliveries
              SET state = ?3, due_at = ?4, leased_until = NULL, attempted_at = ?5, duration = ?6, status = ?7, detail = ?8
-             WHERE number = ?1 AND attempts = ?2 AND state = 'pending' AND webhook = ?9",
+             WHERE number = ?1 AND claims = ?2 AND state = 'pending' AND webhook = ?9",
         )?
         .execute(params![
             number(one.number),
-            one.attempt,
+            number(one.claim),
             one.state.name(),
             one.due_at.map(Timestamp::as_micros),
             one.result.at.as_micros(),
@@ -240,17 +298,14 @@ impl WebhookStore for SqliteStore {
 
     async fn make_deliveries(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
         // Most of the time no webhook is behind. A read shows this without a transaction of the writer.
-        let behind =
-            "SELECT 1 FROM webhooks WHERE disabled IS NULL AND cursor < (SELECT last FROM feed_position) LIMIT 1";
-        if !self.readers.find(|db| Ok(db.prepare_cached(behind)?.exists([])?))? {
+        if !self.readers.find(|db| Ok(db.prepare_cached(BEHIND)?.exists([])?))? {
             return Ok(0);
         }
         self.writer.write(move |db| make(db, now, limit)).await
     }
 
     async fn claim_deliveries(&self, query: Claim) -> Result<Vec<ClaimedDelivery>, StoreError> {
-        let due = "SELECT 1 FROM deliveries WHERE state = 'pending' AND due_at <= ?1 LIMIT 1";
-        if !self.readers.find(|db| Ok(db.prepare_cached(due)?.exists([query.now.as_micros()])?))? {
+        if !self.readers.find(|db| Ok(db.prepare_cached(ANY_DUE)?.exists([query.now.as_micros()])?))? {
             return Ok(Vec::new());
         }
         self.writer.write(move |db| claim(db, query)).await
@@ -281,7 +336,7 @@ impl WebhookStore for SqliteStore {
     async fn redeliver(&self, webhook: WebhookId, of: u64, now: Timestamp) -> Result<bool, StoreError> {
         self.writer
             .write(move |db| {
-                let text = "UPDATE deliveries SET state = 'pending', attempts = 0, due_at = ?3, leased_until = NULL
+                let text = "UPDATE deliveries SET state = 'pending', attempts = 0, claims = claims + 1, due_at = ?3
                             WHERE webhook = ?1 AND number = ?2
                               AND EXISTS (SELECT 1 FROM feed WHERE feed.position = deliveries.position)";
                 let values = params![webhook.to_string(), number(of), now.as_micros()];
@@ -290,26 +345,8 @@ impl WebhookStore for SqliteStore {
             .await
     }
 
-    async fn replay(&self, webhook: WebhookId, since: Timestamp, now: Timestamp) -> Result<u64, StoreError> {
-        self.writer
-            .write(move |db| {
-                let Some(webhook) = by_id(db, webhook)? else { return Ok(0) };
-                let (id, project) = (webhook.id.to_string(), webhook.project.as_str());
-                let cursor: i64 = db
-                    .prepare_cached("SELECT cursor FROM webhooks WHERE id = ?1")?
-                    .query_row([&id], |row| row.get(0))?;
-                let first = "SELECT min(position) FROM feed INDEXED BY feed_of_project
-                             WHERE project = ?1 AND position IS NOT NULL AND at >= ?2";
-                let first: Option<i64> =
-                    db.prepare_cached(first)?.query_row(params![project, since.as_micros()], |row| row.get(0))?;
-                let Some(first) = first.filter(|first| *first <= cursor) else { return Ok(0) };
-                let again = "UPDATE deliveries SET state = 'pending', attempts = 0, due_at = ?3, leased_until = NULL
-                             WHERE webhook = ?1 AND position >= ?2 AND position IN (SELECT position FROM feed)";
-                let again = db.prepare_cached(again)?.execute(params![id, first, now.as_micros()])? as u64;
-                let made = insert(db, &webhook, [first - 1, cursor], now)?;
-                Ok::<_, OpError<StoreError>>(again + made)
-            })
-            .await
+    async fn replay(&self, request: Replay) -> Result<Replayed, StoreError> {
+        self.writer.write(move |db| replay(db, request)).await
     }
 
     async fn delivery_backlog(&self) -> Result<DeliveryBacklog, StoreError> {

@@ -11,7 +11,7 @@ use journeyman_core::time::Timestamp;
 use journeyman_core::webhook::decide;
 use journeyman_core::webhook::{
     AttemptResult, CONCURRENT, Claim, ClaimedDelivery, DELIVERY_LEASE, Delivery, DeliveryState, Disabled,
-    GIVE_UP_AFTER, Response, Webhook, WebhookFormat, WebhookSecret, WebhookSettings, finish,
+    EVENT_REMOVED, GIVE_UP_AFTER, Replay, Response, Webhook, WebhookFormat, WebhookSecret, WebhookSettings, finish,
 };
 use journeyman_testkit::{Postgres, Seeds as _};
 use uuid::Uuid;
@@ -73,7 +73,13 @@ impl Fixture {
     }
 
     async fn make(&self) -> usize {
-        self.store.make_deliveries(self.engine.now(), 99).await.unwrap()
+        let mut events = 0;
+        loop {
+            match self.store.make_deliveries(self.engine.now(), 99).await.unwrap() {
+                0 => return events,
+                more => events += more,
+            }
+        }
     }
 
     async fn take(&self, limit: usize) -> Vec<ClaimedDelivery> {
@@ -88,6 +94,18 @@ impl Fixture {
         };
         let finished = claimed.iter().map(|one| finish(one, result(), 0)).collect();
         self.store.finish_deliveries(finished).await.unwrap();
+    }
+
+    /// Repeats the deliveries since a time, of one event after the other.
+    async fn replay_all(&self, number: u128, since: Timestamp) -> u64 {
+        let mut replay = Replay { webhook: id(number), since, after: 0, limit: 1, now: self.engine.now() };
+        let mut deliveries = 0;
+        loop {
+            let step = self.store.replay(replay).await.unwrap();
+            deliveries += step.deliveries;
+            let Some(next) = step.next else { return deliveries };
+            replay.after = next;
+        }
     }
 
     async fn listed(&self, number: u128) -> Vec<Delivery> {
@@ -172,7 +190,7 @@ async fn selected_events_become_deliveries_in_the_order_of_each_job() {
         complete_next_job(&fixture).await;
         complete_next_job(&fixture).await;
         let second = fixture.job().await;
-        assert_eq!(fixture.make().await, 2, "{name}");
+        assert_eq!(fixture.make().await, 6, "{name}: also the events of the other project");
         assert_eq!(fixture.make().await, 0, "{name}: nothing new");
         let all: Vec<String> = fixture.listed(1).await.into_iter().map(|one| one.kind).collect();
         assert_eq!(all, ["message.finished", "job.completed", "job.created"], "{name}: those since its creation");
@@ -314,16 +332,89 @@ async fn deliveries_are_repeated_on_request() {
         let again = fixture.take(9).await;
         assert_eq!((again[0].number, again[0].attempt, again[0].event.position), (number, 1, first[0].event.position));
         fixture.answer(&again, 200).await;
-        assert_eq!(fixture.store.replay(id(1), since, now).await.unwrap(), 1, "{name}");
+        assert_eq!(fixture.replay_all(1, since).await, 1, "{name}");
         let replayed = fixture.take(9).await;
         assert_eq!(replayed.len(), 1, "{name}");
         fixture.answer(&replayed, 200).await;
-        let whole = fixture.store.replay(id(1), Timestamp::from_micros(0), now).await.unwrap();
+        let whole = fixture.replay_all(1, Timestamp::from_micros(0)).await;
         assert_eq!(whole, 2, "{name}: also the event before the webhook was created");
         let all = fixture.take(9).await;
         assert_eq!(all.iter().map(|one| one.event.position).collect::<Vec<_>>(), [1, 2], "{name}");
         let later = fixture.engine.now() + Duration::from_secs(60);
-        assert_eq!(fixture.store.replay(id(1), later, now).await.unwrap(), 0, "{name}");
+        assert_eq!(fixture.replay_all(1, later).await, 0, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_to_deliver_again_during_an_attempt_is_not_lost() {
+    for fixture in all().await {
+        let name = fixture.name;
+        fixture.hook(1, &["job.created"]).await;
+        fixture.job().await;
+        fixture.make().await;
+        let under_way = fixture.take(9).await;
+        let since = Timestamp::from_micros(0);
+        assert!(fixture.store.redeliver(id(1), under_way[0].number, fixture.engine.now()).await.unwrap(), "{name}");
+        assert_eq!(fixture.take(9).await, [], "{name}: not at the same time");
+        fixture.answer(&under_way, 200).await;
+        assert_eq!(fixture.listed(1).await[0].state, DeliveryState::Pending, "{name}: the request came later");
+        fixture.world.advance(DELIVERY_LEASE + Duration::from_secs(1));
+        let again = fixture.take(9).await;
+        assert_eq!((again.len(), again[0].attempt), (1, 1), "{name}");
+        assert_eq!(fixture.replay_all(1, since).await, 1, "{name}");
+        fixture.answer(&again, 500).await;
+        assert_eq!(fixture.known(1).await.failing_since, None, "{name}: the result of an attempt before the request");
+        fixture.world.advance(DELIVERY_LEASE + Duration::from_secs(1));
+        let third = fixture.take(9).await;
+        fixture.answer(&third, 200).await;
+        assert_eq!(fixture.listed(1).await[0].state, DeliveryState::Delivered, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn few_deliveries_are_made_at_a_time_and_all_of_an_event() {
+    for fixture in all().await {
+        let name = fixture.name;
+        for number in 1..=3 {
+            fixture.hook(number, &[]).await;
+        }
+        fixture.store.create_project(project("other"), [].into()).await.unwrap();
+        fixture.job().await;
+        fixture.engine.create_job(&project("other"), new_job("x"), free()).await.unwrap();
+        fixture.job().await;
+        fixture.job().await;
+        let mut batches = Vec::new();
+        loop {
+            match fixture.store.make_deliveries(fixture.engine.now(), 6).await.unwrap() {
+                0 => break,
+                events => batches.push(events),
+            }
+        }
+        assert_eq!(batches, [3, 1], "{name}: two events of the project and one of another, then the third");
+        fixture.job().await;
+        assert_eq!(fixture.store.make_deliveries(fixture.engine.now(), 1).await.unwrap(), 1, "{name}");
+        for number in 1..=3 {
+            assert_eq!(fixture.listed(number).await.len(), 4, "{name}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_delivery_whose_event_was_removed_fails() {
+    for fixture in all().await {
+        let name = fixture.name;
+        fixture.job().await;
+        fixture.world.advance(Duration::from_hours(20 * 24));
+        fixture.hook(1, &[]).await;
+        assert_eq!(fixture.replay_all(1, Timestamp::from_micros(0)).await, 1, "{name}");
+        fixture.world.advance(Duration::from_hours(11 * 24));
+        let swept = fixture.store.sweep(fixture.engine.now(), Retention::default(), 9).await.unwrap();
+        assert_eq!((swept.feed, swept.deliveries), (1, 0), "{name}");
+        assert_eq!(fixture.take(9).await, [], "{name}");
+        let failed = fixture.listed(1).await.remove(0);
+        assert_eq!((failed.state, failed.due_at, failed.attempts), (DeliveryState::Failed, None, 0), "{name}");
+        assert_eq!(failed.last.map(|last| last.response), Some(Response::Failed(EVENT_REMOVED.to_owned())), "{name}");
+        assert!(!fixture.store.redeliver(id(1), failed.number, fixture.engine.now()).await.unwrap(), "{name}");
     }
 }
 
@@ -389,5 +480,50 @@ async fn concurrent_processes_deliver_each_event_in_the_order_of_its_job() {
     for (job, positions) in accepted {
         assert_eq!(positions.len(), 3, "{job}");
         assert!(positions.is_sorted(), "{job}: {positions:?}");
+    }
+}
+
+/// Results, requests to deliver again, removals and creations at the same time, on two machines.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn changes_of_webhooks_and_results_do_not_wait_for_each_other_in_a_circle() {
+    const HOOKS: u128 = 5;
+    let url = Postgres::shared().database();
+    let first = postgres_at(&url).await;
+    let store = open_again(&url, &first).await;
+    let second = Fixture::over("postgres", first.world.clone(), store);
+    for round in 0..10 {
+        for number in 1..=HOOKS {
+            first.hook(round * HOOKS + number, &[]).await;
+        }
+        for _ in 0..10 {
+            first.job().await;
+        }
+        first.make().await;
+        let numbers = || round * HOOKS + 1..=round * HOOKS + HOOKS;
+        let since = Timestamp::from_micros(0);
+        let deliver = async |fixture: &Fixture| {
+            for _ in 0..5 {
+                let claimed = fixture.take(50).await;
+                fixture.answer(&claimed, 500).await;
+                fixture.make().await;
+            }
+        };
+        let repeat = async || {
+            for number in numbers() {
+                second.replay_all(number, since).await;
+            }
+        };
+        let remove = async || {
+            for number in numbers().rev() {
+                let audit = second.entry("webhook.removed");
+                let decide = Box::new(move |state: &_| decide::remove(state, &Precondition::None, audit.clone()));
+                second.administer_webhook(number, decide).await.unwrap();
+            }
+        };
+        tokio::join!(deliver(&first), deliver(&second), repeat(), remove());
+        for number in numbers() {
+            assert_eq!(first.listed(number).await, [], "nothing is left of a webhook that was removed");
+        }
+        first.world.advance(Duration::from_mins(1));
     }
 }

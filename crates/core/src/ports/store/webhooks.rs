@@ -5,7 +5,9 @@ use async_trait::async_trait;
 use super::StoreError;
 use crate::ids::{ProjectId, WebhookId};
 use crate::time::Timestamp;
-use crate::webhook::{Claim, ClaimedDelivery, Delivery, DeliveryState, Finished, Webhook, WebhookSecrets};
+use crate::webhook::{
+    Claim, ClaimedDelivery, Delivery, DeliveryState, Finished, Replay, Replayed, Webhook, WebhookSecrets,
+};
 
 /// A selection of the deliveries of a webhook, newest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,27 +54,27 @@ pub trait WebhookStore: Send + Sync {
     /// Decrypts and returns the secrets of a webhook.
     async fn webhook_secrets(&self, id: WebhookId) -> Result<Option<WebhookSecrets>, StoreError>;
 
-    /// Makes deliveries of the events that enabled webhooks select and that came since the last call, for at most `limit`
-    /// webhooks. Returns the number of webhooks with new events.
+    /// Makes deliveries of the next events that enabled webhooks select: at most `limit`, but at least those of one event.
+    /// Returns the number of events; 0 means that there are deliveries of all events.
     async fn make_deliveries(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError>;
 
     /// Claims deliveries of enabled webhooks that are due. Of the pending deliveries about a job, only the first one is
     /// claimed; of a webhook at most [`crate::webhook::CONCURRENT`] at a time, and of a webhook whose last attempt failed
-    /// at most one.
+    /// at most one. A delivery whose event is no longer stored fails instead.
     async fn claim_deliveries(&self, claim: Claim) -> Result<Vec<ClaimedDelivery>, StoreError>;
 
-    /// Stores the results of attempts. Those of deliveries that another process has claimed since are ignored.
+    /// Stores the results of attempts. Those of deliveries that were claimed, or requested again, since are ignored.
     async fn finish_deliveries(&self, finished: Vec<Finished>) -> Result<(), StoreError>;
 
     /// Returns deliveries of a webhook.
     async fn deliveries(&self, filter: DeliveryFilter) -> Result<Vec<Delivery>, StoreError>;
 
     /// Makes a delivery of a webhook pending and due again, and returns whether it exists and its event is still stored.
+    /// If an attempt is under way, its result is ignored, and the next one follows after its lease.
     async fn redeliver(&self, webhook: WebhookId, number: u64, now: Timestamp) -> Result<bool, StoreError>;
 
-    /// Makes deliveries of all events since a time that the webhook selects, also of those that it has received, and
-    /// returns their number.
-    async fn replay(&self, webhook: WebhookId, since: Timestamp, now: Timestamp) -> Result<u64, StoreError>;
+    /// Makes deliveries of the next events since a time that the webhook selects, also of those that it has received.
+    async fn replay(&self, replay: Replay) -> Result<Replayed, StoreError>;
 
     /// Counts the deliveries that were not ended yet.
     async fn delivery_backlog(&self) -> Result<DeliveryBacklog, StoreError>;

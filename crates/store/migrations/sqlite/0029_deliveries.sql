@@ -1,0 +1,8 @@
+-- The fencing token of deliveries, which, unlike the attempts, never starts over, and the position in the feed up to which
+-- there are deliveries for all webhooks. A webhook gets the events after its own cursor.
+
+ALTER TABLE deliveries ADD COLUMN claims INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE feed_position ADD COLUMN made INTEGER NOT NULL DEFAULT 0;
+
+CREATE INDEX deliveries_pending ON deliveries (webhook, position) WHERE state = 'pending';
+CREATE INDEX deliveries_failed ON deliveries (webhook, number) WHERE state = 'failed';
