@@ -150,9 +150,9 @@ impl UseCases {
         caller.needs_project(project)?;
         self.confirm(caller).await?;
         let audit = self.audit(caller, "job.deleted", job);
-        let project = project.clone();
+        let (subject, project) = (Subject::Job(job, project.clone()), project.clone());
         let decide = Box::new(move |state: &_| delete::delete(state, &project, &is_expected, audit.clone()));
-        self.administer(Subject::Job(job), None, decide).await?;
+        self.administer(subject, None, decide).await?;
         Ok(())
     }
 

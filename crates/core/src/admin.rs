@@ -30,8 +30,8 @@ pub enum Subject {
     Project(ProjectId),
     /// A project and its jobs: no job can be created until the change is stored.
     ProjectWithJobs(ProjectId),
-    /// A job, which need not exist.
-    Job(JobId),
+    /// A job of a project, which need not exist.
+    Job(JobId, ProjectId),
     /// A key, which need not exist.
     Key(KeyId),
     /// A user with this ID, which need not exist.
@@ -93,7 +93,7 @@ impl AdminState {
     pub const fn has(&self, subject: &Subject) -> bool {
         match subject {
             Subject::Webhook(..) => self.webhook.is_some(),
-            Subject::Job(_) => self.job.is_some(),
+            Subject::Job(..) => self.job.is_some(),
             _ => self.project.is_some(),
         }
     }
@@ -115,6 +115,8 @@ pub enum AdminRow {
     JobDeleted {
         /// The job.
         id: JobId,
+        /// Its project.
+        project: ProjectId,
         /// The time of the deletion.
         at: Timestamp,
     },
@@ -189,7 +191,7 @@ impl Subject {
     pub fn deleted_name(&self) -> Option<String> {
         match self {
             Self::ProjectWithJobs(id) => Some(deleted_project(id)),
-            Self::Job(id) => Some(deleted_job(*id)),
+            Self::Job(id, project) => Some(deleted_job(*id, project)),
             Self::Webhook(id, project) => Some(deleted_webhook(*id, project)),
             _ => None,
         }
@@ -202,10 +204,10 @@ pub fn deleted_project(id: &ProjectId) -> String {
     format!("project/{id}")
 }
 
-/// Returns the name under which the store remembers that a job was deleted.
+/// Returns the name under which the store remembers that a job of a project was deleted.
 #[must_use]
-pub fn deleted_job(id: JobId) -> String {
-    format!("job/{id}")
+pub fn deleted_job(id: JobId, project: &ProjectId) -> String {
+    format!("job/{project}/{id}")
 }
 
 /// Returns the name under which the store remembers that a webhook of a project was deleted.

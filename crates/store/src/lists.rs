@@ -13,7 +13,7 @@ use journeyman_core::ports::{AuditEntry, JobFilter, PullCounts, PullFilter};
 use journeyman_core::pull::PullState;
 use journeyman_core::run::Usage;
 use journeyman_core::time::Timestamp;
-use journeyman_core::webhook::Finished;
+use journeyman_core::webhook::{Finished, Replayed};
 
 /// The statement that reads a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub(crate) enum Listing {
     OfStatus,
     /// Searches the titles in the index.
     Search,
+    /// Reads the index by project and status, and keeps the jobs with the attributes of the filter.
+    OfStatusWithAttributes,
     /// Reads the index by project and attribute, for the first attribute of the filter.
     OfAttribute,
     /// Reads the jobs of the pull requests with a number.
@@ -34,6 +36,11 @@ pub(crate) enum Listing {
 }
 
 impl Listing {
+    /// Returns whether the statement selects by branch, pull request and attributes.
+    pub(crate) const fn has_properties(self) -> bool {
+        matches!(self, Self::OfAttribute | Self::OfStatusWithAttributes | Self::OfPull | Self::OfBranch)
+    }
+
     /// Returns the statement for a filter.
     pub(crate) fn of(filter: &JobFilter) -> Self {
         // Few jobs have the same pull request or branch, and most attributes are rarer than a status.
@@ -43,12 +50,14 @@ impl Listing {
         if filter.branch.is_some() {
             return Self::OfBranch;
         }
+        // Over time, active and failed jobs become a small fraction of all jobs.
+        let is_rare = matches!(filter.status, Some(JobStatus::Active | JobStatus::Failed));
         if !filter.attributes.is_empty() {
-            return Self::OfAttribute;
+            return if is_rare { Self::OfStatusWithAttributes } else { Self::OfAttribute };
         }
         match (filter.status, &filter.title_contains) {
-            // Over time, active and failed jobs become a small fraction of all jobs.
-            (Some(JobStatus::Active | JobStatus::Failed), _) | (Some(_), None) => Self::OfStatus,
+            (Some(_), None) => Self::OfStatus,
+            (Some(_), Some(_)) if is_rare => Self::OfStatus,
             (_, Some(_)) => Self::Search,
             (None, None) => Self::All,
         }
@@ -126,6 +135,12 @@ pub(crate) fn sum_usage(runs: Vec<(JobId, Usage)>) -> BTreeMap<JobId, Usage> {
 /// The largest sum of usage: a broken agent may report any number of tokens, and reports add up such sums.
 pub(crate) const LARGEST_SUM: i64 = 1 << 53;
 
+/// Returns the result of a request to deliver events again, of which the last one has the position `reached`.
+pub(crate) fn replayed(deliveries: u64, reached: Option<i64>, may_have_more: bool) -> Replayed {
+    let next = reached.filter(|_| may_have_more).and_then(|reached| u64::try_from(reached).ok());
+    Replayed { deliveries, next }
+}
+
 /// Returns the entry of the audit log about a webhook that was disabled because of its answers.
 pub(crate) fn disabled_entry(one: &Finished) -> AuditEntry {
     AuditEntry {
@@ -173,9 +188,11 @@ mod tests {
         ] {
             assert_eq!(Listing::of(&filter(status, text)), expected, "{status:?} {text:?}");
         }
-        let with_attribute =
-            JobFilter { attributes: vec![Attribute::Label("bug".to_owned())], ..filter(Some(JobStatus::Failed), None) };
+        let bug = || vec![Attribute::Label("bug".to_owned())];
+        let with_attribute = JobFilter { attributes: bug(), ..filter(Some(JobStatus::Completed), None) };
         assert_eq!(Listing::of(&with_attribute), Listing::OfAttribute);
+        let rare = JobFilter { attributes: bug(), ..filter(Some(JobStatus::Failed), Some("x")) };
+        assert_eq!(Listing::of(&rare), Listing::OfStatusWithAttributes);
         let of_branch = JobFilter { branch: Some("b".to_owned()), ..with_attribute };
         assert_eq!(Listing::of(&of_branch), Listing::OfBranch);
         assert_eq!(Listing::of(&JobFilter { pull: Some(7), ..of_branch }), Listing::OfPull);

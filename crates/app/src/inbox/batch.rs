@@ -6,7 +6,7 @@ use journeyman_core::engine::{Admission, Prompt};
 use journeyman_core::hook::{CommentAction, HookContent, HookEvent, HostComment, HostReview};
 use journeyman_core::idempotency::Claim;
 use journeyman_core::ids::{JobId, MessageId};
-use journeyman_core::inbox::batch::{Part, key, origin, prompt};
+use journeyman_core::inbox::batch::{Part, authors, key, origin, prompt};
 use journeyman_core::inbox::route::{Request, Review, addressed};
 use journeyman_core::inbox::version::{compare_texts, has_same_text};
 use journeyman_core::inbox::{INBOX_LEASE, INBOX_LIMIT, InboxEvent, InboxState, Next, Outcome};
@@ -308,8 +308,6 @@ impl UseCases {
     fn to_prompt(&self, batch: &Batch) -> Prompt {
         let text = prompt(batch.number, &batch.parts, &self.boundary());
         let text: String = text.chars().filter(|c| *c != '\0').take(MAX_PROMPT_CHARS).collect();
-        let mut names: Vec<&str> = batch.parts.iter().map(|part| part.author.name.as_str()).collect();
-        names.dedup();
         let origin = origin(&batch.parts);
         let source = batch.parts.first().map(|first| MessageSource {
             origin,
@@ -325,7 +323,7 @@ impl UseCases {
         Prompt {
             text,
             origin,
-            author: Some(names.join(", ")),
+            author: Some(authors(&batch.parts)),
             key: None,
             delivery: DeliveryMode::Queue,
             traceparent: None,

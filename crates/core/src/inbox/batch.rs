@@ -108,6 +108,28 @@ pub fn key(parts: &[Part], withdrawn: Option<u64>) -> (String, Fingerprint) {
     (format!("comments/{digits}"), fingerprint)
 }
 
+/// The number of authors whose names a message has.
+const NAMES: usize = 5;
+
+/// Returns the names of the authors in the order of their comments, of at most [`NAMES`] of them.
+#[must_use]
+pub fn authors(parts: &[Part]) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    for part in parts {
+        if !names.contains(&part.author.name.as_str()) {
+            names.push(&part.author.name);
+        }
+    }
+    let others = names.len().saturating_sub(NAMES);
+    names.truncate(NAMES);
+    let names = names.join(", ");
+    match others {
+        0 => names,
+        1 => format!("{names} and 1 other"),
+        _ => format!("{names} and {others} others"),
+    }
+}
+
 /// Returns the prompt for these comments on pull request `number`. `boundary` is random, so that no text can end the
 /// blocks of text that is not an instruction.
 #[must_use]
@@ -117,10 +139,7 @@ pub fn prompt(number: u64, parts: &[Part], boundary: &str) -> String {
     {
         return cleaned(&part.body).trim().to_owned();
     }
-    let mut authors: Vec<&str> = parts.iter().map(|part| part.author.name.as_str()).collect();
-    authors.sort_unstable();
-    authors.dedup();
-    let names = authors.join(", ");
+    let names = authors(parts);
     let count = parts.len();
     let noun = if count == 1 { "comment" } else { "comments" };
     let verb = if origin(parts) == Origin::Review { "reviewed" } else { "commented on" };
@@ -245,6 +264,18 @@ mod tests {
     fn a_single_comment_is_the_prompt() {
         assert_eq!(prompt(3, &[part("1", " @journeyman rename it <!-- x -->", None)], "b"), "@journeyman rename it");
         assert_eq!(origin(&[part("1", "x", None)]), Origin::Comment);
+    }
+
+    #[test]
+    fn a_message_names_a_few_authors() {
+        let by = |name: &str| {
+            let author = HostUser { id: name.to_owned(), name: name.to_owned(), is_bot: false };
+            Part { author, ..part("1", "x", None) }
+        };
+        let authors_of = |names: &[&str]| authors(&names.iter().map(|name| by(name)).collect::<Vec<_>>());
+        assert_eq!(authors_of(&["bob", "ada", "bob"]), "bob, ada");
+        assert_eq!(authors_of(&["f", "e", "d", "c", "b", "a"]), "f, e, d, c, b and 1 other");
+        assert_eq!(authors_of(&["g", "f", "e", "d", "c", "b", "a"]), "g, f, e, d, c and 2 others");
     }
 
     #[test]

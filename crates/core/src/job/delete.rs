@@ -26,7 +26,7 @@ pub fn delete(
     if matches!(job.state, JobState::Active(_)) {
         return Err(AdminRefusal::JobActive);
     }
-    Ok(AdminChange::new([AdminRow::JobDeleted { id: job.id, at: audit.at }], audit))
+    Ok(AdminChange::new([AdminRow::JobDeleted { id: job.id, project: job.project.clone(), at: audit.at }], audit))
 }
 
 #[cfg(test)]
@@ -60,7 +60,7 @@ mod tests {
         assert_eq!(delete(&AdminState::default(), &shop, |_| true, audit()), Err(AdminRefusal::NoJob));
         let was_deleted = AdminState { was_deleted: true, ..AdminState::default() };
         assert_eq!(delete(&was_deleted, &shop, |_| true, audit()), Ok(AdminChange::nothing()));
-        let deleted = AdminChange::new([AdminRow::JobDeleted { id: job.id, at: now }], audit());
+        let deleted = AdminChange::new([AdminRow::JobDeleted { id: job.id, project: shop.clone(), at: now }], audit());
         assert_eq!(delete(&state(&job), &shop, |_| true, audit()), Ok(deleted));
     }
 }

@@ -50,7 +50,7 @@ impl AdminTables for Tables {
                 state.project = self.projects.get(id).cloned();
                 state.has_active_jobs = self.jobs.values().any(|job| job.project == *id && job.due_at().is_some());
             }
-            Subject::Job(id) => state.job = self.jobs.get(id).cloned(),
+            Subject::Job(id, _) => state.job = self.jobs.get(id).cloned(),
             Subject::Webhook(id, project) => {
                 state.project = self.projects.get(project).cloned();
                 let own = |webhook: &&Webhook| webhook.project == *project;
@@ -94,9 +94,9 @@ impl AdminTables for Tables {
         match row.clone() {
             AdminRow::Project(project, secrets) => self.put_project(*project, secrets),
             AdminRow::ProjectDeleted { id, at } => self.delete_project(&id, at),
-            AdminRow::JobDeleted { id, at } => {
+            AdminRow::JobDeleted { id, project, at } => {
                 self.remove(&[id], at);
-                self.deleted.insert(deleted_job(id), at);
+                self.deleted.insert(deleted_job(id, &project), at);
             }
             AdminRow::Webhook(webhook, secret) => self.put_webhook(*webhook, secret),
             AdminRow::WebhookRemoved { id, project, at } => {

@@ -51,6 +51,11 @@ impl AdminStore for PostgresStore {
         now: Timestamp,
         mut decide: DecideAdmin,
     ) -> Result<Administered, AdminError> {
+        if matches!(subject, Subject::Webhook(..)) {
+            // A new webhook begins after the events that were stored before it. Most of them get positions here, so
+            // that the transaction is short.
+            self.assign_positions().await.map_err(StoreError::from)?;
+        }
         let mut retries = RETRIES;
         // Each connection of the pool may have a stale plan.
         let mut stale = self.pool.status().max_size;
@@ -167,10 +172,10 @@ async fn load(session: &Session, subject: &Subject, is_begun: bool) -> Result<Ad
             calls.push(call!(DELETED, deleted_project(id)));
             calls
         }
-        Subject::Job(id) => vec![
+        Subject::Job(id, project) => vec![
             call!("SELECT id FROM jobs WHERE id = $1 FOR UPDATE", id.to_string()),
             call!("SELECT id, state FROM jobs WHERE id = $1", id.to_string()),
-            call!(DELETED, deleted_job(*id)),
+            call!(DELETED, deleted_job(*id, project)),
         ],
         Subject::Webhook(id, project) => {
             let mut calls = project_calls("SELECT id FROM projects WHERE id = $1 FOR NO KEY UPDATE", project);
@@ -242,7 +247,7 @@ async fn load(session: &Session, subject: &Subject, is_begun: bool) -> Result<Ad
             state.webhooks = count.and_then(|count| usize::try_from(count).ok()).unwrap_or(0);
             state.was_deleted = state.webhook.is_none() && is_any(4);
         }
-        Subject::Job(_) => {
+        Subject::Job(..) => {
             state.job = rows(0).first().map(rows::job).transpose()?;
             state.was_deleted = state.job.is_none() && is_any(1);
         }
@@ -315,8 +320,8 @@ impl PostgresStore {
                     calls.extend(sealed.into_iter().map(|(name, value)| put_secret(&project.id, name, value)));
                 }
                 AdminRow::ProjectDeleted { id, at } => calls.extend(delete_project(id, *at)),
-                AdminRow::JobDeleted { id, at } => {
-                    calls.extend([remove_job(*id, *at), put_deleted(deleted_job(*id), *at)]);
+                AdminRow::JobDeleted { id, project, at } => {
+                    calls.extend([remove_job(*id, *at), put_deleted(deleted_job(*id, project), *at)]);
                 }
                 AdminRow::Webhook(webhook, secret) => {
                     calls.extend(webhooks::put(webhook)?);
@@ -466,7 +471,7 @@ fn put_host_secret(host: &CodeHostId, name: String, value: Option<Vec<u8>>) -> C
 
 fn delete_project(project: &ProjectId, at: Timestamp) -> Vec<Call> {
     let id = || project.to_string();
-    vec![
+    let mut calls = vec![
         // A project may have many rows, so the deletion may take long.
         call!("SET LOCAL statement_timeout = '10min'"),
         call!(PLAN_FOR_MANY[0]),
@@ -492,11 +497,10 @@ fn delete_project(project: &ProjectId, at: Timestamp) -> Vec<Call> {
         call!("DELETE FROM idempotency_keys WHERE project = $1", id()),
         call!("DELETE FROM rate_windows WHERE project = $1", id()),
         call!("DELETE FROM spending WHERE project = $1", id()),
-        call!("DELETE FROM deliveries WHERE webhook IN (SELECT id FROM webhooks WHERE project = $1)", id()),
-        call!("DELETE FROM webhooks WHERE project = $1", id()),
-        call!("DELETE FROM projects WHERE id = $1", id()),
-        put_deleted(deleted_project(project), at),
-    ]
+    ];
+    calls.extend(webhooks::remove(None, project));
+    calls.extend([call!("DELETE FROM projects WHERE id = $1", id()), put_deleted(deleted_project(project), at)]);
+    calls
 }
 
 fn put_key(key: &ApiKey) -> Result<Call, StoreError> {

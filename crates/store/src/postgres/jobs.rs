@@ -368,6 +368,11 @@ pub(super) const LIST_OF_ATTRIBUTE: &str = list_by!(
      WHERE project = $1 AND attribute = ($10::text[])[1] AND created_at > $2 AND (created_at, job) < ($3, $4)
      ORDER BY created_at DESC, job DESC LIMIT $11"
 );
+pub(super) const LIST_OF_STATUS_WITH_ATTRIBUTES: &str = list_by!(
+    "SELECT id, created_at FROM jobs
+     WHERE project = $1 AND status = $7 AND created_at > $2 AND (created_at, id) < ($3, $4)
+     ORDER BY created_at DESC, id DESC LIMIT $11"
+);
 pub(super) const LIST_OF_PULL: &str = list_by!(
     "SELECT DISTINCT jobs.id, jobs.created_at FROM job_pulls JOIN jobs ON jobs.id = job_pulls.job
      WHERE job_pulls.project = $1 AND job_pulls.number = $9 AND jobs.created_at > $2
@@ -392,6 +397,7 @@ fn list(filter: &JobFilter) -> Call {
             Listing::OfStatus => LIST_OF_STATUS,
             Listing::Search => SEARCH,
             Listing::OfAttribute => LIST_OF_ATTRIBUTE,
+            Listing::OfStatusWithAttributes => LIST_OF_STATUS_WITH_ATTRIBUTES,
             Listing::OfPull => LIST_OF_PULL,
             Listing::OfBranch => LIST_OF_BRANCH,
         },
@@ -403,7 +409,7 @@ fn list(filter: &JobFilter) -> Call {
         i64::try_from(filter.limit).unwrap_or(i64::MAX),
         filter.status.map(|status| status.name()).unwrap_or_default(),
     );
-    if matches!(listing, Listing::OfAttribute | Listing::OfPull | Listing::OfBranch) {
+    if listing.has_properties() {
         call.values.push(Box::new(filter.branch.clone().unwrap_or_default()));
         call.values.push(Box::new(filter.pull.map_or(-1, |number| i64::try_from(number).unwrap_or(i64::MAX))));
         call.values.push(Box::new(filter.attributes.iter().map(ToString::to_string).collect::<Vec<String>>()));
@@ -461,7 +467,8 @@ mod tests {
         let list = ["'p1'", "0", &big, "''", "''", "20", "''"];
         // Each query with its expected index, and whether the index must return the rows in order.
         let of_attribute = [&list[..5], &["20", "''", "''", "-1", "'{label:bug}'", &big]].concat();
-        let hot: [(&str, &str, &[&str], bool); 14] = [
+        let of_status_with_attribute = [&list[..5], &["20", "'failed'", "''", "-1", "'{label:bug}'", &big]].concat();
+        let hot: [(&str, &str, &[&str], bool); 15] = [
             (DUE_JOB, "jobs_due", &[&["50000", "'w'"], &["50000"; 6][..]].concat(), false),
             (LOG, "log_pkey", &["'job_7'", "0", "100"], true),
             (ACCEPTED, "messages_of_job", &["'job_7'", "0", "100"], true),
@@ -469,6 +476,7 @@ mod tests {
             (LIST_OF_STATUS, "jobs_of_status", &[&list[..6], &["'failed'"]].concat(), true),
             (SEARCH, "jobs_of_project", &[&list[..4], &["'zebra'", "20", "'completed'", &big]].concat(), true),
             (LIST_OF_ATTRIBUTE, "job_attributes_pkey", &of_attribute, false),
+            (LIST_OF_STATUS_WITH_ATTRIBUTES, "jobs_of_status", &of_status_with_attribute, false),
             (FEED, "feed_by_position", &["29000", "'{}'", "20"], true),
             (FEED_OF_PROJECTS, "feed_of_project", &["0", "'{}'", "20", "'{p1,p2}'"], false),
             ("SELECT id, state FROM jobs WHERE id = $1", "jobs_pkey", &["'job_7'"], true),

@@ -95,7 +95,7 @@ impl AdminTables for Tables<'_> {
                 let active = "SELECT 1 FROM jobs WHERE project = ?1 AND due_at IS NOT NULL LIMIT 1";
                 state.has_active_jobs = self.db.prepare_cached(active)?.exists([id.as_str()])?;
             }
-            Subject::Job(id) => state.job = job_by_id(self.db, *id)?,
+            Subject::Job(id, _) => state.job = job_by_id(self.db, *id)?,
             Subject::Webhook(id, project) => {
                 state.project = self.project(project)?;
                 let text = "SELECT * FROM webhooks WHERE id = ?1 AND project = ?2";
@@ -161,9 +161,9 @@ impl AdminTables for Tables<'_> {
                 self.put_project(project, &sealed)
             }
             AdminRow::ProjectDeleted { id, at } => self.delete_project(id, *at),
-            AdminRow::JobDeleted { id, at } => {
+            AdminRow::JobDeleted { id, project, at } => {
                 remove_job(self.db, &id.to_string(), at.as_micros())?;
-                self.deleted(&deleted_job(*id), *at)
+                self.deleted(&deleted_job(*id, project), *at)
             }
             AdminRow::Webhook(webhook, secret) => {
                 webhooks::put(self.db, webhook)?;

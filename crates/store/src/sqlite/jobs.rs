@@ -362,6 +362,10 @@ const LIST_OF_ATTRIBUTE: &str = list_by!(
        AND (first.created_at, first.job) < (?3, ?4) AND jobs.id = first.job",
     "first.created_at DESC, first.job DESC"
 );
+const LIST_OF_STATUS_WITH_ATTRIBUTES: &str = list_by!(
+    "jobs INDEXED BY jobs_of_status WHERE jobs.project = ?1 AND jobs.status = ?7",
+    "jobs.created_at DESC, jobs.id DESC"
+);
 const LIST_OF_PULL: &str = list_by!(
     "jobs WHERE jobs.project = ?1 AND jobs.id IN (SELECT job FROM job_pulls WHERE project = ?1 AND number = ?9)",
     "jobs.created_at DESC, jobs.id DESC"
@@ -384,6 +388,7 @@ fn list(db: &Connection, filter: &JobFilter) -> Result<Vec<Job>, ReadError> {
         Listing::All | Listing::Search => LIST,
         Listing::OfStatus => LIST_OF_STATUS,
         Listing::OfAttribute => LIST_OF_ATTRIBUTE,
+        Listing::OfStatusWithAttributes => LIST_OF_STATUS_WITH_ATTRIBUTES,
         Listing::OfPull => LIST_OF_PULL,
         Listing::OfBranch => LIST_OF_BRANCH,
     })?;
@@ -396,7 +401,7 @@ fn list(db: &Connection, filter: &JobFilter) -> Result<Vec<Job>, ReadError> {
         i64::try_from(filter.limit).unwrap_or(i64::MAX).into(),
         filter.status.map(|status| status.name()).unwrap_or_default().to_owned().into(),
     ];
-    if matches!(listing, Listing::OfAttribute | Listing::OfPull | Listing::OfBranch) {
+    if listing.has_properties() {
         let attributes: Vec<String> = filter.attributes.iter().map(ToString::to_string).collect();
         values.push(filter.branch.clone().into());
         values.push(filter.pull.map(|number| i64::try_from(number).unwrap_or(i64::MAX)).into());
@@ -428,6 +433,7 @@ mod tests {
             ("jobs_of_project", LIST),
             ("jobs_of_status", LIST_OF_STATUS),
             ("attribute", LIST_OF_ATTRIBUTE),
+            ("status and attribute", LIST_OF_STATUS_WITH_ATTRIBUTES),
             ("feed", super::super::feed::FEED),
             ("feed of a project", super::super::feed::FEED_OF_PROJECT),
             ("poll", "SELECT id, state FROM jobs WHERE id = ?1"),

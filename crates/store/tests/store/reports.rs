@@ -188,8 +188,9 @@ fn entry(action: &str, at: Timestamp) -> AuditEntry {
 async fn delete_job(fixture: &Fixture, project: ProjectId, id: JobId) -> Result<Administered, AdminError> {
     let now = fixture.engine.now();
     let audit = entry("job.deleted", now);
+    let subject = Subject::Job(id, project.clone());
     let decide = Box::new(move |state: &_| delete::delete(state, &project, |_| true, audit.clone()));
-    fixture.store.administer(Subject::Job(id), None, now, decide).await
+    fixture.store.administer(subject, None, now, decide).await
 }
 
 #[tokio::test]
@@ -216,6 +217,8 @@ async fn a_deleted_job_is_gone_with_all_its_rows_and_deleting_it_again_changes_n
         let written = lines().await;
         delete_job(&fixture, shop(), id).await.expect("a repetition");
         assert_eq!(lines().await, written, "{name}: nothing is written again");
+        let elsewhere = delete_job(&fixture, "elsewhere".parse().unwrap(), id).await;
+        assert_eq!(elsewhere, Err(AdminRefusal::NoJob.into()), "{name}: of another project");
         let unknown = JobId::from_uuid(Uuid::from_u128(77));
         assert_eq!(delete_job(&fixture, shop(), unknown).await, Err(AdminRefusal::NoJob.into()), "{name}");
         fixture.world.advance(Duration::from_hours(31 * 24));
