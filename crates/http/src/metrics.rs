@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use axum::http::Method;
 use journeyman_core::outbox::Backlog;
-use journeyman_core::ports::{ConnectionMeter, DutyMeter, FreeSpace, JobCounts, ModelMeter, PoolState};
+use journeyman_core::ports::{
+    ConnectionMeter, DeliveryBacklog, DutyMeter, FreeSpace, JobCounts, ModelMeter, PoolState,
+};
 use journeyman_core::rate::RateKind;
 use journeyman_core::time::Timestamp;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -64,6 +66,7 @@ pub(crate) struct Metrics {
     streams: Gauge<u64, AtomicU64>,
     outbox: BacklogGauges,
     inbox: BacklogGauges,
+    deliveries: DeliveryGauges,
     waiting_jobs: Family<CauseLabels, Gauge<u64, AtomicU64>>,
     projects_on_hold: Gauge<u64, AtomicU64>,
     /// The maximum number of connections to the database, and the open, idle and waiting ones.
@@ -96,6 +99,8 @@ pub(crate) struct Counts {
     pub(crate) outbox: Backlog,
     /// The events in the inbox that were not carried out yet.
     pub(crate) inbox: Backlog,
+    /// The deliveries of webhooks that were not ended yet.
+    pub(crate) deliveries: DeliveryBacklog,
     /// The connections to the database, if the store has any.
     pub(crate) pool: Option<PoolState>,
     /// The number of jobs that wait for an external cause to pass, by the code of the cause.
@@ -116,6 +121,26 @@ fn buckets() -> Histogram {
 pub(crate) fn method_name(method: &Method) -> &'static str {
     const KNOWN: [&str; 5] = ["GET", "HEAD", "POST", "PATCH", "DELETE"];
     KNOWN.into_iter().find(|known| *known == method.as_str()).unwrap_or("other")
+}
+
+/// The gauges of webhooks.
+#[derive(Debug, Clone, Default)]
+struct DeliveryGauges {
+    pending: Gauge<u64, AtomicU64>,
+    oldest_due: Gauge<f64, AtomicU64>,
+    failing: Gauge<u64, AtomicU64>,
+}
+
+impl DeliveryGauges {
+    fn new(registry: &mut Registry) -> Self {
+        let gauges = Self::default();
+        let help = "Deliveries of enabled webhooks that were not ended yet";
+        registry.register("webhook_deliveries_pending", help, gauges.pending.clone());
+        let help = "Time for which the oldest pending delivery has been due; 0 if none is";
+        registry.register_with_unit("webhook_oldest_due", help, Unit::Seconds, gauges.oldest_due.clone());
+        registry.register("webhooks_failing", "Enabled webhooks whose last attempt failed", gauges.failing.clone());
+        gauges
+    }
 }
 
 /// The gauges of the outbox or the inbox.
@@ -166,6 +191,7 @@ impl Metrics {
         registry.register("event_streams_open", "Open event streams of this process", streams.clone());
         let outbox = BacklogGauges::new(&mut registry, "outbox", "tasks");
         let inbox = BacklogGauges::new(&mut registry, "inbox", "events");
+        let deliveries = DeliveryGauges::new(&mut registry);
         registry.register(
             "jobs_waiting",
             "Jobs that wait for an external cause to pass, by cause",
@@ -207,6 +233,7 @@ impl Metrics {
             streams,
             outbox,
             inbox,
+            deliveries,
             waiting_jobs,
             projects_on_hold,
             pool,
@@ -250,6 +277,9 @@ impl Metrics {
             gauges.retried.set(backlog.retried);
             gauges.oldest.set(age(backlog.oldest));
         }
+        self.deliveries.pending.set(counts.deliveries.pending);
+        self.deliveries.oldest_due.set(age(counts.deliveries.oldest));
+        self.deliveries.failing.set(counts.deliveries.failing);
         if let Some(PoolState { limit, open, idle, waiting }) = counts.pool {
             for (gauge, count) in self.pool.iter().zip([limit, open, idle, waiting]) {
                 gauge.set(count);

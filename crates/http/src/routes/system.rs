@@ -85,10 +85,10 @@ async fn metrics(State(app): State<App>) -> Result<Response, ApiError> {
     let store = &app.services.store;
     let now = app.services.clock.now();
     let (jobs, waiting, outbox) = (store.job_counts(now).await?, store.waiting_jobs().await?, store.backlog().await?);
-    let inbox = store.inbox_backlog().await?;
+    let (inbox, deliveries) = (store.inbox_backlog().await?, store.delivery_backlog().await?);
     let on_hold = store.holds().await?.len() as u64;
     let space = app.services.machine.as_ref().and_then(|machine| machine.free_space());
-    let counts = Counts { now, jobs, outbox, inbox, pool: store.pool(), waiting, on_hold, space };
+    let counts = Counts { now, jobs, outbox, inbox, deliveries, pool: store.pool(), waiting, on_hold, space };
     let text = app.metrics.text(counts).map_err(|error| ApiError::internal(&error))?;
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(CONTENT_TYPE, kind)], text).into_response())

@@ -82,6 +82,28 @@ async fn the_metrics_show_due_and_running_runs_tasks_and_event_streams() {
 }
 
 #[tokio::test]
+async fn the_metrics_show_the_backlog_of_webhooks() {
+    let service = service().await;
+    let expect = async |step: &str, lines: [&str; 3]| {
+        let metrics = service.get("/metrics").await.text;
+        for line in lines {
+            assert!(metrics.contains(&format!("journeyman_{line}\n")), "{step}: {line}: {metrics}");
+        }
+    };
+    let hook = json!({"url": "https://hooks.example/a", "events": ["job.created"]}).to_string();
+    let hook = service.post("/v2/projects/shop/webhooks", &hook).await.json();
+    expect("no event", ["webhook_deliveries_pending 0", "webhook_oldest_due_seconds 0.0", "webhooks_failing 0"]).await;
+    service.endpoints.answer(hook["id"].as_str().unwrap().parse().unwrap(), 500);
+    service.job("x").await;
+    service.deliverer.deliver_due().await.unwrap();
+    service.world.advance(Duration::from_secs(15));
+    let metrics = service.get("/metrics").await.text;
+    let age = metrics.lines().find_map(|line| line.strip_prefix("journeyman_webhook_oldest_due_seconds ")).unwrap();
+    assert!((9.0..=10.0).contains(&age.parse::<f64>().unwrap()), "due 5 to 6 s after the failure: {age}");
+    expect("a failure", ["webhook_deliveries_pending 1", "webhooks_failing 1", "outbox_tasks 0"]).await;
+}
+
+#[tokio::test]
 async fn administrators_see_the_guarantees_of_the_sandbox() {
     let service = service().await;
     assert!(service.get("/readyz").await.json()["sandbox"].is_null(), "the sandbox was not tested yet");
