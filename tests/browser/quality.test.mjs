@@ -86,6 +86,15 @@ async function createJobs() {
   return created;
 }
 
+let hook;
+/** Creates a webhook whose endpoint the server may not reach, and waits until a delivery to it has failed. */
+async function createWebhook() {
+  const url = "http://127.0.0.1:9/a/very/long/path/of/an/endpoint/that/has/no/place/to/break/whatsoever/at/all?token=x";
+  hook = await service.api(key, "POST", "/projects/shop/webhooks", { url, description: "Tells the shop's own service what happens" });
+  await service.api(key, "POST", `/projects/shop/webhooks/${hook.id}/replay`, { since: "2020-01-01T00:00:00Z" });
+  await waitUntil("a failed delivery", async () => (await service.api(key, "GET", `/projects/shop/webhooks/${hook.id}`)).failingSince);
+}
+
 /** Returns the path of the pull request of a job. */
 const pullPath = async (job) => new URL((await service.api(key, "GET", `/agent/shop/job/${job.id}`)).prLink).pathname;
 
@@ -156,7 +165,10 @@ for (const [name, where] of [["projects-none", "/projects"], ["project-new", "/p
 for (const one of cases.splice(0)) test(`the page is accessible: ${one.name}`, () => checkPage(one));
 
 let jobs;
-test("jobs of all kinds are created", async () => { jobs = await createJobs(); });
+test("jobs of all kinds and a webhook are created", async () => {
+  jobs = await createJobs();
+  await createWebhook();
+});
 
 const at = (job, tab = "") => `/projects/shop/jobs/${jobs[job].id}${tab}`;
 addPage("projects", "/projects");
@@ -208,6 +220,24 @@ for (const section of ["repository", "pull-requests", "comments"]) {
   addPage(`settings-remote-${section}`, `/projects/elsewhere/settings/${section}`);
 }
 addPage("pulls-remote-none", "/projects/elsewhere/pulls");
+addPage("webhooks-none", "/projects/fresh/webhooks");
+addPage("webhook-new", "/projects/shop/webhooks/new");
+addPage("webhook-created", "/projects/fresh/webhooks/new", {
+  do: async (page) => {
+    await page.getByRole("textbox", { name: "URL" }).fill("https://hooks.example.com/journeyman");
+    await page.getByRole("button", { name: "Create webhook" }).click();
+    await page.locator("#whsec").waitFor();
+  },
+});
+addPage("webhooks", "/projects/shop/webhooks");
+addPage("webhook", () => `/projects/shop/webhooks/${hook.id}`, { do: (page) => page.getByText("not a public address").first().waitFor() });
+addPage("webhook-tested", () => `/projects/shop/webhooks/${hook.id}`, {
+  do: async (page) => {
+    await page.getByRole("button", { name: "Send a test" }).click();
+    await page.getByText("The test failed.").waitFor();
+    await open("details.confirm:last-of-type")(page);
+  },
+});
 addPage("settings-viewer", "/projects/shop/settings/agent", { as: "viewer" });
 addPage("keys", "/keys", { do: open("tbody tr:first-child details:last-child") });
 addPage("keys-rotate", "/keys", { do: open("tbody tr:first-child details:first-child") });

@@ -128,7 +128,13 @@ impl UseCases {
         let known = store.message(message).await?.filter(|message| message.job == job);
         let missing = || Error::refused(RefusalKind::MessageNotFound, "there is no such message in this job");
         if known.ok_or_else(missing)?.status == MessageStatus::Withdrawn {
-            return Ok(Accepted { record: found.record(), replayed: false, rate: None, job: Some(found) });
+            return Ok(Accepted {
+                record: found.record(),
+                message: None,
+                replayed: false,
+                rate: None,
+                job: Some(found),
+            });
         }
         Ok(self.parts().engine.withdraw(project, job, message).await?)
     }

@@ -5,7 +5,7 @@ mod deliver;
 use std::sync::Arc;
 use std::time::Duration;
 
-use journeyman_core::admin::{AdminRefusal, Once, Precondition, Subject};
+use journeyman_core::admin::{AdminError, AdminRefusal, Once, Precondition, Subject};
 use journeyman_core::feed::FeedEntry;
 use journeyman_core::ids::{ProjectId, WebhookId};
 use journeyman_core::ports::{Administered, DeliveryFilter};
@@ -117,10 +117,12 @@ impl UseCases {
         self.webhook(caller, project, id).await
     }
 
-    /// Gives a webhook a new secret. Requests are signed with the old one too for `overlap`.
+    /// Gives a webhook a new secret. Requests are signed with the old one too for `overlap`. `answer` renders the answer
+    /// that is stored, encrypted, for the idempotency key.
     ///
     /// # Errors
     /// The caller is not an administrator, the project has no such webhook, the overlap is too long, or the store failed.
+    #[expect(clippy::too_many_arguments, reason = "a request with its place, its condition and its idempotency key")]
     pub async fn rotate_webhook(
         &self,
         caller: &Caller,
@@ -128,18 +130,37 @@ impl UseCases {
         id: WebhookId,
         overlap: Duration,
         precondition: Precondition,
-    ) -> Result<CreatedWebhook, Error> {
+        idempotency: Option<Idempotency>,
+        answer: impl Fn(&CreatedWebhook) -> String,
+    ) -> Result<Answered<CreatedWebhook>, Error> {
         self.may_change_webhooks(caller, project).await?;
         if overlap > LONGEST_OVERLAP {
             let text = format!("keepOldSeconds: must be at most {}", LONGEST_OVERLAP.as_secs());
             return Err(Error::invalid(text));
         }
-        let secret = WebhookSecret::random(&*self.parts().ids);
-        let (audit, new) = (self.audit(caller, "webhook.rotated", id), secret.clone());
-        let decide =
-            Box::new(move |state: &_| decide::rotate(state, new.clone(), overlap, &precondition, audit.clone()));
-        self.administer(Subject::Webhook(id, project.clone()), None, decide).await?;
-        Ok(CreatedWebhook { webhook: self.webhook(caller, project, id).await?, secret })
+        let claim = claim(caller, Some(project.clone()), idempotency);
+        if let Some(answer) = self.replay(claim.as_ref()).await? {
+            return Ok(Answered::Replayed(answer));
+        }
+        loop {
+            let webhook = self.webhook(caller, project, id).await?;
+            precondition.check(webhook.version).map_err(Error::Admin)?;
+            let secret = WebhookSecret::random(&*self.parts().ids);
+            let audit = self.audit(caller, "webhook.rotated", id);
+            let rotated = CreatedWebhook { webhook: webhook.rotated(overlap, audit.at), secret: secret.clone() };
+            let once = claim.clone().map(|claim| Once { claim, answer: answer(&rotated) });
+            // The answer shows the webhook as it was read, so the change must be one of this version.
+            let read = Precondition::Version(vec![webhook.version]);
+            let decide =
+                Box::new(move |state: &_| decide::rotate(state, secret.clone(), overlap, &read, audit.clone()));
+            match self.administer(Subject::Webhook(id, project.clone()), once, decide).await {
+                Ok(Administered::Replayed(answer)) => return Ok(Answered::Replayed(answer)),
+                Ok(Administered::Done(_)) => return Ok(Answered::New(rotated)),
+                // Another request has changed the webhook meanwhile.
+                Err(AdminError::Refused(AdminRefusal::VersionMismatch { .. })) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 
     /// Removes a webhook with its deliveries. Removing it again changes nothing.

@@ -40,7 +40,7 @@ pub use sandbox::{
     SandboxError, Spawn, Spawned,
 };
 pub use store::{
-    AVOIDANCE, Accepted, AdminStore, Administered, AuditEntry, AuditLine, CheckStore, ClaimFn, ClaimQuery,
+    AVOIDANCE, Accepted, AdminStore, Administered, Answer, AuditEntry, AuditLine, CheckStore, ClaimFn, ClaimQuery,
     CodeHostStore, Cursor, Decide, DecideAdmin, Decided, DeliveryBacklog, DeliveryFilter, DutyStore, FeedStore, Guard,
     HoldStore, InboxFilter, InboxStore, JobCounts, JobFilter, JobStore, JobWatch, KeyStore, LockStore, OutboxStore,
     PATIENCE, PROBE_TIME, Picked, PollStore, PoolState, ProjectStore, PullCounts, PullCursor, PullFilter, PullIndex,

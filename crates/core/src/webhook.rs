@@ -9,6 +9,8 @@ pub mod decide;
 mod delivery;
 mod secret;
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use crate::feed::FeedKind;
@@ -93,6 +95,14 @@ pub struct Webhook {
     pub old_secret_until: Option<Timestamp>,
     /// The number of the current version, which every change of the settings increases.
     pub version: u64,
+}
+
+impl Webhook {
+    /// Returns the webhook after its secret was replaced at `now`. The old secret is used for `overlap`.
+    #[must_use]
+    pub fn rotated(&self, overlap: Duration, now: Timestamp) -> Self {
+        Self { old_secret_until: Some(now + overlap), version: self.version + 1, ..self.clone() }
+    }
 }
 
 /// The settings of a webhook, which clients choose.

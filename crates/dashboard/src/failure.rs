@@ -142,9 +142,8 @@ fn status_of(error: &Error) -> StatusCode {
             | RefusalKind::MessageNotFound
             | RefusalKind::KeyNotFound
             | RefusalKind::DeliveryNotFound
-            | RefusalKind::WebhookDisabled
             | RefusalKind::CursorExpired => StatusCode::NOT_FOUND,
-            RefusalKind::CodeHostConfigured => StatusCode::CONFLICT,
+            RefusalKind::CodeHostConfigured | RefusalKind::WebhookDisabled => StatusCode::CONFLICT,
             RefusalKind::Invalid
             | RefusalKind::InvalidPrompt
             | RefusalKind::PromptTooLong
@@ -161,7 +160,9 @@ fn status_of(error: &Error) -> StatusCode {
             RefusalKind::PullRequestTaken => StatusCode::CONFLICT,
             RefusalKind::CodeHostUnavailable => StatusCode::SERVICE_UNAVAILABLE,
         },
-        Error::Admin(AdminRefusal::NoUser | AdminRefusal::NoCodeHost) => StatusCode::NOT_FOUND,
+        Error::Admin(AdminRefusal::NoUser | AdminRefusal::NoCodeHost | AdminRefusal::NoWebhook) => {
+            StatusCode::NOT_FOUND
+        }
         Error::Update(UpdateError::RateLimited(..) | UpdateError::Rejected(Rejected::QueueFull)) => {
             StatusCode::TOO_MANY_REQUESTS
         }

@@ -99,6 +99,7 @@ fn confirmation(name: &str) -> Option<&'static str> {
         ("ended", "The session has ended."),
         ("disabled", "The user is disabled. Their sessions have ended and their keys are revoked."),
         ("enabled", "The user may sign in again."),
+        ("redelivered", "The event will be delivered again."),
         ("merged", "Merged."),
         ("closed", "Closed."),
         ("sent", "Sent to the job."),

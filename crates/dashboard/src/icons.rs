@@ -89,6 +89,10 @@ const ICONS: &[(&str, &str)] = &[
     ("model", r#"<path d="M8 2.5 9.4 6.6 13.5 8 9.4 9.4 8 13.5 6.6 9.4 2.5 8 6.6 6.6Z"/>"#),
     ("down", r#"<path d="M8 3v9.5M4 8.5l4 4 4-4"/>"#),
     ("message", r#"<path d="M2.5 3.5h11v7.5H7l-3 2.5V11H2.5Z"/>"#),
+    (
+        "webhook",
+        r#"<circle cx="8" cy="4.2" r="1.7"/><circle cx="4" cy="11.6" r="1.7"/><circle cx="12" cy="11.6" r="1.7"/><path d="m7.2 5.7-2.4 4.4M8.8 5.7l2.4 4.4M5.7 11.6h4.6"/>"#,
+    ),
     ("inbox", r#"<path d="M2.5 9.5 4.5 3.5h7l2 6v3h-11ZM2.5 9.5h3.2l1 1.5h2.6l1-1.5h3.2"/>"#),
     ("file", r#"<path d="M4 2.5h5l3 3v8H4ZM9 2.5v3h3"/>"#),
     (

@@ -16,6 +16,7 @@ mod setup;
 mod sign_in;
 mod system;
 mod users;
+mod webhooks;
 
 use axum::Router;
 use axum::response::Redirect;
@@ -39,6 +40,7 @@ pub(crate) fn routes() -> Router<Shared> {
         .merge(settings::routes())
         .merge(system::routes())
         .merge(users::routes())
+        .merge(webhooks::routes())
 }
 
 /// Returns the routes that need no session.

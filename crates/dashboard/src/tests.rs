@@ -9,6 +9,7 @@ mod remote_pulls;
 mod roles;
 mod settings;
 mod sign_in;
+mod webhooks;
 
 use std::sync::Arc;
 
@@ -30,7 +31,7 @@ use journeyman_core::pull::NewPull;
 use journeyman_core::time::{Clock, Timestamp};
 use journeyman_core::user::{PasswordHash, Role, Session, TokenHash, User};
 use journeyman_store::MemoryStore;
-use journeyman_testkit::{FakeForges, FakeHosts, Seeds as _, World};
+use journeyman_testkit::{FakeEndpoints, FakeForges, FakeHosts, Seeds as _, World};
 use tower::ServiceExt as _;
 use uuid::Uuid;
 
@@ -95,6 +96,7 @@ struct Fixture {
     engine: Engine,
     cases: UseCases,
     world: Arc<World>,
+    endpoints: Arc<FakeEndpoints>,
 }
 
 /// Returns the session token of the user with this role.
@@ -166,6 +168,7 @@ fn fixture_with(
     code_hosts: impl FnOnce(Arc<MemoryStore>, Arc<World>) -> Arc<dyn HostAdmin>,
 ) -> Fixture {
     let (world, store) = (World::at(START), Arc::new(MemoryStore::default()));
+    let endpoints = Arc::new(FakeEndpoints::default());
     let engine = Engine::new(store.clone(), world.clone(), world.clone());
     let agent: AgentSpec = serde_json::from_str(r#"{"command": ["journeyman"]}"#).unwrap();
     let cases = UseCases::new(Parts {
@@ -175,7 +178,7 @@ fn fixture_with(
         pulls: pulls.clone(),
         code_hosts: code_hosts(store.clone(), world.clone()),
         hooks: Arc::new(inbox::Github),
-        webhooks: Arc::new(journeyman_testkit::FakeEndpoints::default()),
+        webhooks: endpoints.clone(),
         public_url: "http://localhost:8080".to_owned(),
         ids: world.clone(),
         agents: Arc::new(Agents::from([("journeyman".to_owned(), agent)])),
@@ -200,7 +203,7 @@ fn fixture_with(
         version: "1.2.3".to_owned(),
         facts: vec![("Database".to_owned(), "/srv/database".to_owned())],
     };
-    Fixture { router: router(services, settings), store, engine, cases, world }
+    Fixture { router: router(services, settings), store, engine, cases, world, endpoints }
 }
 
 /// A response as a browser receives it.

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use axum::Json;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::header::{CONNECTION, CONTENT_TYPE, LOCATION, X_CONTENT_TYPE_OPTIONS};
+use axum::http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, LOCATION, X_CONTENT_TYPE_OPTIONS};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -31,6 +31,14 @@ pub(crate) fn created(folder: &str, body: String, is_replay: bool) -> Response {
     let headers = [(CONTENT_TYPE, "application/json".to_owned()), (LOCATION, location)];
     let replayed = is_replay.then(|| [(REPLAYED, HeaderValue::from_static("true"))]);
     (StatusCode::CREATED, headers, etag(FIRST_VERSION), replayed, body).into_response()
+}
+
+/// Returns the response to a request for a new secret, now or by an earlier request with the same key. Caches must not
+/// store it.
+pub(crate) fn renewed(body: String, is_replay: bool) -> Response {
+    let headers = [(CACHE_CONTROL, "no-store"), (CONTENT_TYPE, "application/json")];
+    let replayed = is_replay.then(|| [(REPLAYED, HeaderValue::from_static("true"))]);
+    (headers, replayed, body).into_response()
 }
 
 /// The header with the ID of a request.

@@ -47,7 +47,7 @@ fn others() -> OpenApiRouter<App> {
         .routes(routes!(jobs::archive))
         .routes(routes!(jobs::unarchive))
         .routes(routes!(messages::list))
-        .routes(routes!(messages::withdraw))
+        .routes(routes!(messages::get, messages::withdraw))
         .routes(routes!(runs::list))
         .routes(routes!(pulls::list))
         .routes(routes!(checks::get))

@@ -4,8 +4,8 @@
 use journeyman_core::idempotency::{self, Claim, Remembered};
 use journeyman_core::ids::{JobId, ProjectId};
 use journeyman_core::job::change::Change;
-use journeyman_core::job::{Job, JobRecord, JobStatus};
-use journeyman_core::ports::{Accepted, Guard, RateCharge, UpdateError};
+use journeyman_core::job::{Job, JobStatus};
+use journeyman_core::ports::{Accepted, Answer, Guard, RateCharge, UpdateError};
 use journeyman_core::rate::{self, RateState, Window};
 use journeyman_core::time::Timestamp;
 
@@ -15,14 +15,14 @@ pub(crate) trait Ledger {
     type Error: From<UpdateError>;
 
     /// Returns the stored request and answer of an idempotency key.
-    fn remembered(&mut self, scope: &str, key: &str) -> Result<Option<Remembered<JobRecord>>, Self::Error>;
+    fn remembered(&mut self, scope: &str, key: &str) -> Result<Option<Remembered<Answer>>, Self::Error>;
     fn window(&mut self, charge: &RateCharge) -> Result<Option<Window>, Self::Error>;
     fn has_project(&mut self, project: &ProjectId) -> Result<bool, Self::Error>;
     fn job(&mut self, id: JobId) -> Result<Option<Job>, Self::Error>;
     /// Returns another job of the same project that works on the same branch and is not archived.
     fn branch_holder(&mut self, job: &Job) -> Result<Option<JobId>, Self::Error>;
 
-    fn remember(&mut self, claim: &Claim, known: Remembered<JobRecord>) -> Result<(), Self::Error>;
+    fn remember(&mut self, claim: &Claim, known: Remembered<Answer>) -> Result<(), Self::Error>;
     fn count(&mut self, charge: &RateCharge, window: Window) -> Result<(), Self::Error>;
     /// Inserts a new job with its rows and log entries.
     fn insert(&mut self, change: &Change) -> Result<(), Self::Error>;
@@ -99,8 +99,8 @@ fn replay<L: Ledger>(ledger: &mut L, guard: &Guard, now: Timestamp) -> Result<Op
         // The previous version, which may still run on other machines, stores keys without their callers.
         None => ledger.remembered(claim.scope(), &claim.key)?.filter(|known| known.fingerprint == claim.fingerprint),
     };
-    let record = idempotency::check(claim, known, now).map_err(UpdateError::KeyReused)?;
-    Ok(record.map(|record| Accepted { record, replayed: true, rate: None, job: None }))
+    let answer = idempotency::check(claim, known, now).map_err(UpdateError::KeyReused)?;
+    Ok(answer.map(|Answer { record, message }| Accepted { record, message, replayed: true, rate: None, job: None }))
 }
 
 /// Charges the request to its rate limit, and returns what remains of the limit.
@@ -119,10 +119,11 @@ fn accept<L: Ledger>(
     change: &Change,
     now: Timestamp,
 ) -> Result<Accepted, L::Error> {
-    let record = change.job.record();
+    let (record, message) = (change.job.record(), change.accepted().next().map(|(_, message)| message.id));
     if let Some(claim) = &guard.idempotency {
-        let known = Remembered { fingerprint: claim.fingerprint, at: now, answer: record.clone() };
+        let known =
+            Remembered { fingerprint: claim.fingerprint, at: now, answer: Answer { record: record.clone(), message } };
         ledger.remember(claim, known)?;
     }
-    Ok(Accepted { record, replayed: false, rate, job: Some(change.job.clone()) })
+    Ok(Accepted { record, message, replayed: false, rate, job: Some(change.job.clone()) })
 }

@@ -26,14 +26,15 @@ use journeyman_core::job::change::{Change, Row};
 use journeyman_core::job::effect::Effect;
 use journeyman_core::job::event::{LogEntry, TRANSCRIPT};
 use journeyman_core::job::label::Attribute;
-use journeyman_core::job::{Job, JobRecord, JobStatus};
+use journeyman_core::job::{Job, JobStatus};
 use journeyman_core::key::{ApiKey, KeyHash};
 use journeyman_core::message::Message;
 use journeyman_core::model::price::Scope;
 use journeyman_core::poll::Poll;
 use journeyman_core::ports::{
-    Accepted, AuditEntry, AuditLine, ClaimFn, ClaimQuery, Decide, Guard, JobCounts, JobFilter, JobStore, JobWatch,
-    KeyStore, PATIENCE, Picked, ProjectStore, PullStore, RateCharge, Retention, Store, StoreError, Swept, UpdateError,
+    Accepted, Answer, AuditEntry, AuditLine, ClaimFn, ClaimQuery, Decide, Guard, JobCounts, JobFilter, JobStore,
+    JobWatch, KeyStore, PATIENCE, Picked, ProjectStore, PullStore, RateCharge, Retention, Store, StoreError, Swept,
+    UpdateError,
 };
 use journeyman_core::project::hold::Hold;
 use journeyman_core::project::{Project, RepositoryIdentity, SecretValue};
@@ -67,7 +68,7 @@ struct Tables {
     messages: Vec<Message>,
     runs: Vec<Run>,
     log: BTreeMap<(JobId, u64), LogEntry>,
-    idempotency: BTreeMap<(String, String), Remembered<JobRecord>>,
+    idempotency: BTreeMap<(String, String), Remembered<Answer>>,
     /// The answers to administrative requests.
     answers: BTreeMap<(String, String), Remembered<String>>,
     rates: BTreeMap<(ProjectId, &'static str), Window>,
@@ -247,7 +248,7 @@ impl Tables {
 impl Ledger for Tables {
     type Error = UpdateError;
 
-    fn remembered(&mut self, scope: &str, key: &str) -> Result<Option<Remembered<JobRecord>>, UpdateError> {
+    fn remembered(&mut self, scope: &str, key: &str) -> Result<Option<Remembered<Answer>>, UpdateError> {
         Ok(self.idempotency.get(&(scope.to_owned(), key.to_owned())).cloned())
     }
 
@@ -274,7 +275,7 @@ impl Ledger for Tables {
         Ok(self.jobs.values().find(holds).map(|other| other.id))
     }
 
-    fn remember(&mut self, claim: &Claim, known: Remembered<JobRecord>) -> Result<(), UpdateError> {
+    fn remember(&mut self, claim: &Claim, known: Remembered<Answer>) -> Result<(), UpdateError> {
         self.idempotency.insert((claim.scope().to_owned(), claim.stored_key()), known);
         Ok(())
     }

@@ -14,12 +14,12 @@ use journeyman_core::ids::{JobId, ProjectId};
 use journeyman_core::inbox::{Content, InboxEvent};
 use journeyman_core::job::change;
 use journeyman_core::job::event::LogEntry;
-use journeyman_core::job::{Job, JobRecord, PullRepository};
+use journeyman_core::job::{Job, PullRepository};
 use journeyman_core::key::{ApiKey, KeyHash, OldSecret};
 use journeyman_core::message::{Message, MessageSource};
 use journeyman_core::outbox::{Backlog, Task};
 use journeyman_core::poll::{Cursor, Poll, PollProblem};
-use journeyman_core::ports::{AuditEntry, AuditLine, DeliveryBacklog, JobCounts, StoreError};
+use journeyman_core::ports::{Answer, AuditEntry, AuditLine, DeliveryBacklog, JobCounts, StoreError};
 use journeyman_core::project::Project;
 use journeyman_core::project::hold::Hold;
 use journeyman_core::pull::{Comment, DiffSide, IndexedPull, LinePlace, LocalPull, NewComment, PullState};
@@ -260,7 +260,7 @@ pub(crate) fn remembered<R: Columns>(row: &R) -> Read<Remembered<String>, R> {
 }
 
 /// Decodes the stored request of an idempotency key, with the job record of its answer.
-pub(crate) fn remembered_job<R: Columns>(row: &R) -> Read<Remembered<JobRecord>, R> {
+pub(crate) fn remembered_job<R: Columns>(row: &R) -> Read<Remembered<Answer>, R> {
     let at = At::new("idempotency_keys", row, &["project", "key"])?;
     let Remembered { fingerprint, at: time, .. } = remembered(row)?;
     Ok(Remembered { fingerprint, at: time, answer: at.json("record")? })

@@ -27,7 +27,7 @@ pub use self::code_hosts::{CodeHostStore, PullCounts, PullCursor, PullFilter, Pu
 pub use self::feed::FeedStore;
 pub use self::inbox::{Decided, InboxFilter, InboxStore, RECENT_EVENTS};
 pub use self::jobs::{
-    AVOIDANCE, Accepted, ClaimFn, ClaimQuery, Cursor, Decide, Guard, JobCounts, JobFilter, JobStore, JobWatch,
+    AVOIDANCE, Accepted, Answer, ClaimFn, ClaimQuery, Cursor, Decide, Guard, JobCounts, JobFilter, JobStore, JobWatch,
     PATIENCE, PROBE_TIME, Picked, RateCharge, UpdateError,
 };
 pub use self::keys::{AuditEntry, AuditLine, KeyStore};

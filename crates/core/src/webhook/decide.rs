@@ -81,8 +81,7 @@ pub fn rotate(
 ) -> Result<AdminChange, AdminRefusal> {
     let known = state.webhook.as_ref().ok_or(AdminRefusal::NoWebhook)?;
     precondition.check(known.version)?;
-    let old_secret_until = Some(audit.at + overlap);
-    let webhook = Webhook { old_secret_until, version: known.version + 1, ..known.clone() };
+    let webhook = known.rotated(overlap, audit.at);
     Ok(AdminChange::new([AdminRow::Webhook(Box::new(webhook), SecretChange::Rotate(secret))], audit))
 }
 

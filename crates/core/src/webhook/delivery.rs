@@ -150,7 +150,7 @@ pub struct Replayed {
 pub struct ClaimedDelivery {
     /// The number of the delivery.
     pub number: u64,
-    /// The fencing token: it grows with every claim and every request to deliver again, and never starts over.
+    /// The fencing token: it grows with every claim, and never starts over.
     pub claim: u64,
     /// The number of this attempt, from 1. A request to deliver again starts over.
     pub attempt: u32,

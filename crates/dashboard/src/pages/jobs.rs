@@ -21,6 +21,7 @@ use serde::Deserialize;
 use super::job::status;
 use super::problem::Problem;
 use super::pulls::badge::Pill;
+use super::webhooks;
 use crate::failure::{Page, refusal, refused, rendered};
 use crate::fields::Fields;
 use crate::frame::Frame;
@@ -104,6 +105,8 @@ struct ListPage<'a> {
     /// The [`digest`] of the jobs on the page.
     seen: String,
     curl: String,
+    /// The page of a webhook that was disabled because of its endpoint, and the reason.
+    disabled_webhook: Option<(String, &'static str)>,
 }
 
 struct Row {
@@ -177,6 +180,7 @@ async fn list_page(shared: &Shared, at: &InProject, query: &ListQuery) -> Page {
             format!("{list}/live{filter}{sign}seen={seen}")
         },
         seen,
+        disabled_webhook: webhooks::disabled(at).await?,
         curl: super::projects::curl(&at.frame, at.project.id.as_str(), "$JOURNEYMAN_KEY"),
     })
 }

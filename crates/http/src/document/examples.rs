@@ -139,6 +139,7 @@ fn answer(id: &str) -> Value {
         "listJobPulls" => json!({ "pulls": [pull()], "nextCursor": null }),
         "getJobChecks" => checks(),
         "listMessages" => json!({ "messages": [message()], "nextCursor": null }),
+        "getMessage" => message(),
         "listRuns" => json!({ "runs": [run()], "nextCursor": null }),
         "listInbox" | "listProjectInbox" => json!({ "events": [inbox_event()], "nextCursor": null }),
         "listEvents" => json!({ "events": [completed()], "nextAfter": 9, "hasMore": false }),

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 const LIMITED: [&str; 2] = ["createJob", "sendMessage"];
 
 /// The operations that accept an idempotency key.
-const IDEMPOTENT: [&str; 10] = [
+const IDEMPOTENT: [&str; 12] = [
     "createJob",
     "sendMessage",
     "retryJob",
@@ -17,13 +17,25 @@ const IDEMPOTENT: [&str; 10] = [
     "createKey",
     "rotateKey",
     "createCodeHost",
+    "createWebhook",
+    "rotateWebhook",
 ];
 
-/// The operations that create a resource with its own URL.
-const CREATING: [&str; 4] = ["createJob", "createProject", "createKey", "createCodeHost"];
+/// The operations that create a resource with its own URL, at the path in `Location`.
+const CREATING: [&str; 6] =
+    ["createJob", "sendMessage", "createProject", "createKey", "createCodeHost", "createWebhook"];
 
 /// The operations that change a resource and whose responses have an `ETag` header.
-const TAGGED: [&str; 5] = ["createProject", "changeProject", "createKey", "createCodeHost", "replaceCodeHost"];
+const TAGGED: [&str; 8] = [
+    "createProject",
+    "changeProject",
+    "createKey",
+    "createCodeHost",
+    "replaceCodeHost",
+    "createWebhook",
+    "changeWebhook",
+    "rotateWebhook",
+];
 
 /// Returns the headers by name, as components of the document.
 pub(super) fn components() -> Value {
@@ -74,7 +86,7 @@ pub(super) fn add(operation: &str, status: &str, response: &mut Value, is_tagged
         "415" => names.push("Accept-Encoding"),
         _ => {}
     }
-    if status == "201" && CREATING.contains(&operation) {
+    if is_done && CREATING.contains(&operation) {
         names.push("Location");
     }
     if (is_tagged || TAGGED.contains(&operation)) && (is_done || status == "304") {

@@ -100,8 +100,8 @@ pub(crate) async fn of_all(
 
 /// Stream a project's events
 ///
-/// Sends server-sent events with the cursor as `id:` and a `ProjectEvent` as `data:`. The stream stays open until the
-/// client closes it. A browser or library that reconnects with `Last-Event-ID` resumes after that event.
+/// Sends server-sent events with the cursor as `id:` and a `ProjectEvent` as `data:`. The first one has only an `id:`: the
+/// cursor at which the stream begins. The stream stays open until the client closes it. A browser or library that reconnects with `Last-Event-ID` resumes after that event.
 #[utoipa::path(get, path = "/v2/projects/{projectId}/events/stream", tag = "Events",
     operation_id = "streamProjectEvents",
     params(ProjectPath, FeedStreamQuery,
@@ -185,7 +185,8 @@ async fn begin(
     let first = app.cases.feed(&caller, selection.clone()).await?;
     app.metrics.stream_opened();
     let (read, quiet_at) = (VecDeque::new(), Instant::now());
-    let mut reader = Reader { app, caller, query: selection, seen, has_more: false, read, quiet_at };
+    let mut reader =
+        Reader { app, caller, query: selection, seen, begins: Some(after), has_more: false, read, quiet_at };
     reader.add(first);
     let stream = Sse::new(events(reader));
     // Without this header, nginx buffers the stream.
@@ -199,6 +200,8 @@ struct Reader {
     query: FeedQuery,
     /// The version of the feed before the last read.
     seen: u64,
+    /// The cursor at which the stream begins, until it was sent.
+    begins: Option<u64>,
     /// `true` if the last read found as many events as it may.
     has_more: bool,
     /// The events that were read and not sent yet.
@@ -215,6 +218,7 @@ impl Drop for Reader {
 
 /// The next step of a stream.
 enum Next {
+    Cursor(u64),
     Event(FeedEntry),
     Quiet,
     Over,
@@ -233,6 +237,9 @@ impl Reader {
             if self.quiet_at.elapsed() >= QUIET {
                 self.quiet_at = Instant::now();
                 return Next::Quiet;
+            }
+            if let Some(after) = self.begins.take() {
+                return Next::Cursor(after);
             }
             if let Some(entry) = self.read.pop_front() {
                 return Next::Event(entry);
@@ -271,6 +278,8 @@ impl Reader {
 fn events(reader: Reader) -> impl Stream<Item = Result<sse::Event, Infallible>> {
     unfold(reader, |mut reader| async move {
         let event = match reader.next().await {
+            // A client that loses the connection before the first event resumes from here.
+            Next::Cursor(after) => sse::Event::default().id(after.to_string()),
             Next::Event(entry) => server_sent(entry),
             // A comment keeps the connection open in proxies, and reveals a dead one. The key is checked again.
             Next::Quiet if reader.is_valid().await => sse::Event::default().comment("still here"),

@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::header::CACHE_CONTROL;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use journeyman_app::{Answered, CreatedKey as Created};
 use journeyman_core::ids::KeyId;
 use journeyman_core::key::ApiKey;
 
-use crate::answer::{REPLAYED, created};
+use crate::answer::{created, renewed};
 use crate::app::App;
+use crate::conditional::etag;
 use crate::conditional::{IfMatch, conditional, tag_of};
 use crate::error::{ApiError, ErrorCode};
 use crate::extract::{Administrator, IdempotencyKey, JsonBody, OptionalBody, Parameters};
@@ -88,12 +89,10 @@ pub(crate) async fn rotate(
     let answer = |created: &Created| serde_json::to_string(&shown(created.clone())).unwrap_or_default();
     let idempotency = key.of(&format!("rotate key {id}"), &body.bytes);
     let rotated = app.cases.rotate_key(&caller, id, overlap, precondition, idempotency, answer).await?;
-    let (body, replayed) = match rotated {
-        Answered::New(key) => (answer(&key), None),
-        Answered::Replayed(body) => (body, Some([(REPLAYED, HeaderValue::from_static("true"))])),
-    };
-    let headers = [(CACHE_CONTROL, "no-store"), (CONTENT_TYPE, "application/json")];
-    Ok((headers, replayed, body).into_response())
+    Ok(match rotated {
+        Answered::New(made) => (etag(made.key.version), renewed(answer(&made), false)).into_response(),
+        Answered::Replayed(body) => renewed(body, true),
+    })
 }
 
 /// Get a key

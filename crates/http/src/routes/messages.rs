@@ -3,21 +3,24 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::Response;
+use axum::http::header::LOCATION;
+use axum::response::{IntoResponse as _, Response};
 use journeyman_app::MessageRequest;
 use journeyman_core::message::Message;
 use journeyman_core::rate::RateKind;
 
 use crate::app::App;
 use crate::error::ApiError;
-use crate::extract::{IdempotencyKey, InJob, InMessage, InProject, JsonBody, Parameters};
+use crate::extract::{IdempotencyKey, InJob, InMessage, InProject, JsonBody, Parameters, message_not_found};
 use crate::openapi::{IdempotencyHeader, JobPath, MessagePath, errors};
 use crate::page::{self, PageQuery};
 use crate::routes::jobs::{accepted, record};
+use crate::wire;
 use crate::wire::job::JobRecord;
 use crate::wire::message::{MessageList, SendMessage};
 
 errors!(SendErrors: 400, 401, 403, 404, 409, 413, 415, 422, 429, 503, 504);
+errors!(GetErrors: 401, 403, 404, 503);
 errors!(ListErrors: 400, 401, 403, 404, 503);
 errors!(WithdrawErrors: 401, 403, 404, 409, 503, 504);
 
@@ -25,7 +28,7 @@ errors!(WithdrawErrors: 401, 403, 404, 409, 503, 504);
 ///
 /// Stores the message and returns the job's record immediately; the agent works in the background. A completed or
 /// failed job becomes active again, with the same branch, agent session, and pull request. If the pull request was
-/// merged or closed, a new one is opened.
+/// merged or closed, a new one is opened. `Location` has the path of the message.
 #[utoipa::path(post, path = "/v2/agent/{projectId}/job/{id}/message", tag = "Messages", operation_id = "sendMessage",
     params(JobPath, IdempotencyHeader), request_body = SendMessage,
     responses((status = 200, description = "The job's record", body = JobRecord), SendErrors))]
@@ -39,7 +42,21 @@ pub(crate) async fn send(
     let request = MessageRequest { prompt, delivery: delivery.unwrap_or_default().into() };
     let idempotency = key.of(&format!("message {}", at.id), &body.bytes);
     let done = app.cases.send_message(&at.at.caller, &at.at.project, at.id, request, idempotency).await?;
-    Ok(accepted(&app, StatusCode::OK, RateKind::Message, done))
+    let place = done.message.map(|message| format!("/v2/agent/{}/job/{}/message/{message}", at.at.project, at.id));
+    let place = place.map(|place| [(LOCATION, place)]);
+    Ok((place, accepted(&app, StatusCode::OK, RateKind::Message, done)).into_response())
+}
+
+/// Get a message
+///
+/// Returns the message with its receipt: its status, times, run, commits, answer, and pull request.
+#[utoipa::path(get, path = "/v2/agent/{projectId}/job/{id}/message/{messageId}", tag = "Messages",
+    operation_id = "getMessage", params(MessagePath),
+    responses((status = 200, description = "The message", body = wire::message::Message), GetErrors))]
+pub(crate) async fn get(State(app): State<App>, at: InMessage) -> Result<Json<wire::message::Message>, ApiError> {
+    let job = at.job.load(&app).await?;
+    let message = app.services.store.message(at.id).await?.filter(|message| message.job == job.id);
+    Ok(Json(message.ok_or_else(message_not_found)?.into()))
 }
 
 /// List a job's messages

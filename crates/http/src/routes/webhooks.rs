@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{FromRequestParts, State};
-use axum::http::header::CACHE_CONTROL;
+use axum::http::header::{CACHE_CONTROL, ETAG, HeaderName};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -13,12 +13,13 @@ use journeyman_app::{Answered, CreatedWebhook as Created};
 use journeyman_core::ids::WebhookId;
 use journeyman_core::ports::DeliveryFilter;
 use journeyman_core::time::Timestamp;
-use serde::Deserialize;
+use journeyman_core::webhook;
+use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
 
-use crate::answer::created;
+use crate::answer::{created, renewed};
 use crate::app::App;
-use crate::conditional::{IfMatch, conditional, etag, tag_of};
+use crate::conditional::{IfMatch, conditional, tag_of};
 use crate::error::{ApiError, ErrorCode};
 use crate::extract::{IdempotencyKey, InProject, JsonBody, OptionalBody, Parameters, segment};
 use crate::openapi::{IdempotencyHeader, IfMatchHeader, ProjectPath, errors};
@@ -33,10 +34,33 @@ errors!(ListErrors: 400, 401, 403, 404, 503);
 errors!(CreateErrors: 400, 401, 403, 404, 409, 413, 415, 422, 503, 504);
 errors!(GetErrors: 401, 403, 404, 503);
 errors!(ChangeErrors: 400, 401, 403, 404, 412, 413, 415, 503, 504);
+errors!(RotateErrors: 400, 401, 403, 404, 412, 413, 415, 422, 503, 504);
 errors!(RemoveErrors: 401, 403, 404, 412, 503, 504);
 errors!(TestErrors: 401, 403, 404, 503);
 errors!(RedeliverErrors: 401, 403, 404, 409, 503, 504);
 errors!(ReplayErrors: 400, 401, 403, 404, 409, 413, 415, 503, 504);
+
+/// Returns the entity tag of a webhook. Attempts change what clients see, but not the version of the settings.
+fn tag(webhook: &webhook::Webhook) -> String {
+    let version = tag_of(webhook.version);
+    match (webhook.failing_since, webhook.disabled) {
+        (None, None) => version,
+        (failing, disabled) => {
+            let failing = failing.map_or(0, |at| at.as_micros());
+            format!("{}.{failing}.{}\"", version.trim_end_matches('"'), u8::from(disabled.is_some()))
+        }
+    }
+}
+
+/// Returns the header with the entity tag of a webhook.
+fn tagged(webhook: &webhook::Webhook) -> [(HeaderName, String); 1] {
+    [(ETAG, tag(webhook))]
+}
+
+/// Converts an answer to JSON, which does not fail for these types.
+fn json_text(answer: &impl Serialize) -> String {
+    serde_json::to_string(answer).unwrap_or_default()
+}
 
 /// The ID of the webhook in a path, and its project.
 pub(crate) struct InWebhook {
@@ -72,7 +96,8 @@ pub(crate) async fn list(
     let (limit, after) = query.read()?;
     let mut webhooks = app.cases.webhooks_after(&at.caller, &at.project, after, limit + 1).await?;
     let next_cursor = page::cut(&mut webhooks, limit, |webhook| webhook.id.to_string());
-    Ok(Json(WebhookList { webhooks: webhooks.into_iter().map(Into::into).collect(), next_cursor }))
+    let now = app.services.engine.now();
+    Ok(Json(WebhookList { webhooks: webhooks.into_iter().map(|one| Webhook::at(now, one)).collect(), next_cursor }))
 }
 
 /// Create a webhook
@@ -90,7 +115,8 @@ pub(crate) async fn create(
     body: JsonBody<CreateWebhook>,
 ) -> Result<Response, ApiError> {
     let idempotency = key.of(&format!("create webhook {}", at.project), &body.bytes);
-    let answer = |made: &Created| serde_json::to_string(&CreatedWebhook::from(made.clone())).unwrap_or_default();
+    let now = app.services.engine.now();
+    let answer = |made: &Created| json_text(&CreatedWebhook::at(now, made.clone()));
     let made = app.cases.create_webhook(&at.caller, &at.project, body.value.into(), idempotency, answer).await?;
     let (body, is_replay) = match made {
         Answered::New(made) => (answer(&made), false),
@@ -108,10 +134,8 @@ pub(crate) async fn create(
     responses((status = 200, description = "The webhook", body = Webhook), GetErrors))]
 pub(crate) async fn get(State(app): State<App>, hook: InWebhook, headers: HeaderMap) -> Result<Response, ApiError> {
     let webhook = app.cases.webhook(&hook.at.caller, &hook.at.project, hook.id).await?;
-    // Attempts change what clients see, but not the version of the settings.
-    let failing = webhook.failing_since.map_or(0, |at| at.as_micros());
-    let tag = format!("{}.{failing}.{}\"", tag_of(webhook.version).trim_end_matches('"'), webhook.disabled.is_some());
-    Ok(conditional(&tag, Webhook::from(webhook), &headers))
+    let tag = tag(&webhook);
+    Ok(conditional(&tag, Webhook::at(app.services.engine.now(), webhook), &headers))
 }
 
 /// Change a webhook
@@ -132,7 +156,7 @@ pub(crate) async fn change(
     let edit = move |known: &_| changes.apply(known);
     let changed =
         app.cases.change_webhook(&hook.at.caller, &hook.at.project, hook.id, precondition, edit, enable).await?;
-    Ok((etag(changed.version), Json(Webhook::from(changed))).into_response())
+    Ok((tagged(&changed), Json(Webhook::at(app.services.engine.now(), changed))).into_response())
 }
 
 /// Delete a webhook
@@ -157,18 +181,27 @@ pub(crate) async fn delete(
 /// secrets, so that the receiver can change to the new one without losing events.
 #[utoipa::path(post, path = "/v2/projects/{projectId}/webhooks/{id}/rotate", tag = "Webhooks",
     operation_id = "rotateWebhook",
-    params(ProjectPath, ("id" = String, Path, description = "The ID of the webhook"), IfMatchHeader),
+    params(ProjectPath, ("id" = String, Path, description = "The ID of the webhook"), IdempotencyHeader, IfMatchHeader),
     request_body(content = Option<RotateKey>),
-    responses((status = 200, description = "The webhook with its new secret", body = CreatedWebhook), ChangeErrors))]
+    responses((status = 200, description = "The webhook with its new secret", body = CreatedWebhook), RotateErrors))]
 pub(crate) async fn rotate(
     State(app): State<App>,
     hook: InWebhook,
+    key: IdempotencyKey,
     IfMatch(precondition): IfMatch,
     body: OptionalBody<RotateKey>,
 ) -> Result<Response, ApiError> {
     let overlap = Duration::from_secs(body.value.keep_old_seconds);
-    let rotated = app.cases.rotate_webhook(&hook.at.caller, &hook.at.project, hook.id, overlap, precondition).await?;
-    Ok(([(CACHE_CONTROL, "no-store")], Json(CreatedWebhook::from(rotated))).into_response())
+    let now = app.services.engine.now();
+    let answer = |made: &Created| json_text(&CreatedWebhook::at(now, made.clone()));
+    let idempotency = key.of(&format!("rotate webhook {}", hook.id), &body.bytes);
+    let InProject { caller, project } = &hook.at;
+    let rotated =
+        app.cases.rotate_webhook(caller, project, hook.id, overlap, precondition, idempotency, answer).await?;
+    Ok(match rotated {
+        Answered::New(made) => (tagged(&made.webhook), renewed(answer(&made), false)).into_response(),
+        Answered::Replayed(body) => renewed(body, true),
+    })
 }
 
 /// Test a webhook

@@ -1,10 +1,13 @@
 //! The wire format of the events of a project.
 
+use std::borrow::Cow;
+
 use journeyman_core::feed::{FeedEntry, FeedKind};
 use serde::Serialize;
 use serde_json::Value;
-use utoipa::ToSchema;
-use utoipa::openapi::schema::{Object, ObjectBuilder, Type};
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
+use utoipa::{PartialSchema, ToSchema};
 
 use super::job::JobRecord;
 use super::run::Reason;
@@ -15,9 +18,8 @@ pub(crate) struct ProjectEvent {
     /// The position in the feed, which is also a cursor. Later events have larger numbers.
     #[schema(example = "4711")]
     pub(crate) id: String,
-    /// The type of the event. New types may be added; ignore types that you do not know.
     #[serde(rename = "type")]
-    #[schema(schema_with = kind)]
+    #[schema(value_type = FeedEventType)]
     pub(crate) kind: String,
     /// The time of the event.
     #[schema(format = DateTime)]
@@ -26,10 +28,28 @@ pub(crate) struct ProjectEvent {
     data: Value,
 }
 
-fn kind() -> Object {
-    let description = "The type of the event. New types may be added; ignore types that you do not know.";
-    let example = FeedKind::MessageFinished.name();
-    ObjectBuilder::new().schema_type(Type::String).description(Some(description)).examples([example]).into()
+/// The type of an event of a project, for the document.
+pub(crate) struct FeedEventType;
+
+impl ToSchema for FeedEventType {
+    fn name() -> Cow<'static, str> {
+        "ProjectEventType".into()
+    }
+}
+
+impl PartialSchema for FeedEventType {
+    fn schema() -> RefOr<Schema> {
+        let meanings = FeedKind::ALL.iter().map(|kind| format!("- `{}`: {}", kind.name(), kind.meaning()));
+        let meanings: Vec<String> = meanings.collect();
+        let text = "The type of an event. New types may be added; ignore types that you do not know.";
+        let names = FeedKind::ALL.iter().map(|kind| kind.name());
+        ObjectBuilder::new()
+            .schema_type(Type::String)
+            .description(Some(format!("{text}\n\n{}", meanings.join("\n"))))
+            .enum_values(Some(names))
+            .examples([FeedKind::MessageFinished.name()])
+            .into()
+    }
 }
 
 impl From<FeedEntry> for ProjectEvent {
@@ -48,16 +68,16 @@ pub(crate) struct ProjectEventData {
     project_id: String,
     /// The title of the job.
     title: String,
-    /// The message, if the event belongs to one.
+    /// The message, in `message.finished`, `message.failed`, `budget.reached`, and `pull_request.opened` and `.updated`.
     #[schema(required)]
     message_id: Option<String>,
-    /// The run, if the event belongs to one.
+    /// The run, in the same events.
     #[schema(required)]
     run_id: Option<String>,
-    /// The pull request, if the event is about one.
+    /// The pull request, in events of pull requests.
     #[schema(required)]
     pull_request: Option<EventPullRequest>,
-    /// The reason for a failure.
+    /// The reason, in `job.failed`, `message.failed` and `budget.reached`.
     #[schema(required)]
     reason: Option<Reason>,
 }

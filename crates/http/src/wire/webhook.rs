@@ -1,9 +1,12 @@
 //! The wire format of webhooks and their deliveries.
 
 use journeyman_app::CreatedWebhook as Created;
+use journeyman_core::time::Timestamp;
 use journeyman_core::webhook::{self, AttemptResult, DeliveryState, Disabled, Response, WebhookSettings};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+
+use super::feed::FeedEventType;
 
 /// The form of the requests to an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
@@ -63,6 +66,7 @@ pub(crate) struct Webhook {
     /// The URL of the endpoint.
     url: String,
     /// The types of events to deliver; empty means all types.
+    #[schema(value_type = Vec<FeedEventType>)]
     events: Vec<String>,
     format: WebhookFormat,
     description: String,
@@ -81,8 +85,9 @@ pub(crate) struct Webhook {
     old_secret_until: Option<String>,
 }
 
-impl From<webhook::Webhook> for Webhook {
-    fn from(webhook: webhook::Webhook) -> Self {
+impl Webhook {
+    /// Returns the webhook as clients see it now.
+    pub(crate) fn at(now: Timestamp, webhook: webhook::Webhook) -> Self {
         let WebhookSettings { url, kinds, format, description } = webhook.settings;
         Self {
             id: webhook.id.to_string(),
@@ -98,7 +103,7 @@ impl From<webhook::Webhook> for Webhook {
             }),
             failing_since: webhook.failing_since.map(|at| at.to_string()),
             created_at: webhook.created_at.to_string(),
-            old_secret_until: webhook.old_secret_until.map(|at| at.to_string()),
+            old_secret_until: webhook.old_secret_until.filter(|until| *until > now).map(|at| at.to_string()),
         }
     }
 }
@@ -113,9 +118,10 @@ pub(crate) struct CreatedWebhook {
     secret: String,
 }
 
-impl From<Created> for CreatedWebhook {
-    fn from(created: Created) -> Self {
-        Self { webhook: created.webhook.into(), secret: created.secret.reveal() }
+impl CreatedWebhook {
+    /// Returns the webhook as clients see it now.
+    pub(crate) fn at(now: Timestamp, created: Created) -> Self {
+        Self { webhook: Webhook::at(now, created.webhook), secret: created.secret.reveal() }
     }
 }
 
@@ -139,7 +145,7 @@ pub(crate) struct CreateWebhook {
     url: String,
     /// The types of events to deliver; by default, all types.
     #[serde(default)]
-    #[schema(example = json!(["job.completed", "job.failed"]))]
+    #[schema(value_type = Vec<FeedEventType>, example = json!(["job.completed", "job.failed"]))]
     events: Vec<String>,
     /// The form of the requests; by default, `standard`.
     #[serde(default)]
@@ -161,16 +167,20 @@ impl From<CreateWebhook> for WebhookSettings {
 #[derive(Debug, Clone, Deserialize, ToSchema)]
 pub(crate) struct ChangeWebhook {
     /// The URL of the endpoint.
-    #[schema(max_length = 2000)]
+    #[schema(nullable = false, max_length = 2000)]
     url: Option<String>,
     /// The types of events to deliver; an empty list means all types.
+    #[schema(nullable = false, value_type = Vec<FeedEventType>, required = false)]
     events: Option<Vec<String>>,
     /// The form of the requests.
+    #[schema(nullable = false)]
     format: Option<WebhookFormat>,
     /// A note for people.
-    #[schema(max_length = 200)]
+    #[schema(nullable = false, max_length = 200)]
     description: Option<String>,
-    /// `false` to disable the webhook. A webhook that is enabled again receives the events from then on.
+    /// `false` to disable the webhook. When it is enabled again, it receives the deliveries that are still pending, and
+    /// the events from then on.
+    #[schema(nullable = false)]
     pub(crate) enabled: Option<bool>,
 }
 
@@ -195,7 +205,7 @@ pub(crate) enum DeliveryStatus {
     Pending,
     /// The endpoint has accepted it.
     Delivered,
-    /// The attempts are used up, or the webhook was disabled.
+    /// The attempts are used up, the endpoint is gone, or the event is no longer stored.
     Failed,
 }
 
@@ -227,8 +237,8 @@ pub(crate) struct WebhookDelivery {
     id: String,
     /// The ID of the event in the feed.
     event_id: String,
-    /// The type of the event.
     #[serde(rename = "type")]
+    #[schema(value_type = FeedEventType)]
     kind: String,
     /// The job of the event.
     job: String,

@@ -111,13 +111,15 @@ async fn a_stream_begins_with_the_next_event_or_after_the_last_one_that_was_rece
     service.work().await;
     let (mut seen, mut all) = (String::new(), String::new());
     read_until(&mut fresh, &mut seen, "\n\n").await;
-    assert!(seen.starts_with("id: 3\nevent: job.completed\ndata: {\"id\":\"3\",\"type\":\"job.completed\","), "{seen}");
+    assert!(seen.starts_with("id: 1\n\n"), "the cursor at which it begins: {seen}");
+    read_until(&mut fresh, &mut seen, "event: job.completed\ndata: {\"id\":\"3\",\"type\":\"job.completed\",").await;
+    assert!(seen.contains("\n\nid: 3\nevent: job.completed"), "{seen}");
     read_until(&mut resumed, &mut all, "event: job.completed").await;
-    assert!(all.starts_with("id: 2\nevent: message.finished\n"), "{all}");
+    assert!(all.starts_with("id: 1\n\nid: 2\nevent: message.finished\n"), "{all}");
     let from_cursor = service.begin("GET", "/v2/events/stream?cursor=0", "", |_| {}).await;
     let mut from_start = String::new();
     read_until(&mut from_cursor.into_body(), &mut from_start, "event: job.completed").await;
-    assert!(from_start.starts_with("id: 1\nevent: job.created\n"), "{from_start}");
+    assert!(from_start.starts_with("id: 0\n\nid: 1\nevent: job.created\n"), "{from_start}");
     let wrong = |request: &mut Request<Body>| drop(request.headers_mut().insert("last-event-id", "x".parse().unwrap()));
     let refused = service.call("GET", "/v2/events/stream", "", wrong).await;
     assert_eq!((refused.status.as_u16(), refused.code()), (400, "invalid_last_event_id".to_owned()));
@@ -151,5 +153,5 @@ async fn a_stream_sends_many_stored_events_without_waiting_for_new_ones() {
     let mut text = String::new();
     read_until(&mut stream.into_body(), &mut text, "id: 210\n").await;
     let numbers: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("id: ")).collect();
-    assert_eq!(numbers, (1..=210).map(|number| number.to_string()).collect::<Vec<_>>());
+    assert_eq!(numbers, (0..=210).map(|number| number.to_string()).collect::<Vec<_>>());
 }

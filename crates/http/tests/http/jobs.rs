@@ -108,12 +108,18 @@ async fn the_details_show_what_a_job_waits_for_and_a_retry_ends_the_wait() {
 async fn messages_have_receipts_and_can_be_withdrawn_while_they_are_queued() {
     let service = service().await;
     let job = service.job("first").await;
-    service.post(&format!("{job}/message"), r#"{"prompt":"second","delivery":"queue"}"#).await;
+    let sent = service.post(&format!("{job}/message"), r#"{"prompt":"second","delivery":"queue"}"#).await;
     let (_, _) = service.claim().await.unwrap();
     let listed = service.get(&format!("{job}/messages")).await.json();
     let messages = listed["messages"].as_array().unwrap();
     assert_eq!((messages[0]["status"].clone(), messages[1]["status"].clone()), (json!("delivered"), json!("queued")));
     assert_eq!(messages[0]["author"], "ci");
+    let place = sent.header("location").to_owned();
+    assert_eq!(place, format!("{job}/message/{}", messages[1]["id"].as_str().unwrap()));
+    assert_eq!(service.get(&place).await.json(), messages[1]);
+    let other = service.job("another").await;
+    let elsewhere = format!("{other}/message/{}", messages[1]["id"].as_str().unwrap());
+    assert_eq!(service.get(&elsewhere).await.code(), "message_not_found");
     assert_eq!(messages[0].as_object().unwrap().len(), 15);
     let path = |number: usize| format!("{job}/message/{}", messages[number]["id"].as_str().unwrap());
     let late = service.call("DELETE", &path(0), "", |_| {}).await;
@@ -171,6 +177,7 @@ async fn a_request_with_an_idempotency_key_takes_effect_once() {
     let send = || service.call("POST", &message, r#"{"prompt":"more"}"#, keyed("b"));
     let (one, two) = tokio::join!(send(), send());
     assert_eq!((one.status.as_u16(), two.status.as_u16()), (200, 200));
+    assert_eq!(one.header("location"), two.header("location"), "a repetition names the same message");
     let messages = service.get(&format!("{job}/messages")).await.json();
     assert_eq!(messages["messages"].as_array().unwrap().len(), 2, "the prompt of the creation, and one message");
     let long = "k".repeat(256);

@@ -177,7 +177,7 @@ fn every_operation_is_described() {
             assert_eq!(named, in_path, "{method} {path}");
         }
     }
-    assert_eq!(operations.len(), 61, "{operations:?}");
+    assert_eq!(operations.len(), 62, "{operations:?}");
     assert_eq!(document["components"]["schemas"]["Job"]["required"].as_array().unwrap().len(), 7);
 }
 
@@ -185,6 +185,8 @@ fn every_operation_is_described() {
 async fn every_json_answer_to_get_has_a_tag_with_which_it_is_not_sent_again() {
     let service = service().await;
     let job = service.job("x").await;
+    let message =
+        service.get(&format!("{job}/messages")).await.json()["messages"][0]["id"].as_str().unwrap().to_owned();
     let (job, key) = (job.rsplit('/').next().unwrap().to_owned(), service.get("/v2/keys").await.json());
     let key = key["keys"][0]["id"].as_str().unwrap().to_owned();
     let host = json!({ "id": "github", "kind": "github", "url": "https://github.com/", "token": "t" });
@@ -203,6 +205,7 @@ async fn every_json_answer_to_get_has_a_tag_with_which_it_is_not_sent_again() {
             _ => &job,
         };
         let path = path.replace("{projectId}", "shop").replace("{id}", id).replace("{codeHost}", "github");
+        let path = path.replace("{messageId}", &message);
         let send = async |tag: &str| {
             service
                 .call("GET", &path, "", |request| {

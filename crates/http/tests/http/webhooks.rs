@@ -45,7 +45,9 @@ async fn a_webhook_is_created_read_changed_and_deleted() {
         request.headers_mut().insert("if-none-match", tag.parse().unwrap());
     };
     assert_eq!(service.call("GET", &path, "", known).await.status.as_u16(), 304);
-    let changed = call(&service, "PATCH", &path, json!({"enabled": false, "description": "CI"})).await.json();
+    let changed = call(&service, "PATCH", &path, json!({"enabled": false, "description": "CI"})).await;
+    assert_eq!(changed.header("etag"), service.get(&path).await.header("etag"));
+    let changed = changed.json();
     assert_eq!((changed["enabled"].clone(), changed["disabledReason"].clone()), (json!(false), json!("on_request")));
     assert_eq!((changed["description"].clone(), changed["events"].clone()), (json!("CI"), json!(["job.completed"])));
     let stale = |request: &mut axum::http::Request<axum::body::Body>| {
@@ -147,8 +149,17 @@ async fn events_are_delivered_and_the_log_of_deliveries_shows_the_results() {
 async fn requests_are_signed_with_both_secrets_during_a_rotation() {
     let service = service().await;
     let made = create(&service, json!({"url": "https://hooks.example/a", "events": ["job.created"]})).await;
-    let rotated = call(&service, "POST", &format!("{}/rotate", place(&made)), json!({"keepOldSeconds": 60})).await;
-    assert_eq!(rotated.header("cache-control"), "no-store");
+    let rotate = async |body: Value| {
+        let once = |request: &mut axum::http::Request<axum::body::Body>| {
+            request.headers_mut().insert("idempotency-key", "once".parse().unwrap());
+        };
+        service.call("POST", &format!("{}/rotate", place(&made)), body.to_string(), once).await
+    };
+    let rotated = rotate(json!({"keepOldSeconds": 60})).await;
+    assert_eq!((rotated.header("cache-control"), rotated.header("etag")), ("no-store", "\"v2\""));
+    let again = rotate(json!({"keepOldSeconds": 60})).await;
+    assert_eq!((again.header("idempotent-replayed"), again.text.clone()), ("true", rotated.text.clone()));
+    assert_eq!(rotate(json!({})).await.code(), "idempotency_key_reused");
     let rotated = rotated.json();
     assert_ne!(rotated["secret"], made["secret"]);
     assert!(rotated["oldSecretUntil"].is_string());

@@ -33,6 +33,8 @@ pub(super) struct DeliveryRow {
     pub(super) leased_until: Option<Timestamp>,
     /// The fencing token.
     pub(super) claims: u64,
+    /// `true` if it was requested again during its attempt.
+    pub(super) again: bool,
 }
 
 impl Tables {
@@ -86,7 +88,7 @@ impl Tables {
                 due_at: Some(now),
                 last: None,
             };
-            self.deliveries.push(DeliveryRow { delivery, leased_until: None, claims: 0 });
+            self.deliveries.push(DeliveryRow { delivery, leased_until: None, claims: 0, again: false });
             made += 1;
         }
         made
@@ -115,8 +117,9 @@ impl Tables {
         };
         let Some(row) = self.deliveries.iter_mut().find(is_it) else { return };
         row.leased_until = None;
-        row.delivery.state = one.state;
-        row.delivery.due_at = one.due_at;
+        let again = std::mem::take(&mut row.again);
+        row.delivery.state = if again { DeliveryState::Pending } else { one.state };
+        row.delivery.due_at = if again { Some(one.result.at) } else { one.due_at };
         row.delivery.last = Some(one.result.clone());
         let Some(row) = self.webhooks.get_mut(&one.webhook) else { return };
         let webhook = &mut row.webhook;
@@ -210,6 +213,7 @@ impl WebhookStore for MemoryStore {
                 };
                 row.leased_until = Some(now + DELIVERY_LEASE);
                 row.claims += 1;
+                row.again = false;
                 row.delivery.attempts += 1;
                 let (claim, attempt) = (row.claims, row.delivery.attempts);
                 claimed.push(ClaimedDelivery { number, claim, attempt, webhook: webhook.clone(), event });
@@ -283,7 +287,7 @@ impl WebhookStore for MemoryStore {
 
 /// Makes a delivery pending and due again.
 fn again(row: &mut DeliveryRow, now: Timestamp) {
-    row.claims += 1;
+    row.again = row.leased_until.is_some_and(|until| until > now);
     row.delivery.state = DeliveryState::Pending;
     row.delivery.attempts = 0;
     row.delivery.due_at = Some(now);

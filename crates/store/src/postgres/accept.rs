@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use journeyman_core::idempotency::{Claim, Fingerprint, Remembered};
 use journeyman_core::ids::{JobId, ProjectId};
 use journeyman_core::job::change::Change;
-use journeyman_core::job::{Job, JobRecord, JobStatus};
-use journeyman_core::ports::{Accepted, Decide, Guard, RateCharge, UpdateError};
+use journeyman_core::job::{Job, JobStatus};
+use journeyman_core::ports::{Accepted, Answer, Decide, Guard, RateCharge, UpdateError};
 use journeyman_core::rate::Window;
 use journeyman_core::time::Timestamp;
 use tokio_postgres::Row;
@@ -176,7 +176,7 @@ pub(super) struct Tables {
     pub(super) transaction: String,
     pub(super) writes: Writes,
     projects: BTreeSet<String>,
-    keys: BTreeMap<(String, String), Remembered<JobRecord>>,
+    keys: BTreeMap<(String, String), Remembered<Answer>>,
     windows: BTreeMap<(String, String), Window>,
     jobs: BTreeMap<JobId, Job>,
     /// The jobs that are not archived, by project and branch.
@@ -231,7 +231,7 @@ impl Tables {
 impl Ledger for Tables {
     type Error = UpdateError;
 
-    fn remembered(&mut self, scope: &str, key: &str) -> Result<Option<Remembered<JobRecord>>, UpdateError> {
+    fn remembered(&mut self, scope: &str, key: &str) -> Result<Option<Remembered<Answer>>, UpdateError> {
         Ok(self.keys.get(&(scope.to_owned(), key.to_owned())).cloned())
     }
 
@@ -254,7 +254,7 @@ impl Ledger for Tables {
         Ok(self.branches.iter().find(holds).map(|(_, _, holder)| *holder))
     }
 
-    fn remember(&mut self, claim: &Claim, known: Remembered<JobRecord>) -> Result<(), UpdateError> {
+    fn remember(&mut self, claim: &Claim, known: Remembered<Answer>) -> Result<(), UpdateError> {
         self.writes.remember(claim.scope(), &claim.stored_key(), known.clone());
         self.keys.insert((claim.scope().to_owned(), claim.stored_key()), known);
         Ok(())

@@ -125,7 +125,7 @@ const CLAIM: &str = "
         WHERE state = 'pending' AND due_at <= $1 AND (leased_until IS NULL OR leased_until <= $1)
         FOR UPDATE OF deliveries SKIP LOCKED
     )
-    UPDATE deliveries SET leased_until = $2, claims = claims + 1, attempts = attempts + 1
+    UPDATE deliveries SET leased_until = $2, again = 0, claims = claims + 1, attempts = attempts + 1
     FROM locked WHERE deliveries.number = locked.number
     RETURNING deliveries.*";
 
@@ -147,7 +147,9 @@ fn finish(one: &Finished) -> Result<Call, StoreError> {
     Ok(call!(
         "WITH done AS (
              UPDATE deliveries
-             SET state = $3, due_at = $4, leased_until = NULL, attempted_at = $5, duration = $6, status = $7, detail = $8
+             SET state = CASE again WHEN 0 THEN $3::text ELSE 'pending' END,
+                 due_at = CASE again WHEN 0 THEN $4::bigint ELSE $5::bigint END,
+                 again = 0, leased_until = NULL, attempted_at = $5, duration = $6, status = $7, detail = $8
              WHERE number = $1 AND claims = $2 AND state = 'pending' AND webhook = $14 RETURNING webhook
          ), changed AS (
              UPDATE webhooks
@@ -294,7 +296,9 @@ impl WebhookStore for PostgresStore {
     }
 
     async fn redeliver(&self, webhook: WebhookId, of: u64, now: Timestamp) -> Result<bool, StoreError> {
-        let text = "UPDATE deliveries SET state = 'pending', attempts = 0, claims = claims + 1, due_at = $3
+        let text = "UPDATE deliveries
+                    SET state = 'pending', attempts = 0, due_at = $3,
+                        again = CASE WHEN leased_until > $3 THEN 1 ELSE 0 END
                     WHERE webhook = $1 AND number = $2
                       AND EXISTS (SELECT 1 FROM feed WHERE feed.position = deliveries.position)
                     RETURNING 1";
@@ -320,7 +324,8 @@ impl WebhookStore for PostgresStore {
                    OR EXISTS (SELECT 1 FROM deliveries WHERE webhook = own.id AND position = events.position)
                 ORDER BY events.position
                 ON CONFLICT (webhook, position) DO UPDATE
-                SET state = 'pending', attempts = 0, claims = deliveries.claims + 1, due_at = excluded.due_at
+                SET state = 'pending', attempts = 0, due_at = excluded.due_at,
+                    again = CASE WHEN deliveries.leased_until > excluded.due_at THEN 1 ELSE 0 END
                 RETURNING 1
             )
             SELECT (SELECT count(*) FROM made) AS made, (SELECT count(*) FROM events) AS events,

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use journeyman_core::feed::FeedEvent;
 use journeyman_core::idempotency::Remembered;
 use journeyman_core::ids::{JobId, ProjectId, RunId};
+use journeyman_core::job::Job;
 use journeyman_core::job::change::{Change, Row};
 use journeyman_core::job::effect::Effect;
 use journeyman_core::job::event::LogEntry;
-use journeyman_core::job::{Job, JobRecord};
 use journeyman_core::message::{Message, MessageStatus};
-use journeyman_core::ports::StoreError;
+use journeyman_core::ports::{Answer, StoreError};
 use journeyman_core::rate::{RateKind, Window};
 use journeyman_core::run::{Run, RunStatus, Usage};
 use journeyman_core::time::Timestamp;
@@ -48,7 +48,7 @@ pub(super) struct Writes {
     others: Vec<Row>,
     log: Vec<(JobId, LogEntry)>,
     windows: BTreeMap<(ProjectId, &'static str), Window>,
-    keys: BTreeMap<(String, String), Remembered<JobRecord>>,
+    keys: BTreeMap<(String, String), Remembered<Answer>>,
 }
 
 #[derive(Debug)]
@@ -109,7 +109,7 @@ impl Writes {
         self.windows.insert((project.clone(), kind.name()), window);
     }
 
-    pub(super) fn remember(&mut self, scope: &str, key: &str, known: Remembered<JobRecord>) {
+    pub(super) fn remember(&mut self, scope: &str, key: &str, known: Remembered<Answer>) {
         self.keys.insert((scope.to_owned(), key.to_owned()), known);
     }
 
@@ -524,7 +524,7 @@ fn put_windows(windows: &BTreeMap<(ProjectId, &'static str), Window>) -> Call {
     )
 }
 
-fn put_keys(keys: &BTreeMap<(String, String), Remembered<JobRecord>>) -> Result<Call, StoreError> {
+fn put_keys(keys: &BTreeMap<(String, String), Remembered<Answer>>) -> Result<Call, StoreError> {
     Ok(call!(
         "INSERT INTO idempotency_keys (project, key, fingerprint, at, record)
          SELECT * FROM unnest($1::text[], $2::text[], $3::bytea[], $4::bigint[], $5::text[])

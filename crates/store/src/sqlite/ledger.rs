@@ -5,9 +5,9 @@ use journeyman_core::ids::{JobId, MessageId, ProjectId, RunId, WorkerId};
 use journeyman_core::job::change::{Change, Row};
 use journeyman_core::job::event::LogEntry;
 use journeyman_core::job::label::Attribute;
-use journeyman_core::job::{Job, JobRecord, JobStatus};
+use journeyman_core::job::{Job, JobStatus};
 use journeyman_core::message::{Message, MessageStatus};
-use journeyman_core::ports::{RateCharge, UpdateError};
+use journeyman_core::ports::{Answer, RateCharge, UpdateError};
 use journeyman_core::rate::Window;
 use journeyman_core::run::{ReasonCode, Run, RunStatus, Usage};
 use journeyman_core::time::Timestamp;
@@ -33,7 +33,7 @@ pub(super) struct Tables<'a>(pub(super) &'a Session<'a>);
 impl Ledger for Tables<'_> {
     type Error = OpError<UpdateError>;
 
-    fn remembered(&mut self, scope: &str, key: &str) -> Op<Option<Remembered<JobRecord>>> {
+    fn remembered(&mut self, scope: &str, key: &str) -> Op<Option<Remembered<Answer>>> {
         let mut query = self.0.prepare_cached("SELECT * FROM idempotency_keys WHERE project = ?1 AND key = ?2")?;
         let mut rows = query.query([scope, key])?;
         Ok(rows.next()?.map(rows::remembered_job).transpose()?)
@@ -64,7 +64,7 @@ impl Ledger for Tables<'_> {
         Ok(rows.next()?.map(rows::job_id).transpose()?)
     }
 
-    fn remember(&mut self, claim: &Claim, known: Remembered<JobRecord>) -> Op<()> {
+    fn remember(&mut self, claim: &Claim, known: Remembered<Answer>) -> Op<()> {
         let (scope, record) = (claim.scope(), to_json(&known.answer)?);
         self.0
             .prepare_cached(

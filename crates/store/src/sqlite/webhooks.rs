@@ -113,7 +113,8 @@ fn claim(db: &Connection, Claim { now, limit }: Claim) -> Op<Vec<ClaimedDelivery
                 db.prepare_cached(EVENT_IS_REMOVED)?.execute(params![found, EVENT_REMOVED, at])?;
                 continue;
             };
-            let take = "UPDATE deliveries SET leased_until = ?2, claims = claims + 1, attempts = attempts + 1
+            let take =
+                "UPDATE deliveries SET leased_until = ?2, again = 0, claims = claims + 1, attempts = attempts + 1
                         WHERE number = ?1 RETURNING claims, attempts";
             let (claim, attempt): (i64, u32) =
                 db.prepare_cached(take)?.query_row([found, until], |row| Ok((row.get(0)?, row.get(1)?)))?;
@@ -198,7 +199,8 @@ fn replay(db: &Connection, Replay { webhook, since, after, limit, now }: Replay)
                     OR EXISTS (SELECT 1 FROM deliveries WHERE webhook = ?1 AND position = feed.position))
              ORDER BY feed.position
              ON CONFLICT (webhook, position) DO UPDATE
-             SET state = 'pending', attempts = 0, claims = claims + 1, due_at = excluded.due_at",
+             SET state = 'pending', attempts = 0, due_at = excluded.due_at,
+                 again = iif(leased_until > excluded.due_at, 1, 0)",
         )?
         .execute(params![webhook.to_string(), number(after), since.as_micros(), reached, now.as_micros()])?;
     Ok(lists::replayed(made as u64, reached, events == limit))
@@ -212,7 +214,8 @@ fn finish(db: &Connection, one: &Finished) -> Op<()> {
     let changed = db
         .prepare_cached(
             "UPDATE deliveries
-             SET state = ?3, due_at = ?4, leased_until = NULL, attempted_at = ?5, duration = ?6, status = ?7, detail = ?8
+             SET state = iif(again, 'pending', ?3), due_at = iif(again, ?5, ?4), again = 0, leased_until = NULL,
+                 attempted_at = ?5, duration = ?6, status = ?7, detail = ?8
              WHERE number = ?1 AND claims = ?2 AND state = 'pending' AND webhook = ?9",
         )?
         .execute(params![
@@ -336,7 +339,8 @@ impl WebhookStore for SqliteStore {
     async fn redeliver(&self, webhook: WebhookId, of: u64, now: Timestamp) -> Result<bool, StoreError> {
         self.writer
             .write(move |db| {
-                let text = "UPDATE deliveries SET state = 'pending', attempts = 0, claims = claims + 1, due_at = ?3
+                let text = "UPDATE deliveries
+                            SET state = 'pending', attempts = 0, due_at = ?3, again = iif(leased_until > ?3, 1, 0)
                             WHERE webhook = ?1 AND number = ?2
                               AND EXISTS (SELECT 1 FROM feed WHERE feed.position = deliveries.position)";
                 let values = params![webhook.to_string(), number(of), now.as_micros()];

@@ -358,16 +358,22 @@ async fn a_request_to_deliver_again_during_an_attempt_is_not_lost() {
         assert_eq!(fixture.take(9).await, [], "{name}: not at the same time");
         fixture.answer(&under_way, 200).await;
         assert_eq!(fixture.listed(1).await[0].state, DeliveryState::Pending, "{name}: the request came later");
-        fixture.world.advance(DELIVERY_LEASE + Duration::from_secs(1));
         let again = fixture.take(9).await;
         assert_eq!((again.len(), again[0].attempt), (1, 1), "{name}");
         assert_eq!(fixture.replay_all(1, since).await, 1, "{name}");
         fixture.answer(&again, 500).await;
-        assert_eq!(fixture.known(1).await.failing_since, None, "{name}: the result of an attempt before the request");
-        fixture.world.advance(DELIVERY_LEASE + Duration::from_secs(1));
         let third = fixture.take(9).await;
+        assert_eq!(third.len(), 1, "{name}: without the delay after a failure");
         fixture.answer(&third, 200).await;
         assert_eq!(fixture.listed(1).await[0].state, DeliveryState::Delivered, "{name}");
+        // The process that carries out the attempt dies.
+        assert_eq!(fixture.replay_all(1, since).await, 1, "{name}");
+        fixture.take(9).await;
+        assert_eq!(fixture.replay_all(1, since).await, 1, "{name}");
+        fixture.world.advance(DELIVERY_LEASE + Duration::from_secs(1));
+        let last = fixture.take(9).await;
+        fixture.answer(&last, 200).await;
+        assert_eq!(fixture.listed(1).await[0].state, DeliveryState::Delivered, "{name}: once, not twice");
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 
 use super::StoreError;
 use crate::idempotency::{Claim, KeyReused};
@@ -76,11 +77,24 @@ pub struct Guard {
     pub replays_only: bool,
 }
 
+/// The answer to an accepted request, as it is stored for its idempotency key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    /// The job's record.
+    #[serde(flatten)]
+    pub record: JobRecord,
+    /// The message that the request added. Earlier versions did not store it.
+    #[serde(rename = "messageId", default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<MessageId>,
+}
+
 /// The result of an accepted request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Accepted {
     /// The job's record, which is the answer.
     pub record: JobRecord,
+    /// The message that the request added; `None` if it added none.
+    pub message: Option<MessageId>,
     /// `true` if an earlier request had the same idempotency key: the record is the answer to that request, and nothing
     /// was stored.
     pub replayed: bool,

@@ -63,14 +63,14 @@ pub trait WebhookStore: Send + Sync {
     /// at most one. A delivery whose event is no longer stored fails instead.
     async fn claim_deliveries(&self, claim: Claim) -> Result<Vec<ClaimedDelivery>, StoreError>;
 
-    /// Stores the results of attempts. Those of deliveries that were claimed, or requested again, since are ignored.
+    /// Stores the results of attempts. Those of deliveries that another process has claimed since are ignored.
     async fn finish_deliveries(&self, finished: Vec<Finished>) -> Result<(), StoreError>;
 
     /// Returns deliveries of a webhook.
     async fn deliveries(&self, filter: DeliveryFilter) -> Result<Vec<Delivery>, StoreError>;
 
     /// Makes a delivery of a webhook pending and due again, and returns whether it exists and its event is still stored.
-    /// If an attempt is under way, its result is ignored, and the next one follows after its lease.
+    /// If an attempt is under way, the next one follows it, whatever its result.
     async fn redeliver(&self, webhook: WebhookId, number: u64, now: Timestamp) -> Result<bool, StoreError>;
 
     /// Makes deliveries of the next events since a time that the webhook selects, also of those that it has received.

@@ -1,0 +1,218 @@
+//! The page of a webhook: its state, its deliveries, and what can be done with both.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use askama::Template;
+use axum::extract::{Path, Query};
+use axum::response::{IntoResponse, Redirect, Response};
+use journeyman_core::admin::Precondition;
+use journeyman_core::ids::JobId;
+use journeyman_core::ports::DeliveryFilter;
+use journeyman_core::webhook::{AttemptResult, Delivery, DeliveryState, Response as Answer};
+use serde::Deserialize;
+
+use super::{InWebhook, Row};
+use crate::failure::{Failure, Page, rendered};
+use crate::fields::Fields;
+use crate::frame::Frame;
+use crate::in_project::InProject;
+use crate::moment::Moment;
+use crate::{visible, words};
+
+/// The number of deliveries on a page.
+const ON_PAGE: usize = 50;
+
+/// The choices of the state filter: the value in URLs, the label, and the state.
+const STATES: [(&str, &str, Option<DeliveryState>); 4] = [
+    ("", "All", None),
+    ("pending", "Pending", Some(DeliveryState::Pending)),
+    ("delivered", "Delivered", Some(DeliveryState::Delivered)),
+    ("failed", "Failed", Some(DeliveryState::Failed)),
+];
+
+/// The choices of the time since which events are delivered again: the number of hours, and the label.
+const SINCE: [(u64, &str); 4] =
+    [(1, "the last hour"), (24, "the last day"), (168, "the last 7 days"), (720, "the last 30 days")];
+
+#[derive(Debug, Clone, Default, Deserialize)]
+pub(super) struct LogQuery {
+    state: Option<String>,
+    before: Option<u64>,
+    /// The number of deliveries that were requested again.
+    replayed: Option<u64>,
+}
+
+#[derive(Template)]
+#[template(path = "webhook.html")]
+struct LogPage<'a> {
+    at: &'a InProject,
+    frame: &'a Frame,
+    hook: Row,
+    /// The result of a test.
+    tested: Option<Attempt>,
+    replayed: Option<String>,
+    since: [(u64, &'static str); 4],
+    rows: Vec<DeliveryRow>,
+    states: Vec<(String, &'static str, bool)>,
+    is_filtered: bool,
+    older: Option<String>,
+    newest: Option<String>,
+}
+
+/// The result of an attempt, for templates.
+struct Attempt {
+    at: Moment,
+    took: String,
+    is_success: bool,
+    /// The status, or the reason why there was none.
+    text: String,
+    /// The beginning of the body.
+    body: String,
+}
+
+impl Attempt {
+    fn new(frame: &Frame, result: &AttemptResult) -> Self {
+        let (text, body) = match &result.response {
+            Answer::Status(status, body) => (format!("Status {status}"), visible::lines(body).into_owned()),
+            Answer::Failed(why) => (visible::line(why).into_owned(), String::new()),
+        };
+        let is_success = result.response.is_success();
+        Self { at: frame.moment(result.at), took: words::duration(result.duration), is_success, text, body }
+    }
+}
+
+struct DeliveryRow {
+    number: u64,
+    kind: String,
+    job: (String, String),
+    badge: (&'static str, &'static str),
+    created: Moment,
+    attempts: String,
+    next: Option<Moment>,
+    last: Option<Attempt>,
+}
+
+impl DeliveryRow {
+    fn new(at: &InProject, delivery: &Delivery, title: Option<&String>) -> Self {
+        let badge = match delivery.state {
+            DeliveryState::Pending => ("pending", "pending"),
+            DeliveryState::Delivered => ("ok", "delivered"),
+            DeliveryState::Failed => ("danger", "failed"),
+        };
+        let title = title.cloned().unwrap_or_else(|| delivery.job.to_string());
+        Self {
+            number: delivery.number,
+            kind: visible::line(&delivery.kind).into_owned(),
+            job: (at.path(&format!("/jobs/{}", delivery.job)), title),
+            badge,
+            created: at.moment(delivery.created_at),
+            attempts: words::counted(usize::try_from(delivery.attempts).unwrap_or(usize::MAX), "attempt"),
+            next: delivery.due_at.filter(|_| delivery.attempts > 0).map(|due| at.moment(due)),
+            last: delivery.last.as_ref().map(|last| Attempt::new(at, last)),
+        }
+    }
+}
+
+async fn titles(at: &InProject, deliveries: &[Delivery]) -> Result<BTreeMap<JobId, String>, Failure> {
+    let mut titles = BTreeMap::new();
+    for delivery in deliveries {
+        if let std::collections::btree_map::Entry::Vacant(place) = titles.entry(delivery.job)
+            && let Some(job) = at.shared.services.store.job(delivery.job).await?
+        {
+            place.insert(visible::line(&job.title).into_owned());
+        }
+    }
+    Ok(titles)
+}
+
+async fn page(at: &InWebhook, query: &LogQuery, tested: Option<AttemptResult>) -> Page {
+    let wanted = query.state.as_deref().unwrap_or_default();
+    let (_, _, state) = STATES.into_iter().find(|(value, ..)| *value == wanted).unwrap_or(STATES[0]);
+    let filter = DeliveryFilter { webhook: at.webhook.id, state, before: query.before, limit: ON_PAGE + 1 };
+    let mut found = at.cases().deliveries(&at.caller(), &at.project.id, filter).await?;
+    let has_more = found.len() > ON_PAGE;
+    found.truncate(ON_PAGE);
+    let titles = titles(at, &found).await?;
+    let href = |state: Option<DeliveryState>, before: Option<u64>| {
+        let state = state.map(|state| format!("state={}", state.name()));
+        let before = before.map(|number| format!("before={number}"));
+        let query: Vec<String> = state.into_iter().chain(before).collect();
+        if query.is_empty() { at.path("") } else { at.path(&format!("?{}", query.join("&"))) }
+    };
+    rendered(&LogPage {
+        at,
+        frame: at,
+        hook: Row::new(at, &at.webhook),
+        tested: tested.map(|result| Attempt::new(at, &result)),
+        replayed: query.replayed.map(|count| words::counted(usize::try_from(count).unwrap_or(usize::MAX), "event")),
+        since: SINCE,
+        older: found.last().filter(|_| has_more).map(|last| href(state, Some(last.number))),
+        rows: found.iter().map(|one| DeliveryRow::new(at, one, titles.get(&one.job))).collect(),
+        states: STATES.map(|(_, label, one)| (href(one, None), label, one == state)).into(),
+        is_filtered: state.is_some() || query.before.is_some(),
+        newest: query.before.map(|_| href(state, None)),
+    })
+}
+
+pub(super) async fn show(at: InWebhook, Query(query): Query<LogQuery>) -> Response {
+    at.answer(page(&at, &query, None).await)
+}
+
+pub(super) async fn test(at: InWebhook) -> Response {
+    let page = async {
+        let result = at.cases().test_webhook(&at.caller(), &at.project.id, at.webhook.id).await?;
+        page(&at, &LogQuery::default(), Some(result)).await
+    };
+    at.answer(page.await)
+}
+
+pub(super) async fn enable(at: InWebhook) -> Response {
+    set_enabled(&at, true).await
+}
+
+pub(super) async fn disable(at: InWebhook) -> Response {
+    set_enabled(&at, false).await
+}
+
+async fn set_enabled(at: &InWebhook, enabled: bool) -> Response {
+    let page = async {
+        let (caller, none) = (at.caller(), Precondition::None);
+        let changed =
+            at.cases().change_webhook(&caller, &at.project.id, at.webhook.id, none, Clone::clone, Some(enabled));
+        changed.await?;
+        Ok(Redirect::to(&at.path("?done=saved")).into_response())
+    };
+    at.answer(page.await)
+}
+
+pub(super) async fn redeliver(at: InWebhook, Path(names): Path<BTreeMap<String, String>>) -> Response {
+    let page = async {
+        let number = names.get("delivery").and_then(|number| number.parse().ok());
+        let number = number.ok_or(Failure::NotFound("delivery"))?;
+        at.cases().redeliver(&at.caller(), &at.project.id, at.webhook.id, number).await?;
+        Ok(Redirect::to(&at.path("?done=redelivered")).into_response())
+    };
+    at.answer(page.await)
+}
+
+pub(super) async fn replay(at: InWebhook, fields: Fields) -> Response {
+    let page = async {
+        let hours = fields.text("hours");
+        let hours = SINCE.into_iter().find(|(value, _)| value.to_string() == hours).map(|(value, _)| value);
+        let hours = hours.ok_or_else(|| Failure::Form("choose one of the times".to_owned()))?;
+        let since = at.now - Duration::from_secs(hours * 3600);
+        let count = at.cases().replay_webhook(&at.caller(), &at.project.id, at.webhook.id, since).await?;
+        Ok(Redirect::to(&at.path(&format!("?replayed={count}"))).into_response())
+    };
+    at.answer(page.await)
+}
+
+pub(super) async fn remove(at: InWebhook, fields: Fields) -> Response {
+    let page = async {
+        let (caller, precondition) = (at.caller(), fields.precondition());
+        at.cases().remove_webhook(&caller, &at.project.id, at.webhook.id, precondition).await?;
+        Ok(Redirect::to(&at.at.path("/webhooks?done=removed")).into_response())
+    };
+    at.answer(page.await)
+}
