@@ -5,7 +5,7 @@
 
 mod examples;
 mod headers;
-mod schemas;
+pub(crate) mod schemas;
 
 use serde_json::{Map, Value, json};
 use utoipa::openapi::OpenApi;

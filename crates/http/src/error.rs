@@ -112,6 +112,16 @@ impl ApiError {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, ErrorCode::Internal, text)
     }
 
+    /// Returns the code and the description.
+    pub(crate) fn problem(&self) -> &Problem {
+        &self.problem
+    }
+
+    /// Returns `true` if the server failed, and not the request.
+    pub(crate) fn is_failure(&self) -> bool {
+        self.status.is_server_error()
+    }
+
     pub(crate) fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.push((name, value));
         self

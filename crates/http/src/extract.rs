@@ -44,13 +44,27 @@ impl<T: DeserializeOwned> FromRequest<App> for JsonBody<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
-        body::check_type(&request)?;
-        let coding = body::Coding::of(request.headers())?;
-        let declared = body::length(request.headers()).filter(|_| coding == body::Coding::Identity);
-        let _permit = reserve(&app.bodies, declared, BODY_BYTES)?;
-        let bytes = coding.decode(read_body(request, BODY_BYTES).await?)?;
+        let bytes = json_bytes(request, app).await?;
         Ok(Self { value: object(&bytes)?, bytes })
     }
+}
+
+/// Reads the body of a request with JSON, and decompresses it.
+pub(crate) async fn json_bytes(request: Request, app: &App) -> Result<Bytes, ApiError> {
+    body::check_type(&request)?;
+    let coding = body::Coding::of(request.headers())?;
+    let declared = body::length(request.headers()).filter(|_| coding == body::Coding::Identity);
+    let _permit = reserve(&app.bodies, declared, BODY_BYTES)?;
+    coding.decode(read_body(request, BODY_BYTES).await?)
+}
+
+/// Fails unless a body is JSON.
+pub(crate) fn check_json(bytes: &[u8]) -> Result<(), ApiError> {
+    serde_json::from_slice::<IgnoredAny>(bytes).map(drop).map_err(not_json)
+}
+
+fn not_json(error: serde_json::Error) -> ApiError {
+    ApiError::bad_request(ErrorCode::InvalidJson, format!("the body is not JSON: {error}"))
 }
 
 /// A JSON body that may be missing. Then the value is the default.
@@ -140,12 +154,9 @@ pub(crate) fn reserve(
 
 /// Parses a body that must be a JSON object.
 fn object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
-    let not_json = |error: serde_json::Error| {
-        ApiError::bad_request(ErrorCode::InvalidJson, format!("the body is not JSON: {error}"))
-    };
     // serde would accept an array, and take its elements as the fields of the structure.
     if bytes.trim_ascii_start().first() != Some(&b'{') {
-        serde_json::from_slice::<IgnoredAny>(bytes).map_err(not_json)?;
+        check_json(bytes)?;
         return Err(ApiError::bad_request(ErrorCode::InvalidBody, "the body must be a JSON object"));
     }
     let mut json = serde_json::Deserializer::from_slice(bytes);

@@ -1,4 +1,5 @@
-//! The HTTP interface: authentication, validation, wire types, and one file for each resource under `routes/`.
+//! The HTTP interface: authentication, validation, wire types, and one file for each resource under `routes/`. The server
+//! of the Model Context Protocol is under `mcp/`.
 //!
 //! A request passes through these layers, from the outside in:
 //!
@@ -23,6 +24,7 @@ mod conditional;
 mod document;
 mod error;
 mod extract;
+mod mcp;
 mod metrics;
 mod openapi;
 mod origin;

@@ -13,7 +13,7 @@ use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove
 use crate::app::{App, Services, Settings};
 use crate::origin::OurOrigins;
 use crate::tail::Tails;
-use crate::{answer, auth, document, origin, routes};
+use crate::{answer, auth, document, mcp, origin, routes};
 
 /// Returns the router of a process that serves no clients: `/healthz`, `/readyz`, and `/metrics`.
 pub fn health_router(services: Services, settings: Settings, shutdown: CancellationToken) -> Router {
@@ -38,6 +38,7 @@ pub fn router(services: Services, settings: Settings, shutdown: CancellationToke
     let (api, described) = routes::api().split_for_parts();
     let pages = pages(&app);
     let api = api.route_layer(from_fn_with_state(app.clone(), auth::of_the_interface));
+    let mcp = mcp::routes(&app).route_layer(from_fn_with_state(app.clone(), auth::of_mcp));
     let git = routes::git::routes().route_layer(from_fn_with_state(app.clone(), auth::of_git));
     let pages = pages.route_layer(from_fn_with_state(app.clone(), auth::of_pages));
     // The document is built once here, and not for each request.
@@ -48,6 +49,7 @@ pub fn router(services: Services, settings: Settings, shutdown: CancellationToke
         .merge(routes::hooks::routes())
         .with_state(app.clone())
         .merge(pages)
+        .merge(mcp)
         .layer(compression())
         .merge(git.with_state(app.clone()))
         .fallback(answer::no_such_path)

@@ -10,6 +10,7 @@ mod http {
     mod inbox;
     mod jobs;
     mod manage;
+    mod mcp;
     mod misuse;
     mod pages;
     mod reports;

@@ -9,6 +9,7 @@ mod demo;
 mod doctor;
 mod job;
 mod key;
+mod mcp;
 mod migrate;
 mod project;
 mod restore;
@@ -43,6 +44,8 @@ enum Command {
     Job(job::JobArgs),
     /// Manage the webhooks of a project on a server
     Webhook(webhook::WebhookArgs),
+    /// Connect a local program that speaks the Model Context Protocol on stdin and stdout with a server
+    Mcp(mcp::McpArgs),
     /// Create, list and revoke API keys, with or without a running service
     Key(key::KeyArgs),
     /// Create, change and list projects, with or without a running service
@@ -85,6 +88,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::Job(arguments) => job::run(arguments),
         Command::Webhook(arguments) => webhook::run(arguments),
+        Command::Mcp(arguments) => mcp::run(arguments),
         Command::Key(arguments) => key::run(arguments),
         Command::Project(arguments) => project::run(arguments),
         Command::CodeHost(arguments) => code_host::run(arguments),

@@ -8,6 +8,8 @@ mod events;
 
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use reqwest::header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderValue, RETRY_AFTER};
 use reqwest::{Method, Response, StatusCode};
 use serde_json::Value;
@@ -24,6 +26,9 @@ const PATIENCE_SECONDS: u64 = 10;
 /// The timeout of a response, in addition to the time that the request asks the server to wait.
 const ANSWER_TIME: Duration = Duration::from_secs(30);
 
+/// The timeout of an answer of the Model Context Protocol. The server waits at most 50 seconds for a job.
+const MCP_TIME: Duration = Duration::from_secs(90);
+
 /// A client for one server.
 pub(crate) struct Client {
     http: reqwest::Client,
@@ -34,7 +39,12 @@ pub(crate) struct Client {
 #[derive(Debug)]
 pub(crate) enum ClientError {
     /// The server cannot be reached.
-    Unreachable { url: String, cause: String },
+    Unreachable {
+        url: String,
+        cause: String,
+        /// `true` if no connection could be opened, so the request was not sent.
+        is_unsent: bool,
+    },
     /// The server responded with an error status.
     Refused {
         status: StatusCode,
@@ -48,7 +58,7 @@ pub(crate) enum ClientError {
 impl std::fmt::Display for ClientError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Unreachable { url, cause } => {
+            Self::Unreachable { url, cause, .. } => {
                 write!(f, "cannot reach a server at {url} ({cause}); start one with `journeyman serve`, or set --url")
             }
             Self::Refused { status, body } => match (body["error"].as_str(), body["requestId"].as_str()) {
@@ -103,6 +113,23 @@ impl<'a> Request<'a> {
     pub(crate) fn wait(self, seconds: u64) -> Self {
         Self { wait: Duration::from_secs(seconds), ..self }.query("wait", Some(seconds.to_string()))
     }
+}
+
+/// The headers of a message of the Model Context Protocol.
+#[derive(Debug, Default)]
+pub(crate) struct McpHeaders {
+    /// The version of the protocol.
+    pub(crate) version: Option<String>,
+    /// The method of the message.
+    pub(crate) method: Option<String>,
+    /// The tool, resource or task that the message is about.
+    pub(crate) name: Option<String>,
+}
+
+/// Encodes a value of a header as the protocol says: in base64 if it is not plain ASCII.
+fn header_value(text: &str) -> String {
+    let is_plain = text.chars().all(|character| matches!(character, '!'..='~' | ' ')) && text.trim() == text;
+    if is_plain && !text.starts_with("=?") { text.to_owned() } else { format!("=?base64?{}?=", STANDARD.encode(text)) }
 }
 
 /// Returns a new idempotency key that starts with `prefix`.
@@ -182,7 +209,7 @@ impl Client {
         while let Some(inner) = cause.source() {
             cause = inner;
         }
-        ClientError::Unreachable { url: self.base.to_string(), cause: cause.to_string() }
+        ClientError::Unreachable { url: self.base.to_string(), cause: cause.to_string(), is_unsent: error.is_connect() }
     }
 
     /// Sends a request, and parses the response as JSON.
@@ -191,6 +218,29 @@ impl Client {
         let text = response.text().await.map_err(|error| self.unreachable(&error))?;
         serde_json::from_str(&text)
             .map_err(|_| ClientError::Unusable(format!("{} did not respond with JSON; is it a Journeyman?", self.base)))
+    }
+
+    /// Sends a message of the Model Context Protocol once, and returns the answer, if there is one.
+    pub(crate) async fn mcp(&self, message: &Value, headers: &McpHeaders) -> Result<Option<Value>, ClientError> {
+        let url = self.base.join("mcp").map_err(|error| ClientError::Unusable(error.to_string()))?;
+        let mut sent = self.http.post(url).header(ACCEPT, "application/json, text/event-stream").json(message);
+        let named =
+            [("mcp-protocol-version", &headers.version), ("mcp-method", &headers.method), ("mcp-name", &headers.name)];
+        for (name, value) in named {
+            if let Some(value) = value {
+                sent = sent.header(name, header_value(value));
+            }
+        }
+        let response = sent.timeout(MCP_TIME).send().await.map_err(|error| self.unreachable(&error))?;
+        let status = response.status();
+        let text = response.text().await.map_err(|error| self.unreachable(&error))?;
+        let body: Option<Value> = serde_json::from_str(&text).ok();
+        match body {
+            // Errors of the protocol may have an error status.
+            Some(answer) if answer["jsonrpc"] == "2.0" => Ok(Some(answer)),
+            None if status.is_success() && text.is_empty() => Ok(None),
+            body => Err(ClientError::Refused { status, body: body.unwrap_or_default() }),
+        }
     }
 
     /// Sends a request, and returns the bytes of the response.

@@ -34,6 +34,9 @@ pub(crate) fn begin(settings: &Settings) -> anyhow::Result<Telemetry> {
     let filter = EnvFilter::try_new(&settings.log).with_context(|| {
         format!("log {:?} is not a valid filter; use a level such as info, or levels by module", settings.log)
     })?;
+    // The library of the Model Context Protocol logs requests, with their prompts, and reports errors of clients as
+    // warnings.
+    let filter = filter.add_directive("rmcp=error".parse()?);
     let exporter = settings.otlp.as_ref().map(Exporter::new).transpose()?;
     let log = fmt::layer().with_writer(std::io::stderr).with_target(false);
     // If stderr is closed, reporting the failed write to stderr would panic.

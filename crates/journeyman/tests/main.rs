@@ -35,6 +35,7 @@ pub(crate) mod program {
     pub(crate) mod given;
     mod leftovers;
     mod machines;
+    mod mcp;
     pub(crate) mod models;
     mod outage;
     mod power;

@@ -403,6 +403,10 @@ impl JobStore for MemoryStore {
         Ok(lists::after(all, after, |message| message.id, limit))
     }
 
+    async fn newest_message(&self, job: JobId) -> Result<Option<Message>, StoreError> {
+        Ok(self.messages(job).await?.pop())
+    }
+
     async fn message(&self, id: MessageId) -> Result<Option<Message>, StoreError> {
         Ok(self.tables().messages.iter().find(|message| message.id == id).cloned())
     }

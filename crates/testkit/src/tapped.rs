@@ -134,6 +134,7 @@ delegate! {
         read attributes_of_jobs(jobs: Vec<JobId>) -> Result<BTreeMap<JobId, Vec<Attribute>>, StoreError>;
         read usage_of_jobs(jobs: Vec<JobId>) -> Result<BTreeMap<JobId, Usage>, StoreError>;
         read messages(job: JobId) -> Result<Vec<Message>, StoreError>;
+        read newest_message(job: JobId) -> Result<Option<Message>, StoreError>;
         read message(id: MessageId) -> Result<Option<Message>, StoreError>;
         read runs(job: JobId) -> Result<Vec<Run>, StoreError>;
         read log(job: JobId, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError>;

@@ -69,7 +69,7 @@ fn capitalized(field: &str) -> String {
 }
 
 /// Removes null from a schema.
-pub(super) fn without_null(schema: &mut Value) {
+pub(crate) fn without_null(schema: &mut Value) {
     if let Some(types) = schema.get_mut("type").and_then(Value::as_array_mut) {
         types.retain(|one| one != "null");
         if let [only] = types.as_slice() {

@@ -3,7 +3,10 @@
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use journeyman_core::job::Job;
 use journeyman_core::ports::DiffError;
+use journeyman_core::project::Project;
 
 use crate::app::App;
 use crate::error::{ApiError, ErrorCode};
@@ -11,6 +14,15 @@ use crate::extract::InJob;
 use crate::openapi::{JobPath, errors};
 
 errors!(DiffErrors: 401, 403, 404, 503);
+
+/// Returns the diff of a job.
+pub(crate) async fn of(app: &App, project: &Project, job: &Job) -> Result<Bytes, ApiError> {
+    app.services.diffs.diff(project, job).await.map_err(|error| {
+        let DiffError::Unavailable(_) = &error;
+        tracing::warn!(%error, job = %job.id, "the diff of a job could not be read");
+        ApiError::away(ErrorCode::RepositoryUnavailable, "the repository cannot be read at the moment; try again later")
+    })
+}
 
 /// Get a job's diff
 ///
@@ -21,11 +33,7 @@ errors!(DiffErrors: 401, 403, 404, 503);
 pub(crate) async fn read(State(app): State<App>, at: InJob) -> Result<Response, ApiError> {
     let job = at.load(&app).await?;
     let project = at.at.load(&app).await?;
-    let diff = app.services.diffs.diff(&project, &job).await.map_err(|error| {
-        let DiffError::Unavailable(_) = &error;
-        tracing::warn!(%error, job = %job.id, "the diff of a job could not be read");
-        ApiError::away(ErrorCode::RepositoryUnavailable, "the repository cannot be read at the moment; try again later")
-    })?;
+    let diff = of(&app, &project, &job).await?;
     // A diff may contain any bytes, but most source files are UTF-8.
     Ok(([(CONTENT_TYPE, "text/x-diff; charset=utf-8")], diff).into_response())
 }

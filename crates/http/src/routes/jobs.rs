@@ -1,6 +1,6 @@
 //! The operations on jobs: create, read, list, retry, cancel, archive, unarchive, delete.
 
-mod cursor;
+pub(crate) mod cursor;
 mod record;
 
 use std::time::Duration;
@@ -72,7 +72,7 @@ pub(crate) async fn create(
     Ok(response)
 }
 
-fn request(body: CreateJob) -> JobRequest {
+pub(crate) fn request(body: CreateJob) -> JobRequest {
     let CreateJob { prompt, reference, branch, draft, title, model, agent, pull_request, labels, metadata } = body;
     let pull_request = pull_request.map(Into::into);
     JobRequest { prompt, reference, branch, model, agent, title, draft, pull_request, labels, metadata }
@@ -104,12 +104,12 @@ pub(crate) async fn get(
         return Err(ApiError::bad_request(ErrorCode::InvalidQuery, text));
     }
     let job = at.load(&app).await?;
-    let job = settled(&app, &at, job, Duration::from_secs(wait)).await?;
+    let job = settled(&app, job, Duration::from_secs(wait)).await?;
     Ok(record::conditional_record(job.record(), &headers))
 }
 
 /// Waits until the job is no longer active, the time has passed, or the server stops. Returns the current job.
-async fn settled(app: &App, at: &InJob, mut job: Job, wait: Duration) -> Result<Job, ApiError> {
+pub(crate) async fn settled(app: &App, mut job: Job, wait: Duration) -> Result<Job, ApiError> {
     if wait.is_zero() {
         return Ok(job);
     }
@@ -117,7 +117,9 @@ async fn settled(app: &App, at: &InJob, mut job: Job, wait: Duration) -> Result<
     let mut watch = app.services.store.watch(job.id);
     while job.status() == JobStatus::Active && Instant::now() < end {
         tokio::select! {
-            () = watch.changed(job.last_seq) => job = at.load(app).await?,
+            () = watch.changed(job.last_seq) => {
+                job = app.services.store.job(job.id).await?.ok_or_else(ApiError::job_not_found)?;
+            }
             () = tokio::time::sleep_until(end) => break,
             () = app.shutdown.cancelled() => break,
         }

@@ -350,6 +350,11 @@ impl Service {
 
     /// Carries out all waiting messages as a worker does, without any commits.
     pub(crate) async fn work(&self) {
+        self.work_with(None).await;
+    }
+
+    /// Carries out all waiting messages, with this final text of the agent.
+    pub(crate) async fn work_with(&self, answer: Option<String>) {
         while let Some(claimed) = self.claim().await {
             let (id, token) = (claimed.0, claimed.1);
             let sha: journeyman_core::ids::Sha = "a".repeat(40).parse().unwrap();
@@ -364,7 +369,7 @@ impl Service {
             let ended = Report::TurnEnded {
                 head: sha,
                 commits: vec![],
-                artifacts: TurnArtifacts::default(),
+                artifacts: TurnArtifacts { answer: answer.clone(), ..TurnArtifacts::default() },
                 ending: Ending::Done,
             };
             let outcome = Outcome::Published { pushed: None, pull: Published::Nothing };

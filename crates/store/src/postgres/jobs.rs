@@ -237,6 +237,12 @@ impl JobStore for PostgresStore {
         Ok(found.iter().map(rows::message).collect::<Result<_, PgError>>()?)
     }
 
+    async fn newest_message(&self, job: JobId) -> Result<Option<Message>, StoreError> {
+        let text = "SELECT * FROM messages WHERE job = $1 ORDER BY seq DESC LIMIT 1";
+        let found = self.read(call!(text, job.to_string())).await?;
+        Ok(found.first().map(rows::message).transpose()?)
+    }
+
     async fn message(&self, id: MessageId) -> Result<Option<Message>, StoreError> {
         let found = self.read(call!("SELECT * FROM messages WHERE id = $1", id.to_string())).await?;
         Ok(found.first().map(rows::message).transpose()?)

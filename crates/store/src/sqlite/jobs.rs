@@ -168,6 +168,17 @@ impl JobStore for SqliteStore {
             .await
     }
 
+    async fn newest_message(&self, job: JobId) -> Result<Option<Message>, StoreError> {
+        self.readers
+            .read(move |db| {
+                let text = "SELECT * FROM messages WHERE job = ?1 ORDER BY seq DESC LIMIT 1";
+                let mut query = db.prepare_cached(text)?;
+                let mut rows = query.query([job.to_string()])?;
+                rows.next()?.map(rows::message).transpose()
+            })
+            .await
+    }
+
     async fn message(&self, id: MessageId) -> Result<Option<Message>, StoreError> {
         self.readers
             .read(move |db| {

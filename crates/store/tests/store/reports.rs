@@ -139,6 +139,7 @@ async fn lists_are_read_in_pages() {
         let after = |place: usize| Some(messages[place].id);
         assert_eq!(fixture.store.messages_after(id, None, 2).await.unwrap(), messages[..2], "{name}");
         assert_eq!(fixture.store.messages_after(id, after(1), 9).await.unwrap(), messages[2..], "{name}");
+        assert_eq!(fixture.store.newest_message(id).await.unwrap().as_ref(), messages.last(), "{name}");
         assert_eq!(fixture.store.messages_after(id, after(2), 9).await.unwrap(), [], "{name}");
         assert_eq!(fixture.store.messages_after(other, after(0), 9).await.unwrap(), [], "{name}: of another job");
         for _ in 0..2 {

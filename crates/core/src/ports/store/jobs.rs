@@ -267,6 +267,9 @@ pub trait JobStore: Send + Sync {
         limit: usize,
     ) -> Result<Vec<Message>, StoreError>;
 
+    /// Returns the message of a job that was accepted last.
+    async fn newest_message(&self, job: JobId) -> Result<Option<Message>, StoreError>;
+
     /// Finds a message.
     async fn message(&self, id: MessageId) -> Result<Option<Message>, StoreError>;
 

@@ -8,12 +8,12 @@ use journeyman_core::ports::Cursor;
 use journeyman_core::time::Timestamp;
 
 /// Returns the cursor of the page that begins after a job.
-pub(super) fn after(job: &Job) -> String {
+pub(crate) fn after(job: &Job) -> String {
     URL_SAFE_NO_PAD.encode(format!("{}.{}", job.created_at.as_micros(), job.id))
 }
 
 /// Parses a cursor.
-pub(super) fn read(text: &str) -> Result<Cursor, ()> {
+pub(crate) fn read(text: &str) -> Result<Cursor, ()> {
     let decoded = URL_SAFE_NO_PAD.decode(text).map_err(drop)?;
     let decoded = String::from_utf8(decoded).map_err(drop)?;
     let (micros, id) = decoded.split_once('.').ok_or(())?;

@@ -1,0 +1,143 @@
+//! `journeyman mcp`: connects a local program that speaks the Model Context Protocol on stdin and stdout with a server.
+//!
+//! Each line of stdin is a message of JSON-RPC, which is sent to `/mcp`; each answer is a line of stdout. Requests are not
+//! repeated, except if no connection could be opened: a call may have an effect although its answer was lost.
+
+use std::collections::HashMap;
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::Args;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::task::{AbortHandle, JoinSet};
+
+use super::job::HELP;
+use super::store::print;
+use crate::client::{Client, ClientError, McpHeaders};
+
+/// The number of attempts to open a connection, one second apart: the server may be starting.
+const ATTEMPTS: u32 = 5;
+
+/// The error code of JSON-RPC for failures of the server.
+const SERVER_ERROR: i64 = -32000;
+
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub(crate) struct McpArgs {
+    /// URL of the server
+    #[arg(long, env = "JOURNEYMAN_URL", default_value = "http://127.0.0.1:8080")]
+    url: String,
+    /// API key; prefer the variable, because other users of this machine can read command lines
+    #[arg(long, env = "JOURNEYMAN_KEY", default_value = "", hide_env_values = true, hide_default_value = true)]
+    key: String,
+}
+
+pub(crate) fn run(arguments: McpArgs) -> anyhow::Result<ExitCode> {
+    if arguments.key.is_empty() {
+        anyhow::bail!("the API key is missing: set JOURNEYMAN_KEY; `journeyman key create` creates one");
+    }
+    let bridge = Bridge { client: Client::new(&arguments.url, &arguments.key)?, version: Mutex::default() };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.context("the runtime could not be started")?.block_on(Arc::new(bridge).run())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+struct Bridge {
+    client: Client,
+    /// The version of the protocol that `initialize` agreed on.
+    version: Mutex<Option<String>>,
+}
+
+impl Bridge {
+    /// Passes messages on until stdin ends, and then waits for the answers under way.
+    async fn run(self: Arc<Self>) -> std::io::Result<()> {
+        let mut lines = BufReader::new(tokio::io::stdin()).lines();
+        let mut calls = JoinSet::new();
+        let mut under_way: HashMap<String, AbortHandle> = HashMap::new();
+        while let Some(line) = lines.next_line().await? {
+            while calls.try_join_next().is_some() {}
+            under_way.retain(|_, call| !call.is_finished());
+            let message: Value = match serde_json::from_str(&line) {
+                _ if line.trim().is_empty() => continue,
+                Ok(message) => message,
+                Err(error) => {
+                    let text = format!("the message is not JSON: {error}");
+                    print(&failure(&Value::Null, -32700, &text).to_string())?;
+                    continue;
+                }
+            };
+            // The server learns of a cancellation when the connection of the request is closed.
+            if message["method"] == "notifications/cancelled" {
+                if let Some(call) = under_way.remove(&message["params"]["requestId"].to_string()) {
+                    call.abort();
+                }
+                continue;
+            }
+            let (own, id, method) = (Arc::clone(&self), message["id"].clone(), message["method"].clone());
+            if method == "initialize" {
+                // What follows depends on the version that it agrees on.
+                own.pass_on(message).await;
+                continue;
+            }
+            let call = calls.spawn(async move { own.pass_on(message).await });
+            if !id.is_null() {
+                under_way.insert(id.to_string(), call);
+            }
+        }
+        while calls.join_next().await.is_some() {}
+        Ok(())
+    }
+
+    async fn pass_on(&self, message: Value) {
+        let (id, is_initialize) = (message["id"].clone(), message["method"] == "initialize");
+        let answer = match self.send(&message).await {
+            Ok(answer) => answer,
+            Err(error) if id.is_null() => {
+                // If stderr is closed, the error cannot be reported.
+                let _ = writeln!(std::io::stderr(), "journeyman mcp: {error}");
+                None
+            }
+            Err(error) => Some(failure(&id, SERVER_ERROR, &error.to_string())),
+        };
+        let Some(answer) = answer else { return };
+        if is_initialize && let Some(version) = answer["result"]["protocolVersion"].as_str() {
+            *self.version.lock().unwrap_or_else(PoisonError::into_inner) = Some(version.to_owned());
+        }
+        if let Err(error) = print(&answer.to_string()) {
+            let _ = writeln!(std::io::stderr(), "journeyman mcp: {error}");
+        }
+    }
+
+    async fn send(&self, message: &Value) -> Result<Option<Value>, ClientError> {
+        let headers = self.headers(message);
+        let mut attempt = 1;
+        loop {
+            match self.client.mcp(message, &headers).await {
+                Err(ClientError::Unreachable { is_unsent: true, .. }) if attempt < ATTEMPTS => attempt += 1,
+                done => return done,
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    }
+
+    fn headers(&self, message: &Value) -> McpHeaders {
+        let params = &message["params"];
+        let own = params["_meta"]["io.modelcontextprotocol/protocolVersion"].as_str().map(str::to_owned);
+        // Since the version 2026-07-28, headers repeat what a request is about.
+        let is_new = own.is_some();
+        let named = ["name", "uri", "taskId"].iter().find_map(|field| params[*field].as_str());
+        McpHeaders {
+            version: own.or_else(|| self.version.lock().unwrap_or_else(PoisonError::into_inner).clone()),
+            method: message["method"].as_str().filter(|_| is_new).map(str::to_owned),
+            name: named.filter(|_| is_new).map(str::to_owned),
+        }
+    }
+}
+
+fn failure(id: &Value, code: i64, text: &str) -> Value {
+    json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": text } })
+}
