@@ -1,6 +1,6 @@
 # The commands of this project. On Debian, each target installs the packages that it needs, and reports this.
 
-.PHONY: demo test lint-openapi test-browser test-agents test-containers check chaos chaos-hosts simulate bench fmt notices setup setup-test openapi
+.PHONY: demo test lint-openapi test-browser test-sdks test-agents test-containers check chaos chaos-hosts simulate bench fmt notices setup setup-test openapi
 
 ## Install prerequisites, build, show a job step by step, and serve until Ctrl-C.
 demo: setup
@@ -11,6 +11,8 @@ test: setup-test
 	cargo test --workspace --locked --no-fail-fast
 	sh scripts/openapi.sh
 	sh scripts/browser.sh
+	sh scripts/sdk-python.sh
+	sh scripts/sdk-typescript.sh
 
 ## Lint the OpenAPI document of the HTTP interface.
 lint-openapi: setup-test
@@ -20,6 +22,12 @@ lint-openapi: setup-test
 test-browser: setup-test
 	cargo build --locked --package journeyman
 	sh scripts/browser.sh
+
+## Check, test and build only the client libraries in sdk/.
+test-sdks: setup-test
+	cargo build --locked --package journeyman
+	sh scripts/sdk-python.sh
+	sh scripts/sdk-typescript.sh
 
 ## Install Podman and Docker, and run the tests of sandboxes in containers with Podman as root, rootless Podman and
 ## dockerd. Engines that this machine cannot run are reported as SKIPPED.

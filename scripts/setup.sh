@@ -2,7 +2,8 @@
 # Installs the missing prerequisites of building and running: git, bubblewrap (the sandbox of agents) and a C compiler
 # (SQLite, the TLS library). With the argument "test" also a PostgreSQL server, which the tests start for themselves,
 # the tools that set clocks wrong and cut networks in the storm, the tool that makes disks for power cuts, ssh-keygen for
-# signatures, a browser with its driver, and what GitHub publishes about its interfaces; with "python" Python; with
+# signatures, a browser with its driver, Python with virtual environments, and what GitHub publishes about its
+# interfaces; with "python" Python; with
 # "test-agents" npm; with "test-containers" Podman and Docker, and a user who runs rootless Podman. The script knows only
 # Debian and its derivatives; elsewhere it prints what to install by hand.
 set -eu
@@ -22,6 +23,7 @@ if [ "${1:-}" = test ]; then
     command -v chromium >/dev/null 2>&1 || missing="$missing chromium fonts-dejavu-core"
     command -v node >/dev/null 2>&1 || missing="$missing nodejs"
     command -v npm >/dev/null 2>&1 || missing="$missing npm"
+    python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || missing="$missing python3 python3-venv"
 fi
 if [ "${1:-}" = python ]; then
     command -v python3 >/dev/null 2>&1 || missing="$missing python3"

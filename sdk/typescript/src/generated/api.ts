@@ -1,0 +1,7391 @@
+// Generated from docs/openapi.json by `npm run generate`. Do not edit.
+
+export interface paths {
+    "/v2/agent/{projectId}/job": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create a job
+         * @description Stores the job with its first message and returns immediately; the agent works in the background. Poll the job
+         *     until its status is no longer `active`.
+         */
+        post: operations["createJob"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/agent/{projectId}/job/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a job
+         * @description Returns the job's record with an `ETag`. With `If-None-Match`, returns 304 if nothing has changed.
+         */
+        get: operations["getJob"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a job
+         * @description Deletes the job with its messages, runs and events; its branch and its pull requests stay. A job that is active is
+         *     refused: cancel or archive it first. Deleting a job again changes nothing.
+         */
+        delete: operations["deleteJob"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/agent/{projectId}/job/{id}/message": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send a follow-up message
+         * @description Stores the message and returns the job's record immediately; the agent works in the background. A completed or
+         *     failed job becomes active again, with the same branch, agent session, and pull request. If the pull request was
+         *     merged or closed, a new one is opened. `Location` has the path of the message.
+         */
+        post: operations["sendMessage"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/agent/{projectId}/jobs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the records of jobs
+         * @description Returns the records of the project's jobs in pages, newest first. Jobs that are created in the meantime do not shift
+         *     the pages.
+         */
+        get: operations["listJobs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/projects/{projectId}/jobs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List a project's jobs
+         * @description Returns the project's jobs with their details, in pages, newest first.
+         */
+        get: operations["listProjectJobs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/jobs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the jobs of all projects
+         * @description Returns the jobs of all projects that the key may see, with their details, in pages, newest first.
+         */
+        get: operations["listAllJobs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/agent/{projectId}/job/{id}/details": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a job's details
+         * @description Returns the details that the record does not contain: the labels and metadata, the branch, the pull requests, the
+         *     checks, the length of the queue, the usage, the reason for a failure, and the cause that the job waits for.
+         */
+        get: operations["getJobDetails"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/agent/{projectId}/job/{id}/retry": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Retry a job now
+         * @description If the job waits for an external cause to pass (`waiting` in its details), starts the next attempt now instead of
+         *     when it is due. A job that does not wait does not change.
+         */
+        post: operations["retryJob"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/agent/{projectId}/job/{id}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Cancel a job
+         * @description Stops the run and withdraws the queued messages; the job becomes `failed`. A turn that has already ended is not
+         *     stopped: its work is published, its message becomes `finished`, and then the job becomes `completed`. A job that is
+         *     not active does not change.
+         */
+        post: operations["cancelJob"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/agent/{projectId}/job/{id}/archive": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Archive a job
+         * @description Cancels the job first if it is active. Messages to an archived job are refused. The work of a turn that has already
+         *     ended is still published.
+         */
+        post: operations["archiveJob"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/agent/{projectId}/job/{id}/unarchive": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Unarchive a job
+         * @description Restores the status that the job had before it was archived.
+         */
+        post: operations["unarchiveJob"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/agent/{projectId}/job/{id}/messages": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List a job's messages
+         * @description Returns each message with its receipt: its status, times, run, commits, and pull request. The messages come in pages,
+         *     in the order in which they were accepted; a page with much text ends early.
+         */
+        get: operations["listMessages"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/agent/{projectId}/job/{id}/message/{messageId}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a message
+         * @description Returns the message with its receipt: its status, times, run, commits, answer, and pull request.
+         */
+        get: operations["getMessage"];
+        put?: never;
+        post?: never;
+        /**
+         * Withdraw a message
+         * @description Withdraws a queued message; a message that a run has taken is refused with 409. Withdrawing a message again changes
+         *     nothing.
+         */
+        delete: operations["withdrawMessage"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/agent/{projectId}/job/{id}/runs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List a job's runs
+         * @description Returns the attempts at the job's messages, each with its outcome, the reason for a failure, and its tokens, cost,
+         *     and times, in pages, oldest first.
+         */
+        get: operations["listRuns"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/agent/{projectId}/job/{id}/pulls": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List a job's pull requests
+         * @description Returns the pull requests that the job has opened, in pages, oldest first: a follow-up after a merge opens another one. Those on
+         *     the built-in code host have a text too. `GET …/diff` returns the changes.
+         */
+        get: operations["listJobPulls"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/agent/{projectId}/job/{id}/checks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the checks of a job's pull request
+         * @description Returns the checks of the newest commit that the job has pushed, as far as the code host has reported them. The event
+         *     `checks.settled` says when all of them have finished.
+         */
+        get: operations["getJobChecks"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/agent/{projectId}/job/{id}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read a page of a job's events
+         * @description Send `Accept: application/json`. To get the next page, send `nextAfter` as `after`. A client that does not prefer
+         *     `application/json` to `text/event-stream` gets the stream of `…/events/stream` instead.
+         */
+        get: operations["listEvents"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/agent/{projectId}/job/{id}/events/stream": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Stream a job's events
+         * @description Sends server-sent events with the sequence number as `id:` and an `Event` as `data:`. The stream stays open until
+         *     the client closes it. A browser or library that reconnects with `Last-Event-ID` resumes after that event.
+         */
+        get: operations["streamEvents"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/projects/{projectId}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read a page of a project's events
+         * @description Returns the events of all jobs of the project that integrations react to, oldest first. Send `nextCursor` as `cursor`
+         *     to get the next page; it stays valid while there are no new events. Events are stored for 30 days.
+         */
+        get: operations["listProjectEvents"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read a page of the events of all projects
+         * @description Returns the events of all projects that the key may see, oldest first.
+         */
+        get: operations["listAllEvents"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/projects/{projectId}/events/stream": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Stream a project's events
+         * @description Sends server-sent events with the cursor as `id:` and a `ProjectEvent` as `data:`. The first one has only an `id:`: the
+         *     cursor at which the stream begins. The stream stays open until the client closes it. A browser or library that reconnects with `Last-Event-ID` resumes after that event.
+         */
+        get: operations["streamProjectEvents"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/events/stream": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Stream the events of all projects
+         * @description Sends the events of all projects that the key may see, like the stream of a project.
+         */
+        get: operations["streamAllEvents"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/agent/{projectId}/job/{id}/diff": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a job's diff
+         * @description Returns the job's changes relative to its base, as a unified diff. The diff is empty if nothing has changed.
+         */
+        get: operations["getDiff"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/projects": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List projects
+         * @description Returns the projects that the key may see, in pages, ordered by ID.
+         */
+        get: operations["listProjects"];
+        put?: never;
+        /**
+         * Create a project
+         * @description Requires `id` and `repository`; all other fields have defaults. If the repository `local:<name>` does not exist, it
+         *     is created, without commits.
+         */
+        post: operations["createProject"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/projects/{projectId}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a project
+         * @description Returns the project with its settings and the names of its secrets. The values of secrets are never returned.
+         */
+        get: operations["getProject"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a project
+         * @description Deletes the project with its jobs, their logs, and its secrets; the repository stays. The request is refused while
+         *     jobs are active.
+         */
+        delete: operations["deleteProject"];
+        options?: never;
+        head?: never;
+        /**
+         * Change a project
+         * @description Takes a JSON merge patch (RFC 7396): omitted fields keep their values, and `null` restores a field's default or
+         *     removes a secret or variable. Concurrent changes to different fields are all kept. With `If-Match`, the change is
+         *     refused if the project has changed since the client read it.
+         */
+        patch: operations["changeProject"];
+        trace?: never;
+    };
+    "/v2/repository/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Test a project before creating it
+         * @description Takes the same body as creating a project, and stores nothing. Tests whether jobs can work on the repository with its
+         *     credential. If it cannot be read or pushed to, the response is 422 with the reason.
+         */
+        post: operations["testNewProject"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/projects/{projectId}/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Test a change to a project
+         * @description Takes the same body as changing the project, and stores nothing. Tests whether jobs can then work on the repository
+         *     with its credential, and whether webhooks arrive. If it cannot be read or pushed to, the response is 422 with the
+         *     reason.
+         */
+        post: operations["testProject"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/code-hosts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List code hosts
+         * @description Returns the code hosts of the configuration file and of the database, in pages, ordered by ID, without secrets.
+         */
+        get: operations["listCodeHosts"];
+        put?: never;
+        /**
+         * Create a code host
+         * @description Projects whose repositories are below its `url` use its credential, unless they have their own token. Secrets are
+         *     stored encrypted and never returned.
+         */
+        post: operations["createCodeHost"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/code-hosts/{codeHost}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a code host
+         * @description Returns the code host, and which of its secrets are set.
+         */
+        get: operations["getCodeHost"];
+        /**
+         * Replace a code host
+         * @description Replaces all fields; those that are left out get their defaults. Secrets that are left out are kept, and `null`
+         *     removes them. With another `url` or `apiUrl`, the credential must be sent again. A code host of the configuration file
+         *     is changed there.
+         */
+        put: operations["replaceCodeHost"];
+        post?: never;
+        /**
+         * Remove a code host
+         * @description Removes the code host with its secrets. Refused while a project names it in `codeHost.host`. Other projects on it can
+         *     then only use their own tokens. Removing it again changes nothing.
+         */
+        delete: operations["removeCodeHost"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/code-hosts/{codeHost}/check": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Test a code host
+         * @description Tests whether the code host answers, whether it accepts the credential, and whether webhooks arrive. Stores nothing.
+         *     The response is 200 also if a test fails; see `health` of each finding.
+         */
+        post: operations["checkCodeHost"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/projects/{projectId}/inbox": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the inbox of a project
+         * @description Returns the webhooks and other events of code hosts that concern the project, newest first, and what became of each.
+         */
+        get: operations["listProjectInbox"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/inbox": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the inbox
+         * @description Returns the events of all projects, and those that concern no project.
+         */
+        get: operations["listInbox"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List keys
+         * @description Returns the keys in pages, newest first, including revoked ones, without secrets.
+         */
+        get: operations["listKeys"];
+        put?: never;
+        /**
+         * Create a key
+         * @description Only this response contains the secret: the server stores a hash of it. A repetition with the same idempotency key
+         *     returns the same secret for 24 hours.
+         */
+        post: operations["createKey"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/keys/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a key
+         * @description Returns the key without its secret.
+         */
+        get: operations["getKey"];
+        put?: never;
+        post?: never;
+        /**
+         * Revoke a key
+         * @description Takes effect at once. Revoking a key again changes nothing.
+         */
+        delete: operations["revokeKey"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/keys/{id}/rotate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Rotate a key
+         * @description Gives the key a new secret, which only this response contains. The key keeps its ID, its scopes and its expiration.
+         *     The old secret is refused at once, or after `keepOldSeconds`. A repetition with the same idempotency key returns the
+         *     same secret for 24 hours.
+         */
+        post: operations["rotateKey"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/me": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get your key
+         * @description Returns the API key of this request, and what it may do.
+         */
+        get: operations["getMe"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/agents": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List agents
+         * @description Returns the agents that a project or a job can name, by ID.
+         */
+        get: operations["listAgents"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/audit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the audit log
+         * @description Returns who changed what, when and from where, newest first.
+         */
+        get: operations["listAudit"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/audit/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export the audit log
+         * @description Returns all entries as CSV (RFC 4180), newest first. The first line has the names of the columns. A text that a
+         *     spreadsheet would take for a formula begins with an apostrophe. A response that ends before its last chunk is not
+         *     complete.
+         */
+        get: operations["exportAudit"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/projects/{projectId}/webhooks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List webhooks
+         * @description Returns the webhooks of the project in pages, oldest first, without secrets.
+         */
+        get: operations["listWebhooks"];
+        put?: never;
+        /**
+         * Create a webhook
+         * @description The endpoint receives the events from now on as `POST` requests that are signed as Standard Webhooks says. Only this
+         *     response contains the secret. Answer with a status of 200 to 299 within 10 seconds; other answers are attempted again
+         *     for about three days. The events of one job come in their order, each at least once and with the same `webhook-id`.
+         */
+        post: operations["createWebhook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/projects/{projectId}/webhooks/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a webhook
+         * @description Returns the webhook without its secret.
+         */
+        get: operations["getWebhook"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a webhook
+         * @description Deletes the webhook with its deliveries. Deleting it again changes nothing.
+         */
+        delete: operations["deleteWebhook"];
+        options?: never;
+        head?: never;
+        /**
+         * Change a webhook
+         * @description Changes the given fields, and enables or disables the webhook.
+         */
+        patch: operations["changeWebhook"];
+        trace?: never;
+    };
+    "/v2/projects/{projectId}/webhooks/{id}/rotate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Rotate the secret of a webhook
+         * @description Gives the webhook a new secret, which only this response contains. For `keepOldSeconds`, requests are signed with both
+         *     secrets, so that the receiver can change to the new one without losing events.
+         */
+        post: operations["rotateWebhook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/projects/{projectId}/webhooks/{id}/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Test a webhook
+         * @description Sends an example event to the endpoint once, now, and returns the result. The example is not in the list of deliveries.
+         */
+        post: operations["testWebhook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/projects/{projectId}/webhooks/{id}/deliveries": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List deliveries
+         * @description Returns the deliveries of a webhook with the results of their last attempts, in pages, newest first. They are stored
+         *     for 30 days.
+         */
+        get: operations["listDeliveries"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/projects/{projectId}/webhooks/{id}/deliveries/{deliveryId}/redeliver": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Deliver an event again
+         * @description Makes the delivery pending and due now, also if it was delivered. The request has the same `webhook-id` as before.
+         */
+        post: operations["redeliver"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/projects/{projectId}/webhooks/{id}/replay": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Replay events
+         * @description Delivers all events since a time again that the webhook selects, also those that it has received, and those before it
+         *     was created. Events are stored for 30 days.
+         */
+        post: operations["replayWebhook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/usage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get usage
+         * @description Returns the tokens and the cost of runs that ended in a period, in the projects that the key may see: the sum, or one
+         *     line for each group. The numbers stay when jobs and projects are deleted.
+         */
+        get: operations["getUsage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/models": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List models
+         * @description Returns the providers of models that this server is configured with. A project or a job names a model as
+         *     `<provider>/<name>`; which names exist, the provider decides.
+         */
+        get: operations["listModels"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/system": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get information about the installation
+         * @description Returns the version of the service, and the sandbox of the machine that handles the request.
+         */
+        get: operations["getSystem"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+}
+export interface webhooks {
+    event: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * An event is sent to the endpoint of a webhook
+         * @description The request is signed as Standard Webhooks says: verify it before you use it. A request can come more than once, with the same `webhook-id`.
+         */
+        post: operations["receiveEvent"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+}
+export interface components {
+    schemas: {
+        /** @description An agent that the installation knows. */
+        Agent: {
+            /**
+             * @description The ID, which projects and jobs name as `agent`.
+             * @example claude-code
+             */
+            id: string;
+            /** @description The display name. */
+            name: string;
+            /**
+             * @description The dialects in which the agent calls models; an empty list means any.
+             * @example [
+             *       "anthropic"
+             *     ]
+             */
+            dialects: string[];
+            /**
+             * @description The kinds of tool calls that a project can refuse to the agent.
+             * @example [
+             *       "edit",
+             *       "execute"
+             *     ]
+             */
+            asks: string[];
+            /**
+             * @description `true` if a new process of the agent resumes its sessions. Otherwise, each message of a job begins a session that
+             *     includes the earlier messages.
+             */
+            resumes: boolean;
+        };
+        /** @description The list of agents. */
+        AgentList: {
+            /** @description The agents, by ID. */
+            agents: components["schemas"]["Agent"][];
+        };
+        /** @description The result of an attempt. */
+        Attempt: {
+            /** Format: date-time */
+            at: string;
+            /**
+             * Format: int64
+             * @description The duration of the request, in milliseconds.
+             */
+            durationMs: number;
+            /**
+             * Format: int32
+             * @description The status that the endpoint answered; `null` if there was no answer.
+             */
+            status: number | null;
+            /** @description The first KiB of the answer. */
+            response: string | null;
+            /** @description Why there was no answer. */
+            error: string | null;
+        };
+        /** @description An entry of the audit log. Its fields are the columns of the export. */
+        AuditEntry: {
+            /** @description The ID, which is larger than those of earlier entries. */
+            id: string;
+            /**
+             * Format: date-time
+             * @description The time of the action.
+             */
+            at: string;
+            /**
+             * @description The ID of the key or user who acted, or `cli` for the command line; for a failed sign-in, the name that was
+             *     entered.
+             */
+            actor: string;
+            /** @description The name of that key or user; `null` if it is not known. */
+            actorName: string | null;
+            /** @description The action, such as `key.created`. New actions may be added. */
+            action: string;
+            /** @description The object of the action, such as the ID of a key. */
+            subject: string;
+            /** @description The IP address of the client; `null` if the request did not come over the network. */
+            address: string | null;
+        };
+        /** @description A page of the audit log. */
+        AuditPage: {
+            /** @description The entries, newest first. */
+            entries: components["schemas"]["AuditEntry"][];
+            /** @description The `cursor` of the next page; `null` on the last page. */
+            nextCursor: string | null;
+        };
+        /**
+         * @description The budgets for model calls, in millionths of a US dollar; `null` means no limit. A call that could exceed a budget
+         *     is not made, and the run fails.
+         */
+        Budget: {
+            /**
+             * Format: int64
+             * @description The budget of one run.
+             */
+            runMicros: number | null;
+            /**
+             * Format: int64
+             * @description The budget of a job, for all of its runs.
+             */
+            jobMicros: number | null;
+            /**
+             * Format: int64
+             * @description The budget of the project for one day in UTC.
+             */
+            dayMicros: number | null;
+            /**
+             * Format: int64
+             * @description The budget of the project in total.
+             */
+            projectMicros: number | null;
+        };
+        /**
+         * @description The budgets for model calls, in millionths of a US dollar; by default, there is no limit. A call that could exceed a
+         *     budget is not made, and the run fails.
+         */
+        BudgetChanges: {
+            /**
+             * Format: int64
+             * @description The budget of one run.
+             */
+            runMicros?: number | null;
+            /**
+             * Format: int64
+             * @description The budget of a job, for all of its runs.
+             */
+            jobMicros?: number | null;
+            /**
+             * Format: int64
+             * @description The budget of the project for one day in UTC.
+             */
+            dayMicros?: number | null;
+            /**
+             * Format: int64
+             * @description The budget of the project in total.
+             */
+            projectMicros?: number | null;
+        };
+        /** @description The changes of a webhook. Fields that are not given stay. */
+        ChangeWebhook: {
+            /** @description The URL of the endpoint. */
+            url?: string;
+            /** @description The types of events to deliver; an empty list means all types. */
+            events?: components["schemas"]["ProjectEventType"][];
+            /** @description The form of the requests. */
+            format?: components["schemas"]["WebhookFormat"];
+            /** @description A note for people. */
+            description?: string;
+            /**
+             * @description `false` to disable the webhook. When it is enabled again, it receives the deliveries that are still pending, and
+             *     the events from then on.
+             */
+            enabled?: boolean;
+        };
+        /** @description A check of a commit: a CI job, or a commit status of another service. */
+        Check: {
+            name: string;
+            state: components["schemas"]["CheckState"];
+            /** @description The page of the check. */
+            url: string | null;
+            /** @description A line of text about the result. */
+            summary: string | null;
+        };
+        /** @description The treatment of the checks of pull requests. */
+        CheckChanges: {
+            mode?: components["schemas"]["CheckMode"] | null;
+            /**
+             * Format: int32
+             * @description The maximum number of automatic attempts for one pull request; by default, 3.
+             */
+            attempts?: number | null;
+            /**
+             * Format: int32
+             * @description The longest time to wait for checks that have not begun, in seconds; by default, 600.
+             */
+            settleSeconds?: number | null;
+            /** @description The names of the checks that count, where `*` stands for any text; by default, all. */
+            only?: string[] | null;
+            /** @description The names of the checks that do not count, where `*` stands for any text; by default, none. */
+            ignore?: string[] | null;
+        };
+        /**
+         * @description The reaction to failed checks.
+         * @enum {string}
+         */
+        CheckMode: "off" | "report" | "fix";
+        /**
+         * @description The state of a check.
+         * @enum {string}
+         */
+        CheckState: "pending" | "passed" | "failed" | "skipped";
+        /** @description The result of the checks of a commit. */
+        CheckSummary: {
+            /** @description The commit. */
+            sha: string;
+            /** @description `passed`, `failed`, `none` (the commit has no checks) or `timed_out`. New results may be added. */
+            result: string;
+            /**
+             * Format: date-time
+             * @description The time of the result.
+             */
+            settledAt: string;
+        };
+        /** @description The treatment of the checks of pull requests. */
+        Checks: {
+            /** @description The reaction to failed checks. */
+            mode: components["schemas"]["CheckMode"];
+            /**
+             * Format: int32
+             * @description The maximum number of automatic attempts for one pull request; `null` means 3.
+             */
+            attempts: number | null;
+            /**
+             * Format: int32
+             * @description The longest time to wait for checks that have not begun, in seconds; `null` means 600.
+             */
+            settleSeconds: number | null;
+            /** @description The names of the checks that count, where `*` stands for any text; empty means all. */
+            only: string[];
+            /** @description The names of the checks that do not count, where `*` stands for any text. */
+            ignore: string[];
+        };
+        /**
+         * @description The policy for commits that change files of CI pipelines.
+         * @enum {string}
+         */
+        CiFiles: "refuse" | "allow";
+        /** @description The code host of a project's repository. */
+        CodeHost: {
+            kind: components["schemas"]["CodeHostKind"] | null;
+            /** @description The ID of a code host of the installation; `null` means that it is found by the repository's address. */
+            host: string | null;
+            /** @description The user name to send with the token over HTTP. */
+            username: string | null;
+            /** @description `true` if there is a credential, which is set with `token` and never shown. */
+            hasToken: boolean;
+            /** @description `true` if there is a secret for the webhooks of this project, which is set with `webhookSecret` and never shown. */
+            hasWebhookSecret: boolean;
+        };
+        /** @description The code host of a project's repository. */
+        CodeHostChanges: {
+            kind?: components["schemas"]["CodeHostKind"] | null;
+            /** @description The ID of a code host of the installation; by default, it is found by the repository's address. */
+            host?: string | null;
+            /** @description The user name to send with the token over HTTP. */
+            username?: string | null;
+            /** @description The credential for the repository. It is never shown again. `null` removes it. */
+            token?: string | null;
+            /**
+             * @description The secret with which the code host signs the webhooks of this project. It is never shown again. `null` removes
+             *     it.
+             */
+            webhookSecret?: string | null;
+        };
+        /**
+         * @description The kind of code host of a repository.
+         * @enum {string}
+         */
+        CodeHostKind: "local" | "plain" | "github" | "gitlab" | "gitea" | "forgejo" | "bitbucket" | "bitbucket_data_center";
+        /** @description A page of code hosts. */
+        CodeHostList: {
+            /** @description The code hosts, ordered by ID. */
+            codeHosts: components["schemas"]["InstalledCodeHost"][];
+            /** @description The value of `cursor` for the next page; `null` on the last page. */
+            nextCursor: string | null;
+        };
+        /** @description The treatment of comments and issues on the code host. */
+        CommentChanges: {
+            reviews?: components["schemas"]["Reviews"] | null;
+            /** @description The name to mention, without `@`; by default, the name of the service's user on the code host, and `journeyman`. */
+            mention?: string | null;
+            /**
+             * Format: int32
+             * @description The time after the last comment until comments become one message, in seconds; by default, 20,
+             *     and 0 on the built-in code host.
+             */
+            settleSeconds?: number | null;
+            /** @description The label that makes a job of an issue; by default, `journeyman`. An empty text means no label. */
+            issueLabel?: string | null;
+        };
+        /** @description The treatment of comments and issues on the code host. */
+        Comments: {
+            /** @description The submitted reviews that become messages. */
+            reviews: components["schemas"]["Reviews"];
+            /**
+             * @description The name to mention, without `@`; `null` means the name of the service's user on the code host, and
+             *     `journeyman`.
+             */
+            mention: string | null;
+            /**
+             * Format: int32
+             * @description The time after the last comment until comments become one message, in seconds; `null` means 20,
+             *     and 0 on the built-in code host.
+             */
+            settleSeconds: number | null;
+            /** @description The label that makes a job of an issue; `null` means `journeyman`, and an empty text no label. */
+            issueLabel: string | null;
+        };
+        /** @description The sandbox of a machine, and its guarantees. */
+        Containment: {
+            /** @description The name of the sandbox's back end. */
+            kind: string;
+            /** @description `true` if all required guarantees hold. Otherwise, the machine runs only the test model. */
+            enough: boolean;
+            /** @description The guarantees of the sandbox. */
+            guarantees: components["schemas"]["Guarantee"][];
+        };
+        /** @description A code host to create. */
+        CreateCodeHost: {
+            /**
+             * @description The ID, which is part of the URL for webhooks.
+             * @example github
+             */
+            id: string;
+            /** @description The software. */
+            kind: components["schemas"]["HostKind"];
+            /**
+             * @description The URL of its pages.
+             * @example https://github.com
+             */
+            url: string;
+            /**
+             * @description The URL of its HTTP interface; by default, the usual one for `url`. It must be on the same host, or on a name below
+             *     it.
+             */
+            apiUrl?: string;
+            /**
+             * @description The user name that belongs to the token: for Bitbucket Cloud, the email address of the account; for Bitbucket Data
+             *     Center, the user.
+             */
+            username?: string;
+            /** @description The token of the service's user. Without a token and an app, each project needs its own token. */
+            token?: string;
+            /**
+             * Format: int64
+             * @description The ID of a GitHub App, in place of a token.
+             */
+            appId?: number;
+            /** @description The name of the GitHub App in URLs; by default, the service asks GitHub. */
+            appSlug?: string;
+            /** @description The private key of the GitHub App, in PEM format. */
+            privateKey?: string;
+            /** @description The secret that signs webhooks. Without it, webhooks are refused. */
+            webhookSecret?: string;
+            /** @description The IDs of bots whose comments become messages; by default, none. */
+            trustedBots?: string[];
+        };
+        /** @description A job to create. */
+        CreateJob: {
+            /** @description The prompt for the agent, which becomes the job's first message. */
+            prompt: string;
+            /** @description The branch, tag, or commit to start from; by default, the project's. */
+            ref?: string;
+            /** @description The model; by default, the project's. */
+            model?: string;
+            /** @description The agent; by default, the project's. */
+            agent?: string;
+            /** @description The name of the branch to work on; by default, a name derived from the title. */
+            branch?: string;
+            /** @description `true` to open the pull request as a draft; by default, as the project's settings say. */
+            draft?: boolean;
+            /** @description The title of the pull request; by default, the first line of the prompt. */
+            title?: string;
+            /**
+             * @description The existing pull request to work on, instead of opening one: its number, or the URL of its page. The job starts from the newest commit of its branch and pushes to it. Excludes `branch` and `ref`.
+             * @example 12
+             * @example https://github.com/example/shop/pull/12
+             */
+            pullRequest?: number | string;
+            /**
+             * @description Labels, by which lists select jobs.
+             * @example [
+             *       "bug",
+             *       "nightly"
+             *     ]
+             */
+            labels?: string[];
+            /**
+             * @description Data of your own, such as the ID of a ticket: up to 50 keys of up to 40 letters, digits, `_`, `-` and `.`, with
+             *     values of up to 500 characters. Lists select jobs by it.
+             * @example {
+             *       "ticket": "SHOP-12"
+             *     }
+             */
+            metadata?: {
+                [key: string]: string;
+            };
+        };
+        /** @description A key to create. */
+        CreateKey: {
+            /** @description The name of the key, such as its purpose. */
+            name: string;
+            /** @description The operations that the key allows; by default, all. */
+            scopes?: components["schemas"]["Scope"][];
+            /** @description The IDs of the projects for which the key may be used; by default, all projects. */
+            projects?: string[];
+            /**
+             * Format: date-time
+             * @description The time from which the key is refused; by default, in 90 days. `null` means never.
+             */
+            expiresAt?: string | null;
+            /** @description The IP addresses and networks from which the key may be used, such as `10.0.0.0/8`; by default, any. */
+            allowedIps?: string[];
+        };
+        /** @description A project to create; all fields except `id` and `repository` have defaults. */
+        CreateProject: {
+            /**
+             * @description The repository: a URL, an absolute path on the server, or `local:<name>` on the built-in code host, where the
+             *     repository is created without commits if it does not exist.
+             */
+            repository: string;
+            /** @description The branch, tag, or commit that jobs start from; by default, the repository's default branch. */
+            ref?: string;
+            /** @description The agent of the project's jobs. */
+            agent?: string;
+            /** @description The model of the project's jobs. */
+            model?: string;
+            /** @description The code host of the repository. */
+            codeHost?: components["schemas"]["CodeHostChanges"];
+            /** @description The settings of the project's pull requests. */
+            pullRequest?: components["schemas"]["PullRequestChanges"];
+            /** @description The treatment of comments and issues on the code host. */
+            comments?: components["schemas"]["CommentChanges"];
+            /** @description The treatment of the checks of pull requests. */
+            checks?: components["schemas"]["CheckChanges"];
+            /** @description The limits of the project. */
+            limits?: components["schemas"]["LimitChanges"];
+            /** @description The settings of the sandbox of the project's agents. */
+            sandbox?: components["schemas"]["SandboxChanges"];
+            /** @description Environment variables for the setup command and the agent; `null` removes a variable. */
+            environment?: {
+                [key: string]: string | null;
+            };
+            /** @description A shell command that prepares a new workspace, such as `npm ci`. */
+            setup?: string;
+            /**
+             * @description The processes that get each secret; only the setup command gets a secret that is not listed. `null` removes an
+             *     entry.
+             */
+            secretUses?: {
+                [key: string]: components["schemas"]["SecretUse"][] | null;
+            };
+            /** @description Secret variables for the processes in `secretUses`. They are never shown again; `null` removes a variable. */
+            secrets?: {
+                [key: string]: string | null;
+            };
+            /** @description The ID of the project in URLs, which cannot be changed. */
+            id: string;
+        };
+        /** @description A webhook to create. */
+        CreateWebhook: {
+            /**
+             * @description The URL of the endpoint. The server connects only to public addresses, and to networks that its operator has
+             *     allowed.
+             * @example https://hooks.example.com/journeyman
+             */
+            url: string;
+            /**
+             * @description The types of events to deliver; by default, all types.
+             * @example [
+             *       "job.completed",
+             *       "job.failed"
+             *     ]
+             */
+            events?: components["schemas"]["ProjectEventType"][];
+            /** @description The form of the requests; by default, `standard`. */
+            format?: components["schemas"]["WebhookFormat"];
+            /** @description A note for people. */
+            description?: string;
+        };
+        /** @description A key with its secret, which only the response to its creation contains. */
+        CreatedKey: components["schemas"]["Key"] & {
+            /** @description The secret. Save it, because it cannot be read again: the server stores a hash of it. */
+            secret: string;
+        };
+        /** @description A webhook with its secret. */
+        CreatedWebhook: components["schemas"]["Webhook"] & {
+            /**
+             * @description The secret with which requests are signed. Only this response contains it.
+             * @example whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD
+             */
+            secret: string;
+        };
+        /**
+         * @description The place where a code host is defined.
+         * @enum {string}
+         */
+        Definition: "configuration" | "store";
+        /**
+         * @description The treatment of a message if the job is active.
+         * @enum {string}
+         */
+        Delivery: "queue" | "interrupt" | "reject";
+        /** @description A page of deliveries. */
+        DeliveryPage: {
+            /** @description The deliveries, newest first. */
+            deliveries: components["schemas"]["WebhookDelivery"][];
+            /** @description The value of `cursor` for the next page; `null` on the last page. */
+            nextCursor: string | null;
+        };
+        /**
+         * @description The state of a delivery.
+         * @enum {string}
+         */
+        DeliveryStatus: "pending" | "delivered" | "failed";
+        /**
+         * @description The reason why a webhook receives no events. New reasons may be added.
+         * @enum {string}
+         */
+        DisabledReason: "on_request" | "gone" | "failing";
+        /** @description The body of every error response. */
+        ErrorBody: {
+            /** @description A description of the error, for people. */
+            error: string;
+            /** @description The stable code of the error, for programs. */
+            code: components["schemas"]["ErrorCode"];
+            /** @description The ID of the request, which is also in the server's log. */
+            requestId: string;
+        };
+        /**
+         * @description The error code, for programs. New codes may be added; the status gives the class of the error.
+         *
+         *     - `bad_request`: The request cannot be read.
+         *     - `no_key`: The request has no usable Authorization header, or more than one.
+         *     - `malformed_key`: The value in the Authorization header does not have the form of an API key.
+         *     - `unknown_key`: The API key is unknown or revoked.
+         *     - `expired_key`: The API key has expired.
+         *     - `address_not_allowed`: The API key may not be used from this address.
+         *     - `scope_missing`: The scope of the API key does not allow this.
+         *     - `key_limited`: The operation needs an administrator, or an API key that is not limited to projects.
+         *     - `foreign_origin`: A browser sent this request from another origin.
+         *     - `invalid_signature`: The signature of a webhook is missing or wrong, or no secret is set.
+         *     - `not_found`: The path is unknown.
+         *     - `job_not_found`: The job does not exist, or the key may not see its project.
+         *     - `message_not_found`: The job has no such message.
+         *     - `project_not_found`: The project does not exist, or the key may not see it.
+         *     - `webhook_not_found`: The webhook does not exist in this project.
+         *     - `delivery_not_found`: The webhook has no such delivery, or its event is no longer stored.
+         *     - `webhook_disabled`: The webhook is disabled, so it delivers nothing.
+         *     - `too_many_webhooks`: The project has 1,000 webhooks.
+         *     - `key_not_found`: The API key does not exist.
+         *     - `key_ended`: The key was revoked or has expired.
+         *     - `repository_not_found`: The repository does not exist at this address.
+         *     - `cursor_expired`: The events after the cursor are no longer stored.
+         *     - `method_not_allowed`: The path does not support this method.
+         *     - `invalid_json`: The body is not JSON.
+         *     - `invalid_body`: A field of the body is not valid.
+         *     - `invalid_query`: A query parameter is not valid.
+         *     - `invalid_prompt`: The prompt is empty or contains a NUL character.
+         *     - `invalid_idempotency_key`: The Idempotency-Key header is not valid.
+         *     - `invalid_last_event_id`: The Last-Event-ID header is not valid.
+         *     - `unknown_agent`: No agent with this name is configured.
+         *     - `unsupported_policy`: The project refuses kinds of tool calls for which its agent does not ask permission.
+         *     - `repository_address_refused`: Only an administrator may use this repository.
+         *     - `body_broken`: The body could not be read completely or decompressed.
+         *     - `body_timeout`: The body did not arrive in time.
+         *     - `body_too_large`: The body is larger than 1 MiB.
+         *     - `prompt_too_long`: The prompt has more than 100,000 characters.
+         *     - `uri_too_long`: The URI is too long.
+         *     - `headers_too_large`: The request line and the headers are too large.
+         *     - `content_type_not_json`: The content type is not JSON.
+         *     - `charset_not_utf8`: The charset is not UTF-8.
+         *     - `content_encoding_unknown`: The content encoding is not gzip, zstd, or none.
+         *     - `job_archived`: The job is archived.
+         *     - `job_busy`: The job is active, and the message has delivery "reject", or the job is to be deleted.
+         *     - `branch_taken`: Another job of the project works on this branch.
+         *     - `pull_request_taken`: Another job works on this pull request.
+         *     - `pull_request_not_found`: The pull request does not exist in the repository of the project.
+         *     - `pull_request_ended`: The pull request was merged or closed.
+         *     - `pull_request_not_writable`: Jobs cannot push to the branch of the pull request, which may be in a fork.
+         *     - `pull_requests_unsupported`: The repository of the project has no pull requests that the server can read.
+         *     - `message_already_delivered`: The message is no longer queued.
+         *     - `code_host_not_found`: The code host does not exist.
+         *     - `code_host_exists`: A code host with this ID or address already exists.
+         *     - `code_host_configured`: The code host is defined in the configuration file, so it cannot be changed here.
+         *     - `code_host_used`: A project names the code host.
+         *     - `project_exists`: A project with this ID already exists.
+         *     - `project_busy`: The project has active jobs.
+         *     - `idempotency_key_reused`: The idempotency key was used with a different request.
+         *     - `precondition_failed`: The version of the resource does not match `If-Match`.
+         *     - `changed_meanwhile`: The project was changed at the same time; send the request again.
+         *     - `rate_limited`: The hourly limit is used up.
+         *     - `queue_full`: The queue of the job is full (100 messages).
+         *     - `credential_refused`: The repository refused the credential.
+         *     - `permission_missing`: The credential does not permit what jobs do in the repository, such as to push.
+         *     - `repository_archived`: The repository is archived, so jobs cannot push to it.
+         *     - `repository_unreachable`: The repository cannot be reached.
+         *     - `repository_unavailable`: The repository cannot be read at the moment.
+         *     - `sandbox_unavailable`: No sandbox can be created at the moment.
+         *     - `shutting_down`: The server is shutting down.
+         *     - `too_many_connections`: The address of the client has too many open connections.
+         *     - `overloaded`: The server is overloaded.
+         *     - `store_unavailable`: The store is unavailable.
+         *     - `outcome_unknown`: The server does not know whether the request was stored.
+         *     - `internal`: An internal error occurred in the server.
+         * @enum {string}
+         */
+        ErrorCode: "bad_request" | "no_key" | "malformed_key" | "unknown_key" | "expired_key" | "address_not_allowed" | "scope_missing" | "key_limited" | "foreign_origin" | "invalid_signature" | "not_found" | "job_not_found" | "message_not_found" | "project_not_found" | "webhook_not_found" | "delivery_not_found" | "webhook_disabled" | "too_many_webhooks" | "key_not_found" | "key_ended" | "repository_not_found" | "cursor_expired" | "method_not_allowed" | "invalid_json" | "invalid_body" | "invalid_query" | "invalid_prompt" | "invalid_idempotency_key" | "invalid_last_event_id" | "unknown_agent" | "unsupported_policy" | "repository_address_refused" | "body_broken" | "body_timeout" | "body_too_large" | "prompt_too_long" | "uri_too_long" | "headers_too_large" | "content_type_not_json" | "charset_not_utf8" | "content_encoding_unknown" | "job_archived" | "job_busy" | "branch_taken" | "pull_request_taken" | "pull_request_not_found" | "pull_request_ended" | "pull_request_not_writable" | "pull_requests_unsupported" | "message_already_delivered" | "code_host_not_found" | "code_host_exists" | "code_host_configured" | "code_host_used" | "project_exists" | "project_busy" | "idempotency_key_reused" | "precondition_failed" | "changed_meanwhile" | "rate_limited" | "queue_full" | "credential_refused" | "permission_missing" | "repository_archived" | "repository_unreachable" | "repository_unavailable" | "sandbox_unavailable" | "shutting_down" | "too_many_connections" | "overloaded" | "store_unavailable" | "outcome_unknown" | "internal";
+        /** @description An entry in the log of a job. New types may be added; ignore types that you do not know. */
+        Event: components["schemas"]["EventJobCreated"] | components["schemas"]["EventJobCompleted"] | components["schemas"]["EventJobFailed"] | components["schemas"]["EventJobArchived"] | components["schemas"]["EventJobUnarchived"] | components["schemas"]["EventMessageAccepted"] | components["schemas"]["EventMessageWithdrawn"] | components["schemas"]["EventMessageChanged"] | components["schemas"]["EventMessageWaiting"] | components["schemas"]["EventMessagePublishedWith"] | components["schemas"]["EventMessageFinished"] | components["schemas"]["EventRunStarted"] | components["schemas"]["EventRunFinished"] | components["schemas"]["EventCommitPushed"] | components["schemas"]["EventPullRequestOpened"] | components["schemas"]["EventPullRequestUpdated"] | components["schemas"]["EventPullRequestMerged"] | components["schemas"]["EventPullRequestClosed"] | components["schemas"]["EventPullRequestReopened"] | components["schemas"]["EventChecksSettled"] | components["schemas"]["EventAgentMessage"] | components["schemas"]["EventAgentThought"] | components["schemas"]["EventAgentPlan"] | components["schemas"]["EventAgentToolCall"] | components["schemas"]["EventAgentUsage"] | components["schemas"]["EventAgentSession"] | components["schemas"]["EventAgentContinued"] | components["schemas"]["EventAgentLineDropped"] | components["schemas"]["EventAgentModelCall"] | components["schemas"]["EventModelDenied"] | components["schemas"]["EventPermissionAnswered"] | components["schemas"]["EventEgressAllowed"] | components["schemas"]["EventEgressDenied"];
+        /** @description The agent's turn was cut short, and the agent is asked to continue. */
+        EventAgentContinued: {
+            /**
+             * Format: int64
+             * @description The sequence number: 1 for the job's first event, without gaps.
+             */
+            seq: number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "agent.continued";
+            /** Format: date-time */
+            at: string;
+            /** @description The ID of the run, if the event belongs to one. */
+            runId: string | null;
+            data: {
+                cause?: string;
+                /** Format: int64 */
+                continuation?: number;
+                /** Format: int64 */
+                most?: number;
+                /** @description True if data was truncated. */
+                cut?: boolean;
+                /** @description The original size in bytes. */
+                bytes?: number;
+                /** @description The first characters. */
+                beginning?: string;
+                toolCallId?: string | null;
+            };
+        };
+        /** @description A line of the agent's output was not a message of the protocol. */
+        EventAgentLineDropped: {
+            /**
+             * Format: int64
+             * @description The sequence number: 1 for the job's first event, without gaps.
+             */
+            seq: number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "agent.line_dropped";
+            /** Format: date-time */
+            at: string;
+            /** @description The ID of the run, if the event belongs to one. */
+            runId: string | null;
+            data: {
+                reason?: string;
+                /** @description True if data was truncated. */
+                cut?: boolean;
+                /** @description The original size in bytes. */
+                bytes?: number;
+                /** @description The first characters. */
+                beginning?: string;
+                toolCallId?: string | null;
+            };
+        };
+        /** @description The agent sent a message. */
+        EventAgentMessage: {
+            /**
+             * Format: int64
+             * @description The sequence number: 1 for the job's first event, without gaps.
+             */
+            seq: number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "agent.message";
+            /** Format: date-time */
+            at: string;
+            /** @description The ID of the run, if the event belongs to one. */
+            runId: string | null;
+            data: {
+                text?: string;
+                /** @description True if data was truncated. */
+                cut?: boolean;
+                /** @description The original size in bytes. */
+                bytes?: number;
+                /** @description The first characters. */
+                beginning?: string;
+                toolCallId?: string | null;
+            };
+        };
+        /** @description The agent called a model through the service. */
+        EventAgentModelCall: {
+            /**
+             * Format: int64
+             * @description The sequence number: 1 for the job's first event, without gaps.
+             */
+            seq: number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "agent.model_call";
+            /** Format: date-time */
+            at: string;
+            /** @description The ID of the run, if the event belongs to one. */
+            runId: string | null;
+            data: {
+                model?: string;
+                /** Format: int64 */
+                inputTokens?: number;
+                /** Format: int64 */
+                cachedTokens?: number;
+                /** Format: int64 */
+                outputTokens?: number;
+                costMicros?: number | null;
+                /** Format: int64 */
+                millis?: number;
+                failure?: string | null;
+                /** @description True if data was truncated. */
+                cut?: boolean;
+                /** @description The original size in bytes. */
+                bytes?: number;
+                /** @description The first characters. */
+                beginning?: string;
+                toolCallId?: string | null;
+            };
+        };
+        /** @description The agent's complete plan. */
+        EventAgentPlan: {
+            /**
+             * Format: int64
+             * @description The sequence number: 1 for the job's first event, without gaps.
+             */
+            seq: number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "agent.plan";
+            /** Format: date-time */
+            at: string;
+            /** @description The ID of the run, if the event belongs to one. */
+            runId: string | null;
+            data: {
+                entries?: unknown[];
+                /** @description True if data was truncated. */
+                cut?: boolean;
+                /** @description The original size in bytes. */
+                bytes?: number;
+                /** @description The first characters. */
+                beginning?: string;
+                toolCallId?: string | null;
+            };
+        };
+        /** @description The agent's session was opened. */
+        EventAgentSession: {
+            /**
+             * Format: int64
+             * @description The sequence number: 1 for the job's first event, without gaps.
+             */
+            seq: number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "agent.session";
+            /** Format: date-time */
+            at: string;
+            /** @description The ID of the run, if the event belongs to one. */
+            runId: string | null;
+            data: {
+                agent?: string;
+                /** @enum {string} */
+                opened?: "new" | "resumed" | "loaded";
+                resumes?: boolean;
+                loads?: boolean;
+                /** Format: int64 */
+                millis?: number;
+                /** @description True if data was truncated. */
+                cut?: boolean;
+                /** @description The original size in bytes. */
+                bytes?: number;
+                /** @description The first characters. */
+                beginning?: string;
+                toolCallId?: string | null;
+            };
+        };
+        /** @description The agent sent a thought. */
+        EventAgentThought: {
+            /**
+             * Format: int64
+             * @description The sequence number: 1 for the job's first event, without gaps.
+             */
+            seq: number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "agent.thought";
+            /** Format: date-time */
+            at: string;
+            /** @description The ID of the run, if the event belongs to one. */
+            runId: string | null;
+            data: {
+                text?: string;
+                /** @description True if data was truncated. */
+                cut?: boolean;
+                /** @description The original size in bytes. */
+                bytes?: number;
+                /** @description The first characters. */
+                beginning?: string;
+                toolCallId?: string | null;
+            };
+        };
+        /** @description A tool call, or an update of one, with the fields that the agent sent. */
+        EventAgentToolCall: {
+            /**
+             * Format: int64
+             * @description The sequence number: 1 for the job's first event, without gaps.
+             */
+            seq: number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "agent.tool_call";
+            /** Format: date-time */
+            at: string;
+            /** @description The ID of the run, if the event belongs to one. */
+            runId: string | null;
+            data: {
+                toolCallId?: string | null;
+                title?: unknown;
+                kind?: unknown;
+                status?: unknown;
+                rawInput?: unknown;
+                rawOutput?: unknown;
+                content?: unknown;
+                locations?: unknown;
+                /** @description True if an earlier event started the call. */
+                update?: boolean;
+                /** @description True if data was truncated. */
+                cut?: boolean;
+                /** @description The original size in bytes. */
+                bytes?: number;
+                /** @description The first characters. */
+                beginning?: string;
+            };
+        };
+        /** @description The usage of the context window, as reported by the agent. */
+        EventAgentUsage: {
+            /**
+             * Format: int64
+             * @description The sequence number: 1 for the job's first event, without gaps.
+             */
+            seq: number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "agent.usage";
+            /** Format: date-time */
+            at: string;
+            /** @description The ID of the run, if the event belongs to one. */
+            runId: string | null;
+            data: {
+                used?: unknown;
+                size?: unknown;
+                cost?: unknown;
+                /** @description True if data was truncated. */
+                cut?: boolean;
+                /** @description The original size in bytes. */
+                bytes?: number;
+                /** @description The first characters. */
+                beginning?: string;
+                toolCallId?: string | null;
+            };
+        };
+        /** @description All checks of the newest commit of the pull request have finished. */
+        EventChecksSettled: {
+            /**
+             * Format: int64
+             * @description The sequence number: 1 for the job's first event, without gaps.
+             */
+            seq: number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "checks.settled";
+            /** Format: date-time */
+            at: string;
+            /** @description The ID of the run, if the event belongs to one. */
+            runId: string | null;
+            data: {
+                sha: string;
+                result: string;
+                failed: string[];
+                stop: string | null;
+            };
+        };
+        /** @description The branch was pushed. */
+        EventCommitPushed: {
+            /**
+             * Format: int64
+             * @description The sequence number: 1 for the job's first event, without gaps.
+             */
+            seq: number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "commit.pushed";
+            /** Format: date-time */
+            at: string;
+            /** @description The ID of the run, if the event belongs to one. */
+            runId: string | null;
+            data: {
+                branch: string;
+                head: string;
+                commits: string[];
+            };
+        };
+        /** @description A program reached a destination outside the sandbox. */
+        EventEgressAllowed: {
+            /**
+             * Format: int64
+             * @description The sequence number: 1 for the job's first event, without gaps.
+             */
+            seq: number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "egress.allowed";
+            /** Format: date-time */
+            at: string;
+            /** @description The ID of the run, if the event belongs to one. */
+            runId: string | null;
+            data: {
+                destination?: string;
+                reason?: string | null;
+                /** @description True if data was truncated. */
+                cut?: boolean;
+                /** @description The original size in bytes. */
+                bytes?: number;
+                /** @description The first characters. */
+                beginning?: string;
+                toolCallId?: string | null;
+            };
+        };
+        /** @description A program was denied access to a destination outside the sandbox. */
+        EventEgressDenied: {
+            /**
+             * Format: int64
+             * @description The sequence number: 1 for the job's first event, without gaps.
+             */
+            seq: number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "egress.denied";
+            /** Format: date-time */
+            at: string;
+            /** @description The ID of the run, if the event belongs to one. */
+            runId: string | null;
+            data: {
+                destination?: string;
+                reason?: string | null;
+                /** @description True if data was truncated. */
+                cut?: boolean;
+                /** @description The original size in bytes. */
+                bytes?: number;
+                /** @description The first characters. */
+                beginning?: string;
+                toolCallId?: string | null;
+            };
+        };
+        /** @description The job was archived. */
+        EventJobArchived: {
+            /**
+             * Format: int64
+             * @description The sequence number: 1 for the job's first event, without gaps.
+             */
+            seq: number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "job.archived";
+            /** Format: date-time */
+            at: string;
+            /** @description The ID of the run, if the event belongs to one. */
+            runId: string | null;
+            data: Record<string, never>;
+        };
+        /** @description No messages are left, and the last run succeeded. */
+        EventJobCompleted: {
+            /**
+             * Format: int64
+             * @description The sequence number: 1 for the job's first event, without gaps.
+             */
+            seq: number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "job.completed";
+            /** Format: date-time */
+            at: string;
+            /** @description The ID of the run, if the event belongs to one. */
+            runId: string | null;
+            data: Record<string, never>;
+        };
+        /** @description The job was created. */
+        EventJobCreated: {
+            /**
+             * Format: int64
+             * @description The sequence number: 1 for the job's first event, without gaps.
+             */
+            seq: number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "job.created";
+            /** Format: date-time */
+            at: string;
+            /** @description The ID of the run, if the event belongs to one. */
+            runId: string | null;
+            data: {
+                title: string;
+                source: components["schemas"]["Source"];
+                agent: string;
+                model: string;
+            };
+        };
+        /** @description No messages are left, and the last run failed. */
+        EventJobFailed: {
+            /**
+             * Format: int64
+             * @description The sequence number: 1 for the job's first event, without gaps.
+             */
+            seq: number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "job.failed";
+            /** Format: date-time */
+            at: string;
+            /** @description The ID of the run, if the event belongs to one. */
+            runId: string | null;
+            data: {
+                reason: components["schemas"]["Reason"];
+            };
+        };
+        /** @description The job is no longer archived. */
+        EventJobUnarchived: {
+            /**
+             * Format: int64
+             * @description The sequence number: 1 for the job's first event, without gaps.
+             */
+            seq: number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "job.unarchived";
+            /** Format: date-time */
+            at: string;
+            /** @description The ID of the run, if the event belongs to one. */
+            runId: string | null;
+            data: Record<string, never>;
+        };
+        /** @description A message was stored. */
+        EventMessageAccepted: {
+            /**
+             * Format: int64
+             * @description The sequence number: 1 for the job's first event, without gaps.
+             */
+            seq: number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "message.accepted";
+            /** Format: date-time */
+            at: string;
+            /** @description The ID of the run, if the event belongs to one. */
+            runId: string | null;
+            data: {
+                messageId: string;
+                prompt: string;
+                origin: components["schemas"]["MessageOrigin"];
+                author: string | null;
+                delivery: components["schemas"]["Delivery"];
+            };
+        };
+        /** @description The comments of a queued message were edited on the code host. */
+        EventMessageChanged: {
+            /**
+             * Format: int64
+             * @description The sequence number: 1 for the job's first event, without gaps.
+             */
+            seq: number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "message.changed";
+            /** Format: date-time */
+            at: string;
+            /** @description The ID of the run, if the event belongs to one. */
+            runId: string | null;
+            data: {
+                messageId: string;
+                prompt: string;
+            };
+        };
+        /** @description A delivered message finished, failed, or was cancelled. */
+        EventMessageFinished: {
+            /**
+             * Format: int64
+             * @description The sequence number: 1 for the job's first event, without gaps.
+             */
+            seq: number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "message.finished";
+            /** Format: date-time */
+            at: string;
+            /** @description The ID of the run, if the event belongs to one. */
+            runId: string | null;
+            data: {
+                messageId: string;
+                status: components["schemas"]["MessageStatus"];
+                answer?: string | null;
+                commits: string[];
+                prLink: string | null;
+                reason: components["schemas"]["Reason"] | null;
+            };
+        };
+        /** @description Commits of earlier messages were published with those of this message. */
+        EventMessagePublishedWith: {
+            /**
+             * Format: int64
+             * @description The sequence number: 1 for the job's first event, without gaps.
+             */
+            seq: number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "message.published_with";
+            /** Format: date-time */
+            at: string;
+            /** @description The ID of the run, if the event belongs to one. */
+            runId: string | null;
+            data: {
+                messageId: string;
+                earlier: string[];
+            };
+        };
+        /** @description A message waits for something outside the job, such as its code host. */
+        EventMessageWaiting: {
+            /**
+             * Format: int64
+             * @description The sequence number: 1 for the job's first event, without gaps.
+             */
+            seq: number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "message.waiting";
+            /** Format: date-time */
+            at: string;
+            /** @description The ID of the run, if the event belongs to one. */
+            runId: string | null;
+            data: {
+                messageId: string;
+                reason: components["schemas"]["Reason"];
+                /** Format: date-time */
+                since: string;
+                /** Format: date-time */
+                deadline: string;
+                /** Format: date-time */
+                nextAttemptAt: string;
+            };
+        };
+        /** @description A queued message was withdrawn. */
+        EventMessageWithdrawn: {
+            /**
+             * Format: int64
+             * @description The sequence number: 1 for the job's first event, without gaps.
+             */
+            seq: number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "message.withdrawn";
+            /** Format: date-time */
+            at: string;
+            /** @description The ID of the run, if the event belongs to one. */
+            runId: string | null;
+            data: {
+                messageId: string;
+            };
+        };
+        /** @description A model call, or a part of it, was denied. */
+        EventModelDenied: {
+            /**
+             * Format: int64
+             * @description The sequence number: 1 for the job's first event, without gaps.
+             */
+            seq: number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "model.denied";
+            /** Format: date-time */
+            at: string;
+            /** @description The ID of the run, if the event belongs to one. */
+            runId: string | null;
+            data: {
+                reason?: string;
+                /** @description True if data was truncated. */
+                cut?: boolean;
+                /** @description The original size in bytes. */
+                bytes?: number;
+                /** @description The first characters. */
+                beginning?: string;
+                toolCallId?: string | null;
+            };
+        };
+        /** @description A page of a job's log. */
+        EventPage: {
+            /** @description The events, oldest first. */
+            events: components["schemas"]["Event"][];
+            /**
+             * Format: int64
+             * @description The value of `after` for the next page.
+             */
+            nextAfter: number;
+            /** @description `true` if there are more events already. */
+            hasMore: boolean;
+        };
+        /** @description The agent asked for permission, and the project's policy answered. */
+        EventPermissionAnswered: {
+            /**
+             * Format: int64
+             * @description The sequence number: 1 for the job's first event, without gaps.
+             */
+            seq: number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "permission.answered";
+            /** Format: date-time */
+            at: string;
+            /** @description The ID of the run, if the event belongs to one. */
+            runId: string | null;
+            data: {
+                title?: string;
+                chosen?: string | null;
+                kind?: string | null;
+                granted?: boolean;
+                /** @description True if data was truncated. */
+                cut?: boolean;
+                /** @description The original size in bytes. */
+                bytes?: number;
+                /** @description The first characters. */
+                beginning?: string;
+                toolCallId?: string | null;
+            };
+        };
+        /** @description The pull request of an event. */
+        EventPullRequest: {
+            /** Format: int64 */
+            number: number;
+            /** @description The page; `null` if it is a pull request of an earlier branch of the job. */
+            url: string | null;
+        };
+        /** @description A pull request was closed. */
+        EventPullRequestClosed: {
+            /**
+             * Format: int64
+             * @description The sequence number: 1 for the job's first event, without gaps.
+             */
+            seq: number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "pull_request.closed";
+            /** Format: date-time */
+            at: string;
+            /** @description The ID of the run, if the event belongs to one. */
+            runId: string | null;
+            data: {
+                /** Format: int64 */
+                number: number;
+            };
+        };
+        /** @description A pull request was merged. */
+        EventPullRequestMerged: {
+            /**
+             * Format: int64
+             * @description The sequence number: 1 for the job's first event, without gaps.
+             */
+            seq: number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "pull_request.merged";
+            /** Format: date-time */
+            at: string;
+            /** @description The ID of the run, if the event belongs to one. */
+            runId: string | null;
+            data: {
+                /** Format: int64 */
+                number: number;
+            };
+        };
+        /** @description A pull request was opened. */
+        EventPullRequestOpened: {
+            /**
+             * Format: int64
+             * @description The sequence number: 1 for the job's first event, without gaps.
+             */
+            seq: number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "pull_request.opened";
+            /** Format: date-time */
+            at: string;
+            /** @description The ID of the run, if the event belongs to one. */
+            runId: string | null;
+            data: {
+                /** Format: int64 */
+                number: number;
+                url: string;
+            };
+        };
+        /** @description A pull request was reopened. */
+        EventPullRequestReopened: {
+            /**
+             * Format: int64
+             * @description The sequence number: 1 for the job's first event, without gaps.
+             */
+            seq: number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "pull_request.reopened";
+            /** Format: date-time */
+            at: string;
+            /** @description The ID of the run, if the event belongs to one. */
+            runId: string | null;
+            data: {
+                /** Format: int64 */
+                number: number;
+            };
+        };
+        /** @description The pull request has new commits. */
+        EventPullRequestUpdated: {
+            /**
+             * Format: int64
+             * @description The sequence number: 1 for the job's first event, without gaps.
+             */
+            seq: number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "pull_request.updated";
+            /** Format: date-time */
+            at: string;
+            /** @description The ID of the run, if the event belongs to one. */
+            runId: string | null;
+            data: {
+                /** Format: int64 */
+                number: number;
+                url: string;
+            };
+        };
+        /** @description A run ended. */
+        EventRunFinished: {
+            /**
+             * Format: int64
+             * @description The sequence number: 1 for the job's first event, without gaps.
+             */
+            seq: number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "run.finished";
+            /** Format: date-time */
+            at: string;
+            /** @description The ID of the run, if the event belongs to one. */
+            runId: string | null;
+            data: {
+                status: components["schemas"]["RunStatus"];
+                reason: components["schemas"]["Reason"] | null;
+                commits: string[];
+            };
+        };
+        /** @description A worker started a run for a message. */
+        EventRunStarted: {
+            /**
+             * Format: int64
+             * @description The sequence number: 1 for the job's first event, without gaps.
+             */
+            seq: number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "run.started";
+            /** Format: date-time */
+            at: string;
+            /** @description The ID of the run, if the event belongs to one. */
+            runId: string | null;
+            data: {
+                messageId: string;
+                /** Format: int64 */
+                attempt: number;
+                worker: string;
+            };
+        };
+        /** @description The result of one test. */
+        Finding: {
+            /** @description The name of the test, such as `credential`. New ones may be added. */
+            check: string;
+            /** @description The health. */
+            health: components["schemas"]["Health"];
+            /** @description The result, and the remedy unless the test passed; for people. */
+            text: string;
+        };
+        /** @description The results of tests. */
+        FindingList: {
+            /** @description The findings, in the order of the tests. */
+            findings: components["schemas"]["Finding"][];
+        };
+        /** @description A guarantee of a sandbox. */
+        Guarantee: {
+            /** @description The name, such as `network`. */
+            name: string;
+            /** @description `true` if a test has shown that the guarantee holds. */
+            holds: boolean;
+            /** @description `true` if the configuration does not require the guarantee. */
+            givenUp: boolean;
+            /** @description A note on how the sandbox provides the guarantee, or the remedy if it does not. */
+            note: string;
+        };
+        /**
+         * @description The health of one tested thing.
+         * @enum {string}
+         */
+        Health: "ok" | "warning" | "failure";
+        /**
+         * @description The software of a code host.
+         * @enum {string}
+         */
+        HostKind: "github" | "gitlab" | "gitea" | "forgejo" | "bitbucket" | "bitbucket_data_center";
+        /** @description An event of a code host. */
+        InboxEvent: {
+            /** @description The ID, which is larger than those of earlier events. */
+            id: string;
+            /**
+             * Format: date-time
+             * @description The time of the arrival.
+             */
+            receivedAt: string;
+            /** @description The code host, such as `github.com`. */
+            host: string;
+            /** @description The name of the event, as the code host writes it. */
+            event: string;
+            /** @description The ID of the delivery. A redelivery has the same, and is not stored again. */
+            delivery: string;
+            state: components["schemas"]["InboxState"];
+            /**
+             * @description What became of the event, such as `message`, `ignored_self` or `not_permitted`; `null` while it is received or
+             *     waiting. New outcomes may be added.
+             */
+            outcome: string | null;
+            /** @description The explanation of the outcome, for people. */
+            detail: string | null;
+            /**
+             * Format: int32
+             * @description The number of attempts at reading the event.
+             */
+            attempts: number;
+            projectId: string | null;
+            job: string | null;
+            /** @description The message that the event became part of. */
+            message: string | null;
+            /** @description The path of the repository, such as `owner/name`, if the event was read. */
+            repository: string | null;
+            /**
+             * @description The name of the user who caused the event; if the code host does not say, the author of the comment, review or
+             *     issue.
+             */
+            sender: string | null;
+            /** @description The page of the comment, review or issue. */
+            url: string | null;
+        };
+        /** @description A page of the inbox. */
+        InboxPage: {
+            /** @description The events, newest first. */
+            events: components["schemas"]["InboxEvent"][];
+            /** @description The value of `cursor` for the next page; `null` on the last page. */
+            nextCursor: string | null;
+        };
+        /**
+         * @description The state of an event in the inbox.
+         * @enum {string}
+         */
+        InboxState: "received" | "waiting" | "done" | "ignored" | "failed";
+        /** @description A code host, without its secrets. */
+        InstalledCodeHost: {
+            /** @description The ID, which is part of the URL for webhooks. */
+            id: string;
+            /** @description The software. */
+            kind: components["schemas"]["HostKind"];
+            /**
+             * @description The URL of its pages.
+             * @example https://github.com
+             */
+            url: string;
+            /** @description The URL of its HTTP interface; `null` means the usual one for `url`. */
+            apiUrl: string | null;
+            /** @description The user name that belongs to the token. */
+            username: string | null;
+            /**
+             * Format: int64
+             * @description The ID of the GitHub App; `null` if there is none.
+             */
+            appId: number | null;
+            /** @description The name of the GitHub App in URLs. */
+            appSlug: string | null;
+            /** @description `true` if a token is set. */
+            hasToken: boolean;
+            /** @description `true` if the private key of a GitHub App is set. */
+            hasPrivateKey: boolean;
+            /** @description `true` if the secret that signs webhooks is set. Without it, webhooks are refused. */
+            hasWebhookSecret: boolean;
+            /** @description The IDs of bots whose comments become messages. */
+            trustedBots: string[];
+            /** @description The place where it is defined. */
+            definedIn: components["schemas"]["Definition"];
+            /** @description The URL for webhooks, which you enter at the code host. */
+            webhookUrl: string;
+            /**
+             * Format: date-time
+             * @description The time of creation; `null` for a code host of the configuration.
+             */
+            createdAt: string | null;
+        };
+        /** @description The record of a job, which the operations on jobs return: these seven fields, in this order, and no others. */
+        Job: {
+            /**
+             * @description The unique and opaque ID of the job.
+             * @example job_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7
+             */
+            id: string;
+            /** @description The status of the job. */
+            status: components["schemas"]["Status"];
+            /** @description The starting point of the job. */
+            source: components["schemas"]["Source"];
+            /** @description The AI model used for the job. */
+            model: string;
+            /** @description The URL of the pull request; `null` while the job is active, or if no files were changed. */
+            prLink: string | null;
+            /**
+             * Format: date-time
+             * @description The time of creation (ISO 8601, UTC).
+             */
+            createdAt: string;
+            /**
+             * Format: date-time
+             * @description The time at which the job was archived (ISO 8601, UTC); `null` if it is not archived.
+             */
+            archivedAt: string | null;
+        };
+        /** @description The checks of the newest commit that a job has pushed to its pull request. */
+        JobChecks: {
+            /** @description The commit; `null` if the job has pushed none to a pull request on a code host with checks. */
+            sha: string | null;
+            /**
+             * @description The result: `passed`, `failed`, `none` (the commit has no checks) or `timed_out`; `null` while the checks have not
+             *     finished. New results may be added.
+             */
+            result: string | null;
+            /**
+             * Format: date-time
+             * @description The time of the result.
+             */
+            settledAt: string | null;
+            /** @description The checks when they were last read, those that failed first. */
+            checks: components["schemas"]["Check"][];
+            /**
+             * @description The reason why failed checks are not repaired: `head_moved`, `fails_on_base`, `same_failure`, `attempts_used`,
+             *     `daily_limit` or `archived`. New reasons may be added.
+             */
+            stop: string | null;
+            /**
+             * Format: int32
+             * @description The number of messages that were sent to repair checks since they last passed, or a person last sent a message.
+             */
+            attempts: number;
+            /**
+             * Format: int32
+             * @description The maximum number of attempts.
+             */
+            mostAttempts: number;
+        };
+        /** @description A job with the details that its record does not contain. */
+        JobDetails: {
+            /** @example job_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7 */
+            id: string;
+            /** @description The ID of the project. */
+            project: string;
+            status: components["schemas"]["Status"];
+            title: string;
+            source: components["schemas"]["Source"];
+            agent: string;
+            model: string;
+            /** @description The sender of the first message: the name of a key, or a person; `null` if it is not known. */
+            author: string | null;
+            /** @description The labels, sorted. */
+            labels: string[];
+            /** @description The data that the client stored with the job. */
+            metadata: {
+                [key: string]: string;
+            };
+            /** @description The branch that the job works on; `null` before its first turn. */
+            branch: string | null;
+            pullRequest: components["schemas"]["JobPullRequest"] | null;
+            /** @description All pull requests of the job, oldest first. `GET …/pulls` returns them with their texts. */
+            pullRequests: components["schemas"]["JobPullRequest"][];
+            checks: components["schemas"]["CheckSummary"] | null;
+            /** @description The number of queued messages, without the current one. */
+            queueLength: number;
+            waiting: components["schemas"]["Waiting"] | null;
+            failure: components["schemas"]["Reason"] | null;
+            /** @description The model usage of all runs. */
+            usage: components["schemas"]["Usage"];
+            /** Format: date-time */
+            createdAt: string;
+            /**
+             * Format: date-time
+             * @description The time at which the job was archived; `null` if it is not archived.
+             */
+            archivedAt: string | null;
+            /**
+             * Format: int64
+             * @description A number that increases with each message, each push, and each change of the state of a pull request.
+             */
+            revision: number;
+        };
+        /** @description A page of jobs with their details. */
+        JobDetailsPage: {
+            /** @description The jobs, newest first. */
+            jobs: components["schemas"]["JobDetails"][];
+            /** @description The value of `cursor` for the next page; `null` on the last page. */
+            nextCursor: string | null;
+        };
+        /** @description A page of jobs. */
+        JobPage: {
+            /** @description The jobs, newest first. */
+            jobs: components["schemas"]["Job"][];
+            /** @description The value of `cursor` for the next page; `null` on the last page. */
+            nextCursor: string | null;
+        };
+        /**
+         * @description A pull request of a job. The text, the labels and the base branch of those on other code hosts than the built-in one
+         *     are on the code host.
+         */
+        JobPull: {
+            /** Format: int64 */
+            number: number;
+            url: string;
+            /** @description The state, as the code host last reported it. */
+            state: components["schemas"]["PullRequestState"];
+            /** @description `true` if it was a draft when the code host was last asked. */
+            draft: boolean | null;
+            /** @description The title, as the code host last reported it; `null` if it is not known. */
+            title: string | null;
+            /** @description The description, in Markdown. */
+            body: string | null;
+            /** @description The branch with the commits. */
+            head: string;
+            /** @description The branch to merge into. */
+            base: string | null;
+            labels: string[];
+            /**
+             * Format: date-time
+             * @description The time at which the job opened it.
+             */
+            createdAt: string;
+            /**
+             * Format: date-time
+             * @description The time at which the pull request was merged or closed; on other code hosts than the built-in one, the time at
+             *     which this was recorded.
+             */
+            endedAt: string | null;
+        };
+        /** @description A page of the pull requests of a job. */
+        JobPullList: {
+            /** @description The pull requests, oldest first. A follow-up message opens a new one if the last one was merged or closed. */
+            pulls: components["schemas"]["JobPull"][];
+            /** @description The value of `cursor` for the next page; `null` on the last page. */
+            nextCursor: string | null;
+        };
+        /** @description The pull request of a job. */
+        JobPullRequest: {
+            /** Format: int64 */
+            number: number;
+            url: string;
+            /** @description The state, as the code host last reported it. */
+            state: components["schemas"]["PullRequestState"];
+        };
+        /** @description An API key, without its secret. */
+        Key: {
+            /**
+             * @description The ID of the key.
+             * @example key_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7
+             */
+            id: string;
+            /** @description The name that the creator chose. */
+            name: string;
+            /** @description The first characters of the secret, by which people recognize the key. */
+            prefix: string;
+            /** @description The operations that the key allows. */
+            scopes: components["schemas"]["Scope"][];
+            /** @description The IDs of the projects for which the key may be used; `null` means all projects. */
+            projects: string[] | null;
+            /**
+             * Format: date-time
+             * @description The time from which the key is refused; `null` means never.
+             */
+            expiresAt: string | null;
+            /** @description The IP addresses and networks from which the key may be used; `null` means any. */
+            allowedIps: string[] | null;
+            /**
+             * Format: date-time
+             * @description The time of creation.
+             */
+            createdAt: string;
+            /**
+             * Format: date-time
+             * @description The time of the last use, to the minute; `null` if the key was never used.
+             */
+            lastUsedAt: string | null;
+            /**
+             * Format: date-time
+             * @description The time from which the secret before the last rotation is refused; `null` if there is no such secret, or if it
+             *     was refused at once.
+             */
+            oldSecretUntil: string | null;
+            /**
+             * Format: date-time
+             * @description The time at which the key was revoked; `null` if it was not.
+             */
+            revokedAt: string | null;
+        };
+        /** @description A page of keys. */
+        KeyList: {
+            /** @description The keys, newest first, including revoked ones. */
+            keys: components["schemas"]["Key"][];
+            /** @description The value of `cursor` for the next page; `null` on the last page. */
+            nextCursor: string | null;
+        };
+        /** @description The limits of a project. */
+        LimitChanges: {
+            /**
+             * Format: int32
+             * @description The maximum duration of a run, in seconds; by default, 3600.
+             */
+            runSeconds?: number | null;
+            /**
+             * Format: int32
+             * @description The maximum number of jobs created per hour; by default, the server's limit. 0 means no limit.
+             */
+            createPerHour?: number | null;
+            /**
+             * Format: int32
+             * @description The maximum number of messages sent per hour; by default, the server's limit. 0 means no limit.
+             */
+            messagePerHour?: number | null;
+            /**
+             * Format: int64
+             * @description The maximum size of a file in a commit, in bytes; by default, 104857600.
+             */
+            fileBytes?: number | null;
+            /**
+             * Format: int32
+             * @description The maximum number of concurrent runs, on all workers together; by default, only the workers limit it.
+             */
+            concurrentRuns?: number | null;
+            /**
+             * Format: int64
+             * @description The maximum memory of a run, in bytes; by default, 4294967296.
+             */
+            memoryBytes?: number | null;
+            /**
+             * Format: int32
+             * @description The maximum number of processes and threads of a run; by default, 1024.
+             */
+            processes?: number | null;
+            /**
+             * Format: int32
+             * @description The maximum CPU usage of a run, in thousandths of a processor; by default, no limit.
+             */
+            cpuMillis?: number | null;
+            /**
+             * Format: int64
+             * @description The maximum size of a job's workspace and home together, in bytes; by default, 10737418240.
+             */
+            diskBytes?: number | null;
+            /**
+             * Format: int64
+             * @description The maximum output of an agent in one turn, in bytes, including the output of tools; by default, 536870912.
+             */
+            outputBytes?: number | null;
+            /**
+             * Format: int32
+             * @description The maximum number of automatic continuations of a turn that was cut short by the model's token limit, by the
+             *     agent's call limit, or for an unknown reason; by default, 2.
+             */
+            continuations?: number | null;
+            /**
+             * Format: int32
+             * @description The maximum number of model calls of the built-in agent in one turn; by default, 200.
+             */
+            modelCalls?: number | null;
+            /**
+             * Format: int32
+             * @description The maximum number of automatic messages of a job in a day, such as those about failed checks; by default, 20.
+             */
+            automaticPerDay?: number | null;
+            budget?: components["schemas"]["BudgetChanges"] | null;
+        };
+        /** @description The limits of a project. */
+        Limits: {
+            /**
+             * Format: int32
+             * @description The maximum duration of a run, in seconds; `null` means 3600.
+             */
+            runSeconds: number | null;
+            /**
+             * Format: int32
+             * @description The maximum number of jobs created per hour; `null` means the server's limit, and 0 no limit.
+             */
+            createPerHour: number | null;
+            /**
+             * Format: int32
+             * @description The maximum number of messages sent per hour; `null` means the server's limit, and 0 no limit.
+             */
+            messagePerHour: number | null;
+            /**
+             * Format: int64
+             * @description The maximum size of a file in a commit, in bytes; `null` means 104857600.
+             */
+            fileBytes: number | null;
+            /**
+             * Format: int32
+             * @description The maximum number of concurrent runs, on all workers together; `null` means that only the workers limit it.
+             */
+            concurrentRuns: number | null;
+            /**
+             * Format: int64
+             * @description The maximum memory of a run, in bytes; `null` means 4294967296.
+             */
+            memoryBytes: number | null;
+            /**
+             * Format: int32
+             * @description The maximum number of processes and threads of a run; `null` means 1024.
+             */
+            processes: number | null;
+            /**
+             * Format: int32
+             * @description The maximum CPU usage of a run, in thousandths of a processor; `null` means no limit.
+             */
+            cpuMillis: number | null;
+            /**
+             * Format: int64
+             * @description The maximum size of a job's workspace and home together, in bytes; `null` means 10737418240.
+             */
+            diskBytes: number | null;
+            /**
+             * Format: int64
+             * @description The maximum output of an agent in one turn, in bytes, including the output of tools; `null` means 536870912.
+             */
+            outputBytes: number | null;
+            /**
+             * Format: int32
+             * @description The maximum number of automatic continuations of a turn that was cut short by the model's token limit, by the
+             *     agent's call limit, or for an unknown reason; `null` means 2.
+             */
+            continuations: number | null;
+            /**
+             * Format: int32
+             * @description The maximum number of model calls of the built-in agent in one turn; `null` means 200.
+             */
+            modelCalls: number | null;
+            /**
+             * Format: int32
+             * @description The maximum number of automatic messages of a job in a day, such as those about failed checks; `null` means 20.
+             */
+            automaticPerDay: number | null;
+            /** @description The budgets for model calls. */
+            budget: components["schemas"]["Budget"];
+        };
+        /** @description The key of a request, and what it may do. */
+        Me: {
+            /** @description The key of the request. */
+            key: components["schemas"]["Key"];
+            /**
+             * @description `true` if the key may manage projects, code hosts and all keys: it has the scope `write` and is not limited to
+             *     projects.
+             */
+            managesProjects: boolean;
+        };
+        /** @description A message and its receipt. */
+        Message: {
+            /** @example msg_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7 */
+            id: string;
+            /** @description The prompt for the agent. */
+            prompt: string;
+            origin: components["schemas"]["MessageOrigin"];
+            /** @description The sender: the name of a key, or a person. */
+            author: string | null;
+            delivery: components["schemas"]["Delivery"];
+            status: components["schemas"]["MessageStatus"];
+            /** Format: date-time */
+            createdAt: string;
+            /**
+             * Format: date-time
+             * @description The time at which a run first took the message.
+             */
+            deliveredAt: string | null;
+            /**
+             * Format: date-time
+             * @description The time at which the status became final.
+             */
+            finishedAt: string | null;
+            /** @description The last run that took the message. */
+            runId: string | null;
+            /** @description The commits of the message, oldest first. */
+            commits: string[];
+            /** @description The URL of the pull request that contains the commits. */
+            prLink: string | null;
+            /** @description The later message whose push included these commits, if publishing this message failed. */
+            publishedWith: string | null;
+            /** @description The final text of the agent's turn, at most 100,000 characters; `null` if the turn has not ended or has no text. */
+            answer: string | null;
+            source: components["schemas"]["MessageSource"] | null;
+        };
+        /** @description A page of the messages of a job. */
+        MessageList: {
+            /** @description The messages, in the order in which they were accepted. */
+            messages: components["schemas"]["Message"][];
+            /** @description The value of `cursor` for the next page; `null` on the last page. */
+            nextCursor: string | null;
+        };
+        /**
+         * @description The origin of a message. New origins may be added.
+         * @enum {string}
+         */
+        MessageOrigin: "api" | "dashboard" | "pull_request" | "comment" | "review" | "check" | "issue";
+        /** @description The place on a code host that a message came from. */
+        MessageSource: {
+            /** @description The code host, such as `github.com`; `local:` is the built-in one. */
+            host: string;
+            /** @description The page of the comment, review, issue or commit. */
+            url: string;
+            /** @description The ID of it on the code host. */
+            id: string;
+            author: components["schemas"]["SourceAuthor"] | null;
+        };
+        /**
+         * @description The status of a message.
+         * @enum {string}
+         */
+        MessageStatus: "queued" | "delivered" | "finished" | "failed" | "cancelled" | "withdrawn";
+        /** @description The providers of models. */
+        ModelList: {
+            /** @description The providers, by ID. */
+            providers: components["schemas"]["Provider"][];
+        };
+        /** @description The prices of a million tokens of a model, in millionths of a US dollar. */
+        ModelPrice: {
+            /**
+             * @description The name of the model, or a prefix of it and `*`.
+             * @example anthropic/claude-*
+             */
+            model: string;
+            /**
+             * Format: int64
+             * @description The price of input tokens, which the model reads.
+             */
+            inputMicros: number;
+            /**
+             * Format: int64
+             * @description The price of output tokens, which the model writes.
+             */
+            outputMicros: number;
+            /**
+             * Format: int64
+             * @description The price of input tokens that are read from the provider's cache.
+             */
+            cachedMicros: number;
+            /**
+             * Format: int64
+             * @description The price of input tokens that are also written to the provider's cache.
+             */
+            cacheWrittenMicros: number;
+        };
+        /**
+         * @description The answer to permission requests of an agent.
+         * @enum {string}
+         */
+        Permissions: "allow" | "refuse";
+        /** @description A project. */
+        Project: {
+            /**
+             * @description The ID: a slug that is chosen at creation.
+             * @example web-shop
+             */
+            id: string;
+            /** @description The repository: a URL, an absolute path on the server, or `local:<name>` on the built-in code host. */
+            repository: string;
+            /** @description The URL at which git reaches a `local:` repository, with a key as the password; `null` for other repositories. */
+            cloneUrl: string | null;
+            /** @description The branch, tag, or commit that jobs start from; `null` means the repository's default branch. */
+            ref: string | null;
+            /** @description The agent of the project's jobs. */
+            agent: string;
+            /** @description The model of the project's jobs. */
+            model: string;
+            /**
+             * Format: date-time
+             * @description The time of creation.
+             */
+            createdAt: string;
+            /** @description The code host of the repository. */
+            codeHost: components["schemas"]["CodeHost"];
+            /** @description The settings of the project's pull requests. */
+            pullRequest: components["schemas"]["PullRequest"];
+            /** @description The treatment of comments and issues on the code host. */
+            comments: components["schemas"]["Comments"];
+            /** @description The treatment of the checks of pull requests. */
+            checks: components["schemas"]["Checks"];
+            /** @description The limits of the project. */
+            limits: components["schemas"]["Limits"];
+            /** @description The settings of the sandbox of the project's agents. */
+            sandbox: components["schemas"]["Sandbox"];
+            /** @description Environment variables for the setup command and the agent. */
+            environment: {
+                [key: string]: string;
+            };
+            /** @description A shell command that prepares a new workspace. */
+            setup: string | null;
+            /** @description The processes that get each secret; only the setup command gets a secret that is not listed. */
+            secretUses: {
+                [key: string]: components["schemas"]["SecretUse"][];
+            };
+            /** @description The names of the project's secrets; the values are never shown. */
+            secrets: string[];
+        };
+        /**
+         * @description The fields of a project that a client may set. A field that is left out keeps its value; at creation, it gets its
+         *     default. `null` restores the default.
+         */
+        ProjectChanges: {
+            /**
+             * @description The repository: a URL, an absolute path on the server, or `local:<name>` on the built-in code host, where the
+             *     repository is created without commits if it does not exist.
+             */
+            repository?: string | null;
+            /** @description The branch, tag, or commit that jobs start from; by default, the repository's default branch. */
+            ref?: string | null;
+            /** @description The agent of the project's jobs. */
+            agent?: string | null;
+            /** @description The model of the project's jobs. */
+            model?: string | null;
+            codeHost?: components["schemas"]["CodeHostChanges"] | null;
+            pullRequest?: components["schemas"]["PullRequestChanges"] | null;
+            comments?: components["schemas"]["CommentChanges"] | null;
+            checks?: components["schemas"]["CheckChanges"] | null;
+            limits?: components["schemas"]["LimitChanges"] | null;
+            sandbox?: components["schemas"]["SandboxChanges"] | null;
+            /** @description Environment variables for the setup command and the agent; `null` removes a variable. */
+            environment?: components["schemas"]["ProjectChangesEnvironment"] | null;
+            /** @description A shell command that prepares a new workspace, such as `npm ci`. */
+            setup?: string | null;
+            /**
+             * @description The processes that get each secret; only the setup command gets a secret that is not listed. `null` removes an
+             *     entry.
+             */
+            secretUses?: components["schemas"]["ProjectChangesSecretUses"] | null;
+            /** @description Secret variables for the processes in `secretUses`. They are never shown again; `null` removes a variable. */
+            secrets?: components["schemas"]["ProjectChangesSecrets"] | null;
+        };
+        /** @description Environment variables for the setup command and the agent; `null` removes a variable. */
+        ProjectChangesEnvironment: {
+            [key: string]: string | null;
+        };
+        /**
+         * @description The processes that get each secret; only the setup command gets a secret that is not listed. `null` removes an
+         *     entry.
+         */
+        ProjectChangesSecretUses: {
+            [key: string]: components["schemas"]["SecretUse"][] | null;
+        };
+        /** @description Secret variables for the processes in `secretUses`. They are never shown again; `null` removes a variable. */
+        ProjectChangesSecrets: {
+            [key: string]: string | null;
+        };
+        /** @description An event of a project, for integrations. Webhooks have the same body without the ID. */
+        ProjectEvent: {
+            /**
+             * @description The position in the feed, which is also a cursor. Later events have larger numbers.
+             * @example 4711
+             */
+            id: string;
+            type: components["schemas"]["ProjectEventType"];
+            /**
+             * Format: date-time
+             * @description The time of the event.
+             */
+            timestamp: string;
+            data: components["schemas"]["ProjectEventData"];
+        };
+        /** @description The data of an event: IDs, and the job's record after the change. Ask the interface for more. */
+        ProjectEventData: {
+            /** @description The job after the change. */
+            job: components["schemas"]["Job"];
+            /** @description The project of the job. */
+            projectId: string;
+            /** @description The title of the job. */
+            title: string;
+            /** @description The message, in `message.finished`, `message.failed`, `budget.reached`, and `pull_request.opened` and `.updated`. */
+            messageId: string | null;
+            /** @description The run, in the same events. */
+            runId: string | null;
+            pullRequest: components["schemas"]["EventPullRequest"] | null;
+            reason: components["schemas"]["Reason"] | null;
+        };
+        /** @description A page of the events of a project. */
+        ProjectEventPage: {
+            /** @description The events, oldest first. */
+            events: components["schemas"]["ProjectEvent"][];
+            /** @description The value of `cursor` for the next page, also if there are no more events yet. */
+            nextCursor: string;
+            /** @description `true` if there are more events already. */
+            hasMore: boolean;
+        };
+        /**
+         * @description The type of an event. New types may be added; ignore types that you do not know.
+         *
+         *     - `job.created`: A job was created.
+         *     - `job.completed`: The last message of a job finished, and its queue is empty.
+         *     - `job.failed`: The last message of a job did not finish, or the job was canceled.
+         *     - `job.archived`: A job was archived.
+         *     - `job.unarchived`: A job was unarchived.
+         *     - `message.finished`: A message finished.
+         *     - `message.failed`: A message failed or was canceled after a run had taken it.
+         *     - `pull_request.opened`: A job opened a pull request.
+         *     - `pull_request.updated`: A job pushed commits to its pull request.
+         *     - `pull_request.merged`: A pull request of a job was merged.
+         *     - `pull_request.closed`: A pull request of a job was closed without being merged.
+         *     - `pull_request.reopened`: A closed pull request of a job was opened again.
+         *     - `checks.settled`: All checks of the newest commit of a pull request have finished.
+         *     - `budget.reached`: A run failed because a model call could have exceeded a budget.
+         * @example message.finished
+         * @enum {string}
+         */
+        ProjectEventType: "job.created" | "job.completed" | "job.failed" | "job.archived" | "job.unarchived" | "message.finished" | "message.failed" | "pull_request.opened" | "pull_request.updated" | "pull_request.merged" | "pull_request.closed" | "pull_request.reopened" | "checks.settled" | "budget.reached";
+        /** @description A page of the projects that the key may see. */
+        ProjectList: {
+            /** @description The projects, ordered by ID. */
+            projects: components["schemas"]["Project"][];
+            /** @description The value of `cursor` for the next page; `null` on the last page. */
+            nextCursor: string | null;
+        };
+        /** @description A provider of models. */
+        Provider: {
+            /**
+             * @description The ID: the part of a model's name before the slash.
+             * @example anthropic
+             */
+            id: string;
+            /** @description The wire format of its server: `anthropic`, `openai`, `openai-responses`, `gemini`, `ollama` or `compatible`. */
+            dialect: string;
+            /** @description `true` if calls can be made without a secret of the project: the server has a key, or none is needed. */
+            ready: boolean;
+            /** @description The name of the project's secret with a key, which takes precedence; `null` if the provider needs no key. */
+            keyVariable: string | null;
+            /**
+             * Format: int64
+             * @description The size of the models' context window in tokens; `null` if it is not configured.
+             */
+            contextTokens: number | null;
+            /** @description The prices of its models. Calls of a model without a price have no known cost. */
+            prices: components["schemas"]["ModelPrice"][];
+        };
+        /**
+         * @description The policy for pulling an image.
+         * @enum {string}
+         */
+        Pull: "missing" | "always" | "never";
+        /**
+         * @description The settings of a project's pull requests. In the templates, `{title}`, `{summary}`, `{prompt}`, `{job}`, `{branch}`,
+         *     `{url}`, and `{cost}` are replaced.
+         */
+        PullRequest: {
+            /** @description `true` to open pull requests as drafts. */
+            draft: boolean;
+            /** @description The branch to merge into; `null` means the project's `ref` if that is a branch, or else the default branch. */
+            base: string | null;
+            /** @description The template of the title; `null` means `{title}`. */
+            title: string | null;
+            /** @description The template of the body; `null` means the agent's answer, the prompt, and a link to the job. */
+            body: string | null;
+            /** @description The labels of the pull requests. */
+            labels: string[];
+            /** @description The users, and teams as `owner/team`, who are asked for a review. */
+            reviewers: string[];
+            /** @description The users who are assigned. */
+            assignees: string[];
+            /** @description The policy for commits that change files of CI pipelines. */
+            ciFiles: components["schemas"]["CiFiles"];
+            /** @description `true` if a job is archived when its pull request is merged. */
+            archiveOnMerge: boolean;
+        };
+        /**
+         * @description The settings of a project's pull requests. In the templates, `{title}`, `{summary}`, `{prompt}`, `{job}`, `{branch}`,
+         *     `{url}`, and `{cost}` are replaced.
+         */
+        PullRequestChanges: {
+            /** @description `true` to open pull requests as drafts; by default, `false`. */
+            draft?: boolean | null;
+            /** @description The branch to merge into; by default, the project's `ref` if that is a branch, or else the default branch. */
+            base?: string | null;
+            /** @description The template of the title; by default, `{title}`. */
+            title?: string | null;
+            /** @description The template of the body; by default, the agent's answer, the prompt, and a link to the job. */
+            body?: string | null;
+            /** @description The labels of the pull requests. */
+            labels?: string[] | null;
+            /** @description The users, and teams as `owner/team`, to ask for a review. */
+            reviewers?: string[] | null;
+            /** @description The users to assign. */
+            assignees?: string[] | null;
+            ciFiles?: components["schemas"]["CiFiles"] | null;
+            /** @description `true` to archive a job when its pull request is merged; by default, `false`. */
+            archiveOnMerge?: boolean | null;
+        };
+        /**
+         * @description The state of a pull request.
+         * @enum {string}
+         */
+        PullRequestState: "open" | "merged" | "closed";
+        /** @description The reason for the outcome of a run, for the failure of a job, or for a wait. */
+        Reason: {
+            /**
+             * @description The stable code, for programs. New codes may be added.
+             * @example timed_out
+             */
+            code: string;
+            /** @description A description of what happened and what to do about it. */
+            text: string;
+        };
+        /** @description The fields of a code host that a request sets. */
+        ReplaceCodeHost: {
+            /** @description The software. */
+            kind: components["schemas"]["HostKind"];
+            /** @description The URL of its pages. */
+            url: string;
+            /**
+             * @description The URL of its HTTP interface; by default, the usual one for `url`. It must be on the same host, or on a name below
+             *     it.
+             */
+            apiUrl?: string | null;
+            /**
+             * @description The user name that belongs to the token: for Bitbucket Cloud, the email address of the account; for Bitbucket Data
+             *     Center, the user.
+             */
+            username?: string | null;
+            /**
+             * @description The token of the service's user. If it is left out, the stored one is kept; `null` removes it. A new `url` needs a
+             *     new token.
+             */
+            token?: string | null;
+            /**
+             * Format: int64
+             * @description The ID of a GitHub App, in place of a token.
+             */
+            appId?: number | null;
+            /** @description The name of the GitHub App in URLs; by default, the service asks GitHub. */
+            appSlug?: string | null;
+            /** @description The private key of the GitHub App, in PEM format. If it is left out, the stored one is kept; `null` removes it. */
+            privateKey?: string | null;
+            /** @description The secret that signs webhooks. If it is left out, the stored one is kept; `null` removes it. */
+            webhookSecret?: string | null;
+            /** @description The IDs of bots whose comments become messages; by default, none. */
+            trustedBots?: string[] | null;
+        };
+        /** @description The events to deliver again. */
+        ReplayWebhook: {
+            /**
+             * Format: date-time
+             * @description Delivers the events since this time (ISO 8601).
+             */
+            since: string;
+        };
+        /** @description The number of events that are delivered again. */
+        Replayed: {
+            /**
+             * Format: int64
+             * @description The number of deliveries that are pending now.
+             */
+            deliveries: number;
+        };
+        /**
+         * @description The submitted reviews that become messages.
+         * @enum {string}
+         */
+        Reviews: "all" | "mentioned";
+        /** @description The rotation of a key. */
+        RotateKey: {
+            /**
+             * Format: int64
+             * @description The number of seconds for which the old secret works too, at most 604800 (7 days); by default 0.
+             */
+            keepOldSeconds?: number;
+        };
+        /** @description A run: one attempt at one message. */
+        Run: {
+            /** @example run_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7 */
+            id: string;
+            /** @description The message that the run carries out. */
+            messageId: string;
+            /**
+             * Format: int32
+             * @description The number of the attempt at the message, starting at 1.
+             */
+            attempt: number;
+            status: components["schemas"]["RunStatus"];
+            reason: components["schemas"]["Reason"] | null;
+            /** @description The ID of the worker that carries out the run. */
+            worker: string;
+            /** Format: date-time */
+            startedAt: string;
+            /** Format: date-time */
+            finishedAt: string | null;
+            usage: components["schemas"]["Usage"];
+            /** @description The commits that the run published, oldest first. */
+            commits: string[];
+        };
+        /** @description A page of the runs of a job. */
+        RunList: {
+            /** @description The runs, oldest first. */
+            runs: components["schemas"]["Run"][];
+            /** @description The value of `cursor` for the next page; `null` on the last page. */
+            nextCursor: string | null;
+        };
+        /**
+         * @description The status of a run.
+         * @enum {string}
+         */
+        RunStatus: "running" | "succeeded" | "failed" | "cancelled";
+        /** @description The settings of the sandbox of a project's agents. */
+        Sandbox: {
+            /** @description The answer to permission requests. */
+            permissions: components["schemas"]["Permissions"];
+            /** @description The answers by kind of tool call. Kinds that are not listed get the answer in `permissions`. */
+            permissionKinds: {
+                [key: string]: components["schemas"]["Permissions"];
+            };
+            /** @description The destinations that programs may reach over HTTPS: `name:port`, or the name of a preset, such as `npm`. */
+            egress: string[];
+            /** @description The container image, if the server runs agents in containers; `null` means the server's image. */
+            image: string | null;
+            /** @description The policy for pulling the image. */
+            pull: components["schemas"]["Pull"];
+        };
+        /** @description The settings of the sandbox of a project's agents. */
+        SandboxChanges: {
+            permissions?: components["schemas"]["Permissions"] | null;
+            /**
+             * @description The answers by kind of tool call. Kinds that are not listed get the answer in `permissions`. `null` removes an
+             *     entry.
+             */
+            permissionKinds?: components["schemas"]["SandboxChangesPermissionKinds"] | null;
+            /**
+             * @description The destinations that programs may reach over HTTPS: `name:port`, or the name of a preset (`cargo`, `composer`,
+             *     `debian`, `go`, `hex`, `maven`, `npm`, `nuget`, `pub`, `pypi`, `rubygems`); by default, none.
+             */
+            egress?: string[] | null;
+            /** @description The container image, if the server runs agents in containers; by default, the server's image. */
+            image?: string | null;
+            pull?: components["schemas"]["Pull"] | null;
+        };
+        /**
+         * @description The answers by kind of tool call. Kinds that are not listed get the answer in `permissions`. `null` removes an
+         *     entry.
+         */
+        SandboxChangesPermissionKinds: {
+            [key: string]: components["schemas"]["Permissions"];
+        };
+        /**
+         * @description The operations that a key allows.
+         * @enum {string}
+         */
+        Scope: "read" | "jobs" | "write";
+        /**
+         * @description A process that may get secrets.
+         * @enum {string}
+         */
+        SecretUse: "setup" | "agent" | "model";
+        /** @description A follow-up message. */
+        SendMessage: {
+            /** @description The prompt for the agent. */
+            prompt: string;
+            /** @description The treatment of the message if the job is active; by default, `queue`. */
+            delivery?: components["schemas"]["Delivery"];
+        };
+        /** @description The starting point of a job. */
+        Source: {
+            /** @description The repository of the project when the job was created. */
+            repository: string;
+            /** @description The branch, tag, or commit; `HEAD` means the repository's default branch. */
+            ref: string;
+        };
+        /** @description The author of a message on its code host. */
+        SourceAuthor: {
+            /** @description The ID of the user on the code host. */
+            id: string;
+            /** @description The name of the user on the code host. */
+            name: string;
+            /** @description The permission of the user on the repository, at the time of the message. */
+            permission: components["schemas"]["SourcePermission"];
+        };
+        /**
+         * @description The permission of a user of a code host on a repository.
+         * @enum {string}
+         */
+        SourcePermission: "none" | "read" | "write" | "admin";
+        /**
+         * @description The status of a job.
+         * @enum {string}
+         */
+        Status: "active" | "completed" | "archived" | "failed";
+        /** @description Information about the installation. */
+        System: {
+            /** @description The version of the service. */
+            version: string;
+            sandbox: components["schemas"]["Containment"] | null;
+        };
+        /** @description The model usage of a run. */
+        Usage: {
+            /**
+             * Format: int64
+             * @description The number of tokens that the model read.
+             */
+            inputTokens: number;
+            /**
+             * Format: int64
+             * @description The number of tokens that the model wrote.
+             */
+            outputTokens: number;
+            /**
+             * Format: int64
+             * @description The number of input tokens that came from the provider's cache.
+             */
+            cachedTokens: number;
+            /**
+             * Format: int64
+             * @description The cost in millionths of a US dollar; `null` if the price is not known.
+             */
+            costMicros: number | null;
+        };
+        /** @description A line of a report. A property that the report does not group by is `null`. */
+        UsageLine: components["schemas"]["UsageSum"] & {
+            /**
+             * Format: date
+             * @description The day in UTC on which the runs ended.
+             */
+            day: string | null;
+            /** @description The ID of the project, which may have been deleted. */
+            project: string | null;
+            /** @description The model of the jobs. */
+            model: string | null;
+            /** @description The author of the messages: the name of a key, or a person; also `null` for messages without one. */
+            author: string | null;
+            /** @description The ID of the API key that sent the messages; also `null` for messages that were sent without one. */
+            key: string | null;
+            /** @description The name of that key; `null` if it is not known. */
+            keyName: string | null;
+        };
+        /** @description A report on the usage of models. */
+        UsageReport: {
+            /**
+             * Format: date
+             * @description The first day of the report, in UTC.
+             */
+            from: string;
+            /**
+             * Format: date
+             * @description The last day of the report.
+             */
+            to: string;
+            /** @description The sum of all lines. */
+            total: components["schemas"]["UsageSum"];
+            /** @description The lines, sorted by day, project, model, author, and key. */
+            lines: components["schemas"]["UsageLine"][];
+        };
+        /** @description The sum of the usage of runs. */
+        UsageSum: {
+            /**
+             * Format: int64
+             * @description The number of runs.
+             */
+            runs: number;
+            /**
+             * Format: int64
+             * @description The number of tokens that the models read.
+             */
+            inputTokens: number;
+            /**
+             * Format: int64
+             * @description The number of tokens that the models wrote.
+             */
+            outputTokens: number;
+            /**
+             * Format: int64
+             * @description The number of input tokens that came from the providers' caches.
+             */
+            cachedTokens: number;
+            /**
+             * Format: int64
+             * @description The known cost, in millionths of a US dollar.
+             */
+            costMicros: number;
+            /**
+             * Format: int64
+             * @description The number of runs, and of model calls that ended after their run, whose cost is not known. If it is not 0, the
+             *     cost is more than `costMicros`.
+             */
+            unpriced: number;
+        };
+        /**
+         * @description An external cause that prevents a message from being carried out. The message is retried until the cause has passed
+         *     or the deadline is reached.
+         */
+        Waiting: {
+            /** @description The current message; `null` if the project is on hold and no message of the job was tried yet. */
+            messageId: string | null;
+            reason: components["schemas"]["Reason"];
+            /**
+             * Format: date-time
+             * @description The time at which the cause began.
+             */
+            since: string;
+            /**
+             * Format: date-time
+             * @description The time of the next attempt, by this job or by another job that probes the project.
+             */
+            nextAttemptAt: string;
+            /**
+             * Format: date-time
+             * @description The time at which the message fails if the cause persists; `null` if it was not tried yet.
+             */
+            deadline: string | null;
+            /**
+             * Format: int32
+             * @description The number of attempts that failed because of this cause.
+             */
+            attempts: number;
+            /** @description `true` if all jobs of the project wait for the cause. */
+            projectOnHold: boolean;
+        };
+        /** @description A webhook. */
+        Webhook: {
+            /** @example whk_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7 */
+            id: string;
+            /** @description The URL of the endpoint. */
+            url: string;
+            /** @description The types of events to deliver; empty means all types. */
+            events: components["schemas"]["ProjectEventType"][];
+            format: components["schemas"]["WebhookFormat"];
+            description: string;
+            /** @description `true` if the webhook receives events. */
+            enabled: boolean;
+            disabledReason: components["schemas"]["DisabledReason"] | null;
+            /**
+             * Format: date-time
+             * @description The time of the first of the failed attempts since the last success; `null` if the last attempt succeeded.
+             */
+            failingSince: string | null;
+            /** Format: date-time */
+            createdAt: string;
+            /**
+             * Format: date-time
+             * @description The time until which requests are signed with the secret before the last rotation too.
+             */
+            oldSecretUntil: string | null;
+        };
+        /** @description The body of a request to the endpoint of a webhook with the format `standard`. */
+        WebhookBody: {
+            type: components["schemas"]["ProjectEventType"];
+            /**
+             * Format: date-time
+             * @description The time of the event.
+             */
+            timestamp: string;
+            data: components["schemas"]["ProjectEventData"];
+        };
+        /** @description An event for an endpoint, and the attempts to deliver it. */
+        WebhookDelivery: {
+            /** @example 17 */
+            id: string;
+            /** @description The ID of the event in the feed. */
+            eventId: string;
+            type: components["schemas"]["ProjectEventType"];
+            /** @description The job of the event. */
+            job: string;
+            state: components["schemas"]["DeliveryStatus"];
+            /**
+             * Format: int32
+             * @description The number of attempts so far.
+             */
+            attempts: number;
+            /** Format: date-time */
+            createdAt: string;
+            /**
+             * Format: date-time
+             * @description The time of the next attempt; `null` if there is none.
+             */
+            nextAttemptAt: string | null;
+            lastAttempt: components["schemas"]["Attempt"] | null;
+        };
+        /**
+         * @description The form of the requests to an endpoint.
+         * @enum {string}
+         */
+        WebhookFormat: "standard" | "slack" | "teams" | "discord";
+        /** @description A page of webhooks. */
+        WebhookList: {
+            /** @description The webhooks, oldest first. */
+            webhooks: components["schemas"]["Webhook"][];
+            /** @description The value of `cursor` for the next page; `null` on the last page. */
+            nextCursor: string | null;
+        };
+    };
+    responses: never;
+    parameters: never;
+    requestBodies: never;
+    headers: never;
+    pathItems: never;
+}
+export type Agent = components['schemas']['Agent'];
+export type AgentList = components['schemas']['AgentList'];
+export type Attempt = components['schemas']['Attempt'];
+export type AuditEntry = components['schemas']['AuditEntry'];
+export type AuditPage = components['schemas']['AuditPage'];
+export type Budget = components['schemas']['Budget'];
+export type BudgetChanges = components['schemas']['BudgetChanges'];
+export type ChangeWebhook = components['schemas']['ChangeWebhook'];
+export type Check = components['schemas']['Check'];
+export type CheckChanges = components['schemas']['CheckChanges'];
+export type CheckMode = components['schemas']['CheckMode'];
+export type CheckState = components['schemas']['CheckState'];
+export type CheckSummary = components['schemas']['CheckSummary'];
+export type Checks = components['schemas']['Checks'];
+export type CiFiles = components['schemas']['CiFiles'];
+export type CodeHost = components['schemas']['CodeHost'];
+export type CodeHostChanges = components['schemas']['CodeHostChanges'];
+export type CodeHostKind = components['schemas']['CodeHostKind'];
+export type CodeHostList = components['schemas']['CodeHostList'];
+export type CommentChanges = components['schemas']['CommentChanges'];
+export type Comments = components['schemas']['Comments'];
+export type Containment = components['schemas']['Containment'];
+export type CreateCodeHost = components['schemas']['CreateCodeHost'];
+export type CreateJob = components['schemas']['CreateJob'];
+export type CreateKey = components['schemas']['CreateKey'];
+export type CreateProject = components['schemas']['CreateProject'];
+export type CreateWebhook = components['schemas']['CreateWebhook'];
+export type CreatedKey = components['schemas']['CreatedKey'];
+export type CreatedWebhook = components['schemas']['CreatedWebhook'];
+export type Definition = components['schemas']['Definition'];
+export type Delivery = components['schemas']['Delivery'];
+export type DeliveryPage = components['schemas']['DeliveryPage'];
+export type DeliveryStatus = components['schemas']['DeliveryStatus'];
+export type DisabledReason = components['schemas']['DisabledReason'];
+export type ErrorBody = components['schemas']['ErrorBody'];
+export type ErrorCode = components['schemas']['ErrorCode'];
+export type Event = components['schemas']['Event'];
+export type EventAgentContinued = components['schemas']['EventAgentContinued'];
+export type EventAgentLineDropped = components['schemas']['EventAgentLineDropped'];
+export type EventAgentMessage = components['schemas']['EventAgentMessage'];
+export type EventAgentModelCall = components['schemas']['EventAgentModelCall'];
+export type EventAgentPlan = components['schemas']['EventAgentPlan'];
+export type EventAgentSession = components['schemas']['EventAgentSession'];
+export type EventAgentThought = components['schemas']['EventAgentThought'];
+export type EventAgentToolCall = components['schemas']['EventAgentToolCall'];
+export type EventAgentUsage = components['schemas']['EventAgentUsage'];
+export type EventChecksSettled = components['schemas']['EventChecksSettled'];
+export type EventCommitPushed = components['schemas']['EventCommitPushed'];
+export type EventEgressAllowed = components['schemas']['EventEgressAllowed'];
+export type EventEgressDenied = components['schemas']['EventEgressDenied'];
+export type EventJobArchived = components['schemas']['EventJobArchived'];
+export type EventJobCompleted = components['schemas']['EventJobCompleted'];
+export type EventJobCreated = components['schemas']['EventJobCreated'];
+export type EventJobFailed = components['schemas']['EventJobFailed'];
+export type EventJobUnarchived = components['schemas']['EventJobUnarchived'];
+export type EventMessageAccepted = components['schemas']['EventMessageAccepted'];
+export type EventMessageChanged = components['schemas']['EventMessageChanged'];
+export type EventMessageFinished = components['schemas']['EventMessageFinished'];
+export type EventMessagePublishedWith = components['schemas']['EventMessagePublishedWith'];
+export type EventMessageWaiting = components['schemas']['EventMessageWaiting'];
+export type EventMessageWithdrawn = components['schemas']['EventMessageWithdrawn'];
+export type EventModelDenied = components['schemas']['EventModelDenied'];
+export type EventPage = components['schemas']['EventPage'];
+export type EventPermissionAnswered = components['schemas']['EventPermissionAnswered'];
+export type EventPullRequest = components['schemas']['EventPullRequest'];
+export type EventPullRequestClosed = components['schemas']['EventPullRequestClosed'];
+export type EventPullRequestMerged = components['schemas']['EventPullRequestMerged'];
+export type EventPullRequestOpened = components['schemas']['EventPullRequestOpened'];
+export type EventPullRequestReopened = components['schemas']['EventPullRequestReopened'];
+export type EventPullRequestUpdated = components['schemas']['EventPullRequestUpdated'];
+export type EventRunFinished = components['schemas']['EventRunFinished'];
+export type EventRunStarted = components['schemas']['EventRunStarted'];
+export type Finding = components['schemas']['Finding'];
+export type FindingList = components['schemas']['FindingList'];
+export type Guarantee = components['schemas']['Guarantee'];
+export type Health = components['schemas']['Health'];
+export type HostKind = components['schemas']['HostKind'];
+export type InboxEvent = components['schemas']['InboxEvent'];
+export type InboxPage = components['schemas']['InboxPage'];
+export type InboxState = components['schemas']['InboxState'];
+export type InstalledCodeHost = components['schemas']['InstalledCodeHost'];
+export type Job = components['schemas']['Job'];
+export type JobChecks = components['schemas']['JobChecks'];
+export type JobDetails = components['schemas']['JobDetails'];
+export type JobDetailsPage = components['schemas']['JobDetailsPage'];
+export type JobPage = components['schemas']['JobPage'];
+export type JobPull = components['schemas']['JobPull'];
+export type JobPullList = components['schemas']['JobPullList'];
+export type JobPullRequest = components['schemas']['JobPullRequest'];
+export type Key = components['schemas']['Key'];
+export type KeyList = components['schemas']['KeyList'];
+export type LimitChanges = components['schemas']['LimitChanges'];
+export type Limits = components['schemas']['Limits'];
+export type Me = components['schemas']['Me'];
+export type Message = components['schemas']['Message'];
+export type MessageList = components['schemas']['MessageList'];
+export type MessageOrigin = components['schemas']['MessageOrigin'];
+export type MessageSource = components['schemas']['MessageSource'];
+export type MessageStatus = components['schemas']['MessageStatus'];
+export type ModelList = components['schemas']['ModelList'];
+export type ModelPrice = components['schemas']['ModelPrice'];
+export type Permissions = components['schemas']['Permissions'];
+export type Project = components['schemas']['Project'];
+export type ProjectChanges = components['schemas']['ProjectChanges'];
+export type ProjectChangesEnvironment = components['schemas']['ProjectChangesEnvironment'];
+export type ProjectChangesSecretUses = components['schemas']['ProjectChangesSecretUses'];
+export type ProjectChangesSecrets = components['schemas']['ProjectChangesSecrets'];
+export type ProjectEvent = components['schemas']['ProjectEvent'];
+export type ProjectEventData = components['schemas']['ProjectEventData'];
+export type ProjectEventPage = components['schemas']['ProjectEventPage'];
+export type ProjectEventType = components['schemas']['ProjectEventType'];
+export type ProjectList = components['schemas']['ProjectList'];
+export type Provider = components['schemas']['Provider'];
+export type Pull = components['schemas']['Pull'];
+export type PullRequest = components['schemas']['PullRequest'];
+export type PullRequestChanges = components['schemas']['PullRequestChanges'];
+export type PullRequestState = components['schemas']['PullRequestState'];
+export type Reason = components['schemas']['Reason'];
+export type ReplaceCodeHost = components['schemas']['ReplaceCodeHost'];
+export type ReplayWebhook = components['schemas']['ReplayWebhook'];
+export type Replayed = components['schemas']['Replayed'];
+export type Reviews = components['schemas']['Reviews'];
+export type RotateKey = components['schemas']['RotateKey'];
+export type Run = components['schemas']['Run'];
+export type RunList = components['schemas']['RunList'];
+export type RunStatus = components['schemas']['RunStatus'];
+export type Sandbox = components['schemas']['Sandbox'];
+export type SandboxChanges = components['schemas']['SandboxChanges'];
+export type SandboxChangesPermissionKinds = components['schemas']['SandboxChangesPermissionKinds'];
+export type Scope = components['schemas']['Scope'];
+export type SecretUse = components['schemas']['SecretUse'];
+export type SendMessage = components['schemas']['SendMessage'];
+export type Source = components['schemas']['Source'];
+export type SourceAuthor = components['schemas']['SourceAuthor'];
+export type SourcePermission = components['schemas']['SourcePermission'];
+export type Status = components['schemas']['Status'];
+export type System = components['schemas']['System'];
+export type Usage = components['schemas']['Usage'];
+export type UsageLine = components['schemas']['UsageLine'];
+export type UsageReport = components['schemas']['UsageReport'];
+export type UsageSum = components['schemas']['UsageSum'];
+export type Waiting = components['schemas']['Waiting'];
+export type Webhook = components['schemas']['Webhook'];
+export type WebhookBody = components['schemas']['WebhookBody'];
+export type WebhookDelivery = components['schemas']['WebhookDelivery'];
+export type WebhookFormat = components['schemas']['WebhookFormat'];
+export type WebhookList = components['schemas']['WebhookList'];
+export type $defs = Record<string, never>;
+export interface operations {
+    createJob: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description A key that the client chooses. A request with the same key and body within 24 hours gets the response to the
+                 *     first one, with `Idempotent-Replayed: true`, and stores nothing.
+                 */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The ID of the project. */
+                projectId: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "prompt": "Add a search field to the list of orders.",
+                 *       "labels": [
+                 *         "ui"
+                 *       ],
+                 *       "metadata": {
+                 *         "ticket": "SHOP-12"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["CreateJob"];
+            };
+        };
+        responses: {
+            /** @description The job's record */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "job_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7",
+                     *       "status": "active",
+                     *       "source": {
+                     *         "repository": "https://github.com/example/shop.git",
+                     *         "ref": "main"
+                     *       },
+                     *       "model": "anthropic/claude-sonnet-4-5",
+                     *       "prLink": null,
+                     *       "createdAt": "2026-11-22T09:00:00.000Z",
+                     *       "archivedAt": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Job"];
+                };
+            };
+        };
+    };
+    getJob: {
+        parameters: {
+            query?: {
+                /** @description The maximum number of seconds to hold the response while the job is `active` (long polling). */
+                wait?: number;
+            };
+            header?: {
+                /** @description The `ETag` of the version that the client has. If nothing has changed, the response is 304 without a body. */
+                "If-None-Match"?: string;
+            };
+            path: {
+                /** @description The ID of the project. */
+                projectId: string;
+                /** @description The ID of the job. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The job's record */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "job_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7",
+                     *       "status": "completed",
+                     *       "source": {
+                     *         "repository": "https://github.com/example/shop.git",
+                     *         "ref": "main"
+                     *       },
+                     *       "model": "anthropic/claude-sonnet-4-5",
+                     *       "prLink": "https://journeyman.example.com/projects/shop/pulls/7",
+                     *       "createdAt": "2026-11-22T09:00:00.000Z",
+                     *       "archivedAt": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Job"];
+                };
+            };
+        };
+    };
+    deleteJob: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The `ETag` of the version that the client has read. If the resource has another version, the request is refused
+                 *     with 412.
+                 */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description The ID of the project. */
+                projectId: string;
+                /** @description The ID of the job. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The job is deleted */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    sendMessage: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description A key that the client chooses. A request with the same key and body within 24 hours gets the response to the
+                 *     first one, with `Idempotent-Replayed: true`, and stores nothing.
+                 */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The ID of the project. */
+                projectId: string;
+                /** @description The ID of the job. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "prompt": "Also search by customer name.",
+                 *       "delivery": "queue"
+                 *     }
+                 */
+                "application/json": components["schemas"]["SendMessage"];
+            };
+        };
+        responses: {
+            /** @description The job's record */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "job_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7",
+                     *       "status": "active",
+                     *       "source": {
+                     *         "repository": "https://github.com/example/shop.git",
+                     *         "ref": "main"
+                     *       },
+                     *       "model": "anthropic/claude-sonnet-4-5",
+                     *       "prLink": null,
+                     *       "createdAt": "2026-11-22T09:00:00.000Z",
+                     *       "archivedAt": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Job"];
+                };
+            };
+        };
+    };
+    listJobs: {
+        parameters: {
+            query?: {
+                /** @description Returns only jobs with this status. */
+                status?: "active" | "completed" | "archived" | "failed";
+                /** @description Returns only jobs created after this time (ISO 8601). */
+                createdAfter?: string;
+                /** @description Returns only jobs created before this time (ISO 8601). */
+                createdBefore?: string;
+                /** @description Returns only jobs whose title contains this text. */
+                q?: string;
+                /** @description Returns only jobs with this label. Can be repeated: then jobs must have all labels. */
+                label?: string[];
+                /**
+                 * @description Returns only jobs with this entry in their metadata, as `key:value`. Can be repeated.
+                 * @example [
+                 *       "ticket:SHOP-12"
+                 *     ]
+                 */
+                metadata?: string[];
+                /** @description Returns only jobs of this agent. */
+                agent?: string;
+                /** @description Returns only jobs whose first message has this author. */
+                author?: string;
+                /** @description Returns only jobs that work on this branch. */
+                branch?: string;
+                /** @description Returns only jobs that have worked on a pull request with this number. */
+                pullRequest?: number;
+                /** @description The number of jobs on a page; 20 by default. */
+                limit?: number;
+                /** @description The `nextCursor` of the previous page. */
+                cursor?: string;
+            };
+            header?: {
+                /** @description The `ETag` of the version that the client has. If nothing has changed, the response is 304 without a body. */
+                "If-None-Match"?: string;
+            };
+            path: {
+                /** @description The ID of the project. */
+                projectId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of jobs */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "jobs": [
+                     *         {
+                     *           "id": "job_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7",
+                     *           "status": "completed",
+                     *           "source": {
+                     *             "repository": "https://github.com/example/shop.git",
+                     *             "ref": "main"
+                     *           },
+                     *           "model": "anthropic/claude-sonnet-4-5",
+                     *           "prLink": "https://journeyman.example.com/projects/shop/pulls/7",
+                     *           "createdAt": "2026-11-22T09:00:00.000Z",
+                     *           "archivedAt": null
+                     *         }
+                     *       ],
+                     *       "nextCursor": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["JobPage"];
+                };
+            };
+        };
+    };
+    listProjectJobs: {
+        parameters: {
+            query?: {
+                /** @description Returns only jobs with this status. */
+                status?: "active" | "completed" | "archived" | "failed";
+                /** @description Returns only jobs created after this time (ISO 8601). */
+                createdAfter?: string;
+                /** @description Returns only jobs created before this time (ISO 8601). */
+                createdBefore?: string;
+                /** @description Returns only jobs whose title contains this text. */
+                q?: string;
+                /** @description Returns only jobs with this label. Can be repeated: then jobs must have all labels. */
+                label?: string[];
+                /**
+                 * @description Returns only jobs with this entry in their metadata, as `key:value`. Can be repeated.
+                 * @example [
+                 *       "ticket:SHOP-12"
+                 *     ]
+                 */
+                metadata?: string[];
+                /** @description Returns only jobs of this agent. */
+                agent?: string;
+                /** @description Returns only jobs whose first message has this author. */
+                author?: string;
+                /** @description Returns only jobs that work on this branch. */
+                branch?: string;
+                /** @description Returns only jobs that have worked on a pull request with this number. */
+                pullRequest?: number;
+                /** @description The number of jobs on a page; 20 by default. */
+                limit?: number;
+                /** @description The `nextCursor` of the previous page. */
+                cursor?: string;
+            };
+            header?: {
+                /** @description The `ETag` of the version that the client has. If nothing has changed, the response is 304 without a body. */
+                "If-None-Match"?: string;
+            };
+            path: {
+                /** @description The ID of the project. */
+                projectId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of jobs */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "jobs": [
+                     *         {
+                     *           "id": "job_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7",
+                     *           "project": "shop",
+                     *           "status": "completed",
+                     *           "title": "Add a search field to the list of orders.",
+                     *           "source": {
+                     *             "repository": "https://github.com/example/shop.git",
+                     *             "ref": "main"
+                     *           },
+                     *           "agent": "claude-code",
+                     *           "model": "anthropic/claude-sonnet-4-5",
+                     *           "author": "ci",
+                     *           "labels": [
+                     *             "ui"
+                     *           ],
+                     *           "metadata": {
+                     *             "ticket": "SHOP-12"
+                     *           },
+                     *           "branch": "journeyman/add-a-search-field-19aa3bb4",
+                     *           "pullRequest": {
+                     *             "number": 7,
+                     *             "url": "https://journeyman.example.com/projects/shop/pulls/7",
+                     *             "state": "open"
+                     *           },
+                     *           "pullRequests": [
+                     *             {
+                     *               "number": 7,
+                     *               "url": "https://journeyman.example.com/projects/shop/pulls/7",
+                     *               "state": "open"
+                     *             }
+                     *           ],
+                     *           "checks": {
+                     *             "sha": "1f8c0d6f7a0c4bb0a1e7c3b5d9e2f4a6b8c0d1e2",
+                     *             "result": "passed",
+                     *             "settledAt": "2026-11-22T09:04:10.512Z"
+                     *           },
+                     *           "queueLength": 0,
+                     *           "waiting": null,
+                     *           "failure": null,
+                     *           "usage": {
+                     *             "inputTokens": 81240,
+                     *             "outputTokens": 4410,
+                     *             "cachedTokens": 70112,
+                     *             "costMicros": 120000
+                     *           },
+                     *           "createdAt": "2026-11-22T09:00:00.000Z",
+                     *           "archivedAt": null,
+                     *           "revision": 2
+                     *         }
+                     *       ],
+                     *       "nextCursor": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["JobDetailsPage"];
+                };
+            };
+        };
+    };
+    listAllJobs: {
+        parameters: {
+            query?: {
+                /** @description Returns only jobs with this status. */
+                status?: "active" | "completed" | "archived" | "failed";
+                /** @description Returns only jobs created after this time (ISO 8601). */
+                createdAfter?: string;
+                /** @description Returns only jobs created before this time (ISO 8601). */
+                createdBefore?: string;
+                /** @description Returns only jobs whose title contains this text. */
+                q?: string;
+                /** @description Returns only jobs with this label. Can be repeated: then jobs must have all labels. */
+                label?: string[];
+                /**
+                 * @description Returns only jobs with this entry in their metadata, as `key:value`. Can be repeated.
+                 * @example [
+                 *       "ticket:SHOP-12"
+                 *     ]
+                 */
+                metadata?: string[];
+                /** @description Returns only jobs of this agent. */
+                agent?: string;
+                /** @description Returns only jobs whose first message has this author. */
+                author?: string;
+                /** @description Returns only jobs that work on this branch. */
+                branch?: string;
+                /** @description Returns only jobs that have worked on a pull request with this number. */
+                pullRequest?: number;
+                /** @description The number of jobs on a page; 20 by default. */
+                limit?: number;
+                /** @description The `nextCursor` of the previous page. */
+                cursor?: string;
+            };
+            header?: {
+                /** @description The `ETag` of the version that the client has. If nothing has changed, the response is 304 without a body. */
+                "If-None-Match"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of jobs */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "jobs": [
+                     *         {
+                     *           "id": "job_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7",
+                     *           "project": "shop",
+                     *           "status": "completed",
+                     *           "title": "Add a search field to the list of orders.",
+                     *           "source": {
+                     *             "repository": "https://github.com/example/shop.git",
+                     *             "ref": "main"
+                     *           },
+                     *           "agent": "claude-code",
+                     *           "model": "anthropic/claude-sonnet-4-5",
+                     *           "author": "ci",
+                     *           "labels": [
+                     *             "ui"
+                     *           ],
+                     *           "metadata": {
+                     *             "ticket": "SHOP-12"
+                     *           },
+                     *           "branch": "journeyman/add-a-search-field-19aa3bb4",
+                     *           "pullRequest": {
+                     *             "number": 7,
+                     *             "url": "https://journeyman.example.com/projects/shop/pulls/7",
+                     *             "state": "open"
+                     *           },
+                     *           "pullRequests": [
+                     *             {
+                     *               "number": 7,
+                     *               "url": "https://journeyman.example.com/projects/shop/pulls/7",
+                     *               "state": "open"
+                     *             }
+                     *           ],
+                     *           "checks": {
+                     *             "sha": "1f8c0d6f7a0c4bb0a1e7c3b5d9e2f4a6b8c0d1e2",
+                     *             "result": "passed",
+                     *             "settledAt": "2026-11-22T09:04:10.512Z"
+                     *           },
+                     *           "queueLength": 0,
+                     *           "waiting": null,
+                     *           "failure": null,
+                     *           "usage": {
+                     *             "inputTokens": 81240,
+                     *             "outputTokens": 4410,
+                     *             "cachedTokens": 70112,
+                     *             "costMicros": 120000
+                     *           },
+                     *           "createdAt": "2026-11-22T09:00:00.000Z",
+                     *           "archivedAt": null,
+                     *           "revision": 2
+                     *         }
+                     *       ],
+                     *       "nextCursor": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["JobDetailsPage"];
+                };
+            };
+        };
+    };
+    getJobDetails: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` of the version that the client has. If nothing has changed, the response is 304 without a body. */
+                "If-None-Match"?: string;
+            };
+            path: {
+                /** @description The ID of the project. */
+                projectId: string;
+                /** @description The ID of the job. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The job's details */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "job_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7",
+                     *       "project": "shop",
+                     *       "status": "completed",
+                     *       "title": "Add a search field to the list of orders.",
+                     *       "source": {
+                     *         "repository": "https://github.com/example/shop.git",
+                     *         "ref": "main"
+                     *       },
+                     *       "agent": "claude-code",
+                     *       "model": "anthropic/claude-sonnet-4-5",
+                     *       "author": "ci",
+                     *       "labels": [
+                     *         "ui"
+                     *       ],
+                     *       "metadata": {
+                     *         "ticket": "SHOP-12"
+                     *       },
+                     *       "branch": "journeyman/add-a-search-field-19aa3bb4",
+                     *       "pullRequest": {
+                     *         "number": 7,
+                     *         "url": "https://journeyman.example.com/projects/shop/pulls/7",
+                     *         "state": "open"
+                     *       },
+                     *       "pullRequests": [
+                     *         {
+                     *           "number": 7,
+                     *           "url": "https://journeyman.example.com/projects/shop/pulls/7",
+                     *           "state": "open"
+                     *         }
+                     *       ],
+                     *       "checks": {
+                     *         "sha": "1f8c0d6f7a0c4bb0a1e7c3b5d9e2f4a6b8c0d1e2",
+                     *         "result": "passed",
+                     *         "settledAt": "2026-11-22T09:04:10.512Z"
+                     *       },
+                     *       "queueLength": 0,
+                     *       "waiting": null,
+                     *       "failure": null,
+                     *       "usage": {
+                     *         "inputTokens": 81240,
+                     *         "outputTokens": 4410,
+                     *         "cachedTokens": 70112,
+                     *         "costMicros": 120000
+                     *       },
+                     *       "createdAt": "2026-11-22T09:00:00.000Z",
+                     *       "archivedAt": null,
+                     *       "revision": 2
+                     *     }
+                     */
+                    "application/json": components["schemas"]["JobDetails"];
+                };
+            };
+        };
+    };
+    retryJob: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description A key that the client chooses. A request with the same key and body within 24 hours gets the response to the
+                 *     first one, with `Idempotent-Replayed: true`, and stores nothing.
+                 */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The ID of the project. */
+                projectId: string;
+                /** @description The ID of the job. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The job's record */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "job_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7",
+                     *       "status": "active",
+                     *       "source": {
+                     *         "repository": "https://github.com/example/shop.git",
+                     *         "ref": "main"
+                     *       },
+                     *       "model": "anthropic/claude-sonnet-4-5",
+                     *       "prLink": null,
+                     *       "createdAt": "2026-11-22T09:00:00.000Z",
+                     *       "archivedAt": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Job"];
+                };
+            };
+        };
+    };
+    cancelJob: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description A key that the client chooses. A request with the same key and body within 24 hours gets the response to the
+                 *     first one, with `Idempotent-Replayed: true`, and stores nothing.
+                 */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The ID of the project. */
+                projectId: string;
+                /** @description The ID of the job. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The job's record */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "job_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7",
+                     *       "status": "failed",
+                     *       "source": {
+                     *         "repository": "https://github.com/example/shop.git",
+                     *         "ref": "main"
+                     *       },
+                     *       "model": "anthropic/claude-sonnet-4-5",
+                     *       "prLink": null,
+                     *       "createdAt": "2026-11-22T09:00:00.000Z",
+                     *       "archivedAt": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Job"];
+                };
+            };
+        };
+    };
+    archiveJob: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description A key that the client chooses. A request with the same key and body within 24 hours gets the response to the
+                 *     first one, with `Idempotent-Replayed: true`, and stores nothing.
+                 */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The ID of the project. */
+                projectId: string;
+                /** @description The ID of the job. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The job's record */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "job_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7",
+                     *       "status": "archived",
+                     *       "source": {
+                     *         "repository": "https://github.com/example/shop.git",
+                     *         "ref": "main"
+                     *       },
+                     *       "model": "anthropic/claude-sonnet-4-5",
+                     *       "prLink": "https://journeyman.example.com/projects/shop/pulls/7",
+                     *       "createdAt": "2026-11-22T09:00:00.000Z",
+                     *       "archivedAt": "2026-11-22T09:04:10.512Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Job"];
+                };
+            };
+        };
+    };
+    unarchiveJob: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description A key that the client chooses. A request with the same key and body within 24 hours gets the response to the
+                 *     first one, with `Idempotent-Replayed: true`, and stores nothing.
+                 */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The ID of the project. */
+                projectId: string;
+                /** @description The ID of the job. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The job's record */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "job_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7",
+                     *       "status": "completed",
+                     *       "source": {
+                     *         "repository": "https://github.com/example/shop.git",
+                     *         "ref": "main"
+                     *       },
+                     *       "model": "anthropic/claude-sonnet-4-5",
+                     *       "prLink": "https://journeyman.example.com/projects/shop/pulls/7",
+                     *       "createdAt": "2026-11-22T09:00:00.000Z",
+                     *       "archivedAt": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Job"];
+                };
+            };
+        };
+    };
+    listMessages: {
+        parameters: {
+            query?: {
+                /** @description The maximum number of entries on the page; by default, 100. */
+                limit?: number;
+                /** @description The `nextCursor` of the previous page. */
+                cursor?: string;
+            };
+            header?: {
+                /** @description The `ETag` of the version that the client has. If nothing has changed, the response is 304 without a body. */
+                "If-None-Match"?: string;
+            };
+            path: {
+                /** @description The ID of the project. */
+                projectId: string;
+                /** @description The ID of the job. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of messages */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "messages": [
+                     *         {
+                     *           "id": "msg_019aa3bb4a2c7d10b2b1a1c5d0f3e8a8",
+                     *           "prompt": "Add a search field to the list of orders.",
+                     *           "origin": "api",
+                     *           "author": "ci",
+                     *           "delivery": "queue",
+                     *           "status": "finished",
+                     *           "createdAt": "2026-11-22T09:00:00.000Z",
+                     *           "deliveredAt": "2026-11-22T09:00:00.000Z",
+                     *           "finishedAt": "2026-11-22T09:04:10.512Z",
+                     *           "runId": "run_019aa3bb4a2c7d10b2b1a1c5d0f3e8a9",
+                     *           "commits": [
+                     *             "1f8c0d6f7a0c4bb0a1e7c3b5d9e2f4a6b8c0d1e2"
+                     *           ],
+                     *           "prLink": "https://journeyman.example.com/projects/shop/pulls/7",
+                     *           "publishedWith": null,
+                     *           "answer": "The list of orders has a search field. It filters by order number and title.",
+                     *           "source": null
+                     *         }
+                     *       ],
+                     *       "nextCursor": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["MessageList"];
+                };
+            };
+        };
+    };
+    getMessage: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` of the version that the client has. If nothing has changed, the response is 304 without a body. */
+                "If-None-Match"?: string;
+            };
+            path: {
+                /** @description The ID of the project. */
+                projectId: string;
+                /** @description The ID of the job. */
+                id: string;
+                /** @description The ID of the message. */
+                messageId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The message */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "msg_019aa3bb4a2c7d10b2b1a1c5d0f3e8a8",
+                     *       "prompt": "Add a search field to the list of orders.",
+                     *       "origin": "api",
+                     *       "author": "ci",
+                     *       "delivery": "queue",
+                     *       "status": "finished",
+                     *       "createdAt": "2026-11-22T09:00:00.000Z",
+                     *       "deliveredAt": "2026-11-22T09:00:00.000Z",
+                     *       "finishedAt": "2026-11-22T09:04:10.512Z",
+                     *       "runId": "run_019aa3bb4a2c7d10b2b1a1c5d0f3e8a9",
+                     *       "commits": [
+                     *         "1f8c0d6f7a0c4bb0a1e7c3b5d9e2f4a6b8c0d1e2"
+                     *       ],
+                     *       "prLink": "https://journeyman.example.com/projects/shop/pulls/7",
+                     *       "publishedWith": null,
+                     *       "answer": "The list of orders has a search field. It filters by order number and title.",
+                     *       "source": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Message"];
+                };
+            };
+        };
+    };
+    withdrawMessage: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The ID of the project. */
+                projectId: string;
+                /** @description The ID of the job. */
+                id: string;
+                /** @description The ID of the message. */
+                messageId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The job's record */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "job_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7",
+                     *       "status": "active",
+                     *       "source": {
+                     *         "repository": "https://github.com/example/shop.git",
+                     *         "ref": "main"
+                     *       },
+                     *       "model": "anthropic/claude-sonnet-4-5",
+                     *       "prLink": null,
+                     *       "createdAt": "2026-11-22T09:00:00.000Z",
+                     *       "archivedAt": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Job"];
+                };
+            };
+        };
+    };
+    listRuns: {
+        parameters: {
+            query?: {
+                /** @description The maximum number of entries on the page; by default, 100. */
+                limit?: number;
+                /** @description The `nextCursor` of the previous page. */
+                cursor?: string;
+            };
+            header?: {
+                /** @description The `ETag` of the version that the client has. If nothing has changed, the response is 304 without a body. */
+                "If-None-Match"?: string;
+            };
+            path: {
+                /** @description The ID of the project. */
+                projectId: string;
+                /** @description The ID of the job. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of runs */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "runs": [
+                     *         {
+                     *           "id": "run_019aa3bb4a2c7d10b2b1a1c5d0f3e8a9",
+                     *           "messageId": "msg_019aa3bb4a2c7d10b2b1a1c5d0f3e8a8",
+                     *           "attempt": 1,
+                     *           "status": "succeeded",
+                     *           "reason": null,
+                     *           "worker": "wrk_019aa3bb4a2c7d10b2b1a1c5d0f3e8ac",
+                     *           "startedAt": "2026-11-22T09:00:00.000Z",
+                     *           "finishedAt": "2026-11-22T09:04:10.512Z",
+                     *           "usage": {
+                     *             "inputTokens": 81240,
+                     *             "outputTokens": 4410,
+                     *             "cachedTokens": 70112,
+                     *             "costMicros": 120000
+                     *           },
+                     *           "commits": [
+                     *             "1f8c0d6f7a0c4bb0a1e7c3b5d9e2f4a6b8c0d1e2"
+                     *           ]
+                     *         }
+                     *       ],
+                     *       "nextCursor": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RunList"];
+                };
+            };
+        };
+    };
+    listJobPulls: {
+        parameters: {
+            query?: {
+                /** @description The maximum number of entries on the page; by default, 100. */
+                limit?: number;
+                /** @description The `nextCursor` of the previous page. */
+                cursor?: string;
+            };
+            header?: {
+                /** @description The `ETag` of the version that the client has. If nothing has changed, the response is 304 without a body. */
+                "If-None-Match"?: string;
+            };
+            path: {
+                /** @description The ID of the project. */
+                projectId: string;
+                /** @description The ID of the job. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of pull requests */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "pulls": [
+                     *         {
+                     *           "number": 7,
+                     *           "url": "https://journeyman.example.com/projects/shop/pulls/7",
+                     *           "state": "open",
+                     *           "draft": false,
+                     *           "title": "Add a search field to the list of orders.",
+                     *           "body": "Add a search field to the list of orders.",
+                     *           "head": "journeyman/add-a-search-field-19aa3bb4",
+                     *           "base": "main",
+                     *           "labels": [],
+                     *           "createdAt": "2026-11-22T09:04:10.512Z",
+                     *           "endedAt": null
+                     *         }
+                     *       ],
+                     *       "nextCursor": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["JobPullList"];
+                };
+            };
+        };
+    };
+    getJobChecks: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` of the version that the client has. If nothing has changed, the response is 304 without a body. */
+                "If-None-Match"?: string;
+            };
+            path: {
+                /** @description The ID of the project. */
+                projectId: string;
+                /** @description The ID of the job. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The checks */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "sha": "1f8c0d6f7a0c4bb0a1e7c3b5d9e2f4a6b8c0d1e2",
+                     *       "result": "failed",
+                     *       "settledAt": "2026-11-22T09:04:10.512Z",
+                     *       "checks": [
+                     *         {
+                     *           "name": "test",
+                     *           "state": "failed",
+                     *           "url": "https://github.com/example/shop/actions/runs/1/job/2",
+                     *           "summary": "2 tests failed"
+                     *         }
+                     *       ],
+                     *       "stop": null,
+                     *       "attempts": 1,
+                     *       "mostAttempts": 3
+                     *     }
+                     */
+                    "application/json": components["schemas"]["JobChecks"];
+                };
+            };
+        };
+    };
+    listEvents: {
+        parameters: {
+            query?: {
+                /** @description Returns only events with a higher sequence number. */
+                after?: number;
+                /** @description The number of events on a page; 100 by default. */
+                limit?: number;
+            };
+            header?: {
+                /** @description The sequence number of the last event received earlier */
+                "Last-Event-ID"?: number;
+                /** @description The `ETag` of the version that the client has. If nothing has changed, the response is 304 without a body. */
+                "If-None-Match"?: string;
+            };
+            path: {
+                /** @description The ID of the project. */
+                projectId: string;
+                /** @description The ID of the job. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Events, oldest first */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "events": [
+                     *         {
+                     *           "seq": 9,
+                     *           "type": "job.completed",
+                     *           "at": "2026-11-22T09:04:10.512Z",
+                     *           "runId": null,
+                     *           "data": {}
+                     *         }
+                     *       ],
+                     *       "nextAfter": 9,
+                     *       "hasMore": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["EventPage"];
+                };
+            };
+        };
+    };
+    streamEvents: {
+        parameters: {
+            query?: {
+                /** @description Returns only events with a higher sequence number. The header `Last-Event-ID` takes precedence. */
+                after?: number;
+            };
+            header?: {
+                /** @description The sequence number of the last event received earlier */
+                "Last-Event-ID"?: number;
+            };
+            path: {
+                /** @description The ID of the project. */
+                projectId: string;
+                /** @description The ID of the job. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The stored events, oldest first, then new events */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example id: 9
+                     *     event: job.completed
+                     *     data: {"seq":9,"type":"job.completed","at":"2026-11-22T09:04:10.512Z","runId":null,"data":{}}
+                     */
+                    "text/event-stream": string;
+                };
+            };
+        };
+    };
+    listProjectEvents: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Returns only events of this type. Can be repeated.
+                 * @example [
+                 *       "job.completed",
+                 *       "job.failed"
+                 *     ]
+                 */
+                type?: string[];
+                /** @description The maximum number of events on the page; by default, 100. */
+                limit?: number;
+                /**
+                 * @description The `nextCursor` of the previous page, or the ID of an event: returns the events after it. Without a cursor, the
+                 *     page begins with the oldest stored event.
+                 */
+                cursor?: string;
+            };
+            header?: {
+                /** @description The `ETag` of the version that the client has. If nothing has changed, the response is 304 without a body. */
+                "If-None-Match"?: string;
+            };
+            path: {
+                /** @description The ID of the project. */
+                projectId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of events */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "events": [
+                     *         {
+                     *           "id": "4711",
+                     *           "type": "job.completed",
+                     *           "timestamp": "2026-11-22T09:04:10.512Z",
+                     *           "data": {
+                     *             "job": {
+                     *               "id": "job_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7",
+                     *               "status": "completed",
+                     *               "source": {
+                     *                 "repository": "https://github.com/example/shop.git",
+                     *                 "ref": "main"
+                     *               },
+                     *               "model": "anthropic/claude-sonnet-4-5",
+                     *               "prLink": "https://journeyman.example.com/projects/shop/pulls/7",
+                     *               "createdAt": "2026-11-22T09:00:00.000Z",
+                     *               "archivedAt": null
+                     *             },
+                     *             "projectId": "shop",
+                     *             "title": "Add a search field to the list of orders.",
+                     *             "messageId": null,
+                     *             "runId": null,
+                     *             "pullRequest": null,
+                     *             "reason": null
+                     *           }
+                     *         }
+                     *       ],
+                     *       "nextCursor": "4711",
+                     *       "hasMore": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ProjectEventPage"];
+                };
+            };
+        };
+    };
+    listAllEvents: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Returns only events of this type. Can be repeated.
+                 * @example [
+                 *       "job.completed",
+                 *       "job.failed"
+                 *     ]
+                 */
+                type?: string[];
+                /** @description The maximum number of events on the page; by default, 100. */
+                limit?: number;
+                /**
+                 * @description The `nextCursor` of the previous page, or the ID of an event: returns the events after it. Without a cursor, the
+                 *     page begins with the oldest stored event.
+                 */
+                cursor?: string;
+            };
+            header?: {
+                /** @description The `ETag` of the version that the client has. If nothing has changed, the response is 304 without a body. */
+                "If-None-Match"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of events */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "events": [
+                     *         {
+                     *           "id": "4711",
+                     *           "type": "job.completed",
+                     *           "timestamp": "2026-11-22T09:04:10.512Z",
+                     *           "data": {
+                     *             "job": {
+                     *               "id": "job_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7",
+                     *               "status": "completed",
+                     *               "source": {
+                     *                 "repository": "https://github.com/example/shop.git",
+                     *                 "ref": "main"
+                     *               },
+                     *               "model": "anthropic/claude-sonnet-4-5",
+                     *               "prLink": "https://journeyman.example.com/projects/shop/pulls/7",
+                     *               "createdAt": "2026-11-22T09:00:00.000Z",
+                     *               "archivedAt": null
+                     *             },
+                     *             "projectId": "shop",
+                     *             "title": "Add a search field to the list of orders.",
+                     *             "messageId": null,
+                     *             "runId": null,
+                     *             "pullRequest": null,
+                     *             "reason": null
+                     *           }
+                     *         }
+                     *       ],
+                     *       "nextCursor": "4711",
+                     *       "hasMore": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ProjectEventPage"];
+                };
+            };
+        };
+    };
+    streamProjectEvents: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Sends only events of this type. Can be repeated.
+                 * @example [
+                 *       "job.completed",
+                 *       "job.failed"
+                 *     ]
+                 */
+                type?: string[];
+                /**
+                 * @description The `nextCursor` of a page, or the ID of an event: the stream begins after it. The header `Last-Event-ID` takes
+                 *     precedence. Without either, the stream begins with the next event.
+                 */
+                cursor?: string;
+            };
+            header?: {
+                /** @description The ID of the last event received earlier */
+                "Last-Event-ID"?: string;
+            };
+            path: {
+                /** @description The ID of the project. */
+                projectId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description New events */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example id: 4711
+                     *     event: job.completed
+                     *     data: {"id":"4711","type":"job.completed","timestamp":"2026-11-22T09:04:10.512Z","data":{"job":{"id":"job_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7","status":"completed","source":{"repository":"https://github.com/example/shop.git","ref":"main"},"model":"anthropic/claude-sonnet-4-5","prLink":"https://journeyman.example.com/projects/shop/pulls/7","createdAt":"2026-11-22T09:00:00.000Z","archivedAt":null},"projectId":"shop","title":"Add a search field to the list of orders.","messageId":null,"runId":null,"pullRequest":null,"reason":null}}
+                     */
+                    "text/event-stream": string;
+                };
+            };
+        };
+    };
+    streamAllEvents: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Sends only events of this type. Can be repeated.
+                 * @example [
+                 *       "job.completed",
+                 *       "job.failed"
+                 *     ]
+                 */
+                type?: string[];
+                /**
+                 * @description The `nextCursor` of a page, or the ID of an event: the stream begins after it. The header `Last-Event-ID` takes
+                 *     precedence. Without either, the stream begins with the next event.
+                 */
+                cursor?: string;
+            };
+            header?: {
+                /** @description The ID of the last event received earlier */
+                "Last-Event-ID"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description New events */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example id: 4711
+                     *     event: job.completed
+                     *     data: {"id":"4711","type":"job.completed","timestamp":"2026-11-22T09:04:10.512Z","data":{"job":{"id":"job_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7","status":"completed","source":{"repository":"https://github.com/example/shop.git","ref":"main"},"model":"anthropic/claude-sonnet-4-5","prLink":"https://journeyman.example.com/projects/shop/pulls/7","createdAt":"2026-11-22T09:00:00.000Z","archivedAt":null},"projectId":"shop","title":"Add a search field to the list of orders.","messageId":null,"runId":null,"pullRequest":null,"reason":null}}
+                     */
+                    "text/event-stream": string;
+                };
+            };
+        };
+    };
+    getDiff: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The ID of the project. */
+                projectId: string;
+                /** @description The ID of the job. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A unified diff */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example --- a/README.md
+                     *     +++ b/README.md
+                     *     @@ -1 +1,2 @@
+                     *      # Shop
+                     *     +Open all day.
+                     */
+                    "text/x-diff": string;
+                };
+            };
+        };
+    };
+    listProjects: {
+        parameters: {
+            query?: {
+                /** @description The maximum number of entries on the page; by default, 100. */
+                limit?: number;
+                /** @description The `nextCursor` of the previous page. */
+                cursor?: string;
+            };
+            header?: {
+                /** @description The `ETag` of the version that the client has. If nothing has changed, the response is 304 without a body. */
+                "If-None-Match"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of the projects that the key may see */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "projects": [
+                     *         {
+                     *           "id": "shop",
+                     *           "repository": "https://github.com/example/shop.git",
+                     *           "cloneUrl": null,
+                     *           "ref": null,
+                     *           "agent": "claude-code",
+                     *           "model": "anthropic/claude-sonnet-4-5",
+                     *           "createdAt": "2026-11-22T09:00:00.000Z",
+                     *           "codeHost": {
+                     *             "kind": null,
+                     *             "host": null,
+                     *             "username": null,
+                     *             "hasToken": false,
+                     *             "hasWebhookSecret": false
+                     *           },
+                     *           "pullRequest": {
+                     *             "draft": false,
+                     *             "base": null,
+                     *             "title": null,
+                     *             "body": null,
+                     *             "labels": [],
+                     *             "reviewers": [],
+                     *             "assignees": [],
+                     *             "ciFiles": "refuse",
+                     *             "archiveOnMerge": false
+                     *           },
+                     *           "comments": {
+                     *             "reviews": "all",
+                     *             "mention": null,
+                     *             "settleSeconds": null,
+                     *             "issueLabel": null
+                     *           },
+                     *           "checks": {
+                     *             "mode": "report",
+                     *             "attempts": null,
+                     *             "settleSeconds": null,
+                     *             "only": [],
+                     *             "ignore": []
+                     *           },
+                     *           "limits": {
+                     *             "runSeconds": null,
+                     *             "createPerHour": null,
+                     *             "messagePerHour": null,
+                     *             "fileBytes": null,
+                     *             "concurrentRuns": null,
+                     *             "memoryBytes": null,
+                     *             "processes": null,
+                     *             "cpuMillis": null,
+                     *             "diskBytes": null,
+                     *             "outputBytes": null,
+                     *             "continuations": null,
+                     *             "modelCalls": null,
+                     *             "automaticPerDay": null,
+                     *             "budget": {
+                     *               "runMicros": null,
+                     *               "jobMicros": null,
+                     *               "dayMicros": null,
+                     *               "projectMicros": null
+                     *             }
+                     *           },
+                     *           "sandbox": {
+                     *             "permissions": "allow",
+                     *             "permissionKinds": {},
+                     *             "egress": [],
+                     *             "image": null,
+                     *             "pull": "missing"
+                     *           },
+                     *           "environment": {},
+                     *           "setup": null,
+                     *           "secretUses": {},
+                     *           "secrets": []
+                     *         }
+                     *       ],
+                     *       "nextCursor": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ProjectList"];
+                };
+            };
+        };
+    };
+    createProject: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description A key that the client chooses. A request with the same key and body within 24 hours gets the response to the
+                 *     first one, with `Idempotent-Replayed: true`, and stores nothing.
+                 */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "id": "shop",
+                 *       "repository": "https://github.com/example/shop.git",
+                 *       "agent": "claude-code",
+                 *       "model": "anthropic/claude-sonnet-4-5",
+                 *       "codeHost": {
+                 *         "token": "ghp_example"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["CreateProject"];
+            };
+        };
+        responses: {
+            /** @description The project */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "shop",
+                     *       "repository": "https://github.com/example/shop.git",
+                     *       "cloneUrl": null,
+                     *       "ref": null,
+                     *       "agent": "claude-code",
+                     *       "model": "anthropic/claude-sonnet-4-5",
+                     *       "createdAt": "2026-11-22T09:00:00.000Z",
+                     *       "codeHost": {
+                     *         "kind": null,
+                     *         "host": null,
+                     *         "username": null,
+                     *         "hasToken": false,
+                     *         "hasWebhookSecret": false
+                     *       },
+                     *       "pullRequest": {
+                     *         "draft": false,
+                     *         "base": null,
+                     *         "title": null,
+                     *         "body": null,
+                     *         "labels": [],
+                     *         "reviewers": [],
+                     *         "assignees": [],
+                     *         "ciFiles": "refuse",
+                     *         "archiveOnMerge": false
+                     *       },
+                     *       "comments": {
+                     *         "reviews": "all",
+                     *         "mention": null,
+                     *         "settleSeconds": null,
+                     *         "issueLabel": null
+                     *       },
+                     *       "checks": {
+                     *         "mode": "report",
+                     *         "attempts": null,
+                     *         "settleSeconds": null,
+                     *         "only": [],
+                     *         "ignore": []
+                     *       },
+                     *       "limits": {
+                     *         "runSeconds": null,
+                     *         "createPerHour": null,
+                     *         "messagePerHour": null,
+                     *         "fileBytes": null,
+                     *         "concurrentRuns": null,
+                     *         "memoryBytes": null,
+                     *         "processes": null,
+                     *         "cpuMillis": null,
+                     *         "diskBytes": null,
+                     *         "outputBytes": null,
+                     *         "continuations": null,
+                     *         "modelCalls": null,
+                     *         "automaticPerDay": null,
+                     *         "budget": {
+                     *           "runMicros": null,
+                     *           "jobMicros": null,
+                     *           "dayMicros": null,
+                     *           "projectMicros": null
+                     *         }
+                     *       },
+                     *       "sandbox": {
+                     *         "permissions": "allow",
+                     *         "permissionKinds": {},
+                     *         "egress": [],
+                     *         "image": null,
+                     *         "pull": "missing"
+                     *       },
+                     *       "environment": {},
+                     *       "setup": null,
+                     *       "secretUses": {},
+                     *       "secrets": []
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Project"];
+                };
+            };
+        };
+    };
+    getProject: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` of the version that the client has. If nothing has changed, the response is 304 without a body. */
+                "If-None-Match"?: string;
+            };
+            path: {
+                /** @description The ID of the project. */
+                projectId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The project */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "shop",
+                     *       "repository": "https://github.com/example/shop.git",
+                     *       "cloneUrl": null,
+                     *       "ref": null,
+                     *       "agent": "claude-code",
+                     *       "model": "anthropic/claude-sonnet-4-5",
+                     *       "createdAt": "2026-11-22T09:00:00.000Z",
+                     *       "codeHost": {
+                     *         "kind": null,
+                     *         "host": null,
+                     *         "username": null,
+                     *         "hasToken": false,
+                     *         "hasWebhookSecret": false
+                     *       },
+                     *       "pullRequest": {
+                     *         "draft": false,
+                     *         "base": null,
+                     *         "title": null,
+                     *         "body": null,
+                     *         "labels": [],
+                     *         "reviewers": [],
+                     *         "assignees": [],
+                     *         "ciFiles": "refuse",
+                     *         "archiveOnMerge": false
+                     *       },
+                     *       "comments": {
+                     *         "reviews": "all",
+                     *         "mention": null,
+                     *         "settleSeconds": null,
+                     *         "issueLabel": null
+                     *       },
+                     *       "checks": {
+                     *         "mode": "report",
+                     *         "attempts": null,
+                     *         "settleSeconds": null,
+                     *         "only": [],
+                     *         "ignore": []
+                     *       },
+                     *       "limits": {
+                     *         "runSeconds": null,
+                     *         "createPerHour": null,
+                     *         "messagePerHour": null,
+                     *         "fileBytes": null,
+                     *         "concurrentRuns": null,
+                     *         "memoryBytes": null,
+                     *         "processes": null,
+                     *         "cpuMillis": null,
+                     *         "diskBytes": null,
+                     *         "outputBytes": null,
+                     *         "continuations": null,
+                     *         "modelCalls": null,
+                     *         "automaticPerDay": null,
+                     *         "budget": {
+                     *           "runMicros": null,
+                     *           "jobMicros": null,
+                     *           "dayMicros": null,
+                     *           "projectMicros": null
+                     *         }
+                     *       },
+                     *       "sandbox": {
+                     *         "permissions": "allow",
+                     *         "permissionKinds": {},
+                     *         "egress": [],
+                     *         "image": null,
+                     *         "pull": "missing"
+                     *       },
+                     *       "environment": {},
+                     *       "setup": null,
+                     *       "secretUses": {},
+                     *       "secrets": []
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Project"];
+                };
+            };
+        };
+    };
+    deleteProject: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The `ETag` of the version that the client has read. If the resource has another version, the request is refused
+                 *     with 412.
+                 */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description The ID of the project. */
+                projectId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The project is deleted */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    changeProject: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The `ETag` of the version that the client has read. If the resource has another version, the request is refused
+                 *     with 412.
+                 */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description The ID of the project. */
+                projectId: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "model": "anthropic/claude-opus-4-5",
+                 *       "setup": "npm ci"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ProjectChanges"];
+            };
+        };
+        responses: {
+            /** @description The project */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "shop",
+                     *       "repository": "https://github.com/example/shop.git",
+                     *       "cloneUrl": null,
+                     *       "ref": null,
+                     *       "agent": "claude-code",
+                     *       "model": "anthropic/claude-sonnet-4-5",
+                     *       "createdAt": "2026-11-22T09:00:00.000Z",
+                     *       "codeHost": {
+                     *         "kind": null,
+                     *         "host": null,
+                     *         "username": null,
+                     *         "hasToken": false,
+                     *         "hasWebhookSecret": false
+                     *       },
+                     *       "pullRequest": {
+                     *         "draft": false,
+                     *         "base": null,
+                     *         "title": null,
+                     *         "body": null,
+                     *         "labels": [],
+                     *         "reviewers": [],
+                     *         "assignees": [],
+                     *         "ciFiles": "refuse",
+                     *         "archiveOnMerge": false
+                     *       },
+                     *       "comments": {
+                     *         "reviews": "all",
+                     *         "mention": null,
+                     *         "settleSeconds": null,
+                     *         "issueLabel": null
+                     *       },
+                     *       "checks": {
+                     *         "mode": "report",
+                     *         "attempts": null,
+                     *         "settleSeconds": null,
+                     *         "only": [],
+                     *         "ignore": []
+                     *       },
+                     *       "limits": {
+                     *         "runSeconds": null,
+                     *         "createPerHour": null,
+                     *         "messagePerHour": null,
+                     *         "fileBytes": null,
+                     *         "concurrentRuns": null,
+                     *         "memoryBytes": null,
+                     *         "processes": null,
+                     *         "cpuMillis": null,
+                     *         "diskBytes": null,
+                     *         "outputBytes": null,
+                     *         "continuations": null,
+                     *         "modelCalls": null,
+                     *         "automaticPerDay": null,
+                     *         "budget": {
+                     *           "runMicros": null,
+                     *           "jobMicros": null,
+                     *           "dayMicros": null,
+                     *           "projectMicros": null
+                     *         }
+                     *       },
+                     *       "sandbox": {
+                     *         "permissions": "allow",
+                     *         "permissionKinds": {},
+                     *         "egress": [],
+                     *         "image": null,
+                     *         "pull": "missing"
+                     *       },
+                     *       "environment": {},
+                     *       "setup": null,
+                     *       "secretUses": {},
+                     *       "secrets": []
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Project"];
+                };
+            };
+        };
+    };
+    testNewProject: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "id": "shop",
+                 *       "repository": "https://github.com/example/shop.git",
+                 *       "agent": "claude-code",
+                 *       "model": "anthropic/claude-sonnet-4-5",
+                 *       "codeHost": {
+                 *         "token": "ghp_example"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["CreateProject"];
+            };
+        };
+        responses: {
+            /** @description The repository can be read; the findings */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "findings": [
+                     *         {
+                     *           "check": "webhooks",
+                     *           "health": "ok",
+                     *           "text": "the newest webhook arrived at 2026-11-22T09:00:00.000Z"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["FindingList"];
+                };
+            };
+        };
+    };
+    testProject: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The ID of the project. */
+                projectId: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "model": "anthropic/claude-opus-4-5",
+                 *       "setup": "npm ci"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ProjectChanges"];
+            };
+        };
+        responses: {
+            /** @description The repository can be read; the findings */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "findings": [
+                     *         {
+                     *           "check": "webhooks",
+                     *           "health": "ok",
+                     *           "text": "the newest webhook arrived at 2026-11-22T09:00:00.000Z"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["FindingList"];
+                };
+            };
+        };
+    };
+    listCodeHosts: {
+        parameters: {
+            query?: {
+                /** @description The maximum number of entries on the page; by default, 100. */
+                limit?: number;
+                /** @description The `nextCursor` of the previous page. */
+                cursor?: string;
+            };
+            header?: {
+                /** @description The `ETag` of the version that the client has. If nothing has changed, the response is 304 without a body. */
+                "If-None-Match"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of code hosts */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "codeHosts": [
+                     *         {
+                     *           "id": "gitlab",
+                     *           "kind": "gitlab",
+                     *           "url": "https://gitlab.example.com",
+                     *           "apiUrl": null,
+                     *           "username": null,
+                     *           "appId": null,
+                     *           "appSlug": null,
+                     *           "hasToken": true,
+                     *           "hasPrivateKey": false,
+                     *           "hasWebhookSecret": true,
+                     *           "trustedBots": [
+                     *             "4711"
+                     *           ],
+                     *           "definedIn": "store",
+                     *           "webhookUrl": "https://journeyman.example.com/hooks/gitlab",
+                     *           "createdAt": "2026-11-22T09:00:00.000Z"
+                     *         }
+                     *       ],
+                     *       "nextCursor": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CodeHostList"];
+                };
+            };
+        };
+    };
+    createCodeHost: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description A key that the client chooses. A request with the same key and body within 24 hours gets the response to the
+                 *     first one, with `Idempotent-Replayed: true`, and stores nothing.
+                 */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "id": "gitlab",
+                 *       "kind": "gitlab",
+                 *       "url": "https://gitlab.example.com",
+                 *       "token": "glpat-example",
+                 *       "webhookSecret": "a long random text"
+                 *     }
+                 */
+                "application/json": components["schemas"]["CreateCodeHost"];
+            };
+        };
+        responses: {
+            /** @description The code host */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "gitlab",
+                     *       "kind": "gitlab",
+                     *       "url": "https://gitlab.example.com",
+                     *       "apiUrl": null,
+                     *       "username": null,
+                     *       "appId": null,
+                     *       "appSlug": null,
+                     *       "hasToken": true,
+                     *       "hasPrivateKey": false,
+                     *       "hasWebhookSecret": true,
+                     *       "trustedBots": [
+                     *         "4711"
+                     *       ],
+                     *       "definedIn": "store",
+                     *       "webhookUrl": "https://journeyman.example.com/hooks/gitlab",
+                     *       "createdAt": "2026-11-22T09:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["InstalledCodeHost"];
+                };
+            };
+        };
+    };
+    getCodeHost: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` of the version that the client has. If nothing has changed, the response is 304 without a body. */
+                "If-None-Match"?: string;
+            };
+            path: {
+                /** @description The ID of the code host */
+                codeHost: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The code host */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "gitlab",
+                     *       "kind": "gitlab",
+                     *       "url": "https://gitlab.example.com",
+                     *       "apiUrl": null,
+                     *       "username": null,
+                     *       "appId": null,
+                     *       "appSlug": null,
+                     *       "hasToken": true,
+                     *       "hasPrivateKey": false,
+                     *       "hasWebhookSecret": true,
+                     *       "trustedBots": [
+                     *         "4711"
+                     *       ],
+                     *       "definedIn": "store",
+                     *       "webhookUrl": "https://journeyman.example.com/hooks/gitlab",
+                     *       "createdAt": "2026-11-22T09:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["InstalledCodeHost"];
+                };
+            };
+        };
+    };
+    replaceCodeHost: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The `ETag` of the version that the client has read. If the resource has another version, the request is refused
+                 *     with 412.
+                 */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description The ID of the code host */
+                codeHost: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "kind": "gitlab",
+                 *       "url": "https://gitlab.example.com",
+                 *       "trustedBots": [
+                 *         "4711"
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["ReplaceCodeHost"];
+            };
+        };
+        responses: {
+            /** @description The code host */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "gitlab",
+                     *       "kind": "gitlab",
+                     *       "url": "https://gitlab.example.com",
+                     *       "apiUrl": null,
+                     *       "username": null,
+                     *       "appId": null,
+                     *       "appSlug": null,
+                     *       "hasToken": true,
+                     *       "hasPrivateKey": false,
+                     *       "hasWebhookSecret": true,
+                     *       "trustedBots": [
+                     *         "4711"
+                     *       ],
+                     *       "definedIn": "store",
+                     *       "webhookUrl": "https://journeyman.example.com/hooks/gitlab",
+                     *       "createdAt": "2026-11-22T09:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["InstalledCodeHost"];
+                };
+            };
+        };
+    };
+    removeCodeHost: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The `ETag` of the version that the client has read. If the resource has another version, the request is refused
+                 *     with 412.
+                 */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description The ID of the code host */
+                codeHost: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The code host is removed */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    checkCodeHost: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The ID of the code host */
+                codeHost: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The findings */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "findings": [
+                     *         {
+                     *           "check": "webhooks",
+                     *           "health": "ok",
+                     *           "text": "the newest webhook arrived at 2026-11-22T09:00:00.000Z"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["FindingList"];
+                };
+            };
+        };
+    };
+    listProjectInbox: {
+        parameters: {
+            query?: {
+                /** @description Returns only events in this state. */
+                state?: "received" | "waiting" | "done" | "ignored" | "failed";
+                /** @description Returns only events with this outcome, such as `message`, `ignored_self` or `not_permitted`. */
+                outcome?: string;
+                /** @description The maximum number of events; by default, 100. */
+                limit?: number;
+                /** @description The `nextCursor` of the previous page. */
+                cursor?: string;
+            };
+            header?: {
+                /** @description The `ETag` of the version that the client has. If nothing has changed, the response is 304 without a body. */
+                "If-None-Match"?: string;
+            };
+            path: {
+                /** @description The ID of the project. */
+                projectId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of events */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "events": [
+                     *         {
+                     *           "id": "41",
+                     *           "receivedAt": "2026-11-22T09:00:00.000Z",
+                     *           "host": "github.com",
+                     *           "event": "issue_comment",
+                     *           "delivery": "72d3162e-cc78-11e3-81ab-4c9367dc0958",
+                     *           "state": "done",
+                     *           "outcome": "message",
+                     *           "detail": null,
+                     *           "attempts": 1,
+                     *           "projectId": "shop",
+                     *           "job": "job_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7",
+                     *           "message": "msg_019aa3bb4a2c7d10b2b1a1c5d0f3e8a8",
+                     *           "repository": "example/shop",
+                     *           "sender": "maria",
+                     *           "url": "https://github.com/example/shop/pull/7#issuecomment-1"
+                     *         }
+                     *       ],
+                     *       "nextCursor": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["InboxPage"];
+                };
+            };
+        };
+    };
+    listInbox: {
+        parameters: {
+            query?: {
+                /** @description Returns only events in this state. */
+                state?: "received" | "waiting" | "done" | "ignored" | "failed";
+                /** @description Returns only events with this outcome, such as `message`, `ignored_self` or `not_permitted`. */
+                outcome?: string;
+                /** @description The maximum number of events; by default, 100. */
+                limit?: number;
+                /** @description The `nextCursor` of the previous page. */
+                cursor?: string;
+            };
+            header?: {
+                /** @description The `ETag` of the version that the client has. If nothing has changed, the response is 304 without a body. */
+                "If-None-Match"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of events */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "events": [
+                     *         {
+                     *           "id": "41",
+                     *           "receivedAt": "2026-11-22T09:00:00.000Z",
+                     *           "host": "github.com",
+                     *           "event": "issue_comment",
+                     *           "delivery": "72d3162e-cc78-11e3-81ab-4c9367dc0958",
+                     *           "state": "done",
+                     *           "outcome": "message",
+                     *           "detail": null,
+                     *           "attempts": 1,
+                     *           "projectId": "shop",
+                     *           "job": "job_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7",
+                     *           "message": "msg_019aa3bb4a2c7d10b2b1a1c5d0f3e8a8",
+                     *           "repository": "example/shop",
+                     *           "sender": "maria",
+                     *           "url": "https://github.com/example/shop/pull/7#issuecomment-1"
+                     *         }
+                     *       ],
+                     *       "nextCursor": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["InboxPage"];
+                };
+            };
+        };
+    };
+    listKeys: {
+        parameters: {
+            query?: {
+                /** @description The maximum number of entries on the page; by default, 100. */
+                limit?: number;
+                /** @description The `nextCursor` of the previous page. */
+                cursor?: string;
+            };
+            header?: {
+                /** @description The `ETag` of the version that the client has. If nothing has changed, the response is 304 without a body. */
+                "If-None-Match"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of keys, including revoked ones */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "keys": [
+                     *         {
+                     *           "id": "key_019aa3bb4a2c7d10b2b1a1c5d0f3e8aa",
+                     *           "name": "ci",
+                     *           "prefix": "jmn_exam",
+                     *           "scopes": [
+                     *             "write"
+                     *           ],
+                     *           "projects": [
+                     *             "shop"
+                     *           ],
+                     *           "expiresAt": "2027-02-20T09:00:00.000Z",
+                     *           "allowedIps": null,
+                     *           "createdAt": "2026-11-22T09:00:00.000Z",
+                     *           "lastUsedAt": null,
+                     *           "oldSecretUntil": null,
+                     *           "revokedAt": null
+                     *         }
+                     *       ],
+                     *       "nextCursor": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["KeyList"];
+                };
+            };
+        };
+    };
+    createKey: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description A key that the client chooses. A request with the same key and body within 24 hours gets the response to the
+                 *     first one, with `Idempotent-Replayed: true`, and stores nothing.
+                 */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "ci",
+                 *       "scopes": [
+                 *         "write"
+                 *       ],
+                 *       "projects": [
+                 *         "shop"
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["CreateKey"];
+            };
+        };
+        responses: {
+            /** @description The key with its secret */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "key_019aa3bb4a2c7d10b2b1a1c5d0f3e8aa",
+                     *       "name": "ci",
+                     *       "prefix": "jmn_exam",
+                     *       "scopes": [
+                     *         "write"
+                     *       ],
+                     *       "projects": [
+                     *         "shop"
+                     *       ],
+                     *       "expiresAt": "2027-02-20T09:00:00.000Z",
+                     *       "allowedIps": null,
+                     *       "createdAt": "2026-11-22T09:00:00.000Z",
+                     *       "lastUsedAt": null,
+                     *       "oldSecretUntil": null,
+                     *       "revokedAt": null,
+                     *       "secret": "jmn_example000000000000000000000000000000"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CreatedKey"];
+                };
+            };
+        };
+    };
+    getKey: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` of the version that the client has. If nothing has changed, the response is 304 without a body. */
+                "If-None-Match"?: string;
+            };
+            path: {
+                /** @description The ID of the key */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The key */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "key_019aa3bb4a2c7d10b2b1a1c5d0f3e8aa",
+                     *       "name": "ci",
+                     *       "prefix": "jmn_exam",
+                     *       "scopes": [
+                     *         "write"
+                     *       ],
+                     *       "projects": [
+                     *         "shop"
+                     *       ],
+                     *       "expiresAt": "2027-02-20T09:00:00.000Z",
+                     *       "allowedIps": null,
+                     *       "createdAt": "2026-11-22T09:00:00.000Z",
+                     *       "lastUsedAt": null,
+                     *       "oldSecretUntil": null,
+                     *       "revokedAt": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Key"];
+                };
+            };
+        };
+    };
+    revokeKey: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The `ETag` of the version that the client has read. If the resource has another version, the request is refused
+                 *     with 412.
+                 */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description The ID of the key */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The key is revoked */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    rotateKey: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description A key that the client chooses. A request with the same key and body within 24 hours gets the response to the
+                 *     first one, with `Idempotent-Replayed: true`, and stores nothing.
+                 */
+                "Idempotency-Key"?: string;
+                /**
+                 * @description The `ETag` of the version that the client has read. If the resource has another version, the request is refused
+                 *     with 412.
+                 */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description The ID of the key */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "keepOldSeconds": 3600
+                 *     }
+                 */
+                "application/json": components["schemas"]["RotateKey"] | null;
+            };
+        };
+        responses: {
+            /** @description The key with its new secret */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "key_019aa3bb4a2c7d10b2b1a1c5d0f3e8aa",
+                     *       "name": "ci",
+                     *       "prefix": "jmn_exam",
+                     *       "scopes": [
+                     *         "write"
+                     *       ],
+                     *       "projects": [
+                     *         "shop"
+                     *       ],
+                     *       "expiresAt": "2027-02-20T09:00:00.000Z",
+                     *       "allowedIps": null,
+                     *       "createdAt": "2026-11-22T09:00:00.000Z",
+                     *       "lastUsedAt": null,
+                     *       "oldSecretUntil": null,
+                     *       "revokedAt": null,
+                     *       "secret": "jmn_example000000000000000000000000000000"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CreatedKey"];
+                };
+            };
+        };
+    };
+    getMe: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` of the version that the client has. If nothing has changed, the response is 304 without a body. */
+                "If-None-Match"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The key of the request */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "key": {
+                     *         "id": "key_019aa3bb4a2c7d10b2b1a1c5d0f3e8aa",
+                     *         "name": "ci",
+                     *         "prefix": "jmn_exam",
+                     *         "scopes": [
+                     *           "write"
+                     *         ],
+                     *         "projects": [
+                     *           "shop"
+                     *         ],
+                     *         "expiresAt": "2027-02-20T09:00:00.000Z",
+                     *         "allowedIps": null,
+                     *         "createdAt": "2026-11-22T09:00:00.000Z",
+                     *         "lastUsedAt": null,
+                     *         "oldSecretUntil": null,
+                     *         "revokedAt": null
+                     *       },
+                     *       "managesProjects": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Me"];
+                };
+            };
+        };
+    };
+    listAgents: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` of the version that the client has. If nothing has changed, the response is 304 without a body. */
+                "If-None-Match"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The agents */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "agents": [
+                     *         {
+                     *           "id": "claude-code",
+                     *           "name": "Claude Code",
+                     *           "dialects": [
+                     *             "anthropic"
+                     *           ],
+                     *           "asks": [
+                     *             "edit",
+                     *             "execute",
+                     *             "fetch"
+                     *           ],
+                     *           "resumes": true
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["AgentList"];
+                };
+            };
+        };
+    };
+    listAudit: {
+        parameters: {
+            query?: {
+                /** @description The maximum number of entries on the page; by default, 100. */
+                limit?: number;
+                /** @description The `nextCursor` of the previous page. */
+                cursor?: string;
+            };
+            header?: {
+                /** @description The `ETag` of the version that the client has. If nothing has changed, the response is 304 without a body. */
+                "If-None-Match"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of entries */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "entries": [
+                     *         {
+                     *           "id": "7",
+                     *           "at": "2026-11-22T09:00:00.000Z",
+                     *           "actor": "key_019aa3bb4a2c7d10b2b1a1c5d0f3e8aa",
+                     *           "actorName": "ci",
+                     *           "action": "project.changed",
+                     *           "subject": "shop",
+                     *           "address": "192.0.2.7"
+                     *         }
+                     *       ],
+                     *       "nextCursor": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["AuditPage"];
+                };
+            };
+        };
+    };
+    exportAudit: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The audit log */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example id,at,actor,actorName,action,subject,address
+                     *     7,2026-11-22T09:00:00.000Z,key_019aa3bb4a2c7d10b2b1a1c5d0f3e8aa,ci,project.changed,shop,192.0.2.7
+                     */
+                    "text/csv": string;
+                };
+            };
+        };
+    };
+    listWebhooks: {
+        parameters: {
+            query?: {
+                /** @description The maximum number of entries on the page; by default, 100. */
+                limit?: number;
+                /** @description The `nextCursor` of the previous page. */
+                cursor?: string;
+            };
+            header?: {
+                /** @description The `ETag` of the version that the client has. If nothing has changed, the response is 304 without a body. */
+                "If-None-Match"?: string;
+            };
+            path: {
+                /** @description The ID of the project. */
+                projectId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of webhooks */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "webhooks": [
+                     *         {
+                     *           "id": "whk_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7",
+                     *           "url": "https://hooks.example.com/journeyman",
+                     *           "events": [
+                     *             "job.completed",
+                     *             "job.failed"
+                     *           ],
+                     *           "format": "standard",
+                     *           "description": "",
+                     *           "enabled": true,
+                     *           "disabledReason": null,
+                     *           "failingSince": null,
+                     *           "createdAt": "2026-11-22T09:00:00.000Z",
+                     *           "oldSecretUntil": null
+                     *         }
+                     *       ],
+                     *       "nextCursor": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebhookList"];
+                };
+            };
+        };
+    };
+    createWebhook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description A key that the client chooses. A request with the same key and body within 24 hours gets the response to the
+                 *     first one, with `Idempotent-Replayed: true`, and stores nothing.
+                 */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The ID of the project. */
+                projectId: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "url": "https://hooks.example.com/journeyman",
+                 *       "events": [
+                 *         "job.completed",
+                 *         "job.failed"
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["CreateWebhook"];
+            };
+        };
+        responses: {
+            /** @description The webhook with its secret */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "whk_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7",
+                     *       "url": "https://hooks.example.com/journeyman",
+                     *       "events": [
+                     *         "job.completed",
+                     *         "job.failed"
+                     *       ],
+                     *       "format": "standard",
+                     *       "description": "",
+                     *       "enabled": true,
+                     *       "disabledReason": null,
+                     *       "failingSince": null,
+                     *       "createdAt": "2026-11-22T09:00:00.000Z",
+                     *       "oldSecretUntil": null,
+                     *       "secret": "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CreatedWebhook"];
+                };
+            };
+        };
+    };
+    getWebhook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` of the version that the client has. If nothing has changed, the response is 304 without a body. */
+                "If-None-Match"?: string;
+            };
+            path: {
+                /** @description The ID of the project. */
+                projectId: string;
+                /** @description The ID of the webhook */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The webhook */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "whk_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7",
+                     *       "url": "https://hooks.example.com/journeyman",
+                     *       "events": [
+                     *         "job.completed",
+                     *         "job.failed"
+                     *       ],
+                     *       "format": "standard",
+                     *       "description": "",
+                     *       "enabled": true,
+                     *       "disabledReason": null,
+                     *       "failingSince": null,
+                     *       "createdAt": "2026-11-22T09:00:00.000Z",
+                     *       "oldSecretUntil": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Webhook"];
+                };
+            };
+        };
+    };
+    deleteWebhook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The `ETag` of the version that the client has read. If the resource has another version, the request is refused
+                 *     with 412.
+                 */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description The ID of the project. */
+                projectId: string;
+                /** @description The ID of the webhook */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The webhook is deleted */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    changeWebhook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The `ETag` of the version that the client has read. If the resource has another version, the request is refused
+                 *     with 412.
+                 */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description The ID of the project. */
+                projectId: string;
+                /** @description The ID of the webhook */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "enabled": false
+                 *     }
+                 */
+                "application/json": components["schemas"]["ChangeWebhook"];
+            };
+        };
+        responses: {
+            /** @description The webhook */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "whk_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7",
+                     *       "url": "https://hooks.example.com/journeyman",
+                     *       "events": [
+                     *         "job.completed",
+                     *         "job.failed"
+                     *       ],
+                     *       "format": "standard",
+                     *       "description": "",
+                     *       "enabled": true,
+                     *       "disabledReason": null,
+                     *       "failingSince": null,
+                     *       "createdAt": "2026-11-22T09:00:00.000Z",
+                     *       "oldSecretUntil": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Webhook"];
+                };
+            };
+        };
+    };
+    rotateWebhook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description A key that the client chooses. A request with the same key and body within 24 hours gets the response to the
+                 *     first one, with `Idempotent-Replayed: true`, and stores nothing.
+                 */
+                "Idempotency-Key"?: string;
+                /**
+                 * @description The `ETag` of the version that the client has read. If the resource has another version, the request is refused
+                 *     with 412.
+                 */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description The ID of the project. */
+                projectId: string;
+                /** @description The ID of the webhook */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "keepOldSeconds": 3600
+                 *     }
+                 */
+                "application/json": components["schemas"]["RotateKey"] | null;
+            };
+        };
+        responses: {
+            /** @description The webhook with its new secret */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "whk_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7",
+                     *       "url": "https://hooks.example.com/journeyman",
+                     *       "events": [
+                     *         "job.completed",
+                     *         "job.failed"
+                     *       ],
+                     *       "format": "standard",
+                     *       "description": "",
+                     *       "enabled": true,
+                     *       "disabledReason": null,
+                     *       "failingSince": null,
+                     *       "createdAt": "2026-11-22T09:00:00.000Z",
+                     *       "oldSecretUntil": null,
+                     *       "secret": "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CreatedWebhook"];
+                };
+            };
+        };
+    };
+    testWebhook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The ID of the project. */
+                projectId: string;
+                /** @description The ID of the webhook */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The result */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "at": "2026-11-22T09:04:10.512Z",
+                     *       "durationMs": 84,
+                     *       "status": 204,
+                     *       "response": "",
+                     *       "error": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Attempt"];
+                };
+            };
+        };
+    };
+    listDeliveries: {
+        parameters: {
+            query?: {
+                /** @description Returns only deliveries in this state. */
+                state?: "pending" | "delivered" | "failed";
+                /** @description The maximum number of deliveries on the page; by default, 100. */
+                limit?: number;
+                /** @description The `nextCursor` of the previous page. */
+                cursor?: string;
+            };
+            header?: {
+                /** @description The `ETag` of the version that the client has. If nothing has changed, the response is 304 without a body. */
+                "If-None-Match"?: string;
+            };
+            path: {
+                /** @description The ID of the project. */
+                projectId: string;
+                /** @description The ID of the webhook */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of deliveries */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "deliveries": [
+                     *         {
+                     *           "id": "17",
+                     *           "eventId": "4711",
+                     *           "type": "job.completed",
+                     *           "job": "job_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7",
+                     *           "state": "delivered",
+                     *           "attempts": 1,
+                     *           "createdAt": "2026-11-22T09:04:10.512Z",
+                     *           "nextAttemptAt": null,
+                     *           "lastAttempt": {
+                     *             "at": "2026-11-22T09:04:10.512Z",
+                     *             "durationMs": 84,
+                     *             "status": 204,
+                     *             "response": "",
+                     *             "error": null
+                     *           }
+                     *         }
+                     *       ],
+                     *       "nextCursor": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DeliveryPage"];
+                };
+            };
+        };
+    };
+    redeliver: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The ID of the project. */
+                projectId: string;
+                /** @description The ID of the webhook */
+                id: string;
+                /** @description The ID of the delivery */
+                deliveryId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The delivery is pending */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    replayWebhook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The ID of the project. */
+                projectId: string;
+                /** @description The ID of the webhook */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "since": "2026-11-22T09:00:00.000Z"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ReplayWebhook"];
+            };
+        };
+        responses: {
+            /** @description The number of deliveries */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "deliveries": 12
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Replayed"];
+                };
+            };
+        };
+    };
+    getUsage: {
+        parameters: {
+            query?: {
+                /**
+                 * @description The first day, in UTC; by default, 29 days before the last one.
+                 * @example 2026-11-01
+                 */
+                from?: string;
+                /**
+                 * @description The last day, in UTC; by default, today.
+                 * @example 2026-11-30
+                 */
+                to?: string;
+                /**
+                 * @description A property to group by. Can be repeated; without any, the report has one line.
+                 * @example [
+                 *       "day",
+                 *       "project"
+                 *     ]
+                 */
+                groupBy?: ("day" | "project" | "model" | "author" | "key")[];
+                /** @description Counts only runs of this project. Can be repeated. */
+                project?: string[];
+                /** @description Counts only runs of jobs with this model. */
+                model?: string;
+                /** @description Counts only runs of messages of this author. */
+                author?: string;
+                /** @description Counts only runs of messages that were sent with the API key with this ID. */
+                key?: string;
+                /** @description The format of the response; by default, `json`, or `csv` with `Accept: text/csv`. */
+                format?: "json" | "csv";
+            };
+            header?: {
+                /** @description The `ETag` of the version that the client has. If nothing has changed, the response is 304 without a body. */
+                "If-None-Match"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The report */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "from": "2026-11-22",
+                     *       "to": "2026-11-22",
+                     *       "total": {
+                     *         "runs": 12,
+                     *         "inputTokens": 981240,
+                     *         "outputTokens": 44410,
+                     *         "cachedTokens": 870112,
+                     *         "costMicros": 1200000,
+                     *         "unpriced": 0
+                     *       },
+                     *       "lines": [
+                     *         {
+                     *           "day": "2026-11-22",
+                     *           "project": "shop",
+                     *           "model": null,
+                     *           "author": null,
+                     *           "key": null,
+                     *           "keyName": null,
+                     *           "runs": 12,
+                     *           "inputTokens": 981240,
+                     *           "outputTokens": 44410,
+                     *           "cachedTokens": 870112,
+                     *           "costMicros": 1200000,
+                     *           "unpriced": 0
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["UsageReport"];
+                    /**
+                     * @example day,project,model,author,key,keyName,runs,inputTokens,outputTokens,cachedTokens,costMicros,unpriced
+                     *     2026-11-22,shop,anthropic/claude-sonnet-4-5,ci,key_019aa3bb4a2c7d10b2b1a1c5d0f3e8aa,ci,12,981240,44410,870112,1200000,0
+                     */
+                    "text/csv": string;
+                };
+            };
+        };
+    };
+    listModels: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` of the version that the client has. If nothing has changed, the response is 304 without a body. */
+                "If-None-Match"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The providers and the prices of their models */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "providers": [
+                     *         {
+                     *           "id": "anthropic",
+                     *           "dialect": "anthropic",
+                     *           "ready": true,
+                     *           "keyVariable": "ANTHROPIC_API_KEY",
+                     *           "contextTokens": null,
+                     *           "prices": [
+                     *             {
+                     *               "model": "anthropic/claude-sonnet-*",
+                     *               "inputMicros": 3000000,
+                     *               "outputMicros": 15000000,
+                     *               "cachedMicros": 300000,
+                     *               "cacheWrittenMicros": 3750000
+                     *             }
+                     *           ]
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ModelList"];
+                };
+            };
+        };
+    };
+    getSystem: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` of the version that the client has. If nothing has changed, the response is 304 without a body. */
+                "If-None-Match"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The version and the sandbox */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "version": "0.1.0",
+                     *       "sandbox": {
+                     *         "kind": "bubblewrap",
+                     *         "enough": true,
+                     *         "guarantees": [
+                     *           {
+                     *             "name": "network",
+                     *             "holds": true,
+                     *             "givenUp": false,
+                     *             "note": "no network but loopback"
+                     *           }
+                     *         ]
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["System"];
+                };
+            };
+        };
+    };
+    receiveEvent: {
+        parameters: {
+            query?: never;
+            header: {
+                /**
+                 * @description The ID of the message, the same in all attempts
+                 * @example evt_4711_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7
+                 */
+                "webhook-id": string;
+                /**
+                 * @description The time of the attempt, in seconds since 1970
+                 * @example 1795338250
+                 */
+                "webhook-timestamp": string;
+                /**
+                 * @description The signatures, separated by spaces
+                 * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
+                 */
+                "webhook-signature": string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "data": {
+                 *         "job": {
+                 *           "id": "job_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7",
+                 *           "status": "completed",
+                 *           "source": {
+                 *             "repository": "https://github.com/example/shop.git",
+                 *             "ref": "main"
+                 *           },
+                 *           "model": "anthropic/claude-sonnet-4-5",
+                 *           "prLink": "https://journeyman.example.com/projects/shop/pulls/7",
+                 *           "createdAt": "2026-11-22T09:00:00.000Z",
+                 *           "archivedAt": null
+                 *         },
+                 *         "projectId": "shop",
+                 *         "title": "Add a search field to the list of orders.",
+                 *         "messageId": null,
+                 *         "runId": null,
+                 *         "pullRequest": null,
+                 *         "reason": null
+                 *       },
+                 *       "type": "job.completed",
+                 *       "timestamp": "2026-11-22T09:04:10.512Z"
+                 *     }
+                 */
+                "application/json": components["schemas"]["WebhookBody"];
+            };
+        };
+        responses: {
+            /** @description Accepted; any status from 200 to 299 has this effect */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The endpoint is gone: the webhook is disabled */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A failure: the event is sent again later */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+}

@@ -1,0 +1,64 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { ConflictError, PreconditionFailedError } from "@journeyman/client";
+import { client, makeProject, rejected } from "./support.js";
+
+test("projects are tested, created, listed, and deleted", async () => {
+  const id = await makeProject("administration");
+  assert.ok((await client.projects.test(id)).findings.every(({ health }) => health === "ok"));
+  assert.ok((await client.projects.testNew({ id: "other", repository: "local:other" })).findings.length);
+  assert.ok((await client.projects.list({ limit: 1 }).toArray()).some((project) => project.id === id));
+  const { data, response } = await client.projects.get(id).withResponse();
+  assert.equal(data.repository, `local:${id}`);
+  await rejected(client.projects.delete(id, { ifMatch: '"v0"' }), PreconditionFailedError);
+  await client.projects.delete(id, { ifMatch: response.etag });
+  await client.projects.delete(id);
+});
+
+test("keys are created, listed in pages, rotated, and revoked", async () => {
+  const created = [];
+  for (const name of ["a", "b", "c"]) created.push(await client.keys.create({ name, scopes: ["jobs"] }));
+  const pages = [];
+  for await (const page of client.keys.list({ limit: 2 }).pages()) pages.push(page);
+  const ids = pages.flatMap((page) => page.items.map((key) => key.id));
+  assert.equal(new Set(ids).size, ids.length);
+  assert.ok(pages.length >= 2);
+  for (const key of created) {
+    assert.ok(ids.includes(key.id));
+    const rotated = await client.keys.rotate(key.id);
+    assert.notEqual(rotated.secret, key.secret);
+    await client.keys.revoke(key.id);
+    await client.keys.revoke(key.id);
+    assert.ok((await client.keys.get(key.id)).revokedAt);
+    assert.equal((await rejected(client.keys.rotate(key.id), ConflictError)).code, "key_ended");
+  }
+});
+
+test("code hosts are created, replaced, checked, and removed", async () => {
+  const codeHost = { kind: "gitea", url: "http://127.0.0.1:1" } as const;
+  await client.codeHosts.create({ id: "forge", ...codeHost, token: "x" });
+  const { data, response } = await client.codeHosts.get("forge").withResponse();
+  assert.equal(data.hasToken, true);
+  await client.codeHosts.replace("forge", { ...codeHost, token: null }, { ifMatch: response.etag });
+  await rejected(client.codeHosts.remove("forge", { ifMatch: response.etag }), PreconditionFailedError);
+  assert.ok((await client.codeHosts.check("forge")).findings.length);
+  assert.equal((await client.codeHosts.list().toArray()).length, 1);
+  await client.codeHosts.remove("forge");
+});
+
+test("usage, the audit log, the inbox, and the system can be read", async () => {
+  const from = new Date().toISOString().slice(0, 10);
+  const usage = await client.usage.get({ from, groupBy: ["project", "day"] });
+  assert.ok(usage.total.runs > 0);
+  assert.ok(usage.lines.some((line) => line.project === "jobs"));
+  assert.match(await client.usage.csv({ groupBy: ["project"] }), /^day,project,.*\r\n(.*\r\n)*,jobs,/);
+  const [entry] = await client.audit.list({ limit: 5 }).toArray(7);
+  assert.ok(entry?.action);
+  assert.match(await client.audit.export(), /^id,at,actor,/);
+  assert.deepEqual(await client.inbox.list("jobs").toArray(), []);
+  assert.deepEqual(await client.inbox.listAll().toArray(), []);
+  assert.ok((await client.agents()).some((agent) => agent.id === "journeyman"));
+  assert.ok((await client.models()).length);
+  assert.match((await client.system()).version, /^\d/);
+  assert.equal((await client.me()).key.name, "tests");
+});
