@@ -129,7 +129,7 @@ class Site:
             raise Failed(f"{method} {path}: {error}; the server's log: {log_tail(self.log)}") from error
         if answer.status // 100 != 2:
             raise Failed(f"{method} {path}: {answer.status} {text[:300]!r}")
-        return json.loads(text)
+        return json.loads(text) if text else None
 
     # Calls about jobs.
 
