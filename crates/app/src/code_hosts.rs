@@ -7,7 +7,7 @@ use journeyman_core::admin::{AdminRefusal, Once, Precondition, Subject};
 use journeyman_core::code_host::decide::{self, HostSecretChanges, InvalidCodeHost};
 use journeyman_core::code_host::draft::Draft;
 use journeyman_core::code_host::manifest::CreatedApp;
-use journeyman_core::code_host::{CodeHost, CodeHostId, DefinedIn, HostKind, HostSecret};
+use journeyman_core::code_host::{CodeHost, CodeHostId, DefinedIn, HostKind, HostName, HostSecret};
 use journeyman_core::finding::Finding;
 use journeyman_core::ports::{Administered, DescribedHost, ForgeError};
 
@@ -82,7 +82,7 @@ impl UseCases {
     /// changes.
     ///
     /// # Errors
-    /// The caller is not an administrator; the code host does not exist, has another version, or is one of the
+    /// The caller is not an administrator; the code host never existed, has another version, or is one of the
     /// configuration; a field is not valid, or another code host has this address; or the store failed.
     pub async fn replace_code_host(
         &self,
@@ -108,10 +108,10 @@ impl UseCases {
         self.code_host(caller, id).await
     }
 
-    /// Removes a code host with its secrets.
+    /// Removes a code host with its secrets. Removing it again changes nothing.
     ///
     /// # Errors
-    /// The caller is not an administrator; the code host does not exist, has another version, or is one of the
+    /// The caller is not an administrator; the code host never existed, has another version, or is one of the
     /// configuration; a project names it; or the store failed.
     pub async fn remove_code_host(
         &self,
@@ -121,10 +121,15 @@ impl UseCases {
     ) -> Result<(), Error> {
         caller.needs_administrator()?;
         self.confirm(caller).await?;
-        let current = self.stored(caller, id).await?;
+        let name = match self.stored(caller, id).await {
+            Ok(current) => current.host.name(),
+            // The store knows whether it was removed before.
+            Err(Error::Admin(AdminRefusal::NoCodeHost)) => HostName(String::new()),
+            Err(error) => return Err(error),
+        };
         let audit = self.audit(caller, "code_host.removed", id);
         let decide = Box::new(move |state: &_| decide::remove(state, &precondition, audit.clone()));
-        self.administer(Subject::CodeHost(id.clone(), current.host.name()), None, decide).await?;
+        self.administer(Subject::CodeHost(id.clone(), name), None, decide).await?;
         Ok(())
     }
 

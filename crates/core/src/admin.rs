@@ -88,12 +88,13 @@ pub struct AdminState {
 }
 
 impl AdminState {
-    /// Returns whether the project, job or webhook of a subject exists.
+    /// Returns whether the project, job, webhook or code host of a subject exists.
     #[must_use]
     pub const fn has(&self, subject: &Subject) -> bool {
         match subject {
             Subject::Webhook(..) => self.webhook.is_some(),
             Subject::Job(..) => self.job.is_some(),
+            Subject::CodeHost(..) => self.code_host.is_some(),
             _ => self.project.is_some(),
         }
     }
@@ -134,7 +135,12 @@ pub enum AdminRow {
     /// Stores a code host, and changes its secrets.
     CodeHost(Box<CodeHost>, HostSecretChanges),
     /// Deletes a code host with its secrets.
-    CodeHostRemoved(CodeHostId),
+    CodeHostRemoved {
+        /// The code host.
+        id: CodeHostId,
+        /// The time of the removal.
+        at: Timestamp,
+    },
     /// Stores a key. The time of its last use is not written.
     Key(ApiKey),
     /// Stores a user.
@@ -193,6 +199,7 @@ impl Subject {
             Self::ProjectWithJobs(id) => Some(deleted_project(id)),
             Self::Job(id, project) => Some(deleted_job(*id, project)),
             Self::Webhook(id, project) => Some(deleted_webhook(*id, project)),
+            Self::CodeHost(id, _) => Some(deleted_code_host(id)),
             _ => None,
         }
     }
@@ -208,6 +215,12 @@ pub fn deleted_project(id: &ProjectId) -> String {
 #[must_use]
 pub fn deleted_job(id: JobId, project: &ProjectId) -> String {
     format!("job/{project}/{id}")
+}
+
+/// Returns the name under which the store remembers that a code host was removed.
+#[must_use]
+pub fn deleted_code_host(id: &CodeHostId) -> String {
+    format!("code_host/{id}")
 }
 
 /// Returns the name under which the store remembers that a webhook of a project was deleted.

@@ -13,6 +13,7 @@ use utoipa::{IntoParams, PartialSchema, ToSchema};
 
 use crate::error::{ErrorBody, ErrorCode};
 use crate::openapi::{IfNoneMatchHeader, error_response};
+use crate::wire::feed::WebhookBody;
 use crate::wire::message::Delivery;
 
 /// The statuses that every operation can return.
@@ -35,6 +36,7 @@ pub(crate) fn finish(document: OpenApi, version: &str) -> Value {
     schemas.insert(<ErrorCode as ToSchema>::name().into_owned(), schemas::error_codes());
     schemas.insert(Delivery::name().into_owned(), json_of(&Delivery::schema()));
     schemas.extend(crate::wire::event::kinds::schemas());
+    schemas.insert(WebhookBody::name().into_owned(), json_of(&WebhookBody::schema()));
     schemas::adjust(&mut schemas);
 
     let mut paths = take(&mut collected, "paths");
@@ -58,6 +60,7 @@ pub(crate) fn finish(document: OpenApi, version: &str) -> Value {
         "security": [{ "key": [] }],
         "tags": tags(),
         "paths": paths,
+        "webhooks": { "event": { "post": sent_event() } },
         "components": {
             "schemas": schemas,
             "headers": headers::components(),
@@ -69,6 +72,47 @@ pub(crate) fn finish(document: OpenApi, version: &str) -> Value {
                     "description": "An API key of this service; see Keys",
                 },
             },
+        },
+    })
+}
+
+/// Returns the description of the requests to the endpoint of a webhook.
+fn sent_event() -> Value {
+    let header = |name: &str, text: &str, example: &str| {
+        json!({
+            "name": name,
+            "in": "header",
+            "required": true,
+            "description": text,
+            "schema": { "type": "string" },
+            "example": example,
+        })
+    };
+    json!({
+        "tags": ["Webhooks"],
+        "operationId": "receiveEvent",
+        "summary": "An event is sent to the endpoint of a webhook",
+        "description": "The request is signed as Standard Webhooks says: verify it before you use it. A request can come \
+                        more than once, with the same `webhook-id`.",
+        "security": [],
+        "parameters": [
+            header("webhook-id", "The ID of the message, the same in all attempts", "evt_4711_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7"),
+            header("webhook-timestamp", "The time of the attempt, in seconds since 1970", "1795338250"),
+            header("webhook-signature", "The signatures, separated by spaces", "v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4="),
+        ],
+        "requestBody": {
+            "required": true,
+            "content": {
+                "application/json": {
+                    "schema": { "$ref": "#/components/schemas/WebhookBody" },
+                    "example": examples::sent_event(),
+                },
+            },
+        },
+        "responses": {
+            "204": { "description": "Accepted; any status from 200 to 299 has this effect" },
+            "410": { "description": "The endpoint is gone: the webhook is disabled" },
+            "default": { "description": "A failure: the event is sent again later" },
         },
     })
 }

@@ -166,12 +166,14 @@ pub fn change(
 /// # Errors
 /// The code host does not exist or has another version, or a project names it.
 pub fn remove(state: &AdminState, precondition: &Precondition, audit: AuditEntry) -> Result<AdminChange, AdminRefusal> {
-    let current = state.code_host.as_ref().ok_or(AdminRefusal::NoCodeHost)?;
+    let Some(current) = &state.code_host else {
+        return if state.was_deleted { Ok(AdminChange::nothing()) } else { Err(AdminRefusal::NoCodeHost) };
+    };
     precondition.check(current.version)?;
     if state.code_host_is_used {
         return Err(AdminRefusal::CodeHostUsed);
     }
-    Ok(AdminChange::new([AdminRow::CodeHostRemoved(current.id.clone())], audit))
+    Ok(AdminChange::new([AdminRow::CodeHostRemoved { id: current.id.clone(), at: audit.at }], audit))
 }
 
 #[cfg(test)]

@@ -401,6 +401,15 @@ fn completed() -> Value {
     json!({ "seq": 9, "type": "job.completed", "at": ENDED, "runId": null, "data": {} })
 }
 
+/// Returns the body of a request to the endpoint of a webhook.
+pub(super) fn sent_event() -> Value {
+    let mut event = project_event();
+    if let Some(event) = event.as_object_mut() {
+        event.remove("id");
+    }
+    event
+}
+
 fn project_event() -> Value {
     json!({
         "id": "4711",

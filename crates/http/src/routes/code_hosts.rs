@@ -109,7 +109,7 @@ pub(crate) async fn replace(
 /// Remove a code host
 ///
 /// Removes the code host with its secrets. Refused while a project names it in `codeHost.host`. Other projects on it can
-/// then only use their own tokens.
+/// then only use their own tokens. Removing it again changes nothing.
 #[utoipa::path(delete, path = "/v2/code-hosts/{codeHost}", tag = "Code hosts", operation_id = "removeCodeHost",
     params(("codeHost" = String, Path, description = "The ID of the code host"), IfMatchHeader),
     responses((status = 204, description = "The code host is removed"), RemoveErrors))]

@@ -58,6 +58,18 @@ impl From<FeedEntry> for ProjectEvent {
     }
 }
 
+/// The body of a request to the endpoint of a webhook with the format `standard`.
+#[derive(Debug, ToSchema)]
+#[expect(dead_code, reason = "only its schema is used: crates/webhooks writes the body")]
+pub(crate) struct WebhookBody {
+    #[schema(value_type = FeedEventType, rename = "type")]
+    kind: String,
+    /// The time of the event.
+    #[schema(format = DateTime)]
+    timestamp: String,
+    data: ProjectEventData,
+}
+
 /// The data of an event: IDs, and the job's record after the change. Ask the interface for more.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]

@@ -56,6 +56,8 @@ async fn a_code_host_is_created_read_replaced_tested_and_removed() {
         listed["codeHosts"].as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap()).collect();
     assert_eq!(ids, ["github", "gitlab"]);
     let removed = service.call("DELETE", "/v2/code-hosts/github", "", |_| {}).await;
+    let again = service.call("DELETE", "/v2/code-hosts/github", "", |_| {}).await;
+    assert_eq!(again.status.as_u16(), 204, "a repetition");
     assert_eq!((removed.status.as_u16(), removed.text.as_str()), (204, ""));
     assert_eq!(service.get("/v2/code-hosts/github").await.code(), "code_host_not_found");
 }

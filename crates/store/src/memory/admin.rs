@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use journeyman_core::admin::{
-    AdminError, AdminRow, AdminState, Once, Subject, deleted_job, deleted_project, deleted_webhook,
+    AdminError, AdminRow, AdminState, Once, Subject, deleted_code_host, deleted_job, deleted_project, deleted_webhook,
 };
 use journeyman_core::idempotency::{Claim, Remembered};
 use journeyman_core::ids::{JobId, ProjectId, UserId};
@@ -104,7 +104,10 @@ impl AdminTables for Tables {
                 self.deleted.insert(deleted_webhook(id, &project), at);
             }
             AdminRow::CodeHost(host, secrets) => self.put_code_host(*host, secrets),
-            AdminRow::CodeHostRemoved(id) => self.remove_code_host(&id),
+            AdminRow::CodeHostRemoved { id, at } => {
+                self.remove_code_host(&id);
+                self.deleted.insert(deleted_code_host(&id), at);
+            }
             AdminRow::Key(key) => self.put_key(key),
             AdminRow::User(user) => drop(self.users.insert(user.id, user)),
             AdminRow::Session(session) => drop(self.sessions.insert(session.hash, session)),

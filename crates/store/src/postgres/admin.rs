@@ -5,7 +5,8 @@
 
 use async_trait::async_trait;
 use journeyman_core::admin::{
-    AdminChange, AdminError, AdminRow, AdminState, Once, Subject, deleted_job, deleted_project, deleted_webhook,
+    AdminChange, AdminError, AdminRow, AdminState, Once, Subject, deleted_code_host, deleted_job, deleted_project,
+    deleted_webhook,
 };
 use journeyman_core::code_host::{CodeHost, CodeHostId};
 use journeyman_core::idempotency::{Claim, Remembered};
@@ -218,6 +219,7 @@ async fn load(session: &Session, subject: &Subject, is_begun: bool) -> Result<Ad
             call!("SELECT * FROM code_hosts WHERE id = $1", id.to_string()),
             call!("SELECT 1 FROM code_hosts WHERE name = $1 AND id <> $2", name.0.clone(), id.to_string()),
             call!("SELECT 1 FROM projects WHERE settings::jsonb #>> '{code_host,host}' = $1 LIMIT 1", id.to_string()),
+            call!(DELETED, deleted_code_host(id)),
         ],
         Subject::Link(hash, name) => vec![
             call!(USERS_LOCK),
@@ -262,6 +264,7 @@ async fn load(session: &Session, subject: &Subject, is_begun: bool) -> Result<Ad
             state.code_host = rows(0).first().map(rows::code_host).transpose()?;
             state.name_is_taken = is_any(1);
             state.code_host_is_used = is_any(2);
+            state.was_deleted = state.code_host.is_none() && is_any(3);
         }
         Subject::Pull(..) => {
             state.pull = rows(0).first().map(rows::pull).transpose()?;
@@ -336,8 +339,9 @@ impl PostgresStore {
                     let sealed = vault::seal_host(&self.master_key, &*self.ids, &host.id, secrets.clone())?;
                     calls.extend(sealed.into_iter().map(|(name, value)| put_host_secret(&host.id, name, value)));
                 }
-                AdminRow::CodeHostRemoved(id) => {
+                AdminRow::CodeHostRemoved { id, at } => {
                     calls.push(call!("DELETE FROM code_hosts WHERE id = $1", id.to_string()));
+                    calls.push(put_deleted(deleted_code_host(id), *at));
                 }
                 AdminRow::Key(key) => calls.push(put_key(key)?),
                 AdminRow::User(user) => calls.push(put_user(user)),

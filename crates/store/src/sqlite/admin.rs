@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use journeyman_core::admin::{
-    AdminError, AdminRow, AdminState, Once, Subject, deleted_job, deleted_project, deleted_webhook,
+    AdminError, AdminRow, AdminState, Once, Subject, deleted_code_host, deleted_job, deleted_project, deleted_webhook,
 };
 use journeyman_core::code_host::CodeHost;
 use journeyman_core::idempotency::{Claim, Remembered};
@@ -177,7 +177,10 @@ impl AdminTables for Tables<'_> {
                 let sealed = vault::seal_host(self.key, self.ids, &host.id, secrets.clone())?;
                 self.put_code_host(host, &sealed)
             }
-            AdminRow::CodeHostRemoved(id) => self.execute("DELETE FROM code_hosts WHERE id = ?1", [id.as_str()]),
+            AdminRow::CodeHostRemoved { id, at } => {
+                self.execute("DELETE FROM code_hosts WHERE id = ?1", [id.as_str()])?;
+                self.deleted(&deleted_code_host(id), *at)
+            }
             AdminRow::Key(key) => self.put_key(key),
             AdminRow::User(user) => self.put_user(user),
             AdminRow::Session(session) => self.put_session(session),
