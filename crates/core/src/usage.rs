@@ -44,6 +44,15 @@ pub struct UsageQuery {
     pub limit: usize,
 }
 
+impl UsageQuery {
+    /// Returns whether the report needs authors or keys, and not only days, projects and models.
+    #[must_use]
+    pub fn needs_senders(&self) -> bool {
+        let of_senders = |group: &UsageGroup| matches!(group, UsageGroup::Author | UsageGroup::Key);
+        self.author.is_some() || self.key.is_some() || self.groups.iter().any(of_senders)
+    }
+}
+
 /// A line of a report. A property that the report does not group by is `None`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UsageLine {

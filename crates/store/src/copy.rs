@@ -55,6 +55,9 @@ pub(crate) const TABLES: &[(&str, &str)] = &[
     ("deliveries", "number"),
 ];
 
+/// The tables whose rows triggers write when the rows of other tables are copied.
+pub(crate) const DERIVED: &[&str] = &["usage_models"];
+
 /// The tables whose rows are numbered by the database.
 pub(crate) const NUMBERED: &[&str] = &["messages", "runs", "audit", "tasks", "inbox", "feed", "deliveries"];
 

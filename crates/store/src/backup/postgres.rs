@@ -12,7 +12,7 @@ use tokio_postgres::{Client, GenericClient, Transaction};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{BackupError, EachJob, Exported, ExportedJob, ExportedTable, JOBS, PROOF, file_error};
-use crate::copy::{NUMBERED, TABLES, next_number};
+use crate::copy::{DERIVED, NUMBERED, TABLES, next_number};
 use crate::postgres::{Connector, DURABLE, newest_migration};
 use crate::rows::{self, Columns};
 use crate::vault::{MasterKey, VaultError};
@@ -154,6 +154,7 @@ async fn existing_tables(client: &Client) -> Result<Vec<&'static str>, BackupErr
     for row in client.query(text, &[]).await? {
         found.push(row.try_get::<_, String>("name")?);
     }
+    found.retain(|name| !DERIVED.contains(&name.as_str()));
     // An unknown table would be missing from the backup.
     match found.iter().find(|name| !TABLES.iter().any(|(table, _)| table == name)) {
         Some(unknown) => Err(BackupError::UnknownTable(unknown.clone())),

@@ -74,7 +74,7 @@ impl UsageStore for PostgresStore {
         let projects: Option<Vec<String>> =
             query.projects.as_ref().map(|projects| projects.iter().map(ToString::to_string).collect());
         let found = self.read(call!(
-            REPORT,
+            if query.needs_senders() { REPORT } else { REPORT_ON_MODELS },
             query.first_day,
             query.last_day,
             projects,
@@ -92,15 +92,27 @@ impl UsageStore for PostgresStore {
     }
 }
 
-const REPORT: &str = "
-    SELECT CASE WHEN $7 THEN day END AS of_day, CASE WHEN $8 THEN project ELSE '' END COLLATE \"C\" AS of_project,
-           CASE WHEN $9 THEN model ELSE '' END COLLATE \"C\" AS of_model,
-           CASE WHEN $10 THEN author ELSE '' END COLLATE \"C\" AS of_author,
-           CASE WHEN $11 THEN key ELSE '' END COLLATE \"C\" AS of_key,
-           sum(runs)::bigint AS runs, sum(unpriced)::bigint AS unpriced, sum(input_tokens)::bigint AS input_tokens,
-           sum(output_tokens)::bigint AS output_tokens, sum(cached_tokens)::bigint AS cached_tokens,
-           sum(cost_micros)::bigint AS cost_micros
-    FROM usage_days
-    WHERE day BETWEEN $1 AND $2 AND ($3::text[] IS NULL OR project = ANY ($3))
-      AND ($4::text IS NULL OR model = $4) AND ($5::text IS NULL OR author = $5) AND ($6::text IS NULL OR key = $6)
-    GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 2, 3, 4, 5 LIMIT $12";
+/// Returns the statement of a report on a table; `$author` and `$key` are its columns, or the empty text.
+macro_rules! report {
+    ($table:literal, $author:literal, $key:literal) => {
+        concat!(
+            "SELECT CASE WHEN $7 THEN day END AS of_day, CASE WHEN $8 THEN project ELSE '' END COLLATE \"C\" AS of_project,
+                    CASE WHEN $9 THEN model ELSE '' END COLLATE \"C\" AS of_model,
+                    CASE WHEN $10 THEN ", $author, " ELSE '' END COLLATE \"C\" AS of_author,
+                    CASE WHEN $11 THEN ", $key, " ELSE '' END COLLATE \"C\" AS of_key,
+                    sum(runs)::bigint AS runs, sum(unpriced)::bigint AS unpriced,
+                    sum(input_tokens)::bigint AS input_tokens, sum(output_tokens)::bigint AS output_tokens,
+                    sum(cached_tokens)::bigint AS cached_tokens, sum(cost_micros)::bigint AS cost_micros
+             FROM ", $table, "
+             WHERE day BETWEEN $1 AND $2 AND ($3::text[] IS NULL OR project = ANY ($3))
+               AND ($4::text IS NULL OR model = $4) AND ($5::text IS NULL OR ", $author, " = $5)
+               AND ($6::text IS NULL OR ", $key, " = $6)
+             GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 2, 3, 4, 5 LIMIT $12"
+        )
+    };
+}
+
+const REPORT: &str = report!("usage_days", "author", "key");
+
+/// A report that needs no senders.
+const REPORT_ON_MODELS: &str = report!("usage_models", "''", "''");

@@ -38,6 +38,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0027_feed.sql"),
     include_str!("../../migrations/sqlite/0028_webhooks.sql"),
     include_str!("../../migrations/sqlite/0029_deliveries.sql"),
+    include_str!("../../migrations/sqlite/0030_usage_models.sql"),
 ];
 
 /// The current schema version.

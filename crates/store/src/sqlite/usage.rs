@@ -54,7 +54,7 @@ impl UsageStore for SqliteStore {
         self.readers
             .read(move |db| {
                 let by = |group| query.groups.contains(&group);
-                let mut report = db.prepare_cached(REPORT)?;
+                let mut report = db.prepare_cached(if query.needs_senders() { REPORT } else { REPORT_ON_MODELS })?;
                 let values = params![
                     query.first_day,
                     query.last_day,
@@ -75,12 +75,23 @@ impl UsageStore for SqliteStore {
     }
 }
 
-const REPORT: &str = "
-    SELECT iif(?7, day, NULL) AS of_day, iif(?8, project, '') AS of_project, iif(?9, model, '') AS of_model,
-           iif(?10, author, '') AS of_author, iif(?11, key, '') AS of_key, sum(runs) AS runs, sum(unpriced) AS unpriced,
-           sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens,
-           sum(cached_tokens) AS cached_tokens, sum(cost_micros) AS cost_micros
-    FROM usage_days
-    WHERE day BETWEEN ?1 AND ?2 AND (?3 IS NULL OR project IN (SELECT value FROM json_each(?3)))
-      AND (?4 IS NULL OR model = ?4) AND (?5 IS NULL OR author = ?5) AND (?6 IS NULL OR key = ?6)
-    GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 2, 3, 4, 5 LIMIT ?12";
+/// Returns the statement of a report on a table; `$author` and `$key` are its columns, or the empty text.
+macro_rules! report {
+    ($table:literal, $author:literal, $key:literal) => {
+        concat!(
+            "SELECT iif(?7, day, NULL) AS of_day, iif(?8, project, '') AS of_project, iif(?9, model, '') AS of_model,
+                    iif(?10, ", $author, ", '') AS of_author, iif(?11, ", $key, ", '') AS of_key, sum(runs) AS runs,
+                    sum(unpriced) AS unpriced, sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens,
+                    sum(cached_tokens) AS cached_tokens, sum(cost_micros) AS cost_micros
+             FROM ", $table, "
+             WHERE day BETWEEN ?1 AND ?2 AND (?3 IS NULL OR project IN (SELECT value FROM json_each(?3)))
+               AND (?4 IS NULL OR model = ?4) AND (?5 IS NULL OR ", $author, " = ?5) AND (?6 IS NULL OR ", $key, " = ?6)
+             GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 2, 3, 4, 5 LIMIT ?12"
+        )
+    };
+}
+
+const REPORT: &str = report!("usage_days", "author", "key");
+
+/// A report that needs no senders.
+const REPORT_ON_MODELS: &str = report!("usage_models", "''", "''");

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use journeyman_core::project::SecretValue;
+use journeyman_core::usage::{UsageGroup, UsageQuery};
 use journeyman_store::{CopyError, PostgresStore, Schema, copy_to_postgres};
 use journeyman_testkit::{Postgres, Seeds as _};
 
@@ -27,10 +28,16 @@ pub(crate) async fn fill(fixture: &Fixture) {
     }
 }
 
-/// Returns the projects, secrets and jobs of a store as text, to compare stores.
+/// Returns the projects, secrets, reports and jobs of a store as text, to compare stores.
 pub(crate) async fn contents(fixture: &Fixture) -> Vec<String> {
     let mut seen = vec![format!("{:?}", fixture.store.projects().await.unwrap())];
     seen.push(format!("{:?}", fixture.store.secrets(shop()).await.unwrap()));
+    for groups in [vec![UsageGroup::Model], vec![UsageGroup::Author]] {
+        let query = UsageQuery { last_day: i64::MAX, groups, limit: 9, ..UsageQuery::default() };
+        let report = fixture.store.usage(query).await.unwrap();
+        assert_eq!(report.iter().map(|line| line.sum.runs).sum::<u64>() > 0, !report.is_empty());
+        seen.push(format!("{report:?}"));
+    }
     let all = journeyman_core::ports::JobFilter::newest(shop(), 100);
     for job in fixture.store.jobs(all).await.unwrap() {
         seen.push(format!("{job:?}"));
