@@ -8,3 +8,4 @@ ALTER TABLE feed_position ADD COLUMN made BIGINT NOT NULL DEFAULT 0;
 
 CREATE INDEX deliveries_pending ON deliveries (webhook, position) WHERE state = 'pending';
 CREATE INDEX deliveries_failed ON deliveries (webhook, number) WHERE state = 'failed';
+CREATE INDEX deliveries_leased ON deliveries (webhook, leased_until) WHERE state = 'pending' AND leased_until IS NOT NULL;

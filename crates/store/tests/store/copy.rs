@@ -35,7 +35,6 @@ pub(crate) async fn contents(fixture: &Fixture) -> Vec<String> {
     for groups in [vec![UsageGroup::Model], vec![UsageGroup::Author]] {
         let query = UsageQuery { last_day: i64::MAX, groups, limit: 9, ..UsageQuery::default() };
         let report = fixture.store.usage(query).await.unwrap();
-        assert_eq!(report.iter().map(|line| line.sum.runs).sum::<u64>() > 0, !report.is_empty());
         seen.push(format!("{report:?}"));
     }
     let all = journeyman_core::ports::JobFilter::newest(shop(), 100);
