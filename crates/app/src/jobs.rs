@@ -162,7 +162,7 @@ impl UseCases {
         Ok(())
     }
 
-    /// Cancels, archives, unarchives or retries a job.
+    /// Cancels, archives, unarchives or retries a job, or cancels one message.
     ///
     /// # Errors
     /// The job does not exist, the project is not visible, or the store failed.
@@ -176,7 +176,7 @@ impl UseCases {
         idempotency: Option<Idempotency>,
     ) -> Result<Accepted, Error> {
         caller.needs(match control {
-            Control::Cancel | Control::Retry => Scope::Jobs,
+            Control::Cancel | Control::CancelMessage(_) | Control::Retry => Scope::Jobs,
             Control::Archive | Control::Unarchive => Scope::Write,
         })?;
         caller.needs_project(project)?;

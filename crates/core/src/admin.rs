@@ -116,7 +116,7 @@ pub enum AdminRow {
     JobDeleted {
         /// The job.
         id: JobId,
-        /// Its project.
+        /// The project of the job.
         project: ProjectId,
         /// The time of the deletion.
         at: Timestamp,

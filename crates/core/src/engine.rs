@@ -101,6 +101,8 @@ pub struct Admission {
 pub enum Control {
     /// Stops the current run, and withdraws the queued messages.
     Cancel,
+    /// Withdraws a message that is queued, or stops its run if no other message waits behind it.
+    CancelMessage(MessageId),
     /// Archives the job, after canceling it if it is active.
     Archive,
     /// Restores the status that the job had before it was archived.
@@ -300,6 +302,7 @@ impl Engine {
     ) -> Result<Accepted, UpdateError> {
         let command = match control {
             Control::Cancel => Command::Cancel,
+            Control::CancelMessage(message) => Command::CancelMessage(message),
             Control::Archive => Command::Archive,
             Control::Unarchive => Command::Unarchive,
             Control::Retry => {

@@ -41,6 +41,8 @@ pub enum Command {
     RecordChecks(Box<CheckReport>),
     /// Stop the current run and withdraw the queued messages.
     Cancel,
+    /// Withdraw a message that is queued, or stop its run if no other message waits behind it.
+    CancelMessage(MessageId),
     /// Archive the job.
     Archive,
     /// Unarchive the job.

@@ -58,6 +58,7 @@ pub fn decide(job: &Job, command: &Command, now: Timestamp) -> Result<Vec<Event>
         }
         Command::RecordChecks(report) => plan.record_checks(report),
         Command::Cancel => plan.cancel("the job was canceled"),
+        Command::CancelMessage(message) => plan.cancel_message(*message)?,
         Command::Archive => plan.archive(),
         Command::Unarchive => plan.unarchive(),
         Command::Retry => plan.retry(),
@@ -195,6 +196,18 @@ impl Plan {
         }
         self.withdraw_queue();
         self.emit(Event::JobFailed(reason));
+    }
+
+    /// Cancels a message and no other: a run is stopped only if it works on the message and no other one is queued, because
+    /// the end of the job would withdraw those. A message that is final does not change.
+    fn cancel_message(&mut self, message: MessageId) -> Result<(), Rejected> {
+        if self.job.queue.contains(&message) {
+            return self.withdraw(message);
+        }
+        if self.job.queue.is_empty() && self.job.in_flight().is_some_and(|in_flight| in_flight.message == message) {
+            self.cancel("the message was canceled");
+        }
+        Ok(())
     }
 
     fn withdraw_queue(&mut self) {

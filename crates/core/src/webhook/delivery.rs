@@ -102,7 +102,8 @@ pub struct Delivery {
     pub job: JobId,
     /// The state.
     pub state: DeliveryState,
-    /// The number of attempts so far.
+    /// The number of attempts whose results were stored, since the last request to deliver again. An attempt whose process
+    /// died does not count.
     pub attempts: u32,
     /// The time of creation.
     pub created_at: Timestamp,

@@ -78,6 +78,23 @@ fn cancel_in_every_state() {
 }
 
 #[test]
+fn a_message_is_canceled_without_the_others() {
+    let cancel = |number| Command::CancelMessage(msg(number));
+    let alone = running().then(&cancel(1));
+    assert_eq!(alone.job.status(), JobStatus::Failed, "its run is stopped");
+    let behind = running().send(2);
+    assert!(behind.clone().then(&cancel(1)).last.is_empty(&behind.job), "message 2 waits behind it");
+    let without = behind.then(&cancel(2));
+    assert_eq!((without.job.status(), without.job.queue.len()), (JobStatus::Active, 0), "message 1 still runs");
+    assert_eq!(without.then(&cancel(1)).job.status(), JobStatus::Failed);
+    for (name, case) in [("completed", completed()), ("failed", failed()), ("archived", archived())] {
+        assert!(case.clone().then(&cancel(1)).last.is_empty(&case.job), "{name}");
+    }
+    let other = running();
+    assert!(other.clone().then(&cancel(7)).last.is_empty(&other.job), "of another job");
+}
+
+#[test]
 fn archive_and_unarchive_in_every_state() {
     for (name, case, before) in [
         ("waiting", created(), JobStatus::Failed),

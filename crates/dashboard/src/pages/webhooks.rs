@@ -10,7 +10,7 @@ use axum::extract::{FromRequestParts, Query};
 use axum::http::request::Parts;
 use axum::response::Response;
 use axum::routing::{get, post};
-use journeyman_core::webhook::{Disabled, Webhook, WebhookFormat};
+use journeyman_core::webhook::{Disabled, MAX_WEBHOOKS, Webhook, WebhookFormat};
 use serde::Deserialize;
 
 use crate::failure::{Failure, rendered};
@@ -103,7 +103,7 @@ pub(super) async fn disabled(at: &InProject) -> Result<Option<(String, &'static 
     if !at.viewer.is_administrator() {
         return Ok(None);
     }
-    let found = at.cases().webhooks_after(&at.caller(), &at.project.id, None, ON_PAGE).await?;
+    let found = at.cases().webhooks_after(&at.caller(), &at.project.id, None, MAX_WEBHOOKS).await?;
     let failed = found.into_iter().find_map(|webhook| match webhook.disabled {
         Some(why @ (Disabled::Gone | Disabled::Failing)) => Some((webhook.id, reason(why))),
         _ => None,

@@ -1,11 +1,9 @@
 //! The tasks of the extension `io.modelcontextprotocol/tasks`: a task is a message, and its ID that of the message. Nothing
 //! is stored for it, so it exists on every machine and as long as its message.
 
-use journeyman_app::Error;
 use journeyman_core::engine::Control;
 use journeyman_core::ids::MessageId;
 use journeyman_core::job::Job;
-use journeyman_core::key::Scope;
 use journeyman_core::message::{Message, MessageStatus};
 use rmcp::model::{CallToolResponse, CreateTaskResult, DetailedTask, GetTaskResult, Task, TaskPayload, TaskStatus};
 use serde_json::Value;
@@ -58,23 +56,11 @@ pub(super) async fn get(call: &Call<'_>, id: &str) -> Result<GetTaskResult, Fail
     Ok(GetTaskResult::new(DetailedTask::new(task, payload)))
 }
 
-/// Withdraws a queued message, or cancels the job that works on it. A task that has ended does not change.
+/// Withdraws a queued message, or stops its run if no other message waits behind it. A task that has ended does not change.
 pub(super) async fn cancel(call: &Call<'_>, id: &str) -> Result<(), Failure> {
     let (message, job) = find(call, id).await?;
-    call.caller.needs(Scope::Jobs)?;
-    let cases = &call.app.cases;
-    match message.status {
-        MessageStatus::Queued => {
-            match cases.withdraw(&call.caller, &job.project, job.id, message.id).await {
-                // A run has taken it meanwhile.
-                Err(Error::Update(_)) => {}
-                done => return Ok(done.map(drop)?),
-            }
-        }
-        MessageStatus::Delivered => {}
-        _ => return Ok(()),
-    }
-    cases.control_job(&call.caller, &job.project, job.id, Control::Cancel, None).await?;
+    let control = Control::CancelMessage(message.id);
+    call.app.cases.control_job(&call.caller, &job.project, job.id, control, None).await?;
     Ok(())
 }
 

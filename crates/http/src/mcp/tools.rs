@@ -13,7 +13,7 @@ use super::schema;
 use crate::wire::job::CreateJob;
 use crate::wire::message::SendMessage;
 
-/// What a tool does.
+/// The effect of a tool.
 enum Effect {
     Reads,
     Adds,

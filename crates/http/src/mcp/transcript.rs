@@ -5,14 +5,17 @@ use journeyman_core::job::event::LogEntry;
 use rmcp::model::{ErrorData, ReadResourceResult, ResourceContents, ResourceTemplate};
 use serde_json::Value;
 
-use super::text::MAX_CHARS;
+use super::text::{MAX_CHARS, NOTICE};
 use super::{Call, Failure};
 
 const PREFIX: &str = "journeyman://job/";
 const SUFFIX: &str = "/transcript";
 
 /// The number of events that are read at a time.
-const BATCH: usize = 500;
+const BATCH: usize = 100;
+
+/// The maximum number of events of a part.
+const MAX_EVENTS: usize = 2000;
 
 /// Returns the template of the resource.
 pub(super) fn template() -> ResourceTemplate {
@@ -35,38 +38,56 @@ pub(super) async fn read(call: &Call<'_>, uri: &str) -> Result<ReadResourceResul
     let store = &call.app.services.store;
     let job = store.job(id).await.map_err(|error| Failure::from(error).into_error())?;
     let job = job.filter(|job| call.caller.sees(&job.project)).ok_or_else(missing)?;
-    let (mut text, mut last) = (String::new(), after);
+    let mut transcript = Transcript { text: format!("[{NOTICE}]\n"), is_agent: false };
+    let (mut last, mut chars, mut read) = (after, 0, 0);
     loop {
         let entries = store.log(job.id, last, BATCH).await.map_err(|error| Failure::from(error).into_error())?;
         let is_last = entries.len() < BATCH;
         for entry in entries {
-            if text.chars().count() >= MAX_CHARS {
-                text.push_str(&format!("\n[The transcript continues: {PREFIX}{}{SUFFIX}?after={last}]\n", job.id));
-                return Ok(contents(uri, text));
+            if chars >= MAX_CHARS || read >= MAX_EVENTS || call.context.ct.is_cancelled() {
+                let rest = format!("\n[The transcript continues: {PREFIX}{}{SUFFIX}?after={last}]\n", job.id);
+                return Ok(contents(uri, transcript.text + &rest));
             }
-            last = entry.seq;
-            text.extend(line(&entry));
+            (last, read) = (entry.seq, read + 1);
+            chars += transcript.add(&entry);
         }
         if is_last {
-            return Ok(contents(uri, text));
+            return Ok(contents(uri, transcript.text));
         }
+    }
+}
+
+/// The text of a transcript.
+struct Transcript {
+    text: String,
+    /// `true` if the last line is one of the agent.
+    is_agent: bool,
+}
+
+impl Transcript {
+    /// Adds an event that belongs to the transcript, and returns the number of its characters. Lines of the agent begin with
+    /// a bar, so that they cannot look like those of people.
+    fn add(&mut self, entry: &LogEntry) -> usize {
+        let field = |name: &str| entry.data.get(name).and_then(Value::as_str).unwrap_or_default();
+        let was_agent = std::mem::take(&mut self.is_agent);
+        let added = match entry.kind.as_str() {
+            "message.accepted" => format!("\n## Message ({})\n\n{}\n", entry.at, field("prompt")),
+            "agent.message" => {
+                self.is_agent = true;
+                let begin = if was_agent { "" } else { "\n| " };
+                format!("{begin}{}", field("text").replace('\n', "\n| "))
+            }
+            "run.finished" => format!("\n\n[The run ended: {}]\n", field("status")),
+            _ => {
+                self.is_agent = was_agent;
+                return 0;
+            }
+        };
+        self.text.push_str(&added);
+        added.chars().count()
     }
 }
 
 fn contents(uri: &str, text: String) -> ReadResourceResult {
     ReadResourceResult::new(vec![ResourceContents::text(text, uri).with_mime_type("text/plain")])
-}
-
-/// Returns the text of an event that belongs to the transcript.
-fn line(entry: &LogEntry) -> Option<String> {
-    let text = |field: &str| {
-        let text = entry.data.get(field).and_then(Value::as_str).unwrap_or_default();
-        text.chars().take(MAX_CHARS).collect::<String>()
-    };
-    match entry.kind.as_str() {
-        "message.accepted" => Some(format!("\n## Message ({})\n\n{}\n", entry.at, text("prompt"))),
-        "agent.message" => Some(text("text")),
-        "run.finished" => Some(format!("\n[The run ended: {}]\n", text("status"))),
-        _ => None,
-    }
 }

@@ -101,7 +101,8 @@ pub(crate) async fn of_all(
 /// Stream a project's events
 ///
 /// Sends server-sent events with the cursor as `id:` and a `ProjectEvent` as `data:`. The first one has only an `id:`: the
-/// cursor at which the stream begins. The stream stays open until the client closes it. A browser or library that reconnects with `Last-Event-ID` resumes after that event.
+/// cursor at which the stream begins. The stream stays open until the client closes it. A browser or library that
+/// reconnects with `Last-Event-ID` resumes after that event.
 #[utoipa::path(get, path = "/v2/projects/{projectId}/events/stream", tag = "Events",
     operation_id = "streamProjectEvents",
     params(ProjectPath, FeedStreamQuery,

@@ -149,6 +149,11 @@ async fn a_repeated_call_with_the_same_key_has_no_second_effect() {
     let (first, again) = (create().await, create().await);
     assert_eq!(first["structuredContent"]["message"], again["structuredContent"]["message"]);
     assert_eq!(first["structuredContent"]["job"], again["structuredContent"]["job"]);
+    let order = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+    let one = order(r#"{"prompt":"m","project":"shop","metadata":{"a":"1","b":"2"},"idempotencyKey":"o"}"#);
+    let two = order(r#"{"idempotencyKey":"o","metadata":{"b":"2","a":"1"},"project":"shop","prompt":"m"}"#);
+    let (one, two) = (call(&service, "create_job", one).await, call(&service, "create_job", two).await);
+    assert_eq!(one["structuredContent"]["job"]["id"], two["structuredContent"]["job"]["id"], "in another order");
     let other = json!({ "prompt": "y", "project": "shop", "idempotencyKey": "k" });
     assert_eq!(refused(&service, "create_job", other).await, "idempotency_key_reused");
     let long = json!({ "prompt": "x", "project": "shop", "idempotencyKey": "k".repeat(256) });
@@ -305,6 +310,20 @@ async fn a_client_that_supports_tasks_gets_the_message_as_a_task() {
     for unknown in ["msg_0", "nonsense"] {
         assert_eq!(get(unknown).await["error"]["code"], json!(-32602), "{unknown}");
     }
+    // A run is not stopped for one message if others wait behind it.
+    let third = create(json!({ "prompt": "a" })).await["result"]["taskId"].as_str().unwrap().to_owned();
+    service.claim().await.unwrap();
+    let job = service.get("/v2/agent/shop/jobs?limit=1").await.json()["jobs"][0]["id"].as_str().unwrap().to_owned();
+    let behind = json!({ "name": "send_message", "arguments": { "job": job, "prompt": "b" } });
+    let behind = modern(&service, "tools/call", "send_message", behind).await;
+    let fourth = behind["result"]["taskId"].as_str().unwrap().to_owned();
+    assert_eq!(behind["result"]["statusMessage"], "queued, 1 message before it");
+    modern(&service, "tasks/cancel", &third, json!({ "taskId": third })).await;
+    assert_eq!(get(&third).await["result"]["status"], "working");
+    modern(&service, "tasks/cancel", &fourth, json!({ "taskId": fourth })).await;
+    assert_eq!(get(&fourth).await["result"]["status"], "cancelled");
+    modern(&service, "tasks/cancel", &third, json!({ "taskId": third })).await;
+    assert_eq!(get(&third).await["result"]["status"], "cancelled");
     let plain = create(json!({ "prompt": "z", "background": true })).await;
     assert_eq!(plain["result"]["resultType"], "complete");
     assert_eq!(plain["result"]["structuredContent"]["stillActive"], json!(true));
@@ -355,7 +374,12 @@ async fn the_transcript_of_a_job_is_a_resource() {
     let uri = format!("journeyman://job/{job}/transcript");
     let read = request(&service, "resources/read", json!({ "uri": uri })).await;
     let text = read["result"]["contents"][0]["text"].as_str().unwrap();
-    assert!(text.contains("Fix the tax") && text.contains("[The run ended: succeeded]"), "{text}");
+    assert!(
+        text.starts_with("[Written by an agent")
+            && text.contains("Fix the tax")
+            && text.contains("[The run ended: succeeded]"),
+        "{text}"
+    );
     let rest = request(&service, "resources/read", json!({ "uri": format!("{uri}?after=3") })).await;
     assert!(!rest["result"]["contents"][0]["text"].as_str().unwrap().contains("Fix the tax"));
     for wrong in ["journeyman://job/job_0/transcript", "journeyman://x", &format!("{uri}?after=x")] {

@@ -103,6 +103,29 @@ async fn the_metrics_show_the_backlog_of_webhooks() {
     expect("a failure", ["webhook_deliveries_pending 1", "webhooks_failing 1", "outbox_tasks 0"]).await;
 }
 
+/// The alerts and the dashboard in `deploy/` name metrics; a metric that was renamed would make them silent.
+#[tokio::test]
+async fn the_alerts_and_the_dashboard_use_metrics_that_exist() {
+    let service = service().await;
+    let metrics = service.get("/metrics").await.text;
+    let files = [
+        include_str!("../../../../deploy/prometheus/alerts.yml"),
+        include_str!("../../../../deploy/grafana/journeyman.json"),
+    ];
+    let mut seen = 0;
+    for name in files.iter().flat_map(|file| file.split(|c: char| !(c.is_ascii_lowercase() || c == '_'))) {
+        let Some(rest) = name.strip_prefix("journeyman_") else { continue };
+        // The store in memory has no connections, and no job waits.
+        if rest.starts_with("database_connections_") || rest == "jobs_waiting" {
+            continue;
+        }
+        let stem = ["_total", "_bucket", "_info"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
+        assert!(metrics.contains(&format!("# TYPE {stem} ")), "there is no metric {name}");
+        seen += 1;
+    }
+    assert!(seen > 30, "{seen}");
+}
+
 #[tokio::test]
 async fn administrators_see_the_guarantees_of_the_sandbox() {
     let service = service().await;

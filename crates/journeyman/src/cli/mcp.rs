@@ -12,11 +12,10 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::Args;
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Stdout};
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::job::HELP;
-use super::store::print;
 use crate::client::{Client, ClientError, McpHeaders};
 
 /// The number of attempts to open a connection, one second apart: the server may be starting.
@@ -40,7 +39,8 @@ pub(crate) fn run(arguments: McpArgs) -> anyhow::Result<ExitCode> {
     if arguments.key.is_empty() {
         anyhow::bail!("the API key is missing: set JOURNEYMAN_KEY; `journeyman key create` creates one");
     }
-    let bridge = Bridge { client: Client::new(&arguments.url, &arguments.key)?, version: Mutex::default() };
+    let client = Client::new(&arguments.url, &arguments.key)?;
+    let bridge = Bridge { client, version: Mutex::default(), output: tokio::sync::Mutex::new(tokio::io::stdout()) };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.context("the runtime could not be started")?.block_on(Arc::new(bridge).run())?;
     Ok(ExitCode::SUCCESS)
@@ -50,23 +50,32 @@ struct Bridge {
     client: Client,
     /// The version of the protocol that `initialize` agreed on.
     version: Mutex<Option<String>>,
+    output: tokio::sync::Mutex<Stdout>,
 }
 
 impl Bridge {
-    /// Passes messages on until stdin ends, and then waits for the answers under way.
+    /// Passes messages on until stdin ends, and then waits for the answers under way. Ends at once if stdout is closed.
     async fn run(self: Arc<Self>) -> std::io::Result<()> {
         let mut lines = BufReader::new(tokio::io::stdin()).lines();
-        let mut calls = JoinSet::new();
+        let mut calls: JoinSet<std::io::Result<()>> = JoinSet::new();
         let mut under_way: HashMap<String, AbortHandle> = HashMap::new();
-        while let Some(line) = lines.next_line().await? {
-            while calls.try_join_next().is_some() {}
+        loop {
+            let line = tokio::select! {
+                line = lines.next_line() => line?,
+                Some(done) = calls.join_next() => {
+                    // A call that was canceled has no answer.
+                    done.unwrap_or(Ok(()))?;
+                    continue;
+                }
+            };
+            let Some(line) = line else { break };
             under_way.retain(|_, call| !call.is_finished());
             let message: Value = match serde_json::from_str(&line) {
                 _ if line.trim().is_empty() => continue,
                 Ok(message) => message,
                 Err(error) => {
                     let text = format!("the message is not JSON: {error}");
-                    print(&failure(&Value::Null, -32700, &text).to_string())?;
+                    self.print(&failure(&Value::Null, -32700, &text)).await?;
                     continue;
                 }
             };
@@ -77,22 +86,25 @@ impl Bridge {
                 }
                 continue;
             }
-            let (own, id, method) = (Arc::clone(&self), message["id"].clone(), message["method"].clone());
-            if method == "initialize" {
-                // What follows depends on the version that it agrees on.
-                own.pass_on(message).await;
-                continue;
-            }
+            let (own, id) = (Arc::clone(&self), message["id"].clone());
             let call = calls.spawn(async move { own.pass_on(message).await });
             if !id.is_null() {
                 under_way.insert(id.to_string(), call);
             }
         }
-        while calls.join_next().await.is_some() {}
+        while let Some(done) = calls.join_next().await {
+            done.unwrap_or(Ok(()))?;
+        }
         Ok(())
     }
 
-    async fn pass_on(&self, message: Value) {
+    async fn print(&self, answer: &Value) -> std::io::Result<()> {
+        let mut output = self.output.lock().await;
+        output.write_all(format!("{answer}\n").as_bytes()).await?;
+        output.flush().await
+    }
+
+    async fn pass_on(&self, message: Value) -> std::io::Result<()> {
         let (id, is_initialize) = (message["id"].clone(), message["method"] == "initialize");
         let answer = match self.send(&message).await {
             Ok(answer) => answer,
@@ -103,13 +115,11 @@ impl Bridge {
             }
             Err(error) => Some(failure(&id, SERVER_ERROR, &error.to_string())),
         };
-        let Some(answer) = answer else { return };
+        let Some(answer) = answer else { return Ok(()) };
         if is_initialize && let Some(version) = answer["result"]["protocolVersion"].as_str() {
             *self.version.lock().unwrap_or_else(PoisonError::into_inner) = Some(version.to_owned());
         }
-        if let Err(error) = print(&answer.to_string()) {
-            let _ = writeln!(std::io::stderr(), "journeyman mcp: {error}");
-        }
+        self.print(&answer).await
     }
 
     async fn send(&self, message: &Value) -> Result<Option<Value>, ClientError> {

@@ -69,7 +69,8 @@ fn a_code_host_is_added_tested_and_removed() {
     assert_eq!(findings["findings"][1]["health"], "failure", "{findings}");
 
     site.succeed(&["code-host", "remove", "gitlab"]);
-    let missing = site.run(&["code-host", "remove", "gitlab"]);
+    site.succeed(&["code-host", "remove", "gitlab"]);
+    let missing = site.run(&["code-host", "remove", "other"]);
     assert!(!missing.status.success() && text(&missing.stderr).contains("`journeyman code-host list`"), "{missing:?}");
 }
 

@@ -1,6 +1,9 @@
 -- The sums of usage without authors and keys: a tenth of the rows of usage_days or less, for the reports that need no more.
 -- Triggers keep them, so that machines with an older version, which know only usage_days, keep them too.
 
+-- Runs that end now are added before the sums are read, or by the trigger.
+LOCK TABLE usage_days IN SHARE ROW EXCLUSIVE MODE;
+
 CREATE TABLE usage_models (
     day            BIGINT NOT NULL,
     project        TEXT NOT NULL,

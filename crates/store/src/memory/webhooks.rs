@@ -118,6 +118,7 @@ impl Tables {
         let Some(row) = self.deliveries.iter_mut().find(is_it) else { return };
         row.leased_until = None;
         let again = std::mem::take(&mut row.again);
+        row.delivery.attempts = if again { 0 } else { row.delivery.attempts + 1 };
         row.delivery.state = if again { DeliveryState::Pending } else { one.state };
         row.delivery.due_at = if again { Some(one.result.at) } else { one.due_at };
         row.delivery.last = Some(one.result.clone());
@@ -214,8 +215,7 @@ impl WebhookStore for MemoryStore {
                 row.leased_until = Some(now + DELIVERY_LEASE);
                 row.claims += 1;
                 row.again = false;
-                row.delivery.attempts += 1;
-                let (claim, attempt) = (row.claims, row.delivery.attempts);
+                let (claim, attempt) = (row.claims, row.delivery.attempts + 1);
                 claimed.push(ClaimedDelivery { number, claim, attempt, webhook: webhook.clone(), event });
             }
         }

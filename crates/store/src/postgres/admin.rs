@@ -135,7 +135,8 @@ impl PostgresStore {
             calls.push(remember(&once.claim, answers.seal(once, now)?));
         }
         calls.push(call!("COMMIT"));
-        let deletes = change.rows.iter().any(|row| matches!(row, AdminRow::ProjectDeleted { .. }));
+        let is_long = |row: &AdminRow| matches!(row, AdminRow::ProjectDeleted { .. } | AdminRow::WebhookRemoved { .. });
+        let deletes = change.rows.iter().any(is_long);
         let written = if deletes { session.run_long(&calls).await } else { session.run(&calls).await };
         written.map_err(PgError::of_commit)?;
         session.release();
@@ -331,6 +332,8 @@ impl PostgresStore {
                     calls.extend(self.webhook_secret(webhook.id, secret)?);
                 }
                 AdminRow::WebhookRemoved { id, project, at } => {
+                    // A webhook may have many deliveries, so their deletion may take long.
+                    calls.push(call!("SET LOCAL statement_timeout = '10min'"));
                     calls.extend(webhooks::remove(Some(*id), project));
                     calls.push(put_deleted(deleted_webhook(*id, project), *at));
                 }

@@ -53,14 +53,17 @@ pub(super) fn put(webhook: &Webhook) -> Result<Vec<Call>, StoreError> {
 /// Returns the statements that delete webhooks with their secrets and deliveries: one, or all of a project.
 pub(super) fn remove(id: Option<WebhookId>, project: &ProjectId) -> Vec<Call> {
     let id = id.map(|id| id.to_string()).unwrap_or_default();
-    let texts = [
-        "SELECT 1 FROM webhooks WHERE project = $2 AND $1 IN ('', id) ORDER BY id FOR UPDATE",
-        "DELETE FROM deliveries WHERE webhook IN (SELECT id FROM webhooks WHERE project = $2 AND $1 IN ('', id))",
-        "DELETE FROM webhooks WHERE project = $2 AND $1 IN ('', id)",
-    ];
-    // Deliveries are made under the lock of the feed, so none remains of a webhook that is removed.
-    let delete = texts.map(|text| call!(text, id.clone(), project.to_string()));
-    std::iter::once(call!(LOCK)).chain(delete).collect()
+    let call = |text| call!(text, id.clone(), project.to_string());
+    let deliveries = "DELETE FROM deliveries
+        WHERE webhook IN (SELECT id FROM webhooks WHERE project = $2 AND $1 IN ('', id))";
+    vec![
+        call("SELECT 1 FROM webhooks WHERE project = $2 AND $1 IN ('', id) ORDER BY id FOR UPDATE"),
+        call(deliveries),
+        // Deliveries are made under the lock of the feed, which is taken only for the few that were made meanwhile.
+        call!(LOCK),
+        call(deliveries),
+        call("DELETE FROM webhooks WHERE project = $2 AND $1 IN ('', id)"),
+    ]
 }
 
 const BEHIND: &str = "SELECT 1 FROM feed_position WHERE made < last
@@ -119,13 +122,13 @@ const CLAIM: &str = "
                     AND earlier.position < one.position
               )
             ORDER BY position LIMIT GREATEST(open.free, 0)
-        ) AS due LIMIT $4
+        ) AS due ORDER BY open.free DESC LIMIT $4
     ), locked AS (
         SELECT deliveries.number FROM deliveries JOIN picked ON picked.number = deliveries.number
         WHERE state = 'pending' AND due_at <= $1 AND (leased_until IS NULL OR leased_until <= $1)
         FOR UPDATE OF deliveries SKIP LOCKED
     )
-    UPDATE deliveries SET leased_until = $2, again = 0, claims = claims + 1, attempts = attempts + 1
+    UPDATE deliveries SET leased_until = $2, again = 0, claims = claims + 1
     FROM locked WHERE deliveries.number = locked.number
     RETURNING deliveries.*";
 
@@ -133,7 +136,7 @@ const DUE: &str = "SELECT 1 FROM deliveries
     WHERE state = 'pending' AND due_at <= $1 AND webhook IN (SELECT id FROM webhooks WHERE disabled IS NULL) LIMIT 1";
 
 const EVENT_IS_REMOVED: &str = "UPDATE deliveries
-    SET state = 'failed', attempts = attempts - 1, due_at = NULL, leased_until = NULL, attempted_at = $3, duration = 0,
+    SET state = 'failed', due_at = NULL, leased_until = NULL, attempted_at = $3, duration = 0,
         status = NULL, detail = $2
     WHERE number = ANY ($1) AND state = 'pending'";
 
@@ -149,7 +152,7 @@ fn finish(one: &Finished) -> Result<Call, StoreError> {
              UPDATE deliveries
              SET state = CASE again WHEN 0 THEN $3::text ELSE 'pending' END,
                  due_at = CASE again WHEN 0 THEN $4::bigint ELSE $5::bigint END,
-                 again = 0, leased_until = NULL, attempted_at = $5, duration = $6, status = $7, detail = $8
+                 attempts = CASE again WHEN 0 THEN attempts + 1 ELSE 0 END, again = 0, leased_until = NULL, attempted_at = $5, duration = $6, status = $7, detail = $8
              WHERE number = $1 AND claims = $2 AND state = 'pending' AND webhook = $14 RETURNING webhook
          ), changed AS (
              UPDATE webhooks
@@ -263,7 +266,7 @@ impl WebhookStore for PostgresStore {
             };
             // A webhook that was removed since has no deliveries.
             let Some(webhook) = webhooks.get(&delivery.webhook).cloned() else { continue };
-            let (number, attempt) = (delivery.number, delivery.attempts);
+            let (number, attempt) = (delivery.number, delivery.attempts + 1);
             claimed.push(ClaimedDelivery { number, claim, attempt, webhook, event });
         }
         if !removed.is_empty() {

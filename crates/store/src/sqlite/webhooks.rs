@@ -86,7 +86,7 @@ const OPEN: &str = "SELECT webhooks.*, (
     FROM webhooks
     WHERE disabled IS NULL
       AND EXISTS (SELECT 1 FROM deliveries WHERE webhook = webhooks.id AND state = 'pending' AND due_at <= ?1)
-    ORDER BY id";
+    ORDER BY leased, id";
 
 const EVENT_IS_REMOVED: &str = "UPDATE deliveries
     SET state = 'failed', due_at = NULL, leased_until = NULL, attempted_at = ?3, duration = 0, status = NULL, detail = ?2
@@ -114,9 +114,8 @@ fn claim(db: &Connection, Claim { now, limit }: Claim) -> Op<Vec<ClaimedDelivery
                 db.prepare_cached(EVENT_IS_REMOVED)?.execute(params![found, EVENT_REMOVED, at])?;
                 continue;
             };
-            let take =
-                "UPDATE deliveries SET leased_until = ?2, again = 0, claims = claims + 1, attempts = attempts + 1
-                        WHERE number = ?1 RETURNING claims, attempts";
+            let take = "UPDATE deliveries SET leased_until = ?2, again = 0, claims = claims + 1
+                        WHERE number = ?1 RETURNING claims, attempts + 1";
             let (claim, attempt): (i64, u32) =
                 db.prepare_cached(take)?.query_row([found, until], |row| Ok((row.get(0)?, row.get(1)?)))?;
             let [number, claim] = [found, claim].map(|value| u64::try_from(value).unwrap_or_default());
@@ -215,7 +214,8 @@ fn finish(db: &Connection, one: &Finished) -> Op<()> {
     let changed = db
         .prepare_cached(
             "UPDATE deliveries
-             SET state = iif(again, 'pending', ?3), due_at = iif(again, ?5, ?4), again = 0, leased_until = NULL,
+             SET state = iif(again, 'pending', ?3), due_at = iif(again, ?5, ?4),
+                 attempts = iif(again, 0, attempts + 1), again = 0, leased_until = NULL,
                  attempted_at = ?5, duration = ?6, status = ?7, detail = ?8
              WHERE number = ?1 AND claims = ?2 AND state = 'pending' AND webhook = ?9",
         )?

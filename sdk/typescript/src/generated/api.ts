@@ -437,7 +437,8 @@ export interface paths {
         /**
          * Stream a project's events
          * @description Sends server-sent events with the cursor as `id:` and a `ProjectEvent` as `data:`. The first one has only an `id:`: the
-         *     cursor at which the stream begins. The stream stays open until the client closes it. A browser or library that reconnects with `Last-Event-ID` resumes after that event.
+         *     cursor at which the stream begins. The stream stays open until the client closes it. A browser or library that
+         *     reconnects with `Last-Event-ID` resumes after that event.
          */
         get: operations["streamProjectEvents"];
         put?: never;
