@@ -107,6 +107,7 @@ async fn the_metrics_show_the_backlog_of_webhooks() {
 #[tokio::test]
 async fn the_alerts_and_the_dashboard_use_metrics_that_exist() {
     let service = service().await;
+    service.job("x").await;
     let metrics = service.get("/metrics").await.text;
     let files = [
         include_str!("../../../../deploy/prometheus/alerts.yml"),

@@ -77,7 +77,8 @@ fn answer(stream: TcpStream, seen: &Mutex<Vec<Request>>, refuses: u64) -> Option
             let number: u64 = id.split('_').nth(1)?.parse().ok()?;
             let is_first = seen.iter().all(|(other, ..)| *other != id);
             seen.push((id, headers.remove("webhook-signature")?, body));
-            if is_first && number.is_multiple_of(refuses) { 500 } else { 204 }
+            // The event of a test has the number 0.
+            if number > 0 && is_first && number.is_multiple_of(refuses) { 500 } else { 204 }
         };
         stream.write_all(format!("HTTP/1.1 {status} X\r\ncontent-length: 0\r\n\r\n").as_bytes()).ok()?;
     }
