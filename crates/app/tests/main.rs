@@ -23,4 +23,5 @@ mod app {
     mod outbox;
     mod pulls;
     mod repeats;
+    mod webhooks;
 }

@@ -43,16 +43,16 @@ pub struct Deliverer {
 /// The requests of a process.
 #[derive(Default)]
 struct Requests {
-    /// Those under way.
-    sends: JoinSet<Finished>,
-    /// The results that were not stored yet.
+    /// The requests under way.
+    sends: JoinSet<Option<Finished>>,
+    /// The results of requests that have ended, which were not stored yet.
     finished: Vec<Finished>,
 }
 
 impl Requests {
     fn collect(&mut self) {
         while let Some(done) = self.sends.try_join_next() {
-            self.finished.extend(done.ok());
+            self.finished.extend(done.ok().flatten());
         }
     }
 }
@@ -80,7 +80,7 @@ impl Deliverer {
             while self.store.make_deliveries(self.clock.now(), DELIVERIES).await? > 0 {}
             count += self.start_due(&mut requests.sends).await?;
             let Some(done) = requests.sends.join_next().await else { return Ok(count) };
-            requests.finished.extend(done.ok());
+            requests.finished.extend(done.ok().flatten());
             self.save(&mut requests).await?;
         }
     }
@@ -105,7 +105,7 @@ impl Deliverer {
             tokio::time::sleep(PAUSE).await;
         };
         tokio::select! {
-            Some(done) = requests.sends.join_next() => requests.finished.extend(done.ok()),
+            Some(done) = requests.sends.join_next() => requests.finished.extend(done.ok().flatten()),
             () = changed => {}
             () = tokio::time::sleep(PERIOD) => {}
         }
@@ -120,7 +120,7 @@ impl Deliverer {
         Ok(())
     }
 
-    async fn start_due(&self, sends: &mut JoinSet<Finished>) -> Result<usize, StoreError> {
+    async fn start_due(&self, sends: &mut JoinSet<Option<Finished>>) -> Result<usize, StoreError> {
         let limit = REQUESTS.saturating_sub(sends.len());
         if limit == 0 {
             return Ok(0);
@@ -134,14 +134,20 @@ impl Deliverer {
         Ok(count)
     }
 
-    async fn send(&self, delivery: ClaimedDelivery) -> Finished {
+    /// Sends an event. Returns `None` if the store could not be read: this is no failure of the endpoint, and the next
+    /// attempt follows after the lease.
+    async fn send(&self, delivery: ClaimedDelivery) -> Option<Finished> {
         let now = self.clock.now();
         let failed =
             |text: String| AttemptResult { at: now, duration: Duration::ZERO, response: Response::Failed(text) };
         let result = match self.store.webhook_secrets(delivery.webhook.id).await {
             Ok(Some(secrets)) => self.sender.send(&delivery.webhook, &secrets, &delivery.event, now).await,
             Ok(None) => failed("the webhook has no secret".to_owned()),
-            Err(error) => failed(format!("the secret could not be read: {error}")),
+            Err(error @ StoreError::Corrupt { .. }) => failed(format!("the secret could not be read: {error}")),
+            Err(error) => {
+                tracing::warn!(%error, webhook = %delivery.webhook.id, "an event was not sent; the next attempt follows");
+                return None;
+            }
         };
         let mut random = [0; 4];
         self.ids.fill(&mut random);
@@ -149,6 +155,6 @@ impl Deliverer {
         if let Some(why) = done.disables {
             tracing::warn!(webhook = %done.webhook, project = %delivery.webhook.project, ?why, "a webhook was disabled");
         }
-        done
+        Some(done)
     }
 }
