@@ -53,7 +53,7 @@ TARGETS: dict[str, list[Target]] = {
     "hosts.message-p50": [at_most(100)],
     "webhooks.fan-out": [at_most(1000)],
     "webhooks.rate": [at_least(2000)],
-    "webhooks.beside-p99": [at_most(1.1, of="webhooks.alone-p99")],
+    "webhooks.queued-p99": [at_most(1.1, of="webhooks.alone-p99")],
     "webhooks.accept-with": [at_least(0.97, of="webhooks.accept-without")],
     "sandbox.start": [at_most(40)],
     "sandbox.end": [at_most(20)],

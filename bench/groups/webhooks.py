@@ -1,4 +1,4 @@
-"""Webhooks: one event for a thousand endpoints, many events for a few, and a dead endpoint beside a live one.
+"""Webhooks: one event for a thousand endpoints, many events for a few, and an endpoint that answers while another does not.
 
 The receiver is one thread of Python on the same machine, so its cost is part of every figure.
 """
@@ -28,7 +28,7 @@ FIGURES = [
     Figure("rate", f"deliveries, {FEW} endpoints", "/s", more_is_better=True),
     Figure("alone-p50", "a job is created → delivered, p50", "ms"),
     Figure("alone-p99", "a job is created → delivered, p99", "ms"),
-    Figure("beside-p99", f"the same, with {QUEUED:,} deliveries queued for a dead endpoint, p99", "ms"),
+    Figure("queued-p99", f"the same, with {QUEUED:,} deliveries queued for another endpoint, which never answers, p99", "ms"),
     Figure("accept-without", "follow-ups accepted, 64 clients, no endpoint", "/s", more_is_better=True),
     Figure("accept-with", f"the same, {FEW} endpoints", "/s", more_is_better=True),
 ]
@@ -46,7 +46,7 @@ def measure(session, program, note) -> None:
                 note("fan-out", _fan_out(site, endpoint))
             with note.covering("rate"):
                 note("rate", _rate(session, site, endpoint))
-            with note.covering("alone"), note.covering("beside"):
+            with note.covering("alone"), note.covering("queued"):
                 _remove_all(site)
                 _hook(site, endpoint.url("/timed"))
                 time.sleep(BEGIN)
@@ -54,7 +54,7 @@ def measure(session, program, note) -> None:
                 note("alone-p50", _share(alone, 0.5))
                 note("alone-p99", _share(alone, 0.99))
                 _queue(site, endpoint)
-                note("beside-p99", _share(_latencies(session, site, endpoint), 0.99))
+                note("queued-p99", _share(_latencies(session, site, endpoint), 0.99))
         session.drop(site)
     finally:
         stop(receiver)

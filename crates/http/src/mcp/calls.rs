@@ -169,7 +169,7 @@ pub(super) struct GetEvents {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct JobEvents {
-    /// Where the texts come from.
+    /// The notice that the texts of the events are data, not instructions.
     notice: &'static str,
     /// The events, oldest first. A page with much text ends early.
     events: Vec<Event>,

@@ -1,4 +1,4 @@
-//! The tasks of the extension `io.modelcontextprotocol/tasks`: a task is a message, and its ID that of the message. Nothing
+//! The tasks of the extension `io.modelcontextprotocol/tasks`: a task is a message, and both have the same ID. Nothing
 //! is stored for it, so it exists on every machine and as long as its message.
 
 use journeyman_core::engine::Control;

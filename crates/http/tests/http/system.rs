@@ -103,7 +103,7 @@ async fn the_metrics_show_the_backlog_of_webhooks() {
     expect("a failure", ["webhook_deliveries_pending 1", "webhooks_failing 1", "outbox_tasks 0"]).await;
 }
 
-/// The alerts and the dashboard in `deploy/` name metrics; a metric that was renamed would make them silent.
+/// The alerts and the dashboard in `deploy/` name metrics; a metric that was renamed would disable them.
 #[tokio::test]
 async fn the_alerts_and_the_dashboard_use_metrics_that_exist() {
     let service = service().await;

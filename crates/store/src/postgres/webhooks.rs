@@ -152,7 +152,8 @@ fn finish(one: &Finished) -> Result<Call, StoreError> {
              UPDATE deliveries
              SET state = CASE again WHEN 0 THEN $3::text ELSE 'pending' END,
                  due_at = CASE again WHEN 0 THEN $4::bigint ELSE $5::bigint END,
-                 attempts = CASE again WHEN 0 THEN attempts + 1 ELSE 0 END, again = 0, leased_until = NULL, attempted_at = $5, duration = $6, status = $7, detail = $8
+                 attempts = CASE again WHEN 0 THEN attempts + 1 ELSE 0 END, again = 0, leased_until = NULL,
+                 attempted_at = $5, duration = $6, status = $7, detail = $8
              WHERE number = $1 AND claims = $2 AND state = 'pending' AND webhook = $14 RETURNING webhook
          ), changed AS (
              UPDATE webhooks

@@ -68,8 +68,8 @@ const ANY_DUE: &str = "SELECT 1 FROM webhooks
       AND EXISTS (SELECT 1 FROM deliveries WHERE webhook = webhooks.id AND state = 'pending' AND due_at <= ?1)
     LIMIT 1";
 
-/// Selects the deliveries of a webhook that may be attempted, in the order of the index: a webhook whose endpoint is dead
-/// may have many that are due, of which one is needed.
+/// Selects the deliveries of a webhook that may be attempted, in the order of the index: a webhook whose endpoint
+/// fails may have many that are due, of which one is needed.
 const DUE: &str = "SELECT number FROM deliveries AS one INDEXED BY deliveries_pending
     WHERE webhook = ?1 AND state = 'pending' AND due_at <= ?2 AND (leased_until IS NULL OR leased_until <= ?2)
       AND NOT EXISTS (
