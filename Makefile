@@ -1,6 +1,6 @@
 # The commands of this project. On Debian, each target installs the packages that it needs, and reports this.
 
-.PHONY: demo test lint-openapi test-browser test-sdks test-agents test-containers check chaos chaos-hosts simulate bench fmt notices setup setup-test openapi
+.PHONY: demo test lint-openapi test-browser test-fuzz test-sdks test-agents test-containers check chaos chaos-hosts simulate bench fmt notices setup setup-test openapi
 
 ## Install prerequisites, build, show a job step by step, and serve until Ctrl-C.
 demo: setup
@@ -10,6 +10,7 @@ demo: setup
 test: setup-test
 	cargo test --workspace --locked --no-fail-fast
 	sh scripts/openapi.sh
+	sh scripts/fuzz.sh
 	sh scripts/browser.sh
 	sh scripts/sdk-python.sh
 	sh scripts/sdk-typescript.sh
@@ -17,6 +18,12 @@ test: setup-test
 ## Lint the OpenAPI document of the HTTP interface.
 lint-openapi: setup-test
 	sh scripts/openapi.sh
+
+## Send generated requests for every operation of the OpenAPI document: make test-fuzz EXAMPLES=100
+EXAMPLES ?= 5
+test-fuzz: setup-test
+	cargo build --locked --package journeyman
+	EXAMPLES=$(EXAMPLES) sh scripts/fuzz.sh
 
 ## Run only the tests of the pages, in a real browser.
 test-browser: setup-test

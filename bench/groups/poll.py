@@ -9,12 +9,13 @@ from rig.figures import Figure
 from rig.load import OPEN_SHARE, closed, opened
 from rig.machine import oha
 from rig.processes import Failed, resident_kib
-from rig.site import JOBS
+from rig.site import JOBS, MCP_ACCEPT
 
 HELD = 1000
 
 FIGURES = [
     Figure("rate-64", "records read, 64 clients", "/s", ("floor.http-64",), more_is_better=True),
+    Figure("mcp-rate-64", "the same by `get_job` of MCP", "/s", ("poll.rate-64",), more_is_better=True),
     Figure("open-p50", "open loop at half that rate, p50", "ms"),
     Figure("open-p99", "open loop at half that rate, p99", "ms"),
     Figure("open-p999", "open loop at half that rate, p99.9", "ms"),
@@ -34,6 +35,14 @@ def measure(session, program, note) -> None:
             paths = [f"{JOBS}/job/{job}" for job in jobs]
             rate = closed(site.url, paths, 64, session.seconds, session.work, key=site.key).rate
             note("rate-64", rate)
+        with note.covering("mcp"):
+            call = {"name": "get_job", "arguments": {"project": "shop", "job": jobs[0]}}
+            call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+            answer = site.call("POST", "/mcp", call, accept=MCP_ACCEPT)
+            if answer["result"].get("isError"):
+                raise Failed(f"get_job of MCP failed: {answer}")
+            load = closed(site.url, ["/mcp"], 64, session.seconds, session.work, call, site.key, MCP_ACCEPT)
+            note("mcp-rate-64", load.rate)
         with note.covering("open"):
             if rate is None:
                 raise Failed("the rate of the closed loop is unknown")

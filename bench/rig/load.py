@@ -26,11 +26,15 @@ class Load:
     p999: float
 
 
-def closed(url: str, paths: list[str], clients: int, seconds: float, work: Path, body=None, key=None) -> Load:
+def closed(
+    url: str, paths: list[str], clients: int, seconds: float, work: Path, body=None, key=None, accept=None
+) -> Load:
     """Runs wrk on `paths` in turn, with POST if there is a `body`. Raises Failed if an answer is not 2xx."""
     ids = work / "paths"
     ids.write_text("\n".join(paths) + "\n")
     environment = os.environ | {"IDS": str(ids)} | ({"KEY": key} if key else {})
+    if accept is not None:
+        environment["ACCEPT"] = accept
     if body is not None:
         environment["BODY"] = json.dumps(body)
     script = "get.lua" if body is None else "post.lua"

@@ -11,6 +11,8 @@ from pathlib import Path
 from .machine import Skip, free_port
 from .processes import Failed, log_tail, run, start, stop
 
+MCP_ACCEPT = "application/json, text/event-stream"  # the header that clients of MCP must send
+
 # The settings of every server: no hourly limits, and a log level that costs little.
 SETTINGS = 'create-per-hour = 0\nmessage-per-hour = 0\nlog = "warn"\n'
 
@@ -111,12 +113,12 @@ class Site:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def call(self, method: str, path: str, body=None, timeout: float = 90):
+    def call(self, method: str, path: str, body=None, timeout: float = 90, accept: str = "application/json"):
         """Sends a request on this thread's connection; returns the JSON, and raises Failed if the status is not 2xx."""
         connection = getattr(self._connections, "one", None)
         if connection is None:
             connection = self._connections.one = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
-        headers = {"Authorization": f"Bearer {self.key}", "Accept": "application/json"}
+        headers = {"Authorization": f"Bearer {self.key}", "Accept": accept}
         data = None
         if body is not None:
             data, headers["Content-Type"] = json.dumps(body), "application/json"

@@ -10,6 +10,9 @@ use crate::error::{ApiError, ErrorCode};
 /// The maximum number of entries on a page.
 pub(crate) const MOST: usize = 100;
 
+/// The largest number in a request: the largest integer that a JavaScript number represents exactly.
+pub(crate) const LARGEST_NUMBER: u64 = (1 << 53) - 1;
+
 /// The size of the texts on a page, in bytes, after which the page ends early.
 const FULL: usize = 1 << 20;
 

@@ -35,8 +35,14 @@ pub(super) fn add(id: &str, operation: &mut Value) {
             content["example"] = json!(table(id));
         }
         if let Some(content) = response.pointer_mut("/content/text~1event-stream") {
-            let (number, event) = if id == "streamEvents" { (9, completed()) } else { (4711, project_event()) };
+            let (number, event) =
+                if matches!(id, "listEvents" | "streamEvents") { (9, completed()) } else { (4711, project_event()) };
             content["example"] = json!(format!("id: {number}\nevent: job.completed\ndata: {event}\n\n"));
+            // Tools differ in whether the schema of a stream describes the whole text or one event. Only the operations
+            // whose only answer is a stream have one.
+            if id == "listEvents" {
+                content["schema"] = json!({});
+            }
         }
     }
 }

@@ -21,13 +21,11 @@ use crate::auth::still_valid;
 use crate::error::{ApiError, ErrorCode};
 use crate::extract::{InJob, Parameters};
 use crate::openapi::{JobPath, errors};
+use crate::page::LARGEST_NUMBER;
 use crate::tail::Reader;
 use crate::wire::event::{Event, EventPage};
 
 errors!(EventErrors: 400, 401, 403, 404, 503);
-
-/// The largest sequence number of an event: the largest integer that a JavaScript number represents exactly.
-const LAST_EVENT: u64 = (1 << 53) - 1;
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -55,8 +53,9 @@ pub(crate) struct StreamQuery {
 #[utoipa::path(get, path = "/v2/agent/{projectId}/job/{id}/events", tag = "Jobs", operation_id = "listEvents",
     params(JobPath, PageQuery,
         ("Last-Event-ID" = Option<u64>, Header, description = "The sequence number of the last event received earlier",
-            minimum = 0, maximum = 9_007_199_254_740_991_u64)), responses((status = 200, description = "Events, oldest first", body = EventPage),
-        EventErrors))]
+            minimum = 0, maximum = 9_007_199_254_740_991_u64)),
+    responses((status = 200, description = "Events, oldest first", content((EventPage = "application/json"),
+        (String = "text/event-stream"))), EventErrors))]
 pub(crate) async fn read(
     State(app): State<App>,
     at: InJob,
@@ -104,8 +103,8 @@ async fn begin(app: App, at: InJob, after: Option<u64>, headers: &HeaderMap) -> 
 
 fn bounded(after: Option<u64>) -> Result<u64, ApiError> {
     let after = after.unwrap_or(0);
-    if after > LAST_EVENT {
-        let text = format!("after, or Last-Event-ID: must be from 0 to {LAST_EVENT}");
+    if after > LARGEST_NUMBER {
+        let text = format!("after, or Last-Event-ID: must be from 0 to {LARGEST_NUMBER}");
         return Err(ApiError::bad_request(ErrorCode::InvalidQuery, text));
     }
     Ok(after)

@@ -156,6 +156,7 @@ pub(crate) struct ListQuery {
     /// Returns only jobs that work on this branch.
     branch: Option<String>,
     /// Returns only jobs that have worked on a pull request with this number.
+    #[param(minimum = 0, maximum = 9_007_199_254_740_991_u64)]
     pull_request: Option<u64>,
     /// The number of jobs on a page; 20 by default.
     #[param(minimum = 1, maximum = 100)]
@@ -237,6 +238,9 @@ fn filter(project: Option<ProjectId>, query: ListQuery, limit: usize) -> Result<
         query.label.iter().map(|text| ("label", text)).chain(query.metadata.iter().map(|text| ("metadata", text)));
     if let Some((name, _)) = texts.chain(lists).find(|(_, text)| text.contains('\0')) {
         return Err(invalid(format!("{name}: must not contain the NUL character")));
+    }
+    if query.pull_request.is_some_and(|number| number > page::LARGEST_NUMBER) {
+        return Err(invalid(format!("pullRequest: must be from 0 to {}", page::LARGEST_NUMBER)));
     }
     let entry = |text: String| match text.split_once(':') {
         Some((key, value)) => Ok(Attribute::Metadata(key.to_owned(), value.to_owned())),

@@ -100,6 +100,7 @@ async fn jobs_are_listed_by_their_properties() {
         ("label=a%00b", "label"),
         ("metadata=x", "key:value"),
         ("pullRequest=x", "pullRequest"),
+        ("pullRequest=9007199254740992", "pullRequest"),
         ("status=none", "status"),
         ("limit=0", "limit"),
         ("cursor=x", "cursor"),

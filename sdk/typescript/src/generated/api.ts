@@ -5018,6 +5018,12 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["EventPage"];
+                    /**
+                     * @example id: 9
+                     *     event: job.completed
+                     *     data: {"seq":9,"type":"job.completed","at":"2026-11-22T09:04:10.512Z","runId":null,"data":{}}
+                     */
+                    "text/event-stream": unknown;
                 };
             };
         };
