@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use journeyman_core::job::Job;
 use journeyman_core::job::label::Attribute;
-use journeyman_core::ports::{JobFilter, StoreError};
+use journeyman_core::ports::{JobExtras, JobFilter, StoreError};
 use journeyman_core::project::hold::Hold;
 use journeyman_core::pull::IndexedPull;
 use journeyman_core::run::Usage;
@@ -47,22 +47,12 @@ impl UseCases {
     /// The store failed.
     pub async fn detailed(&self, jobs: Vec<Job>) -> Result<Vec<DetailedJob>, StoreError> {
         let store = &self.parts().store;
-        let ids: Vec<_> = jobs.iter().map(|job| job.id).collect();
-        let mut attributes = store.attributes_of_jobs(ids.clone()).await?;
-        let mut usage = store.usage_of_jobs(ids.clone()).await?;
-        let pulls = store.indexed_pulls_of(ids).await?;
-        let holds = store.holds().await?;
+        let mut extras = store.extras_of_jobs(jobs.iter().map(|job| job.id).collect()).await?;
         let detailed = jobs.into_iter().map(|job| {
-            let mut detailed = DetailedJob {
-                hold: holds.get(&job.project).cloned(),
-                author: None,
-                labels: Vec::new(),
-                metadata: BTreeMap::new(),
-                usage: usage.remove(&job.id).unwrap_or_default(),
-                pulls: pulls.iter().filter(|pull| pull.job == job.id).cloned().collect(),
-                job,
-            };
-            for attribute in attributes.remove(&detailed.job.id).unwrap_or_default() {
+            let JobExtras { attributes, usage, pulls, hold } = extras.remove(&job.id).unwrap_or_default();
+            let (labels, metadata) = (Vec::new(), BTreeMap::new());
+            let mut detailed = DetailedJob { job, hold, author: None, labels, metadata, usage, pulls };
+            for attribute in attributes {
                 match attribute {
                     Attribute::Label(label) => detailed.labels.push(label),
                     Attribute::Metadata(key, value) => drop(detailed.metadata.insert(key, value)),

@@ -9,8 +9,9 @@ use std::collections::BTreeMap;
 use journeyman_core::ids::{JobId, ProjectId};
 use journeyman_core::job::label::Attribute;
 use journeyman_core::job::{Job, JobStatus};
-use journeyman_core::ports::{AuditEntry, JobFilter, PullCounts, PullFilter};
-use journeyman_core::pull::PullState;
+use journeyman_core::ports::{AuditEntry, JobExtras, JobFilter, PullCounts, PullFilter};
+use journeyman_core::project::hold::Hold;
+use journeyman_core::pull::{IndexedPull, PullState};
 use journeyman_core::run::Usage;
 use journeyman_core::time::Timestamp;
 use journeyman_core::webhook::{Finished, Replayed};
@@ -112,24 +113,33 @@ pub(crate) fn after<T, I: PartialEq>(all: Vec<T>, after: Option<I>, id: impl Fn(
     all.into_iter().skip(first).take(limit).collect()
 }
 
-/// Groups attributes by job. Those of an unknown kind, which a newer version has stored, are left out.
-pub(crate) fn attributes(found: Vec<(JobId, String)>) -> BTreeMap<JobId, Vec<Attribute>> {
-    let mut by_job: BTreeMap<JobId, Vec<Attribute>> = BTreeMap::new();
-    for (job, text) in found {
-        by_job.entry(job).or_default().extend(Attribute::parse(&text));
+/// Groups the data about jobs by job. Attributes of an unknown kind, which a newer version has stored, are left out. The
+/// pull requests must be sorted.
+pub(crate) fn extras(
+    mut attributes: Vec<(JobId, String)>,
+    runs: Vec<(JobId, Usage)>,
+    pulls: Vec<IndexedPull>,
+    holds: Vec<(JobId, Hold)>,
+) -> BTreeMap<JobId, JobExtras> {
+    let mut by_job: BTreeMap<JobId, JobExtras> = BTreeMap::new();
+    attributes.sort();
+    for (job, text) in attributes {
+        by_job.entry(job).or_default().attributes.extend(Attribute::parse(&text));
+    }
+    for (job, usage) in runs {
+        let sum = &mut by_job.entry(job).or_default().usage;
+        // A run that used nothing has no cost either, and must not make the sum unknown.
+        if usage != Usage::default() {
+            *sum = if *sum == Usage::default() { usage } else { sum.plus(&usage) };
+        }
+    }
+    for pull in pulls {
+        by_job.entry(pull.job).or_default().pulls.push(pull);
+    }
+    for (job, hold) in holds {
+        by_job.entry(job).or_default().hold = Some(hold);
     }
     by_job
-}
-
-/// Adds up the usage of runs by job. Jobs without usage are left out.
-pub(crate) fn sum_usage(runs: Vec<(JobId, Usage)>) -> BTreeMap<JobId, Usage> {
-    let mut sums: BTreeMap<JobId, Usage> = BTreeMap::new();
-    // A run that used nothing has no cost either, and must not make the sum unknown.
-    for (job, usage) in runs.into_iter().filter(|(_, usage)| *usage != Usage::default()) {
-        let sum = sums.entry(job).or_default();
-        *sum = sum.plus(&usage);
-    }
-    sums
 }
 
 /// The largest sum of usage: a broken agent may report any number of tokens, and reports add up such sums.

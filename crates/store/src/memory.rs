@@ -32,16 +32,16 @@ use journeyman_core::message::Message;
 use journeyman_core::model::price::Scope;
 use journeyman_core::poll::Poll;
 use journeyman_core::ports::{
-    Accepted, Answer, AuditEntry, AuditLine, ClaimFn, ClaimQuery, Decide, Guard, JobCounts, JobFilter, JobStore,
-    JobWatch, KeyStore, PATIENCE, Picked, ProjectStore, PullStore, RateCharge, Retention, Store, StoreError, Swept,
-    UpdateError,
+    Accepted, Answer, AuditEntry, AuditLine, ClaimFn, ClaimQuery, Decide, Guard, JobCounts, JobExtras, JobFilter,
+    JobStore, JobWatch, KeyStore, PATIENCE, Picked, ProjectStore, PullStore, RateCharge, Retention, Store, StoreError,
+    Swept, UpdateError,
 };
 use journeyman_core::project::hold::Hold;
 use journeyman_core::project::{Project, RepositoryIdentity, SecretValue};
 use journeyman_core::pull::{Comment, IndexedPull, LocalPull, NewComment, NewPull, PullState, PullText};
 use journeyman_core::rate::Window;
 use journeyman_core::retry::LONGEST_BACKOFF;
-use journeyman_core::run::{Run, Usage};
+use journeyman_core::run::Run;
 use journeyman_core::time::Timestamp;
 use journeyman_core::usage::UsageSum;
 use journeyman_core::user::{Session, SignInLink, TokenHash, User};
@@ -420,22 +420,14 @@ impl JobStore for MemoryStore {
         Ok(lists::after(all, after, |run| run.id, limit))
     }
 
-    async fn attributes_of_jobs(&self, jobs: Vec<JobId>) -> Result<BTreeMap<JobId, Vec<Attribute>>, StoreError> {
+    async fn extras_of_jobs(&self, jobs: Vec<JobId>) -> Result<BTreeMap<JobId, JobExtras>, StoreError> {
         let tables = self.tables();
-        let own = tables.attributes.iter().filter(|(job, _)| jobs.contains(job));
-        // In the order in which the databases return them.
-        let sorted = own.map(|(job, attributes)| {
-            let mut attributes = attributes.clone();
-            attributes.sort_by_key(ToString::to_string);
-            (*job, attributes)
-        });
-        Ok(sorted.collect())
-    }
-
-    async fn usage_of_jobs(&self, jobs: Vec<JobId>) -> Result<BTreeMap<JobId, Usage>, StoreError> {
-        let runs =
-            self.tables().runs.iter().filter(|run| jobs.contains(&run.job)).map(|run| (run.job, run.usage)).collect();
-        Ok(lists::sum_usage(runs))
+        let of = |id| tables.attributes.get(id).into_iter().flatten();
+        let attributes = jobs.iter().flat_map(|id| of(id).map(|attribute| (*id, attribute.to_string())));
+        let runs = tables.runs.iter().filter(|run| jobs.contains(&run.job)).map(|run| (run.job, run.usage));
+        let project = |id| tables.jobs.get(id).map(|job| &job.project);
+        let holds = jobs.iter().filter_map(|id| Some((*id, tables.holds.get(project(id)?)?.clone())));
+        Ok(lists::extras(attributes.collect(), runs.collect(), tables.pulls_of(&jobs), holds.collect()))
     }
 
     async fn log(&self, job: JobId, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {

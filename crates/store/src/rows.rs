@@ -391,6 +391,12 @@ pub(crate) fn usage_of_job<R: Columns>(row: &R) -> Read<(JobId, Usage), R> {
     Ok((at.parsed("job")?, at.json("usage")?))
 }
 
+/// Decodes a job, and the hold of its project.
+pub(crate) fn hold_of_job<R: Columns>(row: &R) -> Read<(JobId, Hold), R> {
+    let at = At::new("project_holds", row, &["job"])?;
+    Ok((at.parsed("job")?, at.json("hold")?))
+}
+
 /// Decodes the ID of a project.
 pub(crate) fn project_id<R: Columns>(row: &R) -> Read<ProjectId, R> {
     At::new("projects", row, &["id"])?.parsed("id")

@@ -15,7 +15,6 @@ use journeyman_core::ids::{JobId, KeyId, MessageId, ProjectId, RunId, Sha, UserI
 use journeyman_core::inbox::{Decision, InboxEvent, InboxState, NewEvent, Outcome};
 use journeyman_core::job::change::Change;
 use journeyman_core::job::event::LogEntry;
-use journeyman_core::job::label::Attribute;
 use journeyman_core::job::{Job, PullRepository};
 use journeyman_core::key::{ApiKey, KeyHash};
 use journeyman_core::message::Message;
@@ -24,14 +23,14 @@ use journeyman_core::poll::Poll;
 use journeyman_core::ports::{
     Accepted, AdminStore, Administered, AuditEntry, AuditLine, Check, CheckStore, ClaimFn, ClaimQuery, CodeHostStore,
     Decide, DecideAdmin, Decided, DeliveryBacklog, DeliveryFilter, DutyStore, FeedStore, Guard, HoldStore, InboxFilter,
-    InboxStore, JobCounts, JobFilter, JobStore, JobWatch, KeyStore, LockStore, OutboxStore, Picked, PollStore,
-    ProjectStore, PullCounts, PullFilter, PullIndex, PullStore, Retention, SessionsToEnd, Spend, SpendError,
+    InboxStore, JobCounts, JobExtras, JobFilter, JobStore, JobWatch, KeyStore, LockStore, OutboxStore, Picked,
+    PollStore, ProjectStore, PullCounts, PullFilter, PullIndex, PullStore, Retention, SessionsToEnd, Spend, SpendError,
     SpendingStore, Store, StoreError, Swept, TaskQuery, UpdateError, UsageStore, UserStore, WebhookStore,
 };
 use journeyman_core::project::hold::{Hold, HoldFailure};
 use journeyman_core::project::{Project, RepositoryIdentity, SecretValue};
 use journeyman_core::pull::{Comment, IndexedPull, LocalPull, NewComment, NewPull, PullText};
-use journeyman_core::run::{Run, Usage};
+use journeyman_core::run::Run;
 use journeyman_core::time::Timestamp;
 use journeyman_core::usage::{UsageLine, UsageQuery};
 use journeyman_core::user::{Identity, Session, SignInLink, TokenHash, User};
@@ -131,8 +130,7 @@ delegate! {
         read leased_jobs(worker: WorkerId) -> Result<Vec<JobId>, StoreError>;
         read messages_after(job: JobId, after: Option<MessageId>, limit: usize) -> Result<Vec<Message>, StoreError>;
         read runs_after(job: JobId, after: Option<RunId>, limit: usize) -> Result<Vec<Run>, StoreError>;
-        read attributes_of_jobs(jobs: Vec<JobId>) -> Result<BTreeMap<JobId, Vec<Attribute>>, StoreError>;
-        read usage_of_jobs(jobs: Vec<JobId>) -> Result<BTreeMap<JobId, Usage>, StoreError>;
+        read extras_of_jobs(jobs: Vec<JobId>) -> Result<BTreeMap<JobId, JobExtras>, StoreError>;
         read messages(job: JobId) -> Result<Vec<Message>, StoreError>;
         read newest_message(job: JobId) -> Result<Option<Message>, StoreError>;
         read message(id: MessageId) -> Result<Option<Message>, StoreError>;

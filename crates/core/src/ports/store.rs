@@ -27,8 +27,8 @@ pub use self::code_hosts::{CodeHostStore, PullCounts, PullCursor, PullFilter, Pu
 pub use self::feed::FeedStore;
 pub use self::inbox::{Decided, InboxFilter, InboxStore, RECENT_EVENTS};
 pub use self::jobs::{
-    AVOIDANCE, Accepted, Answer, ClaimFn, ClaimQuery, Cursor, Decide, Guard, JobCounts, JobFilter, JobStore, JobWatch,
-    PATIENCE, PROBE_TIME, Picked, RateCharge, UpdateError,
+    AVOIDANCE, Accepted, Answer, ClaimFn, ClaimQuery, Cursor, Decide, Guard, JobCounts, JobExtras, JobFilter, JobStore,
+    JobWatch, PATIENCE, PROBE_TIME, Picked, RateCharge, UpdateError,
 };
 pub use self::keys::{AuditEntry, AuditLine, KeyStore};
 pub use self::outbox::{DutyStore, LockStore, OutboxStore, TaskQuery};

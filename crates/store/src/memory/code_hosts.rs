@@ -41,10 +41,7 @@ impl PullIndex for MemoryStore {
     }
 
     async fn indexed_pulls_of(&self, jobs: Vec<JobId>) -> Result<Vec<IndexedPull>, StoreError> {
-        let tables = self.tables();
-        let mut found: Vec<_> = tables.job_pulls.iter().filter(|pull| jobs.contains(&pull.job)).cloned().collect();
-        found.sort_by_key(|pull| (pull.created_at, pull.number));
-        Ok(found)
+        Ok(self.tables().pulls_of(&jobs))
     }
 
     async fn remote_pulls(&self, filter: PullFilter) -> Result<Vec<IndexedPull>, StoreError> {
@@ -88,6 +85,13 @@ impl LockStore for MemoryStore {
 }
 
 impl Tables {
+    /// Returns the pull requests of these jobs, oldest first.
+    pub(super) fn pulls_of(&self, jobs: &[JobId]) -> Vec<IndexedPull> {
+        let mut found: Vec<_> = self.job_pulls.iter().filter(|pull| jobs.contains(&pull.job)).cloned().collect();
+        found.sort_by_key(|pull| (pull.created_at, pull.number));
+        found
+    }
+
     fn remote_pulls(&self, project: &ProjectId) -> impl Iterator<Item = &IndexedPull> {
         self.job_pulls.iter().filter(move |pull| pull.project == *project && pull.repository.host != HostName::local())
     }

@@ -17,6 +17,9 @@ use super::error::PgError;
 use super::pipeline::{Call, call};
 use crate::{lists, rows, vault};
 
+/// Selects the pull requests of some jobs, oldest first.
+pub(super) const PULLS_OF_JOBS: &str = "SELECT * FROM job_pulls WHERE job = ANY ($1) ORDER BY created_at, number";
+
 #[async_trait]
 impl CodeHostStore for PostgresStore {
     async fn code_hosts(&self) -> Result<Vec<CodeHost>, StoreError> {
@@ -44,8 +47,7 @@ impl PullIndex for PostgresStore {
 
     async fn indexed_pulls_of(&self, jobs: Vec<JobId>) -> Result<Vec<IndexedPull>, StoreError> {
         let wanted: Vec<String> = jobs.iter().map(ToString::to_string).collect();
-        let text = "SELECT * FROM job_pulls WHERE job = ANY ($1) ORDER BY created_at, number";
-        let found = self.read(call!(text, wanted)).await?;
+        let found = self.read(call!(PULLS_OF_JOBS, wanted)).await?;
         Ok(found.iter().map(rows::indexed_pull).collect::<Result<_, PgError>>()?)
     }
 

@@ -8,19 +8,19 @@ use journeyman_core::ids::{JobId, MessageId, ProjectId, RunId, WorkerId};
 use journeyman_core::job::Job;
 use journeyman_core::job::change::Change;
 use journeyman_core::job::event::LogEntry;
-use journeyman_core::job::label::Attribute;
 use journeyman_core::message::Message;
 use journeyman_core::ports::{
-    Accepted, ClaimFn, ClaimQuery, Decide, Guard, JobCounts, JobFilter, JobStore, JobWatch, PATIENCE, Picked,
-    StoreError, UpdateError,
+    Accepted, ClaimFn, ClaimQuery, Decide, Guard, JobCounts, JobExtras, JobFilter, JobStore, JobWatch, PATIENCE,
+    Picked, StoreError, UpdateError,
 };
 use journeyman_core::retry::{LONGEST_BACKOFF, LONGEST_LEASE};
-use journeyman_core::run::{Run, Usage};
+use journeyman_core::run::Run;
 use journeyman_core::time::Timestamp;
 use tokio_postgres::Row;
 use tracing::Instrument as _;
 
 use super::accept::{Operation, Request};
+use super::code_hosts::PULLS_OF_JOBS;
 use super::error::PgError;
 use super::holds::Probe;
 use super::pipeline::{Call, call};
@@ -263,20 +263,27 @@ impl JobStore for PostgresStore {
         Ok(found.iter().map(rows::run).collect::<Result<_, PgError>>()?)
     }
 
-    async fn attributes_of_jobs(&self, jobs: Vec<JobId>) -> Result<BTreeMap<JobId, Vec<Attribute>>, StoreError> {
+    async fn extras_of_jobs(&self, jobs: Vec<JobId>) -> Result<BTreeMap<JobId, JobExtras>, StoreError> {
         let wanted: Vec<String> = jobs.iter().map(ToString::to_string).collect();
-        let text =
-            "SELECT job, attribute FROM job_attributes WHERE job = ANY ($1) ORDER BY job, attribute COLLATE \"C\"";
-        let found = self.read(call!(text, wanted)).await?;
-        let found: Result<_, PgError> = found.iter().map(rows::attribute).collect();
-        Ok(lists::attributes(found?))
-    }
-
-    async fn usage_of_jobs(&self, jobs: Vec<JobId>) -> Result<BTreeMap<JobId, Usage>, StoreError> {
-        let wanted: Vec<String> = jobs.iter().map(ToString::to_string).collect();
-        let found = self.read(call!("SELECT job, id, usage FROM runs WHERE job = ANY ($1)", wanted)).await?;
-        let runs: Result<_, PgError> = found.iter().map(rows::usage_of_job).collect();
-        Ok(lists::sum_usage(runs?))
+        let calls = [
+            call!("SELECT job, attribute FROM job_attributes WHERE job = ANY ($1)", wanted.clone()),
+            call!("SELECT job, id, usage FROM runs WHERE job = ANY ($1)", wanted.clone()),
+            call!(PULLS_OF_JOBS, wanted.clone()),
+            call!(
+                "SELECT jobs.id AS job, hold FROM jobs JOIN project_holds ON project_holds.project = jobs.project
+                 WHERE jobs.id = ANY ($1)",
+                wanted
+            ),
+        ];
+        let mut found = self.read_all(&calls).await?.into_iter();
+        let mut next = || found.next().unwrap_or_default();
+        let (attributes, runs, pulls, holds) = (next(), next(), next(), next());
+        Ok(lists::extras(
+            attributes.iter().map(rows::attribute).collect::<Result<_, PgError>>()?,
+            runs.iter().map(rows::usage_of_job).collect::<Result<_, PgError>>()?,
+            pulls.iter().map(rows::indexed_pull).collect::<Result<_, PgError>>()?,
+            holds.iter().map(rows::hold_of_job).collect::<Result<_, PgError>>()?,
+        ))
     }
 
     async fn log(&self, job: JobId, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {

@@ -19,6 +19,10 @@ use super::rows::collect;
 use crate::rows::to_json;
 use crate::{lists, rows, vault};
 
+/// Selects the pull requests of the jobs in a JSON array, oldest first.
+pub(super) const PULLS_OF_JOBS: &str =
+    "SELECT * FROM job_pulls WHERE job IN (SELECT value FROM json_each(?1)) ORDER BY created_at, number";
+
 #[async_trait]
 impl CodeHostStore for SqliteStore {
     async fn code_hosts(&self) -> Result<Vec<CodeHost>, StoreError> {
@@ -62,9 +66,7 @@ impl PullIndex for SqliteStore {
         let wanted = to_json(&jobs)?;
         self.readers
             .read(move |db| {
-                let text = "SELECT * FROM job_pulls WHERE job IN (SELECT value FROM json_each(?1))
-                            ORDER BY created_at, number";
-                let mut query = db.prepare_cached(text)?;
+                let mut query = db.prepare_cached(PULLS_OF_JOBS)?;
                 collect(&mut query.query([wanted])?, |row| rows::indexed_pull(row))
             })
             .await

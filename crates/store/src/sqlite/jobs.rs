@@ -8,18 +8,18 @@ use journeyman_core::ids::{JobId, MessageId, ProjectId, RunId, WorkerId};
 use journeyman_core::job::Job;
 use journeyman_core::job::change::Change;
 use journeyman_core::job::event::LogEntry;
-use journeyman_core::job::label::Attribute;
 use journeyman_core::message::Message;
 use journeyman_core::ports::{
-    Accepted, ClaimFn, ClaimQuery, Decide, Guard, JobCounts, JobFilter, JobStore, JobWatch, PATIENCE, Picked,
-    StoreError, UpdateError,
+    Accepted, ClaimFn, ClaimQuery, Decide, Guard, JobCounts, JobExtras, JobFilter, JobStore, JobWatch, PATIENCE,
+    Picked, StoreError, UpdateError,
 };
 use journeyman_core::retry::{LONGEST_BACKOFF, LONGEST_LEASE};
-use journeyman_core::run::{Run, Usage};
+use journeyman_core::run::Run;
 use journeyman_core::time::Timestamp;
 use rusqlite::types::Value;
 use rusqlite::{Connection, params, params_from_iter};
 
+use super::code_hosts::PULLS_OF_JOBS;
 use super::error::{OpError, ReadError};
 use super::ledger::{Tables, job_by_id, write};
 use super::rows::collect;
@@ -169,24 +169,19 @@ impl JobStore for SqliteStore {
     }
 
     async fn newest_message(&self, job: JobId) -> Result<Option<Message>, StoreError> {
-        self.readers
-            .read(move |db| {
-                let text = "SELECT * FROM messages WHERE job = ?1 ORDER BY seq DESC LIMIT 1";
-                let mut query = db.prepare_cached(text)?;
-                let mut rows = query.query([job.to_string()])?;
-                rows.next()?.map(rows::message).transpose()
-            })
-            .await
+        self.readers.find(|db| {
+            let mut query = db.prepare_cached("SELECT * FROM messages WHERE job = ?1 ORDER BY seq DESC LIMIT 1")?;
+            let mut rows = query.query([job.to_string()])?;
+            rows.next()?.map(rows::message).transpose()
+        })
     }
 
     async fn message(&self, id: MessageId) -> Result<Option<Message>, StoreError> {
-        self.readers
-            .read(move |db| {
-                let mut query = db.prepare_cached("SELECT * FROM messages WHERE id = ?1")?;
-                let mut rows = query.query([id.to_string()])?;
-                rows.next()?.map(rows::message).transpose()
-            })
-            .await
+        self.readers.find(|db| {
+            let mut query = db.prepare_cached("SELECT * FROM messages WHERE id = ?1")?;
+            let mut rows = query.query([id.to_string()])?;
+            rows.next()?.map(rows::message).transpose()
+        })
     }
 
     async fn runs(&self, job: JobId) -> Result<Vec<Run>, StoreError> {
@@ -213,29 +208,12 @@ impl JobStore for SqliteStore {
             .await
     }
 
-    async fn attributes_of_jobs(&self, jobs: Vec<JobId>) -> Result<BTreeMap<JobId, Vec<Attribute>>, StoreError> {
+    async fn extras_of_jobs(&self, jobs: Vec<JobId>) -> Result<BTreeMap<JobId, JobExtras>, StoreError> {
         let wanted = to_json(&jobs)?;
-        self.readers
-            .read(move |db| {
-                let text = "SELECT job, attribute FROM job_attributes WHERE job IN (SELECT value FROM json_each(?1))
-                            ORDER BY job, attribute";
-                let mut query = db.prepare_cached(text)?;
-                let found = collect(&mut query.query([wanted])?, |row| rows::attribute(row))?;
-                Ok(lists::attributes(found))
-            })
-            .await
-    }
-
-    async fn usage_of_jobs(&self, jobs: Vec<JobId>) -> Result<BTreeMap<JobId, Usage>, StoreError> {
-        let wanted = to_json(&jobs)?;
-        self.readers
-            .read(move |db| {
-                let text = "SELECT job, id, usage FROM runs WHERE job IN (SELECT value FROM json_each(?1))";
-                let mut query = db.prepare_cached(text)?;
-                let runs = collect(&mut query.query([wanted])?, |row| rows::usage_of_job(row))?;
-                Ok(lists::sum_usage(runs))
-            })
-            .await
+        match jobs.as_slice() {
+            [_] => self.readers.find(|db| extras(db, &wanted)),
+            _ => self.readers.read(move |db| extras(db, &wanted)).await,
+        }
     }
 
     async fn log(&self, job: JobId, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
@@ -419,6 +397,26 @@ fn list(db: &Connection, filter: &JobFilter) -> Result<Vec<Job>, ReadError> {
         values.push(to_json(&attributes)?.into());
     }
     collect(&mut query.query(params_from_iter(values))?, |row| rows::job(row))
+}
+
+/// Reads the data about jobs that is not in their documents, in one snapshot. `jobs` is a JSON array of their IDs.
+fn extras(db: &Connection, jobs: &str) -> Result<BTreeMap<JobId, JobExtras>, ReadError> {
+    let _state = db.unchecked_transaction()?;
+    let mut attributes =
+        db.prepare_cached("SELECT job, attribute FROM job_attributes WHERE job IN (SELECT value FROM json_each(?1))")?;
+    let mut runs =
+        db.prepare_cached("SELECT job, id, usage FROM runs WHERE job IN (SELECT value FROM json_each(?1))")?;
+    let mut pulls = db.prepare_cached(PULLS_OF_JOBS)?;
+    let mut holds = db.prepare_cached(
+        "SELECT jobs.id AS job, hold FROM jobs JOIN project_holds ON project_holds.project = jobs.project
+         WHERE jobs.id IN (SELECT value FROM json_each(?1))",
+    )?;
+    Ok(lists::extras(
+        collect(&mut attributes.query([jobs])?, |row| rows::attribute(row))?,
+        collect(&mut runs.query([jobs])?, |row| rows::usage_of_job(row))?,
+        collect(&mut pulls.query([jobs])?, |row| rows::indexed_pull(row))?,
+        collect(&mut holds.query([jobs])?, |row| rows::hold_of_job(row))?,
+    ))
 }
 
 #[cfg(test)]

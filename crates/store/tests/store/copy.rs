@@ -43,7 +43,7 @@ pub(crate) async fn contents(fixture: &Fixture) -> Vec<String> {
         seen.push(format!("{:?}", fixture.store.messages(job.id).await.unwrap()));
         seen.push(format!("{:?}", fixture.store.runs(job.id).await.unwrap()));
         seen.push(format!("{:?}", fixture.store.log(job.id, 0, 1000).await.unwrap()));
-        seen.push(format!("{:?}", fixture.store.attributes_of_jobs(vec![job.id]).await.unwrap()));
+        seen.push(format!("{:?}", fixture.store.extras_of_jobs(vec![job.id]).await.unwrap()));
     }
     seen
 }

@@ -98,8 +98,9 @@ async fn jobs_are_found_by_their_attributes_in_one_project_and_in_all() {
             let expected: Vec<JobId> = expected.iter().map(|number| made[*number].id).collect();
             assert_eq!(found.iter().map(|job| job.id).collect::<Vec<_>>(), expected, "{name}: {filter:?}");
         }
-        let attributes = fixture.store.attributes_of_jobs(vec![made[2].id, made[3].id]).await.unwrap();
-        let texts = |number: usize| attributes[&made[number].id].iter().map(ToString::to_string).collect::<Vec<_>>();
+        let extras = fixture.store.extras_of_jobs(vec![made[2].id, made[3].id]).await.unwrap();
+        let texts =
+            |number: usize| extras[&made[number].id].attributes.iter().map(ToString::to_string).collect::<Vec<_>>();
         let third =
             ["agent:journeyman", "author:ci", "label:bug", "label:ui", "metadata:team=web", "metadata:ticket=S-1"];
         assert_eq!(texts(2), third, "{name}");
@@ -210,7 +211,7 @@ async fn a_deleted_job_is_gone_with_all_its_rows_and_deleting_it_again_changes_n
         assert_eq!(fixture.store.job(id).await.unwrap(), None, "{name}");
         assert_eq!(fixture.store.messages(id).await.unwrap(), [], "{name}");
         assert_eq!(fixture.store.log(id, 0, 9).await.unwrap(), [], "{name}");
-        assert!(fixture.store.attributes_of_jobs(vec![id]).await.unwrap().is_empty(), "{name}");
+        assert!(fixture.store.extras_of_jobs(vec![id]).await.unwrap().is_empty(), "{name}");
         let labeled = JobFilter { attributes: vec![label("bug")], ..JobFilter::newest(shop(), 9) };
         let left: Vec<JobId> = fixture.store.jobs(labeled).await.unwrap().into_iter().map(|job| job.id).collect();
         assert_eq!(left, [kept], "{name}");

@@ -16,6 +16,7 @@ use crate::job::label::Attribute;
 use crate::job::{Job, JobRecord, JobStatus};
 use crate::message::Message;
 use crate::project::hold::Hold;
+use crate::pull::IndexedPull;
 use crate::rate::{RateKind, RateState};
 use crate::run::{Run, Usage};
 use crate::time::Timestamp;
@@ -184,6 +185,19 @@ impl JobFilter {
     }
 }
 
+/// The data about a job that is not in its document.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct JobExtras {
+    /// The labels, the metadata, the author and the agent, sorted by their texts.
+    pub attributes: Vec<Attribute>,
+    /// The usage of all runs.
+    pub usage: Usage,
+    /// The pull requests, oldest first.
+    pub pulls: Vec<IndexedPull>,
+    /// The hold of the job's project.
+    pub hold: Option<Hold>,
+}
+
 /// The numbers of active jobs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct JobCounts {
@@ -280,11 +294,8 @@ pub trait JobStore: Send + Sync {
     /// are none after it.
     async fn runs_after(&self, job: JobId, after: Option<RunId>, limit: usize) -> Result<Vec<Run>, StoreError>;
 
-    /// Returns the attributes of each of these jobs.
-    async fn attributes_of_jobs(&self, jobs: Vec<JobId>) -> Result<BTreeMap<JobId, Vec<Attribute>>, StoreError>;
-
-    /// Returns the usage of all runs of each of these jobs; jobs without usage are left out.
-    async fn usage_of_jobs(&self, jobs: Vec<JobId>) -> Result<BTreeMap<JobId, Usage>, StoreError>;
+    /// Returns the data about these jobs that is not in their documents. Jobs without such data are left out.
+    async fn extras_of_jobs(&self, jobs: Vec<JobId>) -> Result<BTreeMap<JobId, JobExtras>, StoreError>;
 
     /// Returns the entries of a job's log with a number above `after`, at most `limit`.
     async fn log(&self, job: JobId, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError>;
