@@ -72,6 +72,7 @@ TARGETS: dict[str, list[Target]] = {
     "growth.sqlite-list-ratio": [at_most(1.2)],
     "growth.sqlite-agent-ratio": [at_most(1.2)],
     "growth.sqlite-usage": [at_most(100)],
+    "growth.sqlite-usage-authors": [at_most(100)],
     "growth.sqlite-turn-ratio": [at_most(1.2)],
     "growth.postgresql-accept-ratio": [at_most(1.2)],
     "growth.postgresql-poll-ratio": [at_most(1.2)],
@@ -79,5 +80,6 @@ TARGETS: dict[str, list[Target]] = {
     "growth.postgresql-list-ratio": [at_most(1.2)],
     "growth.postgresql-agent-ratio": [at_most(1.2)],
     "growth.postgresql-usage": [at_most(100)],
+    "growth.postgresql-usage-authors": [at_most(100)],
     "growth.postgresql-turn-ratio": [at_most(1.2)],
 }

@@ -24,7 +24,11 @@ WHAT = {
 }
 TURNS = 20
 REPORTS = 20
-# The runs of the report on usage, also if there are fewer jobs.
+REPORTED = {
+    "usage": ("project and model", "groupBy=project&groupBy=model"),
+    "usage-authors": ("author", "groupBy=author"),
+}
+# The runs of the reports on usage, also if there are fewer jobs.
 RUNS = 1_000_000
 POLLED = 20
 # More jobs than a service keeps in memory.
@@ -42,8 +46,9 @@ FIGURES = [
         Figure(f"{store}-{what}-ratio", "— time in the full store / time in the other", "×"),
     )
 ] + [
-    Figure(f"{store}-usage", f"{name}: report on a million runs of a year by project and model, 1 client, p50", "ms")
+    Figure(f"{store}-{key}", f"{name}: report on a million runs of a year by {groups}, 1 client, p50", "ms")
     for store, name in STORES.items()
+    for key, (groups, _) in REPORTED.items()
 ]
 
 
@@ -58,7 +63,8 @@ def measure(session, program, note) -> None:
             order = 1 if session.shared["reversed"] else -1
             found = _both(session, [("empty", empty), ("full", full)][::order])
             found |= _walk(session, [("empty", few, few_jobs), ("full", full, jobs)][::order])
-            note(f"{store}-usage", found["usage", "full"])
+            for key in REPORTED:
+                note(f"{store}-{key}", found[key, "full"])
             session.drop(empty)
             for what, (_, _, more) in WHAT.items():
                 before, after = found[what, "empty"], found[what, "full"]
@@ -100,8 +106,9 @@ def _both(session, pair) -> dict[tuple[str, str], float]:
             found["agent", name] = closed(site.url, page, 1, session.seconds, session.work, key=site.key).rate
         for name, site in pair:
             first = (date.today() - timedelta(days=364)).isoformat()
-            report = f"/v2/usage?from={first}&groupBy=project&groupBy=model"
-            found["usage", name] = statistics.median(_timed(site, report) for _ in range(REPORTS))
+            for key, (_, query) in REPORTED.items():
+                report = f"/v2/usage?from={first}&{query}"
+                found[key, name] = statistics.median(_timed(site, report) for _ in range(REPORTS))
         for name, site in pair:
             paths = [f"{JOBS}/job/{job}" for job in site.newest(POLLED)]
             found["poll", name] = closed(site.url, paths, 64, session.seconds, session.work, key=site.key).rate

@@ -172,6 +172,15 @@ impl PostgresStore {
         Ok(self.read_all(&[call]).await?.pop().unwrap_or_default())
     }
 
+    /// Runs a query with a plan for its values. The plan for any values, which the server prefers after some calls, may be
+    /// much slower.
+    async fn read_planned(&self, call: Call) -> Result<Vec<Row>, PgError> {
+        let plan = call!("SET LOCAL plan_cache_mode = force_custom_plan");
+        let mut answers = self.read_all(&[call!("BEGIN"), plan, call, call!("COMMIT")]).await?;
+        answers.pop();
+        Ok(answers.pop().unwrap_or_default())
+    }
+
     /// Runs queries in one round trip. Each query sees everything that was committed before it started.
     async fn read_all(&self, calls: &[Call]) -> Result<Vec<Vec<Row>>, PgError> {
         let mut may_retry = true;
@@ -189,11 +198,9 @@ impl PostgresStore {
 
     async fn try_read(&self, calls: &[Call]) -> Result<Vec<Vec<Row>>, PgError> {
         let session = Session::open(&self.pool).await?;
-        let read = session.run(calls).await;
-        if read.as_ref().err().is_none_or(|error| !error.is_lost() && !error.is_stale_plan()) {
-            session.release();
-        }
-        read
+        let read = session.run(calls).await?;
+        session.release();
+        Ok(read)
     }
 
     /// Runs statements in one transaction.

@@ -73,7 +73,7 @@ impl UsageStore for PostgresStore {
         let by = |group| query.groups.contains(&group);
         let projects: Option<Vec<String>> =
             query.projects.as_ref().map(|projects| projects.iter().map(ToString::to_string).collect());
-        let found = self.read(call!(
+        let report = call!(
             if query.needs_senders() { REPORT } else { REPORT_ON_MODELS },
             query.first_day,
             query.last_day,
@@ -87,8 +87,9 @@ impl UsageStore for PostgresStore {
             by(UsageGroup::Author),
             by(UsageGroup::Key),
             i64::try_from(query.limit).unwrap_or(i64::MAX),
-        ));
-        Ok(found.await?.iter().map(rows::usage_line).collect::<Result<_, PgError>>()?)
+        );
+        let found = self.read_planned(report).await?;
+        Ok(found.iter().map(rows::usage_line).collect::<Result<_, PgError>>()?)
     }
 }
 
