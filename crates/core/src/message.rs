@@ -198,6 +198,14 @@ pub struct Message {
     pub source: Option<MessageSource>,
 }
 
+impl Message {
+    /// Returns the time of the last change of the status.
+    #[must_use]
+    pub fn updated_at(&self) -> Timestamp {
+        self.finished_at.or(self.delivered_at).unwrap_or(self.created_at)
+    }
+}
+
 /// A message that is sent to a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewMessage {

@@ -112,6 +112,11 @@ impl ApiError {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, ErrorCode::Internal, text)
     }
 
+    /// Returns the status of the response.
+    pub(crate) const fn status(&self) -> StatusCode {
+        self.status
+    }
+
     /// Returns the code and the description.
     pub(crate) fn problem(&self) -> &Problem {
         &self.problem

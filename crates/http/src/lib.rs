@@ -1,5 +1,5 @@
 //! The HTTP interface: authentication, validation, wire types, and one file for each resource under `routes/`. The server
-//! of the Model Context Protocol is under `mcp/`.
+//! of the Model Context Protocol is under `mcp/`, and that of the Agent2Agent protocol under `a2a/`.
 //!
 //! A request passes through these layers, from the outside in:
 //!
@@ -11,11 +11,12 @@
 //!
 //! Invariants:
 //!
-//! - Every route requires a key, except `/healthz`, `/readyz`, `/metrics`, `/openapi.json`, `/docs`, and the pages of
-//!   the dashboard, which have sessions.
+//! - Every route requires a key, except `/healthz`, `/readyz`, `/metrics`, `/openapi.json`, `/docs`,
+//!   `/.well-known/agent-card.json`, and the pages of the dashboard, which have sessions.
 //! - Every error of the interface is a JSON object with `error`, `code`, and `requestId`.
 //! - If a key cannot see a project, every response is the same as if the project did not exist.
 
+mod a2a;
 mod answer;
 mod app;
 mod auth;

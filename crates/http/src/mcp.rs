@@ -10,7 +10,7 @@
 mod calls;
 mod schema;
 mod tasks;
-mod text;
+pub(crate) mod text;
 mod tools;
 mod transcript;
 

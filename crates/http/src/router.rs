@@ -13,7 +13,7 @@ use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove
 use crate::app::{App, Services, Settings};
 use crate::origin::OurOrigins;
 use crate::tail::Tails;
-use crate::{answer, auth, document, mcp, origin, routes};
+use crate::{a2a, answer, auth, document, mcp, origin, routes};
 
 /// Returns the router of a process that serves no clients: `/healthz`, `/readyz`, and `/metrics`.
 pub fn health_router(services: Services, settings: Settings, shutdown: CancellationToken) -> Router {
@@ -38,7 +38,8 @@ pub fn router(services: Services, settings: Settings, shutdown: CancellationToke
     let (api, described) = routes::api().split_for_parts();
     let pages = pages(&app);
     let api = api.route_layer(from_fn_with_state(app.clone(), auth::of_the_interface));
-    let mcp = mcp::routes(&app).route_layer(from_fn_with_state(app.clone(), auth::of_mcp));
+    let mcp = mcp::routes(&app).route_layer(from_fn_with_state(app.clone(), auth::of_protocols));
+    let a2a = a2a::routes().route_layer(from_fn_with_state(app.clone(), auth::of_protocols));
     let git = routes::git::routes().route_layer(from_fn_with_state(app.clone(), auth::of_git));
     let pages = pages.route_layer(from_fn_with_state(app.clone(), auth::of_pages));
     // The document is built once here, and not for each request.
@@ -47,6 +48,8 @@ pub fn router(services: Services, settings: Settings, shutdown: CancellationToke
         .merge(api)
         .merge(routes::system::routes(&described))
         .merge(routes::hooks::routes())
+        .merge(a2a)
+        .merge(a2a::card_routes())
         .with_state(app.clone())
         .merge(pages)
         .merge(mcp)

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use journeyman_core::ids::{JobId, ProjectId};
 use journeyman_core::job::label::Attribute;
 use journeyman_core::job::{Job, JobStatus};
-use journeyman_core::ports::{AuditEntry, JobExtras, JobFilter, PullCounts, PullFilter};
+use journeyman_core::ports::{AuditEntry, JobExtras, JobFilter, MessageFilter, PullCounts, PullFilter};
 use journeyman_core::project::hold::Hold;
 use journeyman_core::pull::{IndexedPull, PullState};
 use journeyman_core::run::Usage;
@@ -71,6 +71,11 @@ pub(crate) fn beginning(filter: &JobFilter) -> (i64, String) {
     // No id sorts before the empty string, so jobs created exactly at this time are excluded.
     let before = filter.created_before.map(|before| (before.as_micros(), String::new()));
     after.into_iter().chain(before).min().unwrap_or((i64::MAX, String::new()))
+}
+
+/// Returns the exclusive start of a list of messages: the time of the last change in microseconds, and an ID.
+pub(crate) fn message_beginning(filter: &MessageFilter) -> (i64, String) {
+    filter.after.map_or((i64::MAX, String::new()), |(updated, id)| (updated.as_micros(), id.to_string()))
 }
 
 /// The newest jobs of several projects, which are read one project after the other.

@@ -33,8 +33,8 @@ use journeyman_core::model::price::Scope;
 use journeyman_core::poll::Poll;
 use journeyman_core::ports::{
     Accepted, Answer, AuditEntry, AuditLine, ClaimFn, ClaimQuery, Decide, Guard, JobCounts, JobExtras, JobFilter,
-    JobStore, JobWatch, KeyStore, PATIENCE, Picked, ProjectStore, PullStore, RateCharge, Retention, Store, StoreError,
-    Swept, UpdateError,
+    JobStore, JobWatch, KeyStore, MessageFilter, PATIENCE, Picked, ProjectStore, PullStore, RateCharge, Retention,
+    Store, StoreError, Swept, UpdateError,
 };
 use journeyman_core::project::hold::Hold;
 use journeyman_core::project::{Project, RepositoryIdentity, SecretValue};
@@ -405,6 +405,26 @@ impl JobStore for MemoryStore {
 
     async fn newest_message(&self, job: JobId) -> Result<Option<Message>, StoreError> {
         Ok(self.messages(job).await?.pop())
+    }
+
+    async fn find_messages(&self, filter: MessageFilter) -> Result<Vec<Message>, StoreError> {
+        let tables = self.tables();
+        let matches = |message: &&Message| {
+            let project = tables.jobs.get(&message.job).map(|job| &job.project);
+            project.is_some_and(|project| filter.projects.as_ref().is_none_or(|projects| projects.contains(project)))
+                && (filter.statuses.is_empty() || filter.statuses.contains(&message.status))
+                && filter.updated_since.is_none_or(|since| message.updated_at() >= since)
+                && filter.after.is_none_or(|after| (message.updated_at(), message.id) < after)
+        };
+        let mut found: Vec<Message> = tables.messages.iter().filter(matches).cloned().collect();
+        found.sort_by_key(|message| std::cmp::Reverse((message.updated_at(), message.id)));
+        found.truncate(filter.limit);
+        Ok(found)
+    }
+
+    async fn count_messages(&self, filter: MessageFilter) -> Result<u64, StoreError> {
+        let found = self.find_messages(MessageFilter { after: None, ..filter }).await?;
+        Ok(u64::try_from(found.len()).unwrap_or(u64::MAX))
     }
 
     async fn message(&self, id: MessageId) -> Result<Option<Message>, StoreError> {

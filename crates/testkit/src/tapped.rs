@@ -23,9 +23,9 @@ use journeyman_core::poll::Poll;
 use journeyman_core::ports::{
     Accepted, AdminStore, Administered, AuditEntry, AuditLine, Check, CheckStore, ClaimFn, ClaimQuery, CodeHostStore,
     Decide, DecideAdmin, Decided, DeliveryBacklog, DeliveryFilter, DutyStore, FeedStore, Guard, HoldStore, InboxFilter,
-    InboxStore, JobCounts, JobExtras, JobFilter, JobStore, JobWatch, KeyStore, LockStore, OutboxStore, Picked,
-    PollStore, ProjectStore, PullCounts, PullFilter, PullIndex, PullStore, Retention, SessionsToEnd, Spend, SpendError,
-    SpendingStore, Store, StoreError, Swept, TaskQuery, UpdateError, UsageStore, UserStore, WebhookStore,
+    InboxStore, JobCounts, JobExtras, JobFilter, JobStore, JobWatch, KeyStore, LockStore, MessageFilter, OutboxStore,
+    Picked, PollStore, ProjectStore, PullCounts, PullFilter, PullIndex, PullStore, Retention, SessionsToEnd, Spend,
+    SpendError, SpendingStore, Store, StoreError, Swept, TaskQuery, UpdateError, UsageStore, UserStore, WebhookStore,
 };
 use journeyman_core::project::hold::{Hold, HoldFailure};
 use journeyman_core::project::{Project, RepositoryIdentity, SecretValue};
@@ -133,6 +133,8 @@ delegate! {
         read extras_of_jobs(jobs: Vec<JobId>) -> Result<BTreeMap<JobId, JobExtras>, StoreError>;
         read messages(job: JobId) -> Result<Vec<Message>, StoreError>;
         read newest_message(job: JobId) -> Result<Option<Message>, StoreError>;
+        read find_messages(filter: MessageFilter) -> Result<Vec<Message>, StoreError>;
+        read count_messages(filter: MessageFilter) -> Result<u64, StoreError>;
         read message(id: MessageId) -> Result<Option<Message>, StoreError>;
         read runs(job: JobId) -> Result<Vec<Run>, StoreError>;
         read log(job: JobId, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError>;

@@ -10,8 +10,8 @@ use journeyman_core::job::change::Change;
 use journeyman_core::job::event::LogEntry;
 use journeyman_core::message::Message;
 use journeyman_core::ports::{
-    Accepted, ClaimFn, ClaimQuery, Decide, Guard, JobCounts, JobExtras, JobFilter, JobStore, JobWatch, PATIENCE,
-    Picked, StoreError, UpdateError,
+    Accepted, ClaimFn, ClaimQuery, Decide, Guard, JobCounts, JobExtras, JobFilter, JobStore, JobWatch, MessageFilter,
+    PATIENCE, Picked, StoreError, UpdateError,
 };
 use journeyman_core::retry::{LONGEST_BACKOFF, LONGEST_LEASE};
 use journeyman_core::run::Run;
@@ -102,6 +102,34 @@ impl PostgresStore {
         let accepted: Vec<LogEntry> = accepted.iter().map(rows::accepted_line).collect::<Result<_, PgError>>()?;
         Ok(rows::merge_lines(lines, accepted, limit))
     }
+}
+
+/// Selects messages in the order of the last change of their status, newest first.
+const UPDATED_MESSAGES: &str = "
+    SELECT * FROM messages
+    WHERE ($1::text[] IS NULL OR EXISTS (SELECT 1 FROM jobs WHERE jobs.id = messages.job AND jobs.project = ANY($1)))
+      AND ($2::text[] IS NULL OR status = ANY($2))
+      AND coalesce(finished_at, delivered_at, created_at) BETWEEN $3 AND $4
+      AND (coalesce(finished_at, delivered_at, created_at) < $4 OR id < $5)
+    ORDER BY coalesce(finished_at, delivered_at, created_at) DESC, id DESC LIMIT $6";
+
+/// Counts messages like [`UPDATED_MESSAGES`], without a start.
+const UPDATED_MESSAGE_COUNT: &str = "
+    SELECT count(*) FROM (
+        SELECT 1 FROM messages
+        WHERE ($1::text[] IS NULL OR EXISTS (SELECT 1 FROM jobs WHERE jobs.id = messages.job AND jobs.project = ANY($1)))
+          AND ($2::text[] IS NULL OR status = ANY($2))
+          AND coalesce(finished_at, delivered_at, created_at) >= $3
+        LIMIT $4) AS found";
+
+/// The names of projects and of statuses; `None` means all.
+type Selected = (Option<Vec<String>>, Option<Vec<String>>);
+
+/// Returns the projects and the statuses of a filter.
+fn selected(filter: &MessageFilter) -> Result<Selected, StoreError> {
+    let projects = filter.projects.as_ref().map(|projects| projects.iter().map(ToString::to_string).collect());
+    let statuses = filter.statuses.iter().map(rows::name_of).collect::<Result<Vec<String>, StoreError>>()?;
+    Ok((projects, Some(statuses).filter(|statuses| !statuses.is_empty())))
 }
 
 #[async_trait]
@@ -241,6 +269,24 @@ impl JobStore for PostgresStore {
         let text = "SELECT * FROM messages WHERE job = $1 ORDER BY seq DESC LIMIT 1";
         let found = self.read(call!(text, job.to_string())).await?;
         Ok(found.first().map(rows::message).transpose()?)
+    }
+
+    async fn find_messages(&self, filter: MessageFilter) -> Result<Vec<Message>, StoreError> {
+        let (projects, statuses) = selected(&filter)?;
+        let since = filter.updated_since.map_or(i64::MIN, Timestamp::as_micros);
+        let (before, id) = lists::message_beginning(&filter);
+        let limit = i64::try_from(filter.limit).unwrap_or(i64::MAX);
+        let found = self.read(call!(UPDATED_MESSAGES, projects, statuses, since, before, id, limit)).await?;
+        Ok(found.iter().map(rows::message).collect::<Result<_, PgError>>()?)
+    }
+
+    async fn count_messages(&self, filter: MessageFilter) -> Result<u64, StoreError> {
+        let (projects, statuses) = selected(&filter)?;
+        let since = filter.updated_since.map_or(i64::MIN, Timestamp::as_micros);
+        let limit = i64::try_from(filter.limit).unwrap_or(i64::MAX);
+        let found = self.read(call!(UPDATED_MESSAGE_COUNT, projects, statuses, since, limit)).await?;
+        let count: Option<i64> = found.first().map(|row| row.try_get(0)).transpose().map_err(PgError::from)?;
+        Ok(count.and_then(|count| u64::try_from(count).ok()).unwrap_or(0))
     }
 
     async fn message(&self, id: MessageId) -> Result<Option<Message>, StoreError> {

@@ -10,8 +10,8 @@ use journeyman_core::job::change::Change;
 use journeyman_core::job::event::LogEntry;
 use journeyman_core::message::Message;
 use journeyman_core::ports::{
-    Accepted, ClaimFn, ClaimQuery, Decide, Guard, JobCounts, JobExtras, JobFilter, JobStore, JobWatch, PATIENCE,
-    Picked, StoreError, UpdateError,
+    Accepted, ClaimFn, ClaimQuery, Decide, Guard, JobCounts, JobExtras, JobFilter, JobStore, JobWatch, MessageFilter,
+    PATIENCE, Picked, StoreError, UpdateError,
 };
 use journeyman_core::retry::{LONGEST_BACKOFF, LONGEST_LEASE};
 use journeyman_core::run::Run;
@@ -29,6 +29,33 @@ use crate::accept;
 use crate::lists::{self, Listing, Merge};
 use crate::rows::{self, to_json};
 use crate::watch::Watch;
+
+/// Selects messages in the order of the last change of their status, newest first.
+const UPDATED_MESSAGES: &str = "
+    SELECT * FROM messages
+    WHERE (?1 IS NULL OR EXISTS (SELECT 1 FROM jobs WHERE jobs.id = messages.job
+                                 AND jobs.project IN (SELECT value FROM json_each(?1))))
+      AND (?2 IS NULL OR status IN (SELECT value FROM json_each(?2)))
+      AND coalesce(finished_at, delivered_at, created_at) BETWEEN ?3 AND ?4
+      AND (coalesce(finished_at, delivered_at, created_at) < ?4 OR id < ?5)
+    ORDER BY coalesce(finished_at, delivered_at, created_at) DESC, id DESC LIMIT ?6";
+
+/// Counts messages like [`UPDATED_MESSAGES`], without a start.
+const UPDATED_MESSAGE_COUNT: &str = "
+    SELECT count(*) FROM (
+        SELECT 1 FROM messages
+        WHERE (?1 IS NULL OR EXISTS (SELECT 1 FROM jobs WHERE jobs.id = messages.job
+                                     AND jobs.project IN (SELECT value FROM json_each(?1))))
+          AND (?2 IS NULL OR status IN (SELECT value FROM json_each(?2)))
+          AND coalesce(finished_at, delivered_at, created_at) >= ?3
+        LIMIT ?4)";
+
+/// Returns the projects and the statuses of a filter as JSON arrays; `None` means all.
+fn selected(filter: &MessageFilter) -> Result<[Option<String>; 2], StoreError> {
+    let projects = filter.projects.as_ref().map(to_json).transpose()?;
+    let statuses = Some(&filter.statuses).filter(|statuses| !statuses.is_empty()).map(to_json).transpose()?;
+    Ok([projects, statuses])
+}
 
 #[async_trait]
 impl JobStore for SqliteStore {
@@ -174,6 +201,34 @@ impl JobStore for SqliteStore {
             let mut rows = query.query([job.to_string()])?;
             rows.next()?.map(rows::message).transpose()
         })
+    }
+
+    async fn find_messages(&self, filter: MessageFilter) -> Result<Vec<Message>, StoreError> {
+        let [projects, statuses] = selected(&filter)?;
+        let since = filter.updated_since.map_or(i64::MIN, Timestamp::as_micros);
+        let (before, id) = lists::message_beginning(&filter);
+        let limit = i64::try_from(filter.limit).unwrap_or(i64::MAX);
+        self.readers
+            .read(move |db| {
+                let mut query = db.prepare_cached(UPDATED_MESSAGES)?;
+                let mut rows = query.query(params![projects, statuses, since, before, id, limit])?;
+                collect(&mut rows, |row| rows::message(row))
+            })
+            .await
+    }
+
+    async fn count_messages(&self, filter: MessageFilter) -> Result<u64, StoreError> {
+        let [projects, statuses] = selected(&filter)?;
+        let since = filter.updated_since.map_or(i64::MIN, Timestamp::as_micros);
+        let limit = i64::try_from(filter.limit).unwrap_or(i64::MAX);
+        let count: i64 = self
+            .readers
+            .read(move |db| {
+                let mut query = db.prepare_cached(UPDATED_MESSAGE_COUNT)?;
+                Ok(query.query_row(params![projects, statuses, since, limit], |row| row.get(0))?)
+            })
+            .await?;
+        Ok(u64::try_from(count).unwrap_or(0))
     }
 
     async fn message(&self, id: MessageId) -> Result<Option<Message>, StoreError> {
@@ -439,6 +494,7 @@ mod tests {
             ("claim", DUE_JOB),
             ("log", LOG),
             ("messages", ACCEPTED),
+            ("updated messages", UPDATED_MESSAGES),
             ("jobs_of_project", LIST),
             ("jobs_of_status", LIST_OF_STATUS),
             ("attribute", LIST_OF_ATTRIBUTE),

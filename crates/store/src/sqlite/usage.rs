@@ -135,11 +135,21 @@ macro_rules! rows_of {
     ($table:literal, $author:literal, $key:literal) => {
         concat!(
             "SELECT iif(?7, day, NULL) AS of_day, iif(?8, project, '') AS of_project, iif(?9, model, '') AS of_model,
-                    iif(?10, ", $author, ", '') AS of_author, iif(?11, ", $key, ", '') AS of_key, runs, unpriced,
+                    iif(?10, ",
+            $author,
+            ", '') AS of_author, iif(?11, ",
+            $key,
+            ", '') AS of_key, runs, unpriced,
                     input_tokens, output_tokens, cached_tokens, cost_micros
-             FROM ", $table, "
+             FROM ",
+            $table,
+            "
              WHERE day BETWEEN ?1 AND ?2 AND (?3 IS NULL OR project IN (SELECT value FROM json_each(?3)))
-               AND (?4 IS NULL OR model = ?4) AND (?5 IS NULL OR ", $author, " = ?5) AND (?6 IS NULL OR ", $key, " = ?6)"
+               AND (?4 IS NULL OR model = ?4) AND (?5 IS NULL OR ",
+            $author,
+            " = ?5) AND (?6 IS NULL OR ",
+            $key,
+            " = ?6)"
         )
     };
 }

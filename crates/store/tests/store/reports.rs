@@ -9,8 +9,9 @@ use journeyman_core::job::JobOptions;
 use journeyman_core::job::delete;
 use journeyman_core::job::label::{Attribute, Labels, Metadata};
 use journeyman_core::key::ApiKey;
+use journeyman_core::message::MessageStatus;
 use journeyman_core::model::price::day;
-use journeyman_core::ports::{Administered, AuditEntry, Cursor, JobFilter, Retention};
+use journeyman_core::ports::{Administered, AuditEntry, Cursor, JobFilter, MessageFilter, Retention};
 use journeyman_core::run::Usage;
 use journeyman_core::time::Timestamp;
 use journeyman_core::usage::{UsageGroup, UsageLine, UsageQuery, UsageSum};
@@ -123,6 +124,46 @@ async fn jobs_are_found_by_the_number_of_a_pull_request() {
             let found = fixture.store.jobs(filter.clone()).await.unwrap();
             let found: Vec<JobId> = found.into_iter().map(|job| job.id).collect();
             assert_eq!(found, expected, "{}: {filter:?}", fixture.name);
+        }
+    }
+}
+
+#[tokio::test]
+async fn messages_are_found_in_the_order_of_their_last_change() {
+    for fixture in all().await {
+        let name = fixture.name;
+        let first = fixture.job().await;
+        let second = fixture.job().await;
+        complete_next_job_with(&fixture, Usage::default()).await;
+        let [done, queued] = [first, second].map(|id| fixture.store.newest_message(id));
+        let (done, queued) = (done.await.unwrap().unwrap(), queued.await.unwrap().unwrap());
+        assert_eq!((done.status, queued.status), (MessageStatus::Finished, MessageStatus::Queued), "{name}");
+        let any = MessageFilter { projects: None, statuses: Vec::new(), updated_since: None, after: None, limit: 9 };
+        let mut expected = [done.clone(), queued.clone()];
+        expected.sort_by_key(|message| std::cmp::Reverse((message.updated_at(), message.id)));
+        let [newest, oldest] = expected.clone();
+        for (filter, expected) in [
+            (any.clone(), expected.to_vec()),
+            (MessageFilter { limit: 1, ..any.clone() }, vec![newest.clone()]),
+            (MessageFilter { after: Some((newest.updated_at(), newest.id)), ..any.clone() }, vec![oldest.clone()]),
+            (MessageFilter { after: Some((oldest.updated_at(), oldest.id)), ..any.clone() }, vec![]),
+            (MessageFilter { statuses: vec![MessageStatus::Queued], ..any.clone() }, vec![queued]),
+            (
+                MessageFilter {
+                    statuses: vec![MessageStatus::Cancelled, MessageStatus::Finished],
+                    projects: Some(vec![shop()]),
+                    ..any.clone()
+                },
+                vec![done],
+            ),
+            (MessageFilter { projects: Some(vec!["other".parse().unwrap()]), ..any.clone() }, vec![]),
+            (MessageFilter { projects: Some(Vec::new()), ..any.clone() }, vec![]),
+            (MessageFilter { updated_since: Some(newest.updated_at()), limit: 1, ..any.clone() }, vec![newest]),
+        ] {
+            assert_eq!(fixture.store.find_messages(filter.clone()).await.unwrap(), expected, "{name}: {filter:?}");
+            let count = fixture.store.count_messages(MessageFilter { after: None, ..filter.clone() }).await.unwrap();
+            let all = fixture.store.find_messages(MessageFilter { after: None, ..filter }).await.unwrap();
+            assert_eq!(count, u64::try_from(all.len()).unwrap(), "{name}");
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::job::decide::Rejected;
 use crate::job::event::LogEntry;
 use crate::job::label::Attribute;
 use crate::job::{Job, JobRecord, JobStatus};
-use crate::message::Message;
+use crate::message::{Message, MessageStatus};
 use crate::project::hold::Hold;
 use crate::pull::IndexedPull;
 use crate::rate::{RateKind, RateState};
@@ -59,6 +59,21 @@ pub struct RateCharge {
     pub kind: RateKind,
     /// The maximum number of uses in an hour, at least 1.
     pub limit: u32,
+}
+
+/// Selects messages of all jobs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MessageFilter {
+    /// The projects of the messages; `None` means all projects.
+    pub projects: Option<Vec<ProjectId>>,
+    /// The statuses of the messages; empty means all statuses.
+    pub statuses: Vec<MessageStatus>,
+    /// The earliest time of the last change of the status.
+    pub updated_since: Option<Timestamp>,
+    /// The exclusive start: the time of the last change of a message, and its ID.
+    pub after: Option<(Timestamp, MessageId)>,
+    /// The maximum number of messages.
+    pub limit: usize,
 }
 
 /// The conditions under which a request is accepted. The transaction that stores the request checks them in this order:
@@ -283,6 +298,12 @@ pub trait JobStore: Send + Sync {
 
     /// Returns the message of a job that was accepted last.
     async fn newest_message(&self, job: JobId) -> Result<Option<Message>, StoreError>;
+
+    /// Returns the messages that match a filter, in the order of the last change of their status, newest first.
+    async fn find_messages(&self, filter: MessageFilter) -> Result<Vec<Message>, StoreError>;
+
+    /// Returns the number of messages that match a filter, at most its `limit`. Ignores `after`.
+    async fn count_messages(&self, filter: MessageFilter) -> Result<u64, StoreError>;
 
     /// Finds a message.
     async fn message(&self, id: MessageId) -> Result<Option<Message>, StoreError>;
