@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod http {
+    mod a2a;
     mod auth;
     mod code_hosts;
     mod feed;

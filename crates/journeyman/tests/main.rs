@@ -21,6 +21,7 @@ mod hostile {
 mod inside;
 
 pub(crate) mod program {
+    mod a2a;
     mod agents;
     mod backup;
     mod changes;
