@@ -21,6 +21,7 @@ use super::wire::{
     GetTaskRequest, ListTasksRequest, ListTasksResponse, Message, Part, Role, Task, TaskRequest, TaskState, TaskStatus,
     given,
 };
+use crate::error::{ApiError, ErrorCode};
 use crate::page;
 
 /// The number of tasks in a list if the request does not say.
@@ -230,8 +231,11 @@ pub(super) async fn project(call: &Call, id: &str) -> Result<ProjectId, Failure>
     if !call.caller.sees(&id) {
         return Err(missing());
     }
-    call.app.cases.known_project(&call.caller, &id).await?;
-    Ok(id)
+    match call.app.cases.known_project(&call.caller, &id).await.map_err(ApiError::from) {
+        Ok(_) => Ok(id),
+        Err(error) if error.problem().code == ErrorCode::ProjectNotFound => Err(missing()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Returns the messages that a filter selects, and the number of all such messages.

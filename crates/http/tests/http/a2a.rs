@@ -261,10 +261,14 @@ async fn a_stream_ends_when_the_server_stops() {
 #[tokio::test(start_paused = true)]
 async fn a_stream_of_a_task_ends_when_its_key_is_revoked() {
     let service = service().await;
-    let other = service.post("/v2/keys", r#"{"name":"other"}"#).await.json();
-    let secret = other["secret"].as_str().unwrap().to_owned();
-    let service = with_key(service, secret).await;
-    let stream = open(&service, "SendStreamingMessage", &json!({ "message": message("m1", "x") })).await;
+    let other = service.post("/v2/keys", r#"{"name":"other","scopes":["jobs"]}"#).await.json();
+    let value: HeaderValue = format!("Bearer {}", other["secret"].as_str().unwrap()).parse().unwrap();
+    let change = |request: &mut Request<Body>| {
+        request.headers_mut().insert("a2a-version", HeaderValue::from_static("1.0"));
+        request.headers_mut().insert("authorization", value);
+    };
+    let sent = body("SendStreamingMessage", &json!({ "message": message("m1", "x") }));
+    let stream = service.begin("POST", "/a2a", sent, change).await;
     service.call("DELETE", &format!("/v2/keys/{}", other["id"].as_str().unwrap()), "", |_| {}).await;
     let begun = tokio::time::Instant::now();
     events(stream).await;
