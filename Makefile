@@ -1,6 +1,6 @@
 # The commands of this project. On Debian, each target installs the packages that it needs, and reports this.
 
-.PHONY: demo test lint-openapi test-browser test-fuzz test-sdks test-agents test-containers check chaos chaos-hosts simulate bench fmt notices setup setup-test openapi
+.PHONY: demo test lint-openapi test-browser test-fuzz test-sdks test-a2a test-agents test-containers check chaos chaos-hosts simulate bench fmt notices setup setup-test openapi
 
 ## Install prerequisites, build, show a job step by step, and serve until Ctrl-C.
 demo: setup
@@ -14,6 +14,7 @@ test: setup-test
 	sh scripts/browser.sh
 	sh scripts/sdk-python.sh
 	sh scripts/sdk-typescript.sh
+	sh scripts/a2a.sh
 
 ## Lint the OpenAPI document of the HTTP interface.
 lint-openapi: setup-test
@@ -35,6 +36,11 @@ test-sdks: setup-test
 	cargo build --locked --package journeyman
 	sh scripts/sdk-python.sh
 	sh scripts/sdk-typescript.sh
+
+## Call the A2A server with the public clients for Python and JavaScript.
+test-a2a: setup-test
+	cargo build --locked --package journeyman
+	sh scripts/a2a.sh
 
 ## Install Podman and Docker, and run the tests of sandboxes in containers with Podman as root, rootless Podman and
 ## dockerd. Engines that this machine cannot run are reported as SKIPPED.
