@@ -12,7 +12,7 @@ use crate::mcp::text::{MAX_CHARS, NOTICE};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wanted {
     Nothing,
-    /// All but the diff, which is read from the repository.
+    /// The artifacts of the store. The diff, which is read from the repository, is left out.
     Stored,
     Everything,
 }
