@@ -1,0 +1,203 @@
+//! Messages, their receipts, and runs.
+
+use serde::{Deserialize, Serialize};
+
+use super::job::{Reason, Usage};
+
+open_enum! {
+    /// The treatment of a message if the job is active.
+    Delivery {
+        /// The message waits for the end of the run.
+        Queue = "queue",
+        /// The run is interrupted for the message.
+        Interrupt = "interrupt",
+        /// The message is rejected if the job is active.
+        Reject = "reject",
+    }
+}
+
+open_enum! {
+    /// The status of a message.
+    MessageStatus {
+        /// The message waits.
+        Queued = "queued",
+        /// The agent works on the message.
+        Delivered = "delivered",
+        /// The result is published.
+        Finished = "finished",
+        /// The message failed.
+        Failed = "failed",
+        /// The message was canceled while it was in work.
+        Cancelled = "cancelled",
+        /// The message was withdrawn before it was delivered.
+        Withdrawn = "withdrawn",
+    }
+}
+
+open_enum! {
+    /// The origin of a message. New origins may be added.
+    MessageOrigin {
+        /// The value `api`.
+        Api = "api",
+        /// The value `dashboard`.
+        Dashboard = "dashboard",
+        /// The value `pull_request`.
+        PullRequest = "pull_request",
+        /// The value `comment`.
+        Comment = "comment",
+        /// The value `review`.
+        Review = "review",
+        /// The value `check`.
+        Check = "check",
+        /// The value `issue`.
+        Issue = "issue",
+    }
+}
+
+/// A message and its receipt.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Message {
+    /// The ID.
+    pub id: String,
+    /// The prompt for the agent.
+    pub prompt: String,
+    /// The origin.
+    pub origin: MessageOrigin,
+    /// The sender: the name of a key, or a person.
+    pub author: Option<String>,
+    /// The treatment of the message if the job was active.
+    pub delivery: Delivery,
+    /// The status.
+    pub status: MessageStatus,
+    /// The time of the creation.
+    pub created_at: String,
+    /// The time at which a run first took the message.
+    pub delivered_at: Option<String>,
+    /// The time at which the status became final.
+    pub finished_at: Option<String>,
+    /// The last run that took the message.
+    pub run_id: Option<String>,
+    /// The commits of the message, oldest first.
+    pub commits: Vec<String>,
+    /// The URL of the pull request that contains the commits.
+    pub pr_link: Option<String>,
+    /// The later message whose push included these commits, if publishing this message failed.
+    pub published_with: Option<String>,
+    /// The final text of the agent's turn, at most 100,000 characters; `None` if the turn has not ended or has no
+    /// text.
+    pub answer: Option<String>,
+    /// The place on a code host that the message came from; `None` for other messages.
+    pub source: Option<MessageSource>,
+}
+
+/// The place on a code host that a message came from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct MessageSource {
+    /// The code host, such as `github.com`; `local:` is the built-in one.
+    pub host: String,
+    /// The page of the comment, review, issue or commit.
+    pub url: String,
+    /// The ID of it on the code host.
+    pub id: String,
+    /// The person who wrote it; `None` for checks.
+    pub author: Option<SourceAuthor>,
+}
+
+/// The author of a message on its code host.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct SourceAuthor {
+    /// The ID of the user on the code host.
+    pub id: String,
+    /// The name of the user on the code host.
+    pub name: String,
+    /// The permission of the user on the repository, at the time of the message.
+    pub permission: SourcePermission,
+}
+
+open_enum! {
+    /// The permission of a user of a code host on a repository.
+    SourcePermission {
+        /// The author has no permission.
+        None = "none",
+        /// The author may read.
+        Read = "read",
+        /// The author may write.
+        Write = "write",
+        /// The author may administer.
+        Admin = "admin",
+    }
+}
+
+/// A run: one attempt at one message.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Run {
+    /// The ID.
+    pub id: String,
+    /// The message that the run carries out.
+    pub message_id: String,
+    /// The number of the attempt at the message, starting at 1.
+    pub attempt: u32,
+    /// The status.
+    pub status: RunStatus,
+    /// The reason why the run failed or was stopped, or why a successful run opened no pull request; otherwise
+    /// `None`.
+    pub reason: Option<Reason>,
+    /// The ID of the worker that carries out the run.
+    pub worker: String,
+    /// The time of the start.
+    pub started_at: String,
+    /// The time of the end; `None` before.
+    pub finished_at: Option<String>,
+    /// The tokens and the cost.
+    pub usage: Usage,
+    /// The commits that the run published, oldest first.
+    pub commits: Vec<String>,
+}
+
+open_enum! {
+    /// The status of a run.
+    RunStatus {
+        /// The run is in progress.
+        Running = "running",
+        /// The run succeeded.
+        Succeeded = "succeeded",
+        /// The run failed.
+        Failed = "failed",
+        /// The run was canceled.
+        Cancelled = "cancelled",
+    }
+}
+
+/// A follow-up message.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct SendMessage {
+    /// The prompt for the agent.
+    pub prompt: String,
+    /// The treatment of the message if the job is active; by default, `queue`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delivery: Option<Delivery>,
+}
+
+impl SendMessage {
+    /// Returns the request with its required fields.
+    pub fn new(prompt: impl Into<String>) -> Self {
+        Self { prompt: prompt.into(), delivery: None }
+    }
+
+    /// Sets `delivery`.
+    #[must_use]
+    pub fn delivery(mut self, value: Delivery) -> Self {
+        self.delivery = Some(value);
+        self
+    }
+}

@@ -1,0 +1,308 @@
+//! Projects.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// A project.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Project {
+    /// The ID: a slug that is chosen at creation.
+    pub id: String,
+    /// The repository: a URL, an absolute path on the server, or `local:<name>` on the built-in code host.
+    pub repository: String,
+    /// The URL at which git reaches a `local:` repository, with a key as the password; `None` for other repositories.
+    pub clone_url: Option<String>,
+    /// The branch, tag, or commit that jobs start from; `None` means the repository's default branch.
+    #[serde(rename = "ref")]
+    pub reference: Option<String>,
+    /// The agent of the project's jobs.
+    pub agent: String,
+    /// The model of the project's jobs.
+    pub model: String,
+    /// The time of creation.
+    pub created_at: String,
+    /// The code host of the repository.
+    pub code_host: CodeHost,
+    /// The settings of the project's pull requests.
+    pub pull_request: PullRequest,
+    /// The treatment of comments and issues on the code host.
+    pub comments: Comments,
+    /// The treatment of the checks of pull requests.
+    pub checks: Checks,
+    /// The limits of the project.
+    pub limits: Limits,
+    /// The settings of the sandbox of the project's agents.
+    pub sandbox: Sandbox,
+    /// Environment variables for the setup command and the agent.
+    pub environment: BTreeMap<String, String>,
+    /// A shell command that prepares a new workspace.
+    pub setup: Option<String>,
+    /// The processes that get each secret; only the setup command gets a secret that is not listed.
+    pub secret_uses: BTreeMap<String, Vec<SecretUse>>,
+    /// The names of the project's secrets; the values are never shown.
+    pub secrets: Vec<String>,
+}
+
+/// The code host of a project's repository.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct CodeHost {
+    /// The kind of code host; `None` means that it is found by the repository's address.
+    pub kind: Option<CodeHostKind>,
+    /// The ID of a code host of the installation; `None` means that it is found by the repository's address.
+    pub host: Option<String>,
+    /// The user name to send with the token over HTTP.
+    pub username: Option<String>,
+    /// `true` if there is a credential, which is set with `token` and never shown.
+    pub has_token: bool,
+    /// `true` if there is a secret for the webhooks of this project, which is set with `webhookSecret` and never
+    /// shown.
+    pub has_webhook_secret: bool,
+}
+
+open_enum! {
+    /// The kind of code host of a repository.
+    CodeHostKind {
+        /// The value `local`.
+        Local = "local",
+        /// The value `plain`.
+        Plain = "plain",
+        /// The value `github`.
+        Github = "github",
+        /// The value `gitlab`.
+        Gitlab = "gitlab",
+        /// The value `gitea`.
+        Gitea = "gitea",
+        /// The value `forgejo`.
+        Forgejo = "forgejo",
+        /// The value `bitbucket`.
+        Bitbucket = "bitbucket",
+        /// The value `bitbucket_data_center`.
+        BitbucketDataCenter = "bitbucket_data_center",
+    }
+}
+
+/// The settings of a project's pull requests. In the templates, `{title}`, `{summary}`, `{prompt}`, `{job}`,
+/// `{branch}`, `{url}`, and `{cost}` are replaced.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct PullRequest {
+    /// `true` to open pull requests as drafts.
+    pub draft: bool,
+    /// The branch to merge into; `None` means the project's `ref` if that is a branch, or else the default branch.
+    pub base: Option<String>,
+    /// The template of the title; `None` means `{title}`.
+    pub title: Option<String>,
+    /// The template of the body; `None` means the agent's answer, the prompt, and a link to the job.
+    pub body: Option<String>,
+    /// The labels of the pull requests.
+    pub labels: Vec<String>,
+    /// The users, and teams as `owner/team`, who are asked for a review.
+    pub reviewers: Vec<String>,
+    /// The users who are assigned.
+    pub assignees: Vec<String>,
+    /// The policy for commits that change files of CI pipelines.
+    pub ci_files: CiFiles,
+    /// `true` if a job is archived when its pull request is merged.
+    pub archive_on_merge: bool,
+}
+
+open_enum! {
+    /// The policy for commits that change files of CI pipelines.
+    CiFiles {
+        /// Changes of the files of the continuous integration are refused.
+        Refuse = "refuse",
+        /// Changes of the files of the continuous integration are allowed.
+        Allow = "allow",
+    }
+}
+
+/// The treatment of comments and issues on the code host.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Comments {
+    /// The submitted reviews that become messages.
+    pub reviews: Reviews,
+    /// The name to mention, without `@`; `None` means the name of the service's user on the code host, and
+    /// `journeyman`.
+    pub mention: Option<String>,
+    /// The time after the last comment until comments become one message, in seconds; `None` means 20, and 0 on the
+    /// built-in code host.
+    pub settle_seconds: Option<u32>,
+    /// The label that makes a job of an issue; `None` means `journeyman`, and an empty text no label.
+    pub issue_label: Option<String>,
+}
+
+open_enum! {
+    /// The submitted reviews that become messages.
+    Reviews {
+        /// All comments become messages.
+        All = "all",
+        /// Only comments that mention the name become messages.
+        Mentioned = "mentioned",
+    }
+}
+
+/// The treatment of the checks of pull requests.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Checks {
+    /// The reaction to failed checks.
+    pub mode: CheckMode,
+    /// The maximum number of automatic attempts for one pull request; `None` means 3.
+    pub attempts: Option<u32>,
+    /// The longest time to wait for checks that have not begun, in seconds; `None` means 600.
+    pub settle_seconds: Option<u32>,
+    /// The names of the checks that count, where `*` stands for any text; empty means all.
+    pub only: Vec<String>,
+    /// The names of the checks that do not count, where `*` stands for any text.
+    pub ignore: Vec<String>,
+}
+
+open_enum! {
+    /// The reaction to failed checks.
+    CheckMode {
+        /// Checks are not read.
+        Off = "off",
+        /// The result of the checks is reported.
+        Report = "report",
+        /// Failed checks start a message to the agent.
+        Fix = "fix",
+    }
+}
+
+/// The limits of a project.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Limits {
+    /// The maximum duration of a run, in seconds; `None` means 3600.
+    pub run_seconds: Option<u32>,
+    /// The maximum number of jobs created per hour; `None` means the server's limit, and 0 no limit.
+    pub create_per_hour: Option<u32>,
+    /// The maximum number of messages sent per hour; `None` means the server's limit, and 0 no limit.
+    pub message_per_hour: Option<u32>,
+    /// The maximum size of a file in a commit, in bytes; `None` means 104857600.
+    pub file_bytes: Option<u64>,
+    /// The maximum number of concurrent runs, on all workers together; `None` means that only the workers limit it.
+    pub concurrent_runs: Option<u32>,
+    /// The maximum memory of a run, in bytes; `None` means 4294967296.
+    pub memory_bytes: Option<u64>,
+    /// The maximum number of processes and threads of a run; `None` means 1024.
+    pub processes: Option<u32>,
+    /// The maximum CPU usage of a run, in thousandths of a processor; `None` means no limit.
+    pub cpu_millis: Option<u32>,
+    /// The maximum size of a job's workspace and home together, in bytes; `None` means 10737418240.
+    pub disk_bytes: Option<u64>,
+    /// The maximum output of an agent in one turn, in bytes, including the output of tools; `None` means 536870912.
+    pub output_bytes: Option<u64>,
+    /// The maximum number of automatic continuations of a turn that was cut short by the model's token limit, by the
+    /// agent's call limit, or for an unknown reason; `None` means 2.
+    pub continuations: Option<u32>,
+    /// The maximum number of model calls of the built-in agent in one turn; `None` means 200.
+    pub model_calls: Option<u32>,
+    /// The maximum number of automatic messages of a job in a day, such as those about failed checks; `None` means
+    /// 20.
+    pub automatic_per_day: Option<u32>,
+    /// The budgets for model calls.
+    pub budget: Budget,
+}
+
+/// The budgets for model calls, in millionths of a US dollar; `None` means no limit. A call that could exceed a
+/// budget is not made, and the run fails.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Budget {
+    /// The budget of one run.
+    pub run_micros: Option<u64>,
+    /// The budget of a job, for all of its runs.
+    pub job_micros: Option<u64>,
+    /// The budget of the project for one day in UTC.
+    pub day_micros: Option<u64>,
+    /// The budget of the project in total.
+    pub project_micros: Option<u64>,
+}
+
+/// The settings of the sandbox of a project's agents.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Sandbox {
+    /// The answer to permission requests.
+    pub permissions: Permissions,
+    /// The answers by kind of tool call. Kinds that are not listed get the answer in `permissions`.
+    pub permission_kinds: BTreeMap<String, Permissions>,
+    /// The destinations that programs may reach over HTTPS: `name:port`, or the name of a preset, such as `npm`.
+    pub egress: Vec<String>,
+    /// The container image, if the server runs agents in containers; `None` means the server's image.
+    pub image: Option<String>,
+    /// The policy for pulling the image.
+    pub pull: Pull,
+}
+
+open_enum! {
+    /// The answer to permission requests of an agent.
+    Permissions {
+        /// The permission is granted.
+        Allow = "allow",
+        /// The permission is refused.
+        Refuse = "refuse",
+    }
+}
+
+open_enum! {
+    /// The policy for pulling an image.
+    Pull {
+        /// The image is pulled if it is missing.
+        Missing = "missing",
+        /// The image is pulled before each run.
+        Always = "always",
+        /// The image is never pulled.
+        Never = "never",
+    }
+}
+
+open_enum! {
+    /// A process that may get secrets.
+    SecretUse {
+        /// The setup command gets the secret.
+        Setup = "setup",
+        /// The agent gets the secret.
+        Agent = "agent",
+        /// The calls of the model use the secret.
+        Model = "model",
+    }
+}
+
+/// The result of one test.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Finding {
+    /// The name of the test, such as `credential`. New ones may be added.
+    pub check: String,
+    /// The health.
+    pub health: Health,
+    /// The result, and the remedy unless the test passed; for people.
+    pub text: String,
+}
+
+open_enum! {
+    /// The health of one tested thing.
+    Health {
+        /// The check passed.
+        Ok = "ok",
+        /// The check found a problem that does not prevent jobs.
+        Warning = "warning",
+        /// The check failed.
+        Failure = "failure",
+    }
+}

@@ -1,0 +1,17 @@
+//! The operations of the interface, by resource.
+
+mod code_hosts;
+mod events;
+mod jobs;
+mod keys;
+mod projects;
+mod system;
+mod webhooks;
+
+pub use self::code_hosts::{CodeHosts, Inbox};
+pub use self::events::Events;
+pub use self::jobs::{Jobs, Messages, Runs};
+pub use self::keys::Keys;
+pub use self::projects::Projects;
+pub use self::system::{Audit, UsageReports};
+pub use self::webhooks::Webhooks;
