@@ -4,6 +4,7 @@ mod agent;
 mod backup;
 mod code_host;
 mod completions;
+mod connect;
 mod copy;
 mod demo;
 mod doctor;

@@ -3,7 +3,6 @@
 mod app;
 mod backup;
 mod cli;
-mod client;
 mod config;
 mod connections;
 mod duties;

@@ -84,7 +84,7 @@ pub struct InboxEvent {
     pub delivery: String,
     /// The state.
     pub state: InboxState,
-    /// What became of the event, such as `message`, `ignored_self` or `not_permitted`; `None` while it is received or
+    /// The outcome of the event, such as `message`, `ignored_self` or `not_permitted`; `None` while it is received or
     /// waiting. New outcomes may be added.
     pub outcome: Option<String>,
     /// The explanation of the outcome, for people.

@@ -121,7 +121,7 @@ pub struct Attempt {
     pub status: Option<u32>,
     /// The first KiB of the answer.
     pub response: Option<String>,
-    /// Why there was no answer.
+    /// The reason why there was no answer.
     pub error: Option<String>,
 }
 

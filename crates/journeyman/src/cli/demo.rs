@@ -10,15 +10,17 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::Args;
 use journeyman_app::{Answered, Caller, UseCases};
+use journeyman_client::models::{CreateJob, CreateProject, ErrorCode, SendMessage};
+use journeyman_client::{Call, JobHandle};
 use journeyman_core::key::{NewKey, Scope};
 use journeyman_core::time::Clock;
 use serde_json::{Value, json};
 
 use self::show::Printer;
+use super::connect::{connect, settled};
 use super::job::event_lines;
 use super::store::print;
 use crate::app;
-use crate::client::{Client, ClientError, Request, idempotency_key};
 use crate::config::{self, Layer};
 use crate::lifecycle::{Signals, Stages};
 use crate::server::Server;
@@ -131,7 +133,7 @@ async fn show_workflow(
     data: &str,
     (program, exit): (&str, bool),
 ) -> anyhow::Result<()> {
-    let client = Client::new(url, key)?;
+    let client = connect(url, key)?;
     let out = Printer::new(url, program.to_owned());
     out.line("Journeyman: a prompt becomes a pull request, a follow-up message extends it.")?;
     out.line(
@@ -147,12 +149,9 @@ async fn show_workflow(
     out.step("A project with a repository on the built-in code host")?;
     let project = json!({"id": "demo", "repository": "local:demo"});
     out.curl("POST", "/v2/projects", Some(&project))?;
-    let idempotency = idempotency_key("demo");
-    let project = match client.json(Request::post("/v2/projects").body(&project, Some(&idempotency))).await {
+    let project = match client.projects().create(&CreateProject::new("demo", "local:demo")).raw().await {
         // An earlier demo used this data directory.
-        Err(ClientError::Refused { body, .. }) if body["code"] == "project_exists" => {
-            client.json(Request::get("/v2/projects/demo")).await?
-        }
+        Err(error) if error.code() == Some(&ErrorCode::ProjectExists) => client.projects().get("demo").raw().await?,
         answer => answer?,
     };
     out.document(&project)?;
@@ -166,19 +165,22 @@ async fn show_workflow(
 
     out.step("A job: the service accepts the prompt at once, and the agent works in the background")?;
     let create = "/v2/agent/demo/job";
-    let record = send(&client, &out, create, FIRST_PROMPT).await?;
-    let job = format!("{create}/{}", record["id"].as_str().unwrap_or_default());
-    let (record, seen) = settle(&client, &out, &job, 0).await?;
+    let call = client.jobs().create("demo", &CreateJob::new(FIRST_PROMPT));
+    let record = send(call, &out, create, FIRST_PROMPT).await?;
+    let handle = client.job("demo", record["id"].as_str().unwrap_or_default());
+    let job = format!("{create}/{}", handle.id());
+    let (record, seen) = settle(&handle, &out, &job, 0).await?;
 
     out.step("A follow-up message: same branch, same session, same pull request")?;
-    send(&client, &out, &format!("{job}/message"), FOLLOW_UP).await?;
-    let (after, _) = settle(&client, &out, &job, seen).await?;
+    let call = handle.send_message(&SendMessage::new(FOLLOW_UP));
+    send(call, &out, &format!("{job}/message"), FOLLOW_UP).await?;
+    let (after, _) = settle(&handle, &out, &job, seen).await?;
     if record["prLink"] != after["prLink"] || after["prLink"].is_null() {
         bail!("the follow-up did not extend the pull request: {record}, then {after}");
     }
     out.step("What the job changes")?;
     out.curl("GET", &format!("{job}/diff"), None)?;
-    out.block(&String::from_utf8_lossy(&client.bytes(Request::get(format!("{job}/diff"))).await?))?;
+    out.block(&String::from_utf8_lossy(&handle.diff().await?))?;
     out.step("Its pull request")?;
     out.line(after["prLink"].as_str().unwrap_or_default())?;
     if !exit {
@@ -195,36 +197,27 @@ async fn show_workflow(
 }
 
 /// Sends a prompt, and returns the job's record from the response.
-async fn send(client: &Client, out: &Printer, path: &str, prompt: &str) -> anyhow::Result<Value> {
-    let body = json!({ "prompt": prompt });
-    out.curl("POST", path, Some(&body))?;
-    let key = idempotency_key("demo");
-    let record = client.json(Request::post(path).body(&body, Some(&key))).await?;
+async fn send<T: 'static>(call: Call<T>, out: &Printer, path: &str, prompt: &str) -> anyhow::Result<Value> {
+    out.curl("POST", path, Some(&json!({ "prompt": prompt })))?;
+    let record = call.raw().await?;
     out.document(&record)?;
     Ok(record)
 }
 
 /// Waits until the job is no longer active, and prints its events after `seen`. Returns the job's record and the number
 /// of the last event.
-async fn settle(client: &Client, out: &Printer, job: &str, seen: u64) -> anyhow::Result<(Value, u64)> {
+async fn settle(handle: &JobHandle, out: &Printer, job: &str, mut seen: u64) -> anyhow::Result<(Value, u64)> {
     out.curl("GET", &format!("{job}?wait=30"), None)?;
-    let record = loop {
-        let record = client.json(Request::get(job).wait(30)).await?;
-        if record["status"] != "active" {
-            break record;
-        }
-    };
+    let record = settled(handle).await?;
     out.document(&record)?;
-    let request = Request::get(format!("{job}/events"));
-    let request = request.query("after", Some(seen.to_string())).query("limit", Some("1000".to_owned()));
-    let page = client.json(request).await?;
     out.line("events in the meantime:")?;
-    for event in page["events"].as_array().unwrap_or(&Vec::new()) {
-        let lines = event_lines(event["type"].as_str().unwrap_or_default(), &event["data"]);
+    for event in handle.events(seen).all().await? {
+        let lines = event_lines(&event.kind, &event.document["data"]);
         lines.iter().try_for_each(|line| out.block(line))?;
+        seen = event.seq;
     }
     if record["status"] != "completed" {
         bail!("the job did not complete");
     }
-    Ok((record, page["nextAfter"].as_u64().unwrap_or(seen)))
+    Ok((record, seen))
 }

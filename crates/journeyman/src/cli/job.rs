@@ -5,12 +5,14 @@ mod exit;
 mod render;
 mod watch;
 
+use std::collections::BTreeMap;
 use std::io::{IsTerminal, Read, Write};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use reqwest::Method;
-use serde_json::{Value, json};
+use journeyman_client::models::{self, CreateJob, Job, JobFilter, SendMessage, Status};
+use journeyman_client::{Call, Client, JobHandle, Pager};
+use serde_json::Value;
 
 pub(crate) use self::args::JobArgs;
 pub(super) use self::args::ServerArgs;
@@ -18,8 +20,11 @@ use self::args::{CreateArgs, Delivery, JobCommand, ListArgs, SendArgs, ThenArgs}
 pub(super) use self::exit::{Exit, Failure, HELP};
 pub(super) use self::render::{cell, plain};
 pub(super) use self::watch::event_lines;
+use super::connect::{connect, settled};
 use super::store::{is_output_closed, print, print_lines, write_out};
-use crate::client::{Client, Request, idempotency_key};
+
+/// The maximum number of jobs in a page.
+const PAGE: u32 = 100;
 
 /// Runs a command of `journeyman job`.
 pub(crate) fn run(arguments: JobArgs) -> anyhow::Result<ExitCode> {
@@ -51,7 +56,7 @@ pub(super) fn with_session(
 /// The server, project and output format of a command.
 pub(super) struct Session {
     pub(super) client: Client,
-    /// The project, as a segment of a path.
+    /// The ID of the project.
     pub(super) project: String,
     json: bool,
 }
@@ -66,92 +71,78 @@ impl Session {
         if server.project.is_empty() {
             return Err(Failure::Usage("the project is missing: set --project or JOURNEYMAN_PROJECT"));
         }
-        let client = Client::new(&server.url, &server.key)?;
-        Ok(Self { client, project: segment(&server.project), json: server.json })
+        let client = connect(&server.url, &server.key)?;
+        Ok(Self { client, project: server.project, json: server.json })
     }
 
     async fn carry_out(&self, command: JobCommand) -> Result<Exit, Failure> {
-        let change = async |job: &str, what: &str| {
-            let record = self.client.json(Request::post(format!("{}/{what}", self.job(job)))).await?;
-            self.show(&record).map(|()| Exit::Done)
-        };
         match command {
             JobCommand::Create(create) => self.create(create).await,
             JobCommand::Send(send) => self.send(send).await,
-            JobCommand::Get { job, wait: false } => {
-                let record = self.client.json(Request::get(self.job(&job))).await?;
-                self.show(&record).map(|()| Exit::Done)
-            }
+            JobCommand::Get { job, wait: false } => self.show_result(self.job(&job).get()).await,
             JobCommand::Get { job, wait: true } => self.wait(&job).await,
             JobCommand::List(list) => self.list(list).await,
             JobCommand::Watch { job, after } => watch::watch(self, &job, after).await,
-            JobCommand::Messages { job } => self.rows(&job, "messages", render::messages).await,
-            JobCommand::Runs { job } => self.rows(&job, "runs", render::runs).await,
+            JobCommand::Messages { job } => self.rows(self.job(&job).messages(), render::messages).await,
+            JobCommand::Runs { job } => self.rows(self.job(&job).runs(), render::runs).await,
             JobCommand::Diff { job } => {
-                let diff = self.client.bytes(Request::get(format!("{}/diff", self.job(&job)))).await?;
-                write_out(&render::diff(diff, std::io::stdout().is_terminal()))?;
+                let diff = self.job(&job).diff().await?;
+                write_out(&render::diff(diff.into(), std::io::stdout().is_terminal()))?;
                 Ok(Exit::Done)
             }
-            JobCommand::Retry { job } => change(&job, "retry").await,
-            JobCommand::Cancel { job } => change(&job, "cancel").await,
-            JobCommand::Archive { job } => change(&job, "archive").await,
-            JobCommand::Unarchive { job } => change(&job, "unarchive").await,
+            JobCommand::Retry { job } => self.show_result(self.job(&job).retry()).await,
+            JobCommand::Cancel { job } => self.show_result(self.job(&job).cancel()).await,
+            JobCommand::Archive { job } => self.show_result(self.job(&job).archive()).await,
+            JobCommand::Unarchive { job } => self.show_result(self.job(&job).unarchive()).await,
             JobCommand::Delete { job } => {
-                self.client.bytes(Request::new(Method::DELETE, self.job(&job))).await?;
+                self.job(&job).delete().await?;
                 Ok(Exit::Done)
             }
-            JobCommand::Withdraw { job, message } => {
-                let path = format!("{}/message/{}", self.job(&job), segment(&message));
-                let record = self.client.json(Request::new(Method::DELETE, path)).await?;
-                self.show(&record).map(|()| Exit::Done)
-            }
+            JobCommand::Withdraw { job, message } => self.show_result(self.job(&job).withdraw(&message)).await,
         }
     }
 
+    /// Carries out a call, and prints the record of the job in its response.
+    async fn show_result(&self, call: Call<Job>) -> Result<Exit, Failure> {
+        self.show(&call.raw().await?)?;
+        Ok(Exit::Done)
+    }
+
     async fn create(&self, arguments: CreateArgs) -> Result<Exit, Failure> {
-        let mut body = json!({"prompt": prompt(arguments.prompt)?});
-        let chosen = [
-            ("ref", arguments.reference),
-            ("model", arguments.model),
-            ("agent", arguments.agent),
-            ("branch", arguments.branch),
-            ("title", arguments.title),
-            ("pullRequest", arguments.pull_request),
-        ];
-        for (name, value) in chosen {
-            if let Some(value) = value {
-                body[name] = Value::String(value);
-            }
-        }
-        if arguments.draft {
-            body["draft"] = Value::Bool(true);
-        }
-        if !arguments.label.is_empty() {
-            body["labels"] = json!(arguments.label);
-        }
-        for (key, value) in arguments.metadata {
-            body["metadata"][key] = Value::String(value);
-        }
-        self.submit(format!("/v2/agent/{}/job", self.project), &body, arguments.then, 0).await
+        let mut job = CreateJob::new(prompt(arguments.prompt)?);
+        job.reference = arguments.reference;
+        job.model = arguments.model;
+        job.agent = arguments.agent;
+        job.branch = arguments.branch;
+        job.title = arguments.title;
+        job.pull_request = arguments.pull_request.map(Into::into);
+        job.draft = arguments.draft.then_some(true);
+        job.labels = Some(arguments.label).filter(|labels| !labels.is_empty());
+        job.metadata =
+            Some(arguments.metadata.into_iter().collect()).filter(|metadata: &BTreeMap<_, _>| !metadata.is_empty());
+        self.submit(self.client.jobs().create(&self.project, &job), arguments.then, 0).await
     }
 
     async fn send(&self, arguments: SendArgs) -> Result<Exit, Failure> {
         let delivery = match arguments.delivery {
-            Delivery::Queue => "queue",
-            Delivery::Interrupt => "interrupt",
-            Delivery::Reject => "reject",
+            Delivery::Queue => models::Delivery::Queue,
+            Delivery::Interrupt => models::Delivery::Interrupt,
+            Delivery::Reject => models::Delivery::Reject,
         };
-        let body = json!({"prompt": prompt(arguments.prompt)?, "delivery": delivery});
-        let path = self.job(&arguments.job);
+        let message = SendMessage::new(prompt(arguments.prompt)?).delivery(delivery);
+        let job = self.job(&arguments.job);
         // Watch the events of the follow-up, not those before it.
-        let after = if arguments.then.watch { watch::newest(self, &arguments.job).await? } else { 0 };
-        self.submit(format!("{path}/message"), &body, arguments.then, after).await
+        let after = if arguments.then.watch { job.newest_event(0).await? } else { 0 };
+        self.submit(job.send_message(&message), arguments.then, after).await
     }
 
-    /// Sends a request with an idempotency key, then waits for the job or watches it if asked.
-    async fn submit(&self, path: String, body: &Value, then: ThenArgs, after: u64) -> Result<Exit, Failure> {
-        let key = then.idempotency_key.unwrap_or_else(|| idempotency_key("cli"));
-        let record = self.client.json(Request::post(path).body(body, Some(&key))).await?;
+    /// Carries out a call with an idempotency key, then waits for the job or watches it if asked.
+    async fn submit<T: 'static>(&self, call: Call<T>, then: ThenArgs, after: u64) -> Result<Exit, Failure> {
+        let call = match &then.idempotency_key {
+            Some(key) => call.idempotency_key(key),
+            None => call,
+        };
+        let record = call.raw().await?;
         let job = record["id"].as_str().unwrap_or_default().to_owned();
         if then.watch {
             watch::watch(self, &job, after).await
@@ -163,61 +154,39 @@ impl Session {
     }
 
     async fn wait(&self, job: &str) -> Result<Exit, Failure> {
-        loop {
-            let record = self.client.json(Request::get(self.job(job)).wait(30)).await?;
-            if record["status"] != "active" {
-                self.show(&record)?;
-                return Ok(Exit::of(&record));
-            }
-        }
+        let record = settled(&self.job(job)).await?;
+        self.show(&record)?;
+        Ok(Exit::of(&record))
     }
 
     async fn list(&self, arguments: ListArgs) -> Result<Exit, Failure> {
-        let (mut jobs, mut cursor) = (Vec::new(), None);
-        while jobs.len() < arguments.limit {
-            let page = (arguments.limit - jobs.len()).min(100);
-            let request = Request::get(format!("/v2/agent/{}/jobs", self.project))
-                .query("status", arguments.status.clone())
-                .query("createdAfter", arguments.created_after.clone())
-                .query("createdBefore", arguments.created_before.clone())
-                .query("q", arguments.query.clone())
-                .query("agent", arguments.agent.clone())
-                .query("author", arguments.author.clone())
-                .query("branch", arguments.branch.clone())
-                .query("pullRequest", arguments.pull_request.map(|number| number.to_string()))
-                .query("limit", Some(page.to_string()))
-                .query("cursor", cursor);
-            let labels = arguments.label.iter().map(|label| ("label", label.clone()));
-            let metadata = arguments.metadata.iter().map(|(key, value)| ("metadata", format!("{key}:{value}")));
-            let request = labels.chain(metadata).fold(request, |request, (name, text)| request.query(name, Some(text)));
-            let mut answer = self.client.json(request).await?;
-            jobs.extend(answer["jobs"].as_array_mut().map(std::mem::take).unwrap_or_default());
-            cursor = answer["nextCursor"].as_str().map(str::to_owned);
-            if cursor.is_none() {
-                break;
-            }
+        let mut filter = JobFilter::new();
+        filter.status = arguments.status.as_deref().map(Status::from);
+        filter.created_after = arguments.created_after;
+        filter.created_before = arguments.created_before;
+        filter.q = arguments.query;
+        filter.labels = arguments.label;
+        filter.agent = arguments.agent;
+        filter.author = arguments.author;
+        filter.branch = arguments.branch;
+        filter.pull_request = arguments.pull_request;
+        let size = u32::try_from(arguments.limit).unwrap_or(PAGE).clamp(1, PAGE);
+        let pager = self.client.jobs().list_records(&self.project, &filter).page_size(size);
+        let entries = arguments.metadata.iter().map(|(key, value)| format!("{key}:{value}"));
+        let mut pager = entries.fold(pager, |pager, entry| pager.query("metadata", entry)).raw();
+        let mut jobs = Vec::new();
+        while jobs.len() < arguments.limit
+            && let Some(job) = pager.next().await?
+        {
+            jobs.push(job);
         }
         self.print_rows(&jobs, render::jobs)?;
         Ok(Exit::Done)
     }
 
-    async fn rows(&self, job: &str, what: &str, table: fn(&[Value]) -> Vec<String>) -> Result<Exit, Failure> {
-        let rows = self.all(&format!("{}/{what}", self.job(job)), what).await?;
-        self.print_rows(&rows, table)?;
+    async fn rows<T>(&self, list: Pager<T>, table: fn(&[Value]) -> Vec<String>) -> Result<Exit, Failure> {
+        self.print_rows(&list.raw().all().await?, table)?;
         Ok(Exit::Done)
-    }
-
-    /// Reads all pages of a list; `what` is the field of its entries.
-    pub(super) async fn all(&self, path: &str, what: &str) -> Result<Vec<Value>, Failure> {
-        let (mut rows, mut cursor) = (Vec::new(), None);
-        loop {
-            let mut answer = self.client.json(Request::get(path).query("cursor", cursor)).await?;
-            rows.extend(answer[what].as_array_mut().map(std::mem::take).unwrap_or_default());
-            cursor = answer["nextCursor"].as_str().map(str::to_owned);
-            if cursor.is_none() {
-                return Ok(rows);
-            }
-        }
     }
 
     /// Prints rows as a table, or as one line of JSON each.
@@ -240,20 +209,10 @@ impl Session {
         Ok(())
     }
 
-    /// Returns the path of a job in the HTTP interface.
-    fn job(&self, job: &str) -> String {
-        format!("/v2/agent/{}/job/{}", self.project, segment(job))
+    /// Returns the operations on a job.
+    fn job(&self, job: &str) -> JobHandle {
+        self.client.job(&self.project, job)
     }
-}
-
-/// Encodes a text as one segment of a URL path.
-pub(super) fn segment(text: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
-    // URL parsers resolve the segments `.` and `..`.
-    if text.bytes().all(|byte| byte == b'.') {
-        return "%2E".repeat(text.len());
-    }
-    text.bytes().map(|b| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") }).collect()
 }
 
 /// Returns the prompt, or reads it from stdin if the argument is `-`.

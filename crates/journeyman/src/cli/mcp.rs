@@ -9,17 +9,23 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use clap::Args;
+use journeyman_client::{Client, Error, Method};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Stdout};
 use tokio::task::{AbortHandle, JoinSet};
 
+use super::connect::{connect, describe, no_reason};
 use super::job::HELP;
-use crate::client::{Client, ClientError, McpHeaders};
 
 /// The number of attempts to open a connection, one second apart: the server may be starting.
 const ATTEMPTS: u32 = 5;
+
+/// The timeout of an answer. The server waits at most 50 seconds for a job.
+const ANSWER_TIME: Duration = Duration::from_secs(90);
 
 /// The error code of JSON-RPC for failures of the server.
 const SERVER_ERROR: i64 = -32000;
@@ -39,7 +45,7 @@ pub(crate) fn run(arguments: McpArgs) -> anyhow::Result<ExitCode> {
     if arguments.key.is_empty() {
         anyhow::bail!("the API key is missing: set JOURNEYMAN_KEY; `journeyman key create` creates one");
     }
-    let client = Client::new(&arguments.url, &arguments.key)?;
+    let client = connect(&arguments.url, &arguments.key).map_err(|error| anyhow!(describe(&error)))?;
     let bridge = Bridge { client, version: Mutex::default(), output: tokio::sync::Mutex::new(tokio::io::stdout()) };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.context("the runtime could not be started")?.block_on(Arc::new(bridge).run())?;
@@ -110,10 +116,10 @@ impl Bridge {
             Ok(answer) => answer,
             Err(error) if id.is_null() => {
                 // If stderr is closed, the error cannot be reported.
-                let _ = writeln!(std::io::stderr(), "journeyman mcp: {error}");
+                let _ = writeln!(std::io::stderr(), "journeyman mcp: {}", describe(&error));
                 None
             }
-            Err(error) => Some(failure(&id, SERVER_ERROR, &error.to_string())),
+            Err(error) => Some(failure(&id, SERVER_ERROR, &describe(&error))),
         };
         let Some(answer) = answer else { return Ok(()) };
         if is_initialize && let Some(version) = answer["result"]["protocolVersion"].as_str() {
@@ -122,15 +128,38 @@ impl Bridge {
         self.print(&answer).await
     }
 
-    async fn send(&self, message: &Value) -> Result<Option<Value>, ClientError> {
+    async fn send(&self, message: &Value) -> Result<Option<Value>, Error> {
         let headers = self.headers(message);
         let mut attempt = 1;
         loop {
-            match self.client.mcp(message, &headers).await {
-                Err(ClientError::Unreachable { is_unsent: true, .. }) if attempt < ATTEMPTS => attempt += 1,
+            match self.attempt(message, &headers).await {
+                Err(Error::Connection { is_unsent: true, .. }) if attempt < ATTEMPTS => attempt += 1,
                 done => return done,
             }
             tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    }
+
+    /// Sends a message once, and returns the answer, if there is one.
+    async fn attempt(&self, message: &Value, headers: &McpHeaders) -> Result<Option<Value>, Error> {
+        let mut call = self.client.request(Method::POST, "/mcp").json(message).max_retries(0).timeout(ANSWER_TIME);
+        call = call.header("accept", "application/json, text/event-stream");
+        let named =
+            [("mcp-protocol-version", &headers.version), ("mcp-method", &headers.method), ("mcp-name", &headers.name)];
+        for (name, value) in named {
+            if let Some(value) = value {
+                call = call.header(name, &header_value(value));
+            }
+        }
+        match call.await {
+            Ok(response) if response.body.is_empty() => Ok(None),
+            Ok(response) => match response.json::<Value>() {
+                Ok(answer) if answer["jsonrpc"] == "2.0" => Ok(Some(answer)),
+                _ => Err(Error::InvalidResponse(no_reason(response.status))),
+            },
+            // Errors of the protocol may have an error status.
+            Err(Error::Api(refusal)) if refusal.body["jsonrpc"] == "2.0" => Ok(Some(refusal.body)),
+            Err(error) => Err(error),
         }
     }
 
@@ -146,6 +175,23 @@ impl Bridge {
             name: named.filter(|_| is_new).map(str::to_owned),
         }
     }
+}
+
+/// The headers of a message.
+#[derive(Debug, Default)]
+struct McpHeaders {
+    /// The version of the protocol.
+    version: Option<String>,
+    /// The method of the message.
+    method: Option<String>,
+    /// The tool, resource or task that the message is about.
+    name: Option<String>,
+}
+
+/// Encodes a value of a header as the protocol says: in base64 if it is not plain ASCII.
+fn header_value(text: &str) -> String {
+    let is_plain = text.chars().all(|character| matches!(character, '!'..='~' | ' ')) && text.trim() == text;
+    if is_plain && !text.starts_with("=?") { text.to_owned() } else { format!("=?base64?{}?=", STANDARD.encode(text)) }
 }
 
 fn failure(id: &Value, code: i64, text: &str) -> Value {

@@ -1,15 +1,15 @@
 //! `journeyman webhook`: the webhooks of a project, on any server.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use reqwest::Method;
-use serde_json::{Value, json};
+use journeyman_client::models::{ChangeWebhook, CreateWebhook, DeliveryStatus, ProjectEventType, WebhookFormat};
+use serde_json::Value;
 
-use super::job::{Exit, Failure, HELP, ServerArgs, Session, cell, segment, with_session};
+use super::job::{Exit, Failure, HELP, ServerArgs, Session, cell, with_session};
 use super::store::print_lines;
 use super::table::table;
-use crate::client::{Request, idempotency_key};
 
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
@@ -107,17 +107,13 @@ struct SettingArgs {
 }
 
 impl SettingArgs {
-    fn body(self, url: Option<String>) -> Value {
-        let mut body = json!({});
-        if !self.event.is_empty() {
-            body["events"] = json!(self.event);
-        }
-        for (name, value) in [("url", url), ("format", self.format), ("description", self.description)] {
-            if let Some(value) = value {
-                body[name] = Value::String(value);
-            }
-        }
-        body
+    fn events(&self) -> Option<Vec<ProjectEventType>> {
+        let events: Vec<_> = self.event.iter().map(|event| ProjectEventType::from(event.as_str())).collect();
+        Some(events).filter(|events| !events.is_empty())
+    }
+
+    fn format(&self) -> Option<WebhookFormat> {
+        self.format.as_deref().map(WebhookFormat::from)
     }
 }
 
@@ -127,53 +123,43 @@ pub(crate) fn run(arguments: WebhookArgs) -> anyhow::Result<ExitCode> {
 }
 
 async fn carry_out(session: &Session, command: WebhookCommand) -> Result<Exit, Failure> {
-    let all = format!("/v2/projects/{}/webhooks", session.project);
-    let one = |webhook: &str| format!("{all}/{}", segment(webhook));
-    let client = &session.client;
+    let (hooks, project) = (session.client.webhooks(), session.project.as_str());
     match command {
         WebhookCommand::Create { endpoint, settings } => {
-            let (body, key) = (settings.body(Some(endpoint)), idempotency_key("cli"));
-            session.print_rows(&[client.json(Request::post(&all).body(&body, Some(&key))).await?], webhooks)?;
+            let mut webhook = CreateWebhook::new(endpoint);
+            (webhook.events, webhook.format) = (settings.events(), settings.format());
+            webhook.description = settings.description;
+            session.print_rows(&[hooks.create(project, &webhook).raw().await?], webhooks)?;
         }
-        WebhookCommand::List => session.print_rows(&session.all(&all, "webhooks").await?, webhooks)?,
+        WebhookCommand::List => session.print_rows(&hooks.list(project).raw().all().await?, webhooks)?,
         WebhookCommand::Change { webhook, endpoint, settings, enable, disable } => {
-            let mut body = settings.body(endpoint);
-            if enable || disable {
-                body["enabled"] = Value::Bool(enable);
-            }
-            let request = Request::new(Method::PATCH, one(&webhook)).body(&body, None);
-            session.print_rows(&[client.json(request).await?], webhooks)?;
+            let mut changes = ChangeWebhook::new();
+            (changes.events, changes.format) = (settings.events(), settings.format());
+            (changes.url, changes.description) = (endpoint, settings.description);
+            changes.enabled = (enable || disable).then_some(enable);
+            session.print_rows(&[hooks.change(project, &webhook, &changes).raw().await?], webhooks)?;
         }
-        WebhookCommand::Delete { webhook } => {
-            client.bytes(Request::new(Method::DELETE, one(&webhook))).await?;
-        }
+        WebhookCommand::Delete { webhook } => hooks.delete(project, &webhook).await?,
         WebhookCommand::Rotate { webhook, keep_old } => {
-            let body = json!({ "keepOldSeconds": keep_old });
-            let request = Request::post(format!("{}/rotate", one(&webhook))).body(&body, None);
-            session.print_rows(&[client.json(request).await?], webhooks)?;
+            let rotated = hooks.rotate(project, &webhook, Duration::from_secs(keep_old)).raw().await?;
+            session.print_rows(&[rotated], webhooks)?;
         }
         WebhookCommand::Test { webhook } => {
-            let result = client.json(Request::post(format!("{}/test", one(&webhook))).wait(15)).await?;
+            let result = hooks.test(project, &webhook).raw().await?;
             session.print_rows(std::slice::from_ref(&result), attempts)?;
             let is_accepted = result["status"].as_u64().is_some_and(|status| (200..300).contains(&status));
             return Ok(if is_accepted { Exit::Done } else { Exit::Failed });
         }
         WebhookCommand::Deliveries { webhook, state, limit } => {
-            let request = Request::get(format!("{}/deliveries", one(&webhook)))
-                .query("state", state)
-                .query("limit", Some(limit.to_string()));
-            let page = client.json(request).await?;
-            session.print_rows(page["deliveries"].as_array().map_or(&[], Vec::as_slice), deliveries)?;
+            let state = state.as_deref().map(DeliveryStatus::from);
+            let mut list = hooks.deliveries(project, &webhook, state).query("limit", limit).raw();
+            let found = list.page().await?.map(|page| page.items).unwrap_or_default();
+            session.print_rows(&found, deliveries)?;
         }
-        WebhookCommand::Redeliver { webhook, delivery } => {
-            let path = format!("{}/deliveries/{}/redeliver", one(&webhook), segment(&delivery));
-            client.bytes(Request::post(path)).await?;
-        }
+        WebhookCommand::Redeliver { webhook, delivery } => hooks.redeliver(project, &webhook, &delivery).await?,
         WebhookCommand::Replay { webhook, since } => {
-            let body = json!({ "since": since });
-            let request = Request::post(format!("{}/replay", one(&webhook))).body(&body, None);
-            let answer = client.json(request).await?;
-            print_lines(&[format!("{} deliveries are pending", cell(&answer["deliveries"]))])?;
+            let count = hooks.replay(project, &webhook, &since).await?;
+            print_lines(&[format!("{count} deliveries are pending")])?;
         }
     }
     Ok(Exit::Done)

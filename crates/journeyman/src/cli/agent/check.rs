@@ -10,17 +10,19 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use journeyman_client::models::{CreateJob, CreateProject, ProjectChanges, SendMessage};
+use journeyman_client::{Client, JobHandle};
 use journeyman_core::ids::ProjectId;
 use journeyman_core::project::DEFAULT_MODEL;
 use journeyman_core::time::{Clock, Timestamp};
 use journeyman_worker::acp::Sender;
 use serde_json::{Value, json};
 
+use super::super::connect::{connect, settled};
 use super::super::demo::{make_key, sample};
 use super::super::store::{block_on, print, print_json};
 use super::find;
 use crate::app;
-use crate::client::{Client, Request, idempotency_key};
 use crate::config::Settings;
 use crate::lifecycle::{Signals, Stages};
 use crate::server::Server;
@@ -88,14 +90,13 @@ pub(super) fn run(mut settings: Settings, arguments: &CheckArgs) -> anyhow::Resu
         let leader = tokio::spawn(signals.lead(stages.clone(), grace));
         let serving = tokio::spawn(server.run(stages.clone()));
         let key = make_key(&cases).await?;
-        let client = Client::new(&url, &key)?;
+        let client = connect(&url, &key)?;
         if *verbose {
             host.set_tap(Arc::new(show));
         }
-        let project = json!({"id": "check", "repository": "local:check", "agent": id, "model": model});
-        let idempotency = idempotency_key("check");
-        let project = client.json(Request::post("/v2/projects").body(&project, Some(&idempotency))).await?;
-        let clone_url = project["cloneUrl"].as_str().context("the project has no cloneUrl")?;
+        let settings = ProjectChanges::new().agent(id.as_str()).model(model.as_str());
+        let project = client.projects().create(&CreateProject::new("check", "local:check").settings(settings)).await?;
+        let clone_url = project.clone_url.as_deref().context("the project has no cloneUrl")?;
         match &like {
             Some(like) => like.place(&cases, &git, (clone_url, &key)).await?,
             None => drop(sample::push(&git, clone_url, &key).await?),
@@ -135,11 +136,9 @@ fn show(sender: Sender, line: &str) {
 
 /// Sends three messages: the first one, one to the idle process of the agent, and one to a new process.
 async fn jobs(client: &Client, host: &journeyman_worker::Host) -> anyhow::Result<Value> {
-    let path = "/v2/agent/check/job";
     let mut steps = Vec::new();
-    let record = send(client, path, FIRST).await?;
-    let job = format!("{path}/{}", record["id"].as_str().unwrap_or_default());
-    steps.push(step(client, &job, "first", "hello.txt").await?);
+    let job = client.job("check", client.jobs().create("check", &CreateJob::new(FIRST)).await?.id);
+    steps.push(step(&job, "first", "hello.txt").await?);
     for (name, prompt, file) in [("follow-up", SECOND, "again.txt"), ("after a restart", THIRD, "third.txt")] {
         if steps.iter().any(|step: &Value| step["ok"] != true) {
             break;
@@ -147,38 +146,25 @@ async fn jobs(client: &Client, host: &journeyman_worker::Host) -> anyhow::Result
         if name == "after a restart" {
             host.end_idle_agents().await;
         }
-        send(client, &format!("{job}/message"), prompt).await?;
-        steps.push(step(client, &job, name, file).await?);
+        job.send_message(&SendMessage::new(prompt)).await?;
+        steps.push(step(&job, name, file).await?);
     }
     let ok = steps.len() == 3 && steps.iter().all(|step| step["ok"] == true);
-    let sessions = events(client, &job, "agent.session").await?;
+    let sessions = events(&job, "agent.session").await?;
     Ok(json!({ "ok": ok, "steps": steps, "sessions": sessions }))
 }
 
-/// Sends a prompt, and returns the job's record from the response.
-async fn send(client: &Client, path: &str, prompt: &str) -> anyhow::Result<Value> {
-    let (body, key) = (json!({ "prompt": prompt }), idempotency_key("check"));
-    Ok(client.json(Request::post(path).body(&body, Some(&key))).await?)
-}
-
-async fn events(client: &Client, job: &str, kind: &str) -> anyhow::Result<Vec<Value>> {
-    let request = Request::get(format!("{job}/events")).query("limit", Some("1000".to_owned()));
-    let page = client.json(request).await?;
-    let all = page["events"].as_array().cloned().unwrap_or_default();
+async fn events(job: &JobHandle, kind: &str) -> anyhow::Result<Vec<Value>> {
+    let all = job.events(0).raw().all().await?;
     Ok(all.into_iter().filter(|event| event["type"] == kind).map(|mut event| event["data"].take()).collect())
 }
 
 /// Waits for a message's run, and reports whether the run created the requested file.
-async fn step(client: &Client, job: &str, name: &str, file: &str) -> anyhow::Result<Value> {
-    loop {
-        let record = client.json(Request::get(job).wait(30)).await?;
-        if record["status"] != "active" {
-            break;
-        }
-    }
-    let runs = client.json(Request::get(format!("{job}/runs"))).await?;
-    let Some(run) = runs["runs"].as_array().and_then(|runs| runs.last()) else { bail!("the job has no runs: {runs}") };
-    let diff = client.bytes(Request::get(format!("{job}/diff"))).await?;
+async fn step(job: &JobHandle, name: &str, file: &str) -> anyhow::Result<Value> {
+    settled(job).await?;
+    let runs = job.runs().raw().all().await?;
+    let Some(run) = runs.last() else { bail!("the job has no runs") };
+    let diff = job.diff().await?;
     let made = String::from_utf8_lossy(&diff).contains(&format!("+++ b/{file}"));
     let succeeded = run["status"] == "succeeded";
     let text = match (succeeded, made) {

@@ -3,9 +3,10 @@
 use std::io;
 use std::process::ExitCode;
 
+use journeyman_client::Error;
 use serde_json::{Value, json};
 
-use crate::client::ClientError;
+use crate::cli::connect::describe;
 
 /// The description of the exit codes, shown below the help.
 pub(in crate::cli) const HELP: &str = "Exit codes: 0 success; 1 the request failed; 2 invalid usage; 3 the job failed (with \
@@ -31,6 +32,17 @@ impl Exit {
     pub(super) fn of(record: &Value) -> Self {
         if record["status"] == "failed" { Self::JobFailed } else { Self::Done }
     }
+
+    /// Returns the exit code for the status of an error response.
+    const fn of_status(status: u16) -> Self {
+        match status {
+            401 | 403 => Self::Refused,
+            404 => Self::NotFound,
+            409 | 422 => Self::Conflict,
+            429 | 503 => Self::TryLater,
+            _ => Self::Failed,
+        }
+    }
 }
 
 impl From<Exit> for ExitCode {
@@ -45,13 +57,13 @@ pub(in crate::cli) enum Failure {
     /// A required option is missing.
     Usage(&'static str),
     /// The request to the server failed.
-    Client(ClientError),
+    Client(Error),
     /// Reading stdin or writing to stdout failed.
     Io(io::Error),
 }
 
-impl From<ClientError> for Failure {
-    fn from(error: ClientError) -> Self {
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
         Self::Client(error)
     }
 }
@@ -67,15 +79,9 @@ impl Failure {
     pub(super) fn exit(&self) -> Exit {
         match self {
             Self::Usage(_) => Exit::Usage,
-            Self::Client(ClientError::Unreachable { .. }) => Exit::TryLater,
-            Self::Client(ClientError::Refused { status, .. }) => match status.as_u16() {
-                401 | 403 => Exit::Refused,
-                404 => Exit::NotFound,
-                409 | 422 => Exit::Conflict,
-                429 | 503 => Exit::TryLater,
-                _ => Exit::Failed,
-            },
-            Self::Client(ClientError::Unusable(_)) | Self::Io(_) => Exit::Failed,
+            Self::Client(Error::Connection { .. }) => Exit::TryLater,
+            Self::Client(Error::Api(refusal)) => Exit::of_status(refusal.status),
+            Self::Client(_) | Self::Io(_) => Exit::Failed,
         }
     }
 
@@ -83,11 +89,11 @@ impl Failure {
     pub(super) fn message(&self, as_json: bool) -> String {
         let text = match self {
             Self::Usage(text) => (*text).to_owned(),
-            Self::Client(error) => error.to_string(),
+            Self::Client(error) => describe(error),
             Self::Io(error) => error.to_string(),
         };
         match self {
-            Self::Client(ClientError::Refused { body, .. }) if as_json && body.is_object() => body.to_string(),
+            Self::Client(Error::Api(refusal)) if as_json && refusal.body.is_object() => refusal.body.to_string(),
             _ if as_json => json!({"error": text}).to_string(),
             _ => format!("error: {text}"),
         }
@@ -96,16 +102,10 @@ impl Failure {
 
 #[cfg(test)]
 mod tests {
-    use reqwest::StatusCode;
-
     use super::*;
 
     #[test]
     fn each_kind_of_failure_has_an_exit_code() {
-        let refused = |status: u16| {
-            let status = StatusCode::from_u16(status).expect("a status");
-            Failure::Client(ClientError::Refused { status, body: Value::Null }).exit()
-        };
         for (status, exit) in [
             (400, Exit::Failed),
             (401, Exit::Refused),
@@ -117,8 +117,12 @@ mod tests {
             (500, Exit::Failed),
             (503, Exit::TryLater),
         ] {
-            assert_eq!(refused(status), exit, "{status}");
+            assert_eq!(Exit::of_status(status), exit, "{status}");
         }
+        let (url, cause) = ("http://localhost/".to_owned(), "refused".to_owned());
+        let unreachable = Error::Connection { url, cause, is_unsent: true, is_timeout: false };
+        assert_eq!(Failure::Client(unreachable).exit(), Exit::TryLater);
+        assert_eq!(Failure::Client(Error::Invalid("the URL".to_owned())).exit(), Exit::Failed);
     }
 
     #[test]

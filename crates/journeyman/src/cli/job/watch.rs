@@ -4,50 +4,26 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use journeyman_client::models::Event;
 use serde_json::Value;
 
 use super::exit::{Exit, Failure};
 use super::render::plain;
 use super::{Session, print, print_lines};
-use crate::client::{Event, Request};
 
-/// Returns the number of the job's newest event.
-pub(super) async fn newest(session: &Session, job: &str) -> Result<u64, Failure> {
-    let (path, mut after) = (format!("{}/events", session.job(job)), 0);
-    loop {
-        let request =
-            Request::get(&path).query("after", Some(after.to_string())).query("limit", Some("1000".to_owned()));
-        let page = session.client.json(request).await?;
-        after = page["nextAfter"].as_u64().unwrap_or(after);
-        if page["hasMore"] != true {
-            return Ok(after);
-        }
-    }
-}
+/// The longest time for which the command tries to reconnect, which is enough for a restart of the server.
+const RECONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Prints a job's events after `after` until the job is no longer active, and then its record.
 pub(super) async fn watch(session: &Session, job: &str, after: u64) -> Result<Exit, Failure> {
-    let path = session.job(job);
-    let record = session.client.json(Request::get(&path)).await?;
-    let mut events = session.client.events(format!("{path}/events"), after);
-    // An inactive job may get no more events, so stop at the newest one.
-    let last = if record["status"] == "active" { u64::MAX } else { newest(session, job).await? };
+    let job = session.job(job);
+    let mut events = job.stream_events().after(after).reconnect_timeout(Some(RECONNECT_TIMEOUT));
     let mut screen = Screen::new(session.json);
-    let mut seen = after;
-    while seen < last {
-        let event = events.next().await?;
-        seen = event.seq;
+    while let Some(event) = events.next().await? {
         screen.show(&event)?;
-        if last == u64::MAX && matches!(event.kind.as_str(), "job.completed" | "job.failed" | "job.archived") {
-            // The event may be an old one, and the job active again.
-            let record = session.client.json(Request::get(&path)).await?;
-            if record["status"] != "active" {
-                break;
-            }
-        }
     }
     screen.end();
-    let record = session.client.json(Request::get(&path)).await?;
+    let record = job.get().raw().await?;
     session.show(&record)?;
     Ok(Exit::of(&record))
 }
