@@ -170,7 +170,7 @@ impl EventData {
 }
 
 fn typed<T: DeserializeOwned>(data: &Value, variant: fn(T) -> EventData) -> Option<EventData> {
-    T::deserialize(data).ok().map(variant)
+    serde_json::from_value(data.clone()).ok().map(variant)
 }
 
 #[cfg(test)]
