@@ -58,6 +58,9 @@ impl JobHandle {
     /// Returns the record of the job as soon as the job is not active, and otherwise after this time, of at most 60 seconds.
     pub fn poll(&self, wait: Duration) -> Call<Job> {
         let seconds = wait.as_secs();
+        if seconds == 0 {
+            return self.get();
+        }
         self.get().query("wait", seconds).extra_time(seconds)
     }
 

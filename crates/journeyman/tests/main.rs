@@ -43,6 +43,7 @@ pub(crate) mod program {
     mod real;
     mod replication;
     mod reviews;
+    mod rust_client;
     mod secrets;
     mod service;
     mod traces;
