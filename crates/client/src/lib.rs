@@ -17,6 +17,11 @@ mod transport;
 mod wait;
 pub mod webhook;
 
+/// Compiles the examples of the guide, which is not part of the published package.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/sdks.md")]
+struct Guide;
+
 pub use bytes::Bytes;
 pub use reqwest::Method;
 
