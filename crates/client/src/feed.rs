@@ -76,6 +76,9 @@ impl FeedEvents {
 
     /// Returns the events as a stream, which ends after an error.
     pub fn into_stream(self) -> impl Stream<Item = Result<ProjectEvent, Error>> + Send {
-        futures::stream::try_unfold(self, |mut events| async move { Ok(Some((events.next().await?, events))) })
+        futures::stream::try_unfold(self, |mut events| async move {
+            let found = events.next().await;
+            found.map(|event| Some((event, events)))
+        })
     }
 }

@@ -82,10 +82,10 @@ impl JobEvents {
 
     /// Returns the events as a stream, which ends after an error.
     pub fn into_stream(self) -> impl Stream<Item = Result<Event, Error>> + Send {
-        futures::stream::try_unfold(
-            self,
-            |mut events| async move { Ok(events.next().await?.map(|event| (event, events))) },
-        )
+        futures::stream::try_unfold(self, |mut events| async move {
+            let found = events.next().await;
+            found.map(|event| event.map(|event| (event, events)))
+        })
     }
 }
 

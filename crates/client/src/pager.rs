@@ -170,7 +170,10 @@ impl<T: DeserializeOwned> Pager<T> {
     where
         T: Send,
     {
-        futures::stream::try_unfold(self, |mut pager| async move { Ok(pager.next().await?.map(|item| (item, pager))) })
+        futures::stream::try_unfold(self, |mut pager| async move {
+            let found = pager.next().await;
+            found.map(|item| item.map(|item| (item, pager)))
+        })
     }
 }
 

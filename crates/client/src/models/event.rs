@@ -41,13 +41,13 @@ impl Event {
 
     /// Returns `true` if the job is not active after this event until the next message.
     pub fn is_end(&self) -> bool {
-        matches!(self.data, EventData::JobCompleted | EventData::JobFailed(_) | EventData::JobArchived)
+        matches!(self.kind.as_str(), "job.completed" | "job.failed" | "job.archived")
     }
 }
 
 impl<'de> serde::Deserialize<'de> for Event {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let document = Value::deserialize(deserializer)?;
+        let document = <Value as serde::Deserialize>::deserialize(deserializer)?;
         Self::from_document(document).map_err(serde::de::Error::custom)
     }
 }
