@@ -55,7 +55,8 @@ fn one_of_several_signatures_and_secrets_is_enough() {
     let timestamp = AT.to_string();
     let right = sign(SECRET, "4711", &timestamp, &body());
     let both = format!("v1a,abc v1,!! {} {right}", sign(other, "4711", &timestamp, b"else"));
-    let headers = [("webhook-id", "4711"), ("webhook-timestamp", timestamp.as_str()), ("webhook-signature", both.as_str())];
+    let headers =
+        [("webhook-id", "4711"), ("webhook-timestamp", timestamp.as_str()), ("webhook-signature", both.as_str())];
     let verifier = Verifier::new(other).and_then(|verifier| verifier.or(SECRET)).expect("a verifier");
     let event = verify(&verifier, &body(), &headers, AT).expect("an event");
     assert_eq!((event.id.as_str(), event.data.job.id.as_str()), ("4711", "job_1"));
@@ -67,7 +68,8 @@ fn one_of_several_signatures_and_secrets_is_enough() {
 fn a_request_that_is_too_old_or_too_new_is_not_accepted() {
     let timestamp = AT.to_string();
     let signature = sign(SECRET, "4711", &timestamp, &body());
-    let headers = [("webhook-id", "4711"), ("webhook-timestamp", timestamp.as_str()), ("webhook-signature", signature.as_str())];
+    let headers =
+        [("webhook-id", "4711"), ("webhook-timestamp", timestamp.as_str()), ("webhook-signature", signature.as_str())];
     let verifier = Verifier::new(SECRET).expect("a verifier");
     for (now, is_accepted) in [(AT, true), (AT + 300, true), (AT - 300, true), (AT + 301, false), (AT - 301, false)] {
         assert_eq!(verify(&verifier, &body(), &headers, now).is_ok(), is_accepted, "{now}");
