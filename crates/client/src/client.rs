@@ -65,8 +65,8 @@ impl std::fmt::Debug for Builder {
 }
 
 impl Builder {
-    /// Sets the time for which the server may send nothing during a request; by default, 30 seconds. The time for which a
-    /// request asks the server to wait is added.
+    /// Sets the time for which the server may send nothing during a request; by default, 30 seconds. The time for which
+    /// a request asks the server to wait is added.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
@@ -80,7 +80,8 @@ impl Builder {
         self
     }
 
-    /// Sets the longest `Retry-After` for which the client waits; by default, a minute. A longer one is left to the caller.
+    /// Sets the longest `Retry-After` for which the client waits; by default, a minute. A longer one is left to the
+    /// caller.
     #[must_use]
     pub fn max_retry_after(mut self, longest: Duration) -> Self {
         self.max_retry_after = longest;

@@ -55,7 +55,8 @@ impl JobHandle {
         self.client.get(&self.path(&[]))
     }
 
-    /// Returns the record of the job as soon as the job is not active, and otherwise after this time, of at most 60 seconds.
+    /// Returns the record of the job as soon as the job is not active, and otherwise after this time, of at most 60
+    /// seconds.
     pub fn poll(&self, wait: Duration) -> Call<Job> {
         let seconds = wait.as_secs();
         if seconds == 0 {

@@ -26,8 +26,8 @@ impl Wait {
     /// that is quiet for a minute.
     pub(crate) const LONGEST_POLL: Duration = Duration::from_secs(30);
 
-    /// The same while a message is awaited. The server answers when the job is not active anymore, which can be long after
-    /// the end of the message if others wait behind it.
+    /// The same while a message is awaited. The server answers when the job is not active anymore, which can be long
+    /// after the end of the message if others wait behind it.
     pub(crate) const LONGEST_MESSAGE_POLL: Duration = Duration::from_secs(5);
 
     pub(crate) fn new(timeout: Option<Duration>) -> Self {

@@ -92,7 +92,8 @@ impl Verifier {
 
     /// Verifies a request, and returns its event. An event can come more than once, always with the same ID.
     ///
-    /// `body` is the body exactly as it was received, and `header` returns the value of a header by its name in lower case.
+    /// `body` is the body exactly as it was received, and `header` returns the value of a header by its name in lower
+    /// case.
     ///
     /// # Errors
     /// The request is not signed with one of the secrets, is too old, or is not an event.

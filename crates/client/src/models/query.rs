@@ -62,8 +62,8 @@ pub struct UsageQuery {
     pub from: Option<String>,
     /// The last day in UTC; by default, today.
     pub to: Option<String>,
-    /// The properties by which lines group runs: `day`, `project`, `model`, `author` or `key`. Without any, there is one
-    /// line.
+    /// The properties by which lines group runs: `day`, `project`, `model`, `author` or `key`. Without any, there is
+    /// one line.
     pub group_by: Vec<String>,
     /// The projects of the runs; all projects if it is empty.
     pub projects: Vec<String>,

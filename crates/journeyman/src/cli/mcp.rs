@@ -1,7 +1,7 @@
 //! `journeyman mcp`: connects a local program that speaks the Model Context Protocol on stdin and stdout with a server.
 //!
-//! Each line of stdin is a message of JSON-RPC, which is sent to `/mcp`; each answer is a line of stdout. Requests are not
-//! repeated, except if no connection could be opened: a call may have an effect although its answer was lost.
+//! Each line of stdin is a message of JSON-RPC, which is sent to `/mcp`; each answer is a line of stdout. Requests are
+//! not repeated, except if no connection could be opened: a call may have an effect although its answer was lost.
 
 use std::collections::HashMap;
 use std::io::Write as _;
