@@ -35,7 +35,7 @@ pub(crate) struct JobDetails {
     labels: Vec<String>,
     /// The data that the client stored with the job.
     metadata: BTreeMap<String, String>,
-    /// The branch that the job works on; `null` before its first turn.
+    /// The branch that the job works on. Before its first turn, the branch that the job was created with, or `null`.
     #[schema(required)]
     branch: Option<String>,
     /// The current pull request, also while the job is active; `null` if there is none.
@@ -163,7 +163,7 @@ impl From<DetailedJob> for JobDetails {
             author,
             labels,
             metadata,
-            branch: job.branch.as_ref().map(|branch| branch.name.clone()),
+            branch: job.branch.as_ref().map(|branch| branch.name.clone()).or_else(|| job.options.branch.clone()),
             pull_request: job.pull.as_ref().map(|pull| JobPullRequest {
                 number: pull.number,
                 url: pull.url.clone(),
