@@ -15,7 +15,11 @@ fn client(service: &Service) -> Client {
 }
 
 fn block_on<T>(work: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
+    runtime().block_on(work)
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
 #[test]
@@ -96,12 +100,13 @@ fn a_stream_and_a_wait_survive_a_restart_of_the_server() {
     let path = service.create("[[sleep 2]][[write a.txt|a]]");
     let job = client.job("shop", path.rsplit('/').next().unwrap());
     service.until(&path, "run.started", 1);
-    block_on(async {
-        let mut events = job.stream_events();
-        let first = events.next().await.unwrap().unwrap();
-        assert_eq!(first.seq, 1);
-        service.kill();
-        let _service = site.start_at(&address);
+    let runtime = runtime();
+    let mut events = job.stream_events();
+    let first = runtime.block_on(events.next()).unwrap().unwrap();
+    assert_eq!(first.seq, 1);
+    service.kill();
+    let _service = site.start_at(&address);
+    runtime.block_on(async {
         let mut numbers = vec![first.seq];
         while let Some(event) = events.next().await.unwrap() {
             numbers.push(event.seq);
