@@ -1,8 +1,8 @@
 //! Administration: changes of projects, keys, pull requests of the built-in code host, users and their sign-in data.
 //!
 //! Every change is a pure decision over the rows that the store has locked ([`AdminState`]). The decisions are in
-//! [`crate::project::decide`], [`crate::key::decide`], [`crate::pull::decide`], [`crate::user::decide`] and
-//! [`crate::code_host::decide`]; a store only loads and writes rows ([`crate::ports::AdminStore`]). An audit entry is
+//! [`crate::project::decide`], [`crate::key::decide`], [`crate::pull::decide`], [`crate::user::decide`],
+//! [`crate::code_host::decide`] and [`crate::trust::decide`]; a store only loads and writes rows ([`crate::ports::AdminStore`]). An audit entry is
 //! part of the change, so it is in the same transaction.
 
 use std::time::Duration;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::code_host::decide::HostSecretChanges;
 use crate::code_host::{CodeHost, CodeHostId, HostName};
 use crate::idempotency::{Claim, KeyReused};
-use crate::ids::{JobId, KeyId, ProjectId, UserId, WebhookId};
+use crate::ids::{JobId, KeyId, ProjectId, TrustId, UserId, WebhookId};
 use crate::inbox::NewEvent;
 use crate::job::Job;
 use crate::key::ApiKey;
@@ -18,6 +18,7 @@ use crate::ports::{AuditEntry, SessionsToEnd, StoreError};
 use crate::project::{Project, SecretChanges};
 use crate::pull::{Comment, LocalPull};
 use crate::time::Timestamp;
+use crate::trust::{MAX_TRUSTS, Trust};
 use crate::user::{Identity, Session, SignInLink, TokenHash, User};
 use crate::webhook::decide::SecretChange;
 use crate::webhook::{MAX_WEBHOOKS, Webhook};
@@ -44,6 +45,10 @@ pub enum Subject {
     Webhook(WebhookId, ProjectId),
     /// A code host, which need not exist, and the name that it has or would get.
     CodeHost(CodeHostId, HostName),
+    /// A trust, which need not exist, its live keys, and the name that it has or would get.
+    Trust(TrustId, String),
+    /// A trust, which need not exist, and its owner, for the exchange of a token.
+    Exchange(TrustId),
     /// A sign-in link and its user; or, for the link of the first administrator, a new user with this name.
     Link(TokenHash, String),
 }
@@ -57,7 +62,7 @@ pub struct AdminState {
     pub has_active_jobs: bool,
     /// The job.
     pub job: Option<Job>,
-    /// `true` if the project, job or webhook was deleted in the last 30 days, and does not exist.
+    /// `true` if the project, job, webhook or trust was deleted in the last 30 days, and does not exist.
     pub was_deleted: bool,
     /// The webhook, if it belongs to the project of the subject.
     pub webhook: Option<Webhook>,
@@ -65,18 +70,23 @@ pub struct AdminState {
     pub webhooks: usize,
     /// The key.
     pub key: Option<ApiKey>,
-    /// The user, or the user of the link.
+    /// The user, the user of the link, or the owner of the trust.
     pub user: Option<User>,
     /// The code host.
     pub code_host: Option<CodeHost>,
     /// `true` if a project names the code host.
     pub code_host_is_used: bool,
-    /// `true` if another user has the name or the identity of the subject, or another code host has its name.
+    /// `true` if another user has the name or the identity of the subject, or another code host or trust has
+    /// its name.
     pub name_is_taken: bool,
-    /// The keys that act for the user, without revoked ones.
+    /// The keys that act for the user, or that the trust has created, without revoked ones.
     pub keys: Vec<ApiKey>,
     /// `true` if there is an administrator who may sign in, other than the user.
     pub has_other_administrator: bool,
+    /// The trust.
+    pub trust: Option<Trust>,
+    /// The number of trusts.
+    pub trusts: usize,
     /// The link.
     pub link: Option<SignInLink>,
     /// The pull request.
@@ -88,13 +98,14 @@ pub struct AdminState {
 }
 
 impl AdminState {
-    /// Returns whether the project, job, webhook or code host of a subject exists.
+    /// Returns whether the project, job, webhook, code host or trust of a subject exists.
     #[must_use]
     pub const fn has(&self, subject: &Subject) -> bool {
         match subject {
             Subject::Webhook(..) => self.webhook.is_some(),
             Subject::Job(..) => self.job.is_some(),
             Subject::CodeHost(..) => self.code_host.is_some(),
+            Subject::Trust(..) | Subject::Exchange(..) => self.trust.is_some(),
             _ => self.project.is_some(),
         }
     }
@@ -138,6 +149,22 @@ pub enum AdminRow {
     CodeHostRemoved {
         /// The code host.
         id: CodeHostId,
+        /// The time of the removal.
+        at: Timestamp,
+    },
+    /// Stores a trust. The time of its last exchange is not written.
+    Trust(Box<Trust>),
+    /// Stores the time of the last exchange of a trust.
+    TrustUsed {
+        /// The trust.
+        id: TrustId,
+        /// The time of the exchange.
+        at: Timestamp,
+    },
+    /// Deletes a trust.
+    TrustRemoved {
+        /// The trust.
+        id: TrustId,
         /// The time of the removal.
         at: Timestamp,
     },
@@ -200,6 +227,7 @@ impl Subject {
             Self::Job(id, project) => Some(deleted_job(*id, project)),
             Self::Webhook(id, project) => Some(deleted_webhook(*id, project)),
             Self::CodeHost(id, _) => Some(deleted_code_host(id)),
+            Self::Trust(id, _) => Some(deleted_trust(*id)),
             _ => None,
         }
     }
@@ -221,6 +249,12 @@ pub fn deleted_job(id: JobId, project: &ProjectId) -> String {
 #[must_use]
 pub fn deleted_code_host(id: &CodeHostId) -> String {
     format!("code_host/{id}")
+}
+
+/// Returns the name under which the store remembers that a trust was removed.
+#[must_use]
+pub fn deleted_trust(id: TrustId) -> String {
+    format!("trust/{id}")
 }
 
 /// Returns the name under which the store remembers that a webhook of a project was deleted.
@@ -351,6 +385,21 @@ pub enum AdminRefusal {
     /// A project names the code host.
     #[error("a project uses this code host; change codeHost.host of the project first")]
     CodeHostUsed,
+    /// The trust does not exist, or does not accept the token.
+    #[error("there is no such trust")]
+    NoTrust,
+    /// The trust would have a rule that is not valid.
+    #[error("{0}")]
+    InvalidTrust(String),
+    /// A trust with this name exists.
+    #[error("a trust with this name already exists")]
+    TrustExists,
+    /// There are too many trusts.
+    #[error("there can be at most {MAX_TRUSTS} trusts; remove one first")]
+    TooManyTrusts,
+    /// The user who created the trust was disabled, or may no longer create keys.
+    #[error("the user who created this trust may no longer create keys; an administrator must create the trust again")]
+    TrustOwnerEnded,
     /// A user with this name or identity exists.
     #[error("a user with this name already exists")]
     UserExists,

@@ -113,6 +113,12 @@ id!(
 );
 
 id!(
+    /// The ID of a trust: a rule about which tokens of an OpenID issuer are exchanged for keys.
+    TrustId,
+    "trust"
+);
+
+id!(
     /// The ID of a user of the dashboard.
     UserId,
     "usr"

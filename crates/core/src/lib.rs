@@ -32,6 +32,7 @@ pub mod retry;
 pub mod run;
 pub mod time;
 pub mod trace;
+pub mod trust;
 pub mod usage;
 pub mod user;
 pub mod version;

@@ -34,7 +34,10 @@ pub use gateway::{
 };
 pub use hooks::{HookRefusal, Hooks, RawHook, VerifiedHook};
 pub use host_admin::{DescribedHost, HostAdmin};
-pub use identity::{BegunSignIn, NotProven, Passwords, PasswordsFailed, ProvenPerson, ReturnedSignIn, SignInProvider};
+pub use identity::{
+    BegunSignIn, NotProven, Passwords, PasswordsFailed, ProvenPerson, ReturnedSignIn, SignInProvider, TokenRefusal,
+    TokenVerifier,
+};
 pub use sandbox::{
     Containing, Containment, Exhausted, Exit, FreeSpace, Guarantee, Image, Layout, Process, Resources, Sandbox,
     SandboxError, Spawn, Spawned,
@@ -42,9 +45,6 @@ pub use sandbox::{
 pub use store::{
     AVOIDANCE, Accepted, AdminStore, Administered, Answer, AuditEntry, AuditLine, CheckStore, ClaimFn, ClaimQuery,
     CodeHostStore, Cursor, Decide, DecideAdmin, Decided, DeliveryBacklog, DeliveryFilter, DutyStore, FeedStore, Guard,
-    HoldStore, InboxFilter, InboxStore, JobCounts, JobExtras, JobFilter, JobStore, JobWatch, KeyStore, LockStore,
-    MessageFilter, OutboxStore, PATIENCE, PROBE_TIME, Picked, PollStore, PoolState, ProjectStore, PullCounts,
-    PullCursor, PullFilter, PullIndex, PullStore, RECENT_EVENTS, RateCharge, Retention, SessionsToEnd, Spend,
-    SpendError, SpendingStore, Store, StoreError, Swept, TaskQuery, UpdateError, UsageStore, UserStore, WebhookStore,
+    HoldStore, InboxFilter, InboxStore, JobCounts, JobExtras, JobFilter, JobStore, JobWatch, KeyStore, LockStore, MessageFilter, OutboxStore, PATIENCE, PROBE_TIME, Picked, PollStore, PoolState, ProjectStore, PullCounts, PullCursor, PullFilter, PullIndex, PullStore, RECENT_EVENTS, RateCharge, Retention, SessionsToEnd, Spend, SpendError, SpendingStore, Store, StoreError, Swept, TaskQuery, UpdateError, UsageStore, UserStore, WebhookStore, TrustStore,
 };
 pub use webhooks::WebhookSender;

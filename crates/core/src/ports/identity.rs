@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 
 use crate::time::Timestamp;
+use crate::trust::TokenClaims;
 use crate::user::{Identity, PasswordHash};
 
 /// Hashes and verifies passwords. Deliberately slow.
@@ -85,4 +86,35 @@ pub trait SignInProvider: Send + Sync {
         redirect: &str,
         now: Timestamp,
     ) -> Result<ProvenPerson, NotProven>;
+}
+
+/// The reason why a token is not exchanged, as a text for the person who presented it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TokenRefusal {
+    /// The text is not a signed token, or it lacks something that tokens have.
+    #[error("{0}")]
+    Malformed(String),
+    /// The signature, the issuer or the times of the token are wrong.
+    #[error("{0}")]
+    Unverified(String),
+    /// The keys of the issuer cannot be read at the moment.
+    #[error("{0}")]
+    IssuerUnavailable(String),
+}
+
+/// Verifies the tokens of OpenID issuers.
+#[async_trait]
+pub trait TokenVerifier: Send + Sync {
+    /// Reads the issuer that a token names, without verification and without a request.
+    ///
+    /// # Errors
+    /// The text is not a signed token.
+    fn issuer(&self, token: &str) -> Result<String, TokenRefusal>;
+
+    /// Verifies the signature, the issuer and the times of a token. Only call this with an issuer that a trust names: it
+    /// makes requests to the issuer.
+    ///
+    /// # Errors
+    /// The token is not valid, or the issuer cannot be reached.
+    async fn verify(&self, token: &str, issuer: &str, now: Timestamp) -> Result<TokenClaims, TokenRefusal>;
 }

@@ -13,6 +13,7 @@ mod projects;
 mod pulls;
 mod spending;
 mod sweep;
+mod trusts;
 mod usage;
 mod users;
 mod webhooks;
@@ -37,6 +38,7 @@ pub use self::projects::{HoldStore, ProjectStore};
 pub use self::pulls::PullStore;
 pub use self::spending::{Spend, SpendError, SpendingStore};
 pub use self::sweep::{Retention, Swept};
+pub use self::trusts::TrustStore;
 pub use self::usage::UsageStore;
 pub use self::users::{SessionsToEnd, UserStore};
 pub use self::webhooks::{DeliveryBacklog, DeliveryFilter, WebhookStore};
@@ -101,6 +103,7 @@ pub trait Store:
     + UsageStore
     + FeedStore
     + WebhookStore
+    + TrustStore
 {
     /// Checks whether the database answers.
     ///
@@ -120,8 +123,8 @@ pub trait Store:
     }
 
     /// Removes expired rows, at most `limit` of each kind that [`Swept`] counts, and returns their numbers. If `limit`
-    /// rows of a kind were removed, more may have expired. Idempotency keys, rate windows, sessions and sign-in links
-    /// have fixed lifetimes; those of jobs, transcripts and audit entries follow `retention`.
+    /// rows of a kind were removed, more may have expired. Idempotency keys, rate windows, sessions, sign-in links and
+    /// keys of trusts have fixed lifetimes; those of jobs, transcripts and audit entries follow `retention`.
     ///
     /// # Errors
     /// Returns an error if the database fails.

@@ -33,14 +33,16 @@ pub struct Swept {
     pub feed: usize,
     /// The number of deliveries of webhooks.
     pub deliveries: usize,
+    /// The number of expired keys of trusts.
+    pub keys: usize,
 }
 
 impl Swept {
     /// Returns the largest of these numbers.
     #[must_use]
     pub fn most(&self) -> usize {
-        let Self { idempotency_keys, rate_windows, transcripts, jobs, audit, inbox, feed, deliveries } = *self;
-        [idempotency_keys, rate_windows, transcripts, jobs, audit, inbox, feed, deliveries]
+        let Self { idempotency_keys, rate_windows, transcripts, jobs, audit, inbox, feed, deliveries, keys } = *self;
+        [idempotency_keys, rate_windows, transcripts, jobs, audit, inbox, feed, deliveries, keys]
             .into_iter()
             .max()
             .unwrap_or(0)
