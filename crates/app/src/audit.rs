@@ -20,7 +20,7 @@ impl UseCases {
         Ok(self.parts().store.audit(before, limit).await?)
     }
 
-    /// Returns the names of users and keys by their IDs, which entries of the audit log have.
+    /// Returns the names of users, keys and trusts by their IDs, which entries of the audit log have.
     ///
     /// # Errors
     /// The store failed.
@@ -28,6 +28,7 @@ impl UseCases {
         let store = &self.parts().store;
         let users = store.users().await?.into_iter().map(|user| (user.id.to_string(), user.name));
         let keys = store.keys().await?.into_iter().map(|key| (key.id.to_string(), key.name));
-        Ok(users.chain(keys).collect())
+        let trusts = store.trusts().await?.into_iter().map(|trust| (trust.id.to_string(), trust.settings.name));
+        Ok(users.chain(keys).chain(trusts).collect())
     }
 }

@@ -88,6 +88,14 @@ pub enum RefusalKind {
     CodeHostConfigured,
     /// The code host refused a request, or cannot be reached.
     CodeHostFailed,
+    /// The text is not a token.
+    TokenMalformed,
+    /// The signature, the issuer or the times of the token are wrong.
+    TokenUnverified,
+    /// No trust accepts the token.
+    TokenNotTrusted,
+    /// The keys of the token's issuer cannot be read now; another attempt may succeed.
+    IssuerUnavailable,
     /// The password is not acceptable.
     WeakPassword,
 }
@@ -125,9 +133,11 @@ impl From<AdminError> for Error {
             AdminError::Refused(AdminRefusal::NoKey) => Self::refused(RefusalKind::KeyNotFound, "there is no such key"),
             AdminError::Refused(AdminRefusal::NoPull) => Self::Pull(PullPagesError::NotFound),
             AdminError::Refused(AdminRefusal::PullNotOpen) => Self::Pull(PullPagesError::NotOpen),
-            AdminError::Refused(AdminRefusal::InvalidProject(text) | AdminRefusal::InvalidCodeHost(text)) => {
-                Self::invalid(text)
-            }
+            AdminError::Refused(
+                AdminRefusal::InvalidProject(text)
+                | AdminRefusal::InvalidCodeHost(text)
+                | AdminRefusal::InvalidTrust(text),
+            ) => Self::invalid(text),
             AdminError::Refused(refusal @ (AdminRefusal::EmptyReview | AdminRefusal::TooManyDrafts)) => {
                 Self::invalid(refusal.to_string())
             }

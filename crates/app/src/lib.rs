@@ -22,6 +22,7 @@ mod outbox;
 mod polls;
 mod projects;
 mod pulls;
+mod trusts;
 mod usage;
 mod users;
 mod webhooks;
@@ -34,7 +35,7 @@ use journeyman_core::engine::Engine;
 use journeyman_core::idempotency::{Claim, Fingerprint};
 use journeyman_core::ids::ProjectId;
 use journeyman_core::ports::{
-    Administered, AuditEntry, DecideAdmin, Forges, Hooks, HostAdmin, PullPages, Store, WebhookSender,
+    Administered, AuditEntry, DecideAdmin, Forges, Hooks, HostAdmin, PullPages, Store, TokenVerifier, WebhookSender,
 };
 use journeyman_core::time::IdGen;
 use tokio::sync::Notify;
@@ -53,6 +54,7 @@ pub use outbox::Outbox;
 pub use polls::Poller;
 pub use projects::ProjectEdit;
 pub use pulls::{Commented, PullComment};
+pub use trusts::{Presented, TrustEdit};
 pub use users::NewPassword;
 pub use webhooks::{CreatedWebhook, Deliverer};
 
@@ -72,6 +74,8 @@ pub struct Parts {
     pub hooks: Arc<dyn Hooks>,
     /// Sends events to the endpoints of webhooks.
     pub webhooks: Arc<dyn WebhookSender>,
+    /// Verifies the tokens of OpenID issuers.
+    pub tokens: Arc<dyn TokenVerifier>,
     /// The URL of the service, without a slash at its end.
     pub public_url: String,
     /// The source of IDs and secrets.

@@ -1,8 +1,9 @@
-//! Authentication: passwords, and sign-in through an OpenID provider.
+//! Authentication: passwords, sign-in through an OpenID provider, and the verification of tokens of OpenID issuers.
 //!
-//! This crate verifies passwords and the identities that a provider asserts. It knows nothing about users, sessions or
-//! cookies.
+//! This crate verifies passwords, the identities that a provider asserts, and the tokens of continuous integration. It
+//! knows nothing about users, sessions or cookies.
 
 pub mod oidc;
 pub mod password;
 mod ports;
+pub mod token;

@@ -53,6 +53,7 @@ pub(crate) const TABLES: &[(&str, &str)] = &[
     ("webhooks", "id"),
     ("webhook_secrets", "webhook, name"),
     ("deliveries", "number"),
+    ("trusts", "id"),
 ];
 
 /// The tables whose rows triggers write when the rows of other tables are copied.

@@ -9,6 +9,7 @@ mod inbox;
 mod outbox;
 mod polls;
 mod spending;
+mod trusts;
 mod usage;
 mod users;
 mod webhooks;
@@ -21,7 +22,7 @@ use journeyman_core::checks::CheckWatch;
 use journeyman_core::code_host::{CodeHost, CodeHostId, HostSecret};
 use journeyman_core::feed::FeedEntry;
 use journeyman_core::idempotency::{Claim, Remembered};
-use journeyman_core::ids::{JobId, KeyId, MessageId, ProjectId, RunId, UserId, WebhookId, WorkerId};
+use journeyman_core::ids::{JobId, KeyId, MessageId, ProjectId, RunId, TrustId, UserId, WebhookId, WorkerId};
 use journeyman_core::job::change::{Change, Row};
 use journeyman_core::job::effect::Effect;
 use journeyman_core::job::event::{LogEntry, TRANSCRIPT};
@@ -43,6 +44,7 @@ use journeyman_core::rate::Window;
 use journeyman_core::retry::LONGEST_BACKOFF;
 use journeyman_core::run::Run;
 use journeyman_core::time::Timestamp;
+use journeyman_core::trust::Trust;
 use journeyman_core::usage::UsageSum;
 use journeyman_core::user::{Session, SignInLink, TokenHash, User};
 use uuid::Uuid;
@@ -116,6 +118,7 @@ struct Tables {
     /// In the order of their numbers.
     deliveries: Vec<webhooks::DeliveryRow>,
     last_delivery: u64,
+    trusts: BTreeMap<TrustId, Trust>,
     /// The position in the feed up to which there are deliveries.
     made: u64,
 }
@@ -682,6 +685,7 @@ impl Store for MemoryStore {
         let old = |row: &&webhooks::DeliveryRow| expired(row.delivery.created_at, ends.feed);
         let deliveries = tables.deliveries.iter().filter(old).take(limit).count();
         tables.deliveries.drain(..deliveries);
+        let keys_of_trusts = tables.remove_expired_keys(ends.keys, limit);
         tables.deleted.retain(|_, at| !expired(*at, ends.deleted));
         let jobs = tables.at_rest(ends.jobs, false, limit);
         tables.remove(&jobs, now);
@@ -694,6 +698,7 @@ impl Store for MemoryStore {
             inbox,
             feed,
             deliveries,
+            keys: keys_of_trusts,
         })
     }
 }

@@ -27,6 +27,7 @@ mod rows;
 mod session;
 mod spending;
 mod sweep;
+mod trusts;
 mod usage;
 mod users;
 mod webhooks;

@@ -9,6 +9,7 @@ use journeyman_core::inbox::INBOX_LIFETIME;
 use journeyman_core::ports::Retention;
 use journeyman_core::rate::WINDOW;
 use journeyman_core::time::Timestamp;
+use journeyman_core::trust::EXPIRED_KEY_KEPT;
 use journeyman_core::user::{SESSION_IDLE, SESSION_LIFETIME};
 
 /// The cutoff time of each kind of row. Rows that are not newer are removed; `i64::MIN` removes none.
@@ -31,6 +32,8 @@ pub(crate) struct Ends {
     pub(crate) idle_sessions: i64,
     /// The cutoff for the expiry of a sign-in link.
     pub(crate) links: i64,
+    /// The cutoff for the expiry of a key of a trust.
+    pub(crate) keys: i64,
 }
 
 impl Ends {
@@ -50,6 +53,7 @@ impl Ends {
             sessions: before(SESSION_LIFETIME),
             idle_sessions: before(SESSION_IDLE),
             links: now.as_micros(),
+            keys: before(EXPIRED_KEY_KEPT),
         }
     }
 }

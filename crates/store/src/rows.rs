@@ -26,6 +26,7 @@ use journeyman_core::pull::{Comment, DiffSide, IndexedPull, LinePlace, LocalPull
 use journeyman_core::rate::Window;
 use journeyman_core::run::{Run, Usage};
 use journeyman_core::time::Timestamp;
+use journeyman_core::trust::Trust;
 use journeyman_core::usage::{UsageLine, UsageSum};
 use journeyman_core::user::{Identity, PasswordHash, Role, Session, SignInLink, TokenHash, User};
 use journeyman_core::webhook::{AttemptResult, Delivery, DeliveryState, Response, Webhook};
@@ -442,6 +443,19 @@ pub(crate) fn key<R: Columns>(row: &R) -> Read<ApiKey, R> {
             Some(until) => Some(OldSecret { hash: KeyHash(at.hash("old_hash")?), until }),
             None => None,
         },
+        version: at.number("version")?,
+    })
+}
+
+pub(crate) fn trust<R: Columns>(row: &R) -> Read<Trust, R> {
+    let at = At::new("trusts", row, &["id"])?;
+    Ok(Trust {
+        id: at.parsed("id")?,
+        settings: at.json("settings")?,
+        creator: at.text("creator")?,
+        owner: at.parsed_or_null("owner")?,
+        created_at: at.time("created_at")?,
+        last_used_at: at.time_or_null("last_used_at")?,
         version: at.number("version")?,
     })
 }

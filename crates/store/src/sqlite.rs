@@ -27,6 +27,7 @@ mod recover;
 mod rows;
 mod spending;
 mod sweep;
+mod trusts;
 mod usage;
 mod users;
 mod webhooks;

@@ -15,6 +15,7 @@ mod postgres;
 mod sandbox;
 mod seeds;
 mod tapped;
+mod tokens;
 mod world;
 
 pub use collector::{Collector, ExportedSpan};
@@ -27,4 +28,5 @@ pub use postgres::Postgres;
 pub use sandbox::FakeSandbox;
 pub use seeds::Seeds;
 pub use tapped::{Call, Tap, Tapped};
+pub use tokens::FakeTokens;
 pub use world::World;

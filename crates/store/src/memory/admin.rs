@@ -2,7 +2,8 @@
 
 use async_trait::async_trait;
 use journeyman_core::admin::{
-    AdminError, AdminRow, AdminState, Once, Subject, deleted_code_host, deleted_job, deleted_project, deleted_webhook,
+    AdminError, AdminRow, AdminState, Once, Subject, deleted_code_host, deleted_job, deleted_project, deleted_trust,
+    deleted_webhook,
 };
 use journeyman_core::idempotency::{Claim, Remembered};
 use journeyman_core::ids::{JobId, ProjectId, UserId};
@@ -11,6 +12,7 @@ use journeyman_core::ports::{AdminStore, Administered, AuditEntry, DecideAdmin, 
 use journeyman_core::project::{Project, SecretChanges};
 use journeyman_core::pull::Comment;
 use journeyman_core::time::Timestamp;
+use journeyman_core::trust::Trust;
 use journeyman_core::user::{Role, User};
 use journeyman_core::webhook::Webhook;
 
@@ -76,6 +78,20 @@ impl AdminTables for Tables {
                 let names = |project: &Project| project.settings.code_host.host.as_ref() == Some(id);
                 state.code_host_is_used = self.projects.values().any(names);
             }
+            Subject::Trust(id, name) => {
+                state.trust = self.trusts.get(id).cloned();
+                state.trusts = self.trusts.len();
+                let is_other = |trust: &Trust| trust.settings.name == *name && trust.id != *id;
+                state.name_is_taken = self.trusts.values().any(is_other);
+                let creator = id.to_string();
+                let own = |key: &&ApiKey| key.creator.as_deref() == Some(&creator) && key.revoked_at.is_none();
+                state.keys = self.keys.values().filter(own).cloned().collect();
+            }
+            Subject::Exchange(id) => {
+                state.trust = self.trusts.get(id).cloned();
+                let owner = state.trust.as_ref().and_then(|trust| trust.owner);
+                state.user = owner.and_then(|owner| self.users.get(&owner).cloned());
+            }
             Subject::Link(hash, name) => {
                 state.link = self.links.get(hash).cloned();
                 match state.link.as_ref().and_then(|link| link.user) {
@@ -107,6 +123,16 @@ impl AdminTables for Tables {
             AdminRow::CodeHostRemoved { id, at } => {
                 self.remove_code_host(&id);
                 self.deleted.insert(deleted_code_host(&id), at);
+            }
+            AdminRow::Trust(trust) => self.put_trust(*trust),
+            AdminRow::TrustUsed { id, at } => {
+                if let Some(trust) = self.trusts.get_mut(&id) {
+                    trust.last_used_at = trust.last_used_at.max(Some(at));
+                }
+            }
+            AdminRow::TrustRemoved { id, at } => {
+                self.trusts.remove(&id);
+                self.deleted.insert(deleted_trust(id), at);
             }
             AdminRow::Key(key) => self.put_key(key),
             AdminRow::User(user) => drop(self.users.insert(user.id, user)),

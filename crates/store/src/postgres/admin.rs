@@ -6,7 +6,7 @@
 use async_trait::async_trait;
 use journeyman_core::admin::{
     AdminChange, AdminError, AdminRow, AdminState, Once, Subject, deleted_code_host, deleted_job, deleted_project,
-    deleted_webhook,
+    deleted_trust, deleted_webhook,
 };
 use journeyman_core::code_host::{CodeHost, CodeHostId};
 use journeyman_core::idempotency::{Claim, Remembered};
@@ -30,13 +30,16 @@ use super::projects::PROJECT;
 use super::pulls::PULLS_LOCK;
 use super::session::Session;
 use super::sweep::remove_job;
-use super::{PostgresStore, webhooks};
+use super::{PostgresStore, trusts, webhooks};
 use crate::admin::Answers;
 use crate::rows::{self, HostDocument, to_json};
 use crate::vault;
 
 /// The lock for all changes of users, because the rule that an administrator always exists concerns all users.
 const USERS_LOCK: &str = "SELECT pg_advisory_xact_lock(hashtextextended('users', 0))";
+
+/// The lock of an exchange, which no change of users overlaps: a user whose rights end keeps no key.
+const USERS_SHARED_LOCK: &str = "SELECT pg_advisory_xact_lock_shared(hashtextextended('users', 0))";
 
 const REMEMBERED: &str = "SELECT * FROM idempotency_keys WHERE project = $1 AND key = $2";
 
@@ -222,6 +225,23 @@ async fn load(session: &Session, subject: &Subject, is_begun: bool) -> Result<Ad
             call!("SELECT 1 FROM projects WHERE settings::jsonb #>> '{code_host,host}' = $1 LIMIT 1", id.to_string()),
             call!(DELETED, deleted_code_host(id)),
         ],
+        Subject::Trust(id, name) => vec![
+            // One lock for all trusts, because their names must be different.
+            call!("SELECT pg_advisory_xact_lock($1)", lock_number("trusts", "", "")),
+            call!("SELECT * FROM trusts WHERE id = $1 FOR UPDATE", id.to_string()),
+            call!("SELECT count(*) AS trusts FROM trusts"),
+            call!("SELECT 1 FROM trusts WHERE name = $1 AND id <> $2", name.clone(), id.to_string()),
+            call!("SELECT * FROM keys WHERE creator = $1 AND revoked_at IS NULL FOR UPDATE", id.to_string()),
+            call!(DELETED, deleted_trust(*id)),
+        ],
+        Subject::Exchange(id) => vec![
+            call!(USERS_SHARED_LOCK),
+            call!("SELECT * FROM trusts WHERE id = $1 FOR UPDATE", id.to_string()),
+            call!(
+                "SELECT users.* FROM users JOIN trusts ON trusts.owner = users.id WHERE trusts.id = $1",
+                id.to_string()
+            ),
+        ],
         Subject::Link(hash, name) => vec![
             call!(USERS_LOCK),
             call!("SELECT * FROM links WHERE hash = $1", hash.0.to_vec()),
@@ -272,6 +292,18 @@ async fn load(session: &Session, subject: &Subject, is_begun: bool) -> Result<Ad
             let last = rows(1).first().map(|row| row.try_get::<_, Option<i64>>("place")).transpose()?;
             state.last_comment = last.flatten().and_then(|place| u64::try_from(place).ok()).unwrap_or(0);
             state.drafts = rows(2).iter().map(rows::comment).collect::<Result<_, PgError>>()?;
+        }
+        Subject::Trust(..) => {
+            state.trust = rows(0).first().map(rows::trust).transpose()?;
+            let count = rows(1).first().map(|row| row.try_get::<_, i64>("trusts")).transpose()?;
+            state.trusts = count.and_then(|count| usize::try_from(count).ok()).unwrap_or(0);
+            state.name_is_taken = is_any(2);
+            state.keys = rows(3).iter().map(rows::key).collect::<Result<_, PgError>>()?;
+            state.was_deleted = state.trust.is_none() && is_any(4);
+        }
+        Subject::Exchange(_) => {
+            state.trust = rows(0).first().map(rows::trust).transpose()?;
+            state.user = rows(1).first().map(rows::user).transpose()?;
         }
         Subject::Link(..) => {
             state.link = rows(0).first().map(rows::link).transpose()?;
@@ -345,6 +377,16 @@ impl PostgresStore {
                 AdminRow::CodeHostRemoved { id, at } => {
                     calls.push(call!("DELETE FROM code_hosts WHERE id = $1", id.to_string()));
                     calls.push(put_deleted(deleted_code_host(id), *at));
+                }
+                AdminRow::Trust(trust) => calls.push(trusts::put(trust)?),
+                AdminRow::TrustUsed { id, at } => calls.push(call!(
+                    "UPDATE trusts SET last_used_at = greatest(last_used_at, $2) WHERE id = $1",
+                    id.to_string(),
+                    at.as_micros()
+                )),
+                AdminRow::TrustRemoved { id, at } => {
+                    calls.push(call!("DELETE FROM trusts WHERE id = $1", id.to_string()));
+                    calls.push(put_deleted(deleted_trust(*id), *at));
                 }
                 AdminRow::Key(key) => calls.push(put_key(key)?),
                 AdminRow::User(user) => calls.push(put_user(user)),

@@ -118,6 +118,14 @@ pub(super) fn calls(ends: Ends, limit: usize) -> Vec<Call> {
             ends.feed,
             limit
         ),
+        call!(
+            "DELETE FROM keys WHERE id IN
+             (SELECT id FROM keys WHERE substr(creator, 1, 6) = 'trust_' AND expires_at <= $1 LIMIT $2
+              FOR UPDATE SKIP LOCKED)
+             RETURNING 1",
+            ends.keys,
+            limit
+        ),
         call!("DELETE FROM sessions WHERE created_at <= $1 OR seen_at <= $2", ends.sessions, ends.idle_sessions),
         call!("DELETE FROM links WHERE expires_at <= $1", ends.links),
         call!("DELETE FROM deleted WHERE at <= $1", ends.deleted),
@@ -136,5 +144,6 @@ pub(super) fn swept(answers: &[Vec<Row>]) -> Swept {
         inbox: count(5),
         feed: count(6),
         deliveries: count(7),
+        keys: count(8),
     }
 }

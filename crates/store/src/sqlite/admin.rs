@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use journeyman_core::admin::{
-    AdminError, AdminRow, AdminState, Once, Subject, deleted_code_host, deleted_job, deleted_project, deleted_webhook,
+    AdminError, AdminRow, AdminState, Once, Subject, deleted_code_host, deleted_job, deleted_project, deleted_trust,
+    deleted_webhook,
 };
 use journeyman_core::code_host::CodeHost;
 use journeyman_core::idempotency::{Claim, Remembered};
@@ -28,7 +29,7 @@ use super::rows::collect;
 use super::sweep::remove_job;
 use super::users::end_sessions;
 use super::write::Session;
-use super::{SqliteStore, webhooks};
+use super::{SqliteStore, trusts, webhooks};
 use crate::admin::{AdminTables, Answers, administer};
 use crate::rows::{self, HostDocument, to_json};
 use crate::vault::{self, MasterKey, Sealed};
@@ -133,6 +134,24 @@ impl AdminTables for Tables<'_> {
                 let used = "SELECT 1 FROM projects WHERE settings ->> '$.code_host.host' = ?1";
                 state.code_host_is_used = self.db.prepare_cached(used)?.exists([id.as_str()])?;
             }
+            Subject::Trust(id, name) => {
+                let id = id.to_string();
+                state.trust = self.one("SELECT * FROM trusts WHERE id = ?1", [&id], |row| rows::trust(row))?;
+                let count = "SELECT count(*) FROM trusts";
+                let count: i64 = self.db.prepare_cached(count)?.query_row([], |row| row.get(0))?;
+                state.trusts = usize::try_from(count).unwrap_or(usize::MAX);
+                let taken = "SELECT 1 FROM trusts WHERE name = ?1 AND id <> ?2";
+                state.name_is_taken = self.db.prepare_cached(taken)?.exists([name, &id])?;
+                let keys = "SELECT * FROM keys WHERE creator = ?1 AND revoked_at IS NULL";
+                let mut query = self.db.prepare_cached(keys)?;
+                state.keys = collect(&mut query.query([&id])?, |row| rows::key(row))?;
+            }
+            Subject::Exchange(id) => {
+                let id = id.to_string();
+                state.trust = self.one("SELECT * FROM trusts WHERE id = ?1", [&id], |row| rows::trust(row))?;
+                let owner = "SELECT users.* FROM users JOIN trusts ON trusts.owner = users.id WHERE trusts.id = ?1";
+                state.user = self.one(owner, [&id], |row| rows::user(row))?;
+            }
             Subject::Link(hash, name) => {
                 let link: Option<SignInLink> =
                     self.one("SELECT * FROM links WHERE hash = ?1", params![hash.0], |row| rows::link(row))?;
@@ -180,6 +199,15 @@ impl AdminTables for Tables<'_> {
             AdminRow::CodeHostRemoved { id, at } => {
                 self.execute("DELETE FROM code_hosts WHERE id = ?1", [id.as_str()])?;
                 self.deleted(&deleted_code_host(id), *at)
+            }
+            AdminRow::Trust(trust) => Ok(trusts::put(self.db, trust)?),
+            AdminRow::TrustUsed { id, at } => self.execute(
+                "UPDATE trusts SET last_used_at = max(coalesce(last_used_at, ?2), ?2) WHERE id = ?1",
+                params![id.to_string(), at.as_micros()],
+            ),
+            AdminRow::TrustRemoved { id, at } => {
+                self.execute("DELETE FROM trusts WHERE id = ?1", [id.to_string()])?;
+                self.deleted(&deleted_trust(*id), *at)
             }
             AdminRow::Key(key) => self.put_key(key),
             AdminRow::User(user) => self.put_user(user),

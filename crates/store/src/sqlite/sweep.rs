@@ -53,6 +53,12 @@ pub(super) fn sweep(db: &Session<'_>, ends: Ends, limit: usize) -> rusqlite::Res
             "DELETE FROM deliveries WHERE number IN (SELECT number FROM deliveries WHERE created_at <= ?1 LIMIT ?2)",
         )?
         .execute(params![ends.feed, limit])?;
+    let keys = db
+        .prepare_cached(
+            "DELETE FROM keys WHERE id IN
+             (SELECT id FROM keys WHERE substr(creator, 1, 6) = 'trust_' AND expires_at <= ?1 LIMIT ?2)",
+        )?
+        .execute(params![ends.keys, limit])?;
     db.prepare_cached("DELETE FROM deleted WHERE at <= ?1")?.execute([ends.deleted])?;
     Ok(Swept {
         idempotency_keys,
@@ -63,6 +69,7 @@ pub(super) fn sweep(db: &Session<'_>, ends: Ends, limit: usize) -> rusqlite::Res
         inbox,
         feed,
         deliveries,
+        keys,
     })
 }
 

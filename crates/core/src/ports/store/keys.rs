@@ -12,7 +12,7 @@ use crate::time::Timestamp;
 pub struct AuditEntry {
     /// The time of the action.
     pub at: Timestamp,
-    /// The ID of a key or user, or `cli`; for a failed sign-in, the name that was entered.
+    /// The ID of a key, user or trust, or `cli`; for a failed sign-in, the name that was entered.
     pub actor: String,
     /// The action, such as `key.created`.
     pub action: String,
