@@ -156,13 +156,16 @@ fn status_of(error: &Error) -> StatusCode {
             | RefusalKind::PullRequestEnded
             | RefusalKind::PullRequestNotWritable
             | RefusalKind::CodeHostFailed
+            | RefusalKind::TokenMalformed
+            | RefusalKind::TokenUnverified
+            | RefusalKind::TokenNotTrusted
             | RefusalKind::WeakPassword => StatusCode::UNPROCESSABLE_ENTITY,
             RefusalKind::PullRequestTaken => StatusCode::CONFLICT,
-            RefusalKind::CodeHostUnavailable => StatusCode::SERVICE_UNAVAILABLE,
+            RefusalKind::CodeHostUnavailable | RefusalKind::IssuerUnavailable => StatusCode::SERVICE_UNAVAILABLE,
         },
-        Error::Admin(AdminRefusal::NoUser | AdminRefusal::NoCodeHost | AdminRefusal::NoWebhook) => {
-            StatusCode::NOT_FOUND
-        }
+        Error::Admin(
+            AdminRefusal::NoUser | AdminRefusal::NoCodeHost | AdminRefusal::NoWebhook | AdminRefusal::NoTrust,
+        ) => StatusCode::NOT_FOUND,
         Error::Update(UpdateError::RateLimited(..) | UpdateError::Rejected(Rejected::QueueFull)) => {
             StatusCode::TOO_MANY_REQUESTS
         }

@@ -31,7 +31,7 @@ use journeyman_core::pull::NewPull;
 use journeyman_core::time::{Clock, Timestamp};
 use journeyman_core::user::{PasswordHash, Role, Session, TokenHash, User};
 use journeyman_store::MemoryStore;
-use journeyman_testkit::{FakeEndpoints, FakeForges, FakeHosts, Seeds as _, World};
+use journeyman_testkit::{FakeEndpoints, FakeForges, FakeHosts, FakeTokens, Seeds as _, World};
 use tower::ServiceExt as _;
 use uuid::Uuid;
 
@@ -179,6 +179,7 @@ fn fixture_with(
         code_hosts: code_hosts(store.clone(), world.clone()),
         hooks: Arc::new(inbox::Github),
         webhooks: endpoints.clone(),
+        tokens: Arc::new(FakeTokens::default()),
         public_url: "http://localhost:8080".to_owned(),
         ids: world.clone(),
         agents: Arc::new(Agents::from([("journeyman".to_owned(), agent)])),

@@ -17,6 +17,7 @@ use journeyman_core::time::{Clock, IdGen, Timestamp};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use crate::attempts::Attempts;
 use crate::metrics::{Metrics, Sources};
 
 /// The services that the interface uses: the use cases, and ports.
@@ -91,9 +92,9 @@ impl App {
         };
         let metrics = Metrics::new(&settings.version, &sources);
         let cases = services.cases.clone();
-        let noted = Mutex::default();
+        let (noted, exchanges) = (Mutex::default(), Attempts::default());
         let (bodies, hooks) = (Semaphore::new(BODIES_KIB), Semaphore::new(HOOKS_KIB));
-        Self(Arc::new(Parts { services, settings, metrics, shutdown, cases, bodies, hooks, noted }))
+        Self(Arc::new(Parts { services, settings, metrics, shutdown, cases, bodies, hooks, noted, exchanges }))
     }
 }
 
@@ -123,4 +124,6 @@ pub(crate) struct Parts {
     pub(crate) hooks: Semaphore,
     /// The keys whose use this process stored in the last minute, with the time of the use.
     pub(crate) noted: Mutex<HashMap<KeyId, Timestamp>>,
+    /// The refused exchanges of tokens.
+    pub(crate) exchanges: Attempts,
 }

@@ -60,6 +60,11 @@ pub(crate) async fn of_pages(State(app): State<App>, request: Request, next: Nex
     next.run(Request::from_parts(parts, body)).await
 }
 
+/// Returns the address of the client of a request, as far as it is known.
+pub(crate) fn client_address(app: &App, parts: &Parts) -> Option<std::net::IpAddr> {
+    address::of(parts, &app.settings.trusted_proxies)
+}
+
 /// Passes a request on with its [`Caller`], or returns the reason why it is refused.
 async fn admit(app: &App, request: Request, next: Next, schemes: Schemes, needs: Scope) -> Response {
     let (mut parts, body) = request.into_parts();

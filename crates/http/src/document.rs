@@ -25,7 +25,8 @@ const WITH_BODY: [u16; 1] = [408];
 /// Returns the document for this version, as the server returns it at `/openapi.json`.
 #[must_use]
 pub fn document(version: &str) -> Value {
-    finish(crate::routes::api().into_openapi(), version)
+    let (described, open) = (crate::routes::api().into_openapi(), crate::routes::open().into_openapi());
+    finish(described.merge_from(open), version)
 }
 
 /// Completes the document with the parts that all operations share.
@@ -51,8 +52,8 @@ pub(crate) fn finish(document: OpenApi, version: &str) -> Value {
             "title": "Journeyman",
             "version": version,
             "description": "Runs AI coding agents on git repositories: a prompt becomes a pull request, and a \
-                            follow-up message extends it. Every request needs the header \
-                            `Authorization: Bearer <key>`.",
+                            follow-up message extends it. Every request but the exchange of a token needs the \
+                            header `Authorization: Bearer <key>`.",
             "contact": { "name": "The founders of Journeyman" },
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
         },
@@ -125,6 +126,7 @@ fn tags() -> Value {
         ("Messages", "Inputs to a job; the first is the prompt that creates the job"),
         ("Projects", "Repositories, and the settings for the agents that work on them"),
         ("Keys", "The API keys of clients; managing keys and projects needs a key that is not limited to projects"),
+        ("Trusts", "Rules about which tokens of CI services and other OpenID issuers are exchanged for keys"),
         ("Code hosts", "GitHub, GitLab, and other servers of repositories, with the credentials of the service"),
         ("Inbox", "What code hosts reported, and what became of it"),
         ("System", "Information about the installation"),

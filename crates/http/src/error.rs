@@ -212,6 +212,10 @@ impl From<Error> for ApiError {
 impl From<Refusal> for ApiError {
     fn from(Refusal { kind, text }: Refusal) -> Self {
         let (status, code) = match kind {
+            RefusalKind::IssuerUnavailable => return Self::away(ErrorCode::IssuerUnavailable, text),
+            RefusalKind::TokenUnverified => return Self::unauthorized("Bearer", ErrorCode::TokenRefused, text),
+            RefusalKind::TokenMalformed => (StatusCode::BAD_REQUEST, ErrorCode::InvalidBody),
+            RefusalKind::TokenNotTrusted => (StatusCode::FORBIDDEN, ErrorCode::TokenNotTrusted),
             RefusalKind::CodeHostUnavailable => return Self::away(ErrorCode::RepositoryUnavailable, text),
             RefusalKind::PullRequestTaken => (StatusCode::CONFLICT, ErrorCode::PullRequestTaken),
             RefusalKind::PullRequestNotFound => (StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::PullRequestNotFound),
@@ -263,6 +267,11 @@ impl From<AdminRefusal> for ApiError {
             AdminRefusal::NoKey => Self::key_not_found(),
             AdminRefusal::NoWebhook => Self::new(StatusCode::NOT_FOUND, ErrorCode::WebhookNotFound, text),
             AdminRefusal::TooManyWebhooks => conflict(ErrorCode::TooManyWebhooks),
+            AdminRefusal::NoTrust => Self::new(StatusCode::NOT_FOUND, ErrorCode::TrustNotFound, text),
+            AdminRefusal::TrustExists => conflict(ErrorCode::TrustExists),
+            AdminRefusal::TooManyTrusts => conflict(ErrorCode::TooManyTrusts),
+            // The exchange of a token refuses it as one that no trust accepts.
+            AdminRefusal::TrustOwnerEnded => Self::forbidden(ErrorCode::TokenNotTrusted, text),
             AdminRefusal::NoJob => Self::job_not_found(),
             AdminRefusal::JobActive => conflict(ErrorCode::JobBusy),
             AdminRefusal::JobChanged => Self::new(StatusCode::PRECONDITION_FAILED, ErrorCode::PreconditionFailed, text),
@@ -276,6 +285,7 @@ impl From<AdminRefusal> for ApiError {
             AdminRefusal::InvalidProject(_)
             | AdminRefusal::InvalidWebhook(_)
             | AdminRefusal::InvalidCodeHost(_)
+            | AdminRefusal::InvalidTrust(_)
             | AdminRefusal::EmptyReview
             | AdminRefusal::TooManyDrafts => Self::bad_request(ErrorCode::InvalidBody, text),
             AdminRefusal::VersionMismatch { .. } => {

@@ -58,6 +58,19 @@ pub(crate) async fn json_bytes(request: Request, app: &App) -> Result<Bytes, Api
     coding.decode(read_body(request, BODY_BYTES).await?)
 }
 
+/// Reads and parses a JSON object of at most `most` bytes from an unknown sender. It uses the memory that is reserved for
+/// webhooks.
+pub(crate) async fn json_of_stranger<T: DeserializeOwned>(
+    request: Request,
+    app: &App,
+    most: usize,
+) -> Result<T, ApiError> {
+    body::check_type(&request)?;
+    let coding = body::Coding::of(request.headers())?;
+    let (bytes, _permit) = read_reserving(request, most, &app.hooks).await?;
+    object(&coding.decode(bytes)?)
+}
+
 /// Fails unless a body is JSON.
 pub(crate) fn check_json(bytes: &[u8]) -> Result<(), ApiError> {
     serde_json::from_slice::<IgnoredAny>(bytes).map(drop).map_err(not_json)

@@ -11,14 +11,16 @@
 //!
 //! Invariants:
 //!
-//! - Every route requires a key, except `/healthz`, `/readyz`, `/metrics`, `/openapi.json`, `/docs`,
-//!   `/.well-known/agent-card.json`, and the pages of the dashboard, which have sessions.
+//! - Every route requires a key, except `/v2/oidc/exchange`, whose token is its credential, `/healthz`, `/readyz`,
+//!   `/metrics`, `/openapi.json`, `/docs`, `/.well-known/agent-card.json`, and the pages of the dashboard, which have
+//!   sessions.
 //! - Every error of the interface is a JSON object with `error`, `code`, and `requestId`.
 //! - If a key cannot see a project, every response is the same as if the project did not exist.
 
 mod a2a;
 mod answer;
 mod app;
+mod attempts;
 mod auth;
 mod caller;
 mod conditional;

@@ -36,6 +36,7 @@ pub fn router(services: Services, settings: Settings, shutdown: CancellationToke
     let app = App::new(services, settings, shutdown);
 
     let (api, described) = routes::api().split_for_parts();
+    let (open, described_open) = routes::open().split_for_parts();
     let pages = pages(&app);
     let api = api.route_layer(from_fn_with_state(app.clone(), auth::of_the_interface));
     let mcp = mcp::routes(&app).route_layer(from_fn_with_state(app.clone(), auth::of_protocols));
@@ -43,9 +44,10 @@ pub fn router(services: Services, settings: Settings, shutdown: CancellationToke
     let git = routes::git::routes().route_layer(from_fn_with_state(app.clone(), auth::of_git));
     let pages = pages.route_layer(from_fn_with_state(app.clone(), auth::of_pages));
     // The document is built once here, and not for each request.
-    let described = document::finish(described, &app.settings.version);
+    let described = document::finish(described.merge_from(described_open), &app.settings.version);
     Router::new()
         .merge(api)
+        .merge(open)
         .merge(routes::system::routes(&described))
         .merge(routes::hooks::routes())
         .merge(a2a)

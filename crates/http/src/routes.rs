@@ -17,6 +17,7 @@ pub(crate) mod projects;
 pub(crate) mod pulls;
 pub(crate) mod runs;
 pub(crate) mod system;
+pub(crate) mod trusts;
 pub(crate) mod usage;
 pub(crate) mod webhooks;
 
@@ -27,12 +28,17 @@ use utoipa_axum::routes;
 use crate::app::App;
 use crate::conditional;
 
-/// Returns the router of the interface under `/v2`, with its OpenAPI description.
+/// Returns the router of the operations under `/v2` that need a key, with its OpenAPI description.
 pub(crate) fn api() -> OpenApiRouter<App> {
     // Clients call these most, and the record of a job has an entity tag of its own.
     let frequent =
         OpenApiRouter::new().routes(routes!(jobs::create)).routes(routes!(jobs::get)).routes(routes!(messages::send));
     frequent.merge(others().route_layer(from_fn(conditional::tag_bodies)))
+}
+
+/// Returns the router of the operations under `/v2` that need no key.
+pub(crate) fn open() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(trusts::exchange))
 }
 
 fn others() -> OpenApiRouter<App> {
@@ -70,6 +76,8 @@ fn others() -> OpenApiRouter<App> {
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::get, keys::revoke))
         .routes(routes!(keys::rotate))
+        .routes(routes!(trusts::list, trusts::create))
+        .routes(routes!(trusts::get, trusts::change, trusts::delete))
         .routes(routes!(me::me))
         .routes(routes!(me::agents))
         .routes(routes!(audit::list))

@@ -19,5 +19,6 @@ pub mod project;
 pub(crate) mod pull;
 pub mod run;
 pub mod system;
+pub mod trust;
 pub(crate) mod usage;
 pub(crate) mod webhook;

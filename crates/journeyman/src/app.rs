@@ -17,7 +17,7 @@ use journeyman_core::engine::Engine;
 use journeyman_core::ids::WorkerId;
 use journeyman_core::ports::{
     Blobs, CodeHostStore, Containing, Forges, Gateway, ModelMeter, ProjectStore, PullStore, SignInProvider, Store,
-    UserStore, WebhookSender,
+    TokenVerifier, UserStore, WebhookSender,
 };
 use journeyman_core::time::{Clock, IdGen};
 use journeyman_forge::CodeHosts;
@@ -26,6 +26,7 @@ use journeyman_git::{Git, Runner};
 use journeyman_http::Services;
 use journeyman_identity::oidc::Oidc;
 use journeyman_identity::password::Passwords;
+use journeyman_identity::token::Tokens;
 use journeyman_net::{Policy, SystemResolver};
 use journeyman_repository::Mirrors;
 use journeyman_repository::diff::MirrorDiffs;
@@ -141,8 +142,7 @@ pub(crate) fn use_cases(settings: &Settings, store: &Arc<dyn Store>) -> anyhow::
     let public_url = settings.public_url(settings.listen);
     let hosts = code_hosts(settings, store, &public_url)?;
     let engine = Engine::new(Arc::clone(store), Arc::new(Machine), Arc::new(Machine));
-    let webhooks = webhook_sender(settings, &public_url)?;
-    Ok(cases(settings, store, engine, hosts, webhooks, public_url))
+    cases(settings, store, engine, hosts, public_url)
 }
 
 /// Returns the sender of webhooks.
@@ -151,15 +151,21 @@ fn webhook_sender(settings: &Settings, public_url: &str) -> anyhow::Result<Arc<d
     Ok(Arc::new(sender.context("the sender of webhooks")?))
 }
 
+/// Returns the verifier of the tokens of OpenID issuers.
+fn token_verifier(settings: &Settings) -> anyhow::Result<Arc<dyn TokenVerifier>> {
+    let tokens = Tokens::new(&settings.oidc_networks, Arc::new(SystemResolver));
+    Ok(Arc::new(tokens.context("the verifier of tokens")?))
+}
+
 fn cases(
     settings: &Settings,
     store: &Arc<dyn Store>,
     engine: Engine,
     hosts: CodeHosts,
-    webhooks: Arc<dyn WebhookSender>,
     public_url: String,
-) -> UseCases {
-    UseCases::new(Parts {
+) -> anyhow::Result<UseCases> {
+    let webhooks = webhook_sender(settings, &public_url)?;
+    Ok(UseCases::new(Parts {
         store: Arc::clone(store),
         engine,
         pulls: Arc::new(hosts.local().clone()),
@@ -167,12 +173,13 @@ fn cases(
         hooks: Arc::new(hosts.finder().clone()),
         forges: Arc::new(hosts),
         webhooks,
+        tokens: token_verifier(settings)?,
         public_url,
         ids: Arc::new(Machine),
         agents: Arc::new(settings.agents.clone()),
         create_per_hour: settings.create_per_hour,
         message_per_hour: settings.message_per_hour,
-    })
+    }))
 }
 
 /// Returns the code hosts of projects.
@@ -204,8 +211,7 @@ pub(crate) async fn build(settings: Settings, public_url: String) -> anyhow::Res
         Database::Postgres(_) => engine,
     };
     let hosts = code_hosts(&settings, &store, &public_url)?;
-    let webhooks = webhook_sender(&settings, &public_url)?;
-    let cases = cases(&settings, &store, engine.clone(), hosts.clone(), webhooks, public_url.clone());
+    let cases = cases(&settings, &store, engine.clone(), hosts.clone(), public_url.clone())?;
     let (blobs, forges) = (blobs(&settings.blobs)?, Arc::new(hosts.clone()));
     let is_worker = settings.roles.contains(&Role::Worker);
     let signer = if is_worker { signer(&settings).await? } else { None };

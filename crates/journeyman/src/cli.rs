@@ -17,6 +17,7 @@ mod restore;
 mod serve;
 mod store;
 mod table;
+mod trust;
 mod user;
 mod webhook;
 
@@ -49,6 +50,8 @@ enum Command {
     Mcp(mcp::McpArgs),
     /// Create, list and revoke API keys, with or without a running service
     Key(key::KeyArgs),
+    /// Manage trusts, with which CI services exchange their tokens for short-lived keys, with or without a running service
+    Trust(trust::TrustArgs),
     /// Create, change and list projects, with or without a running service
     Project(project::ProjectArgs),
     /// Add, list, remove and test code hosts, with or without a running service
@@ -91,6 +94,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Webhook(arguments) => webhook::run(arguments),
         Command::Mcp(arguments) => mcp::run(arguments),
         Command::Key(arguments) => key::run(arguments),
+        Command::Trust(arguments) => trust::run(arguments),
         Command::Project(arguments) => project::run(arguments),
         Command::CodeHost(arguments) => code_host::run(arguments),
         Command::User(arguments) => user::run(arguments),

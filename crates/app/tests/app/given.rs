@@ -83,6 +83,7 @@ fn over(stored: Stored, forges: Arc<dyn Forges>, hooks: Arc<dyn Hooks>) -> Fixtu
         code_hosts: Arc::new(FakeHosts(store.clone())),
         hooks,
         webhooks: Arc::new(journeyman_testkit::FakeEndpoints::default()),
+        tokens: Arc::new(journeyman_testkit::FakeTokens::default()),
         public_url: "http://localhost:8080".to_owned(),
         ids: world.clone(),
         agents: Arc::new(Agents::from([("journeyman".to_owned(), agent), ("asking".to_owned(), asking)])),

@@ -13,6 +13,7 @@ const JOB: &str = "job_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7";
 const MESSAGE: &str = "msg_019aa3bb4a2c7d10b2b1a1c5d0f3e8a8";
 const RUN: &str = "run_019aa3bb4a2c7d10b2b1a1c5d0f3e8a9";
 const KEY: &str = "key_019aa3bb4a2c7d10b2b1a1c5d0f3e8aa";
+const TRUST: &str = "trust_019aa3bb4a2c7d10b2b1a1c5d0f3e8ab";
 const COMMIT: &str = "1f8c0d6f7a0c4bb0a1e7c3b5d9e2f4a6b8c0d1e2";
 const PULL: &str = "https://journeyman.example.com/projects/shop/pulls/7";
 const CREATED: &str = "2026-11-22T09:00:00.000Z";
@@ -90,6 +91,15 @@ fn request(id: &str) -> Value {
         }),
         "changeWebhook" => json!({ "enabled": false }),
         "replayWebhook" => json!({ "since": CREATED }),
+        "createTrust" => json!({
+            "name": "shop-ci",
+            "issuer": "https://token.actions.githubusercontent.com",
+            "claims": { "repository": "acme/shop", "ref": "refs/heads/main" },
+            "projects": ["shop"],
+            "scope": "jobs",
+        }),
+        "changeTrust" => json!({ "scope": "read" }),
+        "exchangeToken" => json!({ "token": "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJleGFtcGxlIn0.c2lnbmF0dXJl" }),
         _ => json!({}),
     }
 }
@@ -166,6 +176,9 @@ fn answer(id: &str) -> Value {
             created["secret"] = json!("jmn_example000000000000000000000000000000");
             created
         }
+        "listTrusts" => json!({ "trusts": [trust()], "nextCursor": null }),
+        "createTrust" | "getTrust" | "changeTrust" => trust(),
+        "exchangeToken" => exchanged(),
         "getMe" => json!({ "key": key(), "managesProjects": false }),
         "listAgents" => json!({ "agents": [{
             "id": "claude-code",
@@ -430,6 +443,32 @@ fn project_event() -> Value {
             "pullRequest": null,
             "reason": null,
         },
+    })
+}
+
+fn trust() -> Value {
+    json!({
+        "id": TRUST,
+        "name": "shop-ci",
+        "issuer": "https://token.actions.githubusercontent.com",
+        "audience": "https://journeyman.example.com",
+        "claims": { "repository": "acme/shop", "ref": "refs/heads/main" },
+        "projects": ["shop"],
+        "scope": "jobs",
+        "createdAt": CREATED,
+        "lastUsedAt": null,
+    })
+}
+
+fn exchanged() -> Value {
+    let mut made = key();
+    made["name"] = json!("oidc:shop-ci:repo:acme/shop:ref:refs/heads/main");
+    made["scopes"] = json!(["jobs"]);
+    made["expiresAt"] = json!("2026-11-22T09:15:00.000Z");
+    json!({
+        "secret": "jmn_example000000000000000000000000000000",
+        "key": made,
+        "expiresAt": "2026-11-22T09:15:00.000Z",
     })
 }
 

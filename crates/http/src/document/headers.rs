@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 const LIMITED: [&str; 2] = ["createJob", "sendMessage"];
 
 /// The operations that accept an idempotency key.
-const IDEMPOTENT: [&str; 12] = [
+const IDEMPOTENT: [&str; 13] = [
     "createJob",
     "sendMessage",
     "retryJob",
@@ -19,14 +19,15 @@ const IDEMPOTENT: [&str; 12] = [
     "createCodeHost",
     "createWebhook",
     "rotateWebhook",
+    "createTrust",
 ];
 
 /// The operations that create a resource with its own URL, at the path in `Location`.
-const CREATING: [&str; 6] =
-    ["createJob", "sendMessage", "createProject", "createKey", "createCodeHost", "createWebhook"];
+const CREATING: [&str; 7] =
+    ["createJob", "sendMessage", "createProject", "createKey", "createCodeHost", "createWebhook", "createTrust"];
 
 /// The operations that change a resource and whose responses have an `ETag` header.
-const TAGGED: [&str; 8] = [
+const TAGGED: [&str; 10] = [
     "createProject",
     "changeProject",
     "createKey",
@@ -35,6 +36,8 @@ const TAGGED: [&str; 8] = [
     "createWebhook",
     "changeWebhook",
     "rotateWebhook",
+    "createTrust",
+    "changeTrust",
 ];
 
 /// Returns the headers by name, as components of the document.
@@ -74,7 +77,8 @@ pub(super) fn add(operation: &str, status: &str, response: &mut Value, is_tagged
     if matches!(status, "429" | "503" | "504") {
         names.push("Retry-After");
     }
-    if status == "429" || (is_done && LIMITED.contains(&operation)) {
+    // The limit of refused exchanges is not announced.
+    if (status == "429" && operation != "exchangeToken") || (is_done && LIMITED.contains(&operation)) {
         names.extend(["RateLimit-Policy", "RateLimit"]);
     }
     if is_done && IDEMPOTENT.contains(&operation) {

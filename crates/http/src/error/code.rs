@@ -67,6 +67,20 @@ codes! {
     WebhookDisabled = "webhook_disabled",
     /// The project has 1,000 webhooks.
     TooManyWebhooks = "too_many_webhooks",
+    /// The token is not valid: its signature, its issuer or its times are wrong.
+    TokenRefused = "token_refused",
+    /// No trust accepts the token.
+    TokenNotTrusted = "token_not_trusted",
+    /// The keys of the token's issuer cannot be read at the moment.
+    IssuerUnavailable = "issuer_unavailable",
+    /// Too many tokens from this address were refused.
+    TooManyAttempts = "too_many_attempts",
+    /// The trust does not exist.
+    TrustNotFound = "trust_not_found",
+    /// A trust with this name already exists.
+    TrustExists = "trust_exists",
+    /// There are 500 trusts.
+    TooManyTrusts = "too_many_trusts",
     /// The API key does not exist.
     KeyNotFound = "key_not_found",
     /// The key was revoked or has expired.

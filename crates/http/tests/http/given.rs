@@ -36,7 +36,7 @@ use journeyman_core::time::{Clock, Timestamp};
 use journeyman_core::user::PasswordHash;
 use journeyman_http::{Services, Settings, router};
 use journeyman_store::MemoryStore;
-use journeyman_testkit::{FakeEndpoints, FakeForges, FakeHosts, Seeds as _, World};
+use journeyman_testkit::{FakeEndpoints, FakeForges, FakeHosts, FakeTokens, Seeds as _, World};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
@@ -179,6 +179,7 @@ pub(crate) struct Service {
     pub(crate) world: Arc<World>,
     pub(crate) machine: Arc<FakeMachine>,
     pub(crate) endpoints: Arc<FakeEndpoints>,
+    pub(crate) tokens: Arc<FakeTokens>,
     pub(crate) deliverer: Deliverer,
     pub(crate) key: String,
     pub(crate) shutdown: CancellationToken,
@@ -219,6 +220,7 @@ pub(crate) async fn service() -> Service {
     let (repository, machine) = (Arc::new(FakeRepository), Arc::new(FakeMachine::default()));
     let agents = Arc::new(agents());
     let endpoints = Arc::new(FakeEndpoints::default());
+    let tokens = Arc::new(FakeTokens::default());
     let cases = UseCases::new(Parts {
         store: store.clone(),
         engine: engine.clone(),
@@ -227,6 +229,7 @@ pub(crate) async fn service() -> Service {
         code_hosts: Arc::new(FakeHosts(store.clone())),
         hooks: Arc::new(FakeForges),
         webhooks: endpoints.clone(),
+        tokens: tokens.clone(),
         public_url: "http://localhost:8080".to_owned(),
         ids: world.clone(),
         agents: agents.clone(),
@@ -263,7 +266,7 @@ pub(crate) async fn service() -> Service {
     let shutdown = CancellationToken::new();
     let router = router(services, settings, shutdown.clone());
     let mut service =
-        Service { router, store, engine, world, machine, endpoints, deliverer, key: String::new(), shutdown };
+        Service { router, store, engine, world, machine, endpoints, tokens, deliverer, key: String::new(), shutdown };
     service.key = service.make_key(|_| {}).await;
     let made = service.post("/v2/projects", r#"{"id":"shop","repository":"local:shop"}"#).await;
     assert_eq!(made.status, StatusCode::CREATED, "{made:?}");

@@ -185,6 +185,10 @@ pub(crate) struct Layer {
     #[arg(long, value_name = "NETWORK", value_delimiter = ',')]
     pub(crate) webhook_networks: Option<Vec<IpNet>>,
 
+    /// Private networks with OpenID issuers whose tokens trusts accept, besides all public addresses [default: none]
+    #[arg(long, value_name = "NETWORK", value_delimiter = ',')]
+    pub(crate) oidc_networks: Option<Vec<IpNet>>,
+
     /// Socket of Docker or Podman, for sandbox = container [default: the first that exists of /run/docker.sock,
     /// /run/podman/podman.sock and the user's own sockets]
     #[arg(long, value_name = "PATH")]
@@ -349,6 +353,7 @@ impl Layer {
             sandbox_users: self.sandbox_users.or(weaker.sandbox_users),
             egress_private: self.egress_private.or(weaker.egress_private),
             webhook_networks: self.webhook_networks.or(weaker.webhook_networks),
+            oidc_networks: self.oidc_networks.or(weaker.oidc_networks),
             container_engine: self.container_engine.or(weaker.container_engine),
             container_image: self.container_image.or(weaker.container_image),
             model_timeout: self.model_timeout.or(weaker.model_timeout),

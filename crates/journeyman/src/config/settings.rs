@@ -69,6 +69,8 @@ pub(crate) struct Settings {
     pub(crate) code_hosts: Vec<(CodeHost, HostSecrets)>,
     /// The private networks that webhooks may be sent to.
     pub(crate) webhook_networks: Vec<IpNet>,
+    /// Private networks with OpenID issuers whose tokens are accepted.
+    pub(crate) oidc_networks: Vec<IpNet>,
     /// The OpenID provider for signing in.
     pub(crate) oidc: Option<OidcSettings>,
     pub(crate) git: PathBuf,
@@ -274,6 +276,7 @@ impl Settings {
             },
             code_hosts: Vec::new(),
             webhook_networks: layer.webhook_networks.unwrap_or_default(),
+            oidc_networks: layer.oidc_networks.unwrap_or_default(),
             oidc,
             git: layer.git.unwrap_or_else(|| PathBuf::from("git")),
             signing: signing(layer.commits_sign_key_file, layer.commits_email)?,
