@@ -15,6 +15,7 @@ mod settings;
 mod setup;
 mod sign_in;
 mod system;
+mod trusts;
 mod users;
 mod webhooks;
 
@@ -39,6 +40,7 @@ pub(crate) fn routes() -> Router<Shared> {
         .merge(pulls::routes())
         .merge(settings::routes())
         .merge(system::routes())
+        .merge(trusts::routes())
         .merge(users::routes())
         .merge(webhooks::routes())
 }
