@@ -1,0 +1,222 @@
+"""Runs the GitHub Action and the GitLab CI component against the program that was built, as their runners would.
+
+The steps of sdk/action/action.yml get their inputs as its mapping `env` says; the template of sdk/gitlab gets its inputs
+in the text. A stand-in for the issuer signs the tokens.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+from issuer import REQUEST_TOKEN, Issuer
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PROGRAM = Path(os.environ.get("JOURNEYMAN", ROOT / "target/debug/journeyman")).resolve()
+ACTION = ROOT / "sdk/action"
+TEMPLATE = ROOT / "sdk/gitlab/templates/journeyman.yml"
+
+# Settings in the environment must not affect the server or the clients.
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not re.search("JOURNEYMAN|GITHUB|ACTIONS|^CI", name)}
+
+WRITE = "Say hello [[write hello.txt|Hello]]"
+INJECTION = "x'; touch injected; \"$(touch injected)\" `touch injected` [[say hi]]"
+
+
+class Server:
+    def __init__(self, folder: Path):
+        self.data = folder / "data"
+        self.log = folder / "log"
+        flags = ["--listen=127.0.0.1:0", "--log=warn", "--grace=1s", "--oidc-networks=127.0.0.0/8"]
+        with self.log.open("wb") as log:
+            command = [PROGRAM, "serve", f"--data-dir={self.data}", *flags]
+            self.process = subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=log, text=True)
+        for line in self.process.stdout:
+            if found := re.search(r"(http://\S+)/setup\?link=", line):
+                self.url = found[1]
+                return
+        sys.exit(f"the server did not start:\n{self.log.read_text()}")
+
+    def run(self, *arguments: str) -> str:
+        command = [PROGRAM, *arguments, f"--data-dir={self.data}"]
+        return subprocess.run(command, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+    def stop(self) -> None:
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+@dataclass
+class Result:
+    code: int
+    text: str
+    outputs: dict[str, str]
+    summary: str = ""
+
+
+def lines_of(path: Path) -> dict[str, str]:
+    """Reads lines of the form NAME=VALUE."""
+    text = path.read_text() if path.exists() else ""
+    return dict(line.split("=", 1) for line in text.splitlines())
+
+
+def act(folder: Path, issuer: Issuer | None, **inputs: str) -> Result:
+    """Runs the only step of the Action."""
+    action = yaml.safe_load((ACTION / "action.yml").read_text())
+    [step] = action["runs"]["steps"]
+    known = {name: str(one.get("default", "")) for name, one in action["inputs"].items()}
+    given = {name.replace("_", "-"): value for name, value in inputs.items()}
+    assert given.keys() <= known.keys(), given
+    context = {f"inputs.{name}": value for name, value in {**known, **given}.items()}
+    context["github.action_path"] = str(ACTION)
+    assert "${{" not in step["run"], "an input in the command could run other commands"
+    values = {name: re.sub(r"\$\{\{ (\S+) \}\}", lambda found: context[found[1]], text) for name, text in step["env"].items()}
+    output, summary = folder / "output", folder / "summary"
+    for path in (output, summary):
+        path.write_text("")
+    environment = {**ENVIRONMENT, **values, "GITHUB_ACTIONS": "true"}
+    environment |= {"GITHUB_OUTPUT": str(output), "GITHUB_STEP_SUMMARY": str(summary)}
+    if issuer:
+        environment["ACTIONS_ID_TOKEN_REQUEST_URL"] = f"{issuer.url}/token?api-version=2.0"
+        environment["ACTIONS_ID_TOKEN_REQUEST_TOKEN"] = REQUEST_TOKEN
+    done = subprocess.run(
+        ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", step["run"]],
+        env=environment, cwd=folder, capture_output=True, text=True, timeout=300,
+    )
+    text = done.stdout + done.stderr
+    masked = re.findall(r"^::add-mask::(.+)$", text, re.MULTILINE)
+    # The runner removes these lines, and masks their values afterwards.
+    shown = re.sub(r"^::add-mask::.*\n", "", text, flags=re.MULTILINE)
+    hidden(shown + output.read_text() + summary.read_text(), masked)
+    return Result(done.returncode, shown, lines_of(output), summary.read_text())
+
+
+def hidden(text: str, secrets: list[str]) -> None:
+    """Checks that no secret is in an output."""
+    assert not any(secret in text for secret in secrets), "a secret is in the output"
+    assert "jmn_" not in text and "eyJ" not in text and REQUEST_TOKEN not in text, text
+
+
+def gitlab(folder: Path, issuer: Issuer, **inputs: str) -> Result:
+    """Runs the script of the component."""
+    text = TEMPLATE.read_text()
+    head, _ = text.split("\n---\n", 1)
+    spec = yaml.safe_load(head)["spec"]["inputs"]
+    given = {name.replace("_", "-"): value for name, value in inputs.items()}
+    assert given.keys() <= spec.keys(), given
+    values = {name: given.get(name, (one or {}).get("default")) for name, one in spec.items()}
+    body = re.sub(r"\$\[\[ inputs\.(\S+) \]\]", lambda found: values[found[1]], text.split("\n---\n", 1)[1])
+    [(name, job)] = yaml.safe_load(body).items()
+    assert name == "journeyman", name
+    [(variable, wanted)] = job["id_tokens"].items()
+    environment = {**ENVIRONMENT, **{name: str(value) for name, value in job["variables"].items()}, "GITLAB_CI": "true"}
+    environment[variable] = issuer.token(wanted["aud"])
+    (folder / "journeyman.env").unlink(missing_ok=True)
+    # A runner writes the entries of the list into one script.
+    script = "set -eo pipefail\n" + "\n".join(job["script"])
+    command = ["bash", "-c", script]
+    done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, timeout=300)
+    text = done.stdout + done.stderr
+    hidden(text, issuer.tokens)
+    return Result(done.returncode, text, lines_of(folder / job["artifacts"]["reports"]["dotenv"]))
+
+
+def check(result: Result, code: int, *texts: str) -> Result:
+    assert result.code == code, (result.code, result.text)
+    for text in texts:
+        assert text in result.text, (text, result.text)
+    return result
+
+
+def check_action(folder: Path, server: Server, issuer: Issuer, key: str) -> None:
+    place = {"url": server.url, "project": "shop"}
+    issuer.claims = {"sub": "repo:acme/shop:ref:refs/heads/main", "repository": "acme/shop", "ref": "refs/heads/main"}
+    made = check(act(folder, issuer, **place, prompt=WRITE, title="Say hello", labels="ci, nightly"), 0)
+    assert made.outputs["status"] == "completed", made
+    assert re.fullmatch(r"job_[0-9a-f]{32}", made.outputs["job-id"]), made
+    assert made.outputs["pr-link"].startswith(f"{server.url}/projects/shop/pulls/"), made
+    assert made.outputs["job-url"] == f"{server.url}/projects/shop/jobs/{made.outputs['job-id']}", made
+    assert made.outputs["pr-link"] in made.summary and made.outputs["job-url"] in made.summary, made
+
+    more = act(folder, issuer, **place, job=made.outputs["job-id"], prompt="More [[write more.txt|More]]")
+    check(more, 0)
+    assert (more.outputs["job-id"], more.outputs["pr-link"]) == (made.outputs["job-id"], made.outputs["pr-link"]), more
+
+    (folder / "prompt.md").write_text("From a file\n\n[[say hi]]\n")
+    filed = check(act(folder, issuer, **place, prompt_file="prompt.md", wait="false"), 0)
+    assert filed.outputs["status"] == "active" or filed.outputs["status"] == "completed", filed
+    check(act(folder, issuer, **place, prompt=INJECTION), 0)
+    assert not (folder / "injected").exists(), "a prompt has run a command"
+    check(act(folder, None, **place, prompt="[[say hi]]", api_key=key), 0)
+
+    failed = check(act(folder, issuer, **place, prompt="[[fail]]"), 3, "the job ended as failed")
+    assert failed.outputs["status"] == "failed" and failed.outputs["job-id"], failed
+    slow = check(act(folder, issuer, **place, prompt="[[wait 30]]", timeout_minutes="0"), 8, "it continues")
+    assert slow.outputs["status"] == "active", slow
+
+    check(act(folder, None, **place, prompt="x"), 4, "id-token: write")
+    check(act(folder, issuer, **place, prompt=""), 2, "prompt: is empty")
+    check(act(folder, issuer, **place, prompt="x", prompt_file="prompt.md"), 2, "either prompt or prompt-file")
+    check(act(folder, issuer, **place, prompt="x", wait="perhaps"), 2, "wait:")
+    check(act(folder, issuer, **place, prompt="x", timeout_minutes="soon"), 2, "timeout-minutes:")
+    check(act(folder, issuer, **place, prompt="x", job=made.outputs["job-id"], model="m"), 2, "model:")
+    check(act(folder, issuer, url=server.url, project="../keys", prompt="x"), 2, "project:")
+    check(act(folder, issuer, url="file:///etc/passwd", project="shop", prompt="x"), 2, "url:")
+    check(act(folder, issuer, url=server.url, project="other", prompt="x"), 5, "there is no such project")
+    check(act(folder, issuer, **place, prompt="x", trust="nothing"), 4, "no trust")
+
+    issuer.claims["repository"] = "mallory/shop"
+    check(act(folder, issuer, **place, prompt="x"), 4, "no trust accepts this token", "repository=mallory/shop")
+    check(act(folder, issuer, **place, prompt="x", audience="https://elsewhere.test"), 4, "aud=https://elsewhere.test")
+
+
+def check_gitlab(folder: Path, server: Server, issuer: Issuer) -> None:
+    place = {"url": server.url, "project": "shop"}
+    issuer.claims = {"sub": "project_path:acme/shop:ref_type:branch:ref:main", "project_path": "acme/shop"}
+    made = check(gitlab(folder, issuer, **place, prompt=WRITE), 0)
+    assert made.outputs["JOURNEYMAN_STATUS"] == "completed", made
+    assert made.outputs["JOURNEYMAN_PR_LINK"].startswith(f"{server.url}/projects/shop/pulls/"), made
+    more = check(gitlab(folder, issuer, **place, prompt="[[say hi]]", job=made.outputs["JOURNEYMAN_JOB_ID"]), 0)
+    assert more.outputs["JOURNEYMAN_JOB_ID"] == made.outputs["JOURNEYMAN_JOB_ID"], more
+    check(gitlab(folder, issuer, **place, prompt=""), 2, "prompt: is empty")
+    issuer.claims["project_path"] = "mallory/shop"
+    check(gitlab(folder, issuer, **place, prompt="x"), 4, "no trust accepts this token", "project_path=mallory/shop")
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory(prefix="journeyman-ci-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        # Sandboxes need a folder that other users can pass through.
+        folder.chmod(0o755)
+        issuer = Issuer(folder)
+        server = Server(folder)
+        try:
+            server.run("project", "create", "shop", "--repository=local:shop")
+            trust = ["trust", "create", f"--issuer={issuer.url}", f"--audience={server.url}", "--project=shop"]
+            server.run(*trust, "--name=actions", "--claim=repository=acme/*", "--claim=ref=refs/heads/**")
+            server.run(*trust, "--name=gitlab", "--claim=project_path=acme/shop")
+            key = server.run("key", "create", "--name=ci", "--scope=jobs", "--project=shop").split()[-1]
+            work = folder / "work"
+            work.mkdir()
+            check_action(work, server, issuer, key)
+            check_gitlab(work, server, issuer)
+            log = server.log.read_text()
+            assert "jmn_" not in log and not any(token in log for token in issuer.tokens), "a secret is in the log"
+        except AssertionError:
+            print(server.log.read_text()[-10_000:], file=sys.stderr)
+            raise
+        finally:
+            server.stop()
+    print("ci: the GitHub Action and the GitLab CI component work")
+
+
+main()
