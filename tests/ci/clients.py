@@ -158,9 +158,9 @@ def check_action(folder: Path, server: Server, issuer: Issuer, key: str) -> None
     assert not (folder / "injected").exists(), "a prompt has run a command"
     check(act(folder, None, **place, prompt="[[say hi]]", api_key=key), 0)
 
-    failed = check(act(folder, issuer, **place, prompt="[[fail]]"), 3, "the job ended as failed")
+    failed = check(act(folder, issuer, **place, prompt="[[fail broken]]"), 3, "the job ended as failed")
     assert failed.outputs["status"] == "failed" and failed.outputs["job-id"], failed
-    slow = check(act(folder, issuer, **place, prompt="[[wait 30]]", timeout_minutes="0"), 8, "it continues")
+    slow = check(act(folder, issuer, **place, prompt="[[sleep 20]]", timeout_minutes="0"), 8, "it continues")
     assert slow.outputs["status"] == "active", slow
 
     check(act(folder, None, **place, prompt="x"), 4, "id-token: write")

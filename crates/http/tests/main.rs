@@ -16,5 +16,6 @@ mod http {
     mod pages;
     mod reports;
     mod system;
+    mod trusts;
     mod webhooks;
 }

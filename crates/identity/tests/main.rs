@@ -1,4 +1,4 @@
-//! Tests of the sign-in through an OpenID provider, against a test provider on the loopback.
+//! Tests of the sign-in through an OpenID provider, and of the tokens of issuers, against a test provider on the loopback.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -7,4 +7,5 @@ mod identity {
     mod faults;
     mod given;
     mod sign_in;
+    mod tokens;
 }

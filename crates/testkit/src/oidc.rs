@@ -100,6 +100,10 @@ pub enum Fault {
     OtherDocument,
     /// The discovery document contains an endpoint without https.
     InsecureEndpoint,
+    /// The keys are behind a redirect to another server.
+    KeysRedirect,
+    /// The discovery document names keys at an address of another server without https.
+    InsecureKeys,
     /// Every endpoint but the authorization page responds with 503.
     Failing,
     /// Every endpoint but the authorization page redirects to another server.
@@ -108,6 +112,19 @@ pub enum Fault {
     Large,
     /// Every endpoint but the authorization page never answers.
     Silence,
+}
+
+/// A token that the provider has not signed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Forgery {
+    /// The algorithm is `none`.
+    Unsigned,
+    /// The signature is HS256 with the public key as the secret.
+    PublicKeyAsSecret,
+    /// The signature is of another key under the right key ID.
+    OtherKey,
+    /// The signature is of a key whose ID the provider does not know.
+    UnknownKey,
 }
 
 /// A fake provider, which runs until it is dropped.
@@ -205,6 +222,41 @@ impl Provider {
         self.state.inner().secret_in_body = true;
     }
 
+    /// Returns a token as a CI service gives one to a job, with these claims. Those that are missing, and that each token
+    /// has, are added; a claim that is `null` stays away.
+    #[must_use]
+    pub fn ci_token(&self, claims: &Value) -> String {
+        self.state.inner().key.token(&self.ci_claims(claims))
+    }
+
+    /// Returns a token like [`Provider::ci_token`] that someone else has made.
+    #[must_use]
+    pub fn forged_token(&self, forgery: Forgery, claims: &Value) -> String {
+        let claims = self.ci_claims(claims);
+        let inner = self.state.inner();
+        match forgery {
+            Forgery::Unsigned => format!("{}x", unsigned(&claims)),
+            Forgery::PublicKeyAsSecret => with_secret(&inner.key.public().to_string(), &claims),
+            Forgery::OtherKey => Key::new(inner.key.kind(), inner.key.name()).token(&claims),
+            Forgery::UnknownKey => Key::new(inner.key.kind(), "key-of-nobody").token(&claims),
+        }
+    }
+
+    fn ci_claims(&self, claims: &Value) -> Value {
+        let now = self.state.clock.now().as_micros() / 1_000_000;
+        let mut all = json!({
+            "iss": self.state.issuer, "aud": "https://journeyman.example.com", "sub": "repo:acme/shop:ref:refs/heads/main",
+            "iat": now, "nbf": now, "exp": now + 300,
+        });
+        for (name, value) in claims.as_object().into_iter().flatten() {
+            all[name] = value.clone();
+        }
+        if let Some(all) = all.as_object_mut() {
+            all.retain(|_, value| !value.is_null());
+        }
+        all
+    }
+
     /// Returns the paths of all requests so far.
     #[must_use]
     pub fn asked(&self) -> Vec<String> {
@@ -233,6 +285,7 @@ async fn answer(state: Arc<State>, request: Request<Incoming>) -> Result<Respons
             Some(Fault::Silence) => std::future::pending::<()>().await,
             Some(Fault::Failing) => return Ok(plain(StatusCode::SERVICE_UNAVAILABLE, "down for maintenance")),
             Some(Fault::Redirect) => return Ok(redirect("https://elsewhere.test/")),
+            Some(Fault::KeysRedirect) if path == "/keys" => return Ok(redirect("https://elsewhere.test/keys")),
             Some(Fault::Large) => return Ok(with_json(StatusCode::OK, format!("{{}}{}", " ".repeat(2 << 20)))),
             _ => {}
         }
@@ -271,6 +324,7 @@ impl State {
         });
         match fault {
             Some(Fault::OtherDocument) => document["issuer"] = json!("https://elsewhere.test"),
+            Some(Fault::InsecureKeys) => document["jwks_uri"] = json!("http://elsewhere.test/keys"),
             Some(Fault::InsecureEndpoint) => document["token_endpoint"] = json!("http://elsewhere.test/token"),
             _ => {}
         }
