@@ -15,6 +15,7 @@ test: setup-test
 	sh scripts/sdk-python.sh
 	sh scripts/sdk-typescript.sh
 	sh scripts/a2a.sh
+	sh scripts/ci-clients.sh
 
 ## Lint the OpenAPI document of the HTTP interface.
 lint-openapi: setup-test

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use axum::body::Body;
+use axum::http::Request;
 use axum::http::header::AUTHORIZATION;
 use journeyman_core::key::Scope;
 use journeyman_core::ports::KeyStore as _;
@@ -34,7 +36,8 @@ fn place(trust: &Value) -> String {
 
 /// Sends a body to the exchange without a key.
 async fn exchange_body(service: &Service, body: &Value) -> Answer {
-    service.call("POST", "/v2/oidc/exchange", body.to_string(), |request| drop(request.headers_mut().remove(AUTHORIZATION))).await
+    let without_key = |request: &mut Request<Body>| drop(request.headers_mut().remove(AUTHORIZATION));
+    service.call("POST", "/v2/oidc/exchange", body.to_string(), without_key).await
 }
 
 async fn exchange(service: &Service, claims: &Value) -> Answer {
@@ -43,7 +46,7 @@ async fn exchange(service: &Service, claims: &Value) -> Answer {
 
 async fn with_key(service: &Service, key: &str, method: &str, path: &str, body: &str) -> u16 {
     let value = format!("Bearer {key}").parse().unwrap();
-    let change = |request: &mut axum::http::Request<_>| drop(request.headers_mut().insert(AUTHORIZATION, value));
+    let change = |request: &mut Request<Body>| drop(request.headers_mut().insert(AUTHORIZATION, value));
     service.call(method, path, body.to_owned(), change).await.status.as_u16()
 }
 
@@ -60,7 +63,7 @@ async fn a_trust_is_created_read_changed_and_deleted() {
     let change = json!({"scope": "read", "audience": "x"}).to_string();
     let if_match = |tag: &str| {
         let value = tag.parse().unwrap();
-        move |request: &mut axum::http::Request<_>| drop(request.headers_mut().insert("if-match", value))
+        move |request: &mut Request<Body>| drop(request.headers_mut().insert("if-match", value))
     };
     let changed = service.call("PATCH", &path, change.clone(), if_match(&tag)).await;
     assert_eq!((changed.status.as_u16(), &changed.json()["scope"]), (200, &json!("read")), "{changed:?}");
@@ -73,7 +76,8 @@ async fn a_trust_is_created_read_changed_and_deleted() {
     for _ in 0..2 {
         assert_eq!(service.call("DELETE", &path, "", |_| {}).await.status.as_u16(), 204);
     }
-    assert_eq!((service.get(&path).await.status.as_u16(), service.get(&path).await.code()), (404, "trust_not_found".into()));
+    let gone = service.get(&path).await;
+    assert_eq!((gone.status.as_u16(), gone.code()), (404, "trust_not_found".to_owned()));
     let actions: Vec<String> =
         service.store.audit(None, 100).await.unwrap().into_iter().map(|line| line.entry.action).collect();
     for action in ["trust.created", "trust.changed", "trust.removed"] {
@@ -85,7 +89,7 @@ async fn a_trust_is_created_read_changed_and_deleted() {
 async fn a_repeated_creation_with_an_idempotency_key_gets_the_first_answer() {
     let service = service().await;
     let send = || {
-        let change = |request: &mut axum::http::Request<_>| {
+        let change = |request: &mut Request<Body>| {
             drop(request.headers_mut().insert("idempotency-key", "once".parse().unwrap()));
         };
         service.call("POST", TRUSTS, rules().to_string(), change)
@@ -159,8 +163,8 @@ async fn a_token_is_exchanged_for_a_key_that_creates_jobs_for_fifteen_minutes() 
     assert_eq!(with_key(&service, secret, "GET", "/v2/keys", "").await, 403);
     assert_eq!(with_key(&service, secret, "POST", TRUSTS, &rules().to_string()).await, 403);
     assert!(!service.get(&place(&trust)).await.json()["lastUsedAt"].is_null());
-    let line = service.store.audit(None, 100).await.unwrap().into_iter().map(|line| line.entry);
-    let line = line.into_iter().find(|entry| entry.action == "oidc.exchanged").unwrap();
+    let lines = service.store.audit(None, 100).await.unwrap();
+    let line = lines.into_iter().map(|line| line.entry).find(|entry| entry.action == "oidc.exchanged").unwrap();
     assert_eq!(line.actor, trust["id"].as_str().unwrap());
     assert!(line.subject.contains("sub repo:acme/shop:ref:x") && line.address.is_some(), "{line:?}");
     service.world.advance(Duration::from_secs(15 * 60));
