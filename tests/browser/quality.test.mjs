@@ -250,6 +250,8 @@ addPage("key-created", "/keys/new", {
   },
 });
 addPage("system", "/system");
+addPage("trusts-none", "/system/trusts");
+addPage("trust-new", "/system/trusts/new?preset=gitlab");
 addPage("users", "/users", { do: open("tbody tr:nth-child(2) details") });
 addPage("users-link", "/users", {
   do: async (page) => {

@@ -162,7 +162,8 @@ impl UseCases {
             trusts.retain(&selects);
             if trusts.is_empty() {
                 let issuer: String = issuer.chars().filter(|c| !c.is_control()).take(200).collect();
-                let text = format!("no trust, or not the one that was requested, is for tokens of the issuer {issuer:?}");
+                let text =
+                    format!("no trust, or not the one that was requested, is for tokens of the issuer {issuer:?}");
                 return Err(Error::refused(RefusalKind::TokenNotTrusted, text));
             }
             let now = self.parts().engine.now();
@@ -222,8 +223,7 @@ impl UseCases {
         audit: AuditEntry,
     ) -> Result<(), Error> {
         let (claims, version) = (claims.clone(), trust.version);
-        let decide =
-            Box::new(move |state: &_| decide::exchange(state, &claims, version, key.clone(), audit.clone()));
+        let decide = Box::new(move |state: &_| decide::exchange(state, &claims, version, key.clone(), audit.clone()));
         match self.administer(Subject::Exchange(trust.id), None, decide).await {
             Ok(_) => Ok(()),
             Err(AdminError::Refused(refusal @ AdminRefusal::TrustOwnerEnded)) => {

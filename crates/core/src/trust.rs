@@ -95,7 +95,9 @@ pub struct TrustSettings {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidTrust {
     /// The name is empty, is too long, or has other characters.
-    #[error("name: must have 1 to {MAX_NAME_CHARS} characters of a-z, A-Z, 0-9, '.', '-' and '_', and begin with a letter")]
+    #[error(
+        "name: must have 1 to {MAX_NAME_CHARS} characters of a-z, A-Z, 0-9, '.', '-' and '_', and begin with a letter"
+    )]
     Name,
     /// The name has the form of an ID.
     #[error("name: must not begin with \"trust_\", as IDs do")]
@@ -299,7 +301,8 @@ mod tests {
             let error = settings.check().unwrap_err().to_string();
             assert!(error.starts_with(&format!("{named}:")), "case {number}: {error}");
         }
-        for issuer in ["http://127.0.0.1:1234", "http://[::1]:1234/realm", "http://localhost:1234", "https://id.test/"] {
+        for issuer in ["http://127.0.0.1:1234", "http://[::1]:1234/realm", "http://localhost:1234", "https://id.test/"]
+        {
             assert_eq!(with_claims(issuer, &[("sub", "x")]).check(), Ok(()), "{issuer}");
         }
     }

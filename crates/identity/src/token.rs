@@ -181,9 +181,7 @@ fn is_usable(key: &Jwk, header: &Header) -> bool {
     let has_family = match (&key.algorithm, header.alg) {
         (Parameters::EllipticCurve(_), Algorithm::ES256 | Algorithm::ES384)
         | (Parameters::OctetKeyPair(_), Algorithm::EdDSA) => true,
-        (Parameters::RSA(_), algorithm) => {
-            !matches!(algorithm, Algorithm::ES256 | Algorithm::ES384 | Algorithm::EdDSA)
-        }
+        (Parameters::RSA(_), algorithm) => !matches!(algorithm, Algorithm::ES256 | Algorithm::ES384 | Algorithm::EdDSA),
         _ => false,
     };
     is_named && signs && fits && has_family

@@ -21,6 +21,7 @@ mod store {
     mod pulls;
     mod replication;
     mod reports;
+    mod trusts;
     mod users;
     mod webhooks;
 }

@@ -23,7 +23,10 @@ use journeyman_core::poll::Poll;
 use journeyman_core::ports::{
     Accepted, AdminStore, Administered, AuditEntry, AuditLine, Check, CheckStore, ClaimFn, ClaimQuery, CodeHostStore,
     Decide, DecideAdmin, Decided, DeliveryBacklog, DeliveryFilter, DutyStore, FeedStore, Guard, HoldStore, InboxFilter,
-    InboxStore, JobCounts, JobExtras, JobFilter, JobStore, JobWatch, KeyStore, LockStore, MessageFilter, OutboxStore, Picked, PollStore, ProjectStore, PullCounts, PullFilter, PullIndex, PullStore, Retention, SessionsToEnd, Spend, SpendError, SpendingStore, Store, StoreError, Swept, TaskQuery, UpdateError, UsageStore, UserStore, WebhookStore, TrustStore,
+    InboxStore, JobCounts, JobExtras, JobFilter, JobStore, JobWatch, KeyStore, LockStore, MessageFilter, OutboxStore,
+    Picked, PollStore, ProjectStore, PullCounts, PullFilter, PullIndex, PullStore, Retention, SessionsToEnd, Spend,
+    SpendError, SpendingStore, Store, StoreError, Swept, TaskQuery, TrustStore, UpdateError, UsageStore, UserStore,
+    WebhookStore,
 };
 use journeyman_core::project::hold::{Hold, HoldFailure};
 use journeyman_core::project::{Project, RepositoryIdentity, SecretValue};

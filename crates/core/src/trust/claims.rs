@@ -92,9 +92,14 @@ mod tests {
         let claims = claims(json!({
             "a": "x", "b": true, "c": 42, "d": ["x", 7, null, {"y": 1}], "e": null, "f": {"g": "x"},
         }));
-        for (claim, expected) in
-            [("a", vec!["x"]), ("b", vec!["true"]), ("c", vec!["42"]), ("d", vec!["x", "7"]), ("e", vec![]), ("f", vec![])]
-        {
+        for (claim, expected) in [
+            ("a", vec!["x"]),
+            ("b", vec!["true"]),
+            ("c", vec!["42"]),
+            ("d", vec!["x", "7"]),
+            ("e", vec![]),
+            ("f", vec![]),
+        ] {
             assert_eq!(claims.values(claim), expected, "{claim}");
         }
         assert_eq!(claims.describe(["a", "d", "z"]), "a=x, d=x,7, no z");

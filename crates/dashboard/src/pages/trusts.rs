@@ -158,14 +158,12 @@ async fn created(shared: &Shared, frame: &Frame, fields: &Fields) -> Page {
     frame.needs_administrator()?;
     let text = match settings(frame, fields) {
         Err(text) => text,
-        Ok(settings) => {
-            match frame.cases().create_trust(&frame.caller(), settings, None, |_| String::new()).await {
-                Ok(Answered::New(_) | Answered::Replayed(_)) => {
-                    return Ok(Redirect::to("/system/trusts?done=created").into_response());
-                }
-                Err(error) => refusal(error)?,
+        Ok(settings) => match frame.cases().create_trust(&frame.caller(), settings, None, |_| String::new()).await {
+            Ok(Answered::New(_) | Answered::Replayed(_)) => {
+                return Ok(Redirect::to("/system/trusts?done=created").into_response());
             }
-        }
+            Err(error) => refusal(error)?,
+        },
     };
     refused(&form(shared, frame, fields, Some(words::sentence(&text))).await?)
 }

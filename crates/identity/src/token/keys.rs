@@ -108,7 +108,10 @@ impl Keys {
         }
         match &known.keys {
             Some((keys, at)) if now.since(*at) <= STALE => Ok(Arc::clone(keys)),
-            _ => Err(known.error.clone().unwrap_or_else(|| "they were not fetched yet; try again in a minute".to_owned())),
+            _ => Err(known
+                .error
+                .clone()
+                .unwrap_or_else(|| "they were not fetched yet; try again in a minute".to_owned())),
         }
     }
 

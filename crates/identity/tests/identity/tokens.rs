@@ -86,7 +86,8 @@ async fn forged_tokens_are_refused() {
     let other = fixture.provider.ci_token(&json!({"sub": "someone else"}));
     let mixed = format!("{}.{signature}", other.rsplit_once('.').unwrap().0);
     assert!(is_unverified(&fixture.verify(&mixed).await));
-    for broken in [format!("{head}."), head.to_owned(), "x".to_owned(), String::new(), "a.b.c.d".to_owned(), "é.é.é".to_owned()]
+    for broken in
+        [format!("{head}."), head.to_owned(), "x".to_owned(), String::new(), "a.b.c.d".to_owned(), "é.é.é".to_owned()]
     {
         assert!(fixture.verify(&broken).await.is_err(), "{broken:?}");
         assert!(matches!(fixture.tokens.issuer(&broken), Err(TokenRefusal::Malformed(_))), "{broken:?}");

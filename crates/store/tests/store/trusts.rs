@@ -1,0 +1,193 @@
+//! Trusts and the keys that they create: changes, the end of a trust, and the removal of expired keys.
+
+use std::time::Duration;
+
+use journeyman_core::admin::{AdminError, AdminRefusal, AdminState, Precondition, Subject};
+use journeyman_core::ids::{TrustId, UserId};
+use journeyman_core::key::{ApiKey, NewKey, Scope};
+use journeyman_core::ports::{AuditEntry, DecideAdmin, Retention, Swept};
+use journeyman_core::trust::{KEY_LIFETIME, TokenClaims, Trust, TrustSettings, decide};
+use journeyman_core::user::{Role, User};
+use journeyman_testkit::Seeds as _;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::given::{Fixture, all, shop};
+
+fn id(number: u128) -> TrustId {
+    TrustId::from_uuid(Uuid::from_u128(number))
+}
+
+fn token() -> TokenClaims {
+    match json!({"iss": "https://id.test", "aud": "here", "sub": "x", "repository": "acme/shop"}) {
+        Value::Object(claims) => TokenClaims::verified(claims),
+        other => unreachable!("{other}"),
+    }
+}
+
+impl Fixture {
+    fn line(&self, action: &str) -> AuditEntry {
+        let (at, actor, action) = (self.engine.now(), "cli".to_owned(), action.to_owned());
+        AuditEntry { at, actor, action, subject: String::new(), address: None }
+    }
+
+    fn new_trust(&self, number: u128, name: &str, owner: Option<UserId>) -> Trust {
+        let settings = TrustSettings {
+            name: name.to_owned(),
+            issuer: "https://id.test".to_owned(),
+            audience: "here".to_owned(),
+            claims: [("repository".to_owned(), "acme/*".to_owned())].into(),
+            projects: vec![shop()],
+            scope: Scope::Jobs,
+        };
+        let (creator, created_at) = ("cli".to_owned(), self.engine.now());
+        Trust { id: id(number), settings, creator, owner, created_at, last_used_at: None, version: 1 }
+    }
+
+    async fn administer_trust(&self, subject: Subject, decide: DecideAdmin) -> Result<(), AdminError> {
+        self.store.administer(subject, None, self.engine.now(), decide).await.map(drop)
+    }
+
+    async fn create_trust(&self, trust: Trust) -> Result<(), AdminError> {
+        let (audit, subject) = (self.line("trust.created"), Subject::Trust(trust.id, trust.settings.name.clone()));
+        let decide = Box::new(move |state: &AdminState| decide::create(state, trust.clone(), audit.clone()));
+        self.administer_trust(subject, decide).await
+    }
+
+    /// Renames a trust, or gives it the scope `read`.
+    async fn change_trust(&self, number: u128, name: &str, scope: Scope) -> Result<(), AdminError> {
+        let (audit, new_name) = (self.line("trust.changed"), name.to_owned());
+        let decide = Box::new(move |state: &AdminState| {
+            let edit = |known: &TrustSettings| TrustSettings { name: new_name.clone(), scope, ..known.clone() };
+            decide::change(state, &Precondition::None, edit, audit.clone())
+        });
+        self.administer_trust(Subject::Trust(id(number), name.to_owned()), decide).await
+    }
+
+    async fn remove_trust(&self, number: u128) -> Result<(), AdminError> {
+        let audit = self.line("trust.removed");
+        let decide = Box::new(move |state: &AdminState| decide::remove(state, &Precondition::None, audit.clone()));
+        self.administer_trust(Subject::Trust(id(number), String::new()), decide).await
+    }
+
+    async fn exchange(&self, number: u128, version: u64) -> Result<ApiKey, AdminError> {
+        let now = self.engine.now();
+        let new = NewKey {
+            name: "oidc".to_owned(),
+            scopes: vec![Scope::Jobs],
+            projects: Some(vec![shop()]),
+            expires_at: Some(now + KEY_LIFETIME),
+            allowed_ips: None,
+        };
+        let owner = self.store.trust(id(number)).await.unwrap().and_then(|trust| trust.owner);
+        let (key, _) = new.make((&id(number).to_string(), owner), now, &*self.world).unwrap();
+        let (made, audit) = (key.clone(), self.line("oidc.exchanged"));
+        let decide =
+            Box::new(move |state: &AdminState| decide::exchange(state, &token(), version, made.clone(), audit.clone()));
+        self.administer_trust(Subject::Exchange(id(number)), decide).await?;
+        Ok(key)
+    }
+
+    async fn is_revoked(&self, key: &ApiKey) -> bool {
+        self.store.key(key.id).await.unwrap().unwrap().revoked_at.is_some()
+    }
+}
+
+#[tokio::test]
+async fn a_trust_is_stored_changed_and_removed_with_its_keys() {
+    for fixture in all().await {
+        let name = fixture.name;
+        let made = fixture.new_trust(1, "one", None);
+        fixture.create_trust(made.clone()).await.unwrap();
+        fixture.create_trust(fixture.new_trust(2, "two", None)).await.unwrap();
+        assert_eq!(fixture.store.trust(id(1)).await.unwrap(), Some(made), "{name}");
+        let taken = Err(AdminError::Refused(AdminRefusal::TrustExists));
+        assert_eq!(fixture.create_trust(fixture.new_trust(3, "one", None)).await, taken, "{name}");
+        assert_eq!(fixture.change_trust(2, "one", Scope::Jobs).await, taken, "{name}");
+
+        let (first, other) = (fixture.exchange(1, 1).await.unwrap(), fixture.exchange(2, 1).await.unwrap());
+        let used = fixture.store.trust(id(1)).await.unwrap().unwrap();
+        assert_eq!((used.last_used_at, used.version), (Some(fixture.engine.now()), 1), "{name}");
+        fixture.change_trust(1, "renamed", Scope::Jobs).await.unwrap();
+        assert!(!fixture.is_revoked(&first).await, "{name}: a new name leaves the keys");
+        fixture.change_trust(1, "renamed", Scope::Read).await.unwrap();
+        assert!(fixture.is_revoked(&first).await, "{name}");
+        let changed = fixture.store.trust(id(1)).await.unwrap().unwrap();
+        assert_eq!((changed.version, changed.last_used_at), (3, used.last_used_at), "{name}");
+        let stale = fixture.exchange(1, 1).await;
+        assert_eq!(stale, Err(AdminError::Refused(AdminRefusal::VersionMismatch { current: 3 })), "{name}");
+
+        fixture.remove_trust(2).await.unwrap();
+        assert!(fixture.is_revoked(&other).await, "{name}");
+        fixture.remove_trust(2).await.unwrap();
+        let never = Err(AdminError::Refused(AdminRefusal::NoTrust));
+        assert_eq!(fixture.remove_trust(9).await, never, "{name}");
+        assert_eq!(fixture.exchange(2, 1).await.map(drop), never, "{name}");
+        let left: Vec<TrustId> = fixture.store.trusts().await.unwrap().into_iter().map(|trust| trust.id).collect();
+        assert_eq!(left, [id(1)], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_trust_gives_no_keys_after_its_owner_was_disabled() {
+    for fixture in all().await {
+        let name = fixture.name;
+        let owner = |number: u128, role: Role| User {
+            id: UserId::from_uuid(Uuid::from_u128(number)),
+            name: format!("user-{number}"),
+            role,
+            password: None,
+            identity: None,
+            created_at: fixture.engine.now(),
+            signed_in_at: None,
+            disabled_at: None,
+            version: 1,
+        };
+        for user in [owner(1, Role::Administrator), owner(2, Role::Administrator)] {
+            let (audit, subject) = (fixture.line("user.created"), Subject::NewUser(user.name.clone(), None));
+            let decide = Box::new(move |state: &AdminState| {
+                journeyman_core::user::decide::create(state, user.clone(), audit.clone())
+            });
+            fixture.administer_trust(subject, decide).await.unwrap();
+        }
+        let user = UserId::from_uuid(Uuid::from_u128(1));
+        fixture.create_trust(fixture.new_trust(1, "one", Some(user))).await.unwrap();
+        let key = fixture.exchange(1, 1).await.unwrap();
+        assert_eq!(key.owner, Some(user), "{name}");
+        let audit = fixture.line("user.disabled");
+        let decide = Box::new(move |state: &AdminState| {
+            journeyman_core::user::decide::set_disabled(state, &Precondition::None, true, audit.clone())
+        });
+        fixture.administer_trust(Subject::User(user), decide).await.unwrap();
+        assert!(fixture.is_revoked(&key).await, "{name}");
+        let refused = fixture.exchange(1, 1).await.map(drop);
+        assert_eq!(refused, Err(AdminError::Refused(AdminRefusal::TrustOwnerEnded)), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn keys_of_trusts_are_removed_a_day_after_they_expire_and_others_stay() {
+    for fixture in all().await {
+        let name = fixture.name;
+        fixture.create_trust(fixture.new_trust(1, "one", None)).await.unwrap();
+        let key = fixture.exchange(1, 1).await.unwrap();
+        let now = fixture.engine.now();
+        let new = NewKey {
+            name: "of a person".to_owned(),
+            scopes: vec![Scope::Read],
+            projects: None,
+            expires_at: Some(now + KEY_LIFETIME),
+            allowed_ips: None,
+        };
+        let (other, _) = new.make(("cli", None), now, &*fixture.world).unwrap();
+        fixture.store.create_key(other.clone(), fixture.line("key.created")).await.unwrap();
+        let sweep = || fixture.store.sweep(fixture.engine.now(), Retention::default(), 10);
+        fixture.world.advance(KEY_LIFETIME + Duration::from_secs(23 * 3600));
+        assert_eq!(sweep().await.unwrap(), Swept::default(), "{name}");
+        fixture.world.advance(Duration::from_secs(3600));
+        assert_eq!(sweep().await.unwrap(), Swept { keys: 1, ..Swept::default() }, "{name}");
+        assert_eq!(fixture.store.key(key.id).await.unwrap(), None, "{name}");
+        assert!(fixture.store.key(other.id).await.unwrap().is_some(), "{name}");
+        assert!(!fixture.store.audit(None, 10).await.unwrap().is_empty(), "{name}: the audit log keeps the trace");
+    }
+}
