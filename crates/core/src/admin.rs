@@ -2,8 +2,8 @@
 //!
 //! Every change is a pure decision over the rows that the store has locked ([`AdminState`]). The decisions are in
 //! [`crate::project::decide`], [`crate::key::decide`], [`crate::pull::decide`], [`crate::user::decide`],
-//! [`crate::code_host::decide`] and [`crate::trust::decide`]; a store only loads and writes rows ([`crate::ports::AdminStore`]). An audit entry is
-//! part of the change, so it is in the same transaction.
+//! [`crate::code_host::decide`] and [`crate::trust::decide`]; a store only loads and writes rows
+//! ([`crate::ports::AdminStore`]). An audit entry is part of the change, so it is in the same transaction.
 
 use std::time::Duration;
 

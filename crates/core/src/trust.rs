@@ -47,7 +47,7 @@ const CHECKED: [&str; 5] = ["iss", "aud", "exp", "nbf", "iat"];
 /// The issuers that sign tokens for everybody who has an account, with the claims that name the owner of a workflow. Names
 /// that the person who runs the workflow can choose, such as a branch, an environment or a reusable workflow, are not
 /// among them.
-const SHARED: [(&str, &[&str]); 2] = [
+static SHARED: [(&str, &[&str]); 2] = [
     (
         "token.actions.githubusercontent.com",
         &["repository", "repository_id", "repository_owner", "repository_owner_id", "enterprise", "enterprise_id"],

@@ -4,6 +4,7 @@ use super::{MAX_TRUSTS, TokenClaims, Trust, TrustSettings};
 use crate::admin::{AdminChange, AdminRefusal, AdminRow, AdminState, Precondition};
 use crate::key::ApiKey;
 use crate::ports::AuditEntry;
+use crate::time::Timestamp;
 use crate::user::Role;
 use crate::version::FIRST_VERSION;
 
@@ -49,7 +50,7 @@ pub fn change(
     let changed = Trust { settings, version: known.version + 1, ..known.clone() };
     let mut rows = vec![AdminRow::Trust(Box::new(changed))];
     if !keeps_keys {
-        rows.extend(revoked(state, &audit));
+        rows.extend(revoked(state, audit.at));
     }
     Ok(AdminChange::new(rows, audit))
 }
@@ -64,7 +65,7 @@ pub fn remove(state: &AdminState, precondition: &Precondition, audit: AuditEntry
     };
     precondition.check(known.version)?;
     let removed = AdminRow::TrustRemoved { id: known.id, at: audit.at };
-    let rows: Vec<AdminRow> = [removed].into_iter().chain(revoked(state, &audit)).collect();
+    let rows: Vec<AdminRow> = [removed].into_iter().chain(revoked(state, audit.at)).collect();
     Ok(AdminChange::new(rows, audit))
 }
 
@@ -99,10 +100,10 @@ pub fn exchange(
     Ok(AdminChange::new([AdminRow::Key(ApiKey { version: FIRST_VERSION, ..key }), used], audit))
 }
 
-/// Returns the live keys of the trust as they are after they were revoked.
-fn revoked<'a>(state: &'a AdminState, audit: &'a AuditEntry) -> impl Iterator<Item = AdminRow> + 'a {
-    let live = state.keys.iter().filter(|key| !key.has_ended(audit.at));
-    live.map(|key| AdminRow::Key(key.revoked(audit.at)))
+/// Returns the live keys of the trust as they are after they were revoked at this time.
+fn revoked(state: &AdminState, at: Timestamp) -> impl Iterator<Item = AdminRow> + '_ {
+    let live = state.keys.iter().filter(move |key| !key.has_ended(at));
+    live.map(move |key| AdminRow::Key(key.revoked(at)))
 }
 
 fn check(settings: &TrustSettings) -> Result<(), AdminRefusal> {

@@ -111,7 +111,6 @@ pub(crate) struct CreateTrust {
     audience: Option<String>,
     /// A pattern for each claim that is checked; at least one with more than wildcards. For an issuer that gives tokens to
     /// everybody, such as GitHub Actions, one must name a repository or an owner.
-    #[schema(min_properties = 1, max_properties = 50)]
     claims: BTreeMap<String, String>,
     /// The IDs of the projects for which the keys may be used.
     #[schema(min_items = 1, max_items = 50)]
@@ -138,7 +137,8 @@ impl CreateTrust {
 }
 
 fn ids(projects: &[String]) -> Result<Vec<ProjectId>, String> {
-    projects.iter().map(|id| id.parse().map_err(|error| format!("projects: {error}"))).collect()
+    let parsed = projects.iter().map(|id| id.parse::<ProjectId>());
+    parsed.map(|id| id.map_err(|error| format!("projects: {error}"))).collect()
 }
 
 /// Distinguishes `null` from an absent field.
@@ -159,7 +159,6 @@ pub(crate) struct ChangeTrust {
     #[schema(value_type = Option<String>, min_length = 1, max_length = 500)]
     audience: Option<Option<String>>,
     /// All patterns; those that are left out are removed.
-    #[schema(min_properties = 1, max_properties = 50)]
     claims: Option<BTreeMap<String, String>>,
     #[schema(min_items = 1, max_items = 50)]
     projects: Option<Vec<String>>,

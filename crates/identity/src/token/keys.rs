@@ -147,7 +147,7 @@ impl Keys {
         }
         let set: Set = self.get(place.as_str()).await?;
         // A key of a kind that is not known is no reason to refuse the others.
-        let keys = set.keys.into_iter().take(MAX_KEYS).filter_map(|key| serde_json::from_value(key).ok());
+        let keys = set.keys.into_iter().take(MAX_KEYS).filter_map(|key| serde_json::from_value::<Jwk>(key).ok());
         let keys: Arc<[Jwk]> = keys.collect();
         if keys.is_empty() { Err("it publishes no keys".to_owned()) } else { Ok(keys) }
     }
