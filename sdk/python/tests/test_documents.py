@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -12,6 +13,8 @@ import pytest
 from .conftest import ENVIRONMENT, PACKAGE, Server
 from .test_webhooks import BODY, SECRET, signed
 
+DOCUMENT = PACKAGE.parent.parent / "docs" / "openapi.json"
+OPERATIONS = PACKAGE / "examples" / "operations.py"
 SDKS = PACKAGE.parent.parent / "docs" / "sdks.md"
 
 
@@ -72,3 +75,17 @@ def test_the_script(server: Server) -> None:
     output = run(server, script, "shop", "[[say Hello]]", "[[write a.txt|A]]")
     assert "Hello" in output
     assert "completed" in output
+
+
+def test_the_examples_of_operations_run(server: Server) -> None:
+    assert run(server, str(OPERATIONS))
+
+
+@pytest.mark.skipif(not DOCUMENT.is_file(), reason="the source archive has no docs")
+def test_each_operation_has_one_example() -> None:
+    paths = json.loads(DOCUMENT.read_text())["paths"]
+    operations = [
+        operation["operationId"] for item in paths.values() for operation in item.values()
+    ]
+    regions = re.findall(r"# region (\w+)\n", OPERATIONS.read_text())
+    assert sorted(regions) == sorted(operations)

@@ -53,6 +53,16 @@ test("the examples run", async () => {
 
   const example = path.join(root, "examples/follow-up.mjs");
   assert.match(await run(process.execPath, [example, "shop"], { env }), /job\.completed.*completed http/s);
+  await run(process.execPath, [path.join(root, "build/examples/operations.js")], { env });
+});
+
+test("each operation has one example", () => {
+  const document: { paths: Record<string, Record<string, { operationId: string }>> } = JSON.parse(
+    read("../../docs/openapi.json"),
+  );
+  const operations = Object.values(document.paths).flatMap((item) => Object.values(item).map((one) => one.operationId));
+  const regions = [...read("examples/operations.ts").matchAll(/\/\/ #region (\w+)\n/g)].map(([, name]) => name);
+  assert.deepEqual(regions.sort(), operations.sort());
 });
 
 test("the package installs into an empty project, and its types are strict", async () => {
