@@ -60,6 +60,11 @@ impl Budget {
         Self::new(3_000, Duration::from_secs(1))
     }
 
+    /// Creates the budget of a page that is rendered once and does not contain text from outside.
+    pub(crate) fn own_page() -> Self {
+        Self::new(20_000, Duration::from_secs(30))
+    }
+
     fn new(lines: usize, time: Duration) -> Self {
         Self { lines, until: Instant::now() + time }
     }

@@ -5,6 +5,8 @@
 //! Pages make changes through the use cases of `journeyman-app`, so that these are checked, limited and logged like
 //! requests with a key.
 //!
+//! The documentation for developers is in [`portal`]: its pages need no session.
+//!
 //! Invariant: text from outside (titles, prompts, agent output, branches, diffs, names) reaches a page only through
 //! askama's escaping. No template uses the filter `safe`. The only types that are inserted as markup are
 //! [`icons::Icon`] and [`moment::Moment`], which contain no such text, [`markdown::Markup`], which is sanitized, and
@@ -27,6 +29,7 @@ mod log_tail;
 mod markdown;
 mod moment;
 mod pages;
+mod portal;
 mod session;
 mod shell;
 mod streams;
@@ -50,6 +53,7 @@ pub use self::log_tail::{LogTail, LogTails, Tail};
 pub use self::viewer::{ClientAddress, Viewer};
 use crate::assets::Assets;
 use crate::highlight::Highlighter;
+use crate::portal::Portal;
 use crate::streams::Streams;
 use crate::throttle::Throttle;
 
@@ -107,6 +111,7 @@ pub(crate) struct Parts {
     pub(crate) settings: Settings,
     pub(crate) assets: Assets,
     pub(crate) highlighter: Highlighter,
+    pub(crate) portal: Portal,
     pub(crate) throttle: Throttle,
     pub(crate) streams: Streams,
     /// True once the store has had an administrator, so that pages need not ask again.
@@ -121,16 +126,19 @@ impl std::ops::Deref for Shared {
     }
 }
 
-/// Builds the router of all pages and of their assets under `/assets/`.
+/// Builds the router of all pages and of their assets under `/assets/`. `document` is the OpenAPI document, which the
+/// documentation at `/docs` describes.
 ///
 /// The caller's layer must add the [`ClientAddress`] to each request and refuse requests with a foreign `Origin`. The
 /// router has no fallback, so it can be merged into one that has.
-pub fn router(services: Services, settings: Settings) -> Router {
+pub fn router(services: Services, settings: Settings, document: &serde_json::Value) -> Router {
+    let portal = Portal::new(document, &settings.public_url);
     let shared = Shared(Arc::new(Parts {
         services,
         settings,
         assets: Assets::bundled(),
         highlighter: Highlighter::new(),
+        portal,
         throttle: Throttle::default(),
         streams: Streams::default(),
         claimed: AtomicBool::new(false),
@@ -139,6 +147,7 @@ pub fn router(services: Services, settings: Settings) -> Router {
     Router::new()
         .merge(inside)
         .merge(pages::open_routes())
+        .merge(portal::routes())
         .route_layer(from_fn(forgery::refuse))
         .merge(assets::routes())
         .route_layer(map_response(headers::strict))

@@ -1,9 +1,10 @@
-//! Conversion of the agents' Markdown to HTML.
+//! Conversion of Markdown to HTML: the texts of agents, and the [articles](article()) of the documentation.
 //!
 //! Invariant: a [`Markup`] is output of [`ammonia`] with the rules in [`mod@clean`]; no other text becomes one. The
 //! input of `ammonia` is already safe, because [`write`](mod@write) writes each tag itself and escapes all text. So a
 //! bug in one of the two alone does no harm.
 
+mod article;
 mod clean;
 mod depth;
 mod link;
@@ -15,6 +16,7 @@ use std::fmt;
 
 use askama::filters::HtmlSafe;
 
+pub(crate) use self::article::{Article, Section, article};
 use crate::highlight::{Budget, Highlighter};
 use crate::visible;
 
@@ -48,7 +50,12 @@ pub(crate) fn html_within(text: &str, highlighter: &Highlighter, budget: &mut Bu
     let rendered = if text.len() > LONGEST_TEXT || depth::is_too_deep(&text) {
         None
     } else {
-        write::render(&text, highlighter, budget)
+        write::render(write::parse(&text), false, highlighter, budget)
     };
     Markup(clean::clean(&rendered.unwrap_or_else(|| write::preformatted(&text))))
+}
+
+/// Renders code as highlighted lines, without the element around it. `language` is its name in Markdown.
+pub(crate) fn code(language: &str, text: &str, highlighter: &Highlighter, budget: &mut Budget) -> Markup {
+    Markup(clean::clean(&write::highlighted(language, text, highlighter, budget)))
 }

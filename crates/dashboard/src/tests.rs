@@ -204,7 +204,8 @@ fn fixture_with(
         version: "1.2.3".to_owned(),
         facts: vec![("Database".to_owned(), "/srv/database".to_owned())],
     };
-    Fixture { router: router(services, settings), store, engine, cases, world, endpoints }
+    let document = serde_json::from_str(include_str!("../../../docs/openapi.json")).unwrap();
+    Fixture { router: router(services, settings, &document), store, engine, cases, world, endpoints }
 }
 
 /// A response as a browser receives it.

@@ -37,14 +37,14 @@ pub fn router(services: Services, settings: Settings, shutdown: CancellationToke
 
     let (api, described) = routes::api().split_for_parts();
     let (open, described_open) = routes::open().split_for_parts();
-    let pages = pages(&app);
+    // The document is built once here, and not for each request.
+    let described = document::finish(described.merge_from(described_open), &app.settings.version);
+    let pages = pages(&app, &described);
     let api = api.route_layer(from_fn_with_state(app.clone(), auth::of_the_interface));
     let mcp = mcp::routes(&app).route_layer(from_fn_with_state(app.clone(), auth::of_protocols));
     let a2a = a2a::routes().route_layer(from_fn_with_state(app.clone(), auth::of_protocols));
     let git = routes::git::routes().route_layer(from_fn_with_state(app.clone(), auth::of_git));
     let pages = pages.route_layer(from_fn_with_state(app.clone(), auth::of_pages));
-    // The document is built once here, and not for each request.
-    let described = document::finish(described.merge_from(described_open), &app.settings.version);
     Router::new()
         .merge(api)
         .merge(open)
@@ -77,8 +77,8 @@ fn compression() -> CompressionLayer<impl Predicate> {
     CompressionLayer::new().quality(CompressionLevel::Fastest).compress_when(predicate)
 }
 
-/// Returns the pages of the dashboard.
-fn pages(app: &App) -> Router {
+/// Returns the pages of the dashboard, and the documentation of the interface.
+fn pages(app: &App, document: &serde_json::Value) -> Router {
     let Services { store, pulls, diffs, passwords, provider, clock, ids, machine, .. } = app.services.clone();
     let services = journeyman_dashboard::Services {
         store,
@@ -101,5 +101,6 @@ fn pages(app: &App) -> Router {
         ("Public URL".to_owned(), public_url.clone()),
     ]);
     let agents = agents.keys().cloned().collect();
-    journeyman_dashboard::router(services, journeyman_dashboard::Settings { public_url, agents, version, facts })
+    let settings = journeyman_dashboard::Settings { public_url, agents, version, facts };
+    journeyman_dashboard::router(services, settings, document)
 }

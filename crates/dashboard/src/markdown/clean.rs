@@ -40,6 +40,21 @@ const TAGS: [&str; 23] = [
 /// Removes everything that is not allowed. Every class, attribute and scheme is listed here, so that new features of
 /// HTML are not allowed automatically.
 pub(super) fn clean(html: &str) -> String {
+    rules().clean(html).to_string()
+}
+
+/// Removes everything that is not allowed in an article of this project: in addition, its headings have IDs, and its
+/// links lead to other pages.
+pub(super) fn clean_article(html: &str) -> String {
+    let mut rules = rules();
+    rules.add_tags(["h2", "h3"]).url_relative(UrlRelative::PassThrough).link_rel(None);
+    for heading in ["h2", "h3", "h4"] {
+        rules.add_tag_attributes(heading, ["id"]);
+    }
+    rules.clean(html).to_string()
+}
+
+fn rules() -> Builder<'static> {
     let alignments = || HashMap::from([("align", HashSet::from(["center", "left", "right"]))]);
     let tabindex = || HashMap::from([("tabindex", HashSet::from(["0"]))]);
     let classes = Token::ALL.into_iter().map(Token::class).chain([TASK]).collect();
@@ -62,7 +77,7 @@ pub(super) fn clean(html: &str) -> String {
         .url_relative(UrlRelative::Deny)
         .link_rel(Some("noopener noreferrer nofollow ugc"))
         .strip_comments(true);
-    builder.clean(html).to_string()
+    builder
 }
 
 #[cfg(test)]
@@ -89,6 +104,19 @@ mod tests {
             ("<!-- a --><p>b", "<p>b</p>"),
         ] {
             assert_eq!(clean(html), expected, "{html}");
+        }
+    }
+
+    #[test]
+    fn articles_have_sections_and_links_to_other_pages_and_nothing_else() {
+        for (html, expected) in [
+            ("<h2 id=\"a\" class=\"b\">a</h2>", "<h2 id=\"a\">a</h2>"),
+            ("<p id=\"a\">a</p>", "<p>a</p>"),
+            ("<a href=\"/docs/guides/errors#a\">a</a>", "<a href=\"/docs/guides/errors#a\">a</a>"),
+            ("<a href=\"javascript:alert(1)\">a</a>", "<a>a</a>"),
+            ("<img src=x><script>alert(1)</script>a", "a"),
+        ] {
+            assert_eq!(clean_article(html), expected, "{html}");
         }
     }
 

@@ -19,6 +19,12 @@ pub(super) fn is_allowed(address: &str) -> bool {
         && matches!(visible::line(address), Cow::Borrowed(_))
 }
 
+/// Returns true for a link of an article to a section of the same page, or to another page of the documentation.
+pub(super) fn is_own(address: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '#' | '-' | '_' | '.');
+    (address.starts_with('#') || address.starts_with("/docs")) && address.chars().all(is_plain)
+}
+
 /// Finds the first http or https URL in a text without link syntax.
 pub(super) fn bare(text: &str) -> Option<Range<usize>> {
     text.match_indices("http").find_map(|(start, _)| {
@@ -87,6 +93,16 @@ mod tests {
             "ä://x",
         ] {
             assert!(!is_allowed(address), "{address}");
+        }
+    }
+
+    #[test]
+    fn links_of_articles_lead_to_sections_and_to_the_documentation() {
+        for address in ["#errors", "/docs", "/docs/guides/errors#what-to-do", "/docs/openapi.json"] {
+            assert!(is_own(address), "{address}");
+        }
+        for address in ["", "/projects", "//docs", "/docs?x=y", "/docs/\"", "javascript:x", "#a b"] {
+            assert!(!is_own(address), "{address}");
         }
     }
 

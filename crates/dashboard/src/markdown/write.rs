@@ -17,11 +17,23 @@ const MAX_DEPTH: usize = 64;
 /// large markup.
 const LONGEST_MARKUP: usize = 2 * 1024 * 1024;
 
-/// Converts a text to markup; returns `None` if the markup exceeds [`LONGEST_MARKUP`].
-pub(super) fn render(text: &str, highlighter: &Highlighter, budget: &mut Budget) -> Option<String> {
+/// Parses a text with the syntax that texts of agents and articles have in common.
+pub(super) fn parse(text: &str) -> impl Iterator<Item = Event<'_>> {
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
+    TextMergeStream::new(Parser::new_ext(text, options))
+}
+
+/// Converts the events of a text to markup; returns `None` if the markup exceeds [`LONGEST_MARKUP`]. `is_article` is
+/// true for texts of this project, in which headings have IDs and links lead to other pages of the documentation.
+pub(super) fn render<'t>(
+    events: impl Iterator<Item = Event<'t>>,
+    is_article: bool,
+    highlighter: &Highlighter,
+    budget: &mut Budget,
+) -> Option<String> {
     let mut writer = Writer {
-        out: String::with_capacity(text.len() * 2),
+        out: String::new(),
+        is_article,
         open: Vec::new(),
         links: 0,
         verbatim: None,
@@ -29,7 +41,7 @@ pub(super) fn render(text: &str, highlighter: &Highlighter, budget: &mut Budget)
         highlighter,
         budget,
     };
-    for event in TextMergeStream::new(Parser::new_ext(text, options)) {
+    for event in events {
         writer.event(event);
         if writer.is_full() {
             return None;
@@ -48,6 +60,7 @@ pub(super) fn preformatted(text: &str) -> String {
 
 struct Writer<'w> {
     out: String,
+    is_article: bool,
     open: Vec<Open>,
     /// The number of links among the open elements: zero or one.
     links: usize,
@@ -120,6 +133,7 @@ impl Writer<'_> {
             }
             Tag::HtmlBlock => self.verbatim = Some(Verbatim::default()),
             Tag::Paragraph => self.begin("<p>", "</p>"),
+            Tag::Heading { level, id: Some(id), .. } if self.is_article => self.start_section(level, &id),
             Tag::Heading { level, .. } => match level {
                 HeadingLevel::H1 => self.begin("<h4>", "</h4>"),
                 HeadingLevel::H2 => self.begin("<h5>", "</h5>"),
@@ -160,6 +174,19 @@ impl Writer<'_> {
         }
     }
 
+    /// Begins the heading of a section of an article. The page itself has the only `h1`.
+    fn start_section(&mut self, level: HeadingLevel, id: &str) {
+        let (name, end) = match level {
+            HeadingLevel::H1 | HeadingLevel::H2 => ("h2", "</h2>"),
+            HeadingLevel::H3 => ("h3", "</h3>"),
+            _ => ("h4", "</h4>"),
+        };
+        let mut begin = format!("<{name} id=\"");
+        escape(&mut begin, id);
+        begin.push_str("\">");
+        self.begin(&begin, end);
+    }
+
     fn end(&mut self, tag: TagEnd) {
         let Some(open) = self.open.pop() else { return };
         if tag == TagEnd::Image && self.out.len() == open.begin {
@@ -195,7 +222,8 @@ impl Writer<'_> {
 
     /// Begins a link. If its URL is not allowed, or the link is inside another one, only its text is shown.
     fn start_link(&mut self, address: &str) {
-        if self.links > 0 || !link::is_allowed(address) {
+        let is_allowed = link::is_allowed(address) || self.is_article && link::is_own(address);
+        if self.links > 0 || !is_allowed {
             self.begin("", "");
             return;
         }
@@ -238,24 +266,31 @@ impl Writer<'_> {
         let Some(Verbatim { info, text }) = self.verbatim.take() else { return };
         let text = visible::lines(&text);
         self.out.push_str("<pre tabindex=\"0\"><code>");
-        for line in self.highlighter.block(&info, &text, self.budget) {
-            for span in line {
-                match span.token {
-                    Some(token) => {
-                        self.out.push_str(&format!("<span class=\"{}\">", token.class()));
-                        escape(&mut self.out, span.text);
-                        self.out.push_str("</span>");
-                    }
-                    None => escape(&mut self.out, span.text),
-                }
-            }
-            self.out.push('\n');
-            if self.is_full() {
-                return;
-            }
-        }
+        self.out.push_str(&highlighted(&info, &text, self.highlighter, self.budget));
         self.out.push_str("</code></pre>");
     }
+}
+
+/// Returns code with a `span` for each token. It ends after [`LONGEST_MARKUP`].
+pub(super) fn highlighted(info: &str, text: &str, highlighter: &Highlighter, budget: &mut Budget) -> String {
+    let mut out = String::new();
+    for line in highlighter.block(info, text, budget) {
+        for span in line {
+            match span.token {
+                Some(token) => {
+                    out.push_str(&format!("<span class=\"{}\">", token.class()));
+                    escape(&mut out, span.text);
+                    out.push_str("</span>");
+                }
+                None => escape(&mut out, span.text),
+            }
+        }
+        out.push('\n');
+        if out.len() > LONGEST_MARKUP {
+            break;
+        }
+    }
+    out
 }
 
 /// Escapes text for the content of an element and for a quoted attribute.

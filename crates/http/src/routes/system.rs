@@ -1,8 +1,7 @@
-//! Health, metrics, the documentation of the interface, and information about the installation.
+//! Health, metrics, the OpenAPI document, and information about the installation.
 
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
@@ -15,21 +14,11 @@ use crate::metrics::Counts;
 use crate::openapi::errors;
 use crate::wire::system::System;
 
-/// Redoc 2.5.4 from npm. Its license and hash are in `assets/README.md`.
-const REDOC: &[u8] = include_bytes!("../../assets/redoc.standalone.js");
-
-const DOCS: &str = include_str!("../../assets/docs.html");
-
-/// The content security policy of `/docs`. Redoc uses inline styles, and a worker from a blob for its search. Nothing
-/// is loaded from another host.
-const DOCS_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; connect-src 'self'; \
-                           img-src 'self' data:; worker-src blob:; frame-ancestors 'none'; base-uri 'none'";
-
 /// Returns the routes that need no key; `document` is the OpenAPI document.
 pub(crate) fn routes(document: &serde_json::Value) -> Router<App> {
     let document = axum::body::Bytes::from(document.to_string());
     let openapi = move || async move { ([(CONTENT_TYPE, "application/json")], document) };
-    health().route("/openapi.json", get(openapi)).route("/docs", get(docs)).route("/docs/redoc.js", get(redoc))
+    health().route("/openapi.json", get(openapi))
 }
 
 /// Returns the routes that every process has.
@@ -92,13 +81,4 @@ async fn metrics(State(app): State<App>) -> Result<Response, ApiError> {
     let text = app.metrics.text(counts).map_err(|error| ApiError::internal(&error))?;
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(CONTENT_TYPE, kind)], text).into_response())
-}
-
-async fn docs() -> impl IntoResponse {
-    ([(CONTENT_TYPE, "text/html; charset=utf-8"), (CONTENT_SECURITY_POLICY, DOCS_POLICY)], DOCS)
-}
-
-async fn redoc() -> (StatusCode, [(axum::http::HeaderName, &'static str); 2], &'static [u8]) {
-    let headers = [(CONTENT_TYPE, "text/javascript; charset=utf-8"), (CACHE_CONTROL, "public, max-age=86400")];
-    (StatusCode::OK, headers, REDOC)
 }

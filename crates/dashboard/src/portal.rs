@@ -1,0 +1,110 @@
+//! The documentation for developers at `/docs`: guides, the reference of the HTTP interface, and the changelog.
+//!
+//! Guides are files of this repository, the reference comes from the OpenAPI document, and the examples from programs of
+//! the client libraries, which their tests run. Everything is compiled in, and a page is rendered once, when it is first
+//! requested. The pages need no session; with one, they have the same header as the dashboard.
+
+mod content;
+mod curl;
+mod examples;
+mod guides;
+mod pages;
+mod reference;
+mod schema;
+mod spec;
+#[cfg(test)]
+mod tests;
+
+use std::sync::OnceLock;
+
+use serde_json::Value;
+
+use self::content::Content;
+use self::examples::Regions;
+use self::guides::{GUIDES, Guide};
+pub(crate) use self::pages::routes;
+use self::spec::Spec;
+use crate::highlight::Highlighter;
+
+/// The documentation.
+pub(crate) struct Portal {
+    spec: Spec,
+    python: Regions,
+    typescript: Regions,
+    /// The URL at which clients reach the service, for examples.
+    public_url: String,
+    pages: Vec<Page>,
+}
+
+/// A page.
+struct Page {
+    path: String,
+    title: String,
+    /// The heading of the navigation under which the page is.
+    group: String,
+    kind: Kind,
+    content: OnceLock<Content>,
+}
+
+/// The source of the content of a page.
+#[derive(Clone, Copy)]
+enum Kind {
+    Overview,
+    Guide(&'static Guide),
+    Reference,
+    Events,
+    Errors,
+    /// An operation, by its position in the document.
+    Operation(usize),
+    Changelog,
+}
+
+impl Portal {
+    /// Creates the documentation of an OpenAPI document.
+    pub(crate) fn new(document: &Value, public_url: &str) -> Self {
+        let spec = Spec::new(document.clone());
+        let page = |path: &str, title: &str, group: &str, kind: Kind| Page {
+            path: path.to_owned(),
+            title: title.to_owned(),
+            group: group.to_owned(),
+            kind,
+            content: OnceLock::new(),
+        };
+        let mut pages = vec![page("/docs", "Overview", "Guides", Kind::Overview)];
+        for guide in &GUIDES {
+            pages.push(page(&guide.path(), guide.title(), "Guides", Kind::Guide(guide)));
+        }
+        pages.extend([
+            page("/docs/reference", "All operations", "Reference", Kind::Reference),
+            page("/docs/reference/events", "Event types", "Reference", Kind::Events),
+            page("/docs/reference/errors", "Error codes", "Reference", Kind::Errors),
+            page("/docs/changelog", "Changelog", "Reference", Kind::Changelog),
+        ]);
+        for (tag, _) in &spec.tags {
+            for (number, operation) in spec.operations.iter().enumerate().filter(|(_, one)| one.tag == *tag) {
+                pages.push(page(&operation.page(), &operation.summary, tag, Kind::Operation(number)));
+            }
+        }
+        Self {
+            spec,
+            python: Regions::python(),
+            typescript: Regions::typescript(),
+            public_url: public_url.to_owned(),
+            pages,
+        }
+    }
+
+    /// Returns the position of the page at a path.
+    fn find(&self, path: &str) -> Option<usize> {
+        self.pages.iter().position(|page| page.path == path)
+    }
+
+    /// Returns the content of a page, which is rendered once. Call it within `spawn_blocking`.
+    fn content(&self, page: &Page, highlighter: &Highlighter) -> askama::Result<Content> {
+        if let Some(content) = page.content.get() {
+            return Ok(content.clone());
+        }
+        let content = content::render(self, page.kind, highlighter)?;
+        Ok(page.content.get_or_init(|| content).clone())
+    }
+}
