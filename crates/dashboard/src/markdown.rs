@@ -16,7 +16,7 @@ use std::fmt;
 
 use askama::filters::HtmlSafe;
 
-pub(crate) use self::article::{Article, Section, article};
+pub(crate) use self::article::{Section, article};
 use crate::highlight::{Budget, Highlighter};
 use crate::visible;
 

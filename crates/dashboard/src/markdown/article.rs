@@ -10,9 +10,7 @@ use crate::highlight::{Budget, Highlighter};
 /// A rendered article.
 #[derive(Debug, Clone)]
 pub(crate) struct Article {
-    /// The text of the heading of level 1.
-    pub(crate) title: String,
-    /// The text below it.
+    /// The text without the heading of level 1, which the page shows.
     pub(crate) markup: Markup,
     /// The sections, in their order.
     pub(crate) sections: Vec<Section>,
@@ -36,7 +34,6 @@ pub(crate) fn article(
     highlighter: &Highlighter,
     budget: &mut Budget,
 ) -> Article {
-    let mut title = String::new();
     let mut sections: Vec<Section> = Vec::new();
     let mut used: HashMap<String, usize> = HashMap::new();
     let mut events: Vec<Event<'_>> = Vec::new();
@@ -47,8 +44,7 @@ pub(crate) fn article(
                 let inside: Vec<Event<'_>> =
                     parsed.by_ref().take_while(|event| !matches!(event, Event::End(TagEnd::Heading(_)))).collect();
                 let words = plain_text(&inside);
-                if level == HeadingLevel::H1 && title.is_empty() {
-                    title = words;
+                if level == HeadingLevel::H1 {
                     continue;
                 }
                 let id = unique(slug(&words), &mut used);
@@ -66,7 +62,7 @@ pub(crate) fn article(
     }
     let html = write::render(events.into_iter(), true, highlighter, budget);
     let markup = Markup(clean::clean_article(&html.unwrap_or_else(|| write::preformatted(text))));
-    Article { title, markup, sections }
+    Article { markup, sections }
 }
 
 fn plain_text(events: &[Event<'_>]) -> String {
@@ -104,7 +100,6 @@ mod tests {
         let text = "# Title\n\nSee [this](other.md#x).\n\n## Get `it`, now\n\n### Get it now\n\na";
         let target = |_: &str| "/docs/guides/other#x".to_owned();
         let found = article(text, &target, &Highlighter::new(), &mut Budget::page());
-        assert_eq!(found.title, "Title");
         let ids: Vec<(u8, &str)> = found.sections.iter().map(|section| (section.level, section.id.as_str())).collect();
         assert_eq!(ids, [(2, "get-it-now"), (3, "get-it-now-1")]);
         let html = found.markup.to_string();

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use askama::Template;
 use axum::Router;
-use axum::extract::{OriginalUri, State};
+use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, VARY};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use sha2::{Digest, Sha256};
@@ -70,12 +70,7 @@ async fn document(State(shared): State<Shared>) -> Response {
     ([(CONTENT_TYPE, "application/json")], shared.portal.spec.document.to_string()).into_response()
 }
 
-async fn show(
-    State(shared): State<Shared>,
-    OriginalUri(uri): OriginalUri,
-    from: ClientAddress,
-    headers: HeaderMap,
-) -> Response {
+async fn show(State(shared): State<Shared>, uri: Uri, from: ClientAddress, headers: HeaderMap) -> Response {
     // The documentation does not depend on the store: if that fails, readers see the page as if they had no session.
     let viewer = session::viewer(&shared, &headers, from).await.ok().flatten();
     let now = shared.services.clock.now();

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::content::{Code, Content, Writer, section};
 use super::curl;
 use super::examples::Regions;
-use super::schema::{self, Field};
+use super::schema;
 use super::spec::{Operation, text};
 use crate::fragment::Fragment;
 use crate::icons::Icon;
@@ -17,7 +17,7 @@ struct Response {
     status: String,
     text: Markup,
     kind: String,
-    headers: Vec<Field>,
+    headers: Option<Fragment>,
     fields: Option<Fragment>,
     example: Option<Code>,
 }
@@ -137,6 +137,7 @@ fn response(writer: &mut Writer<'_>, status: &str, response: &Value) -> askama::
         }
     }
     let text = writer.markdown(text(response, "description"));
+    let headers = schema::list(&headers)?;
     Ok(Response { status: status.to_owned(), text, kind, headers, fields, example })
 }
 
@@ -166,18 +167,19 @@ struct EventType {
     name: String,
     text: Markup,
     fields: Option<Fragment>,
+    example: Code,
 }
 
 #[derive(Template)]
 #[template(path = "docs_events.html")]
-struct EventsPage {
-    feed: Vec<String>,
+struct EventsPage<'a> {
+    feed: Vec<(&'a str, &'a str)>,
     feed_fields: Option<Fragment>,
     example: Code,
     types: Vec<EventType>,
 }
 
-impl EventsPage {
+impl EventsPage<'_> {
     #[expect(clippy::unused_self, reason = "templates call the method")]
     fn icon(&self, name: &str) -> Icon {
         crate::icons::icon(name)
@@ -187,23 +189,23 @@ impl EventsPage {
 /// Renders the events of all jobs, which are also sent to webhooks, and the events of one job.
 pub(super) fn events(writer: &mut Writer<'_>) -> askama::Result<Content> {
     let spec = writer.spec();
-    let names = spec.schema("ProjectEventType")["enum"].as_array();
-    let feed = names.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();
     let sent = spec.document.pointer("/webhooks/event/post/requestBody/content/application~1json/example");
     let sent = sent.map(|sent| serde_json::to_string_pretty(sent).unwrap_or_default());
     let mut sections = vec![section("feed", "Events of all jobs"), section("events-of-a-job", "Events of a job")];
     let mut types = Vec::new();
     for variant in spec.schema("Event")["oneOf"].as_array().into_iter().flatten() {
         let found = spec.resolve(variant);
-        let kind = &spec.resolve(&found["properties"]["type"]);
+        let kind = spec.resolve(&found["properties"]["type"]);
         let name = kind["enum"][0].as_str().or(kind["const"].as_str()).unwrap_or_default().to_owned();
         let id = name.replace(['.', '_'], "-");
         sections.push(Section { level: 3, id: id.clone(), title: name.clone() });
         let fields = schema::fields(writer, &found["properties"]["data"], &[])?;
-        types.push(EventType { id, name, text: writer.markdown(text(found, "description")), fields });
+        let example = serde_json::to_string_pretty(&schema::example(spec, found, 0)).unwrap_or_default();
+        let example = writer.code(&format!("example-{id}"), "Example", "json", &example);
+        types.push(EventType { id, name, text: writer.markdown(text(found, "description")), fields, example });
     }
     let page = EventsPage {
-        feed,
+        feed: spec.values("ProjectEventType"),
         feed_fields: schema::fields(writer, spec.schema("ProjectEvent"), &[])?,
         example: writer.code("example-event", "A request to a webhook", "json", &sent.unwrap_or_default()),
         types,
@@ -232,5 +234,5 @@ pub(super) fn errors(writer: &Writer<'_>) -> askama::Result<Content> {
     }
     statuses.sort_unstable();
     let sections = vec![section("statuses", "Statuses"), section("codes", "Codes")];
-    Ok(Content { body: Fragment::of(&ErrorsPage { codes: spec.error_codes(), statuses })?, sections })
+    Ok(Content { body: Fragment::of(&ErrorsPage { codes: spec.values("ErrorCode"), statuses })?, sections })
 }

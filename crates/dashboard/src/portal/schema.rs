@@ -1,10 +1,10 @@
 //! Schemas as nested lists of fields.
 
 use askama::Template;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use super::content::Writer;
-use super::spec::text;
+use super::spec::{Spec, text};
 use crate::fragment::Fragment;
 use crate::markdown::Markup;
 
@@ -178,4 +178,36 @@ pub(super) fn facts(schema: &Value) -> Vec<String> {
         }
     }
     facts
+}
+
+/// Returns an example of a schema: its own one, or one that is made of its type.
+pub(super) fn example(spec: &Spec, schema: &Value, depth: usize) -> Value {
+    if let Some(own) = schema.get("example").or_else(|| schema["examples"].get(0)) {
+        return own.clone();
+    }
+    let schema = spec.resolve(schema);
+    if let Some(value) = ["example", "const", "default"].into_iter().find_map(|field| schema.get(field)) {
+        return value.clone();
+    }
+    if let Some(value) = schema["enum"].get(0) {
+        return value.clone();
+    }
+    if let Some(choice) = choices(schema).first().filter(|_| depth < MAX_DEPTH) {
+        return example(spec, choice, depth + 1);
+    }
+    let kind = schema["type"].as_str().or_else(|| schema["type"][0].as_str()).unwrap_or("object");
+    match (kind, text(schema, "format")) {
+        ("string", "date-time") => json!("2026-11-22T09:00:00.000Z"),
+        ("string", _) => json!("text"),
+        ("integer" | "number", _) => schema.get("minimum").cloned().unwrap_or(json!(1)),
+        ("boolean", _) => json!(true),
+        ("array", _) if depth < MAX_DEPTH => json!([example(spec, &schema["items"], depth + 1)]),
+        ("object", _) if depth < MAX_DEPTH => {
+            let properties = schema["properties"].as_object().into_iter().flatten();
+            let object: Map<String, Value> =
+                properties.map(|(name, property)| (name.clone(), example(spec, property, depth + 1))).collect();
+            Value::Object(object)
+        }
+        _ => Value::Null,
+    }
 }

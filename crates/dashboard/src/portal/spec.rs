@@ -84,9 +84,9 @@ impl Spec {
         &self.document["components"]["schemas"][name]
     }
 
-    /// Returns the error codes with their meanings.
-    pub(super) fn error_codes(&self) -> Vec<(&str, &str)> {
-        let lines = text(self.schema("ErrorCode"), "description").lines();
+    /// Returns the values of an enumeration with their meanings, which are a list in its description.
+    pub(super) fn values(&self, schema: &str) -> Vec<(&str, &str)> {
+        let lines = text(self.schema(schema), "description").lines();
         lines.filter_map(|line| line.strip_prefix("- `")?.split_once("`: ")).collect()
     }
 }

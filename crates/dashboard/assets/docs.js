@@ -1,0 +1,75 @@
+// Enhancements of the documentation: copy buttons, the chosen language of examples, and a filter of the pages. The pages
+// work without this script.
+"use strict";
+
+for (const button of document.querySelectorAll(".copy[hidden]")) button.hidden = false;
+
+document.addEventListener("click", async (event) => {
+  const copy = event.target.closest(".copy");
+  if (copy) {
+    await navigator.clipboard.writeText(document.getElementById(copy.dataset.copy)?.textContent ?? "");
+    copy.classList.add("copied");
+    setTimeout(() => copy.classList.remove("copied"), 2000);
+  }
+  for (const open of document.querySelectorAll("details.menu[open]")) {
+    if (!open.contains(event.target)) open.open = false;
+  }
+});
+
+// The language that the reader chose last. Storage can be disabled.
+const LANGUAGE = "journeyman-language";
+
+function stored() {
+  try {
+    return localStorage.getItem(LANGUAGE);
+  } catch {
+    return null;
+  }
+}
+
+for (const tab of document.querySelectorAll('input[name="language"]')) {
+  if (tab.id === stored()) tab.checked = true;
+  tab.addEventListener("change", () => {
+    try {
+      localStorage.setItem(LANGUAGE, tab.id);
+    } catch {
+      // The choice lasts until the page is left.
+    }
+  });
+}
+
+const filter = document.getElementById("docs-filter");
+const groups = [...document.querySelectorAll(".docs-nav details")];
+const wasOpen = groups.map((group) => group.open);
+filter.parentElement.hidden = false;
+
+filter.addEventListener("input", () => {
+  const words = filter.value.trim().toLowerCase();
+  let shown = 0;
+  for (const [index, group] of groups.entries()) {
+    let matches = 0;
+    for (const item of group.querySelectorAll("li")) {
+      const link = item.firstElementChild;
+      item.hidden = !`${link.textContent} ${link.pathname}`.toLowerCase().includes(words);
+      if (!item.hidden) matches += 1;
+    }
+    group.hidden = matches === 0;
+    group.open = words === "" ? wasOpen[index] : matches > 0;
+    shown += matches;
+  }
+  document.querySelector(".docs-none").hidden = shown > 0;
+});
+
+document.addEventListener("keydown", (event) => {
+  const isTyping = event.target.matches("input, textarea, select, [contenteditable]");
+  if (event.key === "/" && !isTyping && !event.ctrlKey && !event.metaKey && !event.altKey) {
+    event.preventDefault();
+    filter.focus();
+  }
+  if (event.key === "Escape" && event.target === filter) {
+    filter.value = "";
+    filter.dispatchEvent(new Event("input"));
+  }
+});
+
+document.querySelector(".docs-nav [aria-current]")?.scrollIntoView({ block: "nearest" });
