@@ -2,6 +2,7 @@
 
 mod code_hosts;
 mod comments;
+mod docs;
 mod inbox;
 mod job;
 mod pulls;

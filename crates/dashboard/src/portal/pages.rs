@@ -32,6 +32,7 @@ struct DocsPage<'a> {
     frame: &'a PublicFrame<'a>,
     /// The frame of the signed-in user.
     member: Option<&'a Frame>,
+    at_start: bool,
     /// `None` for a page that does not exist.
     page: Option<&'a Page>,
     content: Option<&'a Content>,
@@ -106,6 +107,7 @@ fn html(shared: &Shared, member: Option<&Frame>, path: &str) -> askama::Result<(
     let html = DocsPage {
         frame: &PublicFrame(shared),
         member,
+        at_start: path == "/docs",
         page,
         content: content.as_ref(),
         groups,

@@ -228,7 +228,7 @@ pub(super) fn errors(writer: &Writer<'_>) -> askama::Result<Content> {
     for operation in &spec.operations {
         for (status, response) in operation.value["responses"].as_object().into_iter().flatten() {
             if status.starts_with(['4', '5']) && statuses.iter().all(|(known, _)| known != status) {
-                statuses.push((status, text(response, "description")));
+                statuses.push((status.as_str(), text(response, "description")));
             }
         }
     }
