@@ -20,10 +20,7 @@ use crate::{Shared, session};
 
 /// Returns the routes, which need no session.
 pub(crate) fn routes() -> Router<Shared> {
-    Router::new()
-        .route("/docs", get(show))
-        .route("/docs/openapi.json", get(document))
-        .route("/docs/{*path}", get(show))
+    Router::new().route("/docs", get(show)).route("/docs/openapi.json", get(document)).route("/docs/{*path}", get(show))
 }
 
 #[derive(Template)]

@@ -1,22 +1,25 @@
 //! Tests of all pages of the documentation.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
 use serde_json::Value;
 
 use super::Portal;
 use crate::highlight::Highlighter;
 
-fn portal() -> Portal {
+/// The documentation of the stored OpenAPI document. The tests share it, so that each page is rendered once.
+static PORTAL: LazyLock<Portal> = LazyLock::new(|| {
     let document: Value = serde_json::from_str(include_str!("../../../../docs/openapi.json")).unwrap();
     Portal::new(&document, "http://localhost:8080")
-}
+});
+
+static HIGHLIGHTER: LazyLock<Highlighter> = LazyLock::new(Highlighter::new);
 
 /// Returns the content of all pages by path.
-fn contents(portal: &Portal) -> BTreeMap<&str, String> {
-    let highlighter = Highlighter::new();
-    let render = |page: &super::Page| portal.content(page, &highlighter).unwrap().body.to_string();
-    portal.pages.iter().map(|page| (page.path.as_str(), render(page))).collect()
+fn contents() -> BTreeMap<&'static str, String> {
+    let render = |page: &super::Page| PORTAL.content(page, &HIGHLIGHTER).unwrap().body.to_string();
+    PORTAL.pages.iter().map(|page| (page.path.as_str(), render(page))).collect()
 }
 
 /// Returns the values of an attribute in markup.
@@ -26,8 +29,8 @@ fn values<'h>(html: &'h str, attribute: &str) -> Vec<&'h str> {
 
 #[test]
 fn each_operation_has_a_page_with_its_parameters_responses_and_three_examples() {
-    let portal = portal();
-    let pages = contents(&portal);
+    let portal = &*PORTAL;
+    let pages = contents();
     for operation in &portal.spec.operations {
         let html = &pages[operation.page().as_str()];
         for name in operation.parameters().iter().map(|parameter| portal.spec.resolve(parameter)) {
@@ -47,7 +50,7 @@ fn each_operation_has_a_page_with_its_parameters_responses_and_three_examples() 
 
 #[test]
 fn each_operation_has_one_example_in_each_language() {
-    let portal = portal();
+    let portal = &*PORTAL;
     let mut operations: Vec<&str> = portal.spec.operations.iter().map(|operation| operation.id.as_str()).collect();
     operations.sort_unstable();
     for regions in [&portal.python, &portal.typescript] {
@@ -71,14 +74,13 @@ fn each_reference_in_the_document_leads_to_something() {
             _ => {}
         }
     }
-    let portal = portal();
+    let portal = &*PORTAL;
     check(&portal.spec.document, &portal.spec.document);
 }
 
 #[test]
 fn each_link_leads_to_a_page_and_a_section() {
-    let portal = portal();
-    let pages = contents(&portal);
+    let pages = contents();
     let outside = ["/docs/openapi.json", "/keys", "/projects"];
     let mut wrong = Vec::new();
     for (path, html) in &pages {
@@ -99,14 +101,13 @@ fn each_link_leads_to_a_page_and_a_section() {
 
 #[test]
 fn ids_are_unique_and_the_table_of_contents_names_them() {
-    let portal = portal();
-    let pages = contents(&portal);
-    let highlighter = Highlighter::new();
+    let portal = &*PORTAL;
+    let pages = contents();
     for page in &portal.pages {
         let ids = values(&pages[page.path.as_str()], "id");
         let unique: BTreeSet<&&str> = ids.iter().collect();
         assert_eq!(unique.len(), ids.len(), "{}: {ids:?}", page.path);
-        for section in portal.content(page, &highlighter).unwrap().sections {
+        for section in portal.content(page, &HIGHLIGHTER).unwrap().sections {
             assert!(ids.contains(&section.id.as_str()), "{}: {}", page.path, section.id);
         }
     }
@@ -114,7 +115,7 @@ fn ids_are_unique_and_the_table_of_contents_names_them() {
 
 #[test]
 fn no_page_loads_anything_from_another_host() {
-    for (path, html) in contents(&portal()) {
+    for (path, html) in contents() {
         for attribute in ["src", "srcset", "style", "onclick", "data"] {
             assert!(values(&html, attribute).is_empty(), "{path}: {attribute}");
         }
