@@ -127,3 +127,11 @@ test("the examples for curl that read something are answered with 200", async ()
   }
   assertNone(failed, "examples that are not answered with 200");
 });
+
+test("on a phone, a page begins with its text, and the navigation is below it", async () => {
+  const page = await suite.page({ viewport: { width: 390, height: 844 } });
+  await suite.open(page, "/docs/reference/revokeKey");
+  assert.equal(await page.evaluate(() => scrollY), 0);
+  const [text, navigation] = await Promise.all(["main > h1", ".docs-nav"].map((part) => page.locator(part).boundingBox()));
+  assert.ok(text.y < navigation.y, `the text begins at ${text.y} px, the navigation at ${navigation.y} px`);
+});

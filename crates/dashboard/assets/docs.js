@@ -72,4 +72,7 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
-document.querySelector(".docs-nav [aria-current]")?.scrollIntoView({ block: "nearest" });
+// Shows the current page in the navigation. This must scroll only the navigation, which is below the text on a phone.
+const navigation = document.querySelector(".docs-nav");
+const current = navigation.querySelector("[aria-current]");
+if (current) navigation.scrollTop = current.offsetTop - navigation.clientHeight / 2;
