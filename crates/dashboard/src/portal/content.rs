@@ -123,8 +123,10 @@ fn api_changes(changelog: &str) -> String {
             (kind, is_open) = (Some(line), false);
         } else if line.starts_with("#### ") {
             is_open = line == "#### HTTP API";
-            for heading in [version.take(), kind.take()].into_iter().flatten().filter(|_| is_open) {
-                out.push_str(&format!("\n{heading}\n"));
+            if is_open {
+                for heading in [version.take(), kind.take()].into_iter().flatten() {
+                    out.push_str(&format!("\n{heading}\n"));
+                }
             }
         } else if is_open {
             out.push_str(line);
@@ -140,7 +142,7 @@ mod tests {
 
     #[test]
     fn the_changelog_of_the_api_has_only_its_parts() {
-        let all = "# Changelog\n\n## 2\n\n### Added\n\n#### HTTP API\n\n- a\n\n#### Agents\n\n- b\n\n## 1\n\n### Fixed\n\n- c\n";
+        let all = "# Changelog\n\n## 2\n\n### Added\n\n#### Agents\n\n- b\n\n#### HTTP API\n\n- a\n\n#### Models\n\n- d\n\n## 1\n\n### Fixed\n\n- c\n";
         let found = api_changes(all);
         assert!(found.ends_with("\n## 2\n\n### Added\n\n- a\n\n"), "{found}");
         assert!(!found.contains("## 1"), "{found}");

@@ -39,7 +39,7 @@ impl Operation {
 
     /// Returns the parameters, which can be references.
     pub(super) fn parameters(&self) -> &[Value] {
-        self.value["parameters"].as_array().map_or(&[], Vec::as_slice)
+        self.value["parameters"].as_array().map(Vec::as_slice).unwrap_or_default()
     }
 }
 
