@@ -96,6 +96,8 @@ pub enum RefusalKind {
     TokenNotTrusted,
     /// The keys of the token's issuer cannot be read now; another attempt may succeed.
     IssuerUnavailable,
+    /// Slack refused a request, or cannot be reached.
+    SlackFailed,
     /// The password is not acceptable.
     WeakPassword,
 }
@@ -136,7 +138,8 @@ impl From<AdminError> for Error {
             AdminError::Refused(
                 AdminRefusal::InvalidProject(text)
                 | AdminRefusal::InvalidCodeHost(text)
-                | AdminRefusal::InvalidTrust(text),
+                | AdminRefusal::InvalidTrust(text)
+                | AdminRefusal::InvalidSlack(text),
             ) => Self::invalid(text),
             AdminError::Refused(refusal @ (AdminRefusal::EmptyReview | AdminRefusal::TooManyDrafts)) => {
                 Self::invalid(refusal.to_string())

@@ -10,13 +10,14 @@ use std::time::Duration;
 use crate::code_host::decide::HostSecretChanges;
 use crate::code_host::{CodeHost, CodeHostId, HostName};
 use crate::idempotency::{Claim, KeyReused};
-use crate::ids::{JobId, KeyId, ProjectId, TrustId, UserId, WebhookId};
+use crate::ids::{JobId, KeyId, ProjectId, TrustId, UserId, WebhookId, SlackWorkspaceId};
 use crate::inbox::NewEvent;
 use crate::job::Job;
 use crate::key::ApiKey;
 use crate::ports::{AuditEntry, SessionsToEnd, StoreError};
 use crate::project::{Project, SecretChanges};
 use crate::pull::{Comment, LocalPull};
+use crate::slack::{SlackSecretChanges, SlackWorkspace};
 use crate::time::Timestamp;
 use crate::trust::{MAX_TRUSTS, Trust};
 use crate::user::{Identity, Session, SignInLink, TokenHash, User};
@@ -49,6 +50,8 @@ pub enum Subject {
     Trust(TrustId, String),
     /// A trust, which need not exist, and its owner, for the exchange of a token.
     Exchange(TrustId),
+    /// A connected Slack workspace, which need not exist, and the ID that it has or would get at Slack.
+    SlackWorkspace(SlackWorkspaceId, String),
     /// A sign-in link and its user; or, for the link of the first administrator, a new user with this name.
     Link(TokenHash, String),
 }
@@ -76,8 +79,10 @@ pub struct AdminState {
     pub code_host: Option<CodeHost>,
     /// `true` if a project names the code host.
     pub code_host_is_used: bool,
-    /// `true` if another user has the name or the identity of the subject, or another code host or trust has
-    /// its name.
+    /// The Slack workspace.
+    pub slack: Option<SlackWorkspace>,
+    /// `true` if another user has the name or the identity of the subject, another code host or trust has its name, or
+    /// another Slack workspace has its ID at Slack.
     pub name_is_taken: bool,
     /// The keys that act for the user, or that the trust has created, without revoked ones.
     pub keys: Vec<ApiKey>,
@@ -106,6 +111,7 @@ impl AdminState {
             Subject::Job(..) => self.job.is_some(),
             Subject::CodeHost(..) => self.code_host.is_some(),
             Subject::Trust(..) | Subject::Exchange(..) => self.trust.is_some(),
+            Subject::SlackWorkspace(..) => self.slack.is_some(),
             _ => self.project.is_some(),
         }
     }
@@ -168,6 +174,26 @@ pub enum AdminRow {
         /// The time of the removal.
         at: Timestamp,
     },
+    /// Stores a Slack workspace, and changes its secrets.
+    SlackWorkspace(Box<SlackWorkspace>, SlackSecretChanges),
+    /// Deletes a Slack workspace with its secrets, events, threads and posts.
+    SlackWorkspaceRemoved {
+        /// The workspace.
+        id: SlackWorkspaceId,
+        /// The time of the removal.
+        at: Timestamp,
+    },
+    /// Stores a code with which a user connects a Slack account, instead of an earlier one.
+    SlackCode {
+        /// The hash of the code.
+        hash: TokenHash,
+        /// The user.
+        user: UserId,
+        /// The time from which the code is refused.
+        expires_at: Timestamp,
+    },
+    /// Deletes a code that was used.
+    SlackCodeRemoved(TokenHash),
     /// Stores a key. The time of its last use is not written.
     Key(ApiKey),
     /// Stores a user.
@@ -228,6 +254,7 @@ impl Subject {
             Self::Webhook(id, project) => Some(deleted_webhook(*id, project)),
             Self::CodeHost(id, _) => Some(deleted_code_host(id)),
             Self::Trust(id, _) => Some(deleted_trust(*id)),
+            Self::SlackWorkspace(id, _) => Some(deleted_slack_workspace(*id)),
             _ => None,
         }
     }
@@ -255,6 +282,12 @@ pub fn deleted_code_host(id: &CodeHostId) -> String {
 #[must_use]
 pub fn deleted_trust(id: TrustId) -> String {
     format!("trust/{id}")
+}
+
+/// Returns the name under which the store remembers that a Slack workspace was removed.
+#[must_use]
+pub fn deleted_slack_workspace(id: SlackWorkspaceId) -> String {
+    format!("slack_workspace/{id}")
 }
 
 /// Returns the name under which the store remembers that a webhook of a project was deleted.
@@ -400,6 +433,15 @@ pub enum AdminRefusal {
     /// The user who created the trust was disabled, or may no longer create keys.
     #[error("the user who created this trust may no longer create keys; an administrator must create the trust again")]
     TrustOwnerEnded,
+    /// The Slack workspace does not exist.
+    #[error("there is no such Slack workspace")]
+    NoSlackWorkspace,
+    /// The Slack workspace would have a field with an invalid value.
+    #[error("{0}")]
+    InvalidSlack(String),
+    /// The Slack workspace is connected already.
+    #[error("this Slack workspace is connected already")]
+    SlackWorkspaceExists,
     /// A user with this name or identity exists.
     #[error("a user with this name already exists")]
     UserExists,

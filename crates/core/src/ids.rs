@@ -119,6 +119,12 @@ id!(
 );
 
 id!(
+    /// The ID of a connected Slack workspace.
+    SlackWorkspaceId,
+    "slw"
+);
+
+id!(
     /// The ID of a user of the dashboard.
     UserId,
     "usr"

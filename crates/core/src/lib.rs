@@ -30,6 +30,7 @@ pub mod pull;
 pub mod rate;
 pub mod retry;
 pub mod run;
+pub mod slack;
 pub mod time;
 pub mod trace;
 pub mod trust;

@@ -35,16 +35,29 @@ pub enum Origin {
     Check,
     /// An issue.
     Issue,
+    /// A message in Slack.
+    Slack,
 }
 
 impl Origin {
     /// Returns the origin that an older version can read, for the column that it reads. [`MessageSource::origin`] has
-    /// the origin itself.
+    /// the origin itself, or [`Origin::newer`] for messages that came from no code host.
     #[must_use]
     pub const fn known_to_older_versions(self) -> Self {
         match self {
             Self::Api | Self::Dashboard | Self::PullRequest => self,
             Self::Comment | Self::Review | Self::Check | Self::Issue => Self::PullRequest,
+            Self::Slack => Self::Api,
+        }
+    }
+
+    /// Returns the origin itself if it came from no code host and older versions do not know it, for the column that
+    /// only newer versions read.
+    #[must_use]
+    pub const fn newer(self) -> Option<Self> {
+        match self {
+            Self::Slack => Some(self),
+            _ => None,
         }
     }
 

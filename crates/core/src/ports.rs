@@ -12,6 +12,7 @@ mod hooks;
 mod host_admin;
 mod identity;
 mod sandbox;
+mod slack;
 mod store;
 mod webhooks;
 
@@ -42,13 +43,12 @@ pub use sandbox::{
     Containing, Containment, Exhausted, Exit, FreeSpace, Guarantee, Image, Layout, Process, Resources, Sandbox,
     SandboxError, Spawn, Spawned,
 };
+pub use slack::{
+    SignedRequest, Slack, SlackDelivery, SlackEnvelope, SlackError, SlackIdentity, SlackMessage, SlackSocket,
+};
 pub use store::{
     AVOIDANCE, Accepted, AdminStore, Administered, Answer, AuditEntry, AuditLine, CheckStore, ClaimFn, ClaimQuery,
     CodeHostStore, Cursor, Decide, DecideAdmin, Decided, DeliveryBacklog, DeliveryFilter, DutyStore, FeedStore, Guard,
-    HoldStore, InboxFilter, InboxStore, JobCounts, JobExtras, JobFilter, JobStore, JobWatch, KeyStore, LockStore,
-    MessageFilter, OutboxStore, PATIENCE, PROBE_TIME, Picked, PollStore, PoolState, ProjectStore, PullCounts,
-    PullCursor, PullFilter, PullIndex, PullStore, RECENT_EVENTS, RateCharge, Retention, SessionsToEnd, Spend,
-    SpendError, SpendingStore, Store, StoreError, Swept, TaskQuery, TrustStore, UpdateError, UsageStore, UserStore,
-    WebhookStore,
+    HoldStore, InboxFilter, InboxStore, JobCounts, JobExtras, JobFilter, JobStore, JobWatch, KeyStore, LockStore, MessageFilter, OutboxStore, PATIENCE, PROBE_TIME, Picked, PollStore, PoolState, ProjectStore, PullCounts, PullCursor, PullFilter, PullIndex, PullStore, RECENT_EVENTS, RateCharge, Retention, SessionsToEnd, Spend, SpendError, SpendingStore, Store, StoreError, Swept, TaskQuery, TrustStore, UpdateError, UsageStore, UserStore, WebhookStore, SlackEventFilter, SlackStore,
 };
 pub use webhooks::WebhookSender;

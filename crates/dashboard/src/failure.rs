@@ -159,12 +159,17 @@ fn status_of(error: &Error) -> StatusCode {
             | RefusalKind::TokenMalformed
             | RefusalKind::TokenUnverified
             | RefusalKind::TokenNotTrusted
+            | RefusalKind::SlackFailed
             | RefusalKind::WeakPassword => StatusCode::UNPROCESSABLE_ENTITY,
             RefusalKind::PullRequestTaken => StatusCode::CONFLICT,
             RefusalKind::CodeHostUnavailable | RefusalKind::IssuerUnavailable => StatusCode::SERVICE_UNAVAILABLE,
         },
         Error::Admin(
-            AdminRefusal::NoUser | AdminRefusal::NoCodeHost | AdminRefusal::NoWebhook | AdminRefusal::NoTrust,
+            AdminRefusal::NoUser
+            | AdminRefusal::NoCodeHost
+            | AdminRefusal::NoWebhook
+            | AdminRefusal::NoSlackWorkspace
+            | AdminRefusal::NoTrust,
         ) => StatusCode::NOT_FOUND,
         Error::Update(UpdateError::RateLimited(..) | UpdateError::Rejected(Rejected::QueueFull)) => {
             StatusCode::TOO_MANY_REQUESTS

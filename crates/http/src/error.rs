@@ -244,6 +244,7 @@ impl From<Refusal> for ApiError {
             RefusalKind::CodeHostConfigured => (StatusCode::CONFLICT, ErrorCode::CodeHostConfigured),
             // No operation of this interface creates apps.
             RefusalKind::CodeHostFailed => (StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::RepositoryUnreachable),
+            RefusalKind::SlackFailed => (StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::SlackFailed),
             RefusalKind::ScopeMissing => (StatusCode::FORBIDDEN, ErrorCode::ScopeMissing),
             RefusalKind::NotAdministrator => (StatusCode::FORBIDDEN, ErrorCode::KeyLimited),
             RefusalKind::ProjectNotFound => (StatusCode::NOT_FOUND, ErrorCode::ProjectNotFound),
@@ -276,6 +277,10 @@ impl From<AdminRefusal> for ApiError {
             AdminRefusal::JobActive => conflict(ErrorCode::JobBusy),
             AdminRefusal::JobChanged => Self::new(StatusCode::PRECONDITION_FAILED, ErrorCode::PreconditionFailed, text),
             AdminRefusal::KeyEnded => conflict(ErrorCode::KeyEnded),
+            AdminRefusal::NoSlackWorkspace => {
+                Self::new(StatusCode::NOT_FOUND, ErrorCode::SlackWorkspaceNotFound, text)
+            }
+            AdminRefusal::SlackWorkspaceExists => conflict(ErrorCode::SlackWorkspaceExists),
             AdminRefusal::NoCodeHost => Self::new(StatusCode::NOT_FOUND, ErrorCode::CodeHostNotFound, text),
             AdminRefusal::CodeHostExists => conflict(ErrorCode::CodeHostExists),
             AdminRefusal::CodeHostUsed => conflict(ErrorCode::CodeHostUsed),
@@ -286,6 +291,7 @@ impl From<AdminRefusal> for ApiError {
             | AdminRefusal::InvalidWebhook(_)
             | AdminRefusal::InvalidCodeHost(_)
             | AdminRefusal::InvalidTrust(_)
+            | AdminRefusal::InvalidSlack(_)
             | AdminRefusal::EmptyReview
             | AdminRefusal::TooManyDrafts => Self::bad_request(ErrorCode::InvalidBody, text),
             AdminRefusal::VersionMismatch { .. } => {

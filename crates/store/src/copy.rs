@@ -54,13 +54,20 @@ pub(crate) const TABLES: &[(&str, &str)] = &[
     ("webhook_secrets", "webhook, name"),
     ("deliveries", "number"),
     ("trusts", "id"),
+    ("slack_workspaces", "id"),
+    ("slack_secrets", "workspace, name"),
+    ("slack_codes", "hash"),
+    ("slack_events", "number"),
+    ("slack_threads", "workspace, channel, thread"),
+    ("slack_posts", "number"),
 ];
 
 /// The tables whose rows triggers write when the rows of other tables are copied.
 pub(crate) const DERIVED: &[&str] = &["usage_models"];
 
 /// The tables whose rows are numbered by the database.
-pub(crate) const NUMBERED: &[&str] = &["messages", "runs", "audit", "tasks", "inbox", "feed", "deliveries"];
+pub(crate) const NUMBERED: &[&str] =
+    &["messages", "runs", "audit", "tasks", "inbox", "feed", "deliveries", "slack_events", "slack_posts"];
 
 /// An error from a copy. Nothing was copied.
 #[derive(Debug, thiserror::Error)]

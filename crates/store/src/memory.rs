@@ -8,6 +8,7 @@ mod holds;
 mod inbox;
 mod outbox;
 mod polls;
+mod slack;
 mod spending;
 mod trusts;
 mod usage;
@@ -121,6 +122,7 @@ struct Tables {
     trusts: BTreeMap<TrustId, Trust>,
     /// The position in the feed up to which there are deliveries.
     made: u64,
+    slack: slack::SlackTables,
 }
 
 impl Default for MemoryStore {

@@ -25,6 +25,7 @@ mod projects;
 mod pulls;
 mod rows;
 mod session;
+mod slack;
 mod spending;
 mod sweep;
 mod trusts;

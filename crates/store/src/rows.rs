@@ -1,6 +1,8 @@
 //! Conversion of database rows to values, the same for every database. An unknown value is an error that names the
 //! table and the row.
 
+mod slack;
+
 use std::collections::BTreeSet;
 use std::str::FromStr;
 use std::time::Duration;
@@ -32,6 +34,8 @@ use journeyman_core::user::{Identity, PasswordHash, Role, Session, SignInLink, T
 use journeyman_core::webhook::{AttemptResult, Delivery, DeliveryState, Response, Webhook};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+
+pub(crate) use slack::{slack_code, slack_event, slack_post, slack_thread, slack_workspace};
 
 /// Access to the columns of a database row; NULL is `None`.
 pub(crate) trait Columns {
@@ -156,7 +160,11 @@ pub(crate) fn message<R: Columns>(row: &R) -> Read<Message, R> {
         id: at.parsed("id")?,
         job: at.parsed("job")?,
         prompt: at.text("prompt")?,
-        origin: source.as_ref().map_or_else(|| at.named("origin"), |source| Ok(source.origin))?,
+        origin: match (row.text("via")?, &source) {
+            (Some(_), _) => at.named("via")?,
+            (None, Some(source)) => source.origin,
+            (None, None) => at.named("origin")?,
+        },
         author: at.row.text("author")?,
         key: at.parsed_or_null("key")?,
         delivery: at.named("delivery")?,

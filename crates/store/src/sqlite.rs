@@ -25,6 +25,7 @@ mod pulls;
 mod read;
 mod recover;
 mod rows;
+mod slack;
 mod spending;
 mod sweep;
 mod trusts;

@@ -10,9 +10,10 @@ use aes_gcm_siv::aead::{Aead, KeyInit, Payload};
 use aes_gcm_siv::{Aes256GcmSiv, Nonce};
 use journeyman_core::code_host::decide::HostSecretChanges;
 use journeyman_core::code_host::{CodeHostId, HostSecret, HostSecrets};
-use journeyman_core::ids::{ProjectId, WebhookId};
+use journeyman_core::ids::{ProjectId, SlackWorkspaceId, WebhookId};
 use journeyman_core::ports::StoreError;
 use journeyman_core::project::{SecretChanges, SecretValue};
+use journeyman_core::slack::{SlackSecret, SlackSecretChanges, SlackSecrets};
 use journeyman_core::time::{IdGen, Timestamp};
 use journeyman_core::webhook::{WebhookSecret, WebhookSecrets};
 
@@ -240,6 +241,49 @@ pub(crate) fn open_host(
         *slot = Some(open(name, value)?);
     }
     Ok(secrets)
+}
+
+/// Encrypts the changed secrets of a Slack workspace, with nonces from `ids`.
+pub(crate) fn seal_slack(
+    key: &MasterKey,
+    ids: &dyn IdGen,
+    workspace: SlackWorkspaceId,
+    secrets: SlackSecretChanges,
+) -> Result<Sealed, StoreError> {
+    let seal = |(name, value): (SlackSecret, Option<SecretValue>)| {
+        let (mut nonce, name) = ([0; NONCE_BYTES], name.name().to_owned());
+        ids.fill(&mut nonce);
+        let context = slack_context(workspace, &name);
+        let value = value.map(|value| key.seal_at(&context, value.0.as_bytes(), nonce)).transpose()?;
+        Ok((name, value))
+    };
+    let sealed: Result<Sealed, VaultError> = secrets.into_iter().map(seal).collect();
+    sealed.map_err(|error| StoreError::Unavailable(error.to_string()))
+}
+
+/// Decrypts the stored secrets of a Slack workspace. Those that a newer version has stored are left out.
+pub(crate) fn open_slack(
+    key: &MasterKey,
+    workspace: SlackWorkspaceId,
+    sealed: Vec<(String, Vec<u8>)>,
+) -> Result<SlackSecrets, StoreError> {
+    let mut secrets = SlackSecrets::new();
+    for (name, value) in sealed {
+        let Some(known) = SlackSecret::ALL.into_iter().find(|known| known.name() == name) else { continue };
+        let opened = key.open_at(&slack_context(workspace, &name), &value);
+        let text = opened.and_then(|value| String::from_utf8(value).map_err(|_| VaultError::Sealed));
+        let text = text.map_err(|error| StoreError::Corrupt {
+            table: "slack_secrets",
+            row: format!("{workspace}/{name}"),
+            detail: error.to_string(),
+        })?;
+        secrets.insert(known, SecretValue(text));
+    }
+    Ok(secrets)
+}
+
+fn slack_context(workspace: SlackWorkspaceId, name: &str) -> String {
+    format!("slack_secrets/value/{workspace}/{name}")
 }
 
 fn host_context(host: &CodeHostId, name: &str) -> String {

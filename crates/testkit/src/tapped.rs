@@ -11,7 +11,7 @@ use journeyman_core::checks::CheckWatch;
 use journeyman_core::code_host::{CodeHost, CodeHostId, HostName, HostSecrets};
 use journeyman_core::feed::{FeedEnds, FeedEntry, FeedQuery};
 use journeyman_core::idempotency::Claim;
-use journeyman_core::ids::{JobId, KeyId, MessageId, ProjectId, RunId, Sha, TrustId, UserId, WebhookId, WorkerId};
+use journeyman_core::ids::{JobId, KeyId, MessageId, ProjectId, RunId, Sha, TrustId, UserId, WebhookId, WorkerId, SlackWorkspaceId};
 use journeyman_core::inbox::{Decision, InboxEvent, InboxState, NewEvent, Outcome};
 use journeyman_core::job::change::Change;
 use journeyman_core::job::event::LogEntry;
@@ -23,15 +23,13 @@ use journeyman_core::poll::Poll;
 use journeyman_core::ports::{
     Accepted, AdminStore, Administered, AuditEntry, AuditLine, Check, CheckStore, ClaimFn, ClaimQuery, CodeHostStore,
     Decide, DecideAdmin, Decided, DeliveryBacklog, DeliveryFilter, DutyStore, FeedStore, Guard, HoldStore, InboxFilter,
-    InboxStore, JobCounts, JobExtras, JobFilter, JobStore, JobWatch, KeyStore, LockStore, MessageFilter, OutboxStore,
-    Picked, PollStore, ProjectStore, PullCounts, PullFilter, PullIndex, PullStore, Retention, SessionsToEnd, Spend,
-    SpendError, SpendingStore, Store, StoreError, Swept, TaskQuery, TrustStore, UpdateError, UsageStore, UserStore,
-    WebhookStore,
+    InboxStore, JobCounts, JobExtras, JobFilter, JobStore, JobWatch, KeyStore, LockStore, MessageFilter, OutboxStore, Picked, PollStore, ProjectStore, PullCounts, PullFilter, PullIndex, PullStore, Retention, SessionsToEnd, Spend, SpendError, SpendingStore, Store, StoreError, Swept, TaskQuery, TrustStore, UpdateError, UsageStore, UserStore, WebhookStore, SlackEventFilter, SlackStore,
 };
 use journeyman_core::project::hold::{Hold, HoldFailure};
 use journeyman_core::project::{Project, RepositoryIdentity, SecretValue};
 use journeyman_core::pull::{Comment, IndexedPull, LocalPull, NewComment, NewPull, PullText};
 use journeyman_core::run::Run;
+use journeyman_core::slack::{NewSlackEvent, SlackDecision, SlackInboxEvent, SlackPlace, SlackPost, SlackPosted, SlackSecrets, SlackThread, SlackWorkspace};
 use journeyman_core::time::Timestamp;
 use journeyman_core::trust::Trust;
 use journeyman_core::usage::{UsageLine, UsageQuery};
@@ -412,5 +410,23 @@ delegate! {
         write redeliver(webhook: WebhookId, number: u64, now: Timestamp) -> Result<bool, StoreError>;
         write replay(replay: Replay) -> Result<Replayed, StoreError>;
         read delivery_backlog() -> Result<DeliveryBacklog, StoreError>;
+    }
+}
+
+delegate! {
+    SlackStore {
+        read slack_workspaces() -> Result<Vec<SlackWorkspace>, StoreError>;
+        read slack_workspace(id: SlackWorkspaceId) -> Result<Option<SlackWorkspace>, StoreError>;
+        read slack_secrets(id: SlackWorkspaceId) -> Result<SlackSecrets, StoreError>;
+        read slack_code(hash: TokenHash, now: Timestamp) -> Result<Option<UserId>, StoreError>;
+        write receive_slack(event: NewSlackEvent) -> Result<bool, StoreError>;
+        write claim_slack_events(now: Timestamp, lease: Duration, limit: usize) -> Result<Vec<SlackInboxEvent>, StoreError>;
+        write decide_slack_event(number: u64, attempt: u32, decision: SlackDecision) -> Result<bool, StoreError>;
+        read slack_events(filter: SlackEventFilter) -> Result<Vec<SlackInboxEvent>, StoreError>;
+        read slack_thread(place: SlackPlace) -> Result<Option<SlackThread>, StoreError>;
+        write claim_slack_posts(now: Timestamp, lease: Duration, limit: usize) -> Result<Vec<SlackPost>, StoreError>;
+        write finish_slack_post(posted: SlackPosted) -> Result<bool, StoreError>;
+        read slack_posts(workspace: SlackWorkspaceId, before: Option<u64>, limit: usize) -> Result<Vec<SlackPost>, StoreError>;
+        write sweep_slack(before: Timestamp, codes_before: Timestamp, limit: usize) -> Result<usize, StoreError>;
     }
 }

@@ -11,6 +11,7 @@ mod outbox;
 mod polls;
 mod projects;
 mod pulls;
+mod slack;
 mod spending;
 mod sweep;
 mod trusts;
@@ -36,6 +37,7 @@ pub use self::outbox::{DutyStore, LockStore, OutboxStore, TaskQuery};
 pub use self::polls::PollStore;
 pub use self::projects::{HoldStore, ProjectStore};
 pub use self::pulls::PullStore;
+pub use self::slack::{SlackEventFilter, SlackStore};
 pub use self::spending::{Spend, SpendError, SpendingStore};
 pub use self::sweep::{Retention, Swept};
 pub use self::trusts::TrustStore;
@@ -104,6 +106,7 @@ pub trait Store:
     + FeedStore
     + WebhookStore
     + TrustStore
+    + SlackStore
 {
     /// Checks whether the database answers.
     ///

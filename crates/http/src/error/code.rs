@@ -153,6 +153,12 @@ codes! {
     CodeHostConfigured = "code_host_configured",
     /// A project names the code host.
     CodeHostUsed = "code_host_used",
+    /// The Slack workspace does not exist.
+    SlackWorkspaceNotFound = "slack_workspace_not_found",
+    /// The Slack workspace is connected already.
+    SlackWorkspaceExists = "slack_workspace_exists",
+    /// Slack refused a request, or cannot be reached.
+    SlackFailed = "slack_failed",
     /// A project with this ID already exists.
     ProjectExists = "project_exists",
     /// The project has active jobs.

@@ -66,6 +66,8 @@ pub(crate) enum MessageOrigin {
     Check,
     /// An issue.
     Issue,
+    /// A message in Slack.
+    Slack,
 }
 
 impl From<Origin> for MessageOrigin {
@@ -78,6 +80,7 @@ impl From<Origin> for MessageOrigin {
             Origin::Review => Self::Review,
             Origin::Check => Self::Check,
             Origin::Issue => Self::Issue,
+            Origin::Slack => Self::Slack,
         }
     }
 }

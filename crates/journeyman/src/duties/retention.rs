@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use journeyman_core::ports::{Retention, Store, Swept};
+use journeyman_core::slack::SLACK_LIFETIME;
 use journeyman_core::time::Clock;
 
 use super::{Duty, Scope};
@@ -44,7 +45,9 @@ impl Duty for ApplyRetention {
             if jobs + transcripts + audit > 0 {
                 tracing::info!(jobs, transcripts, audit, "rows whose retention had ended were removed");
             }
-            if swept.most() < PIECE {
+            let now = Machine.now();
+            let slack = self.store.sweep_slack(now - SLACK_LIFETIME, now, PIECE).await?;
+            if swept.most() < PIECE && slack < PIECE {
                 return Ok(());
             }
             tokio::time::sleep(PAUSE).await;

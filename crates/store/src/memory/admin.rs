@@ -2,8 +2,7 @@
 
 use async_trait::async_trait;
 use journeyman_core::admin::{
-    AdminError, AdminRow, AdminState, Once, Subject, deleted_code_host, deleted_job, deleted_project, deleted_trust,
-    deleted_webhook,
+    AdminError, AdminRow, AdminState, Once, Subject, deleted_code_host, deleted_job, deleted_project, deleted_trust, deleted_webhook, deleted_slack_workspace,
 };
 use journeyman_core::idempotency::{Claim, Remembered};
 use journeyman_core::ids::{JobId, ProjectId, UserId};
@@ -11,6 +10,7 @@ use journeyman_core::key::ApiKey;
 use journeyman_core::ports::{AdminStore, Administered, AuditEntry, DecideAdmin, SessionsToEnd};
 use journeyman_core::project::{Project, SecretChanges};
 use journeyman_core::pull::Comment;
+use journeyman_core::slack::SlackWorkspace;
 use journeyman_core::time::Timestamp;
 use journeyman_core::trust::Trust;
 use journeyman_core::user::{Role, User};
@@ -92,6 +92,11 @@ impl AdminTables for Tables {
                 let owner = state.trust.as_ref().and_then(|trust| trust.owner);
                 state.user = owner.and_then(|owner| self.users.get(&owner).cloned());
             }
+            Subject::SlackWorkspace(id, team) => {
+                state.slack = self.slack.workspaces.get(id).cloned();
+                let has_team = |other: &SlackWorkspace| other.settings.team == *team && other.id != *id;
+                state.name_is_taken = self.slack.workspaces.values().any(has_team);
+            }
             Subject::Link(hash, name) => {
                 state.link = self.links.get(hash).cloned();
                 match state.link.as_ref().and_then(|link| link.user) {
@@ -134,6 +139,13 @@ impl AdminTables for Tables {
                 self.trusts.remove(&id);
                 self.deleted.insert(deleted_trust(id), at);
             }
+            AdminRow::SlackWorkspace(workspace, secrets) => self.slack.put(*workspace, secrets),
+            AdminRow::SlackWorkspaceRemoved { id, at } => {
+                self.slack.remove(id);
+                self.deleted.insert(deleted_slack_workspace(id), at);
+            }
+            AdminRow::SlackCode { hash, user, expires_at } => self.slack.put_code(hash, user, expires_at),
+            AdminRow::SlackCodeRemoved(hash) => self.slack.remove_code(hash),
             AdminRow::Key(key) => self.put_key(key),
             AdminRow::User(user) => drop(self.users.insert(user.id, user)),
             AdminRow::Session(session) => drop(self.sessions.insert(session.hash, session)),

@@ -6,7 +6,7 @@
 use async_trait::async_trait;
 use journeyman_core::admin::{
     AdminChange, AdminError, AdminRow, AdminState, Once, Subject, deleted_code_host, deleted_job, deleted_project,
-    deleted_trust, deleted_webhook,
+    deleted_trust, deleted_webhook, deleted_slack_workspace,
 };
 use journeyman_core::code_host::{CodeHost, CodeHostId};
 use journeyman_core::idempotency::{Claim, Remembered};
@@ -30,7 +30,7 @@ use super::projects::PROJECT;
 use super::pulls::PULLS_LOCK;
 use super::session::Session;
 use super::sweep::remove_job;
-use super::{PostgresStore, trusts, webhooks};
+use super::{PostgresStore, trusts, webhooks, slack};
 use crate::admin::Answers;
 use crate::rows::{self, HostDocument, to_json};
 use crate::vault;
@@ -242,6 +242,13 @@ async fn load(session: &Session, subject: &Subject, is_begun: bool) -> Result<Ad
                 id.to_string()
             ),
         ],
+        Subject::SlackWorkspace(id, team) => vec![
+            // One lock for all workspaces, because their IDs at Slack must be different.
+            call!("SELECT pg_advisory_xact_lock($1)", lock_number("slack workspaces", "", "")),
+            call!("SELECT * FROM slack_workspaces WHERE id = $1", id.to_string()),
+            call!("SELECT 1 FROM slack_workspaces WHERE team = $1 AND id <> $2", team.clone(), id.to_string()),
+            call!(DELETED, deleted_slack_workspace(*id)),
+        ],
         Subject::Link(hash, name) => vec![
             call!(USERS_LOCK),
             call!("SELECT * FROM links WHERE hash = $1", hash.0.to_vec()),
@@ -286,6 +293,11 @@ async fn load(session: &Session, subject: &Subject, is_begun: bool) -> Result<Ad
             state.name_is_taken = is_any(1);
             state.code_host_is_used = is_any(2);
             state.was_deleted = state.code_host.is_none() && is_any(3);
+        }
+        Subject::SlackWorkspace(..) => {
+            state.slack = rows(0).first().map(rows::slack_workspace).transpose()?;
+            state.name_is_taken = is_any(1);
+            state.was_deleted = state.slack.is_none() && is_any(2);
         }
         Subject::Pull(..) => {
             state.pull = rows(0).first().map(rows::pull).transpose()?;
@@ -387,6 +399,26 @@ impl PostgresStore {
                 AdminRow::TrustRemoved { id, at } => {
                     calls.push(call!("DELETE FROM trusts WHERE id = $1", id.to_string()));
                     calls.push(put_deleted(deleted_trust(*id), *at));
+                }
+                AdminRow::SlackWorkspace(workspace, secrets) => {
+                    let sealed = vault::seal_slack(&self.master_key, &*self.ids, workspace.id, secrets.clone())?;
+                    calls.extend(slack::put(workspace, sealed)?);
+                }
+                AdminRow::SlackWorkspaceRemoved { id, at } => {
+                    calls.extend(slack::remove(*id));
+                    calls.push(put_deleted(deleted_slack_workspace(*id), *at));
+                }
+                AdminRow::SlackCode { hash, user, expires_at } => {
+                    calls.push(call!("DELETE FROM slack_codes WHERE owner = $1", user.to_string()));
+                    calls.push(call!(
+                        "INSERT INTO slack_codes (hash, owner, expires_at) VALUES ($1, $2, $3)",
+                        hash.0.to_vec(),
+                        user.to_string(),
+                        expires_at.as_micros()
+                    ));
+                }
+                AdminRow::SlackCodeRemoved(TokenHash(hash)) => {
+                    calls.push(call!("DELETE FROM slack_codes WHERE hash = $1", hash.to_vec()));
                 }
                 AdminRow::Key(key) => calls.push(put_key(key)?),
                 AdminRow::User(user) => calls.push(put_user(user)),

@@ -362,10 +362,10 @@ fn update_jobs<'a>(jobs: impl Iterator<Item = &'a Job> + Clone) -> Result<Call, 
 fn insert_messages(messages: &[(u64, Message)]) -> Result<Call, StoreError> {
     Ok(call!(
         "INSERT INTO messages (id, job, prompt, origin, author, delivery, status, created_at, seq, traceparent, source,
-                               key, commits)
+                               key, via, commits)
          SELECT *, '[]'
          FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bigint[],
-                     $9::bigint[], $10::text[], $11::text[], $12::text[])",
+                     $9::bigint[], $10::text[], $11::text[], $12::text[], $13::text[])",
         column(messages, |(_, message)| message.id.to_string()),
         column(messages, |(_, message)| message.job.to_string()),
         column(messages, |(_, message)| message.prompt.clone()),
@@ -378,6 +378,7 @@ fn insert_messages(messages: &[(u64, Message)]) -> Result<Call, StoreError> {
         column(messages, |(_, message)| message.traceparent.as_ref().map(ToString::to_string)),
         try_column(messages, |(_, message)| message.source.as_ref().map(to_json).transpose())?,
         column(messages, |(_, message)| message.key.map(|key| key.to_string())),
+        try_column(messages, |(_, message)| message.origin.newer().as_ref().map(name_of).transpose())?,
     ))
 }
 

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use journeyman_core::admin::{
-    AdminError, AdminRow, AdminState, Once, Subject, deleted_code_host, deleted_job, deleted_project, deleted_trust,
-    deleted_webhook,
+    AdminError, AdminRow, AdminState, Once, Subject, deleted_code_host, deleted_job, deleted_project, deleted_trust, deleted_webhook, deleted_slack_workspace,
 };
 use journeyman_core::code_host::CodeHost;
 use journeyman_core::idempotency::{Claim, Remembered};
@@ -29,7 +28,7 @@ use super::rows::collect;
 use super::sweep::remove_job;
 use super::users::end_sessions;
 use super::write::Session;
-use super::{SqliteStore, trusts, webhooks};
+use super::{SqliteStore, trusts, webhooks, slack};
 use crate::admin::{AdminTables, Answers, administer};
 use crate::rows::{self, HostDocument, to_json};
 use crate::vault::{self, MasterKey, Sealed};
@@ -152,6 +151,11 @@ impl AdminTables for Tables<'_> {
                 let owner = "SELECT users.* FROM users JOIN trusts ON trusts.owner = users.id WHERE trusts.id = ?1";
                 state.user = self.one(owner, [&id], |row| rows::user(row))?;
             }
+            Subject::SlackWorkspace(id, team) => {
+                state.slack = slack::by_id(self.db, *id)?;
+                let taken = "SELECT 1 FROM slack_workspaces WHERE team = ?1 AND id <> ?2";
+                state.name_is_taken = self.db.prepare_cached(taken)?.exists([team, &id.to_string()])?;
+            }
             Subject::Link(hash, name) => {
                 let link: Option<SignInLink> =
                     self.one("SELECT * FROM links WHERE hash = ?1", params![hash.0], |row| rows::link(row))?;
@@ -208,6 +212,24 @@ impl AdminTables for Tables<'_> {
             AdminRow::TrustRemoved { id, at } => {
                 self.execute("DELETE FROM trusts WHERE id = ?1", [id.to_string()])?;
                 self.deleted(&deleted_trust(*id), *at)
+            }
+            AdminRow::SlackWorkspace(workspace, secrets) => {
+                let sealed = vault::seal_slack(self.key, self.ids, workspace.id, secrets.clone())?;
+                Ok(slack::put(self.db, workspace, &sealed)?)
+            }
+            AdminRow::SlackWorkspaceRemoved { id, at } => {
+                slack::remove(self.db, *id)?;
+                self.deleted(&deleted_slack_workspace(*id), *at)
+            }
+            AdminRow::SlackCode { hash, user, expires_at } => {
+                self.execute("DELETE FROM slack_codes WHERE owner = ?1", [user.to_string()])?;
+                self.execute(
+                    "INSERT INTO slack_codes (hash, owner, expires_at) VALUES (?1, ?2, ?3)",
+                    params![hash.0, user.to_string(), expires_at.as_micros()],
+                )
+            }
+            AdminRow::SlackCodeRemoved(TokenHash(hash)) => {
+                self.execute("DELETE FROM slack_codes WHERE hash = ?1", [hash])
             }
             AdminRow::Key(key) => self.put_key(key),
             AdminRow::User(user) => self.put_user(user),

@@ -279,8 +279,8 @@ fn insert_lines(db: &Connection, change: &Change) -> Result<(), ReadError> {
 fn insert_message(db: &Connection, seq: u64, message: &Message) -> Result<(), ReadError> {
     db.prepare_cached(
         "INSERT INTO messages (id, job, seq, prompt, origin, author, delivery, status, created_at, commits,
-                               traceparent, source, key)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, '[]', ?10, ?11, ?12)",
+                               traceparent, source, key, via)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, '[]', ?10, ?11, ?12, ?13)",
     )?
     .execute(params![
         message.id.to_string(),
@@ -294,7 +294,8 @@ fn insert_message(db: &Connection, seq: u64, message: &Message) -> Result<(), Re
         message.created_at.as_micros(),
         message.traceparent.as_ref().map(TraceParent::as_str),
         message.source.as_ref().map(to_json).transpose()?,
-        message.key.map(|key| key.to_string())
+        message.key.map(|key| key.to_string()),
+        message.origin.newer().as_ref().map(name_of).transpose()?
     ])?;
     Ok(())
 }

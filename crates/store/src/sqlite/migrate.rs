@@ -41,6 +41,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0030_usage_models.sql"),
     include_str!("../../migrations/sqlite/0031_updated_messages.sql"),
     include_str!("../../migrations/sqlite/0032_trusts.sql"),
+    include_str!("../../migrations/sqlite/0033_slack.sql"),
 ];
 
 /// The current schema version.

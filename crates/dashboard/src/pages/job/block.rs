@@ -104,6 +104,7 @@ fn origin(message: &Message) -> Option<&'static str> {
         Origin::Review => Some("review"),
         Origin::Check => Some("checks"),
         Origin::Issue => Some("issue"),
+        Origin::Slack => Some("Slack"),
     }
 }
 

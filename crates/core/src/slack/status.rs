@@ -1,0 +1,195 @@
+//! The texts that the service writes to a thread.
+
+use super::text::{cut, escape, from_markdown, link};
+use crate::ids::Sha;
+use crate::job::Job;
+use crate::message::{Message, MessageStatus};
+use crate::run::Reason;
+
+/// The maximum length of a text, in characters. Slack cuts longer ones into several messages.
+const TEXT_CHARS: usize = 3900;
+
+/// The maximum length of a reason, in characters.
+const REASON_CHARS: usize = 500;
+
+/// The number of characters of a commit's ID.
+const SHA_CHARS: usize = 12;
+
+/// Returns the status of a message in the notation of Slack. `reason` is why the message failed, and `url` is the page of
+/// the job.
+#[must_use]
+pub fn status(message: &Message, reason: Option<&Reason>, job: &Job, url: &str) -> String {
+    let page = link(url, "Job");
+    let head = match message.status {
+        MessageStatus::Queued => format!("⏳ Queued. {page}"),
+        MessageStatus::Delivered => match job.waiting() {
+            Some((waiting, _)) => format!("⏳ Waiting: {} {page}", short(&waiting.reason.text)),
+            None => format!("⚙️ Working on it. {page}"),
+        },
+        MessageStatus::Finished => return finished(message, job, &page),
+        MessageStatus::Failed => {
+            let reason = reason.map_or("The page of the job says why.", |reason| reason.text.as_str());
+            format!("❌ This could not be done: {} {page}", short(reason))
+        }
+        MessageStatus::Cancelled => format!("⏹️ This was stopped before it was done. {page}"),
+        MessageStatus::Withdrawn => format!("🗑️ This was withdrawn before it began. {page}"),
+    };
+    cut(&head, TEXT_CHARS)
+}
+
+fn finished(message: &Message, job: &Job, page: &str) -> String {
+    let short = |sha: &Sha| format!("`{}`", sha.as_str().chars().take(SHA_CHARS).collect::<String>());
+    let commits: Vec<String> = message.commits.iter().map(short).collect();
+    let head = match commits.is_empty() {
+        true => "✅ Done, without a change to the code.".to_owned(),
+        false => format!("✅ Done in {}.", cut(&commits.join(", "), REASON_CHARS)),
+    };
+    let pull = message.pr_link.clone().or_else(|| job.pull.as_ref().map(|pull| pull.url.clone()));
+    let pull = pull.filter(|url| url.starts_with("https://") || url.starts_with("http://"));
+    let pull = pull.map(|url| format!("{} · ", link(&url, "Pull request"))).unwrap_or_default();
+    let tail = format!("{pull}{page}");
+    let answer = message.answer.as_deref().map(str::trim).filter(|answer| !answer.is_empty());
+    let left = TEXT_CHARS.saturating_sub(head.chars().count() + tail.chars().count() + 4);
+    match answer {
+        Some(answer) => format!("{head}\n\n{}\n\n{tail}", fitting(answer, left)),
+        None => format!("{head} {tail}"),
+    }
+}
+
+/// Converts an answer, cut so that the result has at most `left` characters. The Markdown is cut, because a cut in the
+/// result could split a link or leave a block of code open.
+fn fitting(answer: &str, left: usize) -> String {
+    let mut chars = left;
+    loop {
+        let converted = from_markdown(&cut(answer, chars));
+        let length = converted.chars().count();
+        if length <= left || chars == 0 {
+            return converted;
+        }
+        chars = (chars * left / length).min(chars - 1);
+    }
+}
+
+fn short(reason: &str) -> String {
+    escape(&cut(reason, REASON_CHARS))
+}
+
+/// Returns the explanation of the commands.
+#[must_use]
+pub fn help() -> String {
+    "Mention me in a channel that is connected with a project, and say what to do. I answer in a thread; each reply there \
+     is the next message to the same job, unless it begins with the mention of another person.\n\
+     • `model=…`, `agent=…`, `branch=…` and `ref=…` at the beginning choose these for a new job.\n\
+     • `status` in the thread shows the state of the job.\n\
+     • `stop` in the thread cancels the job.\n\
+     • `link CODE` in a direct message connects your account; the code is on your account page of the dashboard."
+        .to_owned()
+}
+
+/// Returns the answer to a person whose account is not connected.
+#[must_use]
+pub fn unknown_user(user: &str, public_url: &str) -> String {
+    let page = link(&format!("{public_url}/account"), "account page");
+    format!(
+        "<@{user}>, I do not know who you are on Journeyman. Get a code on your {page}, and send me `link CODE` in a direct \
+         message. An administrator can also connect your account; its ID is `{user}`."
+    )
+}
+
+/// Returns the answer in a channel without a project.
+#[must_use]
+pub fn unknown_channel(channel: &str) -> String {
+    format!(
+        "This channel is not connected with a project. An administrator can connect it with `journeyman slack channel \
+         connect` or on the page of the workspace; the ID of the channel is `{}`.",
+        escape(channel)
+    )
+}
+
+/// Returns the answer to a request that was refused.
+#[must_use]
+pub fn refused(reason: &str) -> String {
+    format!("❌ {}", short(reason))
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::ids::{JobId, MessageId};
+    use crate::job::Source;
+    use crate::message::{DeliveryMode, Origin};
+    use crate::run::ReasonCode;
+    use crate::time::Timestamp;
+
+    const URL: &str = "https://jm.example/job";
+
+    fn job() -> Job {
+        let source = Source { repository: "local:shop".to_owned(), reference: "main".to_owned() };
+        Job::new(JobId::from_uuid(Uuid::nil()), "shop".parse().unwrap(), source, Timestamp::default())
+    }
+
+    fn message(status: MessageStatus, answer: Option<&str>) -> Message {
+        Message {
+            id: MessageId::from_uuid(Uuid::nil()),
+            job: JobId::from_uuid(Uuid::nil()),
+            prompt: String::new(),
+            origin: Origin::Slack,
+            author: None,
+            key: None,
+            delivery: DeliveryMode::Queue,
+            status,
+            created_at: Timestamp::default(),
+            delivered_at: None,
+            finished_at: None,
+            run: None,
+            commits: Vec::new(),
+            pr_link: None,
+            published_with: None,
+            answer: answer.map(str::to_owned),
+            traceparent: None,
+            source: None,
+        }
+    }
+
+    #[test]
+    fn each_status_has_a_text_with_a_link() {
+        let reason = Reason::new(ReasonCode::TimedOut, "It took <too> long.");
+        for (state, begins) in [
+            (MessageStatus::Queued, "⏳ Queued"),
+            (MessageStatus::Delivered, "⚙️ Working"),
+            (MessageStatus::Finished, "✅ Done, without a change"),
+            (MessageStatus::Failed, "❌ This could not be done: It took &lt;too&gt; long."),
+            (MessageStatus::Cancelled, "⏹️ This was stopped"),
+            (MessageStatus::Withdrawn, "🗑️ This was withdrawn"),
+        ] {
+            let text = status(&message(state, None), Some(&reason), &job(), URL);
+            assert!(text.starts_with(begins) && text.contains("<https://jm.example/job|Job>"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_finished_message_shows_its_commits_its_pull_request_and_its_answer() {
+        let done = Message {
+            commits: vec!["a".repeat(40).parse().unwrap()],
+            pr_link: Some("https://git.example/pull/1".to_owned()),
+            ..message(MessageStatus::Finished, Some("Fixed **all** <b>."))
+        };
+        let text = status(&done, None, &job(), URL);
+        let expected = "✅ Done in `aaaaaaaaaaaa`.\n\nFixed *all* &lt;b&gt;.\n\n\
+                        <https://git.example/pull/1|Pull request> · <https://jm.example/job|Job>";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_long_answer_is_cut_so_that_slack_does_not_split_it() {
+        for answer in ["<".repeat(90_000), format!("```\n{}", "x\n".repeat(40_000)), "ä".repeat(90_000)] {
+            let text = status(&message(MessageStatus::Finished, Some(&answer)), None, &job(), URL);
+            let length = text.chars().count();
+            assert!((1000..=TEXT_CHARS).contains(&length), "{length}");
+            assert!(text.ends_with("<https://jm.example/job|Job>"), "{text}");
+            assert_eq!(text.matches("```").count() % 2, 0);
+        }
+    }
+}
