@@ -23,6 +23,7 @@ mod polls;
 mod projects;
 mod pulls;
 mod trusts;
+mod slack;
 mod usage;
 mod users;
 mod webhooks;
@@ -35,7 +36,7 @@ use journeyman_core::engine::Engine;
 use journeyman_core::idempotency::{Claim, Fingerprint};
 use journeyman_core::ids::ProjectId;
 use journeyman_core::ports::{
-    Administered, AuditEntry, DecideAdmin, Forges, Hooks, HostAdmin, PullPages, Store, TokenVerifier, WebhookSender,
+    Administered, AuditEntry, DecideAdmin, Forges, Hooks, HostAdmin, PullPages, Store, TokenVerifier, WebhookSender, Slack,
 };
 use journeyman_core::time::IdGen;
 use tokio::sync::Notify;
@@ -55,6 +56,7 @@ pub use polls::Poller;
 pub use projects::ProjectEdit;
 pub use pulls::{Commented, PullComment};
 pub use trusts::{Presented, TrustEdit};
+pub use slack::{DescribedSlack, SlackEdit, SlackReceived};
 pub use users::NewPassword;
 pub use webhooks::{CreatedWebhook, Deliverer};
 
@@ -76,6 +78,8 @@ pub struct Parts {
     pub webhooks: Arc<dyn WebhookSender>,
     /// Verifies the tokens of OpenID issuers.
     pub tokens: Arc<dyn TokenVerifier>,
+    /// Reads requests of Slack, and sends requests to it.
+    pub slack: Arc<dyn Slack>,
     /// The URL of the service, without a slash at its end.
     pub public_url: String,
     /// The source of IDs and secrets.
@@ -97,6 +101,8 @@ struct Inner {
     known: Known,
     /// Wakes the process that carries out the inbox.
     wake: Notify,
+    /// Wakes the process that carries out the events of Slack.
+    slack_wake: Notify,
 }
 
 /// The idempotency key of a request, and the hash of what it asks for.
@@ -121,7 +127,7 @@ impl UseCases {
     /// Returns the use cases over these ports.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        Self(Arc::new(Inner { parts, known: Known::default(), wake: Notify::new() }))
+        Self(Arc::new(Inner { parts, known: Known::default(), wake: Notify::new(), slack_wake: Notify::new() }))
     }
 
     fn parts(&self) -> &Parts {

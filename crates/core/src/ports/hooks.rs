@@ -53,6 +53,9 @@ pub enum HookRefusal {
     /// A header that identifies the event is missing.
     #[error("the header {0} is missing")]
     Header(&'static str),
+    /// The body cannot be read.
+    #[error("the body cannot be read: {0}")]
+    Unreadable(String),
     /// The store failed.
     #[error("{0}")]
     Unavailable(String),

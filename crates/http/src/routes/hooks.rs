@@ -68,7 +68,7 @@ fn refused(refusal: HookRefusal) -> ApiError {
         HookRefusal::NoSecret | HookRefusal::Signature | HookRefusal::Test => {
             ApiError::unauthorized("Signature", ErrorCode::InvalidSignature, text)
         }
-        HookRefusal::Header(_) => ApiError::bad_request(ErrorCode::BadRequest, text),
+        HookRefusal::Header(_) | HookRefusal::Unreadable(_) => ApiError::bad_request(ErrorCode::BadRequest, text),
         HookRefusal::Unavailable(detail) => {
             tracing::warn!(error = %detail, "a webhook could not be stored");
             ApiError::away(ErrorCode::StoreUnavailable, "the webhook could not be stored; send it again")

@@ -1,0 +1,403 @@
+//! Carries out the events of Slack, in the order of each thread.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::join_all;
+use journeyman_core::admin::Subject;
+use journeyman_core::engine::Control;
+use journeyman_core::idempotency::Fingerprint;
+use journeyman_core::ids::{JobId, MessageId, ProjectId};
+use journeyman_core::inbox::InboxState;
+use journeyman_core::job::decide::Rejected;
+use journeyman_core::message::{DeliveryMode, Origin};
+use journeyman_core::ports::{Accepted, SlackEventFilter, StoreError, UpdateError};
+use journeyman_core::retry::backoff;
+use journeyman_core::slack::route::{self, Ask};
+use journeyman_core::slack::status::{self, help, refused, unknown_channel, unknown_user};
+use journeyman_core::slack::text::escape;
+use journeyman_core::slack::{
+    MAX_ATTEMPTS, NewSlackPost, SLACK_LEASE, SLACK_LIMIT, SlackContent, SlackDecision, SlackInboxEvent, SlackNext,
+    SlackOutcome, SlackPostContent, SlackText, SlackThread, SlackWorkspace, decide,
+};
+use journeyman_core::user::{TokenHash, User};
+
+use crate::inbox::Problem;
+use crate::{Actor, Caller, Error, Idempotency, JobRequest, MessageRequest, RefusalKind, UseCases};
+
+/// The maximum number of events that a process carries out at the same time.
+const BATCH: usize = 16;
+
+/// The number of events of a thread among which another event of the same message is searched.
+const SEARCHED: usize = 100;
+
+/// The time for which a reply in an unknown thread waits for the event of the first message, which may arrive later.
+const EARLY: Duration = Duration::from_secs(5);
+
+/// The longest time between two looks at the events and posts.
+const LONGEST_WAIT: Duration = Duration::from_millis(500);
+
+/// The time between two looks while no workspace is connected.
+const IDLE_WAIT: Duration = Duration::from_secs(2);
+
+/// What an event led to.
+struct Outcome {
+    state: InboxState,
+    outcome: SlackOutcome,
+    detail: Option<String>,
+    job: Option<(JobId, Option<MessageId>)>,
+    thread: Option<SlackThread>,
+    posts: Vec<(String, SlackPostContent)>,
+}
+
+impl Outcome {
+    const fn new(state: InboxState, outcome: SlackOutcome) -> Self {
+        Self { state, outcome, detail: None, job: None, thread: None, posts: Vec::new() }
+    }
+
+    const fn ignored(outcome: SlackOutcome) -> Self {
+        Self::new(InboxState::Ignored, outcome)
+    }
+
+    fn because(self, detail: impl Into<String>) -> Self {
+        Self { detail: Some(detail.into()), ..self }
+    }
+
+    /// Adds a reply for a purpose, which is posted once in a thread.
+    fn replying(mut self, purpose: impl Into<String>, text: String) -> Self {
+        self.posts.push((purpose.into(), SlackPostContent::Text(text)));
+        self
+    }
+}
+
+/// The reason why an event has no outcome now.
+enum Delay {
+    /// A failure that may pass.
+    Failed(Problem),
+    /// The event of the first message of the thread may arrive later.
+    Early,
+}
+
+impl<E: std::error::Error> From<E> for Delay {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+/// A message, with what is known about its thread.
+struct Asked<'a> {
+    workspace: &'a SlackWorkspace,
+    event: &'a SlackInboxEvent,
+    message: &'a SlackText,
+    thread: Option<SlackThread>,
+}
+
+impl UseCases {
+    /// Carries out events and posts of Slack until the future is dropped. Any number of processes may do so.
+    pub async fn carry_out_slack(&self) {
+        loop {
+            let wait = match self.carry_out_due_slack().await {
+                Ok(0) => self.slack_wait().await,
+                Ok(_) => continue,
+                Err(error) => {
+                    tracing::warn!(%error, "the events of Slack could not be read");
+                    IDLE_WAIT
+                }
+            };
+            let _ = tokio::time::timeout(wait, self.0.slack_wake.notified()).await;
+        }
+    }
+
+    async fn slack_wait(&self) -> Duration {
+        match self.parts().store.slack_workspaces().await {
+            Ok(all) if all.is_empty() => IDLE_WAIT,
+            _ => LONGEST_WAIT,
+        }
+    }
+
+    /// Carries out the events and posts that are due, and returns their number. If it is positive, more may be due.
+    ///
+    /// # Errors
+    /// The store failed. What was claimed is due again when the lease expires.
+    pub async fn carry_out_due_slack(&self) -> Result<usize, StoreError> {
+        let (store, now) = (&self.parts().store, self.parts().engine.now());
+        let events = store.claim_slack_events(now, SLACK_LEASE, BATCH).await?;
+        let ends = join_all(events.iter().map(|event| self.carry_out_slack_event(event))).await;
+        ends.into_iter().collect::<Result<(), StoreError>>()?;
+        let posts = store.claim_slack_posts(self.parts().engine.now(), SLACK_LEASE, BATCH).await?;
+        let ends = join_all(posts.iter().map(|post| self.carry_out_slack_post(post))).await;
+        ends.into_iter().collect::<Result<(), StoreError>>()?;
+        Ok(events.len() + posts.len())
+    }
+
+    async fn carry_out_slack_event(&self, event: &SlackInboxEvent) -> Result<(), StoreError> {
+        let decided = tokio::time::timeout(SLACK_LIMIT, self.outcome_of(event)).await;
+        let timeout = || Err(Delay::Failed(Problem(format!("no end within {} s", SLACK_LIMIT.as_secs()))));
+        let now = self.parts().engine.now();
+        let decision = match decided.unwrap_or_else(|_| timeout()) {
+            Ok(Outcome { state, outcome, detail, job, thread, posts }) => {
+                let to_post = |(purpose, content)| NewSlackPost { place: event.place.clone(), purpose, content };
+                let posts = posts.into_iter().map(to_post).collect();
+                SlackDecision { next: SlackNext::Ends(state, outcome, detail), job, thread, posts, at: now }
+            }
+            Err(delay) => {
+                let next = self.delayed(event, delay);
+                SlackDecision { next, job: None, thread: None, posts: Vec::new(), at: now }
+            }
+        };
+        self.parts().store.decide_slack_event(event.number, event.attempts, decision).await?;
+        Ok(())
+    }
+
+    fn delayed(&self, event: &SlackInboxEvent, delay: Delay) -> SlackNext {
+        let now = self.parts().engine.now();
+        match delay {
+            Delay::Early => SlackNext::Retries(now + EARLY),
+            Delay::Failed(problem) if event.attempts >= MAX_ATTEMPTS => {
+                SlackNext::Ends(InboxState::Failed, SlackOutcome::GivenUp, Some(problem.0))
+            }
+            Delay::Failed(problem) => {
+                tracing::warn!(event = event.number, attempt = event.attempts, error = %problem.0, "an event of Slack failed");
+                SlackNext::Retries(now + backoff(event.attempts, self.permille()))
+            }
+        }
+    }
+
+    async fn outcome_of(&self, event: &SlackInboxEvent) -> Result<Outcome, Delay> {
+        let store = &self.parts().store;
+        let Some(workspace) = store.slack_workspace(event.place.workspace).await? else {
+            return Ok(Outcome::ignored(SlackOutcome::NotAddressed).because("the workspace was disconnected"));
+        };
+        let message = match &event.content {
+            SlackContent::Sent(message) => message,
+            SlackContent::Edited(_) => {
+                let detail = "edits of messages are not used; send another message";
+                return Ok(Outcome::ignored(SlackOutcome::TooLate).because(detail));
+            }
+            SlackContent::Deleted => return self.withdraw_deleted(&workspace, event).await,
+        };
+        if self.events_of_message(event).await?.iter().any(|other| other.state != InboxState::Received) {
+            return Ok(Outcome::ignored(SlackOutcome::Duplicate).because("Slack sent the same message in another event"));
+        }
+        let thread = store.slack_thread(event.place.clone()).await?;
+        let asked = Asked { workspace: &workspace, event, message, thread };
+        self.outcome_of_message(&asked).await
+    }
+
+    /// Returns the other events that carry the same message, without its edits.
+    async fn events_of_message(&self, event: &SlackInboxEvent) -> Result<Vec<SlackInboxEvent>, StoreError> {
+        let (workspace, place) = (event.place.workspace, Some(event.place.clone()));
+        let filter = SlackEventFilter { workspace, place, before: None, limit: SEARCHED };
+        let mut found = self.parts().store.slack_events(filter).await?;
+        found.retain(|other| {
+            let is_sent = matches!(other.content, SlackContent::Sent(_));
+            other.number != event.number && other.ts == event.ts && is_sent
+        });
+        Ok(found)
+    }
+
+    async fn outcome_of_message(&self, asked: &Asked<'_>) -> Result<Outcome, Delay> {
+        let Asked { workspace, event, message, thread } = asked;
+        let purpose = || format!("reply/{}", event.ts);
+        match route::ask(message, &workspace.settings.bot_user, thread.is_some()) {
+            Ask::Nothing if thread.is_none() && event.attempts <= 1 => Err(Delay::Early),
+            Ask::Nothing => Ok(Outcome::ignored(SlackOutcome::NotAddressed)),
+            Ask::Help => Ok(Outcome::new(InboxState::Done, SlackOutcome::Answered).replying(purpose(), help())),
+            Ask::Link(code) => self.link(asked, &code).await,
+            ask => {
+                let Some(user) = self.slack_user(workspace, &message.user).await? else {
+                    let text = unknown_user(&message.user, &self.parts().public_url);
+                    let purpose = format!("unknown_user/{}", message.user);
+                    return Ok(Outcome::ignored(SlackOutcome::UnknownUser).replying(purpose, text));
+                };
+                let caller = Caller {
+                    actor: Actor::User(Arc::new(user)),
+                    address: None,
+                    origin: Origin::Slack,
+                    traceparent: None,
+                };
+                match (ask, thread) {
+                    (Ask::Prompt(text), None) => self.create_from_slack(asked, &caller, &text).await,
+                    (Ask::Prompt(text), Some(thread)) => self.send_from_slack(asked, &caller, thread, text).await,
+                    (_, None) => {
+                        let text = "There is no job in this thread.".to_owned();
+                        Ok(Outcome::new(InboxState::Done, SlackOutcome::Answered).replying(purpose(), text))
+                    }
+                    (Ask::Stop, Some(thread)) => self.stop_from_slack(asked, &caller, thread).await,
+                    (_, Some(thread)) => self.status_for_slack(asked, thread).await,
+                }
+            }
+        }
+    }
+
+    /// Returns the user of an account, unless the user was disabled.
+    async fn slack_user(&self, workspace: &SlackWorkspace, account: &str) -> Result<Option<User>, StoreError> {
+        let Some(id) = workspace.settings.users.get(account) else { return Ok(None) };
+        Ok(self.parts().store.user(*id).await?.filter(|user| user.disabled_at.is_none()))
+    }
+
+    async fn link(&self, asked: &Asked<'_>, code: &str) -> Result<Outcome, Delay> {
+        let (store, now, purpose) = (&self.parts().store, self.parts().engine.now(), format!("link/{}", asked.event.ts));
+        let hash = TokenHash::of(code);
+        let user = match store.slack_code(hash, now).await? {
+            Some(id) => store.user(id).await?.filter(|user| user.disabled_at.is_none()),
+            None => None,
+        };
+        let Some(user) = user else {
+            let text = "❌ This code is wrong, was used, or has expired. Get another one on your account page.".to_owned();
+            return Ok(Outcome::ignored(SlackOutcome::CodeRefused).replying(purpose, text));
+        };
+        let SlackWorkspace { id, settings, .. } = asked.workspace;
+        let (account, owner, name) = (asked.message.user.clone(), user.id, user.name.clone());
+        let caller = Caller { origin: Origin::Slack, ..Caller::user(Arc::new(user), None) };
+        let audit = caller.audit(now, "slack_account.connected", format!("{id}/{account}"));
+        let decide =
+            Box::new(move |state: &_| decide::link(state, &account, owner, hash, audit.clone()));
+        self.administer(Subject::SlackWorkspace(*id, settings.team.clone()), None, decide).await?;
+        let text = format!("✅ Your account is connected with the user {}.", escape(&name));
+        Ok(Outcome::new(InboxState::Done, SlackOutcome::Linked).replying(purpose, text))
+    }
+
+    async fn create_from_slack(&self, asked: &Asked<'_>, caller: &Caller, text: &str) -> Result<Outcome, Delay> {
+        let place = &asked.event.place;
+        let Some(project) = asked.workspace.settings.channels.get(&place.channel) else {
+            let text = unknown_channel(&place.channel);
+            return Ok(Outcome::ignored(SlackOutcome::UnknownChannel).replying("unknown_channel", text));
+        };
+        let (options, prompt) = route::options(text);
+        if options.project.as_ref().is_some_and(|other| other != project.as_str()) {
+            let reason = format!("this channel is connected with the project {project}; use the channel of the other project");
+            return Ok(not_done(asked.event, SlackOutcome::Refused, reason));
+        }
+        let request = JobRequest {
+            prompt: prompt.to_owned(),
+            reference: options.reference,
+            branch: options.branch,
+            model: options.model,
+            agent: options.agent,
+            ..JobRequest::default()
+        };
+        match self.create_job(caller, project, request, once(asked, text)).await {
+            Ok(accepted) => {
+                let thread = SlackThread { place: place.clone(), project: project.clone(), job: accepted.record.id };
+                let outcome = done(asked.event, SlackOutcome::JobCreated, project, &accepted);
+                Ok(Outcome { thread: Some(thread), ..outcome })
+            }
+            Err(error) => failed(asked.event, error),
+        }
+    }
+
+    async fn send_from_slack(
+        &self,
+        asked: &Asked<'_>,
+        caller: &Caller,
+        thread: &SlackThread,
+        text: String,
+    ) -> Result<Outcome, Delay> {
+        let once = once(asked, &text);
+        let request = MessageRequest { prompt: text, delivery: DeliveryMode::Queue };
+        match self.send_message(caller, &thread.project, thread.job, request, once).await {
+            Ok(accepted) => Ok(done(asked.event, SlackOutcome::Message, &thread.project, &accepted)),
+            Err(error) => failed(asked.event, error),
+        }
+    }
+
+    async fn stop_from_slack(
+        &self,
+        asked: &Asked<'_>,
+        caller: &Caller,
+        thread: &SlackThread,
+    ) -> Result<Outcome, Delay> {
+        let once = once(asked, "stop");
+        match self.control_job(caller, &thread.project, thread.job, Control::Cancel, once).await {
+            Ok(_) => {
+                let outcome = Outcome::new(InboxState::Done, SlackOutcome::Cancelled);
+                let outcome = outcome.replying(format!("reply/{}", asked.event.ts), "⏹️ The job was stopped.".to_owned());
+                Ok(Outcome { job: Some((thread.job, None)), ..outcome })
+            }
+            Err(error) => failed(asked.event, error),
+        }
+    }
+
+    async fn status_for_slack(&self, asked: &Asked<'_>, thread: &SlackThread) -> Result<Outcome, Delay> {
+        let store = &self.parts().store;
+        let found = (store.job(thread.job).await?, store.newest_message(thread.job).await?);
+        let text = match found {
+            (Some(job), Some(message)) => {
+                let reason = self.slack_reason(&message).await?;
+                status::status(&message, reason.as_ref(), &job, &self.slack_job_url(&job))
+            }
+            _ => refused("the job of this thread was deleted"),
+        };
+        let outcome = Outcome::new(InboxState::Done, SlackOutcome::Answered);
+        Ok(outcome.replying(format!("reply/{}", asked.event.ts), text))
+    }
+
+    /// Withdraws the message of a deleted message, on behalf of its author.
+    async fn withdraw_deleted(&self, workspace: &SlackWorkspace, event: &SlackInboxEvent) -> Result<Outcome, Delay> {
+        let others = self.events_of_message(event).await?;
+        let thread = self.parts().store.slack_thread(event.place.clone()).await?;
+        let sent = others.iter().find_map(|other| match (&other.content, other.job, other.message) {
+            (SlackContent::Sent(text), Some(job), Some(message)) => Some((text, job, message)),
+            _ => None,
+        });
+        let (Some((text, job, message)), Some(thread)) = (sent, thread) else {
+            return Ok(Outcome::ignored(SlackOutcome::NotAddressed).because("the message was not for a job"));
+        };
+        let Some(user) = self.slack_user(workspace, &text.user).await? else {
+            return Ok(Outcome::ignored(SlackOutcome::UnknownUser));
+        };
+        let caller = Caller { origin: Origin::Slack, ..Caller::user(Arc::new(user), None) };
+        let outcome = match self.withdraw(&caller, &thread.project, job, message).await {
+            Ok(_) => Outcome::new(InboxState::Done, SlackOutcome::MessageWithdrawn),
+            Err(Error::Update(UpdateError::Rejected(Rejected::AlreadyDelivered))) => {
+                Outcome::ignored(SlackOutcome::TooLate).because("the agent has the message")
+            }
+            Err(error) => return failed(event, error).map(|outcome| Outcome { posts: Vec::new(), ..outcome }),
+        };
+        Ok(Outcome { job: Some((job, Some(message))), ..outcome })
+    }
+}
+
+/// Returns the idempotency key of a message: an event that is carried out again, and another event about the same message,
+/// have no further effect.
+fn once(asked: &Asked<'_>, text: &str) -> Option<Idempotency> {
+    let (place, ts) = (&asked.event.place, &asked.event.ts);
+    let key = format!("slack/{}/{}/{ts}", place.workspace, place.channel);
+    Some(Idempotency { key, fingerprint: Fingerprint::of("slack", text.as_bytes()) })
+}
+
+/// Returns the outcome of an accepted message: it gets a reaction, and its status is shown in the thread.
+fn done(event: &SlackInboxEvent, outcome: SlackOutcome, project: &ProjectId, accepted: &Accepted) -> Outcome {
+    let job = accepted.record.id;
+    let mut posts =
+        vec![("seen/".to_owned() + &event.ts, SlackPostContent::Reaction { ts: event.ts.clone(), name: "eyes".to_owned() })];
+    if let Some(message) = accepted.message {
+        let status = SlackPostContent::Status { project: project.clone(), job, message };
+        posts.push((format!("status/{message}"), status));
+    }
+    Outcome { job: Some((job, accepted.message)), posts, ..Outcome::new(InboxState::Done, outcome) }
+}
+
+/// Returns the outcome of a request that was refused, with a reply.
+fn not_done(event: &SlackInboxEvent, outcome: SlackOutcome, reason: String) -> Outcome {
+    let reply = refused(&reason);
+    Outcome::new(InboxState::Failed, outcome).because(reason).replying(format!("reply/{}", event.ts), reply)
+}
+
+/// Returns the outcome of an error, or that the event is carried out again because the error may pass.
+fn failed(event: &SlackInboxEvent, error: Error) -> Result<Outcome, Delay> {
+    let outcome = match &error {
+        Error::Store(_) | Error::Internal(_) | Error::Pull(_) | Error::Update(UpdateError::Store(_)) => {
+            return Err(Delay::Failed(Problem(error.to_string())));
+        }
+        Error::Refused(refusal) => match refusal.kind {
+            RefusalKind::CodeHostUnavailable => return Err(Delay::Failed(Problem(error.to_string()))),
+            RefusalKind::ScopeMissing | RefusalKind::NotAdministrator => SlackOutcome::NotPermitted,
+            _ => SlackOutcome::Refused,
+        },
+        Error::Update(UpdateError::RateLimited(..)) => SlackOutcome::RateLimited,
+        Error::Update(_) | Error::Admin(_) => SlackOutcome::Refused,
+    };
+    Ok(not_done(event, outcome, error.to_string()))
+}
