@@ -18,10 +18,10 @@ use crate::{Error, RefusalKind, UseCases};
 const PERIOD: Duration = Duration::from_secs(2);
 
 /// The length of the lock. If the process dies, another one opens a connection after this time.
-const LOCK: Duration = Duration::from_secs(30);
+const LOCK: Duration = Duration::from_secs(15);
 
 /// The time between two renewals of the lock.
-const RENEWAL: Duration = Duration::from_secs(5);
+const RENEWAL: Duration = Duration::from_secs(4);
 
 /// The time without any message after which a connection is given up. Slack sends pings more often.
 const SILENCE: Duration = Duration::from_secs(90);
@@ -56,7 +56,9 @@ impl UseCases {
         loop {
             while let Some(ended) = tasks.try_join_next() {
                 match ended {
-                    Ok(id) => drop(held.remove(&id)),
+                    Ok(id) => {
+                        held.remove(&id);
+                    }
                     // A task that panicked did not return its workspace.
                     Err(_) => held.clear(),
                 }
@@ -104,12 +106,13 @@ impl UseCases {
         let mut renewal = interval(RENEWAL);
         loop {
             tokio::select! {
-                _ = renewal.tick() => match self.locked_slack(id, holder).await? {
-                    None => return Ok(End::Released),
-                    Some(current) if current.version != workspace.version && current.settings.mode == SlackMode::Socket
-                        && self.parts().store.slack_secrets(id).await? != secrets => return Ok(End::Changed),
-                    Some(_) => {}
-                },
+                _ = renewal.tick() => {
+                    let Some(current) = self.locked_slack(id, holder).await? else { return Ok(End::Released) };
+                    let is_changed = current.version != workspace.version;
+                    if is_changed && self.parts().store.slack_secrets(id).await? != secrets {
+                        return Ok(End::Changed);
+                    }
+                }
                 envelope = timeout(SILENCE, socket.next()) => match envelope.map_err(|_| Broken::Silent)?? {
                     SlackEnvelope::Hello => *failures = 0,
                     SlackEnvelope::Delivery(envelope, delivery) => {

@@ -1,0 +1,230 @@
+//! The bodies of requests and envelopes.
+
+use journeyman_core::ports::{SlackDelivery, SlackEnvelope};
+use journeyman_core::slack::decide::is_slack_id;
+use journeyman_core::slack::text::mentions;
+use journeyman_core::slack::{SlackContent, SlackEvent, SlackText};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// The longest text that is stored, in bytes. Slack cuts messages at 40,000 characters.
+const TEXT_BYTES: usize = 200_000;
+
+#[derive(Deserialize)]
+struct Outer {
+    #[serde(rename = "type")]
+    kind: String,
+    challenge: Option<String>,
+    team_id: Option<String>,
+    event_id: Option<String>,
+    event: Option<Inner>,
+}
+
+/// The fields of the events `app_mention` and `message`, with all subtypes.
+#[derive(Deserialize)]
+struct Inner {
+    #[serde(rename = "type")]
+    kind: String,
+    subtype: Option<String>,
+    channel: Option<String>,
+    channel_type: Option<String>,
+    ts: Option<String>,
+    deleted_ts: Option<String>,
+    message: Option<Said>,
+    previous_message: Option<Said>,
+    #[serde(flatten)]
+    said: Said,
+}
+
+#[derive(Default, Deserialize)]
+struct Said {
+    user: Option<String>,
+    text: Option<String>,
+    thread_ts: Option<String>,
+    bot_id: Option<String>,
+    #[serde(rename = "ts")]
+    own_ts: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Envelope {
+    #[serde(rename = "type")]
+    kind: String,
+    envelope_id: Option<String>,
+    payload: Option<Value>,
+}
+
+/// Reads the body of a request, or the payload of an envelope.
+pub(crate) fn read(body: &[u8]) -> Result<SlackDelivery, String> {
+    let outer: Outer = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+    Ok(delivery(outer))
+}
+
+fn delivery(outer: Outer) -> SlackDelivery {
+    let Outer { kind, challenge, team_id, event_id, event } = outer;
+    match (kind.as_str(), challenge, team_id, event_id, event) {
+        ("url_verification", Some(challenge), ..) => SlackDelivery::Challenge(challenge),
+        ("event_callback", _, Some(team), Some(event_id), Some(inner)) => match used(team, event_id, inner) {
+            Some(event) => SlackDelivery::Event(Box::new(event)),
+            None => SlackDelivery::Other,
+        },
+        _ => SlackDelivery::Other,
+    }
+}
+
+/// Returns an event that the service may use. Messages of bots and of Slack itself are left out.
+fn used(team: String, event_id: String, inner: Inner) -> Option<SlackEvent> {
+    let Inner { kind, subtype, channel, channel_type, ts, deleted_ts, message, previous_message, said } = inner;
+    let channel = channel.filter(|id| is_slack_id(id, "CGD"))?;
+    let is_direct = channel_type.as_deref() == Some("im");
+    let (ts, thread, content) = match (kind.as_str(), subtype.as_deref()) {
+        ("app_mention", None) => {
+            let ts = ts.or(said.own_ts.clone())?;
+            (ts, said.thread_ts.clone(), SlackContent::Sent(text(said, Some(true), is_direct)?))
+        }
+        ("message", None | Some("thread_broadcast" | "file_share")) => {
+            let ts = ts.or(said.own_ts.clone())?;
+            // Slack sends the mention in a channel as another event, but the mention in a thread may come first.
+            (ts, said.thread_ts.clone(), SlackContent::Sent(text(said, Some(false), is_direct)?))
+        }
+        ("message", Some("message_changed")) => {
+            let message = message?;
+            let ts = message.own_ts.clone()?;
+            (ts, message.thread_ts.clone(), SlackContent::Edited(text(message, None, is_direct)?))
+        }
+        ("message", Some("message_deleted")) => {
+            let previous = previous_message.unwrap_or_default();
+            if previous.bot_id.is_some() {
+                return None;
+            }
+            (deleted_ts.or(previous.own_ts)?, previous.thread_ts, SlackContent::Deleted)
+        }
+        _ => return None,
+    };
+    let thread = thread.unwrap_or_else(|| ts.clone());
+    let is_valid = is_ts(&ts) && is_ts(&thread) && !event_id.is_empty() && event_id.len() <= 100;
+    is_valid.then_some(SlackEvent { event_id, team, channel, thread, ts, content })
+}
+
+/// Returns the message of a person. `is_mention` is `None` if the text says whether it mentions someone.
+fn text(said: Said, is_mention: Option<bool>, is_direct: bool) -> Option<SlackText> {
+    let Said { user, text, bot_id, .. } = said;
+    let user = user.filter(|id| is_slack_id(id, "UW"))?;
+    let text = text.unwrap_or_default().replace('\0', "");
+    if bot_id.is_some() || text.len() > TEXT_BYTES {
+        return None;
+    }
+    let is_mention = is_mention.unwrap_or_else(|| mentions(&text, &user));
+    Some(SlackText { user, text, is_mention, is_direct })
+}
+
+/// Returns whether a text is a time stamp of Slack: seconds and six digits.
+fn is_ts(text: &str) -> bool {
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    text.len() <= 20 && text.split_once('.').is_some_and(|(seconds, rest)| is_number(seconds) && is_number(rest))
+}
+
+/// Reads a message of a connection of Socket Mode.
+pub(crate) fn envelope(text: &str) -> Result<SlackEnvelope, String> {
+    let Envelope { kind, envelope_id, payload } = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    Ok(match (kind.as_str(), envelope_id) {
+        ("hello", _) => SlackEnvelope::Hello,
+        ("disconnect", _) => SlackEnvelope::Disconnect,
+        // What cannot be read is acknowledged too: Slack would only send it again.
+        (_, Some(id)) => {
+            let outer = payload.and_then(|payload| serde_json::from_value::<Outer>(payload).ok());
+            let delivery = outer.filter(|_| kind == "events_api").map_or(SlackDelivery::Other, delivery);
+            SlackEnvelope::Delivery(id, delivery)
+        }
+        _ => SlackEnvelope::Other,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn of(event: Value) -> SlackDelivery {
+        let body = json!({ "type": "event_callback", "team_id": "T1", "event_id": "Ev1", "event": event });
+        read(body.to_string().as_bytes()).unwrap()
+    }
+
+    fn event(event: Value) -> SlackEvent {
+        match of(event) {
+            SlackDelivery::Event(event) => *event,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_test_of_the_url_is_answered() {
+        let body = br#"{"token":"x","challenge":"3eZbrw1a","type":"url_verification"}"#;
+        assert_eq!(read(body), Ok(SlackDelivery::Challenge("3eZbrw1a".to_owned())));
+        assert!(read(b"payload=x").is_err());
+        assert_eq!(read(br#"{"type":"app_rate_limited"}"#), Ok(SlackDelivery::Other));
+    }
+
+    #[test]
+    fn a_mention_and_a_reply_are_read() {
+        let mention = event(json!({
+            "type": "app_mention", "user": "U1", "text": "<@UBOT> fix it", "ts": "1700000000.000100", "channel": "C1"
+        }));
+        assert_eq!((mention.thread.as_str(), mention.ts.as_str()), ("1700000000.000100", "1700000000.000100"));
+        let SlackContent::Sent(text) = mention.content else { panic!("it was sent") };
+        assert_eq!((text.user.as_str(), text.text.as_str(), text.is_mention), ("U1", "<@UBOT> fix it", true));
+        let reply = event(json!({
+            "type": "message", "user": "U1", "text": "and that", "ts": "1700000001.000100", "channel": "C1",
+            "thread_ts": "1700000000.000100", "channel_type": "channel"
+        }));
+        assert_eq!((reply.thread.as_str(), reply.ts.as_str()), ("1700000000.000100", "1700000001.000100"));
+    }
+
+    #[test]
+    fn edits_and_deletions_name_the_message() {
+        let edited = event(json!({
+            "type": "message", "subtype": "message_changed", "channel": "C1", "ts": "1700000009.000100",
+            "message": { "user": "U1", "text": "new", "ts": "1700000000.000100", "thread_ts": "1700000000.000001" }
+        }));
+        assert!(matches!(edited.content, SlackContent::Edited(_)));
+        assert_eq!((edited.ts.as_str(), edited.thread.as_str()), ("1700000000.000100", "1700000000.000001"));
+        let deleted = event(json!({
+            "type": "message", "subtype": "message_deleted", "channel": "C1", "ts": "1700000009.000100",
+            "deleted_ts": "1700000000.000100", "previous_message": { "user": "U1", "thread_ts": "1700000000.000001" }
+        }));
+        assert_eq!((deleted.ts.as_str(), deleted.content), ("1700000000.000100", SlackContent::Deleted));
+    }
+
+    #[test]
+    fn messages_of_bots_and_malformed_events_are_left_out() {
+        for event in [
+            json!({ "type": "message", "subtype": "bot_message", "text": "x", "ts": "1.0", "channel": "C1" }),
+            json!({ "type": "message", "user": "U1", "bot_id": "B1", "text": "x", "ts": "1.0", "channel": "C1" }),
+            json!({ "type": "message", "subtype": "channel_join", "user": "U1", "ts": "1.0", "channel": "C1" }),
+            json!({ "type": "message", "user": "U1", "text": "x", "ts": "now", "channel": "C1" }),
+            json!({ "type": "message", "user": "U1", "text": "x", "ts": "1.0", "channel": "../x" }),
+            json!({ "type": "message", "user": "me", "text": "x", "ts": "1.0", "channel": "C1" }),
+            json!({ "type": "reaction_added", "user": "U1" }),
+        ] {
+            assert_eq!(of(event.clone()), SlackDelivery::Other, "{event}");
+        }
+    }
+
+    #[test]
+    fn envelopes_are_acknowledged_also_if_they_are_not_used() {
+        assert_eq!(envelope(r#"{"type":"hello","num_connections":1}"#), Ok(SlackEnvelope::Hello));
+        let disconnect = r#"{"type":"disconnect","reason":"refresh_requested"}"#;
+        assert_eq!(envelope(disconnect), Ok(SlackEnvelope::Disconnect));
+        let other = r#"{"type":"slash_commands","envelope_id":"e1","payload":{"command":"/x"}}"#;
+        assert_eq!(envelope(other), Ok(SlackEnvelope::Delivery("e1".to_owned(), SlackDelivery::Other)));
+        let payload = json!({
+            "type": "event_callback", "team_id": "T1", "event_id": "Ev1",
+            "event": { "type": "app_mention", "user": "U1", "text": "x", "ts": "1.0", "channel": "C1" }
+        });
+        let text = json!({ "type": "events_api", "envelope_id": "e2", "payload": payload }).to_string();
+        let Ok(SlackEnvelope::Delivery(id, SlackDelivery::Event(_))) = envelope(&text) else { panic!("an event") };
+        assert_eq!(id, "e2");
+        assert!(envelope("{").is_err());
+    }
+}
