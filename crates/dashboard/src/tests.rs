@@ -181,6 +181,7 @@ fn fixture_with(
         hooks: Arc::new(inbox::Github),
         webhooks: endpoints.clone(),
         tokens: Arc::new(FakeTokens::default()),
+        slack: Arc::new(journeyman_testkit::FakeSlack::default()),
         public_url: "http://localhost:8080".to_owned(),
         ids: world.clone(),
         agents: Arc::new(Agents::from([("journeyman".to_owned(), agent)])),

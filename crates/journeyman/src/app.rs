@@ -165,6 +165,7 @@ fn cases(
     public_url: String,
 ) -> anyhow::Result<UseCases> {
     let webhooks = webhook_sender(settings, &public_url)?;
+    let slack = journeyman_slack::Client::new(&settings.slack_api_url).context("slack-api-url")?;
     Ok(UseCases::new(Parts {
         store: Arc::clone(store),
         engine,
@@ -174,6 +175,7 @@ fn cases(
         forges: Arc::new(hosts),
         webhooks,
         tokens: token_verifier(settings)?,
+        slack: Arc::new(slack),
         public_url,
         ids: Arc::new(Machine),
         agents: Arc::new(settings.agents.clone()),

@@ -93,7 +93,7 @@ impl Server {
         let inbox = self.settings.roles.contains(&Role::Api);
         let inbox = tokio::spawn(async move {
             if inbox {
-                cases.carry_out_inbox().await;
+                tokio::join!(cases.carry_out_inbox(), cases.carry_out_slack(), cases.hold_slack_sockets());
             }
         });
         let serving = async {

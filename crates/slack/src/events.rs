@@ -2,7 +2,6 @@
 
 use journeyman_core::ports::{SlackDelivery, SlackEnvelope};
 use journeyman_core::slack::decide::is_slack_id;
-use journeyman_core::slack::text::mentions;
 use journeyman_core::slack::{SlackContent, SlackEvent, SlackText};
 use serde::Deserialize;
 use serde_json::Value;
@@ -80,17 +79,17 @@ fn used(team: String, event_id: String, inner: Inner) -> Option<SlackEvent> {
     let (ts, thread, content) = match (kind.as_str(), subtype.as_deref()) {
         ("app_mention", None) => {
             let ts = ts.or(said.own_ts.clone())?;
-            (ts, said.thread_ts.clone(), SlackContent::Sent(text(said, Some(true), is_direct)?))
+            (ts, said.thread_ts.clone(), SlackContent::Sent(text(said, true, is_direct)?))
         }
         ("message", None | Some("thread_broadcast" | "file_share")) => {
             let ts = ts.or(said.own_ts.clone())?;
             // Slack sends the mention in a channel as another event, but the mention in a thread may come first.
-            (ts, said.thread_ts.clone(), SlackContent::Sent(text(said, Some(false), is_direct)?))
+            (ts, said.thread_ts.clone(), SlackContent::Sent(text(said, false, is_direct)?))
         }
         ("message", Some("message_changed")) => {
             let message = message?;
             let ts = message.own_ts.clone()?;
-            (ts, message.thread_ts.clone(), SlackContent::Edited(text(message, None, is_direct)?))
+            (ts, message.thread_ts.clone(), SlackContent::Edited(text(message, false, is_direct)?))
         }
         ("message", Some("message_deleted")) => {
             let previous = previous_message.unwrap_or_default();
@@ -106,15 +105,14 @@ fn used(team: String, event_id: String, inner: Inner) -> Option<SlackEvent> {
     is_valid.then_some(SlackEvent { event_id, team, channel, thread, ts, content })
 }
 
-/// Returns the message of a person. `is_mention` is `None` if the text says whether it mentions someone.
-fn text(said: Said, is_mention: Option<bool>, is_direct: bool) -> Option<SlackText> {
+/// Returns the message of a person.
+fn text(said: Said, is_mention: bool, is_direct: bool) -> Option<SlackText> {
     let Said { user, text, bot_id, .. } = said;
     let user = user.filter(|id| is_slack_id(id, "UW"))?;
     let text = text.unwrap_or_default().replace('\0', "");
     if bot_id.is_some() || text.len() > TEXT_BYTES {
         return None;
     }
-    let is_mention = is_mention.unwrap_or_else(|| mentions(&text, &user));
     Some(SlackText { user, text, is_mention, is_direct })
 }
 

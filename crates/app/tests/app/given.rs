@@ -8,11 +8,11 @@ use journeyman_core::engine::Engine;
 use journeyman_core::idempotency::Fingerprint;
 use journeyman_core::key::{NewKey, Scope};
 use journeyman_core::message::Origin;
-use journeyman_core::ports::{Forges, Hooks, Store};
+use journeyman_core::ports::{Forges, Hooks, Slack, Store};
 use journeyman_core::project::Project;
 use journeyman_core::time::Timestamp;
 use journeyman_store::{MasterKey, MemoryStore, PostgresStore, Schema, SqliteStore};
-use journeyman_testkit::{FakeForges, FakeHosts, Postgres, World};
+use journeyman_testkit::{FakeForges, FakeHosts, FakeSlack, Postgres, World};
 
 /// The use cases over one store.
 pub(crate) struct Fixture {
@@ -21,6 +21,7 @@ pub(crate) struct Fixture {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) engine: Engine,
     pub(crate) world: Arc<World>,
+    pub(crate) slack: Arc<FakeSlack>,
     _dir: Option<tempfile::TempDir>,
 }
 
@@ -75,6 +76,7 @@ fn over(stored: Stored, forges: Arc<dyn Forges>, hooks: Arc<dyn Hooks>) -> Fixtu
     let asks = ["read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other"];
     let asking = serde_json::json!({ "command": ["asking"], "asks": asks });
     let asking: AgentSpec = serde_json::from_value(asking).unwrap();
+    let slack = Arc::new(FakeSlack::default());
     let cases = UseCases::new(Parts {
         store: Arc::clone(&store),
         engine: engine.clone(),
@@ -84,13 +86,14 @@ fn over(stored: Stored, forges: Arc<dyn Forges>, hooks: Arc<dyn Hooks>) -> Fixtu
         hooks,
         webhooks: Arc::new(journeyman_testkit::FakeEndpoints::default()),
         tokens: Arc::new(journeyman_testkit::FakeTokens::default()),
+        slack: Arc::clone(&slack) as Arc<dyn Slack>,
         public_url: "http://localhost:8080".to_owned(),
         ids: world.clone(),
         agents: Arc::new(Agents::from([("journeyman".to_owned(), agent), ("asking".to_owned(), asking)])),
         create_per_hour: 0,
         message_per_hour: 0,
     });
-    Fixture { name, cases, store, engine, world, _dir: dir }
+    Fixture { name, cases, store, engine, world, slack, _dir: dir }
 }
 
 pub(crate) fn shop() -> Project {

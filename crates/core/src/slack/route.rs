@@ -45,7 +45,7 @@ pub fn is_used(event: &SlackEvent, bot: &str) -> bool {
     let is_reply = event.thread != event.ts;
     match &event.content {
         SlackContent::Sent(message) => message.user != bot && (message.is_mention || message.is_direct || is_reply),
-        SlackContent::Edited(message) => message.user != bot,
+        SlackContent::Edited(message) => message.user != bot && (is_reply || mentions(&message.text, bot)),
         SlackContent::Deleted => true,
     }
 }

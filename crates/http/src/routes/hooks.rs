@@ -8,9 +8,11 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Json, Router};
-use journeyman_app::Received;
+use journeyman_app::{Received, SlackReceived};
+use journeyman_core::admin::AdminRefusal;
 use journeyman_core::inbox::MOST_BYTES;
-use journeyman_core::ports::{HookRefusal, RawHook};
+use journeyman_core::ports::{HookRefusal, RawHook, SignedRequest};
+use journeyman_core::slack;
 use serde_json::json;
 
 use crate::app::App;
@@ -20,7 +22,33 @@ use crate::extract::read_reserving;
 
 /// Returns the routes of webhooks: of a code host, and of one project on it.
 pub(crate) fn routes() -> Router<App> {
-    Router::new().route("/hooks/{codeHost}", post(of_host)).route("/hooks/{codeHost}/{projectId}", post(of_project))
+    Router::new()
+        .route("/hooks/{codeHost}", post(of_host))
+        .route("/hooks/{codeHost}/{projectId}", post(of_project))
+        .route("/hooks/slack/{workspaceId}", post(of_slack))
+}
+
+/// Receives an event of Slack. Slack sends an event again unless it is answered with 200 within three seconds.
+async fn of_slack(State(app): State<App>, Path(id): Path<String>, request: Request) -> Result<Response, ApiError> {
+    let unknown = || ApiError::from(AdminRefusal::NoSlackWorkspace);
+    let id = id.parse().map_err(|_| unknown())?;
+    let (parts, body) = request.into_parts();
+    let header = |name| parts.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
+    let (timestamp, signature) = (header("x-slack-request-timestamp"), header("x-slack-signature"));
+    let request = Request::from_parts(parts.clone(), body);
+    let (body, _permit) = read_reserving(request, slack::MOST_BYTES, &app.hooks).await?;
+    let signed = SignedRequest { timestamp, signature, body: body.into() };
+    let received = app.cases.receive_slack(id, &signed).await;
+    mark_connection(&parts, received.is_ok());
+    let status = match received {
+        Ok(SlackReceived::Challenge(text)) => return Ok(Json(json!({ "challenge": text })).into_response()),
+        Ok(SlackReceived::Stored) => "stored",
+        Ok(SlackReceived::Known) => "known",
+        Ok(SlackReceived::NotUsed) => "not_used",
+        Err(HookRefusal::NotFound) => return Err(unknown()),
+        Err(refusal) => return Err(refused(refusal)),
+    };
+    Ok(Json(json!({ "status": status })).into_response())
 }
 
 async fn of_host(State(app): State<App>, Path(host): Path<String>, request: Request) -> Result<Response, ApiError> {

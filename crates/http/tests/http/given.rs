@@ -230,6 +230,7 @@ pub(crate) async fn service() -> Service {
         hooks: Arc::new(FakeForges),
         webhooks: endpoints.clone(),
         tokens: tokens.clone(),
+        slack: Arc::new(journeyman_testkit::FakeSlack::default()),
         public_url: "http://localhost:8080".to_owned(),
         ids: world.clone(),
         agents: agents.clone(),

@@ -189,6 +189,10 @@ pub(crate) struct Layer {
     #[arg(long, value_name = "NETWORK", value_delimiter = ',')]
     pub(crate) oidc_networks: Option<Vec<IpNet>>,
 
+    /// URL of Slack's interface, for the Slack of governments [default: https://slack.com/api/]
+    #[arg(long, value_name = "URL")]
+    pub(crate) slack_api_url: Option<String>,
+
     /// Socket of Docker or Podman, for sandbox = container [default: the first that exists of /run/docker.sock,
     /// /run/podman/podman.sock and the user's own sockets]
     #[arg(long, value_name = "PATH")]
@@ -354,6 +358,7 @@ impl Layer {
             egress_private: self.egress_private.or(weaker.egress_private),
             webhook_networks: self.webhook_networks.or(weaker.webhook_networks),
             oidc_networks: self.oidc_networks.or(weaker.oidc_networks),
+            slack_api_url: self.slack_api_url.or(weaker.slack_api_url),
             container_engine: self.container_engine.or(weaker.container_engine),
             container_image: self.container_image.or(weaker.container_image),
             model_timeout: self.model_timeout.or(weaker.model_timeout),

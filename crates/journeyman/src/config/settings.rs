@@ -71,6 +71,8 @@ pub(crate) struct Settings {
     pub(crate) webhook_networks: Vec<IpNet>,
     /// Private networks with OpenID issuers whose tokens are accepted.
     pub(crate) oidc_networks: Vec<IpNet>,
+    /// The URL of Slack's interface, which ends with a slash.
+    pub(crate) slack_api_url: String,
     /// The OpenID provider for signing in.
     pub(crate) oidc: Option<OidcSettings>,
     pub(crate) git: PathBuf,
@@ -277,6 +279,7 @@ impl Settings {
             code_hosts: Vec::new(),
             webhook_networks: layer.webhook_networks.unwrap_or_default(),
             oidc_networks: layer.oidc_networks.unwrap_or_default(),
+            slack_api_url: slack_api_url(layer.slack_api_url)?,
             oidc,
             git: layer.git.unwrap_or_else(|| PathBuf::from("git")),
             signing: signing(layer.commits_sign_key_file, layer.commits_email)?,
@@ -438,6 +441,16 @@ fn public_url(given: &str) -> anyhow::Result<String> {
     Ok(given.trim_end_matches('/').to_owned())
 }
 
+/// Returns the URL of Slack's interface, with a slash at its end.
+fn slack_api_url(given: Option<String>) -> anyhow::Result<String> {
+    let Some(text) = given else { return Ok(journeyman_slack::DEFAULT_URL.to_owned()) };
+    let is_url = url::Url::parse(&text).is_ok_and(|url| matches!(url.scheme(), "https" | "http") && url.has_host());
+    if !is_url {
+        bail!("slack-api-url must be a URL such as {}", journeyman_slack::DEFAULT_URL);
+    }
+    Ok(format!("{}/", text.trim_end_matches('/')))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -463,7 +476,8 @@ mod tests {
     fn an_error_names_the_invalid_setting() {
         let role = Some(vec![Role::Worker]);
         let span = |text: &str| Some(text.parse().expect("a span"));
-        let cases: [(Layer, &str); 22] = [
+        let cases: [(Layer, &str); 23] = [
+            (Layer { slack_api_url: Some("slack.com".into()), ..Layer::default() }, "slack-api-url"),
             (Layer { commits_email: Some("bot@a.example".into()), ..Layer::default() }, "commits-sign-key-file"),
             (Layer { max_connections: Some(3), ..Layer::default() }, "max-connections"),
             (Layer { max_connections_per_address: Some(0), ..Layer::default() }, "max-connections-per-address"),

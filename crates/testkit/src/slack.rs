@@ -1,0 +1,191 @@
+//! A fake of Slack that records what is posted, and fails on request.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use journeyman_core::ports::{
+    SignedRequest, Slack, SlackDelivery, SlackError, SlackIdentity, SlackMessage, SlackSocket,
+};
+use journeyman_core::project::SecretValue;
+use journeyman_core::slack::{SlackContent, SlackEvent, SlackText};
+use journeyman_core::time::Timestamp;
+use serde_json::{Value, json};
+
+/// A message in the fake.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FakePost {
+    /// The channel.
+    pub channel: String,
+    /// The time stamp of the first message of the thread.
+    pub thread: String,
+    /// The time stamp.
+    pub ts: String,
+    /// The text.
+    pub text: String,
+    /// The marker in the metadata.
+    pub marker: String,
+}
+
+/// A scripted failure of the next request that writes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SlackFault {
+    /// The request has no effect.
+    Before(SlackError),
+    /// The request has its effect, but its answer is lost.
+    After(SlackError),
+}
+
+#[derive(Debug, Default)]
+struct State {
+    posts: Vec<FakePost>,
+    reactions: Vec<(String, String)>,
+    faults: VecDeque<SlackFault>,
+    requests: usize,
+}
+
+/// A fake of Slack. Its workspace is `T1`, and its bot `UBOT`. Requests are signed with the word `valid`.
+#[derive(Debug, Default)]
+pub struct FakeSlack(Mutex<State>);
+
+impl FakeSlack {
+    /// Returns the body of an event about a message that mentions the bot, unless it is a reply.
+    pub fn message(id: &str, user: &str, ts: &str, thread: Option<&str>, text: &str) -> Vec<u8> {
+        let thread = thread.unwrap_or(ts);
+        let body = json!({ "id": id, "user": user, "channel": "C1", "ts": ts, "thread": thread, "text": text });
+        body.to_string().into_bytes()
+    }
+
+    /// Returns the body of an event about a direct message.
+    pub fn direct(id: &str, user: &str, ts: &str, text: &str) -> Vec<u8> {
+        let body = json!({ "id": id, "user": user, "channel": "D1", "ts": ts, "thread": ts, "text": text });
+        body.to_string().into_bytes()
+    }
+
+    /// Returns the body of an event about a deleted message.
+    pub fn deleted(id: &str, ts: &str, thread: &str) -> Vec<u8> {
+        json!({ "id": id, "channel": "C1", "ts": ts, "thread": thread, "deleted": true }).to_string().into_bytes()
+    }
+
+    /// Returns the posted messages.
+    pub fn posts(&self) -> Vec<FakePost> {
+        self.state().posts.clone()
+    }
+
+    /// Returns the reactions: the time stamp of the message, and the name.
+    pub fn reactions(&self) -> Vec<(String, String)> {
+        self.state().reactions.clone()
+    }
+
+    /// Returns the number of requests that write.
+    pub fn requests(&self) -> usize {
+        self.state().requests
+    }
+
+    /// Makes a later request that writes fail.
+    pub fn fail(&self, fault: SlackFault) {
+        self.state().faults.push_back(fault);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write<T>(&self, effect: impl FnOnce(&mut State) -> T) -> Result<T, SlackError> {
+        let mut state = self.state();
+        state.requests += 1;
+        match state.faults.pop_front() {
+            Some(SlackFault::Before(error)) => Err(error),
+            Some(SlackFault::After(error)) => {
+                effect(&mut state);
+                Err(error)
+            }
+            None => Ok(effect(&mut state)),
+        }
+    }
+}
+
+#[async_trait]
+impl Slack for FakeSlack {
+    fn is_signed(&self, _secret: &SecretValue, request: &SignedRequest, _now: Timestamp) -> bool {
+        request.signature == "valid"
+    }
+
+    fn read(&self, body: &[u8]) -> Result<SlackDelivery, String> {
+        let body: Value = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+        if let Some(challenge) = body["challenge"].as_str() {
+            return Ok(SlackDelivery::Challenge(challenge.to_owned()));
+        }
+        let text = |name: &str| body[name].as_str().unwrap_or_default().to_owned();
+        let said = SlackText {
+            user: text("user"),
+            text: text("text"),
+            is_mention: text("text").contains("<@UBOT>") && body["plain"].is_null(),
+            is_direct: text("channel").starts_with('D'),
+        };
+        let is_deleted = body["deleted"] == true;
+        Ok(SlackDelivery::Event(Box::new(SlackEvent {
+            event_id: text("id"),
+            team: "T1".to_owned(),
+            channel: text("channel"),
+            thread: text("thread"),
+            ts: text("ts"),
+            content: if is_deleted { SlackContent::Deleted } else { SlackContent::Sent(said) },
+        })))
+    }
+
+    async fn identity(&self, token: &SecretValue) -> Result<SlackIdentity, SlackError> {
+        if token.0.ends_with("revoked") {
+            return Err(SlackError::Refused("Slack refused auth.test (token_revoked)".to_owned()));
+        }
+        let team = if token.0.ends_with("other") { "T2" } else { "T1" };
+        Ok(SlackIdentity { team: team.to_owned(), name: "Acme".to_owned(), bot_user: "UBOT".to_owned() })
+    }
+
+    async fn post(&self, _token: &SecretValue, message: SlackMessage<'_>) -> Result<String, SlackError> {
+        self.write(|state| {
+            let ts = format!("2000000000.{:06}", state.posts.len() + 1);
+            state.posts.push(FakePost {
+                channel: message.channel.to_owned(),
+                thread: message.thread.to_owned(),
+                ts: ts.clone(),
+                text: message.text.to_owned(),
+                marker: message.marker.to_owned(),
+            });
+            ts
+        })
+    }
+
+    async fn update(&self, _token: &SecretValue, ts: &str, message: SlackMessage<'_>) -> Result<(), SlackError> {
+        self.write(|state| {
+            for post in state.posts.iter_mut().filter(|post| post.ts == ts && post.channel == message.channel) {
+                message.text.clone_into(&mut post.text);
+            }
+        })
+    }
+
+    async fn find(
+        &self,
+        _token: &SecretValue,
+        channel: &str,
+        thread: &str,
+        marker: &str,
+    ) -> Result<Option<String>, SlackError> {
+        let state = self.state();
+        let is_it = |post: &&FakePost| post.channel == channel && post.thread == thread && post.marker == marker;
+        Ok(state.posts.iter().find(is_it).map(|post| post.ts.clone()))
+    }
+
+    async fn react(&self, _token: &SecretValue, _channel: &str, ts: &str, name: &str) -> Result<(), SlackError> {
+        self.write(|state| {
+            let reaction = (ts.to_owned(), name.to_owned());
+            if !state.reactions.contains(&reaction) {
+                state.reactions.push(reaction);
+            }
+        })
+    }
+
+    async fn open(&self, _token: &SecretValue) -> Result<Box<dyn SlackSocket>, SlackError> {
+        Err(SlackError::Unavailable("the fake has no connections".to_owned()))
+    }
+}
