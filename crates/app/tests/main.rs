@@ -23,5 +23,6 @@ mod app {
     mod outbox;
     mod pulls;
     mod repeats;
+    mod slack;
     mod webhooks;
 }

@@ -120,6 +120,7 @@ fn sent_event() -> Value {
 
 fn tags() -> Value {
     let tags = [
+        ("Slack", "Workspaces whose channels are connected with projects"),
         ("Webhooks", "Endpoints that receive the events of a project"),
         ("Events", "What happens to the jobs of a project, for integrations"),
         ("Jobs", "Work on one branch, carried out by an agent"),

@@ -16,6 +16,7 @@ pub(crate) mod messages;
 pub(crate) mod projects;
 pub(crate) mod pulls;
 pub(crate) mod runs;
+pub(crate) mod slack;
 pub(crate) mod system;
 pub(crate) mod trusts;
 pub(crate) mod usage;
@@ -89,6 +90,11 @@ fn others() -> OpenApiRouter<App> {
         .routes(routes!(webhooks::deliveries))
         .routes(routes!(webhooks::redeliver))
         .routes(routes!(webhooks::replay))
+        .routes(routes!(slack::list, slack::create))
+        .routes(routes!(slack::get, slack::change, slack::remove))
+        .routes(routes!(slack::check))
+        .routes(routes!(slack::events))
+        .routes(routes!(slack::posts))
         .routes(routes!(usage::report))
         .routes(routes!(me::models))
         .routes(routes!(system::system))

@@ -22,6 +22,7 @@ mod store {
     mod replication;
     mod reports;
     mod trusts;
+    mod slack;
     mod users;
     mod webhooks;
 }

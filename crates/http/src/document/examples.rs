@@ -100,6 +100,13 @@ fn request(id: &str) -> Value {
         }),
         "changeTrust" => json!({ "scope": "read" }),
         "exchangeToken" => json!({ "token": "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJleGFtcGxlIn0.c2lnbmF0dXJl" }),
+        "createSlackWorkspace" => json!({
+            "mode": "events",
+            "botToken": "xoxb-example",
+            "signingSecret": "8f742231b10e8888abcd99yyyzzz85a5",
+            "channels": { "C012AB3CD": "shop" },
+        }),
+        "changeSlackWorkspace" => json!({ "channels": { "C012AB3CD": "shop", "C045EF6GH": null } }),
         _ => json!({}),
     }
 }
@@ -120,6 +127,50 @@ fn code_host() -> Value {
         "definedIn": "store",
         "webhookUrl": "https://journeyman.example.com/hooks/gitlab",
         "createdAt": CREATED,
+    })
+}
+
+fn slack_workspace() -> Value {
+    json!({
+        "id": "slw_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7",
+        "name": "Acme",
+        "team": "T012AB3CD",
+        "botUser": "U012AB3CD",
+        "mode": "events",
+        "channels": { "C012AB3CD": "shop" },
+        "users": { "U045EF6GH": "usr_019aa3bb4a2c7d10b2b1a1c5d0f3e8ac" },
+        "hasBotToken": true,
+        "hasSigningSecret": true,
+        "hasAppToken": false,
+        "eventsUrl": "https://journeyman.example.com/hooks/slack/slw_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7",
+        "createdAt": CREATED,
+    })
+}
+
+fn slack_event() -> Value {
+    json!({
+        "id": "41",
+        "receivedAt": CREATED,
+        "channel": "C012AB3CD",
+        "thread": "1795338000.000100",
+        "ts": "1795338000.000100",
+        "state": "done",
+        "outcome": "job_created",
+        "detail": null,
+        "jobId": JOB,
+        "messageId": MESSAGE,
+    })
+}
+
+fn slack_post() -> Value {
+    json!({
+        "id": "17",
+        "createdAt": CREATED,
+        "channel": "C012AB3CD",
+        "thread": "1795338000.000100",
+        "kind": "status",
+        "state": "done",
+        "detail": null,
     })
 }
 
@@ -166,7 +217,11 @@ fn answer(id: &str) -> Value {
         "createProject" | "getProject" | "changeProject" => project(),
         "listCodeHosts" => json!({ "codeHosts": [code_host()], "nextCursor": null }),
         "createCodeHost" | "getCodeHost" | "replaceCodeHost" => code_host(),
-        "checkCodeHost" | "testNewProject" | "testProject" => json!({ "findings": [
+        "listSlackWorkspaces" => json!({ "workspaces": [slack_workspace()] }),
+        "createSlackWorkspace" | "getSlackWorkspace" | "changeSlackWorkspace" => slack_workspace(),
+        "listSlackEvents" => json!({ "events": [slack_event()], "nextCursor": null }),
+        "listSlackPosts" => json!({ "posts": [slack_post()], "nextCursor": null }),
+        "checkSlackWorkspace" | "checkCodeHost" | "testNewProject" | "testProject" => json!({ "findings": [
             { "check": "webhooks", "health": "ok", "text": "the newest webhook arrived at 2026-11-22T09:00:00.000Z" },
         ] }),
         "listKeys" => json!({ "keys": [key()], "nextCursor": null }),

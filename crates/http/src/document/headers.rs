@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 const LIMITED: [&str; 2] = ["createJob", "sendMessage"];
 
 /// The operations that accept an idempotency key.
-const IDEMPOTENT: [&str; 13] = [
+const IDEMPOTENT: [&str; 14] = [
     "createJob",
     "sendMessage",
     "retryJob",
@@ -20,14 +20,23 @@ const IDEMPOTENT: [&str; 13] = [
     "createWebhook",
     "rotateWebhook",
     "createTrust",
+    "createSlackWorkspace",
 ];
 
 /// The operations that create a resource with its own URL, at the path in `Location`.
-const CREATING: [&str; 7] =
-    ["createJob", "sendMessage", "createProject", "createKey", "createCodeHost", "createWebhook", "createTrust"];
+const CREATING: [&str; 8] = [
+    "createJob",
+    "sendMessage",
+    "createProject",
+    "createKey",
+    "createCodeHost",
+    "createWebhook",
+    "createTrust",
+    "createSlackWorkspace",
+];
 
 /// The operations that change a resource and whose responses have an `ETag` header.
-const TAGGED: [&str; 10] = [
+const TAGGED: [&str; 12] = [
     "createProject",
     "changeProject",
     "createKey",
@@ -38,6 +47,8 @@ const TAGGED: [&str; 10] = [
     "rotateWebhook",
     "createTrust",
     "changeTrust",
+    "createSlackWorkspace",
+    "changeSlackWorkspace",
 ];
 
 /// Returns the headers by name, as components of the document.
