@@ -44,7 +44,8 @@ impl Fixture {
         self.create_shop().await;
         let (member, viewer) = (user(1, Role::Member), user(2, Role::Viewer));
         for one in [&member, &viewer] {
-            self.store.create_user(one.clone()).await.unwrap();
+            let audit = operator().audit(self.engine.now(), "user.created", one.id);
+            self.store.create_user(one.clone(), audit).await.unwrap();
         }
         let edit = SlackEdit {
             channels: [("C1".to_owned(), Some(shop().id))].into(),

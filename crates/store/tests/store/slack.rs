@@ -1,0 +1,223 @@
+//! Slack workspaces, events, threads and posts, on all stores.
+
+use std::time::Duration;
+
+use journeyman_core::admin::{AdminError, AdminRefusal, Precondition, Subject};
+use journeyman_core::ids::{JobId, SlackWorkspaceId};
+use journeyman_core::inbox::InboxState;
+use journeyman_core::ports::{AuditEntry, DecideAdmin, SlackEventFilter};
+use journeyman_core::project::SecretValue;
+use journeyman_core::slack::{
+    NewSlackEvent, NewSlackPost, SLACK_LEASE, SlackContent, SlackDecision, SlackEvent, SlackInboxEvent, SlackMode,
+    SlackNext, SlackOutcome, SlackPlace, SlackPost, SlackPostContent, SlackPostState, SlackPosted, SlackSecret,
+    SlackSettings, SlackThread, SlackWorkspace, decide,
+};
+use journeyman_core::time::{Clock as _, Timestamp};
+use uuid::Uuid;
+
+use super::given::{Fixture, all, shop};
+
+fn id(number: u128) -> SlackWorkspaceId {
+    SlackWorkspaceId::from_uuid(Uuid::from_u128(number))
+}
+
+fn place(channel: &str, thread: &str) -> SlackPlace {
+    SlackPlace { workspace: id(1), channel: channel.to_owned(), thread: thread.to_owned() }
+}
+
+fn post(channel: &str, purpose: &str) -> NewSlackPost {
+    let content = SlackPostContent::Text(purpose.to_owned());
+    NewSlackPost { place: place(channel, "1.0"), purpose: purpose.to_owned(), content }
+}
+
+impl Fixture {
+    async fn administer_slack(&self, number: u128, team: &str, decide: DecideAdmin) -> Result<(), AdminError> {
+        let subject = Subject::SlackWorkspace(id(number), team.to_owned());
+        self.store.administer(subject, None, self.engine.now(), decide).await.map(drop)
+    }
+
+    fn slack_entry(&self, action: &str) -> AuditEntry {
+        let (at, actor, action) = (self.engine.now(), "cli".to_owned(), action.to_owned());
+        AuditEntry { at, actor, action, subject: String::new(), address: None }
+    }
+
+    async fn connect_slack(&self, number: u128, team: &str) -> Result<(), AdminError> {
+        let settings = SlackSettings {
+            name: "Acme".to_owned(),
+            team: team.to_owned(),
+            bot_user: "UBOT".to_owned(),
+            mode: SlackMode::Events,
+            channels: [("C1".to_owned(), shop())].into(),
+            users: [].into(),
+        };
+        let workspace = SlackWorkspace { id: id(number), settings, created_at: self.engine.now(), version: 1 };
+        let secrets = [(SlackSecret::BotToken, Some(SecretValue("xoxb-12345".to_owned())))];
+        let audit = self.slack_entry("slack_workspace.created");
+        let decide =
+            Box::new(move |state: &_| decide::create(state, workspace.clone(), secrets.clone().into(), audit.clone()));
+        self.administer_slack(number, team, decide).await
+    }
+
+    async fn receive_slack(&self, event_id: &str, thread: &str, ts: &str) -> bool {
+        let event = SlackEvent {
+            event_id: event_id.to_owned(),
+            team: "T1".to_owned(),
+            channel: "C1".to_owned(),
+            thread: thread.to_owned(),
+            ts: ts.to_owned(),
+            content: SlackContent::Deleted,
+        };
+        let new = NewSlackEvent { workspace: id(1), event, at: self.world.now() };
+        self.store.receive_slack(new).await.unwrap()
+    }
+
+    async fn claim_slack(&self) -> Vec<SlackInboxEvent> {
+        self.store.claim_slack_events(self.world.now(), SLACK_LEASE, 10).await.unwrap()
+    }
+
+    async fn decide_slack(&self, event: &SlackInboxEvent, next: SlackNext, posts: Vec<NewSlackPost>) -> bool {
+        let job = JobId::from_uuid(Uuid::from_u128(7));
+        let thread = Some(SlackThread { place: event.place.clone(), project: shop(), job });
+        let decision = SlackDecision { next, job: Some((job, None)), thread, posts, at: self.world.now() };
+        self.store.decide_slack_event(event.number, event.attempts, decision).await.unwrap()
+    }
+
+    async fn claim_posts(&self) -> Vec<SlackPost> {
+        self.store.claim_slack_posts(self.world.now(), SLACK_LEASE, 10).await.unwrap()
+    }
+
+    fn posted(&self, post: &SlackPost, state: SlackPostState, due_at: Option<Timestamp>) -> SlackPosted {
+        SlackPosted {
+            number: post.number,
+            claim: post.claims,
+            ts: Some("9.0".to_owned()),
+            shown: Some("text".to_owned()),
+            state,
+            detail: None,
+            failures: 0,
+            due_at,
+            free_at: self.world.now() + Duration::from_secs(1),
+        }
+    }
+}
+
+fn done() -> SlackNext {
+    SlackNext::Ends(InboxState::Done, SlackOutcome::JobCreated, Some("so".to_owned()))
+}
+
+fn ids(events: &[SlackInboxEvent]) -> Vec<&str> {
+    events.iter().map(|event| event.event_id.as_str()).collect()
+}
+
+#[tokio::test]
+async fn a_workspace_is_connected_once_and_its_secrets_are_kept() {
+    for fixture in all().await {
+        let name = fixture.name;
+        fixture.connect_slack(1, "T1").await.unwrap();
+        let again = fixture.connect_slack(2, "T1").await;
+        assert_eq!(again, Err(AdminRefusal::SlackWorkspaceExists.into()), "{name}");
+        let secrets = fixture.store.slack_secrets(id(1)).await.unwrap();
+        assert_eq!(secrets, [(SlackSecret::BotToken, SecretValue("xoxb-12345".to_owned()))].into(), "{name}");
+        let audit = fixture.slack_entry("slack_workspace.changed");
+        let decide = Box::new(move |state: &_| {
+            let edit = |known: &SlackSettings| SlackSettings { name: "Other".to_owned(), ..known.clone() };
+            let app = [(SlackSecret::AppToken, Some(SecretValue("xapp-12345".to_owned())))];
+            let changes = app.into_iter().chain([(SlackSecret::BotToken, None)]).collect();
+            decide::change(state, &Precondition::Version(vec![1]), edit, changes, audit.clone())
+        });
+        fixture.administer_slack(1, "T1", decide).await.unwrap();
+        let found = fixture.store.slack_workspace(id(1)).await.unwrap().unwrap();
+        assert_eq!((found.settings.name.as_str(), found.version), ("Other", 2), "{name}");
+        let secrets = fixture.store.slack_secrets(id(1)).await.unwrap();
+        assert_eq!(secrets.into_keys().collect::<Vec<_>>(), [SlackSecret::AppToken], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_removed_workspace_leaves_nothing_and_is_remembered() {
+    for fixture in all().await {
+        let name = fixture.name;
+        fixture.connect_slack(1, "T1").await.unwrap();
+        fixture.receive_slack("Ev1", "1.0", "1.0").await;
+        let event = fixture.claim_slack().await.remove(0);
+        fixture.decide_slack(&event, done(), vec![post("C1", "a")]).await;
+        for _ in 0..2 {
+            let audit = fixture.slack_entry("slack_workspace.removed");
+            let decide = Box::new(move |state: &_| decide::remove(state, &Precondition::None, audit.clone()));
+            fixture.administer_slack(1, "", decide).await.unwrap();
+        }
+        assert!(!fixture.receive_slack("Ev2", "1.0", "1.0").await, "{name}");
+        assert_eq!(fixture.store.slack_workspaces().await.unwrap(), [], "{name}");
+        assert_eq!(fixture.store.slack_secrets(id(1)).await.unwrap(), [].into(), "{name}");
+        assert_eq!(fixture.store.slack_thread(event.place).await.unwrap(), None, "{name}");
+        assert_eq!(fixture.store.slack_posts(id(1), None, 10).await.unwrap(), [], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn events_are_stored_once_and_claimed_in_the_order_of_their_thread() {
+    for fixture in all().await {
+        let name = fixture.name;
+        fixture.connect_slack(1, "T1").await.unwrap();
+        assert!(fixture.receive_slack("Ev1", "1.0", "2.0").await, "{name}");
+        assert!(!fixture.receive_slack("Ev1", "1.0", "2.0").await, "{name}");
+        fixture.receive_slack("Ev2", "1.0", "1.0").await;
+        fixture.receive_slack("Ev3", "3.0", "3.0").await;
+        let claimed = fixture.claim_slack().await;
+        assert_eq!(ids(&claimed), ["Ev2", "Ev3"], "{name}");
+        assert_eq!(ids(&fixture.claim_slack().await), [""; 0], "{name}");
+        let retry = SlackNext::Retries(fixture.world.now() + Duration::from_secs(5));
+        assert!(fixture.decide_slack(&claimed[1], retry, Vec::new()).await, "{name}");
+        assert!(fixture.decide_slack(&claimed[0], done(), Vec::new()).await, "{name}");
+        assert!(!fixture.decide_slack(&claimed[0], done(), vec![post("C1", "late")]).await, "{name}");
+        assert_eq!(ids(&fixture.claim_slack().await), ["Ev1"], "{name}");
+        fixture.world.advance(SLACK_LEASE);
+        assert_eq!(ids(&fixture.claim_slack().await), ["Ev1", "Ev3"], "{name}: their process died");
+        assert_eq!(fixture.store.slack_posts(id(1), None, 10).await.unwrap(), [], "{name}");
+        let filter = SlackEventFilter { workspace: id(1), place: Some(place("C1", "1.0")), before: None, limit: 10 };
+        let listed = fixture.store.slack_events(filter).await.unwrap();
+        assert_eq!(ids(&listed), ["Ev2", "Ev1"], "{name}");
+        assert_eq!(listed[0].outcome, Some(SlackOutcome::JobCreated), "{name}");
+        assert!(fixture.store.slack_thread(place("C1", "1.0")).await.unwrap().is_some(), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn posts_are_stored_once_and_sent_to_each_channel_one_after_the_other() {
+    for fixture in all().await {
+        let name = fixture.name;
+        fixture.connect_slack(1, "T1").await.unwrap();
+        for (event_id, posts) in [
+            ("Ev1", vec![post("C1", "a"), post("C1", "b"), post("C2", "a")]),
+            ("Ev2", vec![post("C1", "a")]),
+        ] {
+            fixture.receive_slack(event_id, "1.0", "1.0").await;
+            let event = fixture.claim_slack().await.remove(0);
+            assert!(fixture.decide_slack(&event, done(), posts).await, "{name}");
+        }
+        let claimed = fixture.claim_posts().await;
+        let claims: Vec<_> =
+            claimed.iter().map(|post| (post.place.channel.as_str(), post.purpose.as_str(), post.claims)).collect();
+        assert_eq!(claims, [("C1", "a", 1), ("C2", "a", 1)], "{name}");
+        assert_eq!(fixture.claim_posts().await, [], "{name}");
+        let finished = fixture.posted(&claimed[0], SlackPostState::Done, None);
+        assert!(fixture.store.finish_slack_post(finished.clone()).await.unwrap(), "{name}");
+        assert!(!fixture.store.finish_slack_post(finished).await.unwrap(), "{name}: it is final");
+        assert_eq!(fixture.claim_posts().await, [], "{name}: the channel pauses");
+        fixture.world.advance(Duration::from_secs(1));
+        let next = fixture.claim_posts().await;
+        assert_eq!(next.iter().map(|post| post.purpose.as_str()).collect::<Vec<_>>(), ["b"], "{name}");
+        fixture.world.advance(SLACK_LEASE);
+        let again = fixture.claim_posts().await;
+        assert!(again.iter().all(SlackPost::may_be_posted) && again.len() == 2, "{name}: their process died");
+        let late = fixture.posted(&next[0], SlackPostState::Done, None);
+        assert!(!fixture.store.finish_slack_post(late).await.unwrap(), "{name}");
+        let later = fixture.world.now() + Duration::from_secs(2);
+        let open = fixture.posted(&again[0], SlackPostState::Open, Some(later));
+        assert!(fixture.store.finish_slack_post(open).await.unwrap(), "{name}");
+        let removed = fixture.store.sweep_slack(later, later, 100).await.unwrap();
+        assert_eq!(removed, 3, "{name}: two events and a post");
+        let left = fixture.store.slack_posts(id(1), None, 10).await.unwrap();
+        assert!(left.iter().all(|post| post.state == SlackPostState::Open) && left.len() == 2, "{name}");
+    }
+}
