@@ -244,7 +244,7 @@ impl UseCases {
             None => None,
         };
         let Some(user) = user else {
-            let text = "❌ This code is wrong, was used, or has expired. Get another one on your account page.".to_owned();
+            let text = "❌ This code is wrong, was used, or has expired. Get another one.".to_owned();
             return Ok(Outcome::ignored(SlackOutcome::CodeRefused).replying(purpose, text));
         };
         let SlackWorkspace { id, settings, .. } = asked.workspace;

@@ -82,17 +82,17 @@ pub fn help() -> String {
      • `model=…`, `agent=…`, `branch=…` and `ref=…` at the beginning choose these for a new job.\n\
      • `status` in the thread shows the state of the job.\n\
      • `stop` in the thread cancels the job.\n\
-     • `link CODE` in a direct message connects your account; the code is on your account page of the dashboard."
+     • `link CODE` in a direct message connects your account with the code that Journeyman has given you."
         .to_owned()
 }
 
 /// Returns the answer to a person whose account is not connected.
 #[must_use]
 pub fn unknown_user(user: &str, public_url: &str) -> String {
-    let page = link(&format!("{public_url}/account"), "account page");
+    let page = link(public_url, "Journeyman");
     format!(
-        "<@{user}>, I do not know who you are on Journeyman. Get a code on your {page}, and send me `link CODE` in a direct \
-         message. An administrator can also connect your account; its ID is `{user}`."
+        "<@{user}>, I do not know who you are on {page}. Ask an administrator to connect your account with your user; its \
+         ID is `{user}`."
     )
 }
 
@@ -100,8 +100,8 @@ pub fn unknown_user(user: &str, public_url: &str) -> String {
 #[must_use]
 pub fn unknown_channel(channel: &str) -> String {
     format!(
-        "This channel is not connected with a project. An administrator can connect it with `journeyman slack channel \
-         connect` or on the page of the workspace; the ID of the channel is `{}`.",
+        "This channel is not connected with a project. An administrator can connect it with the HTTP API \
+         (`channels` of the Slack workspace); the ID of the channel is `{}`.",
         escape(channel)
     )
 }

@@ -147,10 +147,10 @@ async fn a_removed_workspace_leaves_nothing_and_is_remembered() {
             fixture.administer_slack(1, "", decide).await.unwrap();
         }
         assert!(!fixture.receive_slack("Ev2", "1.0", "1.0").await, "{name}");
-        assert_eq!(fixture.store.slack_workspaces().await.unwrap(), [], "{name}");
-        assert_eq!(fixture.store.slack_secrets(id(1)).await.unwrap(), [].into(), "{name}");
+        assert!(fixture.store.slack_workspaces().await.unwrap().is_empty(), "{name}");
+        assert!(fixture.store.slack_secrets(id(1)).await.unwrap().is_empty(), "{name}");
         assert_eq!(fixture.store.slack_thread(event.place).await.unwrap(), None, "{name}");
-        assert_eq!(fixture.store.slack_posts(id(1), None, 10).await.unwrap(), [], "{name}");
+        assert!(fixture.store.slack_posts(id(1), None, 10).await.unwrap().is_empty(), "{name}");
     }
 }
 
@@ -173,7 +173,7 @@ async fn events_are_stored_once_and_claimed_in_the_order_of_their_thread() {
         assert_eq!(ids(&fixture.claim_slack().await), ["Ev1"], "{name}");
         fixture.world.advance(SLACK_LEASE);
         assert_eq!(ids(&fixture.claim_slack().await), ["Ev1", "Ev3"], "{name}: their process died");
-        assert_eq!(fixture.store.slack_posts(id(1), None, 10).await.unwrap(), [], "{name}");
+        assert!(fixture.store.slack_posts(id(1), None, 10).await.unwrap().is_empty(), "{name}");
         let filter = SlackEventFilter { workspace: id(1), place: Some(place("C1", "1.0")), before: None, limit: 10 };
         let listed = fixture.store.slack_events(filter).await.unwrap();
         assert_eq!(ids(&listed), ["Ev2", "Ev1"], "{name}");
@@ -199,11 +199,11 @@ async fn posts_are_stored_once_and_sent_to_each_channel_one_after_the_other() {
         let claims: Vec<_> =
             claimed.iter().map(|post| (post.place.channel.as_str(), post.purpose.as_str(), post.claims)).collect();
         assert_eq!(claims, [("C1", "a", 1), ("C2", "a", 1)], "{name}");
-        assert_eq!(fixture.claim_posts().await, [], "{name}");
+        assert!(fixture.claim_posts().await.is_empty(), "{name}");
         let finished = fixture.posted(&claimed[0], SlackPostState::Done, None);
         assert!(fixture.store.finish_slack_post(finished.clone()).await.unwrap(), "{name}");
         assert!(!fixture.store.finish_slack_post(finished).await.unwrap(), "{name}: it is final");
-        assert_eq!(fixture.claim_posts().await, [], "{name}: the channel pauses");
+        assert!(fixture.claim_posts().await.is_empty(), "{name}: the channel pauses");
         fixture.world.advance(Duration::from_secs(1));
         let next = fixture.claim_posts().await;
         assert_eq!(next.iter().map(|post| post.purpose.as_str()).collect::<Vec<_>>(), ["b"], "{name}");
