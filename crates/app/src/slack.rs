@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use journeyman_core::admin::{AdminChange, AdminRefusal, AdminRow, Once, Precondition, Subject};
 use journeyman_core::finding::Finding;
 use journeyman_core::ids::{ProjectId, SlackWorkspaceId, UserId};
+use journeyman_core::key::Scope;
 use journeyman_core::ports::{Administered, SlackError, SlackEventFilter, SlackIdentity};
 use journeyman_core::project::SecretValue;
 use journeyman_core::slack::decide::{
@@ -306,18 +307,25 @@ impl UseCases {
     /// expires. An earlier code of the caller is no longer valid.
     ///
     /// # Errors
-    /// The caller is not a signed-in user, or the store failed.
+    /// The caller is neither a user nor a key of a user that may do what its user may, or the store failed.
     pub async fn create_slack_code(&self, caller: &Caller) -> Result<(String, Timestamp), Error> {
-        let Actor::User(user) = &caller.actor else {
-            return Err(Error::refused(RefusalKind::ScopeMissing, "only a signed-in user can connect a Slack account"));
+        // A connected account has all rights of its user, so a limited key must not connect one.
+        caller.needs(Scope::Jobs)?;
+        let is_limited = match &caller.actor {
+            Actor::Key(key) => key.projects.is_some() || !key.allows(Scope::Write),
+            Actor::User(_) | Actor::CommandLine => false,
+        };
+        let Some(user) = caller.owner().filter(|_| !is_limited) else {
+            let text = "only a user, or an API key of a user for all projects with the scope write, can connect an account";
+            return Err(Error::refused(RefusalKind::ScopeMissing, text));
         };
         self.confirm(caller).await?;
         let (code, hash) = new_token(&*self.parts().ids);
         let expires_at = self.parts().engine.now() + CODE_LIFETIME;
-        let row = AdminRow::SlackCode { hash, user: user.id, expires_at };
-        let audit = self.audit(caller, "slack_code.created", user.id);
+        let row = AdminRow::SlackCode { hash, user, expires_at };
+        let audit = self.audit(caller, "slack_code.created", user);
         let decide = Box::new(move |_: &_| Ok(AdminChange::new([row.clone()], audit.clone())));
-        self.administer(Subject::User(user.id), None, decide).await?;
+        self.administer(Subject::User(user), None, decide).await?;
         Ok((code, expires_at))
     }
 

@@ -95,6 +95,7 @@ fn others() -> OpenApiRouter<App> {
         .routes(routes!(slack::check))
         .routes(routes!(slack::events))
         .routes(routes!(slack::posts))
+        .routes(routes!(slack::code))
         .routes(routes!(usage::report))
         .routes(routes!(me::models))
         .routes(routes!(system::system))

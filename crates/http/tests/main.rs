@@ -15,6 +15,7 @@ mod http {
     mod misuse;
     mod pages;
     mod reports;
+    mod slack;
     mod system;
     mod trusts;
     mod webhooks;

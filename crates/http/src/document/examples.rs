@@ -219,6 +219,7 @@ fn answer(id: &str) -> Value {
         "createCodeHost" | "getCodeHost" | "replaceCodeHost" => code_host(),
         "listSlackWorkspaces" => json!({ "workspaces": [slack_workspace()] }),
         "createSlackWorkspace" | "getSlackWorkspace" | "changeSlackWorkspace" => slack_workspace(),
+        "createSlackCode" => json!({ "code": "5f4dcc3b5aa765d61d8327deb882cf99", "expiresAt": CREATED }),
         "listSlackEvents" => json!({ "events": [slack_event()], "nextCursor": null }),
         "listSlackPosts" => json!({ "posts": [slack_post()], "nextCursor": null }),
         "checkSlackWorkspace" | "checkCodeHost" | "testNewProject" | "testProject" => json!({ "findings": [

@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
+use axum::http::header::CACHE_CONTROL;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use journeyman_app::{Answered, DescribedSlack};
@@ -12,12 +13,12 @@ use crate::answer::created;
 use crate::app::App;
 use crate::conditional::{IfMatch, conditional, etag, tag_of};
 use crate::error::{ApiError, ErrorCode};
-use crate::extract::{Administrator, IdempotencyKey, JsonBody, Parameters};
+use crate::extract::{Administrator, Authenticated, IdempotencyKey, JsonBody, Parameters};
 use crate::openapi::{IdempotencyHeader, IfMatchHeader, errors};
 use crate::page::{self, PageQuery};
 use crate::wire::code_host::FindingList;
 use crate::wire::slack::{
-    ChangeSlackWorkspace, SlackEventPage, SlackPostPage, SlackWorkspace, SlackWorkspaceList, show,
+    ChangeSlackWorkspace, SlackCode, SlackEventPage, SlackPostPage, SlackWorkspace, SlackWorkspaceList, show,
 };
 
 errors!(ListErrors: 401, 403, 503);
@@ -25,6 +26,7 @@ errors!(CreateErrors: 400, 401, 403, 409, 413, 415, 422, 503, 504);
 errors!(GetErrors: 401, 403, 404, 503);
 errors!(ChangeErrors: 400, 401, 403, 404, 412, 413, 415, 422, 503, 504);
 errors!(RemoveErrors: 401, 403, 404, 412, 503, 504);
+errors!(CodeErrors: 401, 403, 503, 504);
 errors!(PageErrors: 400, 401, 403, 404, 503);
 
 fn shown(app: &App, described: &DescribedSlack) -> SlackWorkspace {
@@ -176,4 +178,19 @@ pub(crate) async fn posts(
     let mut posts = app.cases.slack_posts(&caller, parsed(&id)?, before, limit + 1).await?;
     let next_cursor = page::cut(&mut posts, limit, |post| post.number.to_string());
     Ok(Json(SlackPostPage { posts: posts.into_iter().map(Into::into).collect(), next_cursor }))
+}
+
+/// Create a code for a Slack account
+///
+/// The user sends `link CODE` to the bot in a direct message within ten minutes, and is then known in Slack. Needs an API
+/// key of a user, for all projects and with the scope `write`. An earlier code of the user is no longer valid.
+#[utoipa::path(post, path = "/v2/slack/code", tag = "Slack", operation_id = "createSlackCode",
+    responses((status = 200, description = "The code, which is shown once", body = SlackCode), CodeErrors))]
+pub(crate) async fn code(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+) -> Result<Response, ApiError> {
+    let (code, expires_at) = app.cases.create_slack_code(&caller).await?;
+    let body = SlackCode { code, expires_at: expires_at.to_string() };
+    Ok(([(CACHE_CONTROL, "no-store")], Json(body)).into_response())
 }

@@ -204,6 +204,17 @@ impl From<SlackInboxEvent> for SlackEvent {
     }
 }
 
+/// A code with which a user connects an account of Slack.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SlackCode {
+    /// The code, to send to the bot as `link CODE`.
+    pub(crate) code: String,
+    /// The time from which the code is refused.
+    #[schema(format = DateTime)]
+    pub(crate) expires_at: String,
+}
+
 /// A page of events of Slack.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]

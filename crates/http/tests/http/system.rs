@@ -211,6 +211,8 @@ async fn every_json_answer_to_get_has_a_tag_with_which_it_is_not_sent_again() {
     let trust = json!({ "name": "ci", "issuer": "https://ci.example/", "claims": { "sub": "a" }, "projects": ["shop"] });
     let trust = service.post("/v2/oidc/trusts", &trust.to_string()).await.json();
     let trust = trust["id"].as_str().unwrap().to_owned();
+    let slack = service.post("/v2/slack/workspaces", r#"{"botToken":"xoxb-12345","signingSecret":"0123456789"}"#).await;
+    let slack = slack.json()["id"].as_str().unwrap().to_owned();
     let document: Value = document("1");
     let mut tagged = 0;
     for (path, item) in document["paths"].as_object().unwrap() {
@@ -221,6 +223,7 @@ async fn every_json_answer_to_get_has_a_tag_with_which_it_is_not_sent_again() {
             _ if path.starts_with("/v2/keys") => &key,
             _ if path.contains("/webhooks/") => &hook,
             _ if path.starts_with("/v2/oidc/trusts") => &trust,
+            _ if path.starts_with("/v2/slack/") => &slack,
             _ => &job,
         };
         let path = path.replace("{projectId}", "shop").replace("{id}", id).replace("{codeHost}", "github");
