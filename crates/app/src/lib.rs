@@ -22,8 +22,8 @@ mod outbox;
 mod polls;
 mod projects;
 mod pulls;
-mod trusts;
 mod slack;
+mod trusts;
 mod usage;
 mod users;
 mod webhooks;
@@ -36,7 +36,8 @@ use journeyman_core::engine::Engine;
 use journeyman_core::idempotency::{Claim, Fingerprint};
 use journeyman_core::ids::ProjectId;
 use journeyman_core::ports::{
-    Administered, AuditEntry, DecideAdmin, Forges, Hooks, HostAdmin, PullPages, Store, TokenVerifier, WebhookSender, Slack,
+    Administered, AuditEntry, DecideAdmin, Forges, Hooks, HostAdmin, PullPages, Slack, Store, TokenVerifier,
+    WebhookSender,
 };
 use journeyman_core::time::IdGen;
 use tokio::sync::Notify;
@@ -55,8 +56,8 @@ pub use outbox::Outbox;
 pub use polls::Poller;
 pub use projects::ProjectEdit;
 pub use pulls::{Commented, PullComment};
-pub use trusts::{Presented, TrustEdit};
 pub use slack::{DescribedSlack, SlackEdit, SlackReceived};
+pub use trusts::{Presented, TrustEdit};
 pub use users::NewPassword;
 pub use webhooks::{CreatedWebhook, Deliverer};
 

@@ -151,8 +151,7 @@ impl UseCases {
         let described = DescribedSlack { workspace: workspace.clone(), secrets: secrets.into_keys().collect() };
         let once = claim.map(|claim| Once { claim, answer: answer(&described) });
         let subject = Subject::SlackWorkspace(id, workspace.settings.team.clone());
-        let decide =
-            Box::new(move |state: &_| create(state, workspace.clone(), edit.secrets.clone(), audit.clone()));
+        let decide = Box::new(move |state: &_| create(state, workspace.clone(), edit.secrets.clone(), audit.clone()));
         match self.administer(subject, once, decide).await? {
             Administered::Replayed(answer) => Ok(Answered::Replayed(answer)),
             Administered::Done(_) => Ok(Answered::New(described)),
@@ -234,7 +233,9 @@ impl UseCases {
             Ok(identity) if identity.team == settings.team => {
                 Finding::ok("bot token", format!("Slack accepts the token for the workspace {}", identity.name))
             }
-            Ok(_) => Finding::failure("bot token", "the token belongs to another workspace; set the one of this workspace"),
+            Ok(_) => {
+                Finding::failure("bot token", "the token belongs to another workspace; set the one of this workspace")
+            }
             Err(error) => Finding::failure("bot token", error.to_string()),
         }];
         if settings.mode == SlackMode::Socket {
@@ -316,7 +317,8 @@ impl UseCases {
             Actor::User(_) | Actor::CommandLine => false,
         };
         let Some(user) = caller.owner().filter(|_| !is_limited) else {
-            let text = "only a user, or an API key of a user for all projects with the scope write, can connect an account";
+            let text =
+                "only a user, or an API key of a user for all projects with the scope write, can connect an account";
             return Err(Error::refused(RefusalKind::ScopeMissing, text));
         };
         self.confirm(caller).await?;

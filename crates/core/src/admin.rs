@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::code_host::decide::HostSecretChanges;
 use crate::code_host::{CodeHost, CodeHostId, HostName};
 use crate::idempotency::{Claim, KeyReused};
-use crate::ids::{JobId, KeyId, ProjectId, TrustId, UserId, WebhookId, SlackWorkspaceId};
+use crate::ids::{JobId, KeyId, ProjectId, SlackWorkspaceId, TrustId, UserId, WebhookId};
 use crate::inbox::NewEvent;
 use crate::job::Job;
 use crate::key::ApiKey;

@@ -277,9 +277,7 @@ impl From<AdminRefusal> for ApiError {
             AdminRefusal::JobActive => conflict(ErrorCode::JobBusy),
             AdminRefusal::JobChanged => Self::new(StatusCode::PRECONDITION_FAILED, ErrorCode::PreconditionFailed, text),
             AdminRefusal::KeyEnded => conflict(ErrorCode::KeyEnded),
-            AdminRefusal::NoSlackWorkspace => {
-                Self::new(StatusCode::NOT_FOUND, ErrorCode::SlackWorkspaceNotFound, text)
-            }
+            AdminRefusal::NoSlackWorkspace => Self::new(StatusCode::NOT_FOUND, ErrorCode::SlackWorkspaceNotFound, text),
             AdminRefusal::SlackWorkspaceExists => conflict(ErrorCode::SlackWorkspaceExists),
             AdminRefusal::NoCodeHost => Self::new(StatusCode::NOT_FOUND, ErrorCode::CodeHostNotFound, text),
             AdminRefusal::CodeHostExists => conflict(ErrorCode::CodeHostExists),

@@ -253,7 +253,10 @@ mod tests {
             ("missing_scope", "lacks a scope"),
         ] {
             let error = read(200, &format!(r#"{{"ok":false,"error":"{code}"}}"#)).unwrap_err();
-            assert!(matches!(&error, SlackError::Refused(text) if text.contains(code) && text.contains(advice)), "{error}");
+            assert!(
+                matches!(&error, SlackError::Refused(text) if text.contains(code) && text.contains(advice)),
+                "{error}"
+            );
         }
     }
 }

@@ -63,8 +63,7 @@ async fn shake_hands<S>(url: &Url, stream: S) -> Result<Box<dyn SlackSocket>, Sl
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let config =
-        WebSocketConfig::default().max_message_size(Some(MESSAGE_BYTES)).max_frame_size(Some(MESSAGE_BYTES));
+    let config = WebSocketConfig::default().max_message_size(Some(MESSAGE_BYTES)).max_frame_size(Some(MESSAGE_BYTES));
     let opened = timeout(OPEN_TIME, client_async_with_config(url.as_str(), stream, Some(config))).await;
     let (stream, _) = opened.map_err(unavailable)?.map_err(|_| unavailable("the handshake failed"))?;
     Ok(Box::new(Socket { stream }))

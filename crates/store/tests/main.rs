@@ -21,8 +21,8 @@ mod store {
     mod pulls;
     mod replication;
     mod reports;
-    mod trusts;
     mod slack;
+    mod trusts;
     mod users;
     mod webhooks;
 }

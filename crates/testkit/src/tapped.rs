@@ -11,7 +11,9 @@ use journeyman_core::checks::CheckWatch;
 use journeyman_core::code_host::{CodeHost, CodeHostId, HostName, HostSecrets};
 use journeyman_core::feed::{FeedEnds, FeedEntry, FeedQuery};
 use journeyman_core::idempotency::Claim;
-use journeyman_core::ids::{JobId, KeyId, MessageId, ProjectId, RunId, Sha, TrustId, UserId, WebhookId, WorkerId, SlackWorkspaceId};
+use journeyman_core::ids::{
+    JobId, KeyId, MessageId, ProjectId, RunId, Sha, SlackWorkspaceId, TrustId, UserId, WebhookId, WorkerId,
+};
 use journeyman_core::inbox::{Decision, InboxEvent, InboxState, NewEvent, Outcome};
 use journeyman_core::job::change::Change;
 use journeyman_core::job::event::LogEntry;
@@ -23,13 +25,19 @@ use journeyman_core::poll::Poll;
 use journeyman_core::ports::{
     Accepted, AdminStore, Administered, AuditEntry, AuditLine, Check, CheckStore, ClaimFn, ClaimQuery, CodeHostStore,
     Decide, DecideAdmin, Decided, DeliveryBacklog, DeliveryFilter, DutyStore, FeedStore, Guard, HoldStore, InboxFilter,
-    InboxStore, JobCounts, JobExtras, JobFilter, JobStore, JobWatch, KeyStore, LockStore, MessageFilter, OutboxStore, Picked, PollStore, ProjectStore, PullCounts, PullFilter, PullIndex, PullStore, Retention, SessionsToEnd, Spend, SpendError, SpendingStore, Store, StoreError, Swept, TaskQuery, TrustStore, UpdateError, UsageStore, UserStore, WebhookStore, SlackEventFilter, SlackStore,
+    InboxStore, JobCounts, JobExtras, JobFilter, JobStore, JobWatch, KeyStore, LockStore, MessageFilter, OutboxStore,
+    Picked, PollStore, ProjectStore, PullCounts, PullFilter, PullIndex, PullStore, Retention, SessionsToEnd,
+    SlackEventFilter, SlackStore, Spend, SpendError, SpendingStore, Store, StoreError, Swept, TaskQuery, TrustStore,
+    UpdateError, UsageStore, UserStore, WebhookStore,
 };
 use journeyman_core::project::hold::{Hold, HoldFailure};
 use journeyman_core::project::{Project, RepositoryIdentity, SecretValue};
 use journeyman_core::pull::{Comment, IndexedPull, LocalPull, NewComment, NewPull, PullText};
 use journeyman_core::run::Run;
-use journeyman_core::slack::{NewSlackEvent, SlackDecision, SlackInboxEvent, SlackPlace, SlackPost, SlackPosted, SlackSecrets, SlackThread, SlackWorkspace};
+use journeyman_core::slack::{
+    NewSlackEvent, SlackDecision, SlackInboxEvent, SlackPlace, SlackPost, SlackPosted, SlackSecrets, SlackThread,
+    SlackWorkspace,
+};
 use journeyman_core::time::Timestamp;
 use journeyman_core::trust::Trust;
 use journeyman_core::usage::{UsageLine, UsageQuery};

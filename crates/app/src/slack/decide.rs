@@ -177,7 +177,9 @@ impl UseCases {
             SlackContent::Deleted => return self.withdraw_deleted(&workspace, event).await,
         };
         if self.events_of_message(event).await?.iter().any(|other| other.state != InboxState::Received) {
-            return Ok(Outcome::ignored(SlackOutcome::Duplicate).because("Slack sent the same message in another event"));
+            return Ok(
+                Outcome::ignored(SlackOutcome::Duplicate).because("Slack sent the same message in another event")
+            );
         }
         let thread = store.slack_thread(event.place.clone()).await?;
         let asked = Asked { workspace: &workspace, event, message, thread };
@@ -237,7 +239,8 @@ impl UseCases {
     }
 
     async fn link(&self, asked: &Asked<'_>, code: &str) -> Result<Outcome, Delay> {
-        let (store, now, purpose) = (&self.parts().store, self.parts().engine.now(), format!("link/{}", asked.event.ts));
+        let (store, now, purpose) =
+            (&self.parts().store, self.parts().engine.now(), format!("link/{}", asked.event.ts));
         let hash = TokenHash::of(code);
         let user = match store.slack_code(hash, now).await? {
             Some(id) => store.user(id).await?.filter(|user| user.disabled_at.is_none()),
@@ -251,8 +254,7 @@ impl UseCases {
         let (account, owner, name) = (asked.message.user.clone(), user.id, user.name.clone());
         let caller = Caller { origin: Origin::Slack, ..Caller::user(Arc::new(user), None) };
         let audit = caller.audit(now, "slack_account.connected", format!("{id}/{account}"));
-        let decide =
-            Box::new(move |state: &_| decide::link(state, &account, owner, hash, audit.clone()));
+        let decide = Box::new(move |state: &_| decide::link(state, &account, owner, hash, audit.clone()));
         self.administer(Subject::SlackWorkspace(*id, settings.team.clone()), None, decide).await?;
         let text = format!("✅ Your account is connected with the user {}.", escape(&name));
         Ok(Outcome::new(InboxState::Done, SlackOutcome::Linked).replying(purpose, text))
@@ -266,7 +268,8 @@ impl UseCases {
         };
         let (options, prompt) = route::options(text);
         if options.project.as_ref().is_some_and(|other| other != project.as_str()) {
-            let reason = format!("this channel is connected with the project {project}; use the channel of the other project");
+            let reason =
+                format!("this channel is connected with the project {project}; use the channel of the other project");
             return Ok(not_done(asked.event, SlackOutcome::Refused, reason));
         }
         let request = JobRequest {
@@ -312,7 +315,8 @@ impl UseCases {
         match self.control_job(caller, &thread.project, thread.job, Control::Cancel, once).await {
             Ok(_) => {
                 let outcome = Outcome::new(InboxState::Done, SlackOutcome::Cancelled);
-                let outcome = outcome.replying(format!("reply/{}", asked.event.ts), "⏹️ The job was stopped.".to_owned());
+                let outcome =
+                    outcome.replying(format!("reply/{}", asked.event.ts), "⏹️ The job was stopped.".to_owned());
                 Ok(Outcome { job: Some((thread.job, None)), ..outcome })
             }
             Err(error) => failed(asked.event, error),
@@ -370,8 +374,10 @@ fn once(asked: &Asked<'_>, text: &str) -> Option<Idempotency> {
 /// Returns the outcome of an accepted message: it gets a reaction, and its status is shown in the thread.
 fn done(event: &SlackInboxEvent, outcome: SlackOutcome, project: &ProjectId, accepted: &Accepted) -> Outcome {
     let job = accepted.record.id;
-    let mut posts =
-        vec![("seen/".to_owned() + &event.ts, SlackPostContent::Reaction { ts: event.ts.clone(), name: "eyes".to_owned() })];
+    let mut posts = vec![(
+        "seen/".to_owned() + &event.ts,
+        SlackPostContent::Reaction { ts: event.ts.clone(), name: "eyes".to_owned() },
+    )];
     if let Some(message) = accepted.message {
         let status = SlackPostContent::Status { project: project.clone(), job, message };
         posts.push((format!("status/{message}"), status));

@@ -11,8 +11,8 @@ use journeyman_core::retry::backoff;
 use journeyman_core::run::Reason;
 use journeyman_core::slack::status::status;
 use journeyman_core::slack::{
-    CHANNEL_PAUSE, LONGEST_WAIT, MAX_ATTEMPTS, SLACK_LIMIT, STATUS_PERIOD, SlackPost, SlackPostContent,
-    SlackPostState, SlackPosted, SlackSecret,
+    CHANNEL_PAUSE, LONGEST_WAIT, MAX_ATTEMPTS, SLACK_LIMIT, STATUS_PERIOD, SlackPost, SlackPostContent, SlackPostState,
+    SlackPosted, SlackSecret,
 };
 use journeyman_core::time::Timestamp;
 

@@ -108,7 +108,10 @@ async fn a_mention_creates_a_job_and_a_reply_sends_a_message_once() {
         assert_eq!(messages[0].author.as_deref(), Some("user1"), "{name}");
         let posts = fixture.slack.posts();
         assert_eq!(posts.len(), 2, "{name}: {posts:?}");
-        assert!(posts.iter().all(|post| post.thread == ROOT && post.text.starts_with("⏳ Queued")), "{name}: {posts:?}");
+        assert!(
+            posts.iter().all(|post| post.thread == ROOT && post.text.starts_with("⏳ Queued")),
+            "{name}: {posts:?}"
+        );
         assert_eq!(fixture.slack.reactions().len(), 2, "{name}");
     }
 }
@@ -155,7 +158,10 @@ async fn a_rate_limit_delays_posts_and_a_refusal_ends_them() {
         fixture.run_slack(60).await;
         assert_eq!(fixture.slack.requests(), 3, "{name}");
         let posts = fixture.cases.slack_posts(&operator(), id, None, 10).await.unwrap();
-        assert!(posts.iter().all(|post| post.detail.as_deref().unwrap_or_default().contains("not_in_channel")), "{name}");
+        assert!(
+            posts.iter().all(|post| post.detail.as_deref().unwrap_or_default().contains("not_in_channel")),
+            "{name}"
+        );
     }
 }
 
@@ -163,7 +169,8 @@ async fn a_rate_limit_delays_posts_and_a_refusal_ends_them() {
 async fn people_and_channels_that_are_not_connected_get_an_explanation_once() {
     for fixture in all().await {
         let (id, name) = (fixture.connect().await, fixture.name);
-        let says = |event: &str, account: &str, ts: &str| FakeSlack::message(event, account, ts, Some(ROOT), "<@UBOT> Go.");
+        let says =
+            |event: &str, account: &str, ts: &str| FakeSlack::message(event, account, ts, Some(ROOT), "<@UBOT> Go.");
         fixture.receive_slack(id, says("Ev1", "U9", "1700000001.000100")).await;
         fixture.receive_slack(id, says("Ev2", "U9", "1700000002.000100")).await;
         fixture.receive_slack(id, says("Ev3", "U2", "1700000003.000100")).await;
@@ -187,7 +194,8 @@ async fn a_person_connects_an_account_with_a_code_that_is_valid_once() {
         let (id, name) = (fixture.connect().await, fixture.name);
         let member = Arc::new(user(1, Role::Member));
         let (code, _) = fixture.cases.create_slack_code(&Caller::user(member.clone(), None)).await.unwrap();
-        let link = |event: &str, account: &str, ts: &str| FakeSlack::direct(event, account, ts, &format!("link {code}"));
+        let link =
+            |event: &str, account: &str, ts: &str| FakeSlack::direct(event, account, ts, &format!("link {code}"));
         fixture.receive_slack(id, link("Ev1", "U7", "1700000001.000100")).await;
         fixture.run_slack(3).await;
         fixture.receive_slack(id, link("Ev2", "U8", "1700000002.000100")).await;

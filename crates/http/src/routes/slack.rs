@@ -186,10 +186,7 @@ pub(crate) async fn posts(
 /// key of a user, for all projects and with the scope `write`. An earlier code of the user is no longer valid.
 #[utoipa::path(post, path = "/v2/slack/code", tag = "Slack", operation_id = "createSlackCode",
     responses((status = 200, description = "The code, which is shown once", body = SlackCode), CodeErrors))]
-pub(crate) async fn code(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-) -> Result<Response, ApiError> {
+pub(crate) async fn code(State(app): State<App>, Authenticated(caller): Authenticated) -> Result<Response, ApiError> {
     let (code, expires_at) = app.cases.create_slack_code(&caller).await?;
     let body = SlackCode { code, expires_at: expires_at.to_string() };
     Ok(([(CACHE_CONTROL, "no-store")], Json(body)).into_response())

@@ -43,7 +43,8 @@ async fn an_event_is_answered_after_it_is_stored() {
     let service = service().await;
     let path = connect(&service).await;
     let hook = path.replace(WORKSPACES, "/hooks/slack");
-    let body = json!({ "id": "Ev1", "user": "U1", "channel": "C1", "ts": "1.0", "thread": "1.0", "text": "<@UBOT> Go." });
+    let body =
+        json!({ "id": "Ev1", "user": "U1", "channel": "C1", "ts": "1.0", "thread": "1.0", "text": "<@UBOT> Go." });
     let send = async |body: String, signature: &'static str| {
         let sign = |request: &mut axum::http::Request<axum::body::Body>| {
             request.headers_mut().insert("x-slack-signature", signature.parse().unwrap());

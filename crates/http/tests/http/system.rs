@@ -208,7 +208,8 @@ async fn every_json_answer_to_get_has_a_tag_with_which_it_is_not_sent_again() {
     assert_eq!(service.post("/v2/code-hosts", &host.to_string()).await.status, 201);
     let hook = service.post("/v2/projects/shop/webhooks", r#"{"url":"https://hooks.example/"}"#).await.json();
     let hook = hook["id"].as_str().unwrap().to_owned();
-    let trust = json!({ "name": "ci", "issuer": "https://ci.example/", "claims": { "sub": "a" }, "projects": ["shop"] });
+    let trust =
+        json!({ "name": "ci", "issuer": "https://ci.example/", "claims": { "sub": "a" }, "projects": ["shop"] });
     let trust = service.post("/v2/oidc/trusts", &trust.to_string()).await.json();
     let trust = trust["id"].as_str().unwrap().to_owned();
     let slack = service.post("/v2/slack/workspaces", r#"{"botToken":"xoxb-12345","signingSecret":"0123456789"}"#).await;

@@ -2,7 +2,8 @@
 
 use async_trait::async_trait;
 use journeyman_core::admin::{
-    AdminError, AdminRow, AdminState, Once, Subject, deleted_code_host, deleted_job, deleted_project, deleted_trust, deleted_webhook, deleted_slack_workspace,
+    AdminError, AdminRow, AdminState, Once, Subject, deleted_code_host, deleted_job, deleted_project,
+    deleted_slack_workspace, deleted_trust, deleted_webhook,
 };
 use journeyman_core::idempotency::{Claim, Remembered};
 use journeyman_core::ids::{JobId, ProjectId, UserId};

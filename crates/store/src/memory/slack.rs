@@ -186,12 +186,7 @@ impl SlackStore for MemoryStore {
         Ok(claimed)
     }
 
-    async fn decide_slack_event(
-        &self,
-        number: u64,
-        attempt: u32,
-        decision: SlackDecision,
-    ) -> Result<bool, StoreError> {
+    async fn decide_slack_event(&self, number: u64, attempt: u32, decision: SlackDecision) -> Result<bool, StoreError> {
         let SlackDecision { next, job, thread, posts, at } = decision;
         let tables = &mut self.tables().slack;
         let is_it = |(event, _): &&mut (SlackInboxEvent, Option<Timestamp>)| {

@@ -6,7 +6,7 @@
 use async_trait::async_trait;
 use journeyman_core::admin::{
     AdminChange, AdminError, AdminRow, AdminState, Once, Subject, deleted_code_host, deleted_job, deleted_project,
-    deleted_trust, deleted_webhook, deleted_slack_workspace,
+    deleted_slack_workspace, deleted_trust, deleted_webhook,
 };
 use journeyman_core::code_host::{CodeHost, CodeHostId};
 use journeyman_core::idempotency::{Claim, Remembered};
@@ -30,7 +30,7 @@ use super::projects::PROJECT;
 use super::pulls::PULLS_LOCK;
 use super::session::Session;
 use super::sweep::remove_job;
-use super::{PostgresStore, trusts, webhooks, slack};
+use super::{PostgresStore, slack, trusts, webhooks};
 use crate::admin::Answers;
 use crate::rows::{self, HostDocument, to_json};
 use crate::vault;

@@ -69,8 +69,7 @@ pub(super) fn remove(id: SlackWorkspaceId) -> Vec<Call> {
     ]
 }
 
-const ANY_EVENT: &str =
-    "SELECT 1 FROM slack_events WHERE due_at IS NOT NULL AND (due_at <= $1 OR due_at > $2) LIMIT 1";
+const ANY_EVENT: &str = "SELECT 1 FROM slack_events WHERE due_at IS NOT NULL AND (due_at <= $1 OR due_at > $2) LIMIT 1";
 
 /// Claims events. Of each thread, only the first event that is not final may be claimed.
 const CLAIM_EVENTS: &str = "UPDATE slack_events SET due_at = $3, attempts = attempts + 1 WHERE number IN (
@@ -84,8 +83,7 @@ const CLAIM_EVENTS: &str = "UPDATE slack_events SET due_at = $3, attempts = atte
         ORDER BY number LIMIT $4 FOR UPDATE SKIP LOCKED)
     RETURNING *";
 
-const ANY_POST: &str =
-    "SELECT 1 FROM slack_posts WHERE due_at IS NOT NULL AND (due_at <= $1 OR due_at > $2) LIMIT 1";
+const ANY_POST: &str = "SELECT 1 FROM slack_posts WHERE due_at IS NOT NULL AND (due_at <= $1 OR due_at > $2) LIMIT 1";
 
 /// Claims the post of each channel that has been due the longest, unless the channel is busy. Of two processes that pick
 /// the same post, the second finds another number of claims when it gets the lock of the row.
@@ -234,12 +232,7 @@ impl SlackStore for PostgresStore {
         Ok(claimed)
     }
 
-    async fn decide_slack_event(
-        &self,
-        number: u64,
-        attempt: u32,
-        decision: SlackDecision,
-    ) -> Result<bool, StoreError> {
+    async fn decide_slack_event(&self, number: u64, attempt: u32, decision: SlackDecision) -> Result<bool, StoreError> {
         let answers = self.write(decide(number, attempt, decision)?).await?;
         Ok(answers.last().is_some_and(|rows| !rows.is_empty()))
     }

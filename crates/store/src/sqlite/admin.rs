@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use journeyman_core::admin::{
-    AdminError, AdminRow, AdminState, Once, Subject, deleted_code_host, deleted_job, deleted_project, deleted_trust, deleted_webhook, deleted_slack_workspace,
+    AdminError, AdminRow, AdminState, Once, Subject, deleted_code_host, deleted_job, deleted_project,
+    deleted_slack_workspace, deleted_trust, deleted_webhook,
 };
 use journeyman_core::code_host::CodeHost;
 use journeyman_core::idempotency::{Claim, Remembered};
@@ -28,7 +29,7 @@ use super::rows::collect;
 use super::sweep::remove_job;
 use super::users::end_sessions;
 use super::write::Session;
-use super::{SqliteStore, trusts, webhooks, slack};
+use super::{SqliteStore, slack, trusts, webhooks};
 use crate::admin::{AdminTables, Answers, administer};
 use crate::rows::{self, HostDocument, to_json};
 use crate::vault::{self, MasterKey, Sealed};

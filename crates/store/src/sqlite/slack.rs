@@ -79,8 +79,7 @@ pub(super) fn by_id(db: &Connection, id: SlackWorkspaceId) -> Result<Option<Slac
     found.next()?.map(rows::slack_workspace).transpose()
 }
 
-const ANY_EVENT: &str =
-    "SELECT 1 FROM slack_events WHERE due_at IS NOT NULL AND (due_at <= ?1 OR due_at > ?2) LIMIT 1";
+const ANY_EVENT: &str = "SELECT 1 FROM slack_events WHERE due_at IS NOT NULL AND (due_at <= ?1 OR due_at > ?2) LIMIT 1";
 
 /// Claims events. Of each thread, only the first event that is not final may be claimed.
 const CLAIM_EVENTS: &str = "UPDATE slack_events SET due_at = ?3, attempts = attempts + 1 WHERE number IN (
@@ -94,8 +93,7 @@ const CLAIM_EVENTS: &str = "UPDATE slack_events SET due_at = ?3, attempts = atte
         ORDER BY number LIMIT ?4)
     RETURNING *";
 
-const ANY_POST: &str =
-    "SELECT 1 FROM slack_posts WHERE due_at IS NOT NULL AND (due_at <= ?1 OR due_at > ?2) LIMIT 1";
+const ANY_POST: &str = "SELECT 1 FROM slack_posts WHERE due_at IS NOT NULL AND (due_at <= ?1 OR due_at > ?2) LIMIT 1";
 
 /// Claims the post of each channel that has been due the longest, unless the channel is busy.
 const CLAIM_POSTS: &str = "UPDATE slack_posts SET due_at = ?3, busy_until = ?3, claims = claims + 1 WHERE number IN (
@@ -285,12 +283,7 @@ impl SlackStore for SqliteStore {
         Ok(claimed)
     }
 
-    async fn decide_slack_event(
-        &self,
-        number: u64,
-        attempt: u32,
-        decision: SlackDecision,
-    ) -> Result<bool, StoreError> {
+    async fn decide_slack_event(&self, number: u64, attempt: u32, decision: SlackDecision) -> Result<bool, StoreError> {
         self.writer.write(move |db| decide(db, number, attempt, &decision)).await
     }
 
@@ -303,8 +296,7 @@ impl SlackStore for SqliteStore {
                     let text = "SELECT * FROM slack_events
                                 WHERE workspace = ?1 AND channel = ?2 AND thread = ?3 AND number < ?4
                                 ORDER BY number DESC LIMIT ?5";
-                    let values =
-                        params![workspace.to_string(), place.channel, place.thread, before, limited(limit)];
+                    let values = params![workspace.to_string(), place.channel, place.thread, before, limited(limit)];
                     let mut query = db.prepare_cached(text)?;
                     collect(&mut query.query(values)?, |row| rows::slack_event(row))
                 }

@@ -187,10 +187,9 @@ async fn posts_are_stored_once_and_sent_to_each_channel_one_after_the_other() {
     for fixture in all().await {
         let name = fixture.name;
         fixture.connect_slack(1, "T1").await.unwrap();
-        for (event_id, posts) in [
-            ("Ev1", vec![post("C1", "a"), post("C1", "b"), post("C2", "a")]),
-            ("Ev2", vec![post("C1", "a")]),
-        ] {
+        for (event_id, posts) in
+            [("Ev1", vec![post("C1", "a"), post("C1", "b"), post("C2", "a")]), ("Ev2", vec![post("C1", "a")])]
+        {
             fixture.receive_slack(event_id, "1.0", "1.0").await;
             let event = fixture.claim_slack().await.remove(0);
             assert!(fixture.decide_slack(&event, done(), posts).await, "{name}");

@@ -56,12 +56,7 @@ pub trait SlackStore: Send + Sync {
 
     /// Stores the decision about an event, with its thread and its posts. Returns false, and stores nothing, if the event
     /// is no longer claimed by this attempt.
-    async fn decide_slack_event(
-        &self,
-        number: u64,
-        attempt: u32,
-        decision: SlackDecision,
-    ) -> Result<bool, StoreError>;
+    async fn decide_slack_event(&self, number: u64, attempt: u32, decision: SlackDecision) -> Result<bool, StoreError>;
 
     /// Returns events, newest first.
     async fn slack_events(&self, filter: SlackEventFilter) -> Result<Vec<SlackInboxEvent>, StoreError>;
