@@ -15,7 +15,7 @@ use journeyman_core::slack::{
 use journeyman_core::time::Timestamp;
 use journeyman_core::user::TokenHash;
 
-use super::{MemoryStore, Tables};
+use super::MemoryStore;
 
 /// The tables of Slack.
 #[derive(Debug, Default)]
