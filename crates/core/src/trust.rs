@@ -188,7 +188,7 @@ impl TrustSettings {
         if owners.iter().any(names_owner) {
             return Ok(());
         }
-        Err(InvalidTrust::Strangers { issuer: *host, claims: *owners })
+        Err(InvalidTrust::Strangers { issuer: host, claims: owners })
     }
 
     /// Returns whether the trust accepts a verified token.
@@ -310,7 +310,8 @@ mod tests {
     #[test]
     fn a_trust_in_a_shared_issuer_names_an_owner() {
         let github = "https://token.actions.githubusercontent.com";
-        let cases: &[(&str, &[(&str, &str)], bool)] = &[
+        type Case<'a> = (&'a str, &'a [(&'a str, &'a str)], bool);
+        let cases: &[Case<'_>] = &[
             (github, &[("repository", "acme/*")], true),
             (github, &[("repository_id", "4711")], true),
             (github, &[("repository_owner", "acme"), ("ref", "*")], true),

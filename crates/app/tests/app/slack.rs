@@ -247,9 +247,8 @@ async fn a_wrong_signature_token_or_secret_is_refused() {
             edit.secrets.insert(SlackSecret::BotToken, Some(SecretValue(token.to_owned())));
             edit
         };
-        let create = async |token| {
-            fixture.cases.create_slack_workspace(&operator(), edit(token), None, |_| String::new()).await
-        };
+        let create =
+            async |token| fixture.cases.create_slack_workspace(&operator(), edit(token), None, |_| String::new()).await;
         let kind = |error: Error| match error {
             Error::Refused(refusal) => Some(refusal.kind),
             _ => None,

@@ -103,7 +103,7 @@ pub enum EventData {
     /// The agent's complete plan. (`agent.plan`)
     AgentPlan(AgentPlan),
     /// A tool call, or an update of one, with the fields that the agent sent. (`agent.tool_call`)
-    AgentToolCall(AgentToolCall),
+    AgentToolCall(Box<AgentToolCall>),
     /// The usage of the context window, as reported by the agent. (`agent.usage`)
     AgentUsage(AgentUsage),
     /// The agent's session was opened. (`agent.session`)
