@@ -26,7 +26,7 @@ work=$(cd "$target/a2a" && pwd)
     skip "Python cannot create virtual environments (Debian: apt-get install python3-venv)"
 python=$work/venv/bin/python
 
-export PYTHONDONTWRITEBYTECODE=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+export PYTHONPATH="$PWD/tests/support" PYTHONDONTWRITEBYTECODE=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 cd tests/a2a
 "$python" -m pip install --quiet --requirement requirements.txt --constraint constraints.txt
 "$python" server.py "$python" client.py

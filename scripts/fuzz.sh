@@ -25,6 +25,6 @@ mkdir -p "$work"
 [ -x "$work/venv/bin/pip" ] || python3 -m venv --clear "$work/venv" ||
     skip "Python cannot create virtual environments (Debian: apt-get install python3-venv)"
 
-export PYTHONDONTWRITEBYTECODE=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+export PYTHONPATH="$PWD/tests/support" PYTHONDONTWRITEBYTECODE=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 "$work/venv/bin/python" -m pip install --quiet --requirement tests/fuzz/requirements.txt --constraint tests/fuzz/constraints.txt
 "$work/venv/bin/python" tests/fuzz/fuzz.py

@@ -238,6 +238,15 @@ wait_for_end() {
   done
 }
 
+# Prints why the job failed, or that the reason cannot be read.
+reason() {
+  authenticate
+  send key GET "$url/v2/agent/$project/job/$job/details"
+  text=
+  if [ "$status" = 200 ]; then text=$(jq -r '.failure.text | strings' "$dir/answer" 2>/dev/null | head -c 1000) || text=; fi
+  printf '%s' "${text:-the reason cannot be read}"
+}
+
 report() {
   if [ -n "${GITHUB_OUTPUT:-}" ]; then
     printf 'job-id=%s\nstatus=%s\npr-link=%s\njob-url=%s\n' "$job" "$state" "$link" "$page" >>"$GITHUB_OUTPUT"
@@ -275,6 +284,6 @@ if [ "$wait" = true ]; then
   case $state in
     completed) ;;
     active) fail 8 "the job did not end within $minutes minutes; it continues, see $page" ;;
-    *) fail 3 "the job ended as $state; see $page" ;;
+    *) fail 3 "the job ended as $state: $(reason); see $page" ;;
   esac
 fi

@@ -4,55 +4,21 @@ The steps of sdk/action/action.yml get their inputs as its mapping `env` says; t
 in the text. A stand-in for the issuer signs the tokens.
 """
 
-import os
 import re
-import signal
 import subprocess
 import sys
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 from issuer import REQUEST_TOKEN, Issuer
+from service import ENVIRONMENT, ROOT, Service, folder
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-PROGRAM = Path(os.environ.get("JOURNEYMAN", ROOT / "target/debug/journeyman")).resolve()
 ACTION = ROOT / "sdk/action"
 TEMPLATE = ROOT / "sdk/gitlab/templates/journeyman.yml"
 
-# Settings in the environment must not affect the server or the clients.
-ENVIRONMENT = {name: value for name, value in os.environ.items() if not re.search("JOURNEYMAN|GITHUB|ACTIONS|^CI", name)}
-
 WRITE = "Say hello [[write hello.txt|Hello]]"
 INJECTION = "x'; touch injected; \"$(touch injected)\" `touch injected` [[say hi]]"
-
-
-class Server:
-    def __init__(self, folder: Path):
-        self.data = folder / "data"
-        self.log = folder / "log"
-        flags = ["--listen=127.0.0.1:0", "--log=warn", "--grace=1s", "--oidc-networks=127.0.0.0/8"]
-        with self.log.open("wb") as log:
-            command = [PROGRAM, "serve", f"--data-dir={self.data}", *flags]
-            self.process = subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=log, text=True)
-        for line in self.process.stdout:
-            if found := re.search(r"(http://\S+)/setup\?link=", line):
-                self.url = found[1]
-                return
-        sys.exit(f"the server did not start:\n{self.log.read_text()}")
-
-    def run(self, *arguments: str) -> str:
-        command = [PROGRAM, *arguments, f"--data-dir={self.data}"]
-        return subprocess.run(command, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True, check=True).stdout
-
-    def stop(self) -> None:
-        self.process.send_signal(signal.SIGTERM)
-        try:
-            self.process.wait(20)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
 
 
 @dataclass
@@ -137,7 +103,7 @@ def check(result: Result, code: int, *texts: str) -> Result:
     return result
 
 
-def check_action(folder: Path, server: Server, issuer: Issuer, key: str) -> None:
+def check_action(folder: Path, server: Service, issuer: Issuer, key: str) -> None:
     place = {"url": server.url, "project": "shop"}
     issuer.claims = {"sub": "repo:acme/shop:ref:refs/heads/main", "repository": "acme/shop", "ref": "refs/heads/main"}
     made = check(act(folder, issuer, **place, prompt=WRITE, title="Say hello", labels="ci, nightly"), 0)
@@ -158,7 +124,7 @@ def check_action(folder: Path, server: Server, issuer: Issuer, key: str) -> None
     assert not (folder / "injected").exists(), "a prompt has run a command"
     check(act(folder, None, **place, prompt="[[say hi]]", api_key=key), 0)
 
-    failed = check(act(folder, issuer, **place, prompt="[[fail broken]]"), 3, "the job ended as failed")
+    failed = check(act(folder, issuer, **place, prompt="[[fail broken]]"), 3, "the job ended as failed: ", "broken")
     assert failed.outputs["status"] == "failed" and failed.outputs["job-id"], failed
     slow = check(act(folder, issuer, **place, prompt="[[sleep 20]]", timeout_minutes="0"), 8, "it continues")
     assert slow.outputs["status"] == "active", slow
@@ -179,7 +145,7 @@ def check_action(folder: Path, server: Server, issuer: Issuer, key: str) -> None
     check(act(folder, issuer, **place, prompt="x", audience="https://elsewhere.test"), 4, "aud=https://elsewhere.test")
 
 
-def check_gitlab(folder: Path, server: Server, issuer: Issuer) -> None:
+def check_gitlab(folder: Path, server: Service, issuer: Issuer) -> None:
     place = {"url": server.url, "project": "shop"}
     issuer.claims = {"sub": "project_path:acme/shop:ref_type:branch:ref:main", "project_path": "acme/shop"}
     made = check(gitlab(folder, issuer, **place, prompt=WRITE), 0)
@@ -193,26 +159,24 @@ def check_gitlab(folder: Path, server: Server, issuer: Issuer) -> None:
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory(prefix="journeyman-ci-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
-        # Sandboxes need a folder that other users can pass through.
-        folder.chmod(0o755)
-        issuer = Issuer(folder)
-        server = Server(folder)
+    with folder("ci") as path:
+        issuer = Issuer(path)
+        server = Service(path, "--log=warn", "--oidc-networks=127.0.0.0/8")
         try:
             server.run("project", "create", "shop", "--repository=local:shop")
+            server.push("shop", server.key("push"))
             trust = ["trust", "create", f"--issuer={issuer.url}", f"--audience={server.url}", "--project=shop"]
             server.run(*trust, "--name=actions", "--claim=repository=acme/*", "--claim=ref=refs/heads/**")
             server.run(*trust, "--name=gitlab", "--claim=project_path=acme/shop")
-            key = server.run("key", "create", "--name=ci", "--scope=jobs", "--project=shop").split()[-1]
-            work = folder / "work"
+            key = server.key("ci", "--scope=jobs", "--project=shop")
+            work = path / "work"
             work.mkdir()
             check_action(work, server, issuer, key)
             check_gitlab(work, server, issuer)
-            log = server.log.read_text()
+            log = server.log()
             assert "jmn_" not in log and not any(token in log for token in issuer.tokens), "a secret is in the log"
         except AssertionError:
-            print(server.log.read_text()[-10_000:], file=sys.stderr)
+            print(server.log()[-10_000:], file=sys.stderr)
             raise
         finally:
             server.stop()

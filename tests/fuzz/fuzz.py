@@ -3,21 +3,12 @@
 No answer may have a server error, or a status, content type, header or body that the document does not allow.
 """
 
-import json
 import os
-import re
-import signal
 import subprocess
 import sys
-import tempfile
-import urllib.request
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-PROGRAM = Path(os.environ.get("JOURNEYMAN", ROOT / "target/debug/journeyman")).resolve()
-
-# Settings in the environment must not affect the server.
-ENVIRONMENT = {name: value for name, value in os.environ.items() if "JOURNEYMAN" not in name}
+from service import ENVIRONMENT, ROOT, Service, folder
 
 # The number of random requests for each operation, in addition to those at the bounds of its parameters.
 EXAMPLES = int(os.environ.get("EXAMPLES", "5"))
@@ -37,47 +28,7 @@ CHECKS = [
 ]
 
 
-class Server:
-    def __init__(self, folder: Path):
-        self.data = folder / "data"
-        self.log = folder / "log"
-        flags = ["--listen=127.0.0.1:0", "--log=warn", "--grace=1s", "--webhook-networks=127.0.0.0/8"]
-        flags += ["--create-per-hour=0", "--message-per-hour=0"]
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                [PROGRAM, "serve", f"--data-dir={self.data}", *flags],
-                env=ENVIRONMENT,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-            )
-        for line in self.process.stdout:
-            if found := re.search(r"(http://\S+)/setup\?link=", line):
-                self.url = found[1]
-                return
-        sys.exit(f"the server did not start:\n{self.log.read_text()}")
-
-    def key(self, name: str) -> str:
-        command = [PROGRAM, "key", "create", f"--name={name}", "--expires=1day", f"--data-dir={self.data}"]
-        done = subprocess.run(command, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True, check=True)
-        return done.stdout.split()[-1]
-
-    def post(self, path: str, key: str, body: dict) -> dict:
-        headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
-        request = urllib.request.Request(self.url + path, json.dumps(body).encode(), headers)
-        with urllib.request.urlopen(request) as answer:
-            return json.load(answer)
-
-    def stop(self) -> int:
-        self.process.send_signal(signal.SIGTERM)
-        try:
-            return self.process.wait(20)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            return self.process.wait()
-
-
-def fuzz(server: Server, key: str, *selection: str) -> bool:
+def fuzz(server: Service, key: str, *selection: str) -> bool:
     """Runs schemathesis on a selection of operations; returns True if every answer obeyed the document."""
     options = ["--phases=examples,coverage,fuzzing", f"--max-examples={EXAMPLES}", "--seed=1", "--generation-database=none"]
     options += ["--continue-on-failure", "--request-timeout=20", "--no-color", "--warnings=off"]
@@ -91,10 +42,8 @@ def fuzz(server: Server, key: str, *selection: str) -> bool:
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory(prefix="journeyman-fuzz-", ignore_cleanup_errors=True) as folder:
-        # Sandboxes need a folder that other users can pass through.
-        Path(folder).chmod(0o755)
-        server = Server(Path(folder))
+    with folder("fuzz") as path:
+        server = Service(path, "--log=warn", "--webhook-networks=127.0.0.0/8")
         try:
             key = server.key("fuzz")
             server.post("/v2/projects", key, {"id": "shop", "repository": "local:shop"})
@@ -106,7 +55,7 @@ def main() -> None:
         finally:
             status = server.stop()
         if not all(passed) or status != 0:
-            sys.exit(f"fuzz: the server's status is {status}; its log:\n{server.log.read_text()[-10_000:]}")
+            sys.exit(f"fuzz: the server's status is {status}; its log:\n{server.log()[-10_000:]}")
 
 
 main()
