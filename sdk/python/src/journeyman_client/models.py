@@ -113,6 +113,42 @@ class BudgetChanges(RequestModel):
     """The budget of the project in total."""
 
 
+class ChangeSlackWorkspace(RequestModel):
+    """A Slack workspace to connect, or the changes of one. What is not given stays."""
+
+    name: str | None = None
+    """The name, for people; by default, the name at Slack."""
+    mode: SlackMode | None = None
+    """The way in which events arrive; by default, `events`."""
+    channels: dict[str, str | None] | None = None
+    """The projects of channels, by the ID of the channel; `null` disconnects a channel."""
+    users: dict[str, str | None] | None = None
+    """The IDs of the users of people, by their ID at Slack; `null` disconnects an account."""
+    bot_token: str | None = None
+    """The token of the bot, which begins with `xoxb-`."""
+    signing_secret: str | None = None
+    """The signing secret of the app, for `events`; `null` removes it."""
+    app_token: str | None = None
+    """The token of the app, which begins with `xapp-`, for `socket`; `null` removes it."""
+
+
+class ChangeTrust(RequestModel):
+    """Changes of a trust. Fields that are left out stay as they are."""
+
+    name: str | None = None
+    issuer: str | None = None
+    audience: str | None = None
+    """The audience; `null` means the URL of this server."""
+    claims: ChangeTrustClaims | None = None
+    """All patterns; those that are left out are removed."""
+    projects: list[str] | None = None
+    scope: TrustScope | None = None
+
+
+ChangeTrustClaims = TypeAliasType("ChangeTrustClaims", dict[str, str])
+"""All patterns; those that are left out are removed."""
+
+
 class ChangeWebhook(RequestModel):
     """The changes of a webhook. Fields that are not given stay."""
 
@@ -415,6 +451,25 @@ class CreateProject(RequestModel):
     """The ID of the project in URLs, which cannot be changed."""
 
 
+class CreateTrust(RequestModel):
+    """A trust to create."""
+
+    name: str
+    """The name: a letter, then letters, digits, `.`, `-` and `_`."""
+    issuer: str
+    """The https URL of the issuer, exactly as in the claim `iss` of the tokens."""
+    audience: str | None = None
+    """The audience that tokens must have; by default, the URL of this server."""
+    claims: dict[str, str]
+    """
+    A pattern for each claim that is checked; at least one with more than wildcards. For an issuer that gives tokens to
+    everybody, such as GitHub Actions, one must name a repository or an owner.
+    """
+    projects: list[str]
+    """The IDs of the projects for which the keys may be used."""
+    scope: TrustScope | None = None
+
+
 class CreateWebhook(RequestModel):
     """A webhook to create."""
 
@@ -488,6 +543,13 @@ ErrorCode = TypeAliasType(
         "delivery_not_found",
         "webhook_disabled",
         "too_many_webhooks",
+        "token_refused",
+        "token_not_trusted",
+        "issuer_unavailable",
+        "too_many_attempts",
+        "trust_not_found",
+        "trust_exists",
+        "too_many_trusts",
         "key_not_found",
         "key_ended",
         "repository_not_found",
@@ -524,6 +586,9 @@ ErrorCode = TypeAliasType(
         "code_host_exists",
         "code_host_configured",
         "code_host_used",
+        "slack_workspace_not_found",
+        "slack_workspace_exists",
+        "slack_failed",
         "project_exists",
         "project_busy",
         "idempotency_key_reused",
@@ -566,6 +631,13 @@ The error code, for programs. New codes may be added; the status gives the class
 - `delivery_not_found`: The webhook has no such delivery, or its event is no longer stored.
 - `webhook_disabled`: The webhook is disabled, so it delivers nothing.
 - `too_many_webhooks`: The project has 1,000 webhooks.
+- `token_refused`: The token is not valid: its signature, its issuer or its times are wrong.
+- `token_not_trusted`: No trust accepts the token.
+- `issuer_unavailable`: The keys of the token's issuer cannot be read at the moment.
+- `too_many_attempts`: Too many tokens from this address were refused.
+- `trust_not_found`: The trust does not exist.
+- `trust_exists`: A trust with this name already exists.
+- `too_many_trusts`: There are 500 trusts.
 - `key_not_found`: The API key does not exist.
 - `key_ended`: The key was revoked or has expired.
 - `repository_not_found`: The repository does not exist at this address.
@@ -602,6 +674,9 @@ The error code, for programs. New codes may be added; the status gives the class
 - `code_host_exists`: A code host with this ID or address already exists.
 - `code_host_configured`: The code host is defined in the configuration file, so it cannot be changed here.
 - `code_host_used`: A project names the code host.
+- `slack_workspace_not_found`: The Slack workspace does not exist.
+- `slack_workspace_exists`: The Slack workspace is connected already.
+- `slack_failed`: Slack refused a request, or cannot be reached.
 - `project_exists`: A project with this ID already exists.
 - `project_busy`: The project has active jobs.
 - `idempotency_key_reused`: The idempotency key was used with a different request.
@@ -1334,6 +1409,26 @@ class EventRunStartedData(Model):
     worker: str
 
 
+class ExchangeToken(RequestModel):
+    """A token to exchange for a key."""
+
+    token: str
+    """A signed JSON Web Token of an OpenID issuer, such as a CI service."""
+    trust: str | None = None
+    """The ID or the name of the trust that must accept the token; by default, any may."""
+
+
+class ExchangedKey(Model):
+    """A key that was exchanged for a token."""
+
+    secret: str
+    """The secret. It cannot be read again."""
+    key: Key
+    """The key."""
+    expires_at: AwareDatetime
+    """The time from which the key is refused, in 15 minutes."""
+
+
 class Finding(Model):
     """The result of one test."""
 
@@ -1524,7 +1619,7 @@ class JobDetails(Model):
     metadata: dict[str, str]
     """The data that the client stored with the job."""
     branch: str | None
-    """The branch that the job works on; `null` before its first turn."""
+    """The branch that the job works on. Before its first turn, the branch that the job was created with, or `null`."""
     pull_request: JobPullRequest | None
     pull_requests: list[JobPullRequest]
     """All pull requests of the job, oldest first. `GET …/pulls` returns them with their texts."""
@@ -1777,7 +1872,7 @@ class MessageList(Model):
 
 MessageOrigin = TypeAliasType(
     "MessageOrigin",
-    Literal["api", "dashboard", "pull_request", "comment", "review", "check", "issue"],
+    Literal["api", "dashboard", "pull_request", "comment", "review", "check", "issue", "slack"],
 )
 """The origin of a message. New origins may be added."""
 
@@ -2244,6 +2339,105 @@ class SendMessage(RequestModel):
     """The treatment of the message if the job is active; by default, `queue`."""
 
 
+class SlackCode(Model):
+    """A code with which a user connects an account of Slack."""
+
+    code: str
+    """The code, to send to the bot as `link CODE`."""
+    expires_at: AwareDatetime
+    """The time from which the code is refused."""
+
+
+class SlackEvent(Model):
+    """An event of Slack, and what became of it."""
+
+    id: str
+    """The number, in the order of arrival."""
+    received_at: AwareDatetime
+    channel: str
+    thread: str
+    """The time stamp of the first message of the thread."""
+    ts: str
+    """The time stamp of the message."""
+    state: str
+    """`received`, `done`, `ignored`, or `failed`."""
+    outcome: str | None
+    """What it led to, such as `job_created` or `unknown_user`; `null` while it is received."""
+    detail: str | None
+    """The explanation, for people."""
+    job_id: str | None
+    message_id: str | None
+
+
+class SlackEventPage(Model):
+    """A page of events of Slack."""
+
+    events: list[SlackEvent]
+    """The events, newest first."""
+    next_cursor: str | None
+    """The value of `cursor` for the next page; `null` on the last page."""
+
+
+SlackMode = TypeAliasType("SlackMode", Literal["events", "socket"])
+"""The way in which events of Slack arrive."""
+
+
+class SlackPost(Model):
+    """A post to Slack."""
+
+    id: str
+    """The number, in the order of creation."""
+    created_at: AwareDatetime
+    channel: str
+    thread: str
+    """The time stamp of the first message of the thread."""
+    kind: str
+    """`text`, `reaction`, or `status`."""
+    state: str
+    """`open`, `done`, or `failed`."""
+    detail: str | None
+    """The last error, with what to do."""
+
+
+class SlackPostPage(Model):
+    """A page of posts to Slack."""
+
+    posts: list[SlackPost]
+    """The posts, newest first."""
+    next_cursor: str | None
+    """The value of `cursor` for the next page; `null` on the last page."""
+
+
+class SlackWorkspace(Model):
+    """A connected Slack workspace, without its secrets."""
+
+    id: str
+    name: str
+    """The name, for people."""
+    team: str
+    """The ID of the workspace at Slack."""
+    bot_user: str
+    """The ID of the bot's user at Slack."""
+    mode: SlackMode
+    channels: dict[str, str]
+    """The projects of channels, by the ID of the channel."""
+    users: dict[str, str]
+    """The users of people, by their ID at Slack."""
+    has_bot_token: bool
+    has_signing_secret: bool
+    has_app_token: bool
+    events_url: str
+    """The request URL for the event subscriptions of the app."""
+    created_at: AwareDatetime
+
+
+class SlackWorkspaceList(Model):
+    """The Slack workspaces."""
+
+    workspaces: list[SlackWorkspace]
+    """The workspaces, oldest first."""
+
+
 class Source(Model):
     """The starting point of a job."""
 
@@ -2278,6 +2472,45 @@ class System(Model):
     version: str
     """The version of the service."""
     sandbox: Containment | None
+
+
+class Trust(Model):
+    """A rule about which tokens of an OpenID issuer are exchanged for a key."""
+
+    id: str
+    """The ID of the trust."""
+    name: str
+    """The name, which no other trust has."""
+    issuer: str
+    """The issuer, exactly as in the tokens."""
+    audience: str
+    """The audience that tokens must have."""
+    claims: dict[str, str]
+    """
+    A pattern for each claim that is checked. `*` matches any text within a segment of a path, `**` also across
+    segments. Of a claim that is a list, one element must match.
+    """
+    projects: list[str]
+    """The IDs of the projects for which the keys may be used."""
+    scope: TrustScope
+    """The operations that the keys allow."""
+    created_at: AwareDatetime
+    """The time of creation."""
+    last_used_at: AwareDatetime | None
+    """The time of the last exchange; `null` if there was none."""
+
+
+class TrustList(Model):
+    """A page of trusts."""
+
+    trusts: list[Trust]
+    """The trusts, oldest first."""
+    next_cursor: str | None
+    """The value of `cursor` for the next page; `null` on the last page."""
+
+
+TrustScope = TypeAliasType("TrustScope", Literal["read", "jobs"])
+"""The operations that the keys of a trust allow."""
 
 
 class Usage(Model):

@@ -24,6 +24,42 @@ class BudgetChanges(TypedDict):
     """The budget of the project in total."""
 
 
+class ChangeSlackWorkspace(TypedDict):
+    """A Slack workspace to connect, or the changes of one. What is not given stays."""
+
+    name: NotRequired[str]
+    """The name, for people; by default, the name at Slack."""
+    mode: NotRequired[SlackMode]
+    """The way in which events arrive; by default, `events`."""
+    channels: NotRequired[dict[str, str | None]]
+    """The projects of channels, by the ID of the channel; `null` disconnects a channel."""
+    users: NotRequired[dict[str, str | None]]
+    """The IDs of the users of people, by their ID at Slack; `null` disconnects an account."""
+    bot_token: NotRequired[str | None]
+    """The token of the bot, which begins with `xoxb-`."""
+    signing_secret: NotRequired[str | None]
+    """The signing secret of the app, for `events`; `null` removes it."""
+    app_token: NotRequired[str | None]
+    """The token of the app, which begins with `xapp-`, for `socket`; `null` removes it."""
+
+
+class ChangeTrust(TypedDict):
+    """Changes of a trust. Fields that are left out stay as they are."""
+
+    name: NotRequired[str | None]
+    issuer: NotRequired[str | None]
+    audience: NotRequired[str | None]
+    """The audience; `null` means the URL of this server."""
+    claims: NotRequired[ChangeTrustClaims | None]
+    """All patterns; those that are left out are removed."""
+    projects: NotRequired[list[str] | None]
+    scope: NotRequired[TrustScope | None]
+
+
+ChangeTrustClaims: TypeAlias = dict[str, str]
+"""All patterns; those that are left out are removed."""
+
+
 class ChangeWebhook(TypedDict):
     """The changes of a webhook. Fields that are not given stay."""
 
@@ -219,6 +255,25 @@ class CreateProject(TypedDict):
     """The ID of the project in URLs, which cannot be changed."""
 
 
+class CreateTrust(TypedDict):
+    """A trust to create."""
+
+    name: str
+    """The name: a letter, then letters, digits, `.`, `-` and `_`."""
+    issuer: str
+    """The https URL of the issuer, exactly as in the claim `iss` of the tokens."""
+    audience: NotRequired[str | None]
+    """The audience that tokens must have; by default, the URL of this server."""
+    claims: dict[str, str]
+    """
+    A pattern for each claim that is checked; at least one with more than wildcards. For an issuer that gives tokens to
+    everybody, such as GitHub Actions, one must name a repository or an owner.
+    """
+    projects: list[str]
+    """The IDs of the projects for which the keys may be used."""
+    scope: NotRequired[TrustScope | None]
+
+
 class CreateWebhook(TypedDict):
     """A webhook to create."""
 
@@ -237,6 +292,15 @@ class CreateWebhook(TypedDict):
 
 Delivery: TypeAlias = Literal["queue", "interrupt", "reject"]
 """The treatment of a message if the job is active."""
+
+
+class ExchangeToken(TypedDict):
+    """A token to exchange for a key."""
+
+    token: str
+    """A signed JSON Web Token of an OpenID issuer, such as a CI service."""
+    trust: NotRequired[str | None]
+    """The ID or the name of the trust that must accept the token; by default, any may."""
 
 
 HostKind: TypeAlias = Literal[
@@ -493,6 +557,14 @@ class SendMessage(TypedDict):
     """The prompt for the agent."""
     delivery: NotRequired[Delivery]
     """The treatment of the message if the job is active; by default, `queue`."""
+
+
+SlackMode: TypeAlias = Literal["events", "socket"]
+"""The way in which events of Slack arrive."""
+
+
+TrustScope: TypeAlias = Literal["read", "jobs"]
+"""The operations that the keys of a trust allow."""
 
 
 WebhookFormat: TypeAlias = Literal["standard", "slack", "teams", "discord"]

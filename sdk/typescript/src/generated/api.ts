@@ -776,6 +776,60 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v2/oidc/trusts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List trusts
+         * @description Returns the trusts in pages, oldest first.
+         */
+        get: operations["listTrusts"];
+        put?: never;
+        /**
+         * Create a trust
+         * @description Tokens of the issuer that are for the audience, and whose claims match all patterns, can be exchanged for a key with
+         *     the projects and the scope of the trust. The keys have the rights of the user who creates the trust, and end with
+         *     them.
+         */
+        post: operations["createTrust"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/oidc/trusts/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a trust
+         * @description Returns the trust.
+         */
+        get: operations["getTrust"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a trust
+         * @description Deletes the trust, and revokes its keys at once. Deleting it again changes nothing.
+         */
+        delete: operations["deleteTrust"];
+        options?: never;
+        head?: never;
+        /**
+         * Change a trust
+         * @description Changes the given fields. The keys of the trust are revoked, unless only its name changes.
+         */
+        patch: operations["changeTrust"];
+        trace?: never;
+    };
     "/v2/me": {
         parameters: {
             query?: never;
@@ -1015,6 +1069,140 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v2/slack/workspaces": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Slack workspaces
+         * @description Returns all connected workspaces, oldest first, without secrets.
+         */
+        get: operations["listSlackWorkspaces"];
+        put?: never;
+        /**
+         * Connect a Slack workspace
+         * @description Asks Slack for the workspace of the bot token, and stores it. Secrets are stored encrypted and never returned.
+         */
+        post: operations["createSlackWorkspace"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/slack/workspaces/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a Slack workspace
+         * @description Returns the workspace, and which of its secrets are set.
+         */
+        get: operations["getSlackWorkspace"];
+        put?: never;
+        post?: never;
+        /**
+         * Remove a Slack workspace
+         * @description Removes the workspace with its secrets, events, threads and posts. Jobs stay. Removing it again changes nothing.
+         */
+        delete: operations["removeSlackWorkspace"];
+        options?: never;
+        head?: never;
+        /**
+         * Change a Slack workspace
+         * @description Changes the given fields, and connects and disconnects channels and people.
+         */
+        patch: operations["changeSlackWorkspace"];
+        trace?: never;
+    };
+    "/v2/slack/workspaces/{id}/check": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Test a Slack workspace
+         * @description Tests whether Slack accepts the tokens, whether events arrive, and whether posts are accepted. Stores nothing. The
+         *     response is 200 also if a test fails; see `health` of each finding.
+         */
+        post: operations["checkSlackWorkspace"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/slack/workspaces/{id}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the events of a Slack workspace
+         * @description Returns the mentions, replies and direct messages, newest first, and what became of each.
+         */
+        get: operations["listSlackEvents"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/slack/workspaces/{id}/posts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the posts to a Slack workspace
+         * @description Returns what the server writes to Slack, newest first, with the error of each post that failed.
+         */
+        get: operations["listSlackPosts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/slack/code": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create a code for a Slack account
+         * @description The user sends `link CODE` to the bot in a direct message within ten minutes, and is then known in Slack. Needs an API
+         *     key of a user, for all projects and with the scope `write`. An earlier code of the user is no longer valid.
+         */
+        post: operations["createSlackCode"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v2/usage": {
         parameters: {
             query?: never;
@@ -1071,6 +1259,28 @@ export interface paths {
         get: operations["getSystem"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/oidc/exchange": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Exchange a token for a key
+         * @description Returns a key that works for 15 minutes, for a token of an OpenID issuer that a trust accepts. Needs no API key. A CI
+         *     job uses the token that its CI service gives it, so that no key is stored there. A token can be exchanged more than
+         *     once until it expires.
+         */
+        post: operations["exchangeToken"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1237,6 +1447,42 @@ export interface components {
              * @description The budget of the project in total.
              */
             projectMicros?: number | null;
+        };
+        /** @description A Slack workspace to connect, or the changes of one. What is not given stays. */
+        ChangeSlackWorkspace: {
+            /** @description The name, for people; by default, the name at Slack. */
+            name?: string;
+            /** @description The way in which events arrive; by default, `events`. */
+            mode?: components["schemas"]["SlackMode"];
+            /** @description The projects of channels, by the ID of the channel; `null` disconnects a channel. */
+            channels?: {
+                [key: string]: string | null;
+            };
+            /** @description The IDs of the users of people, by their ID at Slack; `null` disconnects an account. */
+            users?: {
+                [key: string]: string | null;
+            };
+            /** @description The token of the bot, which begins with `xoxb-`. */
+            botToken?: string | null;
+            /** @description The signing secret of the app, for `events`; `null` removes it. */
+            signingSecret?: string | null;
+            /** @description The token of the app, which begins with `xapp-`, for `socket`; `null` removes it. */
+            appToken?: string | null;
+        };
+        /** @description Changes of a trust. Fields that are left out stay as they are. */
+        ChangeTrust: {
+            name?: string | null;
+            issuer?: string | null;
+            /** @description The audience; `null` means the URL of this server. */
+            audience?: string | null;
+            /** @description All patterns; those that are left out are removed. */
+            claims?: components["schemas"]["ChangeTrustClaims"] | null;
+            projects?: string[] | null;
+            scope?: components["schemas"]["TrustScope"] | null;
+        };
+        /** @description All patterns; those that are left out are removed. */
+        ChangeTrustClaims: {
+            [key: string]: string;
         };
         /** @description The changes of a webhook. Fields that are not given stay. */
         ChangeWebhook: {
@@ -1549,6 +1795,25 @@ export interface components {
             /** @description The ID of the project in URLs, which cannot be changed. */
             id: string;
         };
+        /** @description A trust to create. */
+        CreateTrust: {
+            /** @description The name: a letter, then letters, digits, `.`, `-` and `_`. */
+            name: string;
+            /** @description The https URL of the issuer, exactly as in the claim `iss` of the tokens. */
+            issuer: string;
+            /** @description The audience that tokens must have; by default, the URL of this server. */
+            audience?: string | null;
+            /**
+             * @description A pattern for each claim that is checked; at least one with more than wildcards. For an issuer that gives tokens to
+             *     everybody, such as GitHub Actions, one must name a repository or an owner.
+             */
+            claims: {
+                [key: string]: string;
+            };
+            /** @description The IDs of the projects for which the keys may be used. */
+            projects: string[];
+            scope?: components["schemas"]["TrustScope"] | null;
+        };
         /** @description A webhook to create. */
         CreateWebhook: {
             /**
@@ -1640,6 +1905,13 @@ export interface components {
          *     - `delivery_not_found`: The webhook has no such delivery, or its event is no longer stored.
          *     - `webhook_disabled`: The webhook is disabled, so it delivers nothing.
          *     - `too_many_webhooks`: The project has 1,000 webhooks.
+         *     - `token_refused`: The token is not valid: its signature, its issuer or its times are wrong.
+         *     - `token_not_trusted`: No trust accepts the token.
+         *     - `issuer_unavailable`: The keys of the token's issuer cannot be read at the moment.
+         *     - `too_many_attempts`: Too many tokens from this address were refused.
+         *     - `trust_not_found`: The trust does not exist.
+         *     - `trust_exists`: A trust with this name already exists.
+         *     - `too_many_trusts`: There are 500 trusts.
          *     - `key_not_found`: The API key does not exist.
          *     - `key_ended`: The key was revoked or has expired.
          *     - `repository_not_found`: The repository does not exist at this address.
@@ -1676,6 +1948,9 @@ export interface components {
          *     - `code_host_exists`: A code host with this ID or address already exists.
          *     - `code_host_configured`: The code host is defined in the configuration file, so it cannot be changed here.
          *     - `code_host_used`: A project names the code host.
+         *     - `slack_workspace_not_found`: The Slack workspace does not exist.
+         *     - `slack_workspace_exists`: The Slack workspace is connected already.
+         *     - `slack_failed`: Slack refused a request, or cannot be reached.
          *     - `project_exists`: A project with this ID already exists.
          *     - `project_busy`: The project has active jobs.
          *     - `idempotency_key_reused`: The idempotency key was used with a different request.
@@ -1697,7 +1972,7 @@ export interface components {
          *     - `internal`: An internal error occurred in the server.
          * @enum {string}
          */
-        ErrorCode: "bad_request" | "no_key" | "malformed_key" | "unknown_key" | "expired_key" | "address_not_allowed" | "scope_missing" | "key_limited" | "foreign_origin" | "invalid_signature" | "not_found" | "job_not_found" | "message_not_found" | "project_not_found" | "webhook_not_found" | "delivery_not_found" | "webhook_disabled" | "too_many_webhooks" | "key_not_found" | "key_ended" | "repository_not_found" | "cursor_expired" | "method_not_allowed" | "invalid_json" | "invalid_body" | "invalid_query" | "invalid_prompt" | "invalid_idempotency_key" | "invalid_last_event_id" | "unknown_agent" | "unsupported_policy" | "repository_address_refused" | "body_broken" | "body_timeout" | "body_too_large" | "prompt_too_long" | "uri_too_long" | "headers_too_large" | "content_type_not_json" | "charset_not_utf8" | "content_encoding_unknown" | "job_archived" | "job_busy" | "branch_taken" | "pull_request_taken" | "pull_request_not_found" | "pull_request_ended" | "pull_request_not_writable" | "pull_requests_unsupported" | "message_already_delivered" | "code_host_not_found" | "code_host_exists" | "code_host_configured" | "code_host_used" | "project_exists" | "project_busy" | "idempotency_key_reused" | "precondition_failed" | "changed_meanwhile" | "rate_limited" | "queue_full" | "credential_refused" | "permission_missing" | "repository_archived" | "repository_unreachable" | "repository_unavailable" | "sandbox_unavailable" | "shutting_down" | "too_many_connections" | "overloaded" | "store_unavailable" | "outcome_unknown" | "internal";
+        ErrorCode: "bad_request" | "no_key" | "malformed_key" | "unknown_key" | "expired_key" | "address_not_allowed" | "scope_missing" | "key_limited" | "foreign_origin" | "invalid_signature" | "not_found" | "job_not_found" | "message_not_found" | "project_not_found" | "webhook_not_found" | "delivery_not_found" | "webhook_disabled" | "too_many_webhooks" | "token_refused" | "token_not_trusted" | "issuer_unavailable" | "too_many_attempts" | "trust_not_found" | "trust_exists" | "too_many_trusts" | "key_not_found" | "key_ended" | "repository_not_found" | "cursor_expired" | "method_not_allowed" | "invalid_json" | "invalid_body" | "invalid_query" | "invalid_prompt" | "invalid_idempotency_key" | "invalid_last_event_id" | "unknown_agent" | "unsupported_policy" | "repository_address_refused" | "body_broken" | "body_timeout" | "body_too_large" | "prompt_too_long" | "uri_too_long" | "headers_too_large" | "content_type_not_json" | "charset_not_utf8" | "content_encoding_unknown" | "job_archived" | "job_busy" | "branch_taken" | "pull_request_taken" | "pull_request_not_found" | "pull_request_ended" | "pull_request_not_writable" | "pull_requests_unsupported" | "message_already_delivered" | "code_host_not_found" | "code_host_exists" | "code_host_configured" | "code_host_used" | "slack_workspace_not_found" | "slack_workspace_exists" | "slack_failed" | "project_exists" | "project_busy" | "idempotency_key_reused" | "precondition_failed" | "changed_meanwhile" | "rate_limited" | "queue_full" | "credential_refused" | "permission_missing" | "repository_archived" | "repository_unreachable" | "repository_unavailable" | "sandbox_unavailable" | "shutting_down" | "too_many_connections" | "overloaded" | "store_unavailable" | "outcome_unknown" | "internal";
         /** @description An entry in the log of a job. New types may be added; ignore types that you do not know. */
         Event: components["schemas"]["EventJobCreated"] | components["schemas"]["EventJobCompleted"] | components["schemas"]["EventJobFailed"] | components["schemas"]["EventJobArchived"] | components["schemas"]["EventJobUnarchived"] | components["schemas"]["EventMessageAccepted"] | components["schemas"]["EventMessageWithdrawn"] | components["schemas"]["EventMessageChanged"] | components["schemas"]["EventMessageWaiting"] | components["schemas"]["EventMessagePublishedWith"] | components["schemas"]["EventMessageFinished"] | components["schemas"]["EventRunStarted"] | components["schemas"]["EventRunFinished"] | components["schemas"]["EventCommitPushed"] | components["schemas"]["EventPullRequestOpened"] | components["schemas"]["EventPullRequestUpdated"] | components["schemas"]["EventPullRequestMerged"] | components["schemas"]["EventPullRequestClosed"] | components["schemas"]["EventPullRequestReopened"] | components["schemas"]["EventChecksSettled"] | components["schemas"]["EventAgentMessage"] | components["schemas"]["EventAgentThought"] | components["schemas"]["EventAgentPlan"] | components["schemas"]["EventAgentToolCall"] | components["schemas"]["EventAgentUsage"] | components["schemas"]["EventAgentSession"] | components["schemas"]["EventAgentContinued"] | components["schemas"]["EventAgentLineDropped"] | components["schemas"]["EventAgentModelCall"] | components["schemas"]["EventModelDenied"] | components["schemas"]["EventPermissionAnswered"] | components["schemas"]["EventEgressAllowed"] | components["schemas"]["EventEgressDenied"];
         /** @description The agent's turn was cut short, and the agent is asked to continue. */
@@ -2537,6 +2812,25 @@ export interface components {
                 worker: string;
             };
         };
+        /** @description A token to exchange for a key. */
+        ExchangeToken: {
+            /** @description A signed JSON Web Token of an OpenID issuer, such as a CI service. */
+            token: string;
+            /** @description The ID or the name of the trust that must accept the token; by default, any may. */
+            trust?: string | null;
+        };
+        /** @description A key that was exchanged for a token. */
+        ExchangedKey: {
+            /** @description The secret. It cannot be read again. */
+            secret: string;
+            /** @description The key. */
+            key: components["schemas"]["Key"];
+            /**
+             * Format: date-time
+             * @description The time from which the key is refused, in 15 minutes.
+             */
+            expiresAt: string;
+        };
         /** @description The result of one test. */
         Finding: {
             /** @description The name of the test, such as `credential`. New ones may be added. */
@@ -2743,7 +3037,7 @@ export interface components {
             metadata: {
                 [key: string]: string;
             };
-            /** @description The branch that the job works on; `null` before its first turn. */
+            /** @description The branch that the job works on. Before its first turn, the branch that the job was created with, or `null`. */
             branch: string | null;
             pullRequest: components["schemas"]["JobPullRequest"] | null;
             /** @description All pull requests of the job, oldest first. `GET …/pulls` returns them with their texts. */
@@ -3078,7 +3372,7 @@ export interface components {
          * @description The origin of a message. New origins may be added.
          * @enum {string}
          */
-        MessageOrigin: "api" | "dashboard" | "pull_request" | "comment" | "review" | "check" | "issue";
+        MessageOrigin: "api" | "dashboard" | "pull_request" | "comment" | "review" | "check" | "issue" | "slack";
         /** @description The place on a code host that a message came from. */
         MessageSource: {
             /** @description The code host, such as `github.com`; `local:` is the built-in one. */
@@ -3538,6 +3832,109 @@ export interface components {
             /** @description The treatment of the message if the job is active; by default, `queue`. */
             delivery?: components["schemas"]["Delivery"];
         };
+        /** @description A code with which a user connects an account of Slack. */
+        SlackCode: {
+            /** @description The code, to send to the bot as `link CODE`. */
+            code: string;
+            /**
+             * Format: date-time
+             * @description The time from which the code is refused.
+             */
+            expiresAt: string;
+        };
+        /** @description An event of Slack, and what became of it. */
+        SlackEvent: {
+            /**
+             * @description The number, in the order of arrival.
+             * @example 41
+             */
+            id: string;
+            /** Format: date-time */
+            receivedAt: string;
+            channel: string;
+            /** @description The time stamp of the first message of the thread. */
+            thread: string;
+            /** @description The time stamp of the message. */
+            ts: string;
+            /** @description `received`, `done`, `ignored`, or `failed`. */
+            state: string;
+            /** @description What it led to, such as `job_created` or `unknown_user`; `null` while it is received. */
+            outcome: string | null;
+            /** @description The explanation, for people. */
+            detail: string | null;
+            jobId: string | null;
+            messageId: string | null;
+        };
+        /** @description A page of events of Slack. */
+        SlackEventPage: {
+            /** @description The events, newest first. */
+            events: components["schemas"]["SlackEvent"][];
+            /** @description The value of `cursor` for the next page; `null` on the last page. */
+            nextCursor: string | null;
+        };
+        /**
+         * @description The way in which events of Slack arrive.
+         * @enum {string}
+         */
+        SlackMode: "events" | "socket";
+        /** @description A post to Slack. */
+        SlackPost: {
+            /**
+             * @description The number, in the order of creation.
+             * @example 17
+             */
+            id: string;
+            /** Format: date-time */
+            createdAt: string;
+            channel: string;
+            /** @description The time stamp of the first message of the thread. */
+            thread: string;
+            /** @description `text`, `reaction`, or `status`. */
+            kind: string;
+            /** @description `open`, `done`, or `failed`. */
+            state: string;
+            /** @description The last error, with what to do. */
+            detail: string | null;
+        };
+        /** @description A page of posts to Slack. */
+        SlackPostPage: {
+            /** @description The posts, newest first. */
+            posts: components["schemas"]["SlackPost"][];
+            /** @description The value of `cursor` for the next page; `null` on the last page. */
+            nextCursor: string | null;
+        };
+        /** @description A connected Slack workspace, without its secrets. */
+        SlackWorkspace: {
+            /** @example slw_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7 */
+            id: string;
+            /** @description The name, for people. */
+            name: string;
+            /** @description The ID of the workspace at Slack. */
+            team: string;
+            /** @description The ID of the bot's user at Slack. */
+            botUser: string;
+            mode: components["schemas"]["SlackMode"];
+            /** @description The projects of channels, by the ID of the channel. */
+            channels: {
+                [key: string]: string;
+            };
+            /** @description The users of people, by their ID at Slack. */
+            users: {
+                [key: string]: string;
+            };
+            hasBotToken: boolean;
+            hasSigningSecret: boolean;
+            hasAppToken: boolean;
+            /** @description The request URL for the event subscriptions of the app. */
+            eventsUrl: string;
+            /** Format: date-time */
+            createdAt: string;
+        };
+        /** @description The Slack workspaces. */
+        SlackWorkspaceList: {
+            /** @description The workspaces, oldest first. */
+            workspaces: components["schemas"]["SlackWorkspace"][];
+        };
         /** @description The starting point of a job. */
         Source: {
             /** @description The repository of the project when the job was created. */
@@ -3570,6 +3967,53 @@ export interface components {
             version: string;
             sandbox: components["schemas"]["Containment"] | null;
         };
+        /** @description A rule about which tokens of an OpenID issuer are exchanged for a key. */
+        Trust: {
+            /**
+             * @description The ID of the trust.
+             * @example trust_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7
+             */
+            id: string;
+            /** @description The name, which no other trust has. */
+            name: string;
+            /** @description The issuer, exactly as in the tokens. */
+            issuer: string;
+            /** @description The audience that tokens must have. */
+            audience: string;
+            /**
+             * @description A pattern for each claim that is checked. `*` matches any text within a segment of a path, `**` also across
+             *     segments. Of a claim that is a list, one element must match.
+             */
+            claims: {
+                [key: string]: string;
+            };
+            /** @description The IDs of the projects for which the keys may be used. */
+            projects: string[];
+            /** @description The operations that the keys allow. */
+            scope: components["schemas"]["TrustScope"];
+            /**
+             * Format: date-time
+             * @description The time of creation.
+             */
+            createdAt: string;
+            /**
+             * Format: date-time
+             * @description The time of the last exchange; `null` if there was none.
+             */
+            lastUsedAt: string | null;
+        };
+        /** @description A page of trusts. */
+        TrustList: {
+            /** @description The trusts, oldest first. */
+            trusts: components["schemas"]["Trust"][];
+            /** @description The value of `cursor` for the next page; `null` on the last page. */
+            nextCursor: string | null;
+        };
+        /**
+         * @description The operations that the keys of a trust allow.
+         * @enum {string}
+         */
+        TrustScope: "read" | "jobs";
         /** @description The model usage of a run. */
         Usage: {
             /**
@@ -3779,6 +4223,9 @@ export type AuditEntry = components['schemas']['AuditEntry'];
 export type AuditPage = components['schemas']['AuditPage'];
 export type Budget = components['schemas']['Budget'];
 export type BudgetChanges = components['schemas']['BudgetChanges'];
+export type ChangeSlackWorkspace = components['schemas']['ChangeSlackWorkspace'];
+export type ChangeTrust = components['schemas']['ChangeTrust'];
+export type ChangeTrustClaims = components['schemas']['ChangeTrustClaims'];
 export type ChangeWebhook = components['schemas']['ChangeWebhook'];
 export type Check = components['schemas']['Check'];
 export type CheckChanges = components['schemas']['CheckChanges'];
@@ -3798,6 +4245,7 @@ export type CreateCodeHost = components['schemas']['CreateCodeHost'];
 export type CreateJob = components['schemas']['CreateJob'];
 export type CreateKey = components['schemas']['CreateKey'];
 export type CreateProject = components['schemas']['CreateProject'];
+export type CreateTrust = components['schemas']['CreateTrust'];
 export type CreateWebhook = components['schemas']['CreateWebhook'];
 export type CreatedKey = components['schemas']['CreatedKey'];
 export type CreatedWebhook = components['schemas']['CreatedWebhook'];
@@ -3844,6 +4292,8 @@ export type EventPullRequestReopened = components['schemas']['EventPullRequestRe
 export type EventPullRequestUpdated = components['schemas']['EventPullRequestUpdated'];
 export type EventRunFinished = components['schemas']['EventRunFinished'];
 export type EventRunStarted = components['schemas']['EventRunStarted'];
+export type ExchangeToken = components['schemas']['ExchangeToken'];
+export type ExchangedKey = components['schemas']['ExchangedKey'];
 export type Finding = components['schemas']['Finding'];
 export type FindingList = components['schemas']['FindingList'];
 export type Guarantee = components['schemas']['Guarantee'];
@@ -3904,11 +4354,22 @@ export type SandboxChangesPermissionKinds = components['schemas']['SandboxChange
 export type Scope = components['schemas']['Scope'];
 export type SecretUse = components['schemas']['SecretUse'];
 export type SendMessage = components['schemas']['SendMessage'];
+export type SlackCode = components['schemas']['SlackCode'];
+export type SlackEvent = components['schemas']['SlackEvent'];
+export type SlackEventPage = components['schemas']['SlackEventPage'];
+export type SlackMode = components['schemas']['SlackMode'];
+export type SlackPost = components['schemas']['SlackPost'];
+export type SlackPostPage = components['schemas']['SlackPostPage'];
+export type SlackWorkspace = components['schemas']['SlackWorkspace'];
+export type SlackWorkspaceList = components['schemas']['SlackWorkspaceList'];
 export type Source = components['schemas']['Source'];
 export type SourceAuthor = components['schemas']['SourceAuthor'];
 export type SourcePermission = components['schemas']['SourcePermission'];
 export type Status = components['schemas']['Status'];
 export type System = components['schemas']['System'];
+export type Trust = components['schemas']['Trust'];
+export type TrustList = components['schemas']['TrustList'];
+export type TrustScope = components['schemas']['TrustScope'];
 export type Usage = components['schemas']['Usage'];
 export type UsageLine = components['schemas']['UsageLine'];
 export type UsageReport = components['schemas']['UsageReport'];
@@ -6526,6 +6987,246 @@ export interface operations {
             };
         };
     };
+    listTrusts: {
+        parameters: {
+            query?: {
+                /** @description The maximum number of entries on the page; by default, 100. */
+                limit?: number;
+                /** @description The `nextCursor` of the previous page. */
+                cursor?: string;
+            };
+            header?: {
+                /** @description The `ETag` of the version that the client has. If nothing has changed, the response is 304 without a body. */
+                "If-None-Match"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of trusts */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "trusts": [
+                     *         {
+                     *           "id": "trust_019aa3bb4a2c7d10b2b1a1c5d0f3e8ab",
+                     *           "name": "shop-ci",
+                     *           "issuer": "https://token.actions.githubusercontent.com",
+                     *           "audience": "https://journeyman.example.com",
+                     *           "claims": {
+                     *             "repository": "acme/shop",
+                     *             "ref": "refs/heads/main"
+                     *           },
+                     *           "projects": [
+                     *             "shop"
+                     *           ],
+                     *           "scope": "jobs",
+                     *           "createdAt": "2026-11-22T09:00:00.000Z",
+                     *           "lastUsedAt": null
+                     *         }
+                     *       ],
+                     *       "nextCursor": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TrustList"];
+                };
+            };
+        };
+    };
+    createTrust: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description A key that the client chooses. A request with the same key and body within 24 hours gets the response to the
+                 *     first one, with `Idempotent-Replayed: true`, and stores nothing.
+                 */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "shop-ci",
+                 *       "issuer": "https://token.actions.githubusercontent.com",
+                 *       "claims": {
+                 *         "repository": "acme/shop",
+                 *         "ref": "refs/heads/main"
+                 *       },
+                 *       "projects": [
+                 *         "shop"
+                 *       ],
+                 *       "scope": "jobs"
+                 *     }
+                 */
+                "application/json": components["schemas"]["CreateTrust"];
+            };
+        };
+        responses: {
+            /** @description The trust */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "trust_019aa3bb4a2c7d10b2b1a1c5d0f3e8ab",
+                     *       "name": "shop-ci",
+                     *       "issuer": "https://token.actions.githubusercontent.com",
+                     *       "audience": "https://journeyman.example.com",
+                     *       "claims": {
+                     *         "repository": "acme/shop",
+                     *         "ref": "refs/heads/main"
+                     *       },
+                     *       "projects": [
+                     *         "shop"
+                     *       ],
+                     *       "scope": "jobs",
+                     *       "createdAt": "2026-11-22T09:00:00.000Z",
+                     *       "lastUsedAt": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Trust"];
+                };
+            };
+        };
+    };
+    getTrust: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` of the version that the client has. If nothing has changed, the response is 304 without a body. */
+                "If-None-Match"?: string;
+            };
+            path: {
+                /** @description The ID of the trust */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The trust */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "trust_019aa3bb4a2c7d10b2b1a1c5d0f3e8ab",
+                     *       "name": "shop-ci",
+                     *       "issuer": "https://token.actions.githubusercontent.com",
+                     *       "audience": "https://journeyman.example.com",
+                     *       "claims": {
+                     *         "repository": "acme/shop",
+                     *         "ref": "refs/heads/main"
+                     *       },
+                     *       "projects": [
+                     *         "shop"
+                     *       ],
+                     *       "scope": "jobs",
+                     *       "createdAt": "2026-11-22T09:00:00.000Z",
+                     *       "lastUsedAt": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Trust"];
+                };
+            };
+        };
+    };
+    deleteTrust: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The `ETag` of the version that the client has read. If the resource has another version, the request is refused
+                 *     with 412.
+                 */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description The ID of the trust */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The trust is deleted */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    changeTrust: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The `ETag` of the version that the client has read. If the resource has another version, the request is refused
+                 *     with 412.
+                 */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description The ID of the trust */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "scope": "read"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ChangeTrust"];
+            };
+        };
+        responses: {
+            /** @description The trust */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "trust_019aa3bb4a2c7d10b2b1a1c5d0f3e8ab",
+                     *       "name": "shop-ci",
+                     *       "issuer": "https://token.actions.githubusercontent.com",
+                     *       "audience": "https://journeyman.example.com",
+                     *       "claims": {
+                     *         "repository": "acme/shop",
+                     *         "ref": "refs/heads/main"
+                     *       },
+                     *       "projects": [
+                     *         "shop"
+                     *       ],
+                     *       "scope": "jobs",
+                     *       "createdAt": "2026-11-22T09:00:00.000Z",
+                     *       "lastUsedAt": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Trust"];
+                };
+            };
+        };
+    };
     getMe: {
         parameters: {
             query?: never;
@@ -7145,6 +7846,404 @@ export interface operations {
             };
         };
     };
+    listSlackWorkspaces: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` of the version that the client has. If nothing has changed, the response is 304 without a body. */
+                "If-None-Match"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The workspaces */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "workspaces": [
+                     *         {
+                     *           "id": "slw_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7",
+                     *           "name": "Acme",
+                     *           "team": "T012AB3CD",
+                     *           "botUser": "U012AB3CD",
+                     *           "mode": "events",
+                     *           "channels": {
+                     *             "C012AB3CD": "shop"
+                     *           },
+                     *           "users": {
+                     *             "U045EF6GH": "usr_019aa3bb4a2c7d10b2b1a1c5d0f3e8ac"
+                     *           },
+                     *           "hasBotToken": true,
+                     *           "hasSigningSecret": true,
+                     *           "hasAppToken": false,
+                     *           "eventsUrl": "https://journeyman.example.com/hooks/slack/slw_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7",
+                     *           "createdAt": "2026-11-22T09:00:00.000Z"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SlackWorkspaceList"];
+                };
+            };
+        };
+    };
+    createSlackWorkspace: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description A key that the client chooses. A request with the same key and body within 24 hours gets the response to the
+                 *     first one, with `Idempotent-Replayed: true`, and stores nothing.
+                 */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "mode": "events",
+                 *       "botToken": "xoxb-example",
+                 *       "signingSecret": "8f742231b10e8888abcd99yyyzzz85a5",
+                 *       "channels": {
+                 *         "C012AB3CD": "shop"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["ChangeSlackWorkspace"];
+            };
+        };
+        responses: {
+            /** @description The workspace */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "slw_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7",
+                     *       "name": "Acme",
+                     *       "team": "T012AB3CD",
+                     *       "botUser": "U012AB3CD",
+                     *       "mode": "events",
+                     *       "channels": {
+                     *         "C012AB3CD": "shop"
+                     *       },
+                     *       "users": {
+                     *         "U045EF6GH": "usr_019aa3bb4a2c7d10b2b1a1c5d0f3e8ac"
+                     *       },
+                     *       "hasBotToken": true,
+                     *       "hasSigningSecret": true,
+                     *       "hasAppToken": false,
+                     *       "eventsUrl": "https://journeyman.example.com/hooks/slack/slw_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7",
+                     *       "createdAt": "2026-11-22T09:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SlackWorkspace"];
+                };
+            };
+        };
+    };
+    getSlackWorkspace: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` of the version that the client has. If nothing has changed, the response is 304 without a body. */
+                "If-None-Match"?: string;
+            };
+            path: {
+                /** @description The ID of the workspace */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The workspace */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "slw_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7",
+                     *       "name": "Acme",
+                     *       "team": "T012AB3CD",
+                     *       "botUser": "U012AB3CD",
+                     *       "mode": "events",
+                     *       "channels": {
+                     *         "C012AB3CD": "shop"
+                     *       },
+                     *       "users": {
+                     *         "U045EF6GH": "usr_019aa3bb4a2c7d10b2b1a1c5d0f3e8ac"
+                     *       },
+                     *       "hasBotToken": true,
+                     *       "hasSigningSecret": true,
+                     *       "hasAppToken": false,
+                     *       "eventsUrl": "https://journeyman.example.com/hooks/slack/slw_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7",
+                     *       "createdAt": "2026-11-22T09:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SlackWorkspace"];
+                };
+            };
+        };
+    };
+    removeSlackWorkspace: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The `ETag` of the version that the client has read. If the resource has another version, the request is refused
+                 *     with 412.
+                 */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description The ID of the workspace */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The workspace is removed */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    changeSlackWorkspace: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The `ETag` of the version that the client has read. If the resource has another version, the request is refused
+                 *     with 412.
+                 */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description The ID of the workspace */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "channels": {
+                 *         "C012AB3CD": "shop",
+                 *         "C045EF6GH": null
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["ChangeSlackWorkspace"];
+            };
+        };
+        responses: {
+            /** @description The workspace */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "slw_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7",
+                     *       "name": "Acme",
+                     *       "team": "T012AB3CD",
+                     *       "botUser": "U012AB3CD",
+                     *       "mode": "events",
+                     *       "channels": {
+                     *         "C012AB3CD": "shop"
+                     *       },
+                     *       "users": {
+                     *         "U045EF6GH": "usr_019aa3bb4a2c7d10b2b1a1c5d0f3e8ac"
+                     *       },
+                     *       "hasBotToken": true,
+                     *       "hasSigningSecret": true,
+                     *       "hasAppToken": false,
+                     *       "eventsUrl": "https://journeyman.example.com/hooks/slack/slw_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7",
+                     *       "createdAt": "2026-11-22T09:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SlackWorkspace"];
+                };
+            };
+        };
+    };
+    checkSlackWorkspace: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The ID of the workspace */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The findings */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "findings": [
+                     *         {
+                     *           "check": "webhooks",
+                     *           "health": "ok",
+                     *           "text": "the newest webhook arrived at 2026-11-22T09:00:00.000Z"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["FindingList"];
+                };
+            };
+        };
+    };
+    listSlackEvents: {
+        parameters: {
+            query?: {
+                /** @description The maximum number of entries on the page; by default, 100. */
+                limit?: number;
+                /** @description The `nextCursor` of the previous page. */
+                cursor?: string;
+            };
+            header?: {
+                /** @description The `ETag` of the version that the client has. If nothing has changed, the response is 304 without a body. */
+                "If-None-Match"?: string;
+            };
+            path: {
+                /** @description The ID of the workspace */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of events */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "events": [
+                     *         {
+                     *           "id": "41",
+                     *           "receivedAt": "2026-11-22T09:00:00.000Z",
+                     *           "channel": "C012AB3CD",
+                     *           "thread": "1795338000.000100",
+                     *           "ts": "1795338000.000100",
+                     *           "state": "done",
+                     *           "outcome": "job_created",
+                     *           "detail": null,
+                     *           "jobId": "job_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7",
+                     *           "messageId": "msg_019aa3bb4a2c7d10b2b1a1c5d0f3e8a8"
+                     *         }
+                     *       ],
+                     *       "nextCursor": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SlackEventPage"];
+                };
+            };
+        };
+    };
+    listSlackPosts: {
+        parameters: {
+            query?: {
+                /** @description The maximum number of entries on the page; by default, 100. */
+                limit?: number;
+                /** @description The `nextCursor` of the previous page. */
+                cursor?: string;
+            };
+            header?: {
+                /** @description The `ETag` of the version that the client has. If nothing has changed, the response is 304 without a body. */
+                "If-None-Match"?: string;
+            };
+            path: {
+                /** @description The ID of the workspace */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of posts */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "posts": [
+                     *         {
+                     *           "id": "17",
+                     *           "createdAt": "2026-11-22T09:00:00.000Z",
+                     *           "channel": "C012AB3CD",
+                     *           "thread": "1795338000.000100",
+                     *           "kind": "status",
+                     *           "state": "done",
+                     *           "detail": null
+                     *         }
+                     *       ],
+                     *       "nextCursor": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SlackPostPage"];
+                };
+            };
+        };
+    };
+    createSlackCode: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The code, which is shown once */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "code": "5f4dcc3b5aa765d61d8327deb882cf99",
+                     *       "expiresAt": "2026-11-22T09:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SlackCode"];
+                };
+            };
+        };
+    };
     getUsage: {
         parameters: {
             query?: {
@@ -7313,6 +8412,58 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["System"];
+                };
+            };
+        };
+    };
+    exchangeToken: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "token": "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJleGFtcGxlIn0.c2lnbmF0dXJl"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ExchangeToken"];
+            };
+        };
+        responses: {
+            /** @description The key with its secret */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "secret": "jmn_example000000000000000000000000000000",
+                     *       "key": {
+                     *         "id": "key_019aa3bb4a2c7d10b2b1a1c5d0f3e8aa",
+                     *         "name": "oidc:shop-ci:repo:acme/shop:ref:refs/heads/main",
+                     *         "prefix": "jmn_exam",
+                     *         "scopes": [
+                     *           "jobs"
+                     *         ],
+                     *         "projects": [
+                     *           "shop"
+                     *         ],
+                     *         "expiresAt": "2026-11-22T09:15:00.000Z",
+                     *         "allowedIps": null,
+                     *         "createdAt": "2026-11-22T09:00:00.000Z",
+                     *         "lastUsedAt": null,
+                     *         "oldSecretUntil": null,
+                     *         "revokedAt": null
+                     *       },
+                     *       "expiresAt": "2026-11-22T09:15:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ExchangedKey"];
                 };
             };
         };
