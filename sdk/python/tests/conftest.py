@@ -17,6 +17,7 @@ import pytest
 from journeyman_client import Journeyman, _core
 
 from .proxy import Proxy
+from .stand_ins import StandIns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,11 +39,14 @@ class Server:
             pytest.exit(f"the program {PROGRAM} is missing: build it, or set JOURNEYMAN")
         self.data = folder / "data"
         self.log = folder / "log"
+        self.stand_ins = StandIns()
         flags = [
             "--listen=127.0.0.1:0",
             "--log=info",
             "--grace=1s",
             "--webhook-networks=127.0.0.0/8",
+            "--oidc-networks=127.0.0.0/8",
+            f"--slack-api-url={self.stand_ins.slack}",
         ]
         flags += ["--create-per-hour=0", "--message-per-hour=0"]
         with self.log.open("wb") as log:
@@ -98,6 +102,7 @@ class Server:
             self.process.wait()
         if self.process.stdout is not None:
             self.process.stdout.close()
+        self.stand_ins.stop()
 
 
 @pytest.fixture(scope="session")

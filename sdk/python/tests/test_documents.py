@@ -14,7 +14,7 @@ from .conftest import ENVIRONMENT, PACKAGE, Server
 from .test_webhooks import BODY, SECRET, signed
 
 DOCUMENT = PACKAGE.parent.parent / "docs" / "openapi.json"
-OPERATIONS = PACKAGE / "examples" / "operations.py"
+OPERATIONS = sorted((PACKAGE / "examples" / "operations").glob("*.py"))
 SDKS = PACKAGE.parent.parent / "docs" / "sdks.md"
 
 
@@ -77,8 +77,9 @@ def test_the_script(server: Server) -> None:
     assert "completed" in output
 
 
-def test_the_examples_of_operations_run(server: Server) -> None:
-    assert run(server, str(OPERATIONS))
+@pytest.mark.parametrize("program", OPERATIONS, ids=lambda program: program.name)
+def test_the_examples_of_operations_run(server: Server, program: Path) -> None:
+    assert run(server, str(program))
 
 
 @pytest.mark.skipif(not DOCUMENT.is_file(), reason="the source archive has no docs")
@@ -87,5 +88,6 @@ def test_each_operation_has_one_example() -> None:
     operations = [
         operation["operationId"] for item in paths.values() for operation in item.values()
     ]
-    regions = re.findall(r"# region (\w+)\n", OPERATIONS.read_text())
+    programs = "\n".join(program.read_text() for program in OPERATIONS)
+    regions = re.findall(r"# region (\w+)\n", programs)
     assert sorted(regions) == sorted(operations)

@@ -1,4 +1,5 @@
-import type { Agent, Me, Provider, System } from "./generated/api.js";
+import { type ExchangeOptions, exchangeToken } from "./exchange.js";
+import type { Agent, ExchangedKey, Me, Provider, System } from "./generated/api.js";
 import type { ApiPromise } from "./promise.js";
 import { CodeHosts } from "./resources/code-hosts.js";
 import { Events } from "./resources/events.js";
@@ -6,7 +7,9 @@ import { Jobs } from "./resources/jobs.js";
 import { Keys } from "./resources/keys.js";
 import { Messages } from "./resources/messages.js";
 import { Projects } from "./resources/projects.js";
+import { Slack } from "./resources/slack.js";
 import { Audit, Inbox, Runs, UsageReports } from "./resources/system.js";
+import { Trusts } from "./resources/trusts.js";
 import { Webhooks } from "./resources/webhooks.js";
 import { type ClientOptions, type RequestOptions, Transport } from "./transport.js";
 
@@ -47,6 +50,10 @@ export class Journeyman {
   readonly inbox: Inbox;
   /** API keys. */
   readonly keys: Keys;
+  /** Rules about which tokens of CI services are exchanged for keys. */
+  readonly trusts: Trusts;
+  /** Slack workspaces. */
+  readonly slack: Slack;
   /** The usage of models. */
   readonly usage: UsageReports;
   /** The audit log. */
@@ -70,8 +77,21 @@ export class Journeyman {
     this.codeHosts = new CodeHosts(transport);
     this.inbox = new Inbox(transport);
     this.keys = new Keys(transport);
+    this.trusts = new Trusts(transport);
+    this.slack = new Slack(transport);
     this.usage = new UsageReports(transport);
     this.audit = new Audit(transport);
+  }
+
+  /**
+   * Exchanges the OpenID token of a CI job for a key that works for 15 minutes. Needs no API key, and sends none. Pass the
+   * `secret` of the result as `key` to a client; `console.log` and JSON leave it out.
+   *
+   * @throws {AuthenticationError} The token is not valid (`token_refused`).
+   * @throws {PermissionDeniedError} No trust accepts the token (`token_not_trusted`).
+   */
+  static exchangeToken(token: string, options: ExchangeOptions = {}): ApiPromise<ExchangedKey> {
+    return exchangeToken(token, options);
   }
 
   /** Returns the key of this client without its secret, and what it may do. */

@@ -24,6 +24,7 @@ export {
   WaitTimeoutError,
   WebhookVerificationError,
 } from "./errors.js";
+export type { ExchangeOptions } from "./exchange.js";
 export type { FeedEvent } from "./feed.js";
 export type * from "./generated/api.js";
 export { type AskOptions, Job } from "./job.js";
@@ -35,7 +36,9 @@ export type { JobEventsQuery, Jobs, JobsQuery, ListQuery, StreamOptions } from "
 export type { Keys } from "./resources/keys.js";
 export type { Messages } from "./resources/messages.js";
 export type { Projects } from "./resources/projects.js";
+export type { Slack } from "./resources/slack.js";
 export type { Audit, Inbox, Runs, UsageReports } from "./resources/system.js";
+export type { Trusts } from "./resources/trusts.js";
 export type { Webhooks } from "./resources/webhooks.js";
 export type { SentMessage } from "./sent-message.js";
 export type { ChangeOptions, ClientOptions, IdempotentOptions, RequestOptions } from "./transport.js";

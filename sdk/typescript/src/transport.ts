@@ -99,9 +99,15 @@ type AllOptions = RequestOptions & IdempotentOptions & ChangeOptions;
 /** The number of milliseconds after which a requested delay is left to the caller. */
 const LONGEST_RETRY_AFTER = 60_000;
 
-/** The POST operations that store nothing, so they can be repeated. The server does not remember deleted code hosts. */
+/**
+ * The POST operations whose repetition does no harm: they store nothing, or a key or code that ends soon and that nobody
+ * has.
+ */
 const REPEATABLE: ReadonlySet<OperationId> = new Set<OperationId>([
   "checkCodeHost",
+  "checkSlackWorkspace",
+  "createSlackCode",
+  "exchangeToken",
   "testNewProject",
   "testProject",
   "testWebhook",
@@ -114,17 +120,15 @@ const LOCAL_URL = "http://127.0.0.1:8080";
 /** Sends requests, with retries. The API key is private and is never shown. */
 export class Transport {
   readonly url: string;
-  readonly #key: string;
+  /** The API key; `undefined` for an operation that needs none. */
+  readonly #key: string | undefined;
   readonly #timeout: number;
   readonly #maxRetries: number;
   readonly #fetch: NonNullable<ClientOptions["fetch"]>;
 
-  constructor(options: ClientOptions) {
+  constructor(options: ClientOptions, isWithoutKey = false) {
     this.url = baseUrl(options.url ?? environment("JOURNEYMAN_URL") ?? LOCAL_URL);
-    const key = (options.key ?? environment("JOURNEYMAN_KEY"))?.trim();
-    if (!key) throw new TypeError("The API key is missing. Pass `key`, or set JOURNEYMAN_KEY.");
-    if (!/^[\x21-\x7e]+$/.test(key)) throw new TypeError("The API key contains characters that are not allowed.");
-    this.#key = key;
+    this.#key = isWithoutKey ? undefined : apiKey(options.key);
     this.#timeout = options.timeout ?? 60_000;
     this.#maxRetries = options.maxRetries ?? 4;
     this.#fetch = options.fetch ?? ((url, init) => fetch(url, init));
@@ -175,9 +179,9 @@ export class Transport {
     const { method, path, acceptsIdempotencyKey, accept } = routes[id];
     const headers = new Headers({
       accept: parts.accept ?? accept,
-      authorization: `Bearer ${this.#key}`,
       "user-agent": `journeyman-typescript/${VERSION}`,
     });
+    if (this.#key !== undefined) headers.set("authorization", `Bearer ${this.#key}`);
     if (parts.lastEventId !== undefined) headers.set("last-event-id", parts.lastEventId);
     if (parts.body !== undefined) headers.set("content-type", JSON_TYPE);
     if ("ifMatch" in options) {
@@ -260,6 +264,14 @@ function retryDelay(error: unknown, failures: number, isRepeatable: boolean): nu
   if (!isRefusal && !(isRepeatable && [429, 502, 503, 504].includes(error.status))) return undefined;
   const delay = Math.max(backoff(failures), (error.retryAfter ?? 0) * 1000);
   return delay <= LONGEST_RETRY_AFTER ? delay : undefined;
+}
+
+/** Returns the given key, or the one in the environment. */
+function apiKey(given: string | undefined): string {
+  const key = (given ?? environment("JOURNEYMAN_KEY"))?.trim();
+  if (!key) throw new TypeError("The API key is missing. Pass `key`, or set JOURNEYMAN_KEY.");
+  if (!/^[\x21-\x7e]+$/.test(key)) throw new TypeError("The API key contains characters that are not allowed.");
+  return key;
 }
 
 function baseUrl(text: string): string {

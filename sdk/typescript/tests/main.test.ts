@@ -5,4 +5,5 @@ await import("./streams.js");
 await import("./requests.js");
 await import("./webhooks.js");
 await import("./administration.js");
+await import("./integrations.js");
 await import("./package.js");

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { cpSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { test } from "node:test";
 import { VERSION } from "@journeyman/client";
@@ -24,6 +24,9 @@ test("each operation of the HTTP interface was called", async () => {
 
 /** Returns the examples in TypeScript of a document. */
 const examples = (file: string) => [...read(file).matchAll(/```ts\n(.*?)```/gs)].map(([, code]) => code ?? "");
+
+/** The programs that call each operation. */
+const operations = readdirSync(path.join(root, "examples/operations")).sort();
 
 /** The page about all SDKs. */
 const page = "../../docs/sdks.md";
@@ -53,16 +56,19 @@ test("the examples run", async () => {
 
   const example = path.join(root, "examples/follow-up.mjs");
   assert.match(await run(process.execPath, [example, "shop"], { env }), /job\.completed.*completed http/s);
-  await run(process.execPath, [path.join(root, "build/examples/operations.js")], { env });
+  for (const file of operations) {
+    await run(process.execPath, [path.join(root, "build/examples/operations", file.replace(/ts$/, "js"))], { env });
+  }
 });
 
 test("each operation has one example", () => {
   const document: { paths: Record<string, Record<string, { operationId: string }>> } = JSON.parse(
     read("../../docs/openapi.json"),
   );
-  const operations = Object.values(document.paths).flatMap((item) => Object.values(item).map((one) => one.operationId));
-  const regions = [...read("examples/operations.ts").matchAll(/\/\/ #region (\w+)\n/g)].map(([, name]) => name);
-  assert.deepEqual(regions.sort(), operations.sort());
+  const ids = Object.values(document.paths).flatMap((item) => Object.values(item).map((one) => one.operationId));
+  const programs = operations.map((file) => read(`examples/operations/${file}`)).join("\n");
+  const regions = [...programs.matchAll(/\/\/ #region (\w+)\n/g)].map(([, name]) => name);
+  assert.deepEqual(regions.sort(), ids.sort());
 });
 
 test("the package installs into an empty project, and its types are strict", async () => {

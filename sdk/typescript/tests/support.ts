@@ -11,6 +11,7 @@ import { after } from "node:test";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { Journeyman } from "@journeyman/client";
+import { slackUrl } from "./stand-ins.js";
 
 /** The folder of the package. The compiled tests are in build/tests. */
 export const root = fileURLToPath(new URL("../..", import.meta.url));
@@ -41,7 +42,20 @@ const environment = Object.fromEntries(Object.entries(process.env).filter(([name
 async function startServer(): Promise<{ url: string; key: string }> {
   const data = makeFolder();
   const limits = ["--create-per-hour", "0", "--message-per-hour", "0", "--webhook-networks", "127.0.0.0/8"];
-  const args = ["serve", "--listen", "127.0.0.1:0", "--data-dir", data, "--log", "warn", "--grace", "1s", ...limits];
+  const standIns = ["--oidc-networks", "127.0.0.0/8", "--slack-api-url", slackUrl];
+  const args = [
+    "serve",
+    "--listen",
+    "127.0.0.1:0",
+    "--data-dir",
+    data,
+    "--log",
+    "warn",
+    "--grace",
+    "1s",
+    ...limits,
+    ...standIns,
+  ];
   const child = spawn(program, args, { env: environment, stdio: ["ignore", "pipe", "pipe"] });
   process.on("exit", () => child.kill("SIGKILL"));
   let log = "";
@@ -70,18 +84,17 @@ async function startServer(): Promise<{ url: string; key: string }> {
 /** The URL of the server, and a key that may do everything. */
 export const { url, key } = await startServer();
 
-/** The requests of {@link client}, as method and path. */
+/** The requests of {@link recordedFetch}, as method and path. */
 export const requests = new Set<string>();
 
+/** Sends a request, and adds it to {@link requests}. */
+export const recordedFetch = (target: string, init: RequestInit) => {
+  requests.add(`${init.method} ${new URL(target).pathname}`);
+  return fetch(target, init);
+};
+
 /** A client of the server. */
-export const client = new Journeyman({
-  url,
-  key,
-  fetch: (target, init) => {
-    requests.add(`${init.method} ${new URL(target).pathname}`);
-    return fetch(target, init);
-  },
-});
+export const client = new Journeyman({ url, key, fetch: recordedFetch });
 
 /** Creates a project whose repository has one commit. */
 export async function makeProject(id: string): Promise<string> {

@@ -59,10 +59,14 @@ _LONGEST_DELAY = 8.0
 #: A longer ``Retry-After`` in seconds is left to the caller.
 _LONGEST_RETRY_AFTER = 60.0
 
-#: POST requests that store nothing, so they can be repeated without an idempotency key.
+#: POST requests whose repetition does no harm without an idempotency key: they store nothing, or a
+#: key or code that ends soon and that nobody has.
 _REPEATABLE = frozenset(
     {
         _operations.CHECK_CODE_HOST,
+        _operations.CHECK_SLACK_WORKSPACE,
+        _operations.CREATE_SLACK_CODE,
+        _operations.EXCHANGE_TOKEN,
         _operations.TEST_NEW_PROJECT,
         _operations.TEST_PROJECT,
         _operations.TEST_WEBHOOK,
@@ -78,27 +82,33 @@ class Config:
     """The settings of a client."""
 
     url: str
-    key: str = field(repr=False)
+    #: The API key; ``None`` for an operation that needs none.
+    key: str | None = field(repr=False)
     timeout: float
     max_retries: int
 
     @property
     def headers(self) -> dict[str, str]:
         """The headers of all requests."""
-        return {
-            "Authorization": f"Bearer {self.key}",
-            "User-Agent": f"journeyman-client-python/{VERSION}",
-        }
+        headers = {"User-Agent": f"journeyman-client-python/{VERSION}"}
+        if self.key is not None:
+            headers["Authorization"] = f"Bearer {self.key}"
+        return headers
 
 
 def configure(url: str | None, key: str | None, timeout: float, max_retries: int) -> Config:
     """Returns the settings; those that are not given come from the environment."""
-    url = url or os.environ.get("JOURNEYMAN_URL") or DEFAULT_URL
     key = (key or os.environ.get("JOURNEYMAN_KEY") or "").strip()
     if not key:
         raise ValueError("the API key is missing: pass `key`, or set JOURNEYMAN_KEY")
     if not (key.isascii() and key.isprintable()):
         raise ValueError("the API key contains invalid characters")
+    return replace(configure_without_key(url, timeout, max_retries), key=key)
+
+
+def configure_without_key(url: str | None, timeout: float, max_retries: int) -> Config:
+    """Returns the settings for operations that need no key."""
+    url = url or os.environ.get("JOURNEYMAN_URL") or DEFAULT_URL
     parsed = httpx.URL(url)
     if parsed.scheme not in {"http", "https"} or not parsed.host:
         raise ValueError("the URL of the server must begin with http:// or https://")
@@ -106,7 +116,7 @@ def configure(url: str | None, key: str | None, timeout: float, max_retries: int
         raise ValueError("the URL of the server must have no user, query or fragment")
     if max_retries < 0:
         raise ValueError("max_retries must not be negative")
-    return Config(url.rstrip("/"), key, timeout, max_retries)
+    return Config(url.rstrip("/"), None, timeout, max_retries)
 
 
 @dataclass(frozen=True)

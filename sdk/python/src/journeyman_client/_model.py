@@ -12,7 +12,20 @@ if TYPE_CHECKING:
 
     from pydantic import ValidatorFunctionWrapHandler
 
-_SECRET_FIELDS = frozenset({"secret", "token", "private_key", "webhook_secret"})
+_SECRET_FIELDS = frozenset(
+    {
+        "app_token",
+        "bot_token",
+        "private_key",
+        "secret",
+        "signing_secret",
+        "token",
+        "webhook_secret",
+    }
+)
+
+#: Classes with fields whose names are those of secrets only there.
+_SECRETS_OF = {"SlackCode": "code"}
 
 
 def _alias(name: str) -> str:
@@ -59,7 +72,8 @@ class Model(BaseModel):
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         for name, value in super().__repr_args__():
-            hidden = name in _SECRET_FIELDS or (name == "secrets" and isinstance(value, dict))
+            hidden = name in _SECRET_FIELDS or name == _SECRETS_OF.get(type(self).__name__)
+            hidden = hidden or (name == "secrets" and isinstance(value, dict))
             yield name, "***" if hidden and value is not None else value
 
 

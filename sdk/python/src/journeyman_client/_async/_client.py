@@ -9,9 +9,10 @@ import httpx
 from typing_extensions import Self
 
 from .. import _operations as op
-from .._core import build_call, configure
+from .._core import build_call, configure, configure_without_key
 from .._operations import Operation
-from ..models import Agent, AgentList, Me, ModelList, Provider, System
+from ..models import Agent, AgentList, ExchangedKey, ExchangeToken, Me, ModelList, Provider, System
+from ._integrations import AsyncSlack, AsyncTrusts
 from ._jobs import AsyncEvents, AsyncJobs, AsyncMessages, AsyncRuns
 from ._resources import (
     AsyncAudit,
@@ -75,6 +76,8 @@ class AsyncJourneyman:
         self.inbox = AsyncInbox(self)
         self.keys = AsyncKeys(self)
         self.webhooks = AsyncWebhooks(self)
+        self.trusts = AsyncTrusts(self)
+        self.slack = AsyncSlack(self)
         self.usage = AsyncUsage(self)
         self.audit = AsyncAudit(self)
 
@@ -97,6 +100,46 @@ class AsyncJourneyman:
         client._owns_http = False
         client._use(config, self._transport.http)
         return client
+
+    @staticmethod
+    async def exchange_token(
+        token: str,
+        *,
+        url: str | None = None,
+        trust: str | None = None,
+        timeout: float = 30.0,
+        max_retries: int = 4,
+        http_client: httpx.AsyncClient | None = None,
+    ) -> ExchangedKey:
+        """Exchanges a token of a CI service for a key that works for 15 minutes. Needs no key.
+
+        Args:
+            token: The OpenID token, for the URL of the server as its audience.
+            url: The URL of the server; by default, ``JOURNEYMAN_URL``, or
+                ``http://127.0.0.1:8080``.
+            trust: The ID or the name of the trust that must accept the token; by default, any may.
+            timeout: The time in seconds for which the server may send nothing.
+            max_retries: The number of times that the request is repeated.
+            http_client: A client of httpx to use. It is not closed.
+
+        Returns:
+            The key, and its ``secret``, to pass as ``key`` to a client.
+
+        Raises:
+            AuthenticationError: The token is not valid (``token_refused``).
+            PermissionDeniedError: No trust accepts the token (``token_not_trusted``).
+        """
+        config = configure_without_key(url, timeout, max_retries)
+        body = (
+            ExchangeToken(token=token) if trust is None else ExchangeToken(token=token, trust=trust)
+        )
+        http = http_client or httpx.AsyncClient()
+        try:
+            transport = AsyncTransport(config, http)
+            return await transport.get(ExchangedKey, op.EXCHANGE_TOKEN, body=body)
+        finally:
+            if http_client is None:
+                await http.aclose()
 
     async def me(self) -> Me:
         """Returns the API key of this client, and what it may do."""

@@ -10,9 +10,10 @@ import httpx
 from typing_extensions import Self
 
 from .. import _operations as op
-from .._core import build_call, configure
+from .._core import build_call, configure, configure_without_key
 from .._operations import Operation
-from ..models import Agent, AgentList, Me, ModelList, Provider, System
+from ..models import Agent, AgentList, ExchangedKey, ExchangeToken, Me, ModelList, Provider, System
+from ._integrations import Slack, Trusts
 from ._jobs import Events, Jobs, Messages, Runs
 from ._resources import (
     Audit,
@@ -76,6 +77,8 @@ class Journeyman:
         self.inbox = Inbox(self)
         self.keys = Keys(self)
         self.webhooks = Webhooks(self)
+        self.trusts = Trusts(self)
+        self.slack = Slack(self)
         self.usage = Usage(self)
         self.audit = Audit(self)
 
@@ -98,6 +101,46 @@ class Journeyman:
         client._owns_http = False
         client._use(config, self._transport.http)
         return client
+
+    @staticmethod
+    def exchange_token(
+        token: str,
+        *,
+        url: str | None = None,
+        trust: str | None = None,
+        timeout: float = 30.0,
+        max_retries: int = 4,
+        http_client: httpx.Client | None = None,
+    ) -> ExchangedKey:
+        """Exchanges a token of a CI service for a key that works for 15 minutes. Needs no key.
+
+        Args:
+            token: The OpenID token, for the URL of the server as its audience.
+            url: The URL of the server; by default, ``JOURNEYMAN_URL``, or
+                ``http://127.0.0.1:8080``.
+            trust: The ID or the name of the trust that must accept the token; by default, any may.
+            timeout: The time in seconds for which the server may send nothing.
+            max_retries: The number of times that the request is repeated.
+            http_client: A client of httpx to use. It is not closed.
+
+        Returns:
+            The key, and its ``secret``, to pass as ``key`` to a client.
+
+        Raises:
+            AuthenticationError: The token is not valid (``token_refused``).
+            PermissionDeniedError: No trust accepts the token (``token_not_trusted``).
+        """
+        config = configure_without_key(url, timeout, max_retries)
+        body = (
+            ExchangeToken(token=token) if trust is None else ExchangeToken(token=token, trust=trust)
+        )
+        http = http_client or httpx.Client()
+        try:
+            transport = Transport(config, http)
+            return transport.get(ExchangedKey, op.EXCHANGE_TOKEN, body=body)
+        finally:
+            if http_client is None:
+                http.close()
 
     def me(self) -> Me:
         """Returns the API key of this client, and what it may do."""

@@ -1,128 +1,11 @@
-// Calls each operation of the HTTP interface, with the objects that it needs.
+// Calls the operations on jobs, messages, events and webhooks.
 //
 // The reference at /docs of a server shows each region as the example of the operation that it is named after. The
-// server needs a project "shop" with the test model and a commit, and no project "cafe".
+// server needs a project "shop" with the test model and a commit.
 
 import { Journeyman } from "@journeyman/client";
 
 const client = new Journeyman();
-
-// Projects
-
-// #region testNewProject
-const { findings } = await client.projects.testNew({ id: "cafe", repository: "local:shop" });
-for (const { health, text } of findings) console.log(health, text);
-// #endregion
-
-// #region createProject
-const project = await client.projects.create({
-  id: "cafe",
-  repository: "local:cafe",
-  limits: { budget: { runMicros: 5_000_000 } }, // 5 US dollars for each run
-});
-console.log(project.id, project.repository);
-// #endregion
-
-// #region listProjects
-for await (const { id, repository } of client.projects.list()) console.log(id, repository);
-// #endregion
-
-// #region getProject
-const { data, response } = await client.projects.get("cafe").withResponse();
-console.log(data.agent, data.model, response.etag);
-// #endregion
-
-// #region changeProject
-const changed = await client.projects.update("cafe", { setup: "npm ci" }, { ifMatch: response.etag });
-console.log(changed.setup);
-// #endregion
-
-// #region testProject
-const tested = await client.projects.test("shop", { setup: "true" });
-console.log(tested.findings.every(({ health }) => health === "ok"));
-// #endregion
-
-// #region deleteProject
-await client.projects.delete("cafe");
-// #endregion
-
-// Code hosts
-
-// #region createCodeHost
-const host = await client.codeHosts.create({
-  id: "gitea",
-  kind: "gitea",
-  url: "http://127.0.0.1:9",
-  token: "a token of the code host",
-});
-console.log(host.webhookUrl);
-// #endregion
-
-// #region listCodeHosts
-for await (const { id, kind, url } of client.codeHosts.list()) console.log(id, kind, url);
-// #endregion
-
-// #region getCodeHost
-const found = await client.codeHosts.get("gitea").withResponse();
-console.log(found.data.hasToken, found.response.etag);
-// #endregion
-
-// #region replaceCodeHost
-const replaced = await client.codeHosts.replace(
-  "gitea",
-  { kind: "gitea", url: "http://127.0.0.1:9", trustedBots: ["4711"] },
-  { ifMatch: found.response.etag },
-);
-console.log(replaced.trustedBots);
-// #endregion
-
-// #region checkCodeHost
-const checked = await client.codeHosts.check("gitea");
-for (const { health, text } of checked.findings) console.log(health, text);
-// #endregion
-
-// #region removeCodeHost
-await client.codeHosts.remove("gitea");
-// #endregion
-
-// #region listInbox
-for await (const event of client.inbox.listAll({ state: "failed" })) console.log(event.receivedAt, event.detail);
-// #endregion
-
-// #region listProjectInbox
-for await (const event of client.inbox.list("shop")) console.log(event.receivedAt, event.event, event.outcome);
-// #endregion
-
-// Keys
-
-// #region getMe
-const me = await client.me();
-console.log(me.key.name, me.key.scopes, me.managesProjects);
-// #endregion
-
-// #region createKey
-const key = await client.keys.create({ name: "ci", scopes: ["jobs"], projects: ["shop"] });
-console.log(key.secret.length); // store it now: no other response contains it
-// #endregion
-
-// #region listKeys
-for await (const { id, name, lastUsedAt } of client.keys.list()) console.log(id, name, lastUsedAt);
-// #endregion
-
-const keyId = key.id;
-// #region getKey
-const { name, expiresAt, revokedAt } = await client.keys.get(keyId);
-console.log(name, expiresAt, revokedAt);
-// #endregion
-
-// #region rotateKey
-const rotated = await client.keys.rotate(keyId, { keepOldSeconds: 3600 });
-console.log(rotated.secret.length); // the old secret works for an hour more
-// #endregion
-
-// #region revokeKey
-await client.keys.revoke(keyId);
-// #endregion
 
 // Webhooks
 
@@ -322,31 +205,4 @@ console.log((await client.webhooks.replay("shop", webhookId, since)).deliveries)
 
 // #region deleteWebhook
 await client.webhooks.delete("shop", webhookId);
-// #endregion
-
-// Reports, and the settings of the server
-
-// #region getUsage
-const report = await client.usage.get({ groupBy: ["day", "model"], project: ["shop"] });
-console.log(report.total.runs, report.total.costMicros);
-// #endregion
-
-// #region listAudit
-for (const { at, actorName, action } of await client.audit.list().toArray(10)) console.log(at, actorName, action);
-// #endregion
-
-// #region exportAudit
-console.log(await client.audit.export()); // CSV
-// #endregion
-
-// #region listAgents
-for (const agent of await client.agents()) console.log(agent.id);
-// #endregion
-
-// #region listModels
-for (const { id, ready } of await client.models()) console.log(id, ready);
-// #endregion
-
-// #region getSystem
-console.log((await client.system()).version);
 // #endregion

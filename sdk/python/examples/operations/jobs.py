@@ -1,145 +1,13 @@
-"""Calls each operation of the HTTP interface, with the objects that it needs.
+"""Calls the operations on jobs, messages, events and webhooks.
 
 The reference at ``/docs`` of a server shows each region as the example of the operation that it is
-named after. Set JOURNEYMAN_URL and JOURNEYMAN_KEY. The server needs a project ``shop`` with the
-test model and a commit, and no project ``cafe``::
-
-    python operations.py
+named after. Set JOURNEYMAN_URL and JOURNEYMAN_KEY. The server needs a project ``shop`` with
+the test model and a commit.
 """
 
 from datetime import datetime, timedelta, timezone
 
 from journeyman_client import Journeyman
-
-
-def manage_projects(client: Journeyman) -> None:
-    """Tests, creates, changes and deletes a project."""
-    # region testNewProject
-    findings = client.projects.test_new(id="cafe", repository="local:shop")
-    for finding in findings:
-        print(finding.health, finding.text)
-    # endregion
-
-    # region createProject
-    project = client.projects.create(
-        id="cafe",
-        repository="local:cafe",
-        limits={"budget": {"run_micros": 5_000_000}},  # 5 US dollars for each run
-    )
-    print(project.id, project.etag)
-    # endregion
-
-    # region listProjects
-    for project in client.projects.list():
-        print(project.id, project.repository)
-    # endregion
-
-    # region getProject
-    project = client.projects.get("cafe")
-    print(project.agent, project.model)
-    # endregion
-
-    # region changeProject
-    project = client.projects.update("cafe", if_match=project, setup="npm ci")
-    print(project.setup)
-    # endregion
-
-    # region testProject
-    findings = client.projects.test("shop", setup="true")
-    print(all(finding.health == "ok" for finding in findings))
-    # endregion
-
-    # region deleteProject
-    client.projects.delete("cafe", if_match=project)
-    # endregion
-
-
-def manage_code_hosts(client: Journeyman) -> None:
-    """Creates, checks and removes a code host."""
-    # region createCodeHost
-    host = client.code_hosts.create(
-        id="gitea",
-        kind="gitea",
-        url="http://127.0.0.1:9",
-        token="a token of the code host",  # noqa: S106
-    )
-    print(host.webhook_url)
-    # endregion
-
-    # region listCodeHosts
-    for host in client.code_hosts.list():
-        print(host.id, host.kind, host.url)
-    # endregion
-
-    # region getCodeHost
-    host = client.code_hosts.get("gitea")
-    print(host.has_token)
-    # endregion
-
-    # region replaceCodeHost
-    host = client.code_hosts.replace(
-        "gitea", if_match=host, kind="gitea", url="http://127.0.0.1:9", trusted_bots=["4711"]
-    )
-    print(host.trusted_bots)
-    # endregion
-
-    # region checkCodeHost
-    for finding in client.code_hosts.check("gitea"):
-        print(finding.health, finding.text)
-    # endregion
-
-    # region removeCodeHost
-    client.code_hosts.delete("gitea", if_match=host)
-    # endregion
-
-    # region listInbox
-    for event in client.inbox.list(state="failed"):
-        print(event.received_at, event.host, event.event, event.detail)
-    # endregion
-
-    # region listProjectInbox
-    for event in client.inbox.list("shop"):
-        print(event.received_at, event.event, event.outcome)
-    # endregion
-
-
-def manage_keys(client: Journeyman) -> None:
-    """Creates, rotates and revokes a key."""
-    # region getMe
-    me = client.me()
-    print(me.key.name, me.key.scopes, me.manages_projects)
-    # endregion
-
-    # region createKey
-    key = client.keys.create(
-        name="ci",
-        scopes=["jobs"],
-        projects=["shop"],
-        expires_at=datetime.now(timezone.utc) + timedelta(days=30),
-    )
-    secret = key.secret  # store it now: no other response contains it
-    # endregion
-
-    # region listKeys
-    for listed in client.keys.list():
-        print(listed.id, listed.name, listed.last_used_at)
-    # endregion
-
-    key_id, old_secret = key.id, secret
-    # region getKey
-    found = client.keys.get(key_id)
-    print(found.name, found.expires_at, found.revoked_at)
-    # endregion
-
-    # region rotateKey
-    rotated = client.keys.rotate(key_id, keep_old_seconds=3600)
-    secret = rotated.secret  # the old secret works for an hour more
-    # endregion
-
-    # region revokeKey
-    client.keys.revoke(key_id)
-    # endregion
-    assert secret != old_secret  # noqa: S101
 
 
 def manage_webhooks(client: Journeyman) -> str:
@@ -355,49 +223,14 @@ def read_deliveries(client: Journeyman, webhook_id: str) -> None:
     # endregion
 
 
-def read_reports(client: Journeyman) -> None:
-    """Reads reports, and the settings of the server."""
-    # region getUsage
-    report = client.usage.report(group_by=["day", "model"], project="shop")
-    print(report.total.runs, report.total.cost_micros)
-    # endregion
-
-    # region listAudit
-    for entry in client.audit.list(page_size=10):
-        print(entry.at, entry.actor_name, entry.action, entry.subject)
-        break  # without it, the loop reads all pages
-    # endregion
-
-    # region exportAudit
-    print(client.audit.export())  # CSV
-    # endregion
-
-    # region listAgents
-    print([agent.id for agent in client.agents()])
-    # endregion
-
-    # region listModels
-    for provider in client.models():
-        print(provider.id, provider.ready)
-    # endregion
-
-    # region getSystem
-    print(client.system().version)
-    # endregion
-
-
 def main() -> None:
     """Calls the operations in an order in which each has what it needs."""
     with Journeyman() as client:
-        manage_projects(client)
-        manage_code_hosts(client)
-        manage_keys(client)
         webhook_id, cursor = manage_webhooks(client), client.events.newest_cursor()
         job_id = work_with_jobs(client)
         read_events(client, job_id, cursor)
         end_jobs(client)
         read_deliveries(client, webhook_id)
-        read_reports(client)
 
 
 if __name__ == "__main__":
