@@ -12,7 +12,9 @@ use crate::call::{Call, Response};
 use crate::error::Error;
 use crate::job::JobHandle;
 use crate::request::Request;
-use crate::resources::{Audit, CodeHosts, Events, Inbox, Jobs, Keys, Messages, Projects, Runs, UsageReports, Webhooks};
+use crate::resources::{
+    Audit, CodeHosts, Events, Inbox, Jobs, Keys, Messages, Projects, Runs, Slack, Trusts, UsageReports, Webhooks,
+};
 
 /// The timeout of connections.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -29,7 +31,8 @@ pub struct Client {
 pub(crate) struct Shared {
     pub(crate) http: reqwest::Client,
     pub(crate) base: Url,
-    pub(crate) authorization: HeaderValue,
+    /// The header with the key; `None` for a client without one.
+    pub(crate) authorization: Option<HeaderValue>,
     pub(crate) user_agent: HeaderValue,
     pub(crate) timeout: Duration,
     pub(crate) max_retries: u32,
@@ -46,7 +49,7 @@ impl std::fmt::Debug for Client {
 #[derive(Clone)]
 pub struct Builder {
     url: String,
-    key: String,
+    key: Option<String>,
     timeout: Duration,
     max_retries: u32,
     max_retry_after: Duration,
@@ -124,13 +127,7 @@ impl Builder {
         if !base.path().ends_with('/') {
             base.set_path(&format!("{}/", base.path()));
         }
-        let key = self.key.trim();
-        if key.is_empty() {
-            return Err(invalid("the API key is missing"));
-        }
-        let authorization = HeaderValue::from_str(&format!("Bearer {key}"));
-        let mut authorization = authorization.map_err(|_| invalid("the API key contains invalid characters"))?;
-        authorization.set_sensitive(true);
+        let authorization = self.key.as_deref().map(authorization).transpose()?;
         let own = concat!("journeyman-client-rust/", env!("CARGO_PKG_VERSION"));
         let user_agent = self.user_agent.map_or_else(|| own.to_owned(), |program| format!("{own} {program}"));
         let user_agent =
@@ -150,6 +147,18 @@ impl Builder {
     }
 }
 
+/// Returns the header with a key.
+fn authorization(key: &str) -> Result<HeaderValue, Error> {
+    let key = key.trim();
+    if key.is_empty() {
+        return Err(Error::Invalid("the API key is missing".to_owned()));
+    }
+    let invalid = |_| Error::Invalid("the API key contains invalid characters".to_owned());
+    let mut header = HeaderValue::from_str(&format!("Bearer {key}")).map_err(invalid)?;
+    header.set_sensitive(true);
+    Ok(header)
+}
+
 impl Client {
     /// Returns a client of the server at `url`, with the usual settings.
     ///
@@ -161,9 +170,22 @@ impl Client {
 
     /// Returns the settings of a new client.
     pub fn builder(url: impl Into<String>, key: impl Into<String>) -> Builder {
+        Builder { key: Some(key.into()), ..Self::builder_without_key(url) }
+    }
+
+    /// Returns a client without an API key, which can exchange tokens ([`Trusts::exchange`]).
+    ///
+    /// # Errors
+    /// Returns [`Error::Invalid`] if the URL is invalid.
+    pub fn without_key(url: impl Into<String>) -> Result<Self, Error> {
+        Self::builder_without_key(url).build()
+    }
+
+    /// Returns the settings of a new client without an API key.
+    pub fn builder_without_key(url: impl Into<String>) -> Builder {
         Builder {
             url: url.into(),
-            key: key.into(),
+            key: None,
             timeout: Duration::from_secs(30),
             max_retries: 4,
             max_retry_after: Duration::from_secs(60),
@@ -225,6 +247,16 @@ impl Client {
     /// Returns the operations on webhooks.
     pub fn webhooks(&self) -> Webhooks {
         Webhooks { client: self.clone() }
+    }
+
+    /// Returns the operations on trusts, and the exchange of tokens.
+    pub fn trusts(&self) -> Trusts {
+        Trusts { client: self.clone() }
+    }
+
+    /// Returns the operations on Slack workspaces.
+    pub fn slack(&self) -> Slack {
+        Slack { client: self.clone() }
     }
 
     /// Returns the reports on usage.

@@ -69,7 +69,9 @@ mod project;
 mod project_changes;
 mod query;
 mod review_changes;
+mod slack;
 mod system;
+mod trust;
 mod values;
 mod webhook;
 
@@ -88,6 +90,8 @@ pub use self::project::*;
 pub use self::project_changes::*;
 pub use self::query::*;
 pub use self::review_changes::*;
+pub use self::slack::*;
 pub use self::system::*;
+pub use self::trust::*;
 pub use self::values::*;
 pub use self::webhook::*;

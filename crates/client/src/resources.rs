@@ -5,7 +5,9 @@ mod events;
 mod jobs;
 mod keys;
 mod projects;
+mod slack;
 mod system;
+mod trusts;
 mod webhooks;
 
 pub use self::code_hosts::{CodeHosts, Inbox};
@@ -13,5 +15,7 @@ pub use self::events::Events;
 pub use self::jobs::{Jobs, Messages, Runs};
 pub use self::keys::Keys;
 pub use self::projects::Projects;
+pub use self::slack::Slack;
 pub use self::system::{Audit, UsageReports};
+pub use self::trusts::Trusts;
 pub use self::webhooks::Webhooks;

@@ -54,7 +54,9 @@ impl Client {
     pub(crate) async fn open(&self, request: &Request) -> Result<reqwest::Response, Error> {
         let mut sent = self.shared.http.request(request.method.clone(), self.target(request));
         sent = sent.headers(request.headers.clone());
-        sent = sent.header(AUTHORIZATION, self.shared.authorization.clone());
+        if let Some(authorization) = &self.shared.authorization {
+            sent = sent.header(AUTHORIZATION, authorization.clone());
+        }
         sent = sent.header(USER_AGENT, self.shared.user_agent.clone());
         if let Some(body) = &request.body {
             sent = sent.body(body.clone());

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use journeyman_client::models::{
-    CreateJob, ErrorCode, EventData, JobFilter, MessageStatus, ProjectChanges, SendMessage, Status,
+    CreateJob, ErrorCode, EventData, ExchangeToken, JobFilter, MessageStatus, ProjectChanges, SendMessage, Status,
 };
 use journeyman_client::{Client, Error, Method};
 use serde_json::{Value, json};
@@ -191,6 +191,27 @@ async fn the_key_is_in_no_error_and_is_not_sent_to_another_server() {
         let error = Client::new(url, key).expect_err("an invalid argument").to_string();
         assert!(!error.contains(key) || key == " ", "{error}");
     }
+}
+
+#[tokio::test]
+async fn an_exchange_is_repeated_and_sends_no_key_and_shows_no_secret() {
+    let key = json!({
+        "id": "key_1", "name": "oidc:ci", "prefix": "jmn_x", "scopes": ["jobs"], "projects": ["shop"], "expiresAt": "t",
+        "allowedIps": null, "createdAt": "t", "lastUsedAt": null, "oldSecretUntil": null, "revokedAt": null,
+    });
+    let body = json!({"secret": KEY, "key": key, "expiresAt": "t"});
+    let server = Server::start(vec![String::new(), document(&body)]);
+    let client = Client::without_key(&server.url).expect("a client");
+    let token = ExchangeToken::new("a.b.c").trust("ci");
+    let exchanged = client.trusts().exchange(&token).await.expect("a key");
+    assert_eq!((exchanged.secret.expose(), exchanged.key.id.as_str()), (KEY, "key_1"));
+    let shown = format!("{exchanged:?} {token:?}");
+    assert!(!shown.contains(KEY) && !shown.contains("a.b.c"), "{shown}");
+    let received = server.received();
+    assert_eq!(received.len(), 2);
+    assert!(received.iter().all(|request| request.header("authorization").is_none()), "{received:?}");
+    assert_eq!(received[1].line, "POST /v2/oidc/exchange HTTP/1.1");
+    assert_eq!(received[1].body, r#"{"token":"a.b.c","trust":"ci"}"#);
 }
 
 #[tokio::test]
