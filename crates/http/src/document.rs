@@ -5,6 +5,7 @@
 
 mod examples;
 mod headers;
+mod permissions;
 pub(crate) mod schemas;
 
 use serde_json::{Map, Value, json};
@@ -41,9 +42,11 @@ pub(crate) fn finish(document: OpenApi, version: &str) -> Value {
     schemas::adjust(&mut schemas);
 
     let mut paths = take(&mut collected, "paths");
-    for item in paths.values_mut().filter_map(Value::as_object_mut) {
-        for (method, operation) in item {
+    for (path, item) in &mut paths {
+        for (method, operation) in item.as_object_mut().into_iter().flatten() {
             finish_operation(operation, method == "get");
+            let id = operation["operationId"].as_str().unwrap_or_default().to_owned();
+            permissions::add(&id, method, path, operation);
         }
     }
     json!({

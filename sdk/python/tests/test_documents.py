@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from journeyman_client import Journeyman
+
 from .conftest import ENVIRONMENT, PACKAGE, Server
+from .stand_ins import AUDIENCE
 from .test_webhooks import BODY, SECRET, signed
 
 DOCUMENT = PACKAGE.parent.parent / "docs" / "openapi.json"
@@ -42,11 +45,22 @@ def test_the_first_example_of_the_readme(server: Server) -> None:
 
 
 @pytest.mark.skipif(not SDKS.is_file(), reason="the source archive has no docs")
-def test_the_examples_of_the_page_about_sdks(server: Server) -> None:
-    job, webhook = blocks(SDKS)
+def test_the_examples_of_the_page_about_sdks(server: Server, client: Journeyman) -> None:
+    job, exchange, webhook = blocks(SDKS)
     assert re.search(
         r"^completed http.*^finished ", run(server, "-c", job), re.DOTALL | re.MULTILINE
     )
+    trust = client.trusts.create(
+        name="examples",
+        issuer=server.stand_ins.issuer,
+        audience=AUDIENCE,
+        claims={"sub": "ci"},
+        projects=["shop"],
+    )
+    token = server.stand_ins.token()
+    output = run(server, "-c", f"{exchange}\ncheck({server.url!r}, {token!r})")
+    assert output.startswith("oidc:examples:ci ")
+    client.trusts.delete(trust.id)
     call = f"receive({BODY.encode()!r}, {signed()!r}, {SECRET!r})"
     assert run(server, "-c", f"{webhook}\n{call}").startswith("evt_1 ")
 

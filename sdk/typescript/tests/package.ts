@@ -5,7 +5,8 @@ import { test } from "node:test";
 import { VERSION } from "@journeyman/client";
 import { Webhook } from "standardwebhooks";
 import ts from "typescript";
-import { key, makeFolder, makeProject, requests, root, run, url } from "./support.js";
+import { AUDIENCE, issuer, sign } from "./stand-ins.js";
+import { client, key, makeFolder, makeProject, requests, root, run, url } from "./support.js";
 
 const read = (file: string) => readFileSync(path.join(root, file), "utf8");
 
@@ -40,8 +41,14 @@ test("the examples run", async () => {
     return run(process.execPath, [file], { env });
   };
   assert.match(await runCode("readme.mjs", examples("README.md")[0] ?? ""), /completed http.*\+Hello again/s);
-  const [job = "", webhook = ""] = examples(page);
+  const [job = "", exchange = "", webhook = ""] = examples(page);
   assert.match(await runCode("sdks.mjs", job), /completed http.*finished /s);
+
+  const rule = { issuer, audience: AUDIENCE, claims: { sub: "ci" }, projects: ["shop"] };
+  const trust = await client.trusts.create({ name: "examples", ...rule });
+  const check = `await check(...${JSON.stringify([url, sign({})])});`;
+  assert.match(await runCode("exchange.mjs", `${exchange}\n${check}`), /^oidc:examples:ci /);
+  await client.trusts.delete(trust.id);
 
   const body = JSON.stringify({ type: "job.completed", data: { job: { prLink: "http://127.0.0.1/1" } } });
   const secret = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";

@@ -6,12 +6,14 @@ use super::spec::{Operation, Spec};
 use crate::shell;
 
 /// The IDs in the paths of examples.
-const IDS: [(&str, &str); 6] = [
+const IDS: [(&str, &str); 8] = [
     ("{projectId}", "shop"),
     ("{messageId}", "msg_019aa3bb4a2c7d10b2b1a1c5d0f3e8a8"),
     ("{deliveryId}", "4711"),
     ("{codeHost}", "gitlab"),
     ("/keys/{id}", "/keys/key_019aa3bb4a2c7d10b2b1a1c5d0f3e8aa"),
+    ("/trusts/{id}", "/trusts/trust_019aa3bb4a2c7d10b2b1a1c5d0f3e8ab"),
+    ("/workspaces/{id}", "/workspaces/slw_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7"),
     ("/webhooks/{id}", "/webhooks/hook_019aa3bb4a2c7d10b2b1a1c5d0f3e8ab"),
 ];
 
@@ -29,7 +31,9 @@ pub(super) fn request(spec: &Spec, operation: &Operation) -> String {
     let is_stream = operation.path.ends_with("/stream");
     let flags = if is_stream { " -N" } else { "" };
     let mut lines = vec![format!("curl --fail-with-body{flags}{method} \"$JOURNEYMAN_URL{path}\"")];
-    lines.push("-H \"Authorization: Bearer $JOURNEYMAN_KEY\"".to_owned());
+    if operation.needs_key() {
+        lines.push("-H \"Authorization: Bearer $JOURNEYMAN_KEY\"".to_owned());
+    }
     if operation.id == "listEvents" {
         lines.push("-H 'Accept: application/json'".to_owned());
     }

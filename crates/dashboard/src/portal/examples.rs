@@ -1,21 +1,29 @@
-//! The examples in Python and TypeScript: regions of two programs, which the tests of the client libraries run.
+//! The examples in Python and TypeScript: regions of programs, which the tests of the client libraries run.
 
-/// The text of `sdk/python/examples/operations.py`.
-const PYTHON: &str = include_str!("../../../../sdk/python/examples/operations.py");
+/// The programs in `sdk/python/examples/operations`.
+const PYTHON: [&str; 3] = [
+    include_str!("../../../../sdk/python/examples/operations/administration.py"),
+    include_str!("../../../../sdk/python/examples/operations/integrations.py"),
+    include_str!("../../../../sdk/python/examples/operations/jobs.py"),
+];
 
-/// The text of `sdk/typescript/examples/operations.ts`.
-const TYPESCRIPT: &str = include_str!("../../../../sdk/typescript/examples/operations.ts");
+/// The programs in `sdk/typescript/examples/operations`.
+const TYPESCRIPT: [&str; 3] = [
+    include_str!("../../../../sdk/typescript/examples/operations/administration.ts"),
+    include_str!("../../../../sdk/typescript/examples/operations/integrations.ts"),
+    include_str!("../../../../sdk/typescript/examples/operations/jobs.ts"),
+];
 
-/// The regions of a program, each with its name.
+/// The regions of programs, each with its name.
 pub(super) struct Regions(Vec<(&'static str, String)>);
 
 impl Regions {
     pub(super) fn python() -> Self {
-        Self(parse(PYTHON, "# region ", "# endregion"))
+        Self(PYTHON.into_iter().flat_map(|program| parse(program, "# region ", "# endregion")).collect())
     }
 
     pub(super) fn typescript() -> Self {
-        Self(parse(TYPESCRIPT, "// #region ", "// #endregion"))
+        Self(TYPESCRIPT.into_iter().flat_map(|program| parse(program, "// #region ", "// #endregion")).collect())
     }
 
     /// Returns the example of an operation. A test checks that each operation has one.

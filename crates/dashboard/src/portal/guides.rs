@@ -16,7 +16,7 @@ macro_rules! guides {
 }
 
 /// The guides, in the order of the navigation.
-pub(super) static GUIDES: [Guide; 12] = guides![
+pub(super) static GUIDES: [Guide; 15] = guides![
     "quickstart": "docs/guides/quickstart.md",
     "authentication": "docs/guides/authentication.md",
     "jobs": "docs/guides/jobs.md",
@@ -28,7 +28,10 @@ pub(super) static GUIDES: [Guide; 12] = guides![
     "reports": "docs/guides/reports.md",
     "limits": "docs/guides/limits.md",
     "client-libraries": "docs/sdks.md",
+    "ci": "docs/ci.md",
+    "slack": "docs/slack.md",
     "mcp": "docs/mcp.md",
+    "a2a": "docs/a2a.md",
 ];
 
 impl Guide {

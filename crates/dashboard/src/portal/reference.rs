@@ -27,7 +27,6 @@ struct Response {
 struct OperationPage<'a> {
     operation: &'a Operation,
     description: Markup,
-    scope: &'static str,
     samples: Vec<Code>,
     /// The parameters in the path, the query and the headers, each with its title.
     parameters: Vec<(&'static str, Fragment)>,
@@ -83,7 +82,6 @@ pub(super) fn operation(
     let page = OperationPage {
         operation,
         description: writer.markdown(&operation.description),
-        scope: operation.scope(),
         samples: samples(writer, python, typescript, &operation.id),
         parameters,
         body,
@@ -216,7 +214,8 @@ pub(super) fn events(writer: &mut Writer<'_>) -> askama::Result<Content> {
 #[derive(Template)]
 #[template(path = "docs_errors.html")]
 struct ErrorsPage<'a> {
-    codes: Vec<(&'a str, &'a str)>,
+    /// The codes with their statuses and their meaning.
+    codes: Vec<(&'a str, String, &'a str)>,
     /// The statuses with their meaning, which is the same for all operations.
     statuses: Vec<(&'a str, &'a str)>,
 }
@@ -233,6 +232,7 @@ pub(super) fn errors(writer: &Writer<'_>) -> askama::Result<Content> {
         }
     }
     statuses.sort_unstable();
+    let codes = spec.values("ErrorCode").into_iter().map(|(code, text)| (code, spec.statuses(code), text)).collect();
     let sections = vec![section("statuses", "Statuses"), section("codes", "Codes")];
-    Ok(Content { body: Fragment::of(&ErrorsPage { codes: spec.values("ErrorCode"), statuses })?, sections })
+    Ok(Content { body: Fragment::of(&ErrorsPage { codes, statuses })?, sections })
 }

@@ -28,13 +28,19 @@ impl Operation {
         format!("/docs/reference/{}", self.id)
     }
 
+    /// Returns `true` unless the operation needs no key.
+    pub(super) fn needs_key(&self) -> bool {
+        self.value.get("security").is_none()
+    }
+
     /// Returns the scope that a key needs at least.
-    pub(super) fn scope(&self) -> &'static str {
-        match self.method.as_str() {
-            "GET" => "read",
-            _ if self.path.starts_with("/v2/agent/") => "jobs",
-            _ => "write",
-        }
+    pub(super) fn scope(&self) -> &str {
+        text(&self.value["x-required-key"], "scope")
+    }
+
+    /// Returns `true` if a key that is limited to projects is refused.
+    pub(super) fn needs_all_projects(&self) -> bool {
+        self.value["x-required-key"]["allProjects"] == true
     }
 
     /// Returns the parameters, which can be references.
@@ -82,6 +88,12 @@ impl Spec {
     /// Returns a schema by its name.
     pub(super) fn schema(&self, name: &str) -> &Value {
         &self.document["components"]["schemas"][name]
+    }
+
+    /// Returns the statuses of the responses that have an error code, such as `404, 422`.
+    pub(super) fn statuses(&self, code: &str) -> String {
+        let statuses = self.schema("ErrorCode")["x-statuses"][code].as_array();
+        statuses.into_iter().flatten().map(Value::to_string).collect::<Vec<_>>().join(", ")
     }
 
     /// Returns the values of an enumeration with their meanings, which are a list in its description.

@@ -61,6 +61,27 @@ fn each_operation_has_one_example_in_each_language() {
 }
 
 #[test]
+fn an_operation_says_which_key_it_needs_and_an_error_code_its_status() {
+    let pages = contents();
+    for (operation, text) in [
+        ("listJobs", "the scope <code>read</code> or a wider one (<a"),
+        ("archiveJob", "the scope <code>write</code> or a wider one (<a"),
+        ("createKey", "the scope <code>write</code> or a wider one, that is not limited to projects (<a"),
+        ("exchangeToken", "<p>Needs no key.</p>"),
+    ] {
+        assert!(pages[format!("/docs/reference/{operation}").as_str()].contains(text), "{operation}");
+    }
+    let portal = &*PORTAL;
+    for (code, _) in portal.spec.values("ErrorCode") {
+        assert!(!portal.spec.statuses(code).is_empty(), "{code}");
+    }
+    assert_eq!(portal.spec.statuses("repository_not_found"), "404, 422");
+    let keyless = portal.spec.operations.iter().find(|one| !one.needs_key()).unwrap();
+    let keyless = super::curl::request(&portal.spec, keyless);
+    assert!(!keyless.contains("Authorization"), "{keyless}");
+}
+
+#[test]
 fn each_reference_in_the_document_leads_to_something() {
     fn check(document: &Value, value: &Value) {
         match value {

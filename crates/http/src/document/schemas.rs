@@ -13,13 +13,14 @@ const CREATING: [&str; 5] = ["CreateCodeHost", "CreateJob", "CreateKey", "Create
 /// Returns the schema of the error codes, with their meanings.
 pub(super) fn error_codes() -> Value {
     let codes = ErrorCode::all();
-    let names: Vec<&str> = codes.iter().map(|(name, _)| *name).collect();
-    let lines: Vec<String> = codes.iter().map(|(name, meaning)| format!("- `{name}`: {meaning}")).collect();
+    let names: Vec<&str> = codes.iter().map(|code| code.name).collect();
+    let lines: Vec<String> = codes.iter().map(|code| format!("- `{}`: {}", code.name, code.meaning)).collect();
+    let statuses: Map<String, Value> = codes.iter().map(|code| (code.name.to_owned(), json!(code.statuses))).collect();
     let text = format!(
         "The error code, for programs. New codes may be added; the status gives the class of the error.\n\n{}",
         lines.join("\n")
     );
-    json!({ "type": "string", "description": text, "enum": names })
+    json!({ "type": "string", "description": text, "enum": names, "x-statuses": statuses })
 }
 
 /// Removes null from the optional fields of requests that create a resource, and gives each nullable object a named

@@ -3,9 +3,17 @@
 use serde::{Serialize, Serializer};
 use utoipa::ToSchema;
 
-/// Defines the codes and the names that clients see.
+/// A code, for the description of the interface.
+pub(crate) struct DescribedCode {
+    pub(crate) name: &'static str,
+    pub(crate) meaning: &'static str,
+    /// The statuses of the responses that have the code.
+    pub(crate) statuses: &'static [u16],
+}
+
+/// Defines the codes with the names that clients see, and with the statuses of their responses.
 macro_rules! codes {
-    ($(#[doc = $meaning:literal] $code:ident = $name:literal,)*) => {
+    ($(#[doc = $meaning:literal] $code:ident = $name:literal [$($status:literal),+],)*) => {
         /// The error code, for programs. New codes may be added; the status gives the class of the error.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, ToSchema)]
         pub enum ErrorCode {
@@ -21,10 +29,9 @@ macro_rules! codes {
                 }
             }
 
-            /// Returns the names of all codes, with their meanings.
-            #[must_use]
-            pub fn all() -> Vec<(&'static str, &'static str)> {
-                vec![$(($name, $meaning.trim_ascii())),*]
+            /// Returns the descriptions of all codes.
+            pub(crate) fn all() -> Vec<DescribedCode> {
+                vec![$(DescribedCode { name: $name, meaning: $meaning.trim_ascii(), statuses: &[$($status),+] }),*]
             }
         }
     };
@@ -32,171 +39,171 @@ macro_rules! codes {
 
 codes! {
     /// The request cannot be read.
-    BadRequest = "bad_request",
+    BadRequest = "bad_request" [400],
     /// The request has no usable Authorization header, or more than one.
-    NoKey = "no_key",
+    NoKey = "no_key" [401],
     /// The value in the Authorization header does not have the form of an API key.
-    MalformedKey = "malformed_key",
+    MalformedKey = "malformed_key" [401],
     /// The API key is unknown or revoked.
-    UnknownKey = "unknown_key",
+    UnknownKey = "unknown_key" [401],
     /// The API key has expired.
-    ExpiredKey = "expired_key",
+    ExpiredKey = "expired_key" [401],
     /// The API key may not be used from this address.
-    AddressNotAllowed = "address_not_allowed",
+    AddressNotAllowed = "address_not_allowed" [403],
     /// The scope of the API key does not allow this.
-    ScopeMissing = "scope_missing",
+    ScopeMissing = "scope_missing" [403],
     /// The operation needs an administrator, or an API key that is not limited to projects.
-    KeyLimited = "key_limited",
+    KeyLimited = "key_limited" [403],
     /// A browser sent this request from another origin.
-    ForeignOrigin = "foreign_origin",
+    ForeignOrigin = "foreign_origin" [403],
     /// The signature of a webhook is missing or wrong, or no secret is set.
-    InvalidSignature = "invalid_signature",
+    InvalidSignature = "invalid_signature" [401],
     /// The path is unknown.
-    NotFound = "not_found",
+    NotFound = "not_found" [404],
     /// The job does not exist, or the key may not see its project.
-    JobNotFound = "job_not_found",
+    JobNotFound = "job_not_found" [404],
     /// The job has no such message.
-    MessageNotFound = "message_not_found",
+    MessageNotFound = "message_not_found" [404],
     /// The project does not exist, or the key may not see it.
-    ProjectNotFound = "project_not_found",
+    ProjectNotFound = "project_not_found" [404],
     /// The webhook does not exist in this project.
-    WebhookNotFound = "webhook_not_found",
+    WebhookNotFound = "webhook_not_found" [404],
     /// The webhook has no such delivery, or its event is no longer stored.
-    DeliveryNotFound = "delivery_not_found",
+    DeliveryNotFound = "delivery_not_found" [404],
     /// The webhook is disabled, so it delivers nothing.
-    WebhookDisabled = "webhook_disabled",
+    WebhookDisabled = "webhook_disabled" [409],
     /// The project has 1,000 webhooks.
-    TooManyWebhooks = "too_many_webhooks",
+    TooManyWebhooks = "too_many_webhooks" [409],
     /// The token is not valid: its signature, its issuer or its times are wrong.
-    TokenRefused = "token_refused",
+    TokenRefused = "token_refused" [401],
     /// No trust accepts the token.
-    TokenNotTrusted = "token_not_trusted",
+    TokenNotTrusted = "token_not_trusted" [403],
     /// The keys of the token's issuer cannot be read at the moment.
-    IssuerUnavailable = "issuer_unavailable",
+    IssuerUnavailable = "issuer_unavailable" [503],
     /// Too many tokens from this address were refused.
-    TooManyAttempts = "too_many_attempts",
+    TooManyAttempts = "too_many_attempts" [429],
     /// The trust does not exist.
-    TrustNotFound = "trust_not_found",
+    TrustNotFound = "trust_not_found" [404],
     /// A trust with this name already exists.
-    TrustExists = "trust_exists",
+    TrustExists = "trust_exists" [409],
     /// There are 500 trusts.
-    TooManyTrusts = "too_many_trusts",
+    TooManyTrusts = "too_many_trusts" [409],
     /// The API key does not exist.
-    KeyNotFound = "key_not_found",
+    KeyNotFound = "key_not_found" [404],
     /// The key was revoked or has expired.
-    KeyEnded = "key_ended",
+    KeyEnded = "key_ended" [409],
     /// The repository does not exist at this address.
-    RepositoryNotFound = "repository_not_found",
+    RepositoryNotFound = "repository_not_found" [404, 422],
     /// The events after the cursor are no longer stored.
-    CursorExpired = "cursor_expired",
+    CursorExpired = "cursor_expired" [410],
     /// The path does not support this method.
-    MethodNotAllowed = "method_not_allowed",
+    MethodNotAllowed = "method_not_allowed" [405],
     /// The body is not JSON.
-    InvalidJson = "invalid_json",
+    InvalidJson = "invalid_json" [400],
     /// A field of the body is not valid.
-    InvalidBody = "invalid_body",
+    InvalidBody = "invalid_body" [400],
     /// A query parameter is not valid.
-    InvalidQuery = "invalid_query",
+    InvalidQuery = "invalid_query" [400],
     /// The prompt is empty or contains a NUL character.
-    InvalidPrompt = "invalid_prompt",
+    InvalidPrompt = "invalid_prompt" [400],
     /// The Idempotency-Key header is not valid.
-    InvalidIdempotencyKey = "invalid_idempotency_key",
+    InvalidIdempotencyKey = "invalid_idempotency_key" [400],
     /// The Last-Event-ID header is not valid.
-    InvalidLastEventId = "invalid_last_event_id",
+    InvalidLastEventId = "invalid_last_event_id" [400],
     /// No agent with this name is configured.
-    UnknownAgent = "unknown_agent",
+    UnknownAgent = "unknown_agent" [400],
     /// The project refuses kinds of tool calls for which its agent does not ask permission.
-    UnsupportedPolicy = "unsupported_policy",
+    UnsupportedPolicy = "unsupported_policy" [400],
     /// Only an administrator may use this repository.
-    RepositoryAddressRefused = "repository_address_refused",
+    RepositoryAddressRefused = "repository_address_refused" [400],
     /// The body could not be read completely or decompressed.
-    BodyBroken = "body_broken",
+    BodyBroken = "body_broken" [400],
     /// The body did not arrive in time.
-    BodyTimeout = "body_timeout",
+    BodyTimeout = "body_timeout" [408],
     /// The body is larger than 1 MiB.
-    BodyTooLarge = "body_too_large",
+    BodyTooLarge = "body_too_large" [413],
     /// The prompt has more than 100,000 characters.
-    PromptTooLong = "prompt_too_long",
+    PromptTooLong = "prompt_too_long" [413],
     /// The URI is too long.
-    UriTooLong = "uri_too_long",
+    UriTooLong = "uri_too_long" [414],
     /// The request line and the headers are too large.
-    HeadersTooLarge = "headers_too_large",
+    HeadersTooLarge = "headers_too_large" [431],
     /// The content type is not JSON.
-    ContentTypeNotJson = "content_type_not_json",
+    ContentTypeNotJson = "content_type_not_json" [415],
     /// The charset is not UTF-8.
-    CharsetNotUtf8 = "charset_not_utf8",
+    CharsetNotUtf8 = "charset_not_utf8" [415],
     /// The content encoding is not gzip, zstd, or none.
-    ContentEncodingUnknown = "content_encoding_unknown",
+    ContentEncodingUnknown = "content_encoding_unknown" [415],
     /// The job is archived.
-    JobArchived = "job_archived",
+    JobArchived = "job_archived" [409],
     /// The job is active, and the message has delivery "reject", or the job is to be deleted.
-    JobBusy = "job_busy",
+    JobBusy = "job_busy" [409],
     /// Another job of the project works on this branch.
-    BranchTaken = "branch_taken",
+    BranchTaken = "branch_taken" [409],
     /// Another job works on this pull request.
-    PullRequestTaken = "pull_request_taken",
+    PullRequestTaken = "pull_request_taken" [409],
     /// The pull request does not exist in the repository of the project.
-    PullRequestNotFound = "pull_request_not_found",
+    PullRequestNotFound = "pull_request_not_found" [422],
     /// The pull request was merged or closed.
-    PullRequestEnded = "pull_request_ended",
+    PullRequestEnded = "pull_request_ended" [422],
     /// Jobs cannot push to the branch of the pull request, which may be in a fork.
-    PullRequestNotWritable = "pull_request_not_writable",
+    PullRequestNotWritable = "pull_request_not_writable" [422],
     /// The repository of the project has no pull requests that the server can read.
-    PullRequestsUnsupported = "pull_requests_unsupported",
+    PullRequestsUnsupported = "pull_requests_unsupported" [422],
     /// The message is no longer queued.
-    MessageAlreadyDelivered = "message_already_delivered",
+    MessageAlreadyDelivered = "message_already_delivered" [409],
     /// The code host does not exist.
-    CodeHostNotFound = "code_host_not_found",
+    CodeHostNotFound = "code_host_not_found" [404],
     /// A code host with this ID or address already exists.
-    CodeHostExists = "code_host_exists",
+    CodeHostExists = "code_host_exists" [409],
     /// The code host is defined in the configuration file, so it cannot be changed here.
-    CodeHostConfigured = "code_host_configured",
+    CodeHostConfigured = "code_host_configured" [409],
     /// A project names the code host.
-    CodeHostUsed = "code_host_used",
+    CodeHostUsed = "code_host_used" [409],
     /// The Slack workspace does not exist.
-    SlackWorkspaceNotFound = "slack_workspace_not_found",
+    SlackWorkspaceNotFound = "slack_workspace_not_found" [404],
     /// The Slack workspace is connected already.
-    SlackWorkspaceExists = "slack_workspace_exists",
+    SlackWorkspaceExists = "slack_workspace_exists" [409],
     /// Slack refused a request, or cannot be reached.
-    SlackFailed = "slack_failed",
+    SlackFailed = "slack_failed" [422],
     /// A project with this ID already exists.
-    ProjectExists = "project_exists",
+    ProjectExists = "project_exists" [409],
     /// The project has active jobs.
-    ProjectBusy = "project_busy",
+    ProjectBusy = "project_busy" [409],
     /// The idempotency key was used with a different request.
-    IdempotencyKeyReused = "idempotency_key_reused",
+    IdempotencyKeyReused = "idempotency_key_reused" [422],
     /// The version of the resource does not match `If-Match`.
-    PreconditionFailed = "precondition_failed",
+    PreconditionFailed = "precondition_failed" [412],
     /// The project was changed at the same time; send the request again.
-    ChangedMeanwhile = "changed_meanwhile",
+    ChangedMeanwhile = "changed_meanwhile" [409],
     /// The hourly limit is used up.
-    RateLimited = "rate_limited",
+    RateLimited = "rate_limited" [429],
     /// The queue of the job is full (100 messages).
-    QueueFull = "queue_full",
+    QueueFull = "queue_full" [429],
     /// The repository refused the credential.
-    CredentialRefused = "credential_refused",
+    CredentialRefused = "credential_refused" [422],
     /// The credential does not permit what jobs do in the repository, such as to push.
-    PermissionMissing = "permission_missing",
+    PermissionMissing = "permission_missing" [422],
     /// The repository is archived, so jobs cannot push to it.
-    RepositoryArchived = "repository_archived",
+    RepositoryArchived = "repository_archived" [422],
     /// The repository cannot be reached.
-    RepositoryUnreachable = "repository_unreachable",
+    RepositoryUnreachable = "repository_unreachable" [422],
     /// The repository cannot be read at the moment.
-    RepositoryUnavailable = "repository_unavailable",
+    RepositoryUnavailable = "repository_unavailable" [503],
     /// No sandbox can be created at the moment.
-    SandboxUnavailable = "sandbox_unavailable",
+    SandboxUnavailable = "sandbox_unavailable" [503],
     /// The server is shutting down.
-    ShuttingDown = "shutting_down",
+    ShuttingDown = "shutting_down" [503],
     /// The address of the client has too many open connections.
-    TooManyConnections = "too_many_connections",
+    TooManyConnections = "too_many_connections" [503],
     /// The server is overloaded.
-    Overloaded = "overloaded",
+    Overloaded = "overloaded" [503],
     /// The store is unavailable.
-    StoreUnavailable = "store_unavailable",
+    StoreUnavailable = "store_unavailable" [503],
     /// The server does not know whether the request was stored.
-    OutcomeUnknown = "outcome_unknown",
+    OutcomeUnknown = "outcome_unknown" [504],
     /// An internal error occurred in the server.
-    Internal = "internal",
+    Internal = "internal" [500],
 }
 
 impl Serialize for ErrorCode {

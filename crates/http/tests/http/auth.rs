@@ -337,3 +337,37 @@ async fn the_connection_of_each_request_is_marked_as_authenticated_or_not() {
         assert_eq!(*recorded.0.lock().unwrap(), expected, "{method} {path} {key}");
     }
 }
+
+#[tokio::test]
+async fn the_document_says_which_key_each_operation_needs() {
+    let service = service().await;
+    let hook = service.post("/v2/projects/shop/webhooks", r#"{"url":"https://hooks.example/"}"#).await.json();
+    let hook = hook["id"].as_str().unwrap().to_owned();
+    let limited = service.make_key(|key| key.projects = Some(vec!["shop".parse().unwrap()])).await;
+    let reader = service.make_key(|key| key.scopes = vec![Scope::Read]).await;
+    let worker = service.make_key(|key| key.scopes = vec![Scope::Jobs]).await;
+    let document = journeyman_http::document("1");
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            let needed = &operation["x-required-key"];
+            // A stream does not end.
+            if path.ends_with("/stream") || operation["operationId"] == "exchangeToken" {
+                continue;
+            }
+            let id = if path.contains("/webhooks/") { hook.as_str() } else { "job_1" };
+            let path = path.replace("{projectId}", "shop").replace("{id}", id).replace("{deliveryId}", "1");
+            let path = path.replace("{messageId}", "msg_1").replace("{codeHost}", "gitlab");
+            let body = operation.pointer("/requestBody/content/application~1json/example");
+            let body = body.map_or_else(String::new, ToString::to_string);
+            let scope = needed["scope"].as_str().unwrap();
+            for (name, key, is_refused) in [
+                ("limited", &limited, needed["allProjects"] == true),
+                ("read", &reader, scope != "read"),
+                ("jobs", &worker, scope == "write"),
+            ] {
+                let answer = service.call(&method.to_ascii_uppercase(), &path, body.clone(), bearer(key)).await;
+                assert_eq!(answer.status == 403, is_refused, "{method} {path} with the key {name}: {answer:?}");
+            }
+        }
+    }
+}

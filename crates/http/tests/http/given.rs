@@ -1,6 +1,6 @@
 //! A service over a store in memory, and a client that calls it without a socket.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ use journeyman_core::user::PasswordHash;
 use journeyman_http::{Services, Settings, router};
 use journeyman_store::MemoryStore;
 use journeyman_testkit::{FakeEndpoints, FakeForges, FakeHosts, FakeTokens, Seeds as _, World};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 use uuid::Uuid;
@@ -193,6 +193,10 @@ pub(crate) struct Answer {
     pub(crate) text: String,
 }
 
+/// The statuses of error codes, as the document describes them.
+static STATUSES: LazyLock<Value> =
+    LazyLock::new(|| journeyman_http::document("1")["components"]["schemas"]["ErrorCode"]["x-statuses"].clone());
+
 impl Answer {
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_else(|error| unreachable!("{error}: {self:?}"))
@@ -210,7 +214,10 @@ impl Answer {
         assert_eq!(fields, ["code", "error", "requestId"], "{self:?}");
         assert_eq!(body["requestId"], self.header("x-request-id"), "{self:?}");
         assert!(body["error"].as_str().is_some_and(|text| !text.is_empty()), "{self:?}");
-        body["code"].as_str().unwrap().to_owned()
+        let code = body["code"].as_str().unwrap();
+        let is_described = STATUSES[code].as_array().unwrap().contains(&json!(self.status.as_u16()));
+        assert!(is_described, "the status of the code is not in http/src/error/code.rs: {self:?}");
+        code.to_owned()
     }
 }
 
