@@ -5,6 +5,7 @@ named after. Set JOURNEYMAN_URL and JOURNEYMAN_KEY. The server needs a project `
 the test model and a commit.
 """
 
+import time
 from datetime import datetime, timedelta, timezone
 
 from journeyman_client import Journeyman
@@ -203,6 +204,8 @@ def end_jobs(client: Journeyman) -> None:
 
 def read_deliveries(client: Journeyman, webhook_id: str) -> None:
     """Repeats deliveries of a webhook, and deletes it."""
+    while not list(client.webhooks.deliveries("shop", webhook_id)):
+        time.sleep(0.1)  # the service prepares deliveries shortly after the events
     # region listDeliveries
     for delivery in client.webhooks.deliveries("shop", webhook_id):
         print(delivery.id, delivery.state, delivery.attempts)

@@ -186,6 +186,10 @@ for await (const { data } of client.events.stream({ type: ["job.completed"], cur
 
 // Deliveries
 
+// The service prepares deliveries shortly after the events.
+while ((await client.webhooks.deliveries("shop", webhookId).toArray(1)).length === 0) {
+  await new Promise((resolve) => setTimeout(resolve, 100));
+}
 // #region listDeliveries
 for await (const { id, state, attempts } of client.webhooks.deliveries("shop", webhookId)) {
   console.log(id, state, attempts);
