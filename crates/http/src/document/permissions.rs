@@ -4,15 +4,8 @@ use journeyman_core::key::Scope;
 use serde_json::{Value, json};
 
 /// The operations that need the scope `write`, although their method or path suggests a narrower one.
-const WRITING: [&str; 7] = [
-    "deleteJob",
-    "archiveJob",
-    "unarchiveJob",
-    "listInbox",
-    "listWebhooks",
-    "getWebhook",
-    "listDeliveries",
-];
+const WRITING: [&str; 7] =
+    ["deleteJob", "archiveJob", "unarchiveJob", "listInbox", "listWebhooks", "getWebhook", "listDeliveries"];
 
 /// The tags whose operations need a key that is not limited to projects.
 const OF_ALL_PROJECTS: [&str; 5] = ["Code hosts", "Keys", "Slack", "Trusts", "Webhooks"];

@@ -1,7 +1,7 @@
 //! A service over a store in memory, and a client that calls it without a socket.
 
-use std::sync::{Arc, LazyLock};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
