@@ -343,6 +343,7 @@ async fn the_document_says_which_key_each_operation_needs() {
     let service = service().await;
     let hook = service.post("/v2/projects/shop/webhooks", r#"{"url":"https://hooks.example/"}"#).await.json();
     let hook = hook["id"].as_str().unwrap().to_owned();
+    let job = service.job("x").await;
     let limited = service.make_key(|key| key.projects = Some(vec!["shop".parse().unwrap()])).await;
     let reader = service.make_key(|key| key.scopes = vec![Scope::Read]).await;
     let worker = service.make_key(|key| key.scopes = vec![Scope::Jobs]).await;
@@ -354,7 +355,11 @@ async fn the_document_says_which_key_each_operation_needs() {
             if path.ends_with("/stream") || operation["operationId"] == "exchangeToken" {
                 continue;
             }
-            let id = if path.contains("/webhooks/") { hook.as_str() } else { "job_1" };
+            let id = match path {
+                _ if path.contains("/webhooks/") => hook.as_str(),
+                _ if path.starts_with("/v2/agent/") => job.rsplit('/').next().unwrap(),
+                _ => "job_1",
+            };
             let path = path.replace("{projectId}", "shop").replace("{id}", id).replace("{deliveryId}", "1");
             let path = path.replace("{messageId}", "msg_1").replace("{codeHost}", "gitlab");
             let body = operation.pointer("/requestBody/content/application~1json/example");
