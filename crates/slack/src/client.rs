@@ -12,7 +12,7 @@ use journeyman_core::ports::{
 };
 use journeyman_core::project::SecretValue;
 use journeyman_core::time::Timestamp;
-use journeyman_net::{Error, Limits, Settings};
+use journeyman_net::{Error, Limits, Policy, Settings, is_loopback};
 use serde_json::{Value, json};
 use url::Url;
 
@@ -44,9 +44,13 @@ impl Client {
     /// Returns a client of the interface at `base`, which ends with a slash.
     ///
     /// # Errors
-    /// The client cannot be built, or the URL is not valid.
+    /// The client cannot be built, the URL is not valid, or it is neither https nor on the loopback interface.
     pub fn new(base: &str) -> Result<Self, Error> {
         let base = Url::parse(base).map_err(|error| Error::Malformed(format!("the URL of Slack: {error}")))?;
+        // Tokens must not cross a network in plain text.
+        if base.scheme() != "https" && !is_loopback(&base) {
+            return Err(Error::Scheme(base.scheme().to_owned()));
+        }
         Ok(Self { http: journeyman_net::Client::new(&Settings::default())?, base: Arc::new(base) })
     }
 
@@ -222,8 +226,11 @@ impl Slack for Client {
     async fn open(&self, token: &SecretValue) -> Result<Box<dyn SlackSocket>, SlackError> {
         let body = self.call(token, "apps.connections.open", json!({})).await?;
         let url = text_of(&body, "/url")?;
-        // Plain connections are only for a stand-in, whose interface has no TLS either.
-        socket::open(&url, self.base.scheme() == "http").await
+        // The operator chose the URL of the interface, but not this one. So only an interface on this machine can lead to a
+        // private address, and only without TLS to this machine.
+        let is_here = is_loopback(&self.base);
+        let policy = if is_here { Policy::Any } else { Policy::Public(Arc::default()) };
+        socket::open(&url, &policy, is_here).await
     }
 }
 
@@ -234,6 +241,16 @@ mod tests {
     fn answer(status: u16, body: &str) -> Response<Bytes> {
         let answer = Response::builder().status(status).header(RETRY_AFTER, "7");
         answer.body(Bytes::from(body.to_owned())).unwrap()
+    }
+
+    #[test]
+    fn tokens_are_sent_without_tls_only_to_this_machine() {
+        for url in ["https://slack.com/api/", "http://127.0.0.1:8080/api/", "http://[::1]/api/", "http://localhost/"] {
+            assert!(Client::new(url).is_ok(), "{url}");
+        }
+        for url in ["http://slack.com/api/", "http://10.0.0.1/api/", "ftp://slack.com/", "slack.com"] {
+            assert!(Client::new(url).is_err(), "{url}");
+        }
     }
 
     #[test]

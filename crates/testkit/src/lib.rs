@@ -15,6 +15,7 @@ mod postgres;
 mod sandbox;
 mod seeds;
 mod slack;
+pub mod slack_server;
 mod tapped;
 mod tokens;
 mod world;

@@ -10,6 +10,7 @@ use axum::routing::post;
 use axum::{Json, Router};
 use journeyman_app::{Received, SlackReceived};
 use journeyman_core::admin::AdminRefusal;
+use journeyman_core::ids::SlackWorkspaceId;
 use journeyman_core::inbox::MOST_BYTES;
 use journeyman_core::ports::{HookRefusal, RawHook, SignedRequest};
 use journeyman_core::slack;
@@ -20,7 +21,7 @@ use crate::auth::mark_connection;
 use crate::error::{ApiError, ErrorCode};
 use crate::extract::read_reserving;
 
-/// Returns the routes of webhooks: of a code host, and of one project on it.
+/// Returns the routes of webhooks: of a code host, of one project on it, and of a Slack workspace.
 pub(crate) fn routes() -> Router<App> {
     Router::new()
         .route("/hooks/{codeHost}", post(of_host))
@@ -29,9 +30,11 @@ pub(crate) fn routes() -> Router<App> {
 }
 
 /// Receives an event of Slack. Slack sends an event again unless it is answered with 200 within three seconds.
+///
+/// A code host can have the ID `slack`. No project has an ID of the form of a workspace's, so the path is not ambiguous.
 async fn of_slack(State(app): State<App>, Path(id): Path<String>, request: Request) -> Result<Response, ApiError> {
     let unknown = || ApiError::from(AdminRefusal::NoSlackWorkspace);
-    let id = id.parse().map_err(|_| unknown())?;
+    let Ok(id) = id.parse::<SlackWorkspaceId>() else { return receive(&app, "slack", Some(&id), request).await };
     let (parts, body) = request.into_parts();
     let header = |name| parts.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
     let (timestamp, signature) = (header("x-slack-request-timestamp"), header("x-slack-signature"));

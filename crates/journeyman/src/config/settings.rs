@@ -444,9 +444,16 @@ fn public_url(given: &str) -> anyhow::Result<String> {
 /// Returns the URL of Slack's interface, with a slash at its end.
 fn slack_api_url(given: Option<String>) -> anyhow::Result<String> {
     let Some(text) = given else { return Ok(journeyman_slack::DEFAULT_URL.to_owned()) };
-    let is_url = url::Url::parse(&text).is_ok_and(|url| matches!(url.scheme(), "https" | "http") && url.has_host());
+    let is_url = url::Url::parse(&text).is_ok_and(|url| match url.scheme() {
+        "https" => url.has_host(),
+        "http" => journeyman_net::is_loopback(&url),
+        _ => false,
+    });
     if !is_url {
-        bail!("slack-api-url must be a URL such as {}", journeyman_slack::DEFAULT_URL);
+        bail!(
+            "slack-api-url must be an https URL such as {}; http is permitted only on this machine",
+            journeyman_slack::DEFAULT_URL
+        );
     }
     Ok(format!("{}/", text.trim_end_matches('/')))
 }
@@ -476,8 +483,9 @@ mod tests {
     fn an_error_names_the_invalid_setting() {
         let role = Some(vec![Role::Worker]);
         let span = |text: &str| Some(text.parse().expect("a span"));
-        let cases: [(Layer, &str); 23] = [
+        let cases: [(Layer, &str); 24] = [
             (Layer { slack_api_url: Some("slack.com".into()), ..Layer::default() }, "slack-api-url"),
+            (Layer { slack_api_url: Some("http://slack.com/api".into()), ..Layer::default() }, "slack-api-url"),
             (Layer { commits_email: Some("bot@a.example".into()), ..Layer::default() }, "commits-sign-key-file"),
             (Layer { max_connections: Some(3), ..Layer::default() }, "max-connections"),
             (Layer { max_connections_per_address: Some(0), ..Layer::default() }, "max-connections-per-address"),

@@ -1,0 +1,89 @@
+//! The methods of the Web API that the service calls.
+
+use serde_json::{Value, json};
+
+use super::{APP_TOKEN, BOT, BOT_TOKEN, Call, Post, State, TEAM};
+
+/// The number of messages on a page of a thread. It is small, so that clients must read several.
+const PAGE: usize = 2;
+
+/// Returns the answer to a call that was refused.
+pub(super) fn refused(code: &str) -> Value {
+    json!({ "ok": false, "error": code })
+}
+
+/// Carries out a call, and returns its answer.
+pub(super) fn answer(state: &mut State, call: &Call, socket_url: &str) -> Value {
+    let needed = if call.method == "apps.connections.open" { APP_TOKEN } else { BOT_TOKEN };
+    if state.revoked.contains(&call.token) {
+        return refused("token_revoked");
+    }
+    if call.token != needed {
+        let is_other_kind = [APP_TOKEN, BOT_TOKEN].contains(&call.token.as_str());
+        return refused(if is_other_kind { "not_allowed_token_type" } else { "invalid_auth" });
+    }
+    match call.method.as_str() {
+        "auth.test" => json!({ "ok": true, "team_id": TEAM, "team": "Acme", "user_id": BOT, "bot_id": "B0BOT" }),
+        "apps.connections.open" => json!({ "ok": true, "url": socket_url }),
+        "chat.postMessage" => post(state, call),
+        "chat.update" => update(state, call),
+        "reactions.add" => react(state, call),
+        "conversations.replies" => replies(state, call),
+        _ => refused("unknown_method"),
+    }
+}
+
+fn post(state: &mut State, call: &Call) -> Value {
+    let text = call.text("text");
+    if text.is_empty() {
+        return refused("no_text");
+    }
+    let ts = format!("1900000000.{:06}", state.posts.len() + 1);
+    let channel = call.text("channel");
+    state.posts.push(Post {
+        channel: channel.clone(),
+        thread: call.text("thread_ts"),
+        ts: ts.clone(),
+        text,
+        before: Vec::new(),
+        metadata: call.arguments["metadata"].clone(),
+    });
+    json!({ "ok": true, "channel": channel, "ts": ts })
+}
+
+fn update(state: &mut State, call: &Call) -> Value {
+    let (channel, ts, text) = (call.text("channel"), call.text("ts"), call.text("text"));
+    let Some(post) = state.posts.iter_mut().find(|post| post.channel == channel && post.ts == ts) else {
+        return refused("message_not_found");
+    };
+    post.before.push(std::mem::replace(&mut post.text, text));
+    json!({ "ok": true, "channel": channel, "ts": ts })
+}
+
+fn react(state: &mut State, call: &Call) -> Value {
+    let reaction = (call.text("channel"), call.text("timestamp"), call.text("name"));
+    if state.reactions.contains(&reaction) {
+        return refused("already_reacted");
+    }
+    state.reactions.push(reaction);
+    json!({ "ok": true })
+}
+
+fn replies(state: &State, call: &Call) -> Value {
+    let (channel, thread) = (call.text("channel"), call.text("ts"));
+    let from: usize = call.text("cursor").parse().unwrap_or_default();
+    let with_metadata = call.text("include_all_metadata") == "true";
+    let posts = state.posts.iter().filter(|post| post.channel == channel && post.thread == thread);
+    let posts: Vec<&Post> = posts.collect();
+    let show = |post: &&Post| {
+        let mut shown = json!({ "type": "message", "user": BOT, "ts": post.ts, "text": post.text, "thread_ts": thread });
+        if with_metadata {
+            shown["metadata"] = post.metadata.clone();
+        }
+        shown
+    };
+    let messages: Vec<Value> = posts.iter().skip(from).take(PAGE).map(show).collect();
+    let next = from + PAGE;
+    let cursor = if next < posts.len() { next.to_string() } else { String::new() };
+    json!({ "ok": true, "messages": messages, "response_metadata": { "next_cursor": cursor } })
+}
