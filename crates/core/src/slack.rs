@@ -6,6 +6,7 @@
 //! out until Slack has accepted it.
 
 pub mod decide;
+pub mod manifest;
 pub mod route;
 pub mod status;
 pub mod text;

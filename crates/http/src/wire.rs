@@ -18,7 +18,7 @@ pub(crate) mod model;
 pub mod project;
 pub(crate) mod pull;
 pub mod run;
-pub(crate) mod slack;
+pub mod slack;
 pub mod system;
 pub mod trust;
 pub(crate) mod usage;

@@ -14,7 +14,9 @@ mod mcp;
 mod migrate;
 mod project;
 mod restore;
+mod secret;
 mod serve;
+mod slack;
 mod store;
 mod table;
 mod trust;
@@ -56,6 +58,8 @@ enum Command {
     Project(project::ProjectArgs),
     /// Add, list, remove and test code hosts, with or without a running service
     CodeHost(code_host::CodeHostArgs),
+    /// Connect Slack workspaces, their channels and their people, with or without a running service
+    Slack(slack::SlackArgs),
     /// List and add users of the dashboard, and create links to set their passwords
     User(user::UserArgs),
     /// Update the schema of the database, if the service does not do so at startup
@@ -97,6 +101,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Trust(arguments) => trust::run(arguments),
         Command::Project(arguments) => project::run(arguments),
         Command::CodeHost(arguments) => code_host::run(arguments),
+        Command::Slack(arguments) => slack::run(arguments),
         Command::User(arguments) => user::run(arguments),
         Command::Migrate(arguments) => migrate::run(arguments),
         Command::Backup(arguments) => backup::run(arguments),

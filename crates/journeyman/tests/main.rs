@@ -46,6 +46,8 @@ pub(crate) mod program {
     mod rust_client;
     mod secrets;
     mod service;
+    mod slack;
+    mod slack_commands;
     mod traces;
     mod turns;
     mod users;

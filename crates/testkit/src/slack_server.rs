@@ -46,6 +46,8 @@ pub enum Fault {
     Fails,
     /// The connection is closed after the effect.
     AnswerLost,
+    /// There is no answer after the effect; the connection stays open.
+    Silent,
     /// An error code, without an effect.
     Refused(&'static str),
 }
@@ -276,6 +278,14 @@ impl Call {
 
 async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Lost> {
     let call = Call::read(request).await;
+    match carry_out(&shared, &call) {
+        Some(answer) => answer,
+        None => std::future::pending().await,
+    }
+}
+
+/// Carries out a call, with its fault. `None` means that it is never answered.
+fn carry_out(shared: &Shared, call: &Call) -> Option<Result<Response<Full<Bytes>>, Lost>> {
     let mut state = shared.state();
     *state.calls.entry(call.method.clone()).or_default() += 1;
     let planned = state.faults.iter_mut().find(|(_, method, times)| *times > 0 && *method == call.method);
@@ -287,7 +297,7 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Respo
         let answer = Response::builder().status(status).header(CONTENT_TYPE, "application/json; charset=utf-8");
         answer.body(Full::from(body.to_string())).unwrap()
     };
-    match fault {
+    Some(match fault {
         Some(Fault::RateLimited(seconds)) => {
             let mut answer = json(429, &json!({ "ok": false, "error": "ratelimited" }));
             answer.headers_mut().insert(RETRY_AFTER, seconds.into());
@@ -296,9 +306,13 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Respo
         Some(Fault::Fails) => Ok(json(500, &json!({ "ok": false, "error": "internal_error" }))),
         Some(Fault::Refused(code)) => Ok(json(200, &api::refused(code))),
         Some(Fault::AnswerLost) => {
-            api::answer(&mut state, &call, &shared.socket_url);
+            api::answer(&mut state, call, &shared.socket_url);
             Err(Lost)
         }
-        None => Ok(json(200, &api::answer(&mut state, &call, &shared.socket_url))),
-    }
+        Some(Fault::Silent) => {
+            api::answer(&mut state, call, &shared.socket_url);
+            return None;
+        }
+        None => Ok(json(200, &api::answer(&mut state, call, &shared.socket_url))),
+    })
 }

@@ -40,7 +40,7 @@ impl From<slack::SlackMode> for SlackMode {
 /// A connected Slack workspace, without its secrets.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct SlackWorkspace {
+pub struct SlackWorkspace {
     #[schema(example = "slw_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7")]
     id: String,
     /// The name, for people.
@@ -64,7 +64,8 @@ pub(crate) struct SlackWorkspace {
 }
 
 /// Shows a workspace; `url` is the request URL for its events.
-pub(crate) fn show(described: &DescribedSlack, url: String) -> SlackWorkspace {
+#[must_use]
+pub fn show(described: &DescribedSlack, url: String) -> SlackWorkspace {
     let DescribedSlack { workspace, secrets } = described;
     let settings = &workspace.settings;
     SlackWorkspace {
@@ -86,9 +87,9 @@ pub(crate) fn show(described: &DescribedSlack, url: String) -> SlackWorkspace {
 /// The Slack workspaces.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct SlackWorkspaceList {
+pub struct SlackWorkspaceList {
     /// The workspaces, oldest first.
-    pub(crate) workspaces: Vec<SlackWorkspace>,
+    pub workspaces: Vec<SlackWorkspace>,
 }
 
 /// A Slack workspace to connect, or the changes of one. What is not given stays.
@@ -161,7 +162,7 @@ impl ChangeSlackWorkspace {
 /// An event of Slack, and what became of it.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct SlackEvent {
+pub struct SlackEvent {
     /// The number, in the order of arrival.
     #[schema(example = "41")]
     pub(crate) id: String,
@@ -218,18 +219,18 @@ pub(crate) struct SlackCode {
 /// A page of events of Slack.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct SlackEventPage {
+pub struct SlackEventPage {
     /// The events, newest first.
-    pub(crate) events: Vec<SlackEvent>,
+    pub events: Vec<SlackEvent>,
     /// The value of `cursor` for the next page; `null` on the last page.
     #[schema(required)]
-    pub(crate) next_cursor: Option<String>,
+    pub next_cursor: Option<String>,
 }
 
 /// A post to Slack.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct SlackPost {
+pub struct SlackPost {
     /// The number, in the order of creation.
     #[schema(example = "17")]
     pub(crate) id: String,
@@ -269,10 +270,10 @@ impl From<slack::SlackPost> for SlackPost {
 /// A page of posts to Slack.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct SlackPostPage {
+pub struct SlackPostPage {
     /// The posts, newest first.
-    pub(crate) posts: Vec<SlackPost>,
+    pub posts: Vec<SlackPost>,
     /// The value of `cursor` for the next page; `null` on the last page.
     #[schema(required)]
-    pub(crate) next_cursor: Option<String>,
+    pub next_cursor: Option<String>,
 }

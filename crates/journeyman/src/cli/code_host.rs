@@ -1,11 +1,11 @@
 //! `journeyman code-host`: code hosts of the database, with or without a running service. Those of the configuration file
 //! are listed and tested too.
 
-use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
+use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{anyhow, bail};
 use clap::{Args, Subcommand};
 use journeyman_app::{Answered, Caller, Error, UseCases};
 use journeyman_core::admin::{AdminRefusal, Precondition};
@@ -14,10 +14,10 @@ use journeyman_core::code_host::draft::Draft;
 use journeyman_core::code_host::{Access, CodeHostId, DefinedIn, HostKind, HostSecret};
 use journeyman_core::finding::{Finding, first_failure};
 use journeyman_core::ports::DescribedHost;
-use journeyman_core::project::SecretValue;
 use journeyman_http::wire::code_host::{CodeHostList, FindingList, show};
 
 use super::doctor::print_findings;
+use super::secret;
 use super::store::{StoreArgs, block_on, print, print_json, print_lines};
 use super::table::table;
 use crate::app;
@@ -184,33 +184,8 @@ impl SecretArgs {
             (HostSecret::PrivateKey, &self.private_key_file),
             (HostSecret::Webhook, &self.webhook_secret_file),
         ];
-        let from_stdin = files.iter().filter(|(_, path)| path.as_deref().is_some_and(is_stdin)).count();
-        if from_stdin > 1 {
-            bail!("only one secret can be read from stdin; use files for the others");
-        }
-        let mut secrets = HostSecretChanges::new();
-        for (secret, path) in files {
-            if let Some(path) = path {
-                secrets.insert(secret, Some(SecretValue(read(path)?)));
-            }
-        }
-        Ok(secrets)
+        Ok(secret::read_all(files)?.map(|(secret, value)| (secret, Some(value))).collect())
     }
-}
-
-fn is_stdin(path: &Path) -> bool {
-    path.as_os_str() == "-"
-}
-
-/// Reads a secret from a file, or from stdin if the path is `-`.
-fn read(path: &Path) -> anyhow::Result<String> {
-    let mut text = String::new();
-    if is_stdin(path) {
-        std::io::stdin().read_to_string(&mut text).context("stdin cannot be read")?;
-    } else {
-        text = std::fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))?;
-    }
-    Ok(text.trim().to_owned())
 }
 
 async fn add_host(cases: &UseCases, arguments: &AddArgs, json: bool) -> anyhow::Result<ExitCode> {
