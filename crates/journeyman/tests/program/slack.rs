@@ -22,9 +22,9 @@ const CHANNEL: &str = "C0SHOP";
 const ROOT: &str = "1700000000.000100";
 
 /// A stand-in for Slack, and a service whose channel `C0SHOP` belongs to `shop`. `U0ADA` is a member, `U0VERA` a viewer.
-pub(super) struct World {
-    pub(super) slack: SlackServer,
-    pub(super) site: Site,
+struct World {
+    slack: SlackServer,
+    site: Site,
     workspace: String,
     _runtime: tokio::runtime::Runtime,
 }
@@ -74,7 +74,7 @@ impl World {
         request = request.header("x-slack-signature", sign(secret, &timestamp, &text));
         request = request.header("x-slack-request-timestamp", timestamp);
         if retry > 0 {
-            request = request.header("x-slack-retry-num", retry).header("x-slack-retry-reason", "http_timeout");
+            request = request.header("x-slack-retry-num", retry.to_string()).header("x-slack-retry-reason", "http_timeout");
         }
         let answer = request.body(text).send().unwrap();
         (answer.status().as_u16(), serde_json::from_str(&answer.text().unwrap()).unwrap_or_default())
@@ -215,7 +215,8 @@ fn a_person_connects_an_account_with_a_code_in_a_direct_message() {
     let cookie = service.use_link(&world.site.succeed(&["user", "add", "grace", "--role", "member"]));
     let client = reqwest::blocking::Client::new();
     let form = client.post(format!("{}/account/slack", service.url)).header("cookie", cookie);
-    let page = form.header("origin", &service.url).send().unwrap().text().unwrap();
+    let form = form.header("content-type", "application/x-www-form-urlencoded").header("origin", &service.url);
+    let page = form.send().unwrap().text().unwrap();
     let code = page.split("link ").find_map(|part| part.split(['<', '"', ' ']).next().filter(|code| code.len() > 20));
     let code = code.unwrap_or_else(|| panic!("no code: {page}"));
     for (event, ts, outcome) in [("Ev1", ROOT, "linked"), ("Ev2", "1700000001.000100", "code_refused")] {

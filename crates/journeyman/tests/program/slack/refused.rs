@@ -13,7 +13,7 @@ fn a_wrong_or_old_signature_is_refused_and_nothing_is_stored() {
     let body = mention("Ev1", "U0ADA", CHANNEL, ROOT, "[[say x]]");
     for (secret, age) in [("another-secret", 0), (SIGNING_SECRET, 400)] {
         let (status, answer) = world.deliver_with(&service, &body, secret, age, 0);
-        assert_eq!((status, &answer["error"]["code"]), (401, &json!("invalid_signature")), "{secret} {age}: {answer}");
+        assert_eq!((status, &answer["code"]), (401, &json!("invalid_signature")), "{secret} {age}: {answer}");
     }
     assert_eq!(world.outcomes(&service), Vec::<String>::new());
     let test = json!({ "type": "url_verification", "challenge": "3eZbrw1a" });
@@ -38,7 +38,7 @@ fn strangers_viewers_and_other_channels_create_no_jobs_and_get_one_answer() {
     world.until_thread(&service, CHANNEL, ROOT, &["<@U0EVE>, I do not know who you are"]);
     world.until_thread(&service, "C0OTHER", second, &["This channel is not connected"]);
     world.until_thread(&service, CHANNEL, third, &["❌ "]);
-    let jobs = service.get("/v2/agent/shop/job");
+    let jobs = service.get("/v2/agent/shop/jobs");
     assert_eq!(jobs["jobs"], json!([]), "{jobs}");
 }
 

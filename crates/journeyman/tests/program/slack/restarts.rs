@@ -14,7 +14,7 @@ fn an_event_whose_process_is_killed_after_the_answer_becomes_one_job() {
     let service = world.site.start();
     world.until_thread(&service, CHANNEL, ROOT, &["✅ Done"]);
     world.until_outcomes(&service, &["job_created"]);
-    assert_eq!(service.get("/v2/agent/shop/job")["jobs"].as_array().unwrap().len(), 1);
+    assert_eq!(service.get("/v2/agent/shop/jobs")["jobs"].as_array().unwrap().len(), 1);
     assert_eq!(world.deliver(&service, &mention("Ev1", "U0ADA", CHANNEL, ROOT, "[[say x]]")), "known");
 }
 

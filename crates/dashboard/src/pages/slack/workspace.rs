@@ -1,0 +1,225 @@
+//! The page of a Slack workspace: its channels and people, its settings, what arrived, and what could not be posted.
+
+use askama::Template;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Redirect, Response};
+use journeyman_app::SlackEdit;
+use journeyman_core::ids::{ProjectId, SlackWorkspaceId, UserId};
+use journeyman_core::slack::manifest::manifest;
+use journeyman_core::slack::{SlackInboxEvent, SlackMode, SlackOutcome, SlackPostState, SlackSecret};
+
+use super::{LOOK, Row, error_of, in_form, mode, secrets};
+use crate::failure::{Failure, Page, refusal, refused, rendered};
+use crate::fields::Fields;
+use crate::frame::Frame;
+use crate::moment::Moment;
+use crate::pages::code_hosts::Line;
+use crate::{Shared, visible, words};
+
+#[derive(Template)]
+#[template(path = "slack_workspace.html")]
+struct WorkspacePage<'a> {
+    frame: &'a Frame,
+    row: Row,
+    is_socket: bool,
+    version: u64,
+    events_url: String,
+    manifest: String,
+    has_signing_secret: bool,
+    has_app_token: bool,
+    channels: Vec<(String, String)>,
+    projects: Vec<ProjectId>,
+    /// The IDs at Slack and the names of the users.
+    people: Vec<(String, String)>,
+    /// The users that a person can be connected with.
+    users: Vec<(String, String)>,
+    events: Vec<Event>,
+    /// The posts that failed: the time, the channel, and the error.
+    failed: Vec<(Moment, String, String)>,
+    findings: Vec<Line>,
+    error: Option<String>,
+}
+
+/// An event, for templates.
+struct Event {
+    at: Moment,
+    channel: String,
+    badge: (&'static str, &'static str),
+    detail: String,
+    job: Option<String>,
+}
+
+/// Returns the badge of an event: its color, and what became of it.
+const fn badge(outcome: Option<SlackOutcome>) -> (&'static str, &'static str) {
+    match outcome {
+        None => ("queued", "received"),
+        Some(SlackOutcome::JobCreated) => ("ok", "job created"),
+        Some(SlackOutcome::Message) => ("ok", "message sent"),
+        Some(SlackOutcome::Cancelled) => ("ok", "job canceled"),
+        Some(SlackOutcome::MessageWithdrawn) => ("ok", "message withdrawn"),
+        Some(SlackOutcome::Answered) => ("ok", "answered"),
+        Some(SlackOutcome::Linked) => ("ok", "account connected"),
+        Some(SlackOutcome::CodeRefused) => ("warning", "code refused"),
+        Some(SlackOutcome::UnknownUser) => ("warning", "unknown person"),
+        Some(SlackOutcome::UnknownChannel) => ("warning", "channel without a project"),
+        Some(SlackOutcome::NotPermitted) => ("warning", "not permitted"),
+        Some(SlackOutcome::Refused) => ("warning", "refused"),
+        Some(SlackOutcome::RateLimited) => ("warning", "too many messages"),
+        Some(SlackOutcome::NotAddressed) => ("archived", "not for the bot"),
+        Some(SlackOutcome::Duplicate) => ("archived", "known already"),
+        Some(SlackOutcome::TooLate) => ("archived", "too late"),
+        Some(SlackOutcome::GivenUp) => ("danger", "failed"),
+        Some(SlackOutcome::Unknown) => ("archived", "other"),
+    }
+}
+
+async fn event(shared: &Shared, frame: &Frame, event: &SlackInboxEvent) -> Result<Event, Failure> {
+    let job = match event.job {
+        Some(job) => shared.services.store.job(job).await?,
+        None => None,
+    };
+    Ok(Event {
+        at: frame.moment(event.received_at),
+        channel: event.place.channel.clone(),
+        badge: badge(event.outcome),
+        detail: event.detail.as_deref().map(|text| words::sentence(&visible::line(text))).unwrap_or_default(),
+        job: job.map(|job| format!("/projects/{}/jobs/{}", job.project, job.id)),
+    })
+}
+
+fn parsed(id: &str) -> Result<SlackWorkspaceId, Failure> {
+    id.parse().map_err(|_| Failure::NotFound("Slack workspace"))
+}
+
+async fn page<'a>(shared: &Shared, frame: &'a Frame, id: SlackWorkspaceId) -> Result<WorkspacePage<'a>, Failure> {
+    let (cases, caller, store) = (frame.cases(), frame.caller(), &shared.services.store);
+    let described = cases.slack_workspace(&caller, id).await?;
+    let found = cases.slack_events(&caller, id, None, LOOK).await?;
+    let posts = cases.slack_posts(&caller, id, None, LOOK).await?;
+    let settings = &described.workspace.settings;
+    let users: Vec<(UserId, String)> =
+        store.users().await?.into_iter().map(|user| (user.id, visible::line(&user.name).into_owned())).collect();
+    let name_of = |id: &UserId| {
+        let user = users.iter().find(|(known, _)| known == id);
+        user.map_or_else(|| id.to_string(), |(_, name)| name.clone())
+    };
+    let mut events = Vec::new();
+    for one in &found {
+        events.push(event(shared, frame, one).await?);
+    }
+    let failed = posts.iter().filter(|post| post.state == SlackPostState::Failed);
+    let events_url = cases.slack_url(id);
+    Ok(WorkspacePage {
+        frame,
+        row: Row::new(frame, &described.workspace, &found, &posts),
+        is_socket: settings.mode == SlackMode::Socket,
+        version: described.workspace.version,
+        manifest: manifest(settings.mode, Some(&events_url)),
+        events_url,
+        has_signing_secret: described.secrets.contains(&SlackSecret::SigningSecret),
+        has_app_token: described.secrets.contains(&SlackSecret::AppToken),
+        channels: settings.channels.iter().map(|(channel, project)| (channel.clone(), project.to_string())).collect(),
+        projects: store.projects().await?.into_iter().map(|project| project.id).collect(),
+        people: settings.users.iter().map(|(account, user)| (account.clone(), name_of(user))).collect(),
+        users: users.iter().map(|(id, name)| (id.to_string(), name.clone())).collect(),
+        events,
+        failed: failed
+            .map(|post| (frame.moment(post.created_at), post.place.channel.clone(), error_of(post)))
+            .collect(),
+        findings: Vec::new(),
+        error: None,
+    })
+}
+
+pub(super) async fn show(State(shared): State<Shared>, frame: Frame, Path(id): Path<String>) -> Response {
+    let shown = async {
+        frame.needs_administrator()?;
+        rendered(&page(&shared, &frame, parsed(&id)?).await?)
+    };
+    frame.answer(shown.await)
+}
+
+pub(super) async fn check(State(shared): State<Shared>, frame: Frame, Path(id): Path<String>) -> Response {
+    let checked = async {
+        frame.needs_administrator()?;
+        let id = parsed(&id)?;
+        let findings = frame.cases().check_slack_workspace(&frame.caller(), id).await?;
+        let findings = findings.into_iter().map(Line::from).collect();
+        rendered(&WorkspacePage { findings, ..page(&shared, &frame, id).await? })
+    };
+    frame.answer(checked.await)
+}
+
+/// Stores a change, or shows the page again with the error.
+async fn change(shared: &Shared, frame: &Frame, id: &str, fields: &Fields, edit: Result<SlackEdit, Failure>) -> Page {
+    frame.needs_administrator()?;
+    let id = parsed(id)?;
+    let text = match edit {
+        Ok(edit) => {
+            match frame.cases().change_slack_workspace(&frame.caller(), id, fields.precondition(), edit).await {
+                Ok(_) => return Ok(Redirect::to(&format!("/system/slack/{id}?done=saved")).into_response()),
+                Err(error) => in_form(&refusal(error)?),
+            }
+        }
+        Err(Failure::Form(text)) => words::sentence(&text),
+        Err(failure) => return Err(failure),
+    };
+    refused(&WorkspacePage { error: Some(text), ..page(shared, frame, id).await? })
+}
+
+/// Reads what a channel or a person is connected with; `None` disconnects it.
+fn target<T: std::str::FromStr>(fields: &Fields, name: &'static str) -> Result<Option<T>, Failure> {
+    if fields.is_set("remove") {
+        return Ok(None);
+    }
+    let chosen = fields.given(name).and_then(|id| id.parse().ok());
+    chosen.map(Some).ok_or_else(|| Failure::Form(format!("choose a {name}")))
+}
+
+pub(super) async fn channel(
+    State(shared): State<Shared>,
+    frame: Frame,
+    Path(id): Path<String>,
+    fields: Fields,
+) -> Response {
+    let channel = fields.given("channel").unwrap_or_default();
+    let edit = target(&fields, "project")
+        .map(|project| SlackEdit { channels: [(channel, project)].into(), ..SlackEdit::default() });
+    frame.answer(change(&shared, &frame, &id, &fields, edit).await)
+}
+
+pub(super) async fn person(
+    State(shared): State<Shared>,
+    frame: Frame,
+    Path(id): Path<String>,
+    fields: Fields,
+) -> Response {
+    let account = fields.given("account").unwrap_or_default();
+    let edit =
+        target(&fields, "user").map(|user| SlackEdit { users: [(account, user)].into(), ..SlackEdit::default() });
+    frame.answer(change(&shared, &frame, &id, &fields, edit).await)
+}
+
+pub(super) async fn save(
+    State(shared): State<Shared>,
+    frame: Frame,
+    Path(id): Path<String>,
+    fields: Fields,
+) -> Response {
+    let edit = mode(&fields).map(|mode| SlackEdit {
+        name: fields.given("name"),
+        mode: Some(mode),
+        secrets: secrets(&fields),
+        ..SlackEdit::default()
+    });
+    frame.answer(change(&shared, &frame, &id, &fields, edit).await)
+}
+
+pub(super) async fn remove(frame: Frame, Path(id): Path<String>, fields: Fields) -> Response {
+    let removed = async {
+        frame.needs_administrator()?;
+        frame.cases().remove_slack_workspace(&frame.caller(), parsed(&id)?, fields.precondition()).await?;
+        Ok(Redirect::to("/system/slack?done=removed").into_response()) as Page
+    };
+    frame.answer(removed.await)
+}
