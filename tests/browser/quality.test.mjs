@@ -252,6 +252,9 @@ addPage("key-created", "/keys/new", {
 addPage("system", "/system");
 addPage("trusts-none", "/system/trusts");
 addPage("trust-new", "/system/trusts/new?preset=gitlab");
+addPage("slack-none", "/system/slack");
+addPage("slack-new-socket", "/system/slack/new?mode=socket");
+addPage("slack-new-events", "/system/slack/new?mode=events");
 addPage("users", "/users", { do: open("tbody tr:nth-child(2) details") });
 addPage("users-link", "/users", {
   do: async (page) => {

@@ -358,7 +358,7 @@ test("pages accept no keys, and the HTTP interface accepts no sessions", async (
 });
 
 test("the content security policy of every page allows only scripts and styles of the service", async () => {
-  const pages = ["/projects", "/keys", "/users", "/audit", "/system", "/system/trusts", "/system/trusts/new", "/account", "/projects/shop/jobs", "/projects/shop/settings/use", "/projects/none", "/login?next=/x", "/setup?link=x", "/docs", "/docs/reference/createJob", "/docs/none"];
+  const pages = ["/projects", "/keys", "/users", "/audit", "/system", "/system/trusts", "/system/trusts/new", "/system/slack", "/system/slack/new", "/account", "/projects/shop/jobs", "/projects/shop/settings/use", "/projects/none", "/login?next=/x", "/setup?link=x", "/docs", "/docs/reference/createJob", "/docs/none"];
   for (const where of pages) {
     for (const cookie of [admin, undefined]) {
       const answer = await service.get(where, { cookie });

@@ -14,6 +14,7 @@ mod pulls;
 mod settings;
 mod setup;
 mod sign_in;
+mod slack;
 mod system;
 mod trusts;
 mod users;
@@ -39,6 +40,7 @@ pub(crate) fn routes() -> Router<Shared> {
         .merge(projects::routes())
         .merge(pulls::routes())
         .merge(settings::routes())
+        .merge(slack::routes())
         .merge(system::routes())
         .merge(trusts::routes())
         .merge(users::routes())

@@ -10,6 +10,7 @@ mod remote_pulls;
 mod roles;
 mod settings;
 mod sign_in;
+mod slack;
 mod webhooks;
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! `/account`: the viewer's password and sessions.
+//! `/account`: the viewer's password, Slack accounts and sessions.
 
 use askama::Template;
 use axum::Router;
@@ -19,6 +19,7 @@ pub(super) fn routes() -> Router<Shared> {
     Router::new()
         .route("/account", get(show))
         .route("/account/password", post(password))
+        .route("/account/slack", post(slack_code))
         .route("/account/sessions/{session}/end", post(end))
 }
 
@@ -27,6 +28,8 @@ pub(super) fn routes() -> Router<Shared> {
 struct AccountPage<'a> {
     frame: &'a Frame,
     has_password: bool,
+    /// The workspaces, and whether an account of the viewer is connected in each. Empty if the role cannot use them.
+    workspaces: Vec<(String, bool)>,
     sessions: Vec<Row>,
     error: Option<String>,
 }
@@ -53,7 +56,13 @@ async fn page<'a>(shared: &Shared, frame: &'a Frame) -> Result<AccountPage<'a>, 
         is_this: one.hash == frame.viewer.session,
     };
     let sessions = sessions.iter().map(row).collect();
-    Ok(AccountPage { frame, has_password: user.password.is_some(), sessions, error: None })
+    let workspaces = if frame.viewer.can_write() { shared.services.store.slack_workspaces().await? } else { Vec::new() };
+    let workspaces = workspaces.into_iter().map(|workspace| {
+        let is_connected = workspace.settings.users.values().any(|id| *id == user.id);
+        (visible::line(&workspace.settings.name).into_owned(), is_connected)
+    });
+    let (has_password, workspaces) = (user.password.is_some(), workspaces.collect());
+    Ok(AccountPage { frame, has_password, workspaces, sessions, error: None })
 }
 
 async fn show(State(shared): State<Shared>, frame: Frame) -> Response {
@@ -92,6 +101,23 @@ async fn changed(shared: &Shared, frame: &Frame, fields: &Fields) -> Page {
         return wrong(refusal(error)?).await;
     }
     Ok(Redirect::to("/account?done=password").into_response())
+}
+
+#[derive(Template)]
+#[template(path = "slack_code.html")]
+struct CodePage<'a> {
+    frame: &'a Frame,
+    code: String,
+    expires: Moment,
+}
+
+async fn slack_code(frame: Frame) -> Response {
+    let page = async {
+        frame.needs_write()?;
+        let (code, expires) = frame.cases().create_slack_code(&frame.caller()).await?;
+        rendered(&CodePage { frame: &frame, code, expires: frame.moment(expires) })
+    };
+    frame.answer(page.await)
 }
 
 async fn end(State(shared): State<Shared>, frame: Frame, Path(id): Path<String>) -> Response {

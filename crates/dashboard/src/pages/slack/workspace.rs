@@ -183,7 +183,7 @@ pub(super) async fn channel(
     fields: Fields,
 ) -> Response {
     let channel = fields.given("channel").unwrap_or_default();
-    let edit = target(&fields, "project")
+    let edit = target::<ProjectId>(&fields, "project")
         .map(|project| SlackEdit { channels: [(channel, project)].into(), ..SlackEdit::default() });
     frame.answer(change(&shared, &frame, &id, &fields, edit).await)
 }
@@ -195,8 +195,8 @@ pub(super) async fn person(
     fields: Fields,
 ) -> Response {
     let account = fields.given("account").unwrap_or_default();
-    let edit =
-        target(&fields, "user").map(|user| SlackEdit { users: [(account, user)].into(), ..SlackEdit::default() });
+    let edit = target::<UserId>(&fields, "user")
+        .map(|user| SlackEdit { users: [(account, user)].into(), ..SlackEdit::default() });
     frame.answer(change(&shared, &frame, &id, &fields, edit).await)
 }
 

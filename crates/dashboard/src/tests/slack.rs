@@ -1,0 +1,94 @@
+//! Tests of the pages of Slack workspaces, and of the code for an account.
+
+use std::sync::Arc;
+
+use axum::http::{Method, StatusCode};
+use journeyman_core::ports::{SlackStore as _, UserStore as _};
+use journeyman_core::pull::PullState;
+use journeyman_core::slack::{SlackMode, SlackSecret};
+use journeyman_core::user::Role;
+
+use super::pulls::{Fake, detail};
+use super::{Fixture, fixture};
+
+/// Returns a fixture with a connected workspace, and the path of its page.
+async fn connected() -> (Fixture, String) {
+    let fixture = fixture(Arc::new(Fake::with(detail(PullState::Open)))).await;
+    let form = "mode=events&bot-token=xoxb-12345&signing-secret=0123456789";
+    let made = fixture.send(Some(Role::Administrator), Method::POST, "/system/slack", form).await;
+    assert_eq!(made.status, StatusCode::SEE_OTHER, "{}", made.body);
+    let id = fixture.store.slack_workspaces().await.unwrap().remove(0).id;
+    (fixture, format!("/system/slack/{id}"))
+}
+
+#[tokio::test]
+async fn a_workspace_is_connected_with_channels_and_people_and_shows_no_secret() {
+    let (fixture, path) = connected().await;
+    let get = async |path: &str| fixture.send(Some(Role::Administrator), Method::GET, path, "").await.body;
+    let post = async |path: &str, form: &str| fixture.send(Some(Role::Administrator), Method::POST, path, form).await;
+    let user = fixture.store.user_by_name("member".into()).await.unwrap().unwrap().id;
+    for (below, form) in [
+        ("channels", "channel=C1&project=shop".to_owned()),
+        ("people", format!("account=U1&user={user}")),
+        ("edit", "name=Our+Slack&mode=socket&app-token=xapp-12345&version=3".to_owned()),
+    ] {
+        let saved = post(&format!("{path}/{below}"), &form).await;
+        assert_eq!(saved.status, StatusCode::SEE_OTHER, "{below}: {}", saved.body);
+    }
+    let page = get(&path).await;
+    for part in ["Our Slack", "<code>C1</code> creates jobs in shop", "<code>U1</code> is <bdi>member</bdi>"] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    assert!(!page.contains("xoxb-12345") && !page.contains("xapp-12345") && !page.contains("0123456789"), "{page}");
+    let stored = fixture.store.slack_workspaces().await.unwrap().remove(0);
+    assert_eq!(stored.settings.mode, SlackMode::Socket);
+    assert_eq!(fixture.store.slack_secrets(stored.id).await.unwrap()[&SlackSecret::AppToken].0, "xapp-12345");
+    assert!(get("/system/slack").await.contains("none received"));
+    let checked = post(&format!("{path}/check"), "").await;
+    assert!(checked.body.contains("Slack accepts the token for the workspace Acme"), "{}", checked.body);
+    for (below, form) in [("channels", "channel=C1&remove=on"), ("people", "account=U1&remove=on")] {
+        assert_eq!(post(&format!("{path}/{below}"), form).await.status, StatusCode::SEE_OTHER);
+    }
+    let settings = fixture.store.slack_workspaces().await.unwrap().remove(0).settings;
+    assert!(settings.channels.is_empty() && settings.users.is_empty());
+    assert_eq!(post(&format!("{path}/remove"), "version=1").await.status, StatusCode::CONFLICT);
+    assert_eq!(post(&format!("{path}/remove"), "").await.status, StatusCode::SEE_OTHER);
+    assert!(fixture.store.slack_workspaces().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_refused_form_says_why_and_shows_no_secret() {
+    let (fixture, path) = connected().await;
+    for (path, form, named) in [
+        ("/system/slack", "mode=socket&bot-token=xoxb-12345", "App token: is missing"),
+        ("/system/slack", "mode=events&bot-token=xapp-5ecret&signing-secret=0123456789", "Bot token: must be"),
+        ("/system/slack", "mode=events&bot-token=xoxb-revoked&signing-secret=0123456789", "token_revoked"),
+        ("/system/slack", "mode=events&bot-token=xoxb-12345&signing-secret=0123456789", "already"),
+        (&format!("{path}/channels"), "channel=general&project=shop", "is not an ID of Slack"),
+        (&format!("{path}/channels"), "channel=C1", "Choose a project"),
+        (&format!("{path}/edit"), "name=x&mode=events&version=7", "Nothing was changed"),
+    ] {
+        let refused = fixture.send(Some(Role::Administrator), Method::POST, path, form).await;
+        assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY, "{form}: {}", refused.body);
+        assert!(refused.body.contains(named), "{named}: {}", refused.body);
+        for secret in ["5ecret", "xoxb-12345", "xoxb-revoked", "0123456789"] {
+            assert!(!refused.body.contains(&format!("\"{secret}")), "{form}: {}", refused.body);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_code_for_an_account_is_shown_once() {
+    let (fixture, _) = connected().await;
+    let account = fixture.send(Some(Role::Member), Method::GET, "/account", "").await;
+    assert!(account.body.contains("Link your Slack account") && account.body.contains("not connected"));
+    let page = fixture.send(Some(Role::Member), Method::POST, "/account/slack", "").await;
+    assert_eq!(page.status, StatusCode::OK);
+    let shown = page.body.split_once("<code id=\"slack-code\">link ").unwrap().1;
+    let code = shown.split_once('<').unwrap().0;
+    assert!(code.len() > 20, "{code}");
+    let again = fixture.send(Some(Role::Member), Method::GET, "/account", "").await;
+    assert!(!again.body.contains(code));
+    let viewer = fixture.send(Some(Role::Viewer), Method::GET, "/account", "").await;
+    assert!(!viewer.body.contains("Link your Slack account"));
+}
