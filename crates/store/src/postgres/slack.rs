@@ -102,6 +102,11 @@ const CLAIM_POSTS: &str = "WITH picked AS (
     FROM few WHERE slack_posts.number = few.number AND slack_posts.claims = few.claims
     RETURNING slack_posts.*";
 
+const EVENTS_OF_THREAD: &str = "SELECT * FROM slack_events
+    WHERE workspace = $1 AND channel = $2 AND thread = $3 AND number < $4 ORDER BY number DESC LIMIT $5";
+
+const THREAD: &str = "SELECT * FROM slack_threads WHERE workspace = $1 AND channel = $2 AND thread = $3";
+
 /// Takes the lock of a claimed event. The statements after it have an effect only if it is still claimed.
 const LOCK_EVENT: &str =
     "SELECT 1 FROM slack_events WHERE number = $1 AND attempts = $2 AND state = 'received' FOR UPDATE";
@@ -242,8 +247,7 @@ impl SlackStore for PostgresStore {
         let (workspace, before) = (workspace.to_string(), before.map_or(i64::MAX, number));
         let query = match place {
             Some(place) => call!(
-                "SELECT * FROM slack_events WHERE workspace = $1 AND channel = $2 AND thread = $3 AND number < $4
-                 ORDER BY number DESC LIMIT $5",
+                EVENTS_OF_THREAD,
                 workspace,
                 place.channel,
                 place.thread,
@@ -261,8 +265,7 @@ impl SlackStore for PostgresStore {
     }
 
     async fn slack_thread(&self, place: SlackPlace) -> Result<Option<SlackThread>, StoreError> {
-        let text = "SELECT * FROM slack_threads WHERE workspace = $1 AND channel = $2 AND thread = $3";
-        let found = self.read(call!(text, place.workspace.to_string(), place.channel, place.thread)).await?;
+        let found = self.read(call!(THREAD, place.workspace.to_string(), place.channel, place.thread)).await?;
         Ok(found.first().map(rows::slack_thread).transpose()?)
     }
 
@@ -334,5 +337,52 @@ impl SlackStore for PostgresStore {
             call!("DELETE FROM slack_codes WHERE expires_at <= $1 RETURNING 1", codes_before.as_micros()),
         ];
         Ok(self.write(calls).await?.iter().map(Vec::len).sum())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use journeyman_testkit::Postgres;
+
+    use super::super::connect::SET_UP;
+    use super::*;
+
+    /// Inserts enough rows that the query planner prefers a suitable index.
+    const FILL: &str = "
+        SET search_path TO journeyman;
+        INSERT INTO slack_events (workspace, event_id, channel, thread, ts, content, received_at, state, due_at)
+            SELECT 'w' || i % 3, 'Ev' || i, 'C' || i % 20, 't' || i / 5, i::text, '{}', i, 'done',
+                   CASE i % 500 WHEN 0 THEN i END
+            FROM generate_series(1, 30000) AS i;
+        INSERT INTO slack_posts (workspace, channel, thread, purpose, content, state, created_at, due_at, busy_until)
+            SELECT 'w' || i % 3, 'C' || i % 20, 't' || i / 5, 'p' || i, '{}', 'done', i,
+                   CASE i % 500 WHEN 0 THEN i END, i
+            FROM generate_series(1, 30000) AS i;
+        INSERT INTO slack_threads (workspace, channel, thread, project, job)
+            SELECT 'w' || i % 3, 'C' || i % 20, 't' || i, 'p', 'j' FROM generate_series(1, 30000) AS i;
+        ANALYZE slack_events; ANALYZE slack_posts; ANALYZE slack_threads";
+
+    #[tokio::test]
+    async fn hot_queries_use_indexes_and_never_scan_a_table() {
+        let server = Postgres::shared();
+        let url = server.database();
+        let database = url.rsplit('/').next().unwrap();
+        PostgresStore::migrate(&url).await.unwrap();
+        server.sql(database, FILL);
+        let (due, claim) = ("20000, 9000000000000000", "20000, 9000000000000000, 30000, 16");
+        for (query, values, indexes) in [
+            (ANY_EVENT, due, &["slack_events_due"][..]),
+            (CLAIM_EVENTS, claim, &["slack_events_due"]),
+            (ANY_POST, due, &["slack_posts_due"]),
+            (CLAIM_POSTS, claim, &["slack_posts_due", "slack_posts_busy"]),
+            (EVENTS_OF_THREAD, "'w1', 'C1', 't7', 100000, 100", &["slack_events_of_thread"]),
+            (THREAD, "'w1', 'C1', 't7'", &["slack_threads_pkey"]),
+        ] {
+            let plan = server.sql(database, &format!("{SET_UP}; PREPARE q AS {query}; EXPLAIN EXECUTE q ({values})"));
+            assert!(!plan.contains("Seq Scan on"), "{query}: {plan}");
+            for index in indexes {
+                assert!(plan.contains(&format!("using {index} on")), "{query}: {plan}");
+            }
+        }
     }
 }

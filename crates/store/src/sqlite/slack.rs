@@ -81,7 +81,8 @@ pub(super) fn by_id(db: &Connection, id: SlackWorkspaceId) -> Result<Option<Slac
 
 const ANY_EVENT: &str = "SELECT 1 FROM slack_events WHERE due_at IS NOT NULL AND (due_at <= ?1 OR due_at > ?2) LIMIT 1";
 
-/// Claims events. Of each thread, only the first event that is not final may be claimed.
+/// Claims events. Of each thread, only the first event that is not final may be claimed. The plus sign makes SQLite sort the
+/// few events that are due: in the order of the table, it would read all.
 const CLAIM_EVENTS: &str = "UPDATE slack_events SET due_at = ?3, attempts = attempts + 1 WHERE number IN (
         SELECT number FROM slack_events AS one
         WHERE due_at IS NOT NULL AND (due_at <= ?1 OR due_at > ?2) AND NOT EXISTS (
@@ -90,7 +91,7 @@ const CLAIM_EVENTS: &str = "UPDATE slack_events SET due_at = ?3, attempts = atte
               AND earlier.thread = one.thread AND earlier.due_at IS NOT NULL
               AND (earlier.ts, earlier.number) < (one.ts, one.number)
         )
-        ORDER BY number LIMIT ?4)
+        ORDER BY +number LIMIT ?4)
     RETURNING *";
 
 const ANY_POST: &str = "SELECT 1 FROM slack_posts WHERE due_at IS NOT NULL AND (due_at <= ?1 OR due_at > ?2) LIMIT 1";
@@ -108,6 +109,15 @@ const CLAIM_POSTS: &str = "UPDATE slack_posts SET due_at = ?3, busy_until = ?3, 
         )
         WHERE place = 1 ORDER BY number LIMIT ?4)
     RETURNING *";
+
+const EVENTS: &str = "SELECT * FROM slack_events WHERE workspace = ?1 AND number < ?2 ORDER BY number DESC LIMIT ?3";
+
+const EVENTS_OF_THREAD: &str = "SELECT * FROM slack_events
+    WHERE workspace = ?1 AND channel = ?2 AND thread = ?3 AND number < ?4 ORDER BY number DESC LIMIT ?5";
+
+const POSTS: &str = "SELECT * FROM slack_posts WHERE workspace = ?1 AND number < ?2 ORDER BY number DESC LIMIT ?3";
+
+const THREAD: &str = "SELECT * FROM slack_threads WHERE workspace = ?1 AND channel = ?2 AND thread = ?3";
 
 fn decide(db: &Connection, event: u64, attempt: u32, decision: &SlackDecision) -> Op<bool> {
     let (state, outcome, detail, due_at) = match &decision.next {
@@ -293,17 +303,12 @@ impl SlackStore for SqliteStore {
         self.readers
             .read(move |db| match &place {
                 Some(place) => {
-                    let text = "SELECT * FROM slack_events
-                                WHERE workspace = ?1 AND channel = ?2 AND thread = ?3 AND number < ?4
-                                ORDER BY number DESC LIMIT ?5";
                     let values = params![workspace.to_string(), place.channel, place.thread, before, limited(limit)];
-                    let mut query = db.prepare_cached(text)?;
+                    let mut query = db.prepare_cached(EVENTS_OF_THREAD)?;
                     collect(&mut query.query(values)?, |row| rows::slack_event(row))
                 }
                 None => {
-                    let text = "SELECT * FROM slack_events WHERE workspace = ?1 AND number < ?2
-                                ORDER BY number DESC LIMIT ?3";
-                    let mut query = db.prepare_cached(text)?;
+                    let mut query = db.prepare_cached(EVENTS)?;
                     let values = params![workspace.to_string(), before, limited(limit)];
                     collect(&mut query.query(values)?, |row| rows::slack_event(row))
                 }
@@ -313,8 +318,7 @@ impl SlackStore for SqliteStore {
 
     async fn slack_thread(&self, place: SlackPlace) -> Result<Option<SlackThread>, StoreError> {
         self.readers.find(|db| {
-            let text = "SELECT * FROM slack_threads WHERE workspace = ?1 AND channel = ?2 AND thread = ?3";
-            let mut query = db.prepare_cached(text)?;
+            let mut query = db.prepare_cached(THREAD)?;
             let mut found = query.query(params![place.workspace.to_string(), place.channel, place.thread])?;
             found.next()?.map(rows::slack_thread).transpose()
         })
@@ -353,9 +357,7 @@ impl SlackStore for SqliteStore {
         let before = before.map_or(i64::MAX, number);
         self.readers
             .read(move |db| {
-                let text = "SELECT * FROM slack_posts WHERE workspace = ?1 AND number < ?2
-                            ORDER BY number DESC LIMIT ?3";
-                let mut query = db.prepare_cached(text)?;
+                let mut query = db.prepare_cached(POSTS)?;
                 let values = params![workspace.to_string(), before, limited(limit)];
                 collect(&mut query.query(values)?, |row| rows::slack_post(row))
             })
@@ -365,5 +367,37 @@ impl SlackStore for SqliteStore {
     async fn sweep_slack(&self, before: Timestamp, codes_before: Timestamp, limit: usize) -> Result<usize, StoreError> {
         let (before, codes) = (before.as_micros(), codes_before.as_micros());
         self.writer.write(move |db| sweep(db, before, codes, limited(limit))).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hot_queries_use_indexes_and_never_scan_a_table() {
+        let mut db = Connection::open_in_memory().unwrap();
+        super::super::migrate::migrate(&mut db, std::path::Path::new(":memory:")).unwrap();
+        for (query, indexes) in [
+            (ANY_EVENT, &["slack_events_due"][..]),
+            (CLAIM_EVENTS, &["slack_events_due", "slack_events_open"]),
+            (ANY_POST, &["slack_posts_due"]),
+            (CLAIM_POSTS, &["slack_posts_due", "slack_posts_busy"]),
+            (EVENTS, &["slack_events_listed"]),
+            (EVENTS_OF_THREAD, &["slack_events_of_thread"]),
+            (POSTS, &["slack_posts_listed"]),
+            (THREAD, &["PRIMARY KEY"]),
+        ] {
+            let mut plan = db.prepare(&format!("EXPLAIN QUERY PLAN {query}")).unwrap();
+            let values = vec![rusqlite::types::Value::Null; plan.parameter_count()];
+            let lines = plan.query_map(rusqlite::params_from_iter(values), |row| row.get::<_, String>("detail")).unwrap();
+            let lines: Vec<String> = lines.collect::<rusqlite::Result<_>>().unwrap();
+            // Scans of the query's own intermediate results are allowed.
+            let scans = lines.iter().filter(|line| line.starts_with("SCAN") && !line.contains("subquery"));
+            assert_eq!(scans.count(), 0, "{query}: {lines:#?}");
+            for index in indexes {
+                assert!(lines.iter().any(|line| line.contains(index)), "{query}: {index}: {lines:#?}");
+            }
+        }
     }
 }
