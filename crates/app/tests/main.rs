@@ -24,5 +24,6 @@ mod app {
     mod pulls;
     mod repeats;
     mod slack;
+    mod slack_socket;
     mod webhooks;
 }

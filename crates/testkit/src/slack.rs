@@ -1,11 +1,12 @@
 //! A fake of Slack that records what is posted, and fails on request.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use journeyman_core::ports::{
-    SignedRequest, Slack, SlackDelivery, SlackError, SlackIdentity, SlackMessage, SlackSocket,
+    SignedRequest, Slack, SlackDelivery, SlackEnvelope, SlackError, SlackIdentity, SlackMessage, SlackSocket,
 };
 use journeyman_core::project::SecretValue;
 use journeyman_core::slack::{SlackContent, SlackEvent, SlackText};
@@ -42,11 +43,18 @@ struct State {
     reactions: Vec<(String, String)>,
     faults: VecDeque<SlackFault>,
     requests: usize,
+    /// The envelopes of Socket Mode: the ID, the body, how often it was sent, and whether it is acknowledged.
+    envelopes: Vec<(String, Vec<u8>, usize, bool)>,
+    opened: usize,
 }
 
 /// A fake of Slack. Its workspace is `T1`, and its bot `UBOT`. Requests are signed with the word `valid`.
 #[derive(Debug, Default)]
-pub struct FakeSlack(Mutex<State>);
+pub struct FakeSlack(Arc<Mutex<State>>);
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 impl FakeSlack {
     /// Returns the body of an event about a message that mentions the bot, unless it is a reply.
@@ -87,8 +95,25 @@ impl FakeSlack {
         self.state().faults.push_back(fault);
     }
 
+    /// Sends an event over Socket Mode: once on each connection, until it is acknowledged.
+    pub fn send(&self, envelope: &str, body: Vec<u8>) {
+        self.state().envelopes.push((envelope.to_owned(), body, 0, false));
+    }
+
+    /// Returns how often an envelope was sent, and whether it was acknowledged.
+    pub fn envelope(&self, id: &str) -> (usize, bool) {
+        let state = self.state();
+        let found = state.envelopes.iter().find(|(known, ..)| known == id);
+        found.map_or((0, false), |(_, _, times, is_acknowledged)| (*times, *is_acknowledged))
+    }
+
+    /// Returns the number of connections that were opened.
+    pub fn opened(&self) -> usize {
+        self.state().opened
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     fn write<T>(&self, effect: impl FnOnce(&mut State) -> T) -> Result<T, SlackError> {
@@ -105,6 +130,69 @@ impl FakeSlack {
     }
 }
 
+/// Reads the body of an event of the fake.
+fn read(body: &[u8]) -> Result<SlackDelivery, String> {
+    let body: Value = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+    if let Some(challenge) = body["challenge"].as_str() {
+        return Ok(SlackDelivery::Challenge(challenge.to_owned()));
+    }
+    let text = |name: &str| body[name].as_str().unwrap_or_default().to_owned();
+    let said = SlackText {
+        user: text("user"),
+        text: text("text"),
+        is_mention: text("text").contains("<@UBOT>") && body["plain"].is_null(),
+        is_direct: text("channel").starts_with('D'),
+    };
+    let is_deleted = body["deleted"] == true;
+    Ok(SlackDelivery::Event(Box::new(SlackEvent {
+        event_id: text("id"),
+        team: "T1".to_owned(),
+        channel: text("channel"),
+        thread: text("thread"),
+        ts: text("ts"),
+        content: if is_deleted { SlackContent::Deleted } else { SlackContent::Sent(said) },
+    })))
+}
+
+/// A connection of Socket Mode.
+struct FakeSocket {
+    state: Arc<Mutex<State>>,
+    has_begun: bool,
+    sent: Vec<String>,
+}
+
+#[async_trait]
+impl SlackSocket for FakeSocket {
+    async fn next(&mut self) -> Result<SlackEnvelope, SlackError> {
+        if !std::mem::replace(&mut self.has_begun, true) {
+            return Ok(SlackEnvelope::Hello);
+        }
+        loop {
+            let next = {
+                let mut state = lock(&self.state);
+                let is_due = |id: &String, is_acknowledged: bool| !is_acknowledged && !self.sent.contains(id);
+                let found = state.envelopes.iter_mut().find(|(id, _, _, acknowledged)| is_due(id, *acknowledged));
+                found.map(|(id, body, times, _)| {
+                    *times += 1;
+                    (id.clone(), body.clone())
+                })
+            };
+            if let Some((id, body)) = next {
+                self.sent.push(id.clone());
+                return Ok(SlackEnvelope::Delivery(id, read(&body).unwrap_or(SlackDelivery::Other)));
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    async fn acknowledge(&mut self, envelope: &str) -> Result<(), SlackError> {
+        for (id, _, _, is_acknowledged) in &mut lock(&self.state).envelopes {
+            *is_acknowledged |= id == envelope;
+        }
+        Ok(())
+    }
+}
+
 #[async_trait]
 impl Slack for FakeSlack {
     fn is_signed(&self, _secret: &SecretValue, request: &SignedRequest, _now: Timestamp) -> bool {
@@ -112,26 +200,7 @@ impl Slack for FakeSlack {
     }
 
     fn read(&self, body: &[u8]) -> Result<SlackDelivery, String> {
-        let body: Value = serde_json::from_slice(body).map_err(|error| error.to_string())?;
-        if let Some(challenge) = body["challenge"].as_str() {
-            return Ok(SlackDelivery::Challenge(challenge.to_owned()));
-        }
-        let text = |name: &str| body[name].as_str().unwrap_or_default().to_owned();
-        let said = SlackText {
-            user: text("user"),
-            text: text("text"),
-            is_mention: text("text").contains("<@UBOT>") && body["plain"].is_null(),
-            is_direct: text("channel").starts_with('D'),
-        };
-        let is_deleted = body["deleted"] == true;
-        Ok(SlackDelivery::Event(Box::new(SlackEvent {
-            event_id: text("id"),
-            team: "T1".to_owned(),
-            channel: text("channel"),
-            thread: text("thread"),
-            ts: text("ts"),
-            content: if is_deleted { SlackContent::Deleted } else { SlackContent::Sent(said) },
-        })))
+        read(body)
     }
 
     async fn identity(&self, token: &SecretValue) -> Result<SlackIdentity, SlackError> {
@@ -186,6 +255,7 @@ impl Slack for FakeSlack {
     }
 
     async fn open(&self, _token: &SecretValue) -> Result<Box<dyn SlackSocket>, SlackError> {
-        Err(SlackError::Unavailable("the fake has no connections".to_owned()))
+        self.state().opened += 1;
+        Ok(Box::new(FakeSocket { state: Arc::clone(&self.0), has_begun: false, sent: Vec::new() }))
     }
 }

@@ -40,7 +40,7 @@ fn secrets() -> [(SlackSecret, Option<SecretValue>); 2] {
 
 impl Fixture {
     /// Connects the workspace: the channel `C1` with the project `shop`, `U1` with a member, and `U2` with a viewer.
-    async fn connect(&self) -> SlackWorkspaceId {
+    pub(super) async fn connect(&self) -> SlackWorkspaceId {
         self.create_shop().await;
         let (member, viewer) = (user(1, Role::Member), user(2, Role::Viewer));
         for one in [&member, &viewer] {

@@ -1,0 +1,76 @@
+//! Socket Mode: an event is acknowledged only after it is stored.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use journeyman_app::SlackEdit;
+use journeyman_core::admin::Precondition;
+use journeyman_core::ports::StoreError;
+use journeyman_core::project::SecretValue;
+use journeyman_core::slack::{SlackMode, SlackSecret};
+use journeyman_testkit::{Call, FakeForges, FakeSlack, Tap, Tapped};
+
+use super::given::{Stored, fixture, operator};
+
+/// Refuses all changes while it is set, as a database that cannot be reached.
+#[derive(Default)]
+struct Outage(AtomicBool);
+
+#[async_trait]
+impl Tap for Outage {
+    async fn before(&self, call: Call<'_>) -> Result<(), StoreError> {
+        match call {
+            Call::Write if self.0.load(Ordering::SeqCst) => Err(StoreError::Unavailable("the test says so".to_owned())),
+            _ => Ok(()),
+        }
+    }
+
+    async fn after(&self, _: Call<'_>) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn woken(&self) {}
+}
+
+async fn until(what: &str, is_so: impl Fn() -> bool) {
+    for _ in 0..2000 {
+        if is_so() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{what}");
+}
+
+#[tokio::test]
+async fn an_event_is_acknowledged_only_after_it_is_stored() {
+    let outage = Arc::new(Outage::default());
+    let mut stored = Stored::in_memory();
+    stored.store = Arc::new(Tapped::new(Arc::clone(&stored.store), Arc::clone(&outage)));
+    let fixture = fixture(stored, &FakeForges);
+    let id = fixture.connect().await;
+    let edit = SlackEdit {
+        mode: Some(SlackMode::Socket),
+        secrets: [(SlackSecret::AppToken, Some(SecretValue("xapp-12345".to_owned())))].into(),
+        ..SlackEdit::default()
+    };
+    fixture.cases.change_slack_workspace(&operator(), id, Precondition::None, edit).await.unwrap();
+    let cases = fixture.cases.clone();
+    let holding = tokio::spawn(async move { cases.hold_slack_sockets().await });
+    let slack = &fixture.slack;
+    until("no connection", || slack.opened() == 1).await;
+
+    outage.0.store(true, Ordering::SeqCst);
+    slack.send("e1", FakeSlack::message("Ev1", "U1", "1700000000.000100", None, "<@UBOT> Go."));
+    until("the event is not sent", || slack.envelope("e1").0 == 1).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(slack.envelope("e1"), (1, false), "it is not stored");
+
+    outage.0.store(false, Ordering::SeqCst);
+    until("the event is not sent again and acknowledged", || slack.envelope("e1") == (2, true)).await;
+    let events = fixture.cases.slack_events(&operator(), id, None, 10).await.unwrap();
+    assert_eq!(events.len(), 1, "an acknowledged event is stored");
+    holding.abort();
+}
