@@ -187,7 +187,7 @@ impl SlackSocket for FakeSocket {
 
     async fn acknowledge(&mut self, envelope: &str) -> Result<(), SlackError> {
         for (id, _, _, is_acknowledged) in &mut lock(&self.state).envelopes {
-            *is_acknowledged |= id == envelope;
+            *is_acknowledged |= id.as_str() == envelope;
         }
         Ok(())
     }

@@ -61,6 +61,8 @@ async fn an_event_is_acknowledged_only_after_it_is_stored() {
     let holding = tokio::spawn(async move { cases.hold_slack_sockets().await });
     let slack = &fixture.slack;
     until("no connection", || slack.opened() == 1).await;
+    // The lock is renewed when the connection begins.
+    tokio::time::sleep(Duration::from_millis(100)).await;
 
     outage.0.store(true, Ordering::SeqCst);
     slack.send("e1", FakeSlack::message("Ev1", "U1", "1700000000.000100", None, "<@UBOT> Go."));

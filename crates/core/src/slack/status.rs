@@ -91,8 +91,8 @@ pub fn help() -> String {
 pub fn unknown_user(user: &str, public_url: &str) -> String {
     let page = link(public_url, "Journeyman");
     format!(
-        "<@{user}>, I do not know who you are on {page}. Ask an administrator to connect your account with your user; its \
-         ID is `{user}`."
+        "<@{user}>, I do not know who you are on {page}. Choose *Link your Slack account* on your page *Account* there, or ask \
+         an administrator to connect your account, `{user}`, with your user."
     )
 }
 
@@ -100,8 +100,8 @@ pub fn unknown_user(user: &str, public_url: &str) -> String {
 #[must_use]
 pub fn unknown_channel(channel: &str) -> String {
     format!(
-        "This channel is not connected with a project. An administrator can connect it with the HTTP API \
-         (`channels` of the Slack workspace); the ID of the channel is `{}`.",
+        "This channel is not connected with a project. An administrator can connect it under *System → Slack*; the ID of \
+         the channel is `{}`.",
         escape(channel)
     )
 }
