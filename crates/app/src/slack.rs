@@ -1,6 +1,7 @@
 //! Slack: the management of workspaces, for administrators, and the codes with which people connect their accounts.
 
 mod decide;
+mod outcome;
 mod posts;
 mod receive;
 mod socket;

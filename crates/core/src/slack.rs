@@ -7,6 +7,7 @@
 
 pub mod decide;
 pub mod manifest;
+mod post;
 pub mod route;
 pub mod status;
 pub mod text;
@@ -20,6 +21,8 @@ use crate::ids::{JobId, MessageId, ProjectId, SlackWorkspaceId, UserId};
 use crate::inbox::InboxState;
 use crate::project::SecretValue;
 use crate::time::Timestamp;
+
+pub use post::{NewSlackPost, SlackPost, SlackPostContent, SlackPostState, SlackPosted};
 
 /// The largest body of a request from Slack, in bytes.
 pub const MOST_BYTES: usize = 1 << 20;
@@ -302,127 +305,4 @@ pub struct SlackDecision {
     pub posts: Vec<NewSlackPost>,
     /// The time of the decision.
     pub at: Timestamp,
-}
-
-/// The content of a post.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SlackPostContent {
-    /// A text, in the notation of Slack.
-    Text(String),
-    /// A reaction to a message.
-    Reaction {
-        /// The time stamp of the message.
-        ts: String,
-        /// The name of the emoji.
-        name: String,
-    },
-    /// The status of a message to a job. It changes until the message is final.
-    Status {
-        /// The project of the job.
-        project: ProjectId,
-        /// The job.
-        job: JobId,
-        /// The message.
-        message: MessageId,
-    },
-}
-
-/// A post to store.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewSlackPost {
-    /// The thread.
-    pub place: SlackPlace,
-    /// The purpose, unique in the thread: a second post for it is not stored.
-    pub purpose: String,
-    /// The content.
-    pub content: SlackPostContent,
-}
-
-/// The state of a post.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SlackPostState {
-    /// The post was not sent yet, or its status may still change.
-    Open,
-    /// Slack has accepted the final text.
-    Done,
-    /// Slack has refused the post, or failed in all attempts.
-    Failed,
-}
-
-impl SlackPostState {
-    /// Returns the name in the store and in the HTTP interface.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::Done => "done",
-            Self::Failed => "failed",
-        }
-    }
-}
-
-/// A stored post.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SlackPost {
-    /// The number, in the order of creation.
-    pub number: u64,
-    /// The thread.
-    pub place: SlackPlace,
-    /// The purpose, unique in the thread.
-    pub purpose: String,
-    /// The content.
-    pub content: SlackPostContent,
-    /// The time stamp that Slack has given the message; `None` if it is not known to be posted.
-    pub ts: Option<String>,
-    /// The text that Slack shows.
-    pub shown: Option<String>,
-    /// The state.
-    pub state: SlackPostState,
-    /// The last error, for people.
-    pub detail: Option<String>,
-    /// The time of creation.
-    pub created_at: Timestamp,
-    /// The number of claims: the fencing token.
-    pub claims: u64,
-    /// The number of failed attempts since the last success.
-    pub failures: u32,
-}
-
-impl SlackPost {
-    /// Returns the marker in the metadata of the message, by which a repeated attempt finds it.
-    #[must_use]
-    pub fn marker(&self) -> String {
-        format!("{}/{}", self.place.workspace, self.number)
-    }
-
-    /// Returns whether an attempt before this one may have posted the message without storing it.
-    #[must_use]
-    pub const fn may_be_posted(&self) -> bool {
-        self.ts.is_none() && self.claims > 1
-    }
-}
-
-/// The result of an attempt at a post.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SlackPosted {
-    /// The number of the post.
-    pub number: u64,
-    /// The fencing token of the claim.
-    pub claim: u64,
-    /// The time stamp of the message, if it is known.
-    pub ts: Option<String>,
-    /// The text that Slack shows.
-    pub shown: Option<String>,
-    /// The state.
-    pub state: SlackPostState,
-    /// The error, for people.
-    pub detail: Option<String>,
-    /// The number of failed attempts since the last success.
-    pub failures: u32,
-    /// The time of the next attempt or look; `None` if there is none.
-    pub due_at: Option<Timestamp>,
-    /// The time from which the channel accepts another message.
-    pub free_at: Timestamp,
 }

@@ -7,23 +7,23 @@ use futures::future::join_all;
 use journeyman_core::admin::Subject;
 use journeyman_core::engine::Control;
 use journeyman_core::idempotency::Fingerprint;
-use journeyman_core::ids::{JobId, MessageId, ProjectId};
 use journeyman_core::inbox::InboxState;
 use journeyman_core::job::decide::Rejected;
 use journeyman_core::message::{DeliveryMode, Origin};
-use journeyman_core::ports::{Accepted, SlackEventFilter, StoreError, UpdateError};
+use journeyman_core::ports::{SlackEventFilter, StoreError, UpdateError};
 use journeyman_core::retry::backoff;
 use journeyman_core::slack::route::{self, Ask};
 use journeyman_core::slack::status::{self, help, refused, unknown_channel, unknown_user};
 use journeyman_core::slack::text::escape;
 use journeyman_core::slack::{
     MAX_ATTEMPTS, NewSlackPost, SLACK_LEASE, SLACK_LIMIT, SlackContent, SlackDecision, SlackInboxEvent, SlackNext,
-    SlackOutcome, SlackPostContent, SlackText, SlackThread, SlackWorkspace, decide,
+    SlackOutcome, SlackText, SlackThread, SlackWorkspace, decide,
 };
 use journeyman_core::user::{TokenHash, User};
 
+use super::outcome::{Delay, Outcome, done, failed, not_done};
 use crate::inbox::Problem;
-use crate::{Actor, Caller, Error, Idempotency, JobRequest, MessageRequest, RefusalKind, UseCases};
+use crate::{Actor, Caller, Error, Idempotency, JobRequest, MessageRequest, UseCases};
 
 /// The maximum number of events that a process carries out at the same time.
 const BATCH: usize = 16;
@@ -39,50 +39,6 @@ const LONGEST_WAIT: Duration = Duration::from_millis(500);
 
 /// The time between two looks while no workspace is connected.
 const IDLE_WAIT: Duration = Duration::from_secs(2);
-
-/// What an event led to.
-struct Outcome {
-    state: InboxState,
-    outcome: SlackOutcome,
-    detail: Option<String>,
-    job: Option<(JobId, Option<MessageId>)>,
-    thread: Option<SlackThread>,
-    posts: Vec<(String, SlackPostContent)>,
-}
-
-impl Outcome {
-    const fn new(state: InboxState, outcome: SlackOutcome) -> Self {
-        Self { state, outcome, detail: None, job: None, thread: None, posts: Vec::new() }
-    }
-
-    const fn ignored(outcome: SlackOutcome) -> Self {
-        Self::new(InboxState::Ignored, outcome)
-    }
-
-    fn because(self, detail: impl Into<String>) -> Self {
-        Self { detail: Some(detail.into()), ..self }
-    }
-
-    /// Adds a reply for a purpose, which is posted once in a thread.
-    fn replying(mut self, purpose: impl Into<String>, text: String) -> Self {
-        self.posts.push((purpose.into(), SlackPostContent::Text(text)));
-        self
-    }
-}
-
-/// The reason why an event has no outcome now.
-enum Delay {
-    /// A failure that may pass.
-    Failed(Problem),
-    /// The event of the first message of the thread may arrive later.
-    Early,
-}
-
-impl<E: std::error::Error> From<E> for Delay {
-    fn from(error: E) -> Self {
-        Self::Failed(error.into())
-    }
-}
 
 /// A message, with what is known about its thread.
 struct Asked<'a> {
@@ -369,41 +325,4 @@ fn once(asked: &Asked<'_>, text: &str) -> Option<Idempotency> {
     let (place, ts) = (&asked.event.place, &asked.event.ts);
     let key = format!("slack/{}/{}/{ts}", place.workspace, place.channel);
     Some(Idempotency { key, fingerprint: Fingerprint::of("slack", text.as_bytes()) })
-}
-
-/// Returns the outcome of an accepted message: it gets a reaction, and its status is shown in the thread.
-fn done(event: &SlackInboxEvent, outcome: SlackOutcome, project: &ProjectId, accepted: &Accepted) -> Outcome {
-    let job = accepted.record.id;
-    let mut posts = vec![(
-        "seen/".to_owned() + &event.ts,
-        SlackPostContent::Reaction { ts: event.ts.clone(), name: "eyes".to_owned() },
-    )];
-    if let Some(message) = accepted.message {
-        let status = SlackPostContent::Status { project: project.clone(), job, message };
-        posts.push((format!("status/{message}"), status));
-    }
-    Outcome { job: Some((job, accepted.message)), posts, ..Outcome::new(InboxState::Done, outcome) }
-}
-
-/// Returns the outcome of a request that was refused, with a reply.
-fn not_done(event: &SlackInboxEvent, outcome: SlackOutcome, reason: String) -> Outcome {
-    let reply = refused(&reason);
-    Outcome::new(InboxState::Failed, outcome).because(reason).replying(format!("reply/{}", event.ts), reply)
-}
-
-/// Returns the outcome of an error, or that the event is carried out again because the error may pass.
-fn failed(event: &SlackInboxEvent, error: Error) -> Result<Outcome, Delay> {
-    let outcome = match &error {
-        Error::Store(_) | Error::Internal(_) | Error::Pull(_) | Error::Update(UpdateError::Store(_)) => {
-            return Err(Delay::Failed(Problem(error.to_string())));
-        }
-        Error::Refused(refusal) => match refusal.kind {
-            RefusalKind::CodeHostUnavailable => return Err(Delay::Failed(Problem(error.to_string()))),
-            RefusalKind::ScopeMissing | RefusalKind::NotAdministrator => SlackOutcome::NotPermitted,
-            _ => SlackOutcome::Refused,
-        },
-        Error::Update(UpdateError::RateLimited(..)) => SlackOutcome::RateLimited,
-        Error::Update(_) | Error::Admin(_) => SlackOutcome::Refused,
-    };
-    Ok(not_done(event, outcome, error.to_string()))
 }

@@ -56,7 +56,8 @@ async fn page<'a>(shared: &Shared, frame: &'a Frame) -> Result<AccountPage<'a>, 
         is_this: one.hash == frame.viewer.session,
     };
     let sessions = sessions.iter().map(row).collect();
-    let workspaces = if frame.viewer.can_write() { shared.services.store.slack_workspaces().await? } else { Vec::new() };
+    let workspaces =
+        if frame.viewer.can_write() { shared.services.store.slack_workspaces().await? } else { Vec::new() };
     let workspaces = workspaces.into_iter().map(|workspace| {
         let is_connected = workspace.settings.users.values().any(|id| *id == user.id);
         (visible::line(&workspace.settings.name).into_owned(), is_connected)

@@ -251,8 +251,7 @@ impl Command {
 
     async fn connect(&self, arguments: ConnectArgs) -> anyhow::Result<()> {
         let ConnectArgs { name, mode, secrets, channel, user } = arguments;
-        let mut edit =
-            SlackEdit { name, mode: Some(mode.into()), secrets: secrets.read()?, ..SlackEdit::default() };
+        let mut edit = SlackEdit { name, mode: Some(mode.into()), secrets: secrets.read()?, ..SlackEdit::default() };
         for (channel, project) in channel {
             let project = project.parse::<ProjectId>().with_context(|| format!("--channel {channel}={project}"))?;
             edit.channels.insert(channel, Some(project));
@@ -348,7 +347,8 @@ impl Command {
             return Ok(id);
         }
         let found = self.store.user_by_name(user_name(text)?).await?;
-        let found = found.with_context(|| format!("there is no user {text}; `journeyman user list` lists the users"))?;
+        let found =
+            found.with_context(|| format!("there is no user {text}; `journeyman user list` lists the users"))?;
         Ok(found.id)
     }
 }

@@ -74,7 +74,8 @@ impl World {
         request = request.header("x-slack-signature", sign(secret, &timestamp, &text));
         request = request.header("x-slack-request-timestamp", timestamp);
         if retry > 0 {
-            request = request.header("x-slack-retry-num", retry.to_string()).header("x-slack-retry-reason", "http_timeout");
+            request =
+                request.header("x-slack-retry-num", retry.to_string()).header("x-slack-retry-reason", "http_timeout");
         }
         let answer = request.body(text).send().unwrap();
         (answer.status().as_u16(), serde_json::from_str(&answer.text().unwrap()).unwrap_or_default())
@@ -167,7 +168,10 @@ fn a_mention_becomes_a_job_and_replies_its_messages_with_status_and_result_in_th
     assert_eq!(world.site.file(&world.site.branch(), "hello.txt").unwrap(), "Hello\nGoodbye\n");
     assert_eq!(service.count(&job, "pull_request.opened"), 1);
     let messages = service.get(&format!("{job}/messages"));
-    assert_eq!((&messages["messages"][1]["origin"], &messages["messages"][1]["author"]), (&json!("slack"), &json!("ada")));
+    assert_eq!(
+        (&messages["messages"][1]["origin"], &messages["messages"][1]["author"]),
+        (&json!("slack"), &json!("ada"))
+    );
 }
 
 #[test]

@@ -14,7 +14,14 @@ fn a_workspace_is_connected_changed_tested_and_disconnected() {
     let (signing, app) = (secret_file(&site, "signing", SIGNING_SECRET), secret_file(&site, "app", APP_TOKEN));
     site.succeed(&["user", "add", "ada", "--role", "member"]);
     let connected = site.succeed(&[
-        "slack", "connect", "--bot-token-file", &bot, "--signing-secret-file", &signing, "--user", "U0ADA=ada",
+        "slack",
+        "connect",
+        "--bot-token-file",
+        &bot,
+        "--signing-secret-file",
+        &signing,
+        "--user",
+        "U0ADA=ada",
     ]);
     let lines: Vec<&str> = connected.lines().collect();
     let [id, url] = lines.as_slice() else { panic!("{connected}") };
@@ -27,10 +34,22 @@ fn a_workspace_is_connected_changed_tested_and_disconnected() {
     let json = site.succeed(&["slack", "show", id, "--json"]);
     assert!(!json.contains(BOT_TOKEN) && !json.contains(SIGNING_SECRET), "{json}");
     let changed: Value = serde_json::from_str(&site.succeed(&[
-        "slack", "update", id, "--name", "Shop", "--mode", "socket", "--app-token-file", &app, "--json",
+        "slack",
+        "update",
+        id,
+        "--name",
+        "Shop",
+        "--mode",
+        "socket",
+        "--app-token-file",
+        &app,
+        "--json",
     ]))
     .unwrap();
-    assert_eq!((&changed["name"], &changed["mode"], &changed["hasAppToken"]), (&json!("Shop"), &json!("socket"), &json!(true)));
+    assert_eq!(
+        (&changed["name"], &changed["mode"], &changed["hasAppToken"]),
+        (&json!("Shop"), &json!("socket"), &json!(true))
+    );
     assert!(site.succeed(&["slack", "list"]).contains("socket"));
     let checked = site.succeed(&["slack", "check", id]);
     assert!(checked.contains("Slack accepts the token for the workspace Acme"), "{checked}");

@@ -246,14 +246,7 @@ impl SlackStore for PostgresStore {
         let SlackEventFilter { workspace, place, before, limit } = filter;
         let (workspace, before) = (workspace.to_string(), before.map_or(i64::MAX, number));
         let query = match place {
-            Some(place) => call!(
-                EVENTS_OF_THREAD,
-                workspace,
-                place.channel,
-                place.thread,
-                before,
-                limited(limit)
-            ),
+            Some(place) => call!(EVENTS_OF_THREAD, workspace, place.channel, place.thread, before, limited(limit)),
             None => call!(
                 "SELECT * FROM slack_events WHERE workspace = $1 AND number < $2 ORDER BY number DESC LIMIT $3",
                 workspace,

@@ -390,7 +390,8 @@ mod tests {
         ] {
             let mut plan = db.prepare(&format!("EXPLAIN QUERY PLAN {query}")).unwrap();
             let values = vec![rusqlite::types::Value::Null; plan.parameter_count()];
-            let lines = plan.query_map(rusqlite::params_from_iter(values), |row| row.get::<_, String>("detail")).unwrap();
+            let lines =
+                plan.query_map(rusqlite::params_from_iter(values), |row| row.get::<_, String>("detail")).unwrap();
             let lines: Vec<String> = lines.collect::<rusqlite::Result<_>>().unwrap();
             // Scans of the query's own intermediate results are allowed.
             let scans = lines.iter().filter(|line| line.starts_with("SCAN") && !line.contains("subquery"));

@@ -76,7 +76,8 @@ fn replies(state: &State, call: &Call) -> Value {
     let posts = state.posts.iter().filter(|post| post.channel == channel && post.thread == thread);
     let posts: Vec<&Post> = posts.collect();
     let show = |post: &&Post| {
-        let mut shown = json!({ "type": "message", "user": BOT, "ts": post.ts, "text": post.text, "thread_ts": thread });
+        let mut shown =
+            json!({ "type": "message", "user": BOT, "ts": post.ts, "text": post.text, "thread_ts": thread });
         if with_metadata {
             shown["metadata"] = post.metadata.clone();
         }

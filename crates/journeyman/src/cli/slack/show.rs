@@ -2,9 +2,7 @@
 
 use journeyman_app::DescribedSlack;
 use journeyman_core::ids::UserId;
-use journeyman_core::slack::{
-    SlackInboxEvent, SlackMode, SlackOutcome, SlackPost, SlackPostContent, SlackSecret,
-};
+use journeyman_core::slack::{SlackInboxEvent, SlackMode, SlackOutcome, SlackPost, SlackPostContent, SlackSecret};
 use journeyman_core::user::User;
 
 use crate::cli::table::table;
