@@ -59,3 +59,13 @@ async fn an_event_is_answered_after_it_is_stored() {
     let events = service.get(&format!("{path}/events")).await.json();
     assert_eq!(events["events"].as_array().unwrap().len(), 1, "{events}");
 }
+
+#[tokio::test]
+async fn a_code_host_with_the_id_slack_keeps_the_webhooks_of_its_projects() {
+    let service = service().await;
+    let code = async |path: &str| service.call("POST", path, "{}", |_| {}).await.code();
+    assert_eq!(code("/hooks/slack/shop").await, "code_host_not_found");
+    assert_eq!(code("/hooks/slack").await, "code_host_not_found");
+    let unknown = "/hooks/slack/slw_0193456789ab7def8123456789abcdef";
+    assert_eq!(code(unknown).await, "slack_workspace_not_found");
+}
