@@ -202,9 +202,19 @@ impl UseCases {
             Some(id) => store.user(id).await?.filter(|user| user.disabled_at.is_none()),
             None => None,
         };
+        let connected = |name: &str| {
+            let text = format!("✅ Your account is connected with the user {}.", escape(name));
+            Outcome::new(InboxState::Done, SlackOutcome::Linked).replying(purpose.clone(), text)
+        };
         let Some(user) = user else {
+            // An attempt before this one may have used the code, and died before it was recorded.
+            if asked.event.attempts > 1
+                && let Some(user) = self.slack_user(asked.workspace, &asked.message.user).await?
+            {
+                return Ok(connected(&user.name));
+            }
             let text = "❌ This code is wrong, was used, or has expired. Get another one.".to_owned();
-            return Ok(Outcome::ignored(SlackOutcome::CodeRefused).replying(purpose, text));
+            return Ok(Outcome::ignored(SlackOutcome::CodeRefused).replying(purpose.clone(), text));
         };
         let SlackWorkspace { id, settings, .. } = asked.workspace;
         let (account, owner, name) = (asked.message.user.clone(), user.id, user.name.clone());
@@ -212,8 +222,7 @@ impl UseCases {
         let audit = caller.audit(now, "slack_account.connected", format!("{id}/{account}"));
         let decide = Box::new(move |state: &_| decide::link(state, &account, owner, hash, audit.clone()));
         self.administer(Subject::SlackWorkspace(*id, settings.team.clone()), None, decide).await?;
-        let text = format!("✅ Your account is connected with the user {}.", escape(&name));
-        Ok(Outcome::new(InboxState::Done, SlackOutcome::Linked).replying(purpose, text))
+        Ok(connected(&name))
     }
 
     async fn create_from_slack(&self, asked: &Asked<'_>, caller: &Caller, text: &str) -> Result<Outcome, Delay> {
