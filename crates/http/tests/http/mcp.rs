@@ -385,5 +385,6 @@ async fn the_transcript_of_a_job_is_a_resource() {
     for wrong in ["journeyman://job/job_0/transcript", "journeyman://x", &format!("{uri}?after=x")] {
         let missing = request(&service, "resources/read", json!({ "uri": wrong })).await;
         assert_eq!(missing["error"]["code"], json!(-32002), "{wrong}: {missing}");
+        assert_eq!(missing["error"]["data"], json!({ "uri": wrong }), "{wrong}: {missing}");
     }
 }

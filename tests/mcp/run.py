@@ -1,0 +1,27 @@
+"""Calls the MCP server of the program that was built with clients that others wrote. The argument is Node.js."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import client
+import conformance
+import inspector_cli
+import program
+
+
+def main(node: str) -> None:
+    with program.serving("--create-per-hour=0", "--message-per-hour=0") as server:
+        key, read_key = server.key("mcp"), server.key("read", "--scope=read")
+        server.project(key, "shop")
+        conformance.check(node, server.url, key)
+        inspector_cli.check(node, str(program.PROGRAM), server.url, key, program.ENVIRONMENT)
+        for transport in ("http", "stdio"):
+            for mode in ("auto", "legacy"):
+                connection = client.Connection(str(program.PROGRAM), server.url, key, transport, mode)
+                asyncio.run(client.check(connection, read_key, server.restart))
+
+
+main(sys.argv[1])

@@ -1,0 +1,119 @@
+"""Starts the program that was built, for the tests with clients that others wrote."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+PROGRAM = Path(os.environ.get("JOURNEYMAN", ROOT / "target/debug/journeyman")).resolve()
+
+# Settings in the environment must not affect the server.
+ENVIRONMENT = {name: value for name, value in os.environ.items() if "JOURNEYMAN" not in name}
+
+
+class Server:
+    """A server with its own data directory, on the loopback interface."""
+
+    def __init__(self, folder: Path, *options: str):
+        self.data = folder / "data"
+        self.log = folder / "log"
+        self.options = options
+        self.start("127.0.0.1:0")
+
+    def start(self, listen: str) -> None:
+        flags = ["--log=info", "--grace=1s", f"--listen={listen}", f"--data-dir={self.data}", *self.options]
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [PROGRAM, "serve", *flags],
+                env=ENVIRONMENT,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+        for line in self.process.stdout:
+            if found := re.search(r"(http://\S+)/setup\?link=", line):
+                self.url = found[1]
+                return
+        sys.exit(f"the server did not start:\n{self.log.read_text()}")
+
+    def stop(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            return self.process.wait()
+
+    def restart(self) -> None:
+        """Stops the server, and starts it again with the same data and address."""
+        if (status := self.stop()) != 0:
+            raise AssertionError(f"the server ended with {status}")
+        self.start(self.url.removeprefix("http://"))
+
+    def key(self, name: str, *options: str) -> str:
+        command = [PROGRAM, "key", "create", f"--name={name}", "--expires=1day", f"--data-dir={self.data}", *options]
+        done = subprocess.run(command, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True, check=True)
+        return done.stdout.split()[-1]
+
+    def call(self, method: str, path: str, key: str, body: Any = None) -> tuple[int, Any]:
+        """Sends a request, and returns the status and the JSON of the answer."""
+        headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, data, headers, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=90) as answer:
+                return answer.status, json.loads(answer.read() or b"null")
+        except urllib.error.HTTPError as error:
+            return error.code, json.loads(error.read() or b"null")
+
+    def project(self, key: str, name: str) -> None:
+        """Creates a project on the built-in code host, and pushes a first commit to its repository."""
+        status, answer = self.call("POST", "/v2/projects", key, {"id": name, "repository": f"local:{name}"})
+        assert status == 201, answer
+        self.push(name, key)
+
+    def push(self, project: str, key: str) -> None:
+        environment = {**ENVIRONMENT, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
+        for who in ("AUTHOR", "COMMITTER"):
+            environment |= {f"GIT_{who}_NAME": "Grace", f"GIT_{who}_EMAIL": "grace@example.com"}
+        remote = f"{self.url.replace('//', f'//git:{key}@')}/git/{project}.git"
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "README.md").write_text("# Shop\n")
+            for arguments in (
+                ["init", "-q", "-b", "main"],
+                ["add", "-A"],
+                ["commit", "-qm", "Begin"],
+                ["push", "-q", remote, "HEAD:main"],
+            ):
+                subprocess.run(["git", *arguments], cwd=folder, env=environment, check=True)
+
+
+@contextmanager
+def serving(*options: str) -> Iterator[Server]:
+    """Starts a server, and stops it at the end. Exits with the log of the server if the tests or the server fail."""
+    with tempfile.TemporaryDirectory(prefix="journeyman-clients-", ignore_cleanup_errors=True) as folder:
+        # Sandboxes need a folder that other users can pass through.
+        Path(folder).chmod(0o755)
+        server = Server(Path(folder), *options)
+        passed = False
+        try:
+            yield server
+            passed = True
+        finally:
+            status = server.stop()
+            if not passed or status != 0:
+                log = server.log.read_text()[-10_000:]
+                print(f"the server ended with {status}; its log:\n{log}", file=sys.stderr)
+        if status != 0:
+            sys.exit(1)
