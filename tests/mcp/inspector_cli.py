@@ -15,9 +15,11 @@ class Inspector:
 
     def run(self, *options: str) -> Any:
         command = [*self.command, *options]
-        done = subprocess.run(command, env=self.environment, stdout=subprocess.PIPE, text=True, timeout=90)
-        assert done.stdout, f"the inspector ended with {done.returncode} and without an answer"
-        return json.loads(done.stdout)
+        done = subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=90)
+        answer = json.loads(done.stdout) if done.stdout else None
+        # The inspector also fails if the result of a tool is an error.
+        assert answer and (done.returncode == 0 or answer.get("isError")), f"{done.returncode}: {done.stderr}"
+        return answer
 
     def call(self, tool: str, *arguments: str) -> Any:
         options = [option for argument in arguments for option in ("--tool-arg", argument)]
