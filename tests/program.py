@@ -81,22 +81,24 @@ class Server:
         """Creates a project on the built-in code host, and pushes a first commit to its repository."""
         status, answer = self.call("POST", "/v2/projects", key, {"id": name, "repository": f"local:{name}"})
         assert status == 201, answer
-        self.push(name, key)
+        push(self.url, key, name)
 
-    def push(self, project: str, key: str) -> None:
-        environment = {**ENVIRONMENT, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
-        for who in ("AUTHOR", "COMMITTER"):
-            environment |= {f"GIT_{who}_NAME": "Grace", f"GIT_{who}_EMAIL": "grace@example.com"}
-        remote = f"{self.url.replace('//', f'//git:{key}@')}/git/{project}.git"
-        with tempfile.TemporaryDirectory() as folder:
-            Path(folder, "README.md").write_text("# Shop\n")
-            for arguments in (
-                ["init", "-q", "-b", "main"],
-                ["add", "-A"],
-                ["commit", "-qm", "Begin"],
-                ["push", "-q", remote, "HEAD:main"],
-            ):
-                subprocess.run(["git", *arguments], cwd=folder, env=environment, check=True)
+
+def push(url: str, key: str, project: str) -> None:
+    """Pushes a first commit to the repository of a project."""
+    environment = {**ENVIRONMENT, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
+    for who in ("AUTHOR", "COMMITTER"):
+        environment |= {f"GIT_{who}_NAME": "Grace", f"GIT_{who}_EMAIL": "grace@example.com"}
+    remote = f"{url.replace('//', f'//git:{key}@')}/git/{project}.git"
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "README.md").write_text("# Shop\n")
+        for arguments in (
+            ["init", "-q", "-b", "main"],
+            ["add", "-A"],
+            ["commit", "-qm", "Begin"],
+            ["push", "-q", remote, "HEAD:main"],
+        ):
+            subprocess.run(["git", *arguments], cwd=folder, env=environment, check=True)
 
 
 @contextmanager
