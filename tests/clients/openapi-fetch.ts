@@ -1,8 +1,8 @@
 // The client of openapi-typescript and openapi-fetch.
 
 import createClient from "openapi-fetch";
-import type { paths } from "./generated/openapi-typescript.js";
-import { headers, run, url } from "./steps.js";
+import type { components, paths } from "./generated/openapi-typescript.js";
+import { headers, report, run, url } from "./steps.js";
 
 const api = createClient<paths>({ baseUrl: url, headers });
 const JOB = "/v2/agent/{projectId}/job/{id}";
@@ -39,7 +39,9 @@ await run("openapi-fetch", {
     return data(await api.GET(`${JOB}/messages`, { params: { path: { projectId, id } } })).messages;
   },
   async listEvents(projectId, id, after, limit) {
-    return data(await api.GET(`${JOB}/events`, { params: { path: { projectId, id }, query: { after, limit } } }));
+    // The document also allows the stream as an answer, so the generated type is `unknown`.
+    const params = { path: { projectId, id }, query: { after, limit } };
+    return data(await api.GET(`${JOB}/events`, { params })) as components["schemas"]["EventPage"];
   },
   async listJobs(projectId, label) {
     const params = { path: { projectId }, query: { label, status: "completed" as const } };
@@ -47,7 +49,7 @@ await run("openapi-fetch", {
   },
   async usage(project) {
     const query = { project: [project], groupBy: ["project" as const] };
-    return data(await api.GET("/v2/usage", { params: { query } })).lines;
+    return report(data(await api.GET("/v2/usage", { params: { query } }))).lines;
   },
   async missing(projectId, id) {
     return failure(await api.GET(JOB, { params: { path: { projectId, id } } }));

@@ -20,7 +20,7 @@ from journeyman_client.models import (
     Job,
     JobDetailsPage,
     ListProjectJobsStatus,
-    MessagePage,
+    MessageList,
     Project,
     SendMessage,
     Status,
@@ -67,7 +67,7 @@ def main(url: str, key: str, name: str) -> None:
     assert done.status == Status.COMPLETED and done.pr_link, done
     assert done.created_at.tzinfo is not None, done
 
-    messages = of(MessagePage, list_messages.sync(name, job.id, client=client)).messages
+    messages = of(MessageList, list_messages.sync(name, job.id, client=client)).messages
     assert [message.status.value for message in messages] == ["finished", "finished"], messages
     read(client, name, job.id)
     for labels, count in ((["a", "b"], 1), (["a"], 2)):

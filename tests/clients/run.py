@@ -22,7 +22,9 @@ def run(folder: Path, *command: str | Path, **variables: str) -> None:
     done = subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode != 0:
         sys.exit(f"clients: {command} ended with {done.returncode}:\n{done.stdout}")
-    print(*(line for line in done.stdout.splitlines() if line.startswith("clients: ")), sep="\n", end="")
+    for line in done.stdout.splitlines():
+        if line.startswith("clients: "):
+            print(line, flush=True)
 
 
 def generate_python(folder: Path) -> None:

@@ -59,6 +59,14 @@ export interface Client {
   empty(project: string, id: string): Promise<Failure>;
 }
 
+/** Narrows a report of usage, which is a text if the request asks for CSV. */
+export function report<T extends object>(answer: T | string): T {
+  if (typeof answer === "string") {
+    throw new Error("the report is not JSON");
+  }
+  return answer;
+}
+
 async function settled(client: Client, project: string, id: string): Promise<Job> {
   for (let i = 0; i < 10; i += 1) {
     const job = await client.getJob(project, id, 10);
