@@ -1,6 +1,6 @@
 # The commands of this project. On Debian, each target installs the packages that it needs, and reports this.
 
-.PHONY: demo test lint-openapi test-browser test-fuzz test-sdks test-a2a test-agents test-containers check chaos chaos-hosts simulate bench fmt notices setup setup-test openapi
+.PHONY: demo test lint-openapi test-browser test-fuzz test-sdks test-a2a test-mcp test-clients test-agents test-containers check chaos chaos-hosts simulate bench fmt notices setup setup-test openapi
 
 ## Install prerequisites, build, show a job step by step, and serve until Ctrl-C.
 demo: setup
@@ -15,6 +15,8 @@ test: setup-test
 	sh scripts/sdk-python.sh
 	sh scripts/sdk-typescript.sh
 	sh scripts/a2a.sh
+	sh scripts/mcp.sh
+	sh scripts/clients.sh
 	sh scripts/ci-clients.sh
 
 ## Lint the OpenAPI document of the HTTP interface.
@@ -42,6 +44,16 @@ test-sdks: setup-test
 test-a2a: setup-test
 	cargo build --locked --package journeyman
 	sh scripts/a2a.sh
+
+## Call the MCP server with the public conformance suite, inspector and client for Python.
+test-mcp: setup-test
+	cargo build --locked --package journeyman
+	sh scripts/mcp.sh
+
+## Generate clients of the OpenAPI document with public generators, and call the program with them.
+test-clients: setup-test
+	cargo build --locked --package journeyman
+	sh scripts/clients.sh
 
 ## Install Podman and Docker, and run the tests of sandboxes in containers with Podman as root, rootless Podman and
 ## dockerd. Engines that this machine cannot run are reported as SKIPPED.

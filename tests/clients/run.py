@@ -19,7 +19,8 @@ SCRIPTS = ["hey-api", "openapi-fetch", "orval"]
 def run(folder: Path, *command: str | Path, **variables: str) -> None:
     """Runs a command, and shows its output only if it fails."""
     environment = {**program.ENVIRONMENT, **variables}
-    done = subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    done = subprocess.run(command, cwd=folder, env=environment, **output)
     if done.returncode != 0:
         sys.exit(f"clients: {command} ended with {done.returncode}:\n{done.stdout}")
     for line in done.stdout.splitlines():

@@ -79,7 +79,8 @@ async function settled(client: Client, project: string, id: string): Promise<Job
 
 /** Pushes a first commit to the repository of a project. */
 function push(project: string): void {
-  execFileSync(process.env["PYTHON"] ?? "python3", [process.env["PUSH"] ?? "", url, key, project], { stdio: "inherit" });
+  const command = [process.env["PUSH"] ?? "", url, key, project];
+  execFileSync(process.env["PYTHON"] ?? "python3", command, { stdio: "inherit" });
 }
 
 /** Runs the steps, with a project of its own. */

@@ -1,8 +1,8 @@
 """Runs the public conformance suite against the server, and compares its failures with those that are expected.
 
 The suite is made for a server with its own example tools, resources and prompts. A check that needs one of them fails
-here; not-applicable.json lists these checks by reason. A failure that is not listed is an error, and so is a listed check
-that passes in every run, so that the list stays true.
+here; not-applicable.json lists these checks by reason. A failure that is not listed is an error, and so is a listed
+check that does not fail in any run, so that the list stays true.
 """
 
 import json

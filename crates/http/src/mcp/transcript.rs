@@ -30,9 +30,7 @@ pub(super) fn template() -> ResourceTemplate {
 
 /// Reads a part of a transcript.
 pub(super) async fn read(call: &Call<'_>, uri: &str) -> Result<ReadResourceResult, ErrorData> {
-    let missing = || {
-        ErrorData::resource_not_found(format!("there is no resource {uri}"), Some(json!({ "uri": uri })))
-    };
+    let missing = || ErrorData::resource_not_found(format!("there is no resource {uri}"), Some(json!({ "uri": uri })));
     let rest = uri.strip_prefix(PREFIX).ok_or_else(missing)?;
     let (path, after) = rest.split_once("?after=").unwrap_or((rest, "0"));
     let id = path.strip_suffix(SUFFIX).and_then(|id| id.parse::<JobId>().ok()).ok_or_else(missing)?;
