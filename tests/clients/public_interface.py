@@ -1,6 +1,7 @@
 """The interface that an existing public service has too: its clients must work with another address and key.
 
-The operations create, get and message answer as that service documents them, and need nothing that it does not document.
+The operations create, get and message answer as that service documents them, and need nothing that it does not
+document.
 """
 
 import re

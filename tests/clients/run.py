@@ -43,7 +43,8 @@ def generate_python(folder: Path) -> None:
 def generate_typescript(folder: Path, node: str) -> None:
     modules = folder / "node_modules"
     shutil.rmtree(folder / "generated", ignore_errors=True)
-    run(folder, node, modules / "openapi-typescript/bin/cli.js", "openapi.json", "-o", "generated/openapi-typescript.ts")
+    output = "generated/openapi-typescript.ts"
+    run(folder, node, modules / "openapi-typescript/bin/cli.js", "openapi.json", "-o", output)
     run(folder, node, modules / "@hey-api/openapi-ts/bin/run.js", "-f", "hey-api.config.mjs")
     run(folder, node, modules / "orval/dist/bin/orval.mjs", "--config", "orval.config.mjs")
     run(folder, node, modules / "typescript/bin/tsc", "-p", "tsconfig.json")
