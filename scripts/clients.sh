@@ -26,7 +26,7 @@ work=$(cd "$target/clients" && pwd)
     skip "Python cannot create virtual environments (Debian: apt-get install python3-venv)"
 python=$work/venv/bin/python
 
-export PYTHONDONTWRITEBYTECODE=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+export PYTHONPATH="$PWD/tests/support" PYTHONDONTWRITEBYTECODE=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 tests=$PWD/tests/clients
 "$python" -m pip install --quiet --requirement "$tests/requirements.txt" --constraint "$tests/constraints.txt"
 # Node.js looks for packages in the folders above a file, so the sources are copied to the generated clients.

@@ -26,7 +26,7 @@ work=$(cd "$target/mcp" && pwd)
     skip "Python cannot create virtual environments (Debian: apt-get install python3-venv)"
 python=$work/venv/bin/python
 
-export PYTHONDONTWRITEBYTECODE=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+export PYTHONPATH="$PWD/tests/support" PYTHONDONTWRITEBYTECODE=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 cd tests/mcp
 "$python" -m pip install --quiet --requirement requirements.txt --constraint constraints.txt
 # The conformance suite and the inspector need this version.

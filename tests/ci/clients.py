@@ -6,13 +6,12 @@ in the text. A stand-in for the issuer signs the tokens.
 
 import re
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 from issuer import REQUEST_TOKEN, Issuer
-from service import ENVIRONMENT, ROOT, Service, folder
+from program import ENVIRONMENT, ROOT, UNLIMITED, Server, serving
 
 ACTION = ROOT / "sdk/action"
 TEMPLATE = ROOT / "sdk/gitlab/templates/journeyman.yml"
@@ -103,7 +102,7 @@ def check(result: Result, code: int, *texts: str) -> Result:
     return result
 
 
-def check_action(folder: Path, server: Service, issuer: Issuer, key: str) -> None:
+def check_action(folder: Path, server: Server, issuer: Issuer, key: str) -> None:
     place = {"url": server.url, "project": "shop"}
     issuer.claims = {"sub": "repo:acme/shop:ref:refs/heads/main", "repository": "acme/shop", "ref": "refs/heads/main"}
     made = check(act(folder, issuer, **place, prompt=WRITE, title="Say hello", labels="ci, nightly"), 0)
@@ -145,7 +144,7 @@ def check_action(folder: Path, server: Service, issuer: Issuer, key: str) -> Non
     check(act(folder, issuer, **place, prompt="x", audience="https://elsewhere.test"), 4, "aud=https://elsewhere.test")
 
 
-def check_gitlab(folder: Path, server: Service, issuer: Issuer) -> None:
+def check_gitlab(folder: Path, server: Server, issuer: Issuer) -> None:
     place = {"url": server.url, "project": "shop"}
     issuer.claims = {"sub": "project_path:acme/shop:ref_type:branch:ref:main", "project_path": "acme/shop"}
     made = check(gitlab(folder, issuer, **place, prompt=WRITE), 0)
@@ -159,27 +158,19 @@ def check_gitlab(folder: Path, server: Service, issuer: Issuer) -> None:
 
 
 def main() -> None:
-    with folder("ci") as path:
+    with serving("--log=warn", "--oidc-networks=127.0.0.0/8", *UNLIMITED) as server:
+        path = server.data.parent
         issuer = Issuer(path)
-        server = Service(path, "--log=warn", "--oidc-networks=127.0.0.0/8")
-        try:
-            server.run("project", "create", "shop", "--repository=local:shop")
-            server.push("shop", server.key("push"))
-            trust = ["trust", "create", f"--issuer={issuer.url}", f"--audience={server.url}", "--project=shop"]
-            server.run(*trust, "--name=actions", "--claim=repository=acme/*", "--claim=ref=refs/heads/**")
-            server.run(*trust, "--name=gitlab", "--claim=project_path=acme/shop")
-            key = server.key("ci", "--scope=jobs", "--project=shop")
-            work = path / "work"
-            work.mkdir()
-            check_action(work, server, issuer, key)
-            check_gitlab(work, server, issuer)
-            log = server.log()
-            assert "jmn_" not in log and not any(token in log for token in issuer.tokens), "a secret is in the log"
-        except AssertionError:
-            print(server.log()[-10_000:], file=sys.stderr)
-            raise
-        finally:
-            server.stop()
+        server.project(server.key("push"), "shop")
+        trust = ["trust", "create", f"--issuer={issuer.url}", f"--audience={server.url}", "--project=shop"]
+        server.run(*trust, "--name=actions", "--claim=repository=acme/*", "--claim=ref=refs/heads/**")
+        server.run(*trust, "--name=gitlab", "--claim=project_path=acme/shop")
+        work = path / "work"
+        work.mkdir()
+        check_action(work, server, issuer, server.key("ci", "--scope=jobs", "--project=shop"))
+        check_gitlab(work, server, issuer)
+        log = server.log.read_text()
+        assert "jmn_" not in log and not any(token in log for token in issuer.tokens), "a secret is in the log"
     print("ci: the GitHub Action and the GitLab CI component work")
 
 

@@ -7,11 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
-
 import program
 import public_interface
+
+HERE = Path(__file__).resolve().parent
 
 SCRIPTS = ["hey-api", "openapi-fetch", "orval"]
 
@@ -54,12 +53,12 @@ def main(folder: Path, node: str) -> None:
     shutil.copy(program.ROOT / "docs/openapi.json", folder)
     generate_python(folder)
     generate_typescript(folder, node)
-    with program.serving("--create-per-hour=0", "--message-per-hour=0") as server:
+    with program.serving(*program.UNLIMITED) as server:
         key = server.key("clients")
         variables = {"JOURNEYMAN_URL": server.url, "JOURNEYMAN_KEY": key}
         variables |= {"PYTHON": sys.executable, "PUSH": str(HERE / "push.py")}
         script = HERE / "python_client.py"
-        run(folder, sys.executable, script, server.url, key, "python", PYTHONPATH=str(folder / "python"))
+        run(folder, sys.executable, script, server.url, key, "python", PYTHONPATH=os.pathsep.join([str(folder / "python"), os.environ["PYTHONPATH"]]))
         for name in SCRIPTS:
             run(folder, node, f"built/{name}.js", **variables)
     public_interface.check()

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from service import ENVIRONMENT, ROOT, Service, folder
+from program import ENVIRONMENT, ROOT, UNLIMITED, Server, serving
 
 # The number of random requests for each operation, in addition to those at the bounds of its parameters.
 EXAMPLES = int(os.environ.get("EXAMPLES", "5"))
@@ -28,7 +28,7 @@ CHECKS = [
 ]
 
 
-def fuzz(server: Service, key: str, *selection: str) -> bool:
+def fuzz(server: Server, key: str, *selection: str) -> bool:
     """Runs schemathesis on a selection of operations; returns True if every answer obeyed the document."""
     options = ["--phases=examples,coverage,fuzzing", f"--max-examples={EXAMPLES}", "--seed=1", "--generation-database=none"]
     options += ["--continue-on-failure", "--request-timeout=20", "--no-color", "--warnings=off"]
@@ -41,21 +41,16 @@ def fuzz(server: Service, key: str, *selection: str) -> bool:
     return done.returncode == 0
 
 
-def main() -> None:
-    with folder("fuzz") as path:
-        server = Service(path, "--log=warn", "--webhook-networks=127.0.0.0/8")
-        try:
-            key = server.key("fuzz")
-            server.post("/v2/projects", key, {"id": "shop", "repository": "local:shop"})
-            server.post("/v2/agent/shop/job", key, {"prompt": "[[say hi]]"})
-            server.post("/v2/projects/shop/webhooks", key, {"url": "http://127.0.0.1:9/", "events": ["job.failed"]})
-            excluded = [f"--exclude-operation-id={name}" for name in STREAMS + KEY_ENDS]
-            included = [f"--include-operation-id={name}" for name in KEY_ENDS]
-            passed = [fuzz(server, key, *excluded), fuzz(server, server.key("ends"), *included)]
-        finally:
-            status = server.stop()
-        if not all(passed) or status != 0:
-            sys.exit(f"fuzz: the server's status is {status}; its log:\n{server.log()[-10_000:]}")
-
-
-main()
+with serving("--log=warn", "--webhook-networks=127.0.0.0/8", *UNLIMITED) as server:
+    key = server.key("fuzz")
+    for path, body in [
+        ("/v2/projects", {"id": "shop", "repository": "local:shop"}),
+        ("/v2/agent/shop/job", {"prompt": "[[say hi]]"}),
+        ("/v2/projects/shop/webhooks", {"url": "http://127.0.0.1:9/", "events": ["job.failed"]}),
+    ]:
+        status, answer = server.call("POST", path, key, body)
+        assert status == 201, answer
+    excluded = [f"--exclude-operation-id={name}" for name in STREAMS + KEY_ENDS]
+    included = [f"--include-operation-id={name}" for name in KEY_ENDS]
+    passed = [fuzz(server, key, *excluded), fuzz(server, server.key("ends"), *included)]
+    assert all(passed), "an answer does not obey the document"

@@ -2,9 +2,6 @@
 
 import asyncio
 import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import client
 import conformance
@@ -13,7 +10,7 @@ import program
 
 
 def main(node: str) -> None:
-    with program.serving("--create-per-hour=0", "--message-per-hour=0") as server:
+    with program.serving(*program.UNLIMITED) as server:
         key, read_key = server.key("mcp"), server.key("read", "--scope=read")
         server.project(key, "shop")
         conformance.check(node, server.url, key)

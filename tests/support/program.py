@@ -1,4 +1,4 @@
-"""Starts the program that was built, for the tests with clients that others wrote."""
+"""Starts the program that was built, for the tests in Python."""
 
 import json
 import os
@@ -14,11 +14,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parent.parent.parent
 PROGRAM = Path(os.environ.get("JOURNEYMAN", ROOT / "target/debug/journeyman")).resolve()
 
-# Settings in the environment must not affect the server.
-ENVIRONMENT = {name: value for name, value in os.environ.items() if "JOURNEYMAN" not in name}
+# Settings in the environment must not affect the server or its clients.
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not re.search("JOURNEYMAN|GITHUB|ACTIONS|^CI", name)}
+
+# Options of a server without limits of new jobs and messages.
+UNLIMITED = ["--create-per-hour=0", "--message-per-hour=0"]
 
 
 class Server:
@@ -31,7 +34,7 @@ class Server:
         self.start("127.0.0.1:0")
 
     def start(self, listen: str) -> None:
-        flags = ["--log=info", "--grace=1s", f"--listen={listen}", f"--data-dir={self.data}", *self.options]
+        flags = ["--grace=1s", f"--listen={listen}", f"--data-dir={self.data}", *self.options]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [PROGRAM, "serve", *flags],
@@ -61,10 +64,16 @@ class Server:
             raise AssertionError(f"the server ended with {status}")
         self.start(self.url.removeprefix("http://"))
 
+    def run(self, *arguments: str) -> str:
+        """Runs a command on the data of the server, and returns what it prints."""
+        command = [PROGRAM, *arguments, f"--data-dir={self.data}"]
+        done = subprocess.run(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        if done.returncode != 0:
+            sys.exit(f"{arguments} failed:\n{done.stderr}")
+        return done.stdout
+
     def key(self, name: str, *options: str) -> str:
-        command = [PROGRAM, "key", "create", f"--name={name}", "--expires=1day", f"--data-dir={self.data}", *options]
-        done = subprocess.run(command, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True, check=True)
-        return done.stdout.split()[-1]
+        return self.run("key", "create", f"--name={name}", "--expires=1day", *options).split()[-1]
 
     def call(self, method: str, path: str, key: str, body: Any = None) -> tuple[int, Any]:
         """Sends a request, and returns the status and the JSON of the answer."""
