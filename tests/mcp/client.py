@@ -75,7 +75,7 @@ async def main_job(client: Client, restart: Callable[[], None]) -> None:
     """Creates a job, waits, sends a follow-up after a restart of the server, and reads the results."""
     assert [tool.name for tool in (await client.list_tools()).tools] == TOOLS
     assert (await call(client, "list_projects"))["projects"][0]["id"] == "shop"
-    new = {"project": "shop", "prompt": "[[write a.txt|one]] [[say first answer]]", "labels": ["mcp"]}
+    new = {"project": "shop", "prompt": "[[sleep 2]] [[write a.txt|one]] [[say first answer]]", "labels": ["mcp"]}
     new["idempotencyKey"] = f"{id(client)}"
     created = await call(client, "create_job", **new)
     job = created["job"]["id"]
