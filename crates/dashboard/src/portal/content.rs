@@ -61,7 +61,7 @@ pub(super) fn render(portal: &Portal, kind: Kind, highlighter: &Highlighter) -> 
         Kind::Changelog => text(&mut writer, "CHANGELOG.md", &api_changes(CHANGELOG)),
         Kind::Reference => reference::index(&writer),
         Kind::Events => reference::events(&mut writer),
-        Kind::Errors => reference::errors(&writer),
+        Kind::Errors => reference::errors(&mut writer),
         Kind::Operation(number) => match portal.spec.operations.get(number) {
             Some(operation) => reference::operation(&mut writer, &portal.python, &portal.typescript, operation),
             None => Ok(Content { body: Fragment::default(), sections: Vec::new() }),

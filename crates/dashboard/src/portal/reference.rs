@@ -33,7 +33,7 @@ struct OperationPage<'a> {
     body: Option<Fragment>,
     body_kind: String,
     responses: Vec<Response>,
-    errors: Vec<(String, String)>,
+    errors: Vec<(String, Markup)>,
 }
 
 impl OperationPage<'_> {
@@ -73,7 +73,7 @@ pub(super) fn operation(
     let (mut responses, mut errors) = (Vec::new(), Vec::new());
     for (status, found) in operation.value["responses"].as_object().into_iter().flatten() {
         if status.starts_with('4') || status.starts_with('5') {
-            errors.push((status.clone(), text(found, "description").to_owned()));
+            errors.push((status.clone(), writer.markdown(text(found, "description"))));
         } else {
             responses.push(response(writer, status, found)?);
         }
@@ -215,13 +215,13 @@ pub(super) fn events(writer: &mut Writer<'_>) -> askama::Result<Content> {
 #[template(path = "docs_errors.html")]
 struct ErrorsPage<'a> {
     /// The codes with their statuses and their meaning.
-    codes: Vec<(&'a str, String, &'a str)>,
+    codes: Vec<(&'a str, String, Markup)>,
     /// The statuses with their meaning, which is the same for all operations.
-    statuses: Vec<(&'a str, &'a str)>,
+    statuses: Vec<(&'a str, Markup)>,
 }
 
 /// Renders the error codes and the statuses.
-pub(super) fn errors(writer: &Writer<'_>) -> askama::Result<Content> {
+pub(super) fn errors(writer: &mut Writer<'_>) -> askama::Result<Content> {
     let spec = writer.spec();
     let mut statuses: Vec<(&str, &str)> = Vec::new();
     for operation in &spec.operations {
@@ -232,7 +232,9 @@ pub(super) fn errors(writer: &Writer<'_>) -> askama::Result<Content> {
         }
     }
     statuses.sort_unstable();
-    let codes = spec.values("ErrorCode").into_iter().map(|(code, text)| (code, spec.statuses(code), text)).collect();
+    let statuses = statuses.into_iter().map(|(status, text)| (status, writer.markdown(text))).collect();
+    let codes = spec.values("ErrorCode").into_iter();
+    let codes = codes.map(|(code, text)| (code, spec.statuses(code), writer.markdown(text))).collect();
     let sections = vec![section("statuses", "Statuses"), section("codes", "Codes")];
     Ok(Content { body: Fragment::of(&ErrorsPage { codes, statuses })?, sections })
 }
