@@ -1,6 +1,6 @@
 # The commands of this project. On Debian, each target installs the packages that it needs, and reports this.
 
-.PHONY: demo test lint-openapi test-browser test-fuzz test-sdks test-a2a test-mcp test-clients test-agents test-containers check chaos chaos-hosts simulate bench fmt notices setup setup-test openapi
+.PHONY: demo test lint-openapi test-browser test-fuzz test-sdks test-a2a test-mcp test-clients test-ci-clients test-agents test-containers check chaos chaos-hosts simulate bench fmt notices setup setup-test openapi
 
 ## Install prerequisites, build, show a job step by step, and serve until Ctrl-C.
 demo: setup
@@ -54,6 +54,11 @@ test-mcp: setup-test
 test-clients: setup-test
 	cargo build --locked --package journeyman
 	sh scripts/clients.sh
+
+## Run the GitHub Action and the GitLab CI component in sdk/ with the program that was built.
+test-ci-clients: setup-test
+	cargo build --locked --package journeyman
+	sh scripts/ci-clients.sh
 
 ## Install Podman and Docker, and run the tests of sandboxes in containers with Podman as root, rootless Podman and
 ## dockerd. Engines that this machine cannot run are reported as SKIPPED.

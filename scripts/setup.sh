@@ -2,10 +2,10 @@
 # Installs the missing prerequisites of building and running: git, bubblewrap (the sandbox of agents) and a C compiler
 # (SQLite, the TLS library). With the argument "test" also a PostgreSQL server, which the tests start for themselves,
 # the tools that set clocks wrong and cut networks in the storm, the tool that makes disks for power cuts, ssh-keygen for
-# signatures, a browser with its driver, Python with virtual environments, and what GitHub publishes about its
-# interfaces; with "python" Python; with
-# "test-agents" npm; with "test-containers" Podman and Docker, and a user who runs rootless Podman. The script knows only
-# Debian and its derivatives; elsewhere it prints what to install by hand.
+# signatures, a browser with its driver, Python with virtual environments, curl, jq and openssl for the clients in CI
+# services, and what GitHub publishes about its interfaces; with "python" Python; with "test-agents" npm; with
+# "test-containers" Podman and Docker, and a user who runs rootless Podman. The script knows only Debian and its
+# derivatives; elsewhere it prints what to install by hand.
 set -eu
 
 missing=""
@@ -23,6 +23,9 @@ if [ "${1:-}" = test ]; then
     command -v chromium >/dev/null 2>&1 || missing="$missing chromium fonts-dejavu-core"
     command -v node >/dev/null 2>&1 || missing="$missing nodejs"
     command -v npm >/dev/null 2>&1 || missing="$missing npm"
+    command -v curl >/dev/null 2>&1 || missing="$missing curl ca-certificates"
+    command -v jq >/dev/null 2>&1 || missing="$missing jq"
+    command -v openssl >/dev/null 2>&1 || missing="$missing openssl"
     python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || missing="$missing python3 python3-venv"
 fi
 if [ "${1:-}" = python ]; then
