@@ -52,6 +52,8 @@ pub enum Subject {
     Exchange(TrustId),
     /// A connected Slack workspace, which need not exist, and the ID that it has or would get at Slack.
     SlackWorkspace(SlackWorkspaceId, String),
+    /// A connected Slack workspace, and a code that connects an account with a user.
+    SlackCode(SlackWorkspaceId, TokenHash),
     /// A sign-in link and its user; or, for the link of the first administrator, a new user with this name.
     Link(TokenHash, String),
 }
@@ -81,6 +83,8 @@ pub struct AdminState {
     pub code_host_is_used: bool,
     /// The Slack workspace.
     pub slack: Option<SlackWorkspace>,
+    /// The user of the code; `None` if the code was used, or was removed.
+    pub slack_code: Option<UserId>,
     /// `true` if another user has the name or the identity of the subject, another code host or trust has its name, or
     /// another Slack workspace has its ID at Slack.
     pub name_is_taken: bool,
@@ -111,7 +115,7 @@ impl AdminState {
             Subject::Job(..) => self.job.is_some(),
             Subject::CodeHost(..) => self.code_host.is_some(),
             Subject::Trust(..) | Subject::Exchange(..) => self.trust.is_some(),
-            Subject::SlackWorkspace(..) => self.slack.is_some(),
+            Subject::SlackWorkspace(..) | Subject::SlackCode(..) => self.slack.is_some(),
             _ => self.project.is_some(),
         }
     }
@@ -436,6 +440,9 @@ pub enum AdminRefusal {
     /// The Slack workspace does not exist.
     #[error("there is no such Slack workspace")]
     NoSlackWorkspace,
+    /// The code for an account of Slack was used, or was removed.
+    #[error("this code was used, or has expired; get another one")]
+    NoSlackCode,
     /// The Slack workspace would have a field with an invalid value.
     #[error("{0}")]
     InvalidSlack(String),

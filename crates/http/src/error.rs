@@ -277,6 +277,8 @@ impl From<AdminRefusal> for ApiError {
             AdminRefusal::JobActive => conflict(ErrorCode::JobBusy),
             AdminRefusal::JobChanged => Self::new(StatusCode::PRECONDITION_FAILED, ErrorCode::PreconditionFailed, text),
             AdminRefusal::KeyEnded => conflict(ErrorCode::KeyEnded),
+            // Only a message in Slack uses a code, and it is answered there.
+            AdminRefusal::NoSlackCode => Self::bad_request(ErrorCode::BadRequest, text),
             AdminRefusal::NoSlackWorkspace => Self::new(StatusCode::NOT_FOUND, ErrorCode::SlackWorkspaceNotFound, text),
             AdminRefusal::SlackWorkspaceExists => conflict(ErrorCode::SlackWorkspaceExists),
             AdminRefusal::NoCodeHost => Self::new(StatusCode::NOT_FOUND, ErrorCode::CodeHostNotFound, text),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
-use journeyman_core::admin::Subject;
+use journeyman_core::admin::{AdminError, AdminRefusal, Subject};
 use journeyman_core::engine::Control;
 use journeyman_core::idempotency::Fingerprint;
 use journeyman_core::inbox::InboxState;
@@ -206,6 +206,10 @@ impl UseCases {
             let text = format!("✅ Your account is connected with the user {}.", escape(name));
             Outcome::new(InboxState::Done, SlackOutcome::Linked).replying(purpose.clone(), text)
         };
+        let code_refused = || {
+            let text = "❌ This code is wrong, was used, or has expired. Get another one.".to_owned();
+            Outcome::ignored(SlackOutcome::CodeRefused).replying(purpose.clone(), text)
+        };
         let Some(user) = user else {
             // An attempt before this one may have used the code, and died before it was recorded.
             if asked.event.attempts > 1
@@ -213,16 +217,18 @@ impl UseCases {
             {
                 return Ok(connected(&user.name));
             }
-            let text = "❌ This code is wrong, was used, or has expired. Get another one.".to_owned();
-            return Ok(Outcome::ignored(SlackOutcome::CodeRefused).replying(purpose.clone(), text));
+            return Ok(code_refused());
         };
-        let SlackWorkspace { id, settings, .. } = asked.workspace;
+        let id = &asked.workspace.id;
         let (account, owner, name) = (asked.message.user.clone(), user.id, user.name.clone());
         let caller = Caller { origin: Origin::Slack, ..Caller::user(Arc::new(user), None) };
         let audit = caller.audit(now, "slack_account.connected", format!("{id}/{account}"));
         let decide = Box::new(move |state: &_| decide::link(state, &account, owner, hash, audit.clone()));
-        self.administer(Subject::SlackWorkspace(*id, settings.team.clone()), None, decide).await?;
-        Ok(connected(&name))
+        match self.administer(Subject::SlackCode(*id, hash), None, decide).await {
+            // Another account used the code meanwhile.
+            Err(AdminError::Refused(AdminRefusal::NoSlackCode)) => Ok(code_refused()),
+            done => done.map(|_| connected(&name)).map_err(Delay::from),
+        }
     }
 
     async fn create_from_slack(&self, asked: &Asked<'_>, caller: &Caller, text: &str) -> Result<Outcome, Delay> {

@@ -174,7 +174,7 @@ pub fn change(
 /// Connects an account of Slack with the user who has shown a code, and removes the code.
 ///
 /// # Errors
-/// Returns an error if the workspace does not exist, or has too many people.
+/// Returns an error if the workspace does not exist or has too many people, or if the code was used meanwhile.
 pub fn link(
     state: &AdminState,
     account: &str,
@@ -183,6 +183,9 @@ pub fn link(
     audit: AuditEntry,
 ) -> Result<AdminChange, AdminRefusal> {
     let known = state.slack.as_ref().ok_or(AdminRefusal::NoSlackWorkspace)?;
+    if state.slack_code != Some(user) {
+        return Err(AdminRefusal::NoSlackCode);
+    }
     let mut settings = known.settings.clone();
     settings.users.insert(account.to_owned(), user);
     checked(&settings)?;

@@ -98,6 +98,10 @@ impl AdminTables for Tables {
                 let has_team = |other: &SlackWorkspace| other.settings.team == *team && other.id != *id;
                 state.name_is_taken = self.slack.workspaces.values().any(has_team);
             }
+            Subject::SlackCode(id, hash) => {
+                state.slack = self.slack.workspaces.get(id).cloned();
+                state.slack_code = self.slack.code(*hash);
+            }
             Subject::Link(hash, name) => {
                 state.link = self.links.get(hash).cloned();
                 match state.link.as_ref().and_then(|link| link.user) {

@@ -73,6 +73,11 @@ impl SlackTables {
         self.codes.remove(&hash);
     }
 
+    /// Returns the user of a code.
+    pub(super) fn code(&self, hash: TokenHash) -> Option<UserId> {
+        self.codes.get(&hash).map(|(user, _)| *user)
+    }
+
     fn insert_post(&mut self, new: NewSlackPost, at: Timestamp) {
         let NewSlackPost { place, purpose, content } = new;
         if self.posts.iter().any(|row| row.post.place == place && row.post.purpose == purpose) {

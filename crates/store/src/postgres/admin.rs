@@ -249,6 +249,11 @@ async fn load(session: &Session, subject: &Subject, is_begun: bool) -> Result<Ad
             call!("SELECT 1 FROM slack_workspaces WHERE team = $1 AND id <> $2", team.clone(), id.to_string()),
             call!(DELETED, deleted_slack_workspace(*id)),
         ],
+        Subject::SlackCode(id, hash) => vec![
+            call!("SELECT pg_advisory_xact_lock($1)", lock_number("slack workspaces", "", "")),
+            call!("SELECT * FROM slack_workspaces WHERE id = $1", id.to_string()),
+            call!("SELECT owner FROM slack_codes WHERE hash = $1", hash.0.to_vec()),
+        ],
         Subject::Link(hash, name) => vec![
             call!(USERS_LOCK),
             call!("SELECT * FROM links WHERE hash = $1", hash.0.to_vec()),
@@ -293,6 +298,10 @@ async fn load(session: &Session, subject: &Subject, is_begun: bool) -> Result<Ad
             state.name_is_taken = is_any(1);
             state.code_host_is_used = is_any(2);
             state.was_deleted = state.code_host.is_none() && is_any(3);
+        }
+        Subject::SlackCode(..) => {
+            state.slack = rows(0).first().map(rows::slack_workspace).transpose()?;
+            state.slack_code = rows(1).first().map(rows::slack_code).transpose()?;
         }
         Subject::SlackWorkspace(..) => {
             state.slack = rows(0).first().map(rows::slack_workspace).transpose()?;

@@ -157,6 +157,13 @@ impl AdminTables for Tables<'_> {
                 let taken = "SELECT 1 FROM slack_workspaces WHERE team = ?1 AND id <> ?2";
                 state.name_is_taken = self.db.prepare_cached(taken)?.exists([team, &id.to_string()])?;
             }
+            Subject::SlackCode(id, hash) => {
+                state.slack = slack::by_id(self.db, *id)?;
+                state.slack_code =
+                    self.one("SELECT owner FROM slack_codes WHERE hash = ?1", params![hash.0], |row| {
+                        rows::slack_code(row)
+                    })?;
+            }
             Subject::Link(hash, name) => {
                 let link: Option<SignInLink> =
                     self.one("SELECT * FROM links WHERE hash = ?1", params![hash.0], |row| rows::link(row))?;

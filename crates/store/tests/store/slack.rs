@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use journeyman_core::admin::{AdminError, AdminRefusal, Precondition, Subject};
-use journeyman_core::ids::{JobId, SlackWorkspaceId};
+use journeyman_core::admin::{AdminChange, AdminError, AdminRefusal, AdminRow, Precondition, Subject};
+use journeyman_core::ids::{JobId, SlackWorkspaceId, UserId};
 use journeyman_core::inbox::InboxState;
 use journeyman_core::ports::{AuditEntry, DecideAdmin, SlackEventFilter};
 use journeyman_core::project::SecretValue;
@@ -13,6 +13,7 @@ use journeyman_core::slack::{
     SlackSettings, SlackThread, SlackWorkspace, decide,
 };
 use journeyman_core::time::{Clock as _, Timestamp};
+use journeyman_core::user::TokenHash;
 use uuid::Uuid;
 
 use super::given::{Fixture, all, shop};
@@ -218,5 +219,32 @@ async fn posts_are_stored_once_and_sent_to_each_channel_one_after_the_other() {
         assert_eq!(removed, 3, "{name}: two events and a post");
         let left = fixture.store.slack_posts(id(1), None, 10).await.unwrap();
         assert!(left.iter().all(|post| post.state == SlackPostState::Open) && left.len() == 2, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_code_connects_one_account_also_if_two_decisions_have_read_it() {
+    for fixture in all().await {
+        let name = fixture.name;
+        let (hash, user) = (TokenHash([7; 32]), UserId::from_uuid(Uuid::from_u128(7)));
+        fixture.connect_slack(1, "T1").await.unwrap();
+        fixture.connect_slack(2, "T2").await.unwrap();
+        let row = AdminRow::SlackCode { hash, user, expires_at: fixture.engine.now() + Duration::from_secs(600) };
+        let audit = fixture.slack_entry("slack_code.created");
+        let decide: DecideAdmin = Box::new(move |_: &_| Ok(AdminChange::new([row.clone()], audit.clone())));
+        fixture.administer_slack(1, "T1", decide).await.unwrap();
+        let link = async |number: u128| {
+            let audit = fixture.slack_entry("slack_account.connected");
+            let decide: DecideAdmin = Box::new(move |state: &_| decide::link(state, "U7", user, hash, audit.clone()));
+            fixture
+                .store
+                .administer(Subject::SlackCode(id(number), hash), None, fixture.engine.now(), decide)
+                .await
+                .map(drop)
+        };
+        let mut done = <[_; 2]>::from(tokio::join!(link(1), link(2)));
+        done.sort_by_key(Result::is_err);
+        assert_eq!(done[0], Ok(()), "{name}");
+        assert_eq!(done[1], Err(AdminError::Refused(AdminRefusal::NoSlackCode)), "{name}");
     }
 }
