@@ -137,7 +137,10 @@ impl UseCases {
                 Outcome::ignored(SlackOutcome::Duplicate).because("Slack sent the same message in another event")
             );
         }
+        // Once the channel is no longer connected with the project of the thread, its people do not reach the job.
+        let project = workspace.settings.channels.get(&event.place.channel);
         let thread = store.slack_thread(event.place.clone()).await?;
+        let thread = thread.filter(|thread| project == Some(&thread.project));
         let asked = Asked { workspace: &workspace, event, message, thread };
         self.outcome_of_message(&asked).await
     }

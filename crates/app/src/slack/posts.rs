@@ -121,7 +121,14 @@ impl UseCases {
                 progress.has_asked = true;
                 Ok(self.parts().slack.react(token, &post.place.channel, ts, name).await?)
             }
-            SlackPostContent::Status { job, message, .. } => {
+            SlackPostContent::Status { project, job, message } => {
+                let workspace = self.parts().store.slack_workspace(post.place.workspace).await?;
+                let connected = workspace.and_then(|known| known.settings.channels.get(&post.place.channel).cloned());
+                if connected.as_ref() != Some(project) {
+                    return Err(Failed::Never(format!(
+                        "the channel is no longer connected with the project {project}"
+                    )));
+                }
                 let Some((text, is_final)) = self.status_text(*job, *message).await? else {
                     return Err(Failed::Never("the job was deleted".to_owned()));
                 };

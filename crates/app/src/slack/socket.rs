@@ -8,7 +8,7 @@ use journeyman_core::ports::{SlackEnvelope, SlackError, SlackSocket, StoreError}
 use journeyman_core::retry::backoff;
 use journeyman_core::slack::{SlackMode, SlackSecret, SlackSecrets, SlackWorkspace};
 use tokio::task::JoinSet;
-use tokio::time::{interval, sleep, timeout};
+use tokio::time::{Instant, interval, sleep, timeout_at};
 use uuid::Uuid;
 
 use super::token;
@@ -104,6 +104,7 @@ impl UseCases {
         let secrets = self.parts().store.slack_secrets(id).await?;
         let mut socket = self.slack_socket(&secrets).await?;
         let mut renewal = interval(RENEWAL);
+        let mut heard = Instant::now();
         loop {
             tokio::select! {
                 _ = renewal.tick() => {
@@ -113,16 +114,21 @@ impl UseCases {
                         return Ok(End::Changed);
                     }
                 }
-                envelope = timeout(SILENCE, socket.next()) => match envelope.map_err(|_| Broken::Silent)?? {
-                    SlackEnvelope::Hello => *failures = 0,
-                    SlackEnvelope::Delivery(envelope, delivery) => {
-                        self.keep_slack(&workspace, delivery).await?;
-                        socket.acknowledge(&envelope).await?;
+                // Renewals must not extend the time.
+                envelope = timeout_at(heard + SILENCE, socket.next()) => {
+                    let envelope = envelope.map_err(|_| Broken::Silent)??;
+                    heard = Instant::now();
+                    match envelope {
+                        SlackEnvelope::Hello => *failures = 0,
+                        SlackEnvelope::Delivery(envelope, delivery) => {
+                            self.keep_slack(&workspace, delivery).await?;
+                            socket.acknowledge(&envelope).await?;
+                        }
+                        // The next connection is opened first. Slack sends again what was not acknowledged on this one.
+                        SlackEnvelope::Disconnect => socket = self.slack_socket(&secrets).await?,
+                        SlackEnvelope::Other => {}
                     }
-                    // The next connection is opened first. Slack sends again what was not acknowledged on this one.
-                    SlackEnvelope::Disconnect => socket = self.slack_socket(&secrets).await?,
-                    SlackEnvelope::Other => {}
-                },
+                }
             }
         }
     }

@@ -7,12 +7,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use journeyman_app::SlackEdit;
 use journeyman_core::admin::Precondition;
+use journeyman_core::ids::SlackWorkspaceId;
 use journeyman_core::ports::StoreError;
 use journeyman_core::project::SecretValue;
 use journeyman_core::slack::{SlackMode, SlackSecret};
 use journeyman_testkit::{Call, FakeForges, FakeSlack, Tap, Tapped};
+use tokio::task::JoinHandle;
 
-use super::given::{Stored, fixture, operator};
+use super::given::{Fixture, Stored, fixture, operator};
 
 /// Refuses all changes while it is set, as a database that cannot be reached.
 #[derive(Default)]
@@ -44,12 +46,8 @@ async fn until(what: &str, is_so: impl Fn() -> bool) {
     panic!("{what}");
 }
 
-#[tokio::test]
-async fn an_event_is_acknowledged_only_after_it_is_stored() {
-    let outage = Arc::new(Outage::default());
-    let mut stored = Stored::in_memory();
-    stored.store = Arc::new(Tapped::new(Arc::clone(&stored.store), Arc::clone(&outage)));
-    let fixture = fixture(stored, &FakeForges);
+/// Connects a workspace with Socket Mode, and waits for its connection.
+async fn hold(fixture: &Fixture) -> (SlackWorkspaceId, JoinHandle<()>) {
     let id = fixture.connect().await;
     let edit = SlackEdit {
         mode: Some(SlackMode::Socket),
@@ -59,8 +57,28 @@ async fn an_event_is_acknowledged_only_after_it_is_stored() {
     fixture.cases.change_slack_workspace(&operator(), id, Precondition::None, edit).await.unwrap();
     let cases = fixture.cases.clone();
     let holding = tokio::spawn(async move { cases.hold_slack_sockets().await });
+    until("no connection", || fixture.slack.opened() == 1).await;
+    (id, holding)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_on_which_nothing_arrives_is_opened_again() {
+    let fixture = fixture(Stored::in_memory(), &FakeForges);
+    let (_, holding) = hold(&fixture).await;
+    // Slack sends a ping every few seconds. Meanwhile, the lock is renewed many times.
+    tokio::time::sleep(Duration::from_secs(200)).await;
+    assert!(fixture.slack.opened() > 1, "the connection is held although it is silent");
+    holding.abort();
+}
+
+#[tokio::test]
+async fn an_event_is_acknowledged_only_after_it_is_stored() {
+    let outage = Arc::new(Outage::default());
+    let mut stored = Stored::in_memory();
+    stored.store = Arc::new(Tapped::new(Arc::clone(&stored.store), Arc::clone(&outage)));
+    let fixture = fixture(stored, &FakeForges);
+    let (id, holding) = hold(&fixture).await;
     let slack = &fixture.slack;
-    until("no connection", || slack.opened() == 1).await;
     // The lock is renewed when the connection begins.
     tokio::time::sleep(Duration::from_millis(100)).await;
 
