@@ -38,7 +38,7 @@ pub struct DescribedSlack {
     pub secrets: BTreeSet<SlackSecret>,
 }
 
-/// The changes of a workspace. What is not given stays.
+/// The changes of a workspace. Absent fields keep their values.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SlackEdit {
     /// The name.

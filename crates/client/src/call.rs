@@ -49,10 +49,10 @@ impl Response {
     /// Returns [`Error::InvalidResponse`] if the body is not a document of this type.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
         let document: Value = serde_json::from_slice(&self.body).map_err(|_| {
-            Error::InvalidResponse(format!("{} did not respond with JSON; is it a Journeyman?", self.url))
+            Error::InvalidResponse(format!("{} did not respond with JSON; is it a Journeyman server?", self.url))
         })?;
         serde_json::from_value(document).map_err(|error| {
-            let hint = "is the server of the version of this client or later?";
+            let hint = "is the server older than this client?";
             Error::InvalidResponse(format!("{} responded with an unexpected document ({error}); {hint}", self.url))
         })
     }
@@ -117,7 +117,7 @@ impl<T> Call<T> {
         pairs.into_iter().fold(self, |call, (name, value)| call.query(name, value))
     }
 
-    /// Sets a header. The header `Authorization` is that of the client.
+    /// Sets a header. `Authorization` and `Host` cannot be set.
     pub fn header(self, name: &str, value: &str) -> Self {
         self.change(|request| request.set_header(name, value))
     }
@@ -150,7 +150,7 @@ impl<T> Call<T> {
     pub fn if_match(self, etag: &str) -> Self {
         self.change(|request| {
             request.set_header(IF_MATCH.as_str(), etag)?;
-            // A repeated change would be refused because of what it changed itself. The server remembers deletions.
+            // If the first attempt changed the version, a retry would be refused. The server remembers deletions.
             request.is_harmless &= request.method == Method::DELETE;
             Ok(())
         })

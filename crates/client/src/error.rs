@@ -30,7 +30,7 @@ pub enum Error {
     /// The server refused the request.
     #[error("{0}")]
     Api(Box<ApiError>),
-    /// The answer is not one of this interface: the URL may be that of another service.
+    /// The response does not have the form of the Journeyman API. The URL may belong to another service.
     #[error("{0}")]
     InvalidResponse(String),
     /// A job was still active, or a message had not ended, when the time to wait was over.
@@ -95,7 +95,7 @@ impl ApiError {
         let body: Value = serde_json::from_slice(body).unwrap_or_default();
         let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let message = body["error"].as_str().map_or_else(
-            || format!("the server responded with {status} and no reason; is it a Journeyman?"),
+            || format!("the server responded with {status} and no reason; is it a Journeyman server?"),
             str::to_owned,
         );
         // A proxy may send a date; then the usual delays apply.

@@ -72,7 +72,7 @@ impl Request {
         let invalid = || Error::Invalid(format!("the header {name:?} is invalid"));
         let found = HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid())?;
         if matches!(found.as_str(), "authorization" | "host") {
-            return Err(Error::Invalid(format!("the header {name:?} is that of the client")));
+            return Err(Error::Invalid(format!("the header {name:?} cannot be set; the client sets it")));
         }
         self.headers.insert(found, HeaderValue::from_str(value).map_err(|_| invalid())?);
         Ok(())

@@ -1,4 +1,4 @@
-//! Waits, in which requests are repeated more often than usual.
+//! Polling until a job or a message has ended, with more retries than usual.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// The number of times that each request of a wait is repeated at least: enough for a restart of the server.
 const RETRIES: u32 = 10;
 
-/// The time that is left of a wait.
+/// The timeout of a wait, and the time at which it ends.
 pub(crate) struct Wait {
     timeout: Option<Duration>,
     end: Option<Instant>,
@@ -26,8 +26,8 @@ impl Wait {
     /// that is quiet for a minute.
     pub(crate) const LONGEST_POLL: Duration = Duration::from_secs(30);
 
-    /// The same while a message is awaited. The server answers when the job is not active anymore, which can be long
-    /// after the end of the message if others wait behind it.
+    /// The longest time for which the server holds a request while the client waits for a message. The server answers
+    /// when the job is no longer active, which can be long after the end of the message if more messages are queued.
     pub(crate) const LONGEST_MESSAGE_POLL: Duration = Duration::from_secs(5);
 
     pub(crate) fn new(timeout: Option<Duration>) -> Self {
@@ -52,7 +52,7 @@ impl Wait {
     /// Pauses until the next request; the last one, if any, began at `begin`.
     ///
     /// # Errors
-    /// The wait is over; `what` says for what.
+    /// The timeout has passed. `what` describes the state for the error, such as "the job … is still active".
     pub(crate) async fn pause(&self, begin: Option<Instant>, what: impl FnOnce() -> String) -> Result<(), Error> {
         let left = self.left();
         if left == Some(Duration::ZERO) {

@@ -30,13 +30,13 @@ pub const MOST_BYTES: usize = 1 << 20;
 /// The largest difference between the time of a signed request and the time of its arrival.
 pub const SIGNATURE_WINDOW: Duration = Duration::from_mins(5);
 
-/// The time for which a claimed event or post is hidden from other processes: the delay after the death of a process.
+/// The time for which a claimed event or post is hidden from other processes, also if its process has died.
 pub const SLACK_LEASE: Duration = Duration::from_secs(60);
 
 /// The time limit for an event or a post. It is shorter than the lease.
 pub const SLACK_LIMIT: Duration = Duration::from_secs(50);
 
-/// The number of failed attempts after which an event or a post is given up: about a day.
+/// The number of failed attempts after which an event or a post fails. They take about a day.
 pub const MAX_ATTEMPTS: u32 = 300;
 
 /// The time for which events and posts are kept.
@@ -45,7 +45,7 @@ pub const SLACK_LIFETIME: Duration = Duration::from_hours(90 * 24);
 /// The time between two messages to a channel. Slack accepts one per second.
 pub const CHANNEL_PAUSE: Duration = Duration::from_secs(1);
 
-/// The time between two looks at a message whose status is shown.
+/// The minimum interval between status checks of a message.
 pub const STATUS_PERIOD: Duration = Duration::from_secs(2);
 
 /// The longest time for which Slack can make the service wait with `Retry-After`.

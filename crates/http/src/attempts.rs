@@ -16,7 +16,7 @@ const WINDOW: Duration = Duration::from_mins(10);
 /// The number of addresses above which those whose time has ended are removed.
 const MAX_ADDRESSES: usize = 10_000;
 
-/// Counts the attempts of addresses that were not forgiven.
+/// The number of refused attempts of each address.
 #[derive(Default)]
 pub(crate) struct Attempts(Mutex<HashMap<IpAddr, (Timestamp, u32)>>);
 
@@ -30,7 +30,7 @@ impl Attempts {
         if counts.len() >= MAX_ADDRESSES {
             counts.retain(|_, (begun, _)| is_running(*begun, now));
             if counts.len() >= MAX_ADDRESSES {
-                // Many networks attack at once, so that a limit for each helps little. Memory must not grow.
+                // A limit per address does not stop an attack from so many addresses. Memory must stay bounded.
                 counts.clear();
             }
         }
@@ -45,7 +45,7 @@ impl Attempts {
         Ok(())
     }
 
-    /// Takes an attempt back that was not refused.
+    /// Removes an attempt from the count, because it was not refused.
     pub(crate) fn forgive(&self, address: Option<IpAddr>) {
         if let Some((_, count)) = self.counts().get_mut(&network(address)) {
             *count = count.saturating_sub(1);

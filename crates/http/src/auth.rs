@@ -33,8 +33,8 @@ pub(crate) async fn of_the_interface(State(app): State<App>, request: Request, n
     admit(&app, request, next, Schemes::Bearer, needs).await
 }
 
-/// Authenticates the requests of clients of the Model Context Protocol and of A2A. The use cases require more than to
-/// read.
+/// Authenticates the requests of clients of the Model Context Protocol and of A2A. The use cases check whether a
+/// key may do more than read.
 pub(crate) async fn of_protocols(State(app): State<App>, request: Request, next: Next) -> Response {
     admit(&app, request, next, Schemes::Bearer, Scope::Read).await
 }

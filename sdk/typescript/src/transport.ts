@@ -100,8 +100,8 @@ type AllOptions = RequestOptions & IdempotentOptions & ChangeOptions;
 const LONGEST_RETRY_AFTER = 60_000;
 
 /**
- * The POST operations whose repetition does no harm: they store nothing, or a key or code that ends soon and that nobody
- * has.
+ * The POST operations that are safe to repeat: they store nothing, or a short-lived key or code that no client has if
+ * the response is lost.
  */
 const REPEATABLE: ReadonlySet<OperationId> = new Set<OperationId>([
   "checkCodeHost",

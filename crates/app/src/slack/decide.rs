@@ -34,10 +34,10 @@ const SEARCHED: usize = 100;
 /// The time for which a reply in an unknown thread waits for the event of the first message, which may arrive later.
 const EARLY: Duration = Duration::from_secs(5);
 
-/// The longest time between two looks at the events and posts.
+/// The maximum interval between polls for events and posts that are due.
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
 
-/// The time between two looks while no workspace is connected.
+/// The polling interval while no workspace is connected.
 const IDLE_WAIT: Duration = Duration::from_secs(2);
 
 /// A message, with what is known about its thread.
@@ -88,7 +88,7 @@ impl UseCases {
 
     async fn carry_out_slack_event(&self, event: &SlackInboxEvent) -> Result<(), StoreError> {
         let decided = tokio::time::timeout(SLACK_LIMIT, self.outcome_of(event)).await;
-        let timeout = || Err(Delay::Failed(Problem(format!("no end within {} s", SLACK_LIMIT.as_secs()))));
+        let timeout = || Err(Delay::Failed(Problem(format!("it did not finish within {} s", SLACK_LIMIT.as_secs()))));
         let now = self.parts().engine.now();
         let decision = match decided.unwrap_or_else(|_| timeout()) {
             Ok(Outcome { state, outcome, detail, job, thread, posts }) => {

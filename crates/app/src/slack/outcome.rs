@@ -1,4 +1,4 @@
-//! What an event led to.
+//! The outcomes of Slack events.
 
 use journeyman_core::ids::{JobId, MessageId, ProjectId};
 use journeyman_core::inbox::InboxState;
@@ -9,7 +9,7 @@ use journeyman_core::slack::{SlackInboxEvent, SlackOutcome, SlackPostContent, Sl
 use crate::inbox::Problem;
 use crate::{Error, RefusalKind};
 
-/// What an event led to.
+/// The outcome of a Slack event.
 pub(super) struct Outcome {
     pub(super) state: InboxState,
     pub(super) outcome: SlackOutcome,

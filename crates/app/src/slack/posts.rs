@@ -18,10 +18,10 @@ use journeyman_core::time::Timestamp;
 
 use crate::UseCases;
 
-/// The longest time between two looks at a message whose status is shown. Old messages change less often.
+/// The maximum interval between status checks of a message. Old messages change less often.
 const LONGEST_PERIOD: Duration = Duration::from_secs(10);
 
-/// The share of the age of a post that is the time until the next look.
+/// The divisor of the age of a post that gives the time until the next status check.
 const AGE_SHARE: u32 = 20;
 
 /// The progress of an attempt, which is stored also if the attempt fails: a message that was posted must not be posted
@@ -64,7 +64,7 @@ impl UseCases {
     pub(super) async fn carry_out_slack_post(&self, post: &SlackPost) -> Result<(), StoreError> {
         let mut progress = Progress::default();
         let attempt = tokio::time::timeout(SLACK_LIMIT, self.attempt_post(post, &mut progress)).await;
-        let late = || Err(Failed::Slack(SlackError::Unavailable(format!("no end within {} s", SLACK_LIMIT.as_secs()))));
+        let late = || Err(Failed::Slack(SlackError::Unavailable(format!("timed out ({} s)", SLACK_LIMIT.as_secs()))));
         let result = attempt.unwrap_or_else(|_| late());
         let posted = self.posted(post, progress, result);
         self.parts().store.finish_slack_post(posted).await?;
@@ -197,7 +197,7 @@ impl UseCases {
     }
 }
 
-/// Returns the time until the next look at a message.
+/// Returns the time until the next status check of a message.
 fn period(created_at: Timestamp, now: Timestamp) -> Duration {
     (now.since(created_at) / AGE_SHARE).clamp(STATUS_PERIOD, LONGEST_PERIOD)
 }

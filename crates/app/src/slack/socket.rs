@@ -14,7 +14,7 @@ use uuid::Uuid;
 use super::token;
 use crate::{Error, RefusalKind, UseCases};
 
-/// The time between two looks for workspaces without a connection.
+/// The interval between polls for workspaces without a connection.
 const PERIOD: Duration = Duration::from_secs(2);
 
 /// The length of the lock. If the process dies, another one opens a connection after this time.
@@ -23,7 +23,7 @@ const LOCK: Duration = Duration::from_secs(15);
 /// The time between two renewals of the lock.
 const RENEWAL: Duration = Duration::from_secs(4);
 
-/// The time without any message after which a connection is given up. Slack sends pings more often.
+/// The time without any message after which a connection is closed. Slack sends pings more often.
 const SILENCE: Duration = Duration::from_secs(90);
 
 /// The reason why a connection ended without an error.
@@ -31,7 +31,7 @@ const SILENCE: Duration = Duration::from_secs(90);
 enum End {
     /// Another process has the lock, or the workspace no longer uses Socket Mode.
     Released,
-    /// The workspace was changed: its tokens may be others.
+    /// The workspace was changed, so its tokens may be different.
     Changed,
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use journeyman_app::{Answered, Caller, Error, RefusalKind, SlackEdit, SlackReceived};
+use journeyman_core::admin::Precondition;
 use journeyman_core::ids::SlackWorkspaceId;
 use journeyman_core::inbox::InboxState;
 use journeyman_core::message::Origin;
@@ -127,6 +128,22 @@ async fn a_reply_that_arrives_before_the_mention_waits_for_it() {
         fixture.run_slack(10).await;
         let outcomes = fixture.outcomes(id).await;
         assert_eq!(outcomes, [SlackOutcome::Message, SlackOutcome::JobCreated].map(Some), "{}", fixture.name);
+    }
+}
+
+#[tokio::test]
+async fn people_of_a_channel_that_was_disconnected_no_longer_reach_its_jobs() {
+    for fixture in all().await {
+        let id = fixture.connect().await;
+        fixture.receive_slack(id, FakeSlack::message("Ev1", "U1", ROOT, None, "<@UBOT> Fix the cart.")).await;
+        fixture.run_slack(3).await;
+        let edit = SlackEdit { channels: [("C1".to_owned(), None)].into(), ..SlackEdit::default() };
+        fixture.cases.change_slack_workspace(&operator(), id, Precondition::None, edit).await.unwrap();
+        let reply = FakeSlack::message("Ev2", "U1", "1700000001.000100", Some(ROOT), "Also the tests.");
+        fixture.receive_slack(id, reply).await;
+        fixture.run_slack(10).await;
+        let expected = [SlackOutcome::JobCreated, SlackOutcome::NotAddressed].map(Some);
+        assert_eq!(fixture.outcomes(id).await, expected, "{}", fixture.name);
     }
 }
 

@@ -65,7 +65,7 @@ impl Slack {
     /// Creates a code, which the user of the key sends to the bot as `link CODE` within ten minutes. An earlier code of
     /// the user is no longer valid.
     pub fn create_code(&self) -> Call<SlackCode> {
-        // If the answer is lost, nobody has the code, and the next one replaces it.
+        // If the response is lost, no client has the code, and a retry replaces it.
         self.client.call(Method::POST, &["v2", "slack", "code"]).harmless()
     }
 }

@@ -17,7 +17,7 @@ impl Trusts {
     /// Exchanges a token, such as that of a CI service, for a key that works for 15 minutes. It needs no key: see
     /// [`Client::without_key`].
     pub fn exchange(&self, token: &ExchangeToken) -> Call<ExchangedKey> {
-        // If the answer is lost, nobody has the key, and it ends soon.
+        // If the response is lost, no client has the key, and it expires after 15 minutes.
         self.client.call(Method::POST, &["v2", "oidc", "exchange"]).harmless().json(token)
     }
 

@@ -1,4 +1,4 @@
-//! What the service writes to Slack.
+//! Posts: the texts, reactions and statuses that the service sends to Slack.
 
 use serde::{Deserialize, Serialize};
 
@@ -123,7 +123,7 @@ pub struct SlackPosted {
     pub detail: Option<String>,
     /// The number of failed attempts since the last success.
     pub failures: u32,
-    /// The time of the next attempt or look; `None` if there is none.
+    /// The time of the next attempt or status check; `None` if there is none.
     pub due_at: Option<Timestamp>,
     /// The time from which the channel accepts another message.
     pub free_at: Timestamp,

@@ -28,8 +28,8 @@ fn parts(pattern: &str) -> Vec<Part> {
 #[must_use]
 pub fn matches(pattern: &str, text: &str) -> bool {
     let parts = parts(pattern);
-    // `reached[n]` is true if the first `n` parts match the text that was read. The time is the product of both lengths,
-    // whatever a pattern has.
+    // `reached[n]` is true if the first `n` parts match the text that was read. The running time is
+    // proportional to the product of both lengths, for every pattern.
     let mut reached = vec![false; parts.len() + 1];
     reached[0] = true;
     skip_wildcards(&parts, &mut reached);

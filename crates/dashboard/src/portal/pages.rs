@@ -100,7 +100,7 @@ fn html(shared: &Shared, member: Option<&Frame>, path: &str) -> askama::Result<(
             group.pages.push((one, is_current));
         }
     }
-    let beside = |step: fn(usize) -> Option<usize>| found.and_then(step).and_then(|number| portal.pages.get(number));
+    let neighbor = |step: fn(usize) -> Option<usize>| found.and_then(step).and_then(|number| portal.pages.get(number));
     let html = DocsPage {
         frame: &PublicFrame(shared),
         member,
@@ -108,8 +108,8 @@ fn html(shared: &Shared, member: Option<&Frame>, path: &str) -> askama::Result<(
         page,
         content: content.as_ref(),
         groups,
-        previous: beside(|number| number.checked_sub(1)),
-        next: beside(|number| number.checked_add(1)),
+        previous: neighbor(|number| number.checked_sub(1)),
+        next: neighbor(|number| number.checked_add(1)),
     }
     .render()?;
     Ok((if page.is_some() { StatusCode::OK } else { StatusCode::NOT_FOUND }, html))

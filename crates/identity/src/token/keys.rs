@@ -53,12 +53,12 @@ pub(super) struct Keys {
     issuers: Mutex<HashMap<String, Arc<Mutex<Known>>>>,
 }
 
-/// What is known about one issuer.
+/// The cached keys of one issuer, and the last fetch.
 #[derive(Default)]
 struct Known {
     /// The keys, and the time at which they were fetched.
     keys: Option<(Arc<[Jwk]>, Timestamp)>,
-    /// The time of the last fetch, whatever its result.
+    /// The time of the last fetch, whether it succeeded or failed.
     tried_at: Option<Timestamp>,
     /// The error of the last fetch.
     error: Option<String>,
@@ -107,7 +107,10 @@ impl Keys {
             }
         }
         match &known.keys {
-            Some((keys, at)) if now.since(*at) <= STALE => Ok(Arc::clone(keys)),
+            // After a failed fetch, a key that is not known may be a new one of the issuer.
+            Some((keys, at)) if now.since(*at) <= STALE && (known.error.is_none() || has_key(keys, kid)) => {
+                Ok(Arc::clone(keys))
+            }
             _ => Err(known
                 .error
                 .clone()
@@ -118,7 +121,7 @@ impl Keys {
     async fn known(&self, issuer: &str) -> Arc<Mutex<Known>> {
         let mut issuers = self.issuers.lock().await;
         if issuers.len() >= MAX_ISSUERS && !issuers.contains_key(issuer) {
-            // The issuers of trusts that were removed are among them.
+            // The cache can contain issuers of removed trusts. The keys that are needed are fetched again.
             issuers.clear();
         }
         Arc::clone(issuers.entry(issuer.to_owned()).or_default())
@@ -169,13 +172,17 @@ impl Keys {
     }
 }
 
+/// Returns whether one of the keys has the ID, if there is one.
+fn has_key(keys: &[Jwk], kid: Option<&str>) -> bool {
+    kid.is_none_or(|kid| keys.iter().any(|key| key.common.key_id.as_deref() == Some(kid)))
+}
+
 impl Known {
     /// Returns whether the keys are fresh and have the ID.
     fn suffices(&self, kid: Option<&str>, now: Timestamp) -> bool {
         let Some((keys, at)) = &self.keys else { return false };
         let is_fresh = now.since(*at) <= FRESH;
-        let has = kid.is_none_or(|kid| keys.iter().any(|key| key.common.key_id.as_deref() == Some(kid)));
-        is_fresh && has
+        is_fresh && has_key(keys, kid)
     }
 
     fn may_fetch(&self, now: Timestamp) -> bool {

@@ -189,7 +189,7 @@ pub(crate) struct Layer {
     #[arg(long, value_name = "NETWORK", value_delimiter = ',')]
     pub(crate) oidc_networks: Option<Vec<IpNet>>,
 
-    /// URL of Slack's interface, for the Slack of governments; http only on this machine, for a stand-in [default: https://slack.com/api/]
+    /// URL of the Slack API, for example of GovSlack; http only for a test server on this machine [default: https://slack.com/api/]
     #[arg(long, value_name = "URL")]
     pub(crate) slack_api_url: Option<String>,
 

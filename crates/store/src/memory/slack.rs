@@ -24,11 +24,11 @@ pub(super) struct SlackTables {
     secrets: BTreeMap<SlackWorkspaceId, SlackSecrets>,
     /// The users of codes, and the times at which the codes expire.
     codes: BTreeMap<TokenHash, (UserId, Timestamp)>,
-    /// In the order of their numbers, with the times at which they are due.
+    /// The events in the order of their numbers, each with the time at which it is due.
     events: Vec<(SlackInboxEvent, Option<Timestamp>)>,
     last_event: u64,
     threads: BTreeMap<SlackPlace, SlackThread>,
-    /// In the order of their numbers.
+    /// The posts in the order of their numbers.
     posts: Vec<PostRow>,
     last_post: u64,
 }
@@ -100,7 +100,7 @@ impl SlackTables {
         self.posts.push(PostRow { post, due_at: Some(at), busy_until: None });
     }
 
-    /// Returns the numbers of the posts that may be claimed: of each channel, the one that has been due the longest.
+    /// Returns the numbers of the posts that may be claimed: one post per channel, which has been due the longest.
     fn due_posts(&self, now: Timestamp, limit: usize) -> Vec<u64> {
         let channel = |row: &PostRow| (row.post.place.workspace, row.post.place.channel.clone());
         let busy = |row: &&PostRow| row.busy_until.is_some_and(|until| until > now && until <= now + LONGEST_DELAY);

@@ -60,7 +60,7 @@ _LONGEST_DELAY = 8.0
 _LONGEST_RETRY_AFTER = 60.0
 
 #: POST requests whose repetition does no harm without an idempotency key: they store nothing, or a
-#: key or code that ends soon and that nobody has.
+#: short-lived key or code that no client has if the response is lost.
 _REPEATABLE = frozenset(
     {
         _operations.CHECK_CODE_HOST,
