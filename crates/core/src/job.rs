@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::branch::branch_name;
 use crate::checks::JobChecks;
+use crate::diff_stat::DiffStat;
 use crate::ids::{JobId, MessageId, ProjectId, WorkerId};
 use crate::job::turn::TurnBegun;
 use crate::pull::existing::ExistingPull;
@@ -110,6 +111,9 @@ pub struct Job {
     pub last_message_at: Timestamp,
     /// The current branch; `None` before the first turn.
     pub branch: Option<Branch>,
+    /// The size of the change of that branch; `None` if it has no commits, or an older version made them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diff: Option<DiffStat>,
     /// The pull request of that branch.
     pub pull: Option<Pull>,
     /// The checks of the newest commit whose checks have finished.
@@ -207,6 +211,7 @@ impl Job {
             queue: Vec::new(),
             last_message_at: now,
             branch: None,
+            diff: None,
             pull: None,
             checks: None,
             session: None,

@@ -9,6 +9,7 @@ pub mod agent;
 pub mod branch;
 pub mod checks;
 pub mod code_host;
+pub mod diff_stat;
 pub mod egress;
 pub mod engine;
 pub mod feed;

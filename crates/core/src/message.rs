@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::diff_stat::MessageDiff;
 use crate::ids::{JobId, KeyId, MessageId, RunId, Sha};
 use crate::job::PullRepository;
 use crate::ports::{CommentKind, Permission};
@@ -199,6 +200,8 @@ pub struct Message {
     pub run: Option<RunId>,
     /// The commits of the message, oldest first.
     pub commits: Vec<Sha>,
+    /// The size of the change, from the end of the turn on; `None` if it changed nothing, or an older version ran it.
+    pub diff: Option<MessageDiff>,
     /// The URL of the pull request that contains the commits.
     pub pr_link: Option<String>,
     /// The later message whose push included the commits, if publishing this message was given up.

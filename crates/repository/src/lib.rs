@@ -16,6 +16,7 @@
 //! | [`published`] | find the commits of a message that the database does not know |
 //! | [`bundle`] | pass unpublished commits to other machines through the blob store |
 //! | [`diff`] | the changes of a job |
+//! | [`diff_stat`] | the sizes of the changes of a turn |
 //! | [`template`] | the repository's own template for pull requests |
 //! | [`tree_size`] | refuse commits that would fill the disk |
 //! | [`repair`] | rebuild a damaged mirror |
@@ -26,6 +27,7 @@ pub mod bundle;
 pub mod changes;
 mod ci_files;
 pub mod diff;
+pub mod diff_stat;
 mod error;
 #[cfg(test)]
 mod fixture;

@@ -4,6 +4,7 @@
 
 use std::path::Path;
 
+use journeyman_core::diff_stat::TurnDiff;
 use journeyman_core::ids::Sha;
 use journeyman_core::job::{Branch, Job};
 use journeyman_core::ports::{Blobs, Remote};
@@ -12,6 +13,7 @@ use journeyman_core::run::ReasonCode;
 use journeyman_git::{Failure, Folders, GitError};
 
 use crate::ci_files::{self, CiCheck};
+use crate::diff_stat::turn_diff;
 use crate::sync::{folders_of, sync};
 use crate::{History, Mirror, Mirrors, RepositoryError, Scratch, bundle, tree_size};
 
@@ -30,6 +32,8 @@ pub enum Pushed {
         commits: Vec<Sha>,
         /// The key of their bundle, as in [`journeyman_core::job::command::TurnArtifacts`].
         bundle: Option<String>,
+        /// The sizes of the changes; `None` if they could not be counted.
+        diff: Option<Box<TurnDiff>>,
     },
 }
 
@@ -155,7 +159,11 @@ impl Push<'_> {
         mirror.keep(&format!("{}/head", job.id), &head).await?;
         sync(folders).await?;
         let bundle = bundle::store(self.blobs, mirror, self.scratch, job, &head).await?;
-        Ok(Pushed::Rebased { head, commits, bundle })
+        let diff = match (&job.branch, mirror.parent(commits.first()).await) {
+            (Some(branch), Some(start)) => turn_diff(mirror, &branch.base, &start, &head).await,
+            _ => None,
+        };
+        Ok(Pushed::Rebased { head, commits, bundle, diff })
     }
 }
 

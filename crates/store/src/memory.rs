@@ -211,6 +211,11 @@ impl Tables {
                     message.pr_link.clone_from(pr_link);
                 }
             }
+            Row::MessageDiff { id, diff } => {
+                for message in self.messages.iter_mut().filter(|message| message.id == *id) {
+                    message.diff = Some(diff.clone());
+                }
+            }
             Row::MessageChanged { id, text } => {
                 for message in self.messages.iter_mut().filter(|message| message.id == *id) {
                     message.prompt.clone_from(&text.prompt);

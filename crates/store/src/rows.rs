@@ -174,6 +174,7 @@ pub(crate) fn message<R: Columns>(row: &R) -> Read<Message, R> {
         finished_at: at.time_or_null("finished_at")?,
         run: at.parsed_or_null("run")?,
         commits: at.json("commits")?,
+        diff: at.json_or_null("diff")?,
         pr_link: at.row.text("pr_link")?,
         published_with: at.parsed_or_null("published_with")?,
         answer: at.row.text("answer")?,

@@ -176,11 +176,11 @@ impl Run<'_> {
                     let text = "people kept pushing to the branch while the job pushed to it; try again later";
                     return Err(RunError::may_pass(ReasonCode::PushRefused, text));
                 }
-                Pushed::Rebased { head: new_head, commits: new_commits, bundle } => {
+                Pushed::Rebased { head: new_head, commits: new_commits, bundle, diff } => {
                     (head, commits) = (new_head, new_commits);
                     let (head, commits) = (head.clone(), commits.clone());
                     let ending = job.in_flight().and_then(|message| message.progress.ending()).unwrap_or_default();
-                    let artifacts = TurnArtifacts { bundle, ..TurnArtifacts::default() };
+                    let artifacts = TurnArtifacts { bundle, diff, ..TurnArtifacts::default() };
                     job = self.report(Report::TurnEnded { head, commits, artifacts, ending }).await?;
                 }
             }

@@ -104,6 +104,7 @@ mod tests {
             run: None,
             commits: commits.iter().map(|digit| digit.repeat(40).parse().unwrap()).collect(),
             pr_link: None,
+            diff: None,
             published_with: None,
             answer: answer.map(str::to_owned),
             traceparent: None,

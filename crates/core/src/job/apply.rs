@@ -54,6 +54,7 @@ pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
             // A job on an existing pull request that has ended begins with its second branch.
             if job.branch.as_ref().map_or(1, |branch| branch.generation) != turn.generation {
                 job.pull = None;
+                job.diff = None;
             }
             // The next push includes only commits that the turn builds on.
             if job.branch.as_ref().is_none_or(|branch| branch.head != turn.head) {
@@ -76,6 +77,9 @@ pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
                 job.archive.clone_from(&artifacts.archive);
             }
             job.bundle.clone_from(&artifacts.bundle);
+            if !commits.is_empty() {
+                job.diff = artifacts.diff.as_deref().map(|diff| diff.branch);
+            }
             if let Some(branch) = &mut job.branch {
                 branch.head = head.clone();
             }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::checks::next_look;
 use crate::code_host::HostName;
+use crate::diff_stat::MessageDiff;
 use crate::feed::{self, FeedEvent};
 use crate::ids::{JobId, MessageId, ProjectId, RunId, Sha};
 use crate::inbox::Outcome;
@@ -99,6 +100,13 @@ pub enum Row {
         pr_link: Option<String>,
         /// The final text of the turn.
         answer: Option<String>,
+    },
+    /// Records the size of the change of a message.
+    MessageDiff {
+        /// The message.
+        id: MessageId,
+        /// The change.
+        diff: MessageDiff,
     },
     /// Records that the commits of a message were published with those of a later message.
     MessagePublishedWith {
@@ -319,13 +327,17 @@ fn row(job: &Job, event: &Event, now: Timestamp) -> Vec<Row> {
             let pull = job.pull.as_ref().and_then(|pull| indexed(job, pull, now));
             pull.map(|pull| Row::Pull(Box::new(pull))).into_iter().collect()
         }
+        Event::TurnEnded { artifacts, .. } => {
+            let message = job.in_flight().map(|in_flight| in_flight.message);
+            let counted = message.zip(artifacts.diff.as_deref());
+            counted.map(|(id, diff)| Row::MessageDiff { id, diff: diff.message.clone() }).into_iter().collect()
+        }
         Event::StopRequested
         | Event::MessageWaiting { .. }
         | Event::RetryRequested
         | Event::ArchiveRequested
         | Event::LeaseRenewed { .. }
         | Event::TurnBegun(_)
-        | Event::TurnEnded { .. }
         | Event::CommitPushed { .. }
         | Event::ChecksSettled { .. }
         | Event::RepairRequested { .. }
@@ -351,6 +363,7 @@ fn accepted(job: &Job, message: &NewMessage) -> Vec<Row> {
         finished_at: None,
         run: None,
         commits: Vec::new(),
+        diff: None,
         pr_link: None,
         published_with: None,
         answer: None,

@@ -1,5 +1,6 @@
 //! The branch, the artifacts and the end of an agent's turn.
 
+use crate::diff_stat::TurnDiff;
 use crate::ids::Sha;
 use crate::job::Branch;
 use crate::run::Reason;
@@ -28,6 +29,8 @@ pub struct TurnArtifacts {
     pub bundle: Option<String>,
     /// The final text of the turn; `None` keeps the known text.
     pub answer: Option<String>,
+    /// The sizes of the changes; `None` if they were not counted.
+    pub diff: Option<Box<TurnDiff>>,
 }
 
 /// The branch that a turn works on, with its commits.

@@ -252,6 +252,7 @@ mod tests {
             run: None,
             commits: Vec::new(),
             pr_link: link.map(str::to_owned),
+            diff: None,
             published_with: None,
             answer: None,
             traceparent: None,

@@ -146,6 +146,7 @@ mod tests {
             run: None,
             commits: Vec::new(),
             pr_link: None,
+            diff: None,
             published_with: None,
             answer: answer.map(str::to_owned),
             traceparent: None,

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use journeyman_core::ids::{RunId, WorkerId};
+use journeyman_core::diff_stat::{CommitDiff, DiffStat, MessageDiff, TurnDiff};
+use journeyman_core::ids::{RunId, Sha, WorkerId};
 use journeyman_core::job::change::{Row, step};
 use journeyman_core::job::command::{Claim, Command, Outcome, Published, Report};
 use journeyman_core::job::decide::Rejected;
@@ -389,6 +390,43 @@ fn a_waiting_message_can_be_retried_now_or_canceled() {
     );
     let running = running();
     assert!(running.clone().then(&Command::Retry).last.is_empty(&running.job), "there is nothing to retry");
+}
+
+#[test]
+fn the_sizes_of_changes_are_recorded_with_the_end_of_the_turn() {
+    let counted = |additions, commit: char| {
+        let stat = DiffStat { additions, deletions: 1, files: 2 };
+        let commits = vec![CommitDiff { sha: sha(commit), subject: "Fix it".into(), stat }];
+        let branch = DiffStat { additions: 100, ..stat };
+        TurnDiff { branch, message: MessageDiff { stat, commits } }
+    };
+    let ended = |commits: Vec<Sha>, diff: Option<TurnDiff>| Report::TurnEnded {
+        head: sha('a'),
+        commits,
+        artifacts: TurnArtifacts { diff: diff.map(Box::new), ..TurnArtifacts::default() },
+        ending: Ending::Done,
+    };
+    let row = |case: &Case| {
+        case.last.rows.iter().find_map(|row| match row {
+            Row::MessageDiff { id, diff } => Some((*id, diff.clone())),
+            _ => None,
+        })
+    };
+    let case = running().report(Report::TurnBegun(first_turn()));
+    let done = case.clone().report(ended(vec![sha('a')], Some(counted(5, 'a'))));
+    assert_eq!(row(&done), Some((msg(1), counted(5, 'a').message)));
+    assert_eq!(done.job.diff, Some(counted(5, 'a').branch));
+    // The same turn after a rebase, which has other commits.
+    let rebased = done.report(ended(vec![sha('b')], Some(counted(7, 'b'))));
+    assert_eq!(row(&rebased), Some((msg(1), counted(7, 'b').message)));
+    // A follow-up that changes nothing keeps the size of the branch; one that was not counted makes it unknown.
+    let next = rebased.publish('a').send(2).claim().report(Report::TurnBegun(first_turn()));
+    let nothing = next.clone().report(ended(vec![], None));
+    assert_eq!((row(&nothing), nothing.job.diff), (None, Some(counted(7, 'b').branch)));
+    assert_eq!(next.clone().report(ended(vec![sha('c')], None)).job.diff, None);
+    // Another branch begins without changes.
+    let other = TurnBegun { branch: "journeyman/x-2".into(), generation: 2, ..first_turn() };
+    assert_eq!(next.report(Report::TurnBegun(other)).job.diff, None);
 }
 
 #[test]

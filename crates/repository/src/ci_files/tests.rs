@@ -94,7 +94,7 @@ async fn a_change_that_the_agent_has_undone_is_pushed_without_the_commits_that_c
     fixture.assert_refused(WORKFLOW).await;
     fixture.commit(&[(WORKFLOW, Some("on: push"))]).await;
     let undone = fixture.head().await;
-    let Ok(Pushed::Rebased { head, commits, bundle: None }) = fixture.push(CiFiles::Refuse, false).await else {
+    let Ok(Pushed::Rebased { head, commits, bundle: None, .. }) = fixture.push(CiFiles::Refuse, false).await else {
         panic!("the commits were not replaced");
     };
     assert_eq!((fixture.pushed().await, commits.as_slice()), (Some(before.clone()), std::slice::from_ref(&head)));

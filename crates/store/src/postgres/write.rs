@@ -147,6 +147,7 @@ impl Writes {
                 }),
                 Row::InsertRun(run) => self.runs.push(run.clone()),
                 Row::MessageChanged { .. }
+                | Row::MessageDiff { .. }
                 | Row::InboxDone { .. }
                 | Row::IssueJob { .. }
                 | Row::Pull(_)
@@ -266,6 +267,9 @@ fn other(row: &Row) -> Result<Vec<Call>, StoreError> {
                 text.author.clone(),
                 source
             )]
+        }
+        Row::MessageDiff { id, diff } => {
+            vec![call!("UPDATE messages SET diff = $2 WHERE id = $1", id.to_string(), to_json(diff)?)]
         }
         Row::InboxDone { numbers, outcome, job, message } => vec![events_done(numbers, *outcome, *job, *message)?],
         Row::IssueJob { repository, number, job, project } => vec![put_issue_job(repository, *number, *job, project)],

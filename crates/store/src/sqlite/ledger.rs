@@ -220,6 +220,10 @@ fn write_rows(db: &Connection, change: &Change) -> Result<Option<Message>, ReadE
                 db.prepare_cached("UPDATE messages SET published_with = ?2, commits = ?3, pr_link = ?4 WHERE id = ?1")?
                     .execute(params![id.to_string(), with.to_string(), to_json(commits)?, pr_link])?;
             }
+            Row::MessageDiff { id, diff } => {
+                db.prepare_cached("UPDATE messages SET diff = ?2 WHERE id = ?1")?
+                    .execute(params![id.to_string(), to_json(diff)?])?;
+            }
             Row::InsertRun(run) => insert_run(db, run)?,
             Row::MessageChanged { id, text } => {
                 let source = text.source.as_deref().map(to_json).transpose()?;

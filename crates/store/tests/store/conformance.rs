@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use journeyman_core::admin::{AdminError, AdminRefusal};
 use journeyman_core::code_host::HostName;
+use journeyman_core::diff_stat::{CommitDiff, DiffStat, MessageDiff, TurnDiff};
 use journeyman_core::engine::{Admission, NewJob};
 use journeyman_core::ids::{JobId, KeyId, ProjectId, Sha};
 use journeyman_core::job::command::{Outcome, Published, Report};
@@ -42,6 +43,15 @@ pub(crate) async fn complete_next_job(fixture: &Fixture) {
     complete_next_job_with(fixture, usage).await;
 }
 
+fn size() -> DiffStat {
+    DiffStat { additions: 145, deletions: 18, files: 6 }
+}
+
+fn message_diff() -> MessageDiff {
+    let commit = CommitDiff { sha: sha('b'), subject: "Fix “it” — \\ \"quoted\"".to_owned(), stat: size() };
+    MessageDiff { stat: size(), commits: vec![commit] }
+}
+
 /// Carries out the next message, with this usage.
 pub(crate) async fn complete_next_job_with(fixture: &Fixture, usage: Usage) {
     let claimed = fixture.engine.claim(worker(1), LEASE).await.unwrap().expect("a job is due");
@@ -56,7 +66,8 @@ pub(crate) async fn complete_next_job_with(fixture: &Fixture, usage: Usage) {
         default_branch: None,
     };
     fixture.engine.report(job, token, Report::TurnBegun(begun)).await.unwrap();
-    let artifacts = TurnArtifacts { answer: Some("It is fixed.".to_owned()), ..TurnArtifacts::default() };
+    let diff = Some(Box::new(TurnDiff { branch: size(), message: message_diff() }));
+    let artifacts = TurnArtifacts { answer: Some("It is fixed.".to_owned()), diff, ..TurnArtifacts::default() };
     let ended = Report::TurnEnded { head: sha('b'), commits: vec![sha('b')], artifacts, ending: Ending::Done };
     fixture.engine.report(job, token, ended).await.unwrap();
     let outcome = Outcome::Published { pushed: Some(sha('b')), pull: Published::Nothing };
@@ -83,6 +94,7 @@ async fn a_completed_job_is_consistent_in_all_tables() {
             (RunStatus::Succeeded, 5, u64::MAX, 1),
             "{name}"
         );
+        assert_eq!((messages[0].diff.as_ref(), job.diff), (Some(&message_diff()), Some(size())), "{name}");
         assert_eq!(messages[0].run, Some(runs[0].id), "{name}");
         assert_eq!(messages[0].answer.as_deref(), Some("It is fixed."), "{name}");
         let log = fixture.store.log(id, 0, 100).await.unwrap();

@@ -12,6 +12,7 @@ use journeyman_core::job::{Branch, Job};
 use journeyman_core::ports::{Forge, ForgeError, FreeSpace, Image};
 use journeyman_core::project::{CODE_HOST_TOKEN, Project, SandboxSettings, SecretUse, SecretValue};
 use journeyman_repository::branch::{base_of, choose_branch};
+use journeyman_repository::diff_stat::turn_diff;
 use journeyman_repository::import::FILE_BYTES;
 use journeyman_repository::push::{Outgoing, Push, Pushed};
 use journeyman_repository::{Mirror, RepositoryError, bundle, published};
@@ -177,7 +178,8 @@ impl Steps for HostSteps<'_> {
         workspace.save_session(blobs, &archive).await?;
         let bundle = bundle::store(blobs, &self.mirror, &workspace.scratch, job, &head).await?;
         let (session, answer) = (Some(turn.session.clone()), turn.answer.clone());
-        let artifacts = TurnArtifacts { session, archive: Some(archive), bundle, answer };
+        let diff = turn_diff(&self.mirror, &begun.base, &begun.head, &head).await;
+        let artifacts = TurnArtifacts { session, archive: Some(archive), bundle, answer, diff };
         Ok(Collected { head, commits, artifacts })
     }
 

@@ -289,7 +289,7 @@ impl Steps for SimulatedSteps<'_> {
         let bundle = self.store_bundle(job, &head);
         self.process.crash_point("after the turn was collected").await;
         let (session, answer) = (Some(turn.session.clone()), turn.answer.clone());
-        let artifacts = TurnArtifacts { session, archive: Some(archive), bundle, answer };
+        let artifacts = TurnArtifacts { session, archive: Some(archive), bundle, answer, diff: None };
         Ok(Collected { head, commits, artifacts })
     }
 
@@ -341,7 +341,7 @@ impl Steps for SimulatedSteps<'_> {
         let bundle = self.store_bundle(job, &rebased);
         world.log(format!("{} is rebased onto the commits of people", job.id));
         self.process.rare_crash_point("after a rebase").await;
-        Ok(Pushed::Rebased { head: rebased, commits, bundle })
+        Ok(Pushed::Rebased { head: rebased, commits, bundle, diff: None })
     }
 
     async fn pull_request(&self, job: &Job, branch: &Branch) -> Result<Published, RunError> {

@@ -265,6 +265,7 @@ impl World {
                 | Row::Feed(_)
                 | Row::InsertMessage(_)
                 | Row::MessageChanged { .. }
+                | Row::MessageDiff { .. }
                 | Row::InboxDone { .. }
                 | Row::IssueJob { .. }
                 | Row::InsertTask { .. }

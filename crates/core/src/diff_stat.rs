@@ -1,0 +1,85 @@
+//! The sizes of changes. The worker counts them when a turn ends, so that lists and pages need no git.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::Sha;
+
+/// The maximum length of a stored subject, in characters.
+pub const MAX_SUBJECT_CHARS: usize = 120;
+
+/// The maximum number of commits of a message whose sizes are stored.
+pub const MAX_COMMITS: usize = 100;
+
+/// The size of a change.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct DiffStat {
+    /// The number of added lines. Binary files have none.
+    pub additions: u64,
+    /// The number of removed lines. Binary files have none.
+    pub deletions: u64,
+    /// The number of changed files.
+    pub files: u64,
+}
+
+impl DiffStat {
+    /// Counts a changed file.
+    pub const fn add_file(&mut self, additions: u64, deletions: u64) {
+        self.additions = self.additions.saturating_add(additions);
+        self.deletions = self.deletions.saturating_add(deletions);
+        self.files = self.files.saturating_add(1);
+    }
+}
+
+/// A commit, with the size of its change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommitDiff {
+    /// The hash.
+    pub sha: Sha,
+    /// The first line of the commit message, at most [`MAX_SUBJECT_CHARS`] characters.
+    pub subject: String,
+    /// The size. That of a merge is against its first parent.
+    pub stat: DiffStat,
+}
+
+/// The change of a message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MessageDiff {
+    /// The size, from the start of the turn to its end.
+    pub stat: DiffStat,
+    /// The commits, oldest first, at most [`MAX_COMMITS`].
+    pub commits: Vec<CommitDiff>,
+}
+
+/// The changes after a turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TurnDiff {
+    /// The size of the change of the job's branch, from the commit that the branch started from.
+    pub branch: DiffStat,
+    /// The change of the message.
+    pub message: MessageDiff,
+}
+
+/// Returns the subject of a commit as it is stored: at most [`MAX_SUBJECT_CHARS`] characters, without control characters.
+#[must_use]
+pub fn subject(text: &str) -> String {
+    let plain = text.chars().map(|char| if char.is_control() { ' ' } else { char });
+    let mut subject: String = plain.take(MAX_SUBJECT_CHARS).collect();
+    if text.chars().nth(MAX_SUBJECT_CHARS).is_some() {
+        subject.pop();
+        subject.push('…');
+    }
+    subject
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_subject_is_short_and_has_no_control_characters() {
+        assert_eq!(subject("Add\ta\u{1b}[31m test"), "Add a [31m test");
+        let long = subject(&"ä".repeat(MAX_SUBJECT_CHARS + 1));
+        assert_eq!((long.chars().count(), long.ends_with('…')), (MAX_SUBJECT_CHARS, true));
+        assert_eq!(subject(&"ä".repeat(MAX_SUBJECT_CHARS)), "ä".repeat(MAX_SUBJECT_CHARS));
+    }
+}

@@ -1,0 +1,127 @@
+//! The sizes of the changes of a turn.
+
+use std::time::Duration;
+
+use journeyman_core::diff_stat::{CommitDiff, DiffStat, MAX_COMMITS, MessageDiff, TurnDiff, subject};
+use journeyman_core::ids::Sha;
+use journeyman_git::GitError;
+
+use crate::Mirror;
+
+/// The time limit for counting the lines of a change.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The options of git that count lines, one line for each file. The agent's repository cannot select another format.
+const FORMAT: [&str; 5] = ["--numstat", "--find-renames", "--no-color", "--no-ext-diff", "--no-textconv"];
+
+/// Counts the changes of a turn from `start` to `head`, and those of the job's branch, which started from `base`.
+/// Returns `None`, and logs why, if git cannot count them: the numbers are only shown.
+pub async fn turn_diff(mirror: &Mirror, base: &Sha, start: &Sha, head: &Sha) -> Option<Box<TurnDiff>> {
+    if start == head {
+        return None;
+    }
+    match counted(mirror, base, start, head).await {
+        Ok(diff) => Some(Box::new(diff)),
+        Err(error) => {
+            tracing::warn!(%head, %error, "the changed lines of a turn could not be counted");
+            None
+        }
+    }
+}
+
+async fn counted(mirror: &Mirror, base: &Sha, start: &Sha, head: &Sha) -> Result<TurnDiff, GitError> {
+    let commits = mirror.commit_diffs(start, head).await?;
+    let stat = match commits.as_slice() {
+        [only] => only.stat,
+        _ => mirror.diff_stat(&format!("{start}..{head}")).await?,
+    };
+    let branch = if base == start { stat } else { mirror.diff_stat(&format!("{base}...{head}")).await? };
+    Ok(TurnDiff { branch, message: MessageDiff { stat, commits } })
+}
+
+impl Mirror {
+    /// Returns the first parent of a commit; `None` if there is none.
+    pub(crate) async fn parent(&self, commit: Option<&Sha>) -> Option<Sha> {
+        let parent = format!("{}^", commit?);
+        let found = self.git.at(&self.path, ["rev-parse", "--verify", "--quiet", &parent]).run().await;
+        found.ok()?.sha().ok()
+    }
+
+    /// Returns the newest commits from `start` to `head` with their sizes, oldest first.
+    async fn commit_diffs(&self, start: &Sha, head: &Sha) -> Result<Vec<CommitDiff>, GitError> {
+        let (most, range) = (format!("--max-count={MAX_COMMITS}"), format!("{start}..{head}"));
+        let order = ["--reverse", "--topo-order", "--diff-merges=first-parent", "--format=%x00%H %s", &most];
+        let arguments = ["log"].into_iter().chain(order).chain(FORMAT).chain([range.as_str(), "--"]);
+        let output = self.git.at(&self.path, arguments).timeout(TIMEOUT).run().await?;
+        Ok(parse(&String::from_utf8_lossy(&output.stdout)))
+    }
+
+    async fn diff_stat(&self, range: &str) -> Result<DiffStat, GitError> {
+        let arguments = ["diff"].into_iter().chain(FORMAT).chain([range, "--"]);
+        let output = self.git.at(&self.path, arguments).timeout(TIMEOUT).run().await?;
+        Ok(count(&String::from_utf8_lossy(&output.stdout)))
+    }
+}
+
+/// Parses commits, each of which begins with a NUL, its hash and its subject; lines about its files follow.
+fn parse(output: &str) -> Vec<CommitDiff> {
+    let commit = |entry: &str| {
+        let (line, files) = entry.split_once('\n').unwrap_or((entry, ""));
+        let (sha, text) = line.split_once(' ')?;
+        Some(CommitDiff { sha: sha.parse().ok()?, subject: subject(text), stat: count(files) })
+    };
+    output.split('\0').filter_map(commit).collect()
+}
+
+/// Counts the files and lines of the output of `git diff --numstat`: for each file the added and the removed lines, which
+/// are `-` if it is binary, and its path, in which git quotes tabs and line breaks.
+fn count(output: &str) -> DiffStat {
+    let mut stat = DiffStat::default();
+    for line in output.lines() {
+        let mut columns = line.splitn(3, '\t');
+        let (Some(additions), Some(deletions), Some(_)) = (columns.next(), columns.next(), columns.next()) else {
+            continue;
+        };
+        let [additions, deletions] = [additions, deletions].map(|lines| lines.parse().unwrap_or_default());
+        stat.add_file(additions, deletions);
+    }
+    stat
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::Fixture;
+
+    #[test]
+    fn files_are_counted_also_if_they_are_binary_or_renamed() {
+        let output = "1\t2\tsrc/{a => b}.rs\n-\t-\timage.png\n\n7\t0\t\"odd\\tname\"\n";
+        assert_eq!(count(output), DiffStat { additions: 8, deletions: 2, files: 3 });
+        assert_eq!(count(""), DiffStat::default());
+    }
+
+    #[tokio::test]
+    async fn the_commits_the_turn_and_the_branch_are_counted() {
+        let fixture = Fixture::new().await;
+        let first = fixture.commit(&[("a", Some("2\n3\n")), ("b", Some("x\n"))]).await;
+        let second = fixture.commit(&[("a", Some("2\n3\n4\n")), ("b", None)]).await;
+        let mirrors = fixture.mirrors();
+        let mirror = fixture.mirror(&mirrors).await;
+        let stat = |additions, deletions, files| DiffStat { additions, deletions, files };
+        let diff = turn_diff(&mirror, &fixture.base, &fixture.base, &second).await.unwrap();
+        assert_eq!(
+            (diff.branch, diff.message.stat),
+            (stat(3, 1, 1), stat(3, 1, 1)),
+            "the file that went counts no more"
+        );
+        let commits: Vec<_> = diff.message.commits.iter().map(|commit| (&commit.sha, commit.stat)).collect();
+        assert_eq!(commits, [(&first, stat(3, 1, 2)), (&second, stat(1, 1, 2))]);
+        assert_eq!(diff.message.commits[0].subject, "Change");
+        let follow_up = turn_diff(&mirror, &fixture.base, &first, &second).await.unwrap();
+        assert_eq!((follow_up.branch, follow_up.message.stat), (stat(3, 1, 1), stat(1, 1, 2)));
+        assert_eq!(mirror.parent(Some(&second)).await, Some(first));
+        assert_eq!(turn_diff(&mirror, &fixture.base, &second, &second).await, None);
+        let unknown = "f".repeat(40).parse().unwrap();
+        assert_eq!(turn_diff(&mirror, &fixture.base, &second, &unknown).await, None, "the turn goes on");
+    }
+}
