@@ -18,6 +18,7 @@ pub mod event;
 pub mod label;
 mod pull;
 mod state;
+pub mod summary;
 pub mod turn;
 
 use serde::{Deserialize, Serialize};

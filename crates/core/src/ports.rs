@@ -50,7 +50,7 @@ pub use store::{
     AVOIDANCE, Accepted, AdminStore, Administered, Answer, AuditEntry, AuditLine, CheckStore, ClaimFn, ClaimQuery,
     CodeHostStore, Cursor, Decide, DecideAdmin, Decided, DeliveryBacklog, DeliveryFilter, DutyStore, FeedStore, Guard,
     HoldStore, InboxFilter, InboxStore, JobCounts, JobExtras, JobFilter, JobStore, JobWatch, KeyStore, LockStore,
-    MessageFilter, OutboxStore, PATIENCE, PROBE_TIME, Picked, PollStore, PoolState, ProjectStore, PullCounts,
+    MessageFilter, OutboxStore, PATIENCE, PROBE_TIME, Picked, PollStore, PoolState, ProjectJobs, ProjectStore, PullCounts,
     PullCursor, PullFilter, PullIndex, PullStore, RECENT_EVENTS, RateCharge, Retention, SessionsToEnd,
     SlackEventFilter, SlackStore, Spend, SpendError, SpendingStore, Store, StoreError, Swept, TaskQuery, TrustStore,
     UpdateError, UsageStore, UserStore, WebhookStore,

@@ -6,10 +6,11 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use journeyman_core::ids::{JobId, ProjectId};
+use journeyman_core::ids::{JobId, ProjectId, RunId};
 use journeyman_core::job::label::Attribute;
+use journeyman_core::job::summary::{JobSummary, PlanProgress, ToolEntry, current_step};
 use journeyman_core::job::{Job, JobStatus};
-use journeyman_core::ports::{AuditEntry, JobExtras, JobFilter, MessageFilter, PullCounts, PullFilter};
+use journeyman_core::ports::{AuditEntry, JobExtras, JobFilter, MessageFilter, ProjectJobs, PullCounts, PullFilter};
 use journeyman_core::project::hold::Hold;
 use journeyman_core::pull::{IndexedPull, PullState};
 use journeyman_core::run::Usage;
@@ -34,12 +35,16 @@ pub(crate) enum Listing {
     OfPull,
     /// Reads the index by project and branch.
     OfBranch,
+    /// Reads the jobs of the open pull requests.
+    OfOpenPull,
+    /// Reads the index by project, and keeps the jobs with a pull request in the state of the filter.
+    OfEndedPull,
 }
 
 impl Listing {
     /// Returns whether the statement selects by branch, pull request and attributes.
     pub(crate) const fn has_properties(self) -> bool {
-        matches!(self, Self::OfAttribute | Self::OfStatusWithAttributes | Self::OfPull | Self::OfBranch)
+        !matches!(self, Self::All | Self::OfStatus | Self::Search)
     }
 
     /// Returns the statement for a filter.
@@ -55,6 +60,13 @@ impl Listing {
         let is_rare = matches!(filter.status, Some(JobStatus::Active | JobStatus::Failed));
         if !filter.attributes.is_empty() {
             return if is_rare { Self::OfStatusWithAttributes } else { Self::OfAttribute };
+        }
+        match filter.pull_state {
+            // Few pull requests are open.
+            Some(PullState::Open) => return Self::OfOpenPull,
+            Some(PullState::Merged | PullState::Closed) if is_rare => return Self::OfStatusWithAttributes,
+            Some(PullState::Merged | PullState::Closed) => return Self::OfEndedPull,
+            None => {}
         }
         match (filter.status, &filter.title_contains) {
             (Some(_), None) => Self::OfStatus,
@@ -147,6 +159,71 @@ pub(crate) fn extras(
     by_job
 }
 
+/// A job in a list, with the sums over its rows in other tables.
+pub(crate) struct SummaryRow {
+    pub(crate) job: JobId,
+    /// The run in progress.
+    pub(crate) run: Option<RunId>,
+    /// The sums.
+    pub(crate) summary: JobSummary,
+}
+
+/// The newest plan of a job.
+pub(crate) struct PlanRow {
+    pub(crate) job: JobId,
+    pub(crate) run: Option<RunId>,
+    pub(crate) plan: Option<PlanProgress>,
+}
+
+/// Combines the data about jobs into their summaries. Plans and steps of earlier runs are left out.
+pub(crate) fn summaries(
+    rows: Vec<SummaryRow>,
+    mut attributes: Vec<(JobId, String)>,
+    plans: Vec<PlanRow>,
+    steps: Vec<(JobId, ToolEntry)>,
+) -> BTreeMap<JobId, JobSummary> {
+    let runs: BTreeMap<JobId, RunId> = rows.iter().filter_map(|row| Some((row.job, row.run?))).collect();
+    let mut by_job: BTreeMap<JobId, JobSummary> = rows.into_iter().map(|row| (row.job, row.summary)).collect();
+    attributes.sort();
+    for (job, text) in attributes {
+        if let Some(summary) = by_job.get_mut(&job) {
+            summary.attributes.extend(Attribute::parse(&text));
+        }
+    }
+    for PlanRow { job, run, plan } in plans {
+        let is_current = run.is_some() && run == runs.get(&job).copied();
+        if let Some(summary) = by_job.get_mut(&job).filter(|_| is_current) {
+            summary.plan = plan;
+        }
+    }
+    let mut entries: BTreeMap<JobId, Vec<ToolEntry>> = BTreeMap::new();
+    for (job, entry) in steps {
+        entries.entry(job).or_default().push(entry);
+    }
+    for (job, mut entries) in entries {
+        entries.sort_by_key(|entry| entry.seq);
+        if let Some((summary, run)) = by_job.get_mut(&job).zip(runs.get(&job)) {
+            summary.step = current_step(&entries, *run);
+        }
+    }
+    by_job
+}
+
+/// Combines the numbers of running jobs and of open pull requests by project.
+pub(crate) fn project_jobs(
+    running: Vec<(ProjectId, u32)>,
+    open_pulls: Vec<(ProjectId, u32)>,
+) -> BTreeMap<ProjectId, ProjectJobs> {
+    let mut by_project: BTreeMap<ProjectId, ProjectJobs> = BTreeMap::new();
+    for (project, count) in running {
+        by_project.entry(project).or_default().running = u64::from(count);
+    }
+    for (project, count) in open_pulls {
+        by_project.entry(project).or_default().open_pulls = u64::from(count);
+    }
+    by_project
+}
+
 /// The largest sum of usage: a broken agent may report any number of tokens, and reports add up such sums.
 pub(crate) const LARGEST_SUM: i64 = 1 << 53;
 
@@ -211,6 +288,15 @@ mod tests {
         let of_branch = JobFilter { branch: Some("b".to_owned()), ..with_attribute };
         assert_eq!(Listing::of(&of_branch), Listing::OfBranch);
         assert_eq!(Listing::of(&JobFilter { pull: Some(7), ..of_branch }), Listing::OfPull);
+        for (state, status, expected) in [
+            (PullState::Open, None, Listing::OfOpenPull),
+            (PullState::Open, Some(JobStatus::Failed), Listing::OfOpenPull),
+            (PullState::Merged, Some(JobStatus::Completed), Listing::OfEndedPull),
+            (PullState::Closed, Some(JobStatus::Failed), Listing::OfStatusWithAttributes),
+        ] {
+            let with_pull = JobFilter { pull_state: Some(state), ..filter(status, Some("x")) };
+            assert_eq!(Listing::of(&with_pull), expected, "{with_pull:?}");
+        }
     }
 
     #[test]

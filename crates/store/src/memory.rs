@@ -24,10 +24,11 @@ use journeyman_core::code_host::{CodeHost, CodeHostId, HostSecret};
 use journeyman_core::feed::FeedEntry;
 use journeyman_core::idempotency::{Claim, Remembered};
 use journeyman_core::ids::{JobId, KeyId, MessageId, ProjectId, RunId, TrustId, UserId, WebhookId, WorkerId};
-use journeyman_core::job::change::{Change, Row};
+use journeyman_core::job::change::{Change, MESSAGE_ACCEPTED, Row};
 use journeyman_core::job::effect::Effect;
-use journeyman_core::job::event::{LogEntry, TRANSCRIPT};
+use journeyman_core::job::event::{LogEntry, TRANSCRIPT, TranscriptKind};
 use journeyman_core::job::label::Attribute;
+use journeyman_core::job::summary::{JobSummary, PlanProgress, STEP_WINDOW, ToolEntry};
 use journeyman_core::job::{Job, JobStatus};
 use journeyman_core::key::{ApiKey, KeyHash};
 use journeyman_core::message::Message;
@@ -35,15 +36,15 @@ use journeyman_core::model::price::Scope;
 use journeyman_core::poll::Poll;
 use journeyman_core::ports::{
     Accepted, Answer, AuditEntry, AuditLine, ClaimFn, ClaimQuery, Decide, Guard, JobCounts, JobExtras, JobFilter,
-    JobStore, JobWatch, KeyStore, MessageFilter, PATIENCE, Picked, ProjectStore, PullStore, RateCharge, Retention,
-    Store, StoreError, Swept, UpdateError,
+    JobStore, JobWatch, KeyStore, MessageFilter, PATIENCE, Picked, ProjectJobs, ProjectStore, PullStore, RateCharge,
+    Retention, Store, StoreError, Swept, UpdateError,
 };
 use journeyman_core::project::hold::Hold;
 use journeyman_core::project::{Project, RepositoryIdentity, SecretValue};
 use journeyman_core::pull::{Comment, IndexedPull, LocalPull, NewComment, NewPull, PullState, PullText};
 use journeyman_core::rate::Window;
 use journeyman_core::retry::LONGEST_BACKOFF;
-use journeyman_core::run::Run;
+use journeyman_core::run::{Run, RunStatus};
 use journeyman_core::time::Timestamp;
 use journeyman_core::trust::Trust;
 use journeyman_core::usage::UsageSum;
@@ -51,7 +52,7 @@ use journeyman_core::user::{Session, SignInLink, TokenHash, User};
 use uuid::Uuid;
 
 use crate::accept::{self, Ledger};
-use crate::lists;
+use crate::lists::{self, PlanRow, SummaryRow};
 use crate::retention::Ends;
 use crate::rows::name_of;
 use crate::wakeups::Wakeups;
@@ -352,6 +353,10 @@ impl JobStore for MemoryStore {
             let pulls = tables.job_pulls.iter().filter(|pull| pull.number == number);
             pulls.map(|pull| pull.job).collect::<Vec<JobId>>()
         };
+        let with_state = |state: PullState| {
+            let pulls = tables.job_pulls.iter().filter(|pull| pull.state == state);
+            pulls.map(|pull| pull.job).collect::<Vec<JobId>>()
+        };
         let matches = |job: &&Job| {
             filter.projects.as_ref().is_none_or(|projects| projects.contains(&job.project))
                 && filter
@@ -360,6 +365,7 @@ impl JobStore for MemoryStore {
                     .all(|attribute| tables.attributes.get(&job.id).is_some_and(|own| own.contains(attribute)))
                 && filter.branch.as_ref().is_none_or(|branch| job.branch_name() == *branch)
                 && filter.pull.is_none_or(|number| with_pull(number).contains(&job.id))
+                && filter.pull_state.is_none_or(|state| with_state(state).contains(&job.id))
                 && filter.status.is_none_or(|status| status == job.status())
                 && filter.created_after.is_none_or(|after| job.created_at > after)
                 && filter.created_before.is_none_or(|before| job.created_at < before)
@@ -460,6 +466,29 @@ impl JobStore for MemoryStore {
         Ok(lists::extras(attributes.collect(), runs.collect(), tables.pulls_of(&jobs), holds.collect()))
     }
 
+    async fn summaries_of_jobs(&self, jobs: Vec<JobId>) -> Result<BTreeMap<JobId, JobSummary>, StoreError> {
+        let tables = self.tables();
+        let known: Vec<&Job> = jobs.iter().filter_map(|id| tables.jobs.get(id)).collect();
+        let of = |id: JobId| tables.attributes.get(&id).into_iter().flatten().map(move |own| (id, own.to_string()));
+        let attributes = known.iter().flat_map(|job| of(job.id)).collect();
+        let leased = || known.iter().filter(|job| job.lease().is_some());
+        let plans = leased().filter_map(|job| tables.newest_plan(job.id)).collect();
+        let steps = leased().flat_map(|job| tables.newest_calls(job.id)).collect();
+        Ok(lists::summaries(known.iter().map(|job| tables.summary(job)).collect(), attributes, plans, steps))
+    }
+
+    async fn jobs_of_projects(&self) -> Result<BTreeMap<ProjectId, ProjectJobs>, StoreError> {
+        let tables = self.tables();
+        let count = |projects: Vec<&ProjectId>| {
+            let mut counts: BTreeMap<ProjectId, u32> = BTreeMap::new();
+            projects.into_iter().for_each(|project| *counts.entry(project.clone()).or_default() += 1);
+            counts.into_iter().collect::<Vec<_>>()
+        };
+        let running = tables.jobs.values().filter(|job| job.lease().is_some()).map(|job| &job.project);
+        let open = tables.job_pulls.iter().filter(|pull| pull.state == PullState::Open).map(|pull| &pull.project);
+        Ok(lists::project_jobs(count(running.collect()), count(open.collect())))
+    }
+
     async fn log(&self, job: JobId, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
         let range = (job, after.saturating_add(1))..=(job, u64::MAX);
         Ok(self.tables().log.range(range).take(limit).map(|(_, entry)| entry.clone()).collect())
@@ -511,6 +540,40 @@ impl ProjectStore for MemoryStore {
 }
 
 impl Tables {
+    /// Returns the sums over the rows of a job.
+    fn summary(&self, job: &Job) -> SummaryRow {
+        let own = || self.runs.iter().filter(|run| run.job == job.id);
+        let current = own().rfind(|run| run.status == RunStatus::Running);
+        let times = own().filter_map(|run| Some(run.finished_at?.since(run.started_at)));
+        let spent = self.spending.get(&(job.project.clone(), Scope::Job.name(), job.id.to_string()));
+        let messages = self.messages.iter().filter(|message| message.job == job.id).count();
+        let summary = JobSummary {
+            messages: u64::try_from(messages).unwrap_or(u64::MAX),
+            run_time: times.sum(),
+            running_since: current.map(|run| run.started_at),
+            cost_micros: spent.and_then(|micros| u64::try_from(*micros).ok()).unwrap_or_default(),
+            ..JobSummary::default()
+        };
+        SummaryRow { job: job.id, run: current.map(|run| run.id), summary }
+    }
+
+    /// Returns the log of a job.
+    fn log_of(&self, job: JobId) -> impl DoubleEndedIterator<Item = &LogEntry> {
+        self.log.range((job, 0)..=(job, u64::MAX)).map(|(_, entry)| entry)
+    }
+
+    fn newest_plan(&self, job: JobId) -> Option<PlanRow> {
+        let entry = self.log_of(job).rfind(|entry| entry.kind == TranscriptKind::Plan.event_type())?;
+        Some(PlanRow { job, run: entry.run_id, plan: PlanProgress::of(&entry.data) })
+    }
+
+    fn newest_calls(&self, job: JobId) -> Vec<(JobId, ToolEntry)> {
+        // The databases keep no rows for the entries of accepted messages.
+        let last = self.log_of(job).rfind(|entry| entry.kind != MESSAGE_ACCEPTED).map_or(0, |entry| entry.seq);
+        let recent = self.log_of(job).filter(|entry| entry.seq.saturating_add(STEP_WINDOW) > last);
+        recent.filter_map(|entry| ToolEntry::of(job, entry)).collect()
+    }
+
     /// Returns jobs that have been inactive since `end` or earlier, the longest inactive ones first.
     fn at_rest(&self, end: i64, untrimmed: bool, limit: usize) -> Vec<JobId> {
         let since = |job: &Job| job.rests_since().map(Timestamp::as_micros).filter(|since| *since <= end);

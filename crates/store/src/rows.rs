@@ -16,6 +16,7 @@ use journeyman_core::ids::{JobId, ProjectId};
 use journeyman_core::inbox::{Content, InboxEvent};
 use journeyman_core::job::change;
 use journeyman_core::job::event::LogEntry;
+use journeyman_core::job::summary::{JobSummary, PlanProgress, ToolEntry};
 use journeyman_core::job::{Job, PullRepository};
 use journeyman_core::key::{ApiKey, KeyHash, OldSecret};
 use journeyman_core::message::{Message, MessageSource};
@@ -36,6 +37,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use slack::{slack_code, slack_event, slack_post, slack_thread, slack_workspace};
+
+use crate::lists::{PlanRow, SummaryRow};
 
 /// Access to the columns of a database row; NULL is `None`.
 pub(crate) trait Columns {
@@ -399,6 +402,45 @@ pub(crate) fn attribute<R: Columns>(row: &R) -> Read<(JobId, String), R> {
 pub(crate) fn usage_of_job<R: Columns>(row: &R) -> Read<(JobId, Usage), R> {
     let at = At::new("runs", row, &["id"])?;
     Ok((at.parsed("job")?, at.json("usage")?))
+}
+
+/// Decodes a job of a list with the sums over its rows in other tables.
+pub(crate) fn summary<R: Columns>(row: &R) -> Read<SummaryRow, R> {
+    let at = At::new("jobs", row, &["job"])?;
+    let summary = JobSummary {
+        messages: at.number("messages")?,
+        run_time: Duration::from_micros(at.number_or_null("run_time")?.unwrap_or_default()),
+        running_since: at.time_or_null("running_since")?,
+        cost_micros: at.number_or_null("cost_micros")?.unwrap_or_default(),
+        ..JobSummary::default()
+    };
+    Ok(SummaryRow { job: at.parsed("job")?, run: at.parsed_or_null("run")?, summary })
+}
+
+/// Decodes the plan of a job.
+pub(crate) fn plan<R: Columns>(row: &R) -> Read<PlanRow, R> {
+    let at = At::new("log", row, &["job"])?;
+    let data: serde_json::Value = at.json("data")?;
+    Ok(PlanRow { job: at.parsed("job")?, run: at.parsed_or_null("run")?, plan: PlanProgress::of(&data) })
+}
+
+/// Decodes an entry of a tool call.
+pub(crate) fn tool_entry<R: Columns>(row: &R) -> Read<(JobId, ToolEntry), R> {
+    let at = At::new("log", row, &["job"])?;
+    let entry = ToolEntry {
+        seq: at.number("seq")?,
+        run: at.parsed_or_null("run")?,
+        call: row.text("call")?,
+        title: row.text("title")?,
+        status: row.text("status")?,
+    };
+    Ok((at.parsed("job")?, entry))
+}
+
+/// Decodes the number of running jobs of a project.
+pub(crate) fn project_running<R: Columns>(row: &R) -> Read<(ProjectId, u32), R> {
+    let at = At::new("jobs", row, &["project"])?;
+    Ok((at.parsed("project")?, at.number("running")?))
 }
 
 /// Decodes a job, and the hold of its project.

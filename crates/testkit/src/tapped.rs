@@ -17,6 +17,7 @@ use journeyman_core::ids::{
 use journeyman_core::inbox::{Decision, InboxEvent, InboxState, NewEvent, Outcome};
 use journeyman_core::job::change::Change;
 use journeyman_core::job::event::LogEntry;
+use journeyman_core::job::summary::JobSummary;
 use journeyman_core::job::{Job, PullRepository};
 use journeyman_core::key::{ApiKey, KeyHash};
 use journeyman_core::message::Message;
@@ -26,9 +27,9 @@ use journeyman_core::ports::{
     Accepted, AdminStore, Administered, AuditEntry, AuditLine, Check, CheckStore, ClaimFn, ClaimQuery, CodeHostStore,
     Decide, DecideAdmin, Decided, DeliveryBacklog, DeliveryFilter, DutyStore, FeedStore, Guard, HoldStore, InboxFilter,
     InboxStore, JobCounts, JobExtras, JobFilter, JobStore, JobWatch, KeyStore, LockStore, MessageFilter, OutboxStore,
-    Picked, PollStore, ProjectStore, PullCounts, PullFilter, PullIndex, PullStore, Retention, SessionsToEnd,
-    SlackEventFilter, SlackStore, Spend, SpendError, SpendingStore, Store, StoreError, Swept, TaskQuery, TrustStore,
-    UpdateError, UsageStore, UserStore, WebhookStore,
+    Picked, PollStore, ProjectJobs, ProjectStore, PullCounts, PullFilter, PullIndex, PullStore, Retention,
+    SessionsToEnd, SlackEventFilter, SlackStore, Spend, SpendError, SpendingStore, Store, StoreError, Swept, TaskQuery,
+    TrustStore, UpdateError, UsageStore, UserStore, WebhookStore,
 };
 use journeyman_core::project::hold::{Hold, HoldFailure};
 use journeyman_core::project::{Project, RepositoryIdentity, SecretValue};
@@ -139,6 +140,8 @@ delegate! {
         read messages_after(job: JobId, after: Option<MessageId>, limit: usize) -> Result<Vec<Message>, StoreError>;
         read runs_after(job: JobId, after: Option<RunId>, limit: usize) -> Result<Vec<Run>, StoreError>;
         read extras_of_jobs(jobs: Vec<JobId>) -> Result<BTreeMap<JobId, JobExtras>, StoreError>;
+        read summaries_of_jobs(jobs: Vec<JobId>) -> Result<BTreeMap<JobId, JobSummary>, StoreError>;
+        read jobs_of_projects() -> Result<BTreeMap<ProjectId, ProjectJobs>, StoreError>;
         read messages(job: JobId) -> Result<Vec<Message>, StoreError>;
         read newest_message(job: JobId) -> Result<Option<Message>, StoreError>;
         read find_messages(filter: MessageFilter) -> Result<Vec<Message>, StoreError>;

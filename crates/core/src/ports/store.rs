@@ -30,7 +30,7 @@ pub use self::feed::FeedStore;
 pub use self::inbox::{Decided, InboxFilter, InboxStore, RECENT_EVENTS};
 pub use self::jobs::{
     AVOIDANCE, Accepted, Answer, ClaimFn, ClaimQuery, Cursor, Decide, Guard, JobCounts, JobExtras, JobFilter, JobStore,
-    JobWatch, MessageFilter, PATIENCE, PROBE_TIME, Picked, RateCharge, UpdateError,
+    JobWatch, MessageFilter, PATIENCE, PROBE_TIME, Picked, ProjectJobs, RateCharge, UpdateError,
 };
 pub use self::keys::{AuditEntry, AuditLine, KeyStore};
 pub use self::outbox::{DutyStore, LockStore, OutboxStore, TaskQuery};

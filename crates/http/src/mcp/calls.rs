@@ -421,6 +421,7 @@ async fn list_jobs(call: &Call<'_>, arguments: Value) -> Result<CallToolResponse
         attributes: query.labels.into_iter().map(Attribute::Label).collect(),
         branch: query.branch,
         pull: query.pull_request,
+        pull_state: None,
         created_after: None,
         created_before: None,
         title_contains: query.q.filter(|q| !q.is_empty()),

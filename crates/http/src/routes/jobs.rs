@@ -259,6 +259,7 @@ fn filter(project: Option<ProjectId>, query: ListQuery, limit: usize) -> Result<
         attributes: attributes.collect(),
         branch: query.branch,
         pull: query.pull_request,
+        pull_state: None,
         // The limits are exclusive at the precision that clients see: a job's own `createdAt` excludes it.
         created_after: moment("createdAfter", query.created_after)?.map(Timestamp::end_of_millisecond),
         created_before: moment("createdBefore", query.created_before)?.map(Timestamp::start_of_millisecond),

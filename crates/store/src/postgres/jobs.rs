@@ -8,10 +8,11 @@ use journeyman_core::ids::{JobId, MessageId, ProjectId, RunId, WorkerId};
 use journeyman_core::job::Job;
 use journeyman_core::job::change::Change;
 use journeyman_core::job::event::LogEntry;
+use journeyman_core::job::summary::{JobSummary, STEP_WINDOW};
 use journeyman_core::message::Message;
 use journeyman_core::ports::{
     Accepted, ClaimFn, ClaimQuery, Decide, Guard, JobCounts, JobExtras, JobFilter, JobStore, JobWatch, MessageFilter,
-    PATIENCE, Picked, StoreError, UpdateError,
+    PATIENCE, Picked, ProjectJobs, StoreError, UpdateError,
 };
 use journeyman_core::retry::{LONGEST_BACKOFF, LONGEST_LEASE};
 use journeyman_core::run::Run;
@@ -312,7 +313,7 @@ impl JobStore for PostgresStore {
     async fn extras_of_jobs(&self, jobs: Vec<JobId>) -> Result<BTreeMap<JobId, JobExtras>, StoreError> {
         let wanted: Vec<String> = jobs.iter().map(ToString::to_string).collect();
         let calls = [
-            call!("SELECT job, attribute FROM job_attributes WHERE job = ANY ($1)", wanted.clone()),
+            call!(ATTRIBUTES_OF_JOBS, wanted.clone()),
             call!("SELECT job, id, usage FROM runs WHERE job = ANY ($1)", wanted.clone()),
             call!(PULLS_OF_JOBS, wanted.clone()),
             call!(
@@ -332,6 +333,36 @@ impl JobStore for PostgresStore {
         ))
     }
 
+    async fn summaries_of_jobs(&self, jobs: Vec<JobId>) -> Result<BTreeMap<JobId, JobSummary>, StoreError> {
+        let wanted: Vec<String> = jobs.iter().map(ToString::to_string).collect();
+        let window = i64::try_from(STEP_WINDOW).unwrap_or(i64::MAX);
+        let calls = [
+            call!(SUMMARIES, wanted.clone()),
+            call!(ATTRIBUTES_OF_JOBS, wanted.clone()),
+            call!(PLANS, wanted.clone()),
+            call!(STEPS, wanted, window),
+        ];
+        let mut found = self.read_all(&calls).await?.into_iter();
+        let mut next = || found.next().unwrap_or_default();
+        let (sums, attributes, plans, steps) = (next(), next(), next(), next());
+        Ok(lists::summaries(
+            sums.iter().map(rows::summary).collect::<Result<_, PgError>>()?,
+            attributes.iter().map(rows::attribute).collect::<Result<_, PgError>>()?,
+            plans.iter().map(rows::plan).collect::<Result<_, PgError>>()?,
+            steps.iter().map(rows::tool_entry).collect::<Result<_, PgError>>()?,
+        ))
+    }
+
+    async fn jobs_of_projects(&self) -> Result<BTreeMap<ProjectId, ProjectJobs>, StoreError> {
+        let mut found = self.read_all(&[call!(RUNNING_OF_PROJECTS), call!(OPEN_PULLS_OF_PROJECTS)]).await?.into_iter();
+        let mut next = || found.next().unwrap_or_default();
+        let (running, pulls) = (next(), next());
+        Ok(lists::project_jobs(
+            running.iter().map(rows::project_running).collect::<Result<_, PgError>>()?,
+            pulls.iter().map(rows::project_pulls).collect::<Result<_, PgError>>()?,
+        ))
+    }
+
     async fn log(&self, job: JobId, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
         self.news.wakeups.lines(job, after, limit, self.read_log(job, after, limit)).await
     }
@@ -348,6 +379,8 @@ impl JobStore for PostgresStore {
         self.news.wakeups.work_changed(seen).await;
     }
 }
+
+const ATTRIBUTES_OF_JOBS: &str = "SELECT job, attribute FROM job_attributes WHERE job = ANY ($1)";
 
 /// Returns whether the project of the job in `row` may have one more run. Two workers that pick jobs of a project at
 /// the same time see the same number of live runs, so they count again under a lock if the project has a limit.
@@ -406,6 +439,7 @@ macro_rules! list_by {
                  WHERE id = hit.id AND strpos(lower(title), lower($5 COLLATE \"C\")) > 0 AND $7 IN ('', status)
                    AND $8 IN ('', branch)
                    AND ($9::bigint < 0 OR EXISTS (SELECT 1 FROM job_pulls WHERE job = hit.id AND number = $9))
+                   AND ($11 = '' OR EXISTS (SELECT 1 FROM job_pulls WHERE job = hit.id AND state = $11))
                    AND NOT EXISTS (
                        SELECT 1 FROM unnest($10::text[]) AS wanted (attribute)
                        WHERE NOT EXISTS (
@@ -421,27 +455,84 @@ macro_rules! list_by {
     };
 }
 
-/// `LIMIT $11` limits nothing, as in [`SEARCH`].
+/// `LIMIT $12` limits nothing, as in [`SEARCH`].
 pub(super) const LIST_OF_ATTRIBUTE: &str = list_by!(
     "SELECT job AS id, created_at FROM job_attributes
      WHERE project = $1 AND attribute = ($10::text[])[1] AND created_at > $2 AND (created_at, job) < ($3, $4)
-     ORDER BY created_at DESC, job DESC LIMIT $11"
+     ORDER BY created_at DESC, job DESC LIMIT $12"
 );
 pub(super) const LIST_OF_STATUS_WITH_ATTRIBUTES: &str = list_by!(
     "SELECT id, created_at FROM jobs
      WHERE project = $1 AND status = $7 AND created_at > $2 AND (created_at, id) < ($3, $4)
-     ORDER BY created_at DESC, id DESC LIMIT $11"
+     ORDER BY created_at DESC, id DESC LIMIT $12"
 );
 pub(super) const LIST_OF_PULL: &str = list_by!(
     "SELECT DISTINCT jobs.id, jobs.created_at FROM job_pulls JOIN jobs ON jobs.id = job_pulls.job
      WHERE job_pulls.project = $1 AND job_pulls.number = $9 AND jobs.created_at > $2
        AND (jobs.created_at, jobs.id) < ($3, $4)
-     LIMIT $11"
+     LIMIT $12"
 );
 pub(super) const LIST_OF_BRANCH: &str = list_by!(
     "SELECT id, created_at FROM jobs
-     WHERE project = $1 AND branch = $8 AND created_at > $2 AND (created_at, id) < ($3, $4) LIMIT $11"
+     WHERE project = $1 AND branch = $8 AND created_at > $2 AND (created_at, id) < ($3, $4) LIMIT $12"
 );
+
+pub(super) const LIST_OF_OPEN_PULL: &str = list_by!(
+    "SELECT DISTINCT jobs.id, jobs.created_at FROM job_pulls JOIN jobs ON jobs.id = job_pulls.job
+     WHERE job_pulls.project = $1 AND job_pulls.state = 'open' AND jobs.created_at > $2
+       AND (jobs.created_at, jobs.id) < ($3, $4)
+     LIMIT $12"
+);
+pub(super) const LIST_OF_ENDED_PULL: &str = list_by!(
+    "SELECT id, created_at FROM jobs
+     WHERE project = $1 AND created_at > $2 AND (created_at, id) < ($3, $4)
+     ORDER BY created_at DESC, id DESC LIMIT $12"
+);
+
+/// Selects the sums over the messages and runs of jobs. The messages are counted in their index.
+pub(super) const SUMMARIES: &str = "
+    SELECT jobs.id AS job,
+        (SELECT count(*) FROM messages WHERE messages.job = jobs.id) AS messages,
+        (SELECT sum(greatest(finished_at - started_at, 0))::bigint FROM runs
+         WHERE runs.job = jobs.id AND finished_at IS NOT NULL) AS run_time,
+        (SELECT max(started_at) FROM runs WHERE runs.job = jobs.id AND runs.status = 'running') AS running_since,
+        (SELECT runs.id FROM runs WHERE runs.job = jobs.id AND runs.status = 'running' ORDER BY number DESC LIMIT 1) AS run,
+        (SELECT micros FROM spending WHERE spending.project = jobs.project AND kind = 'job' AND subject = jobs.id)
+            AS cost_micros
+    FROM jobs WHERE jobs.id = ANY ($1)";
+
+/// Selects the newest plan of each job that a worker has a lease on. The partial index `log_plans` has only the plans.
+pub(super) const PLANS: &str = "
+    SELECT plan.job, plan.run, plan.data
+    FROM jobs CROSS JOIN LATERAL (
+        SELECT job, run, data FROM log WHERE log.job = jobs.id AND type = 'agent.plan' ORDER BY seq DESC LIMIT 1
+    ) AS plan
+    WHERE jobs.id = ANY ($1) AND jobs.worker IS NOT NULL";
+
+/// Selects the entries of tool calls among the last entries of the log of each job that a worker has a lease on. `$2` is
+/// the number of these entries. An agent may give a field another type than text.
+pub(super) const STEPS: &str = "
+    SELECT step.job, step.seq, step.run,
+        CASE json_typeof(step.data -> 'toolCallId') WHEN 'string' THEN step.data ->> 'toolCallId' END AS call,
+        CASE json_typeof(step.data -> 'title') WHEN 'string' THEN step.data ->> 'title' END AS title,
+        CASE json_typeof(step.data -> 'status') WHEN 'string' THEN step.data ->> 'status' END AS status
+    FROM jobs CROSS JOIN LATERAL (
+        SELECT job, seq, run, data::json AS data FROM log
+        WHERE log.job = jobs.id AND type = 'agent.tool_call'
+            AND seq > (SELECT max(newest.seq) FROM log AS newest WHERE newest.job = jobs.id) - $2
+    ) AS step
+    WHERE jobs.id = ANY ($1) AND jobs.worker IS NOT NULL";
+
+const RUNNING_OF_PROJECTS: &str = "
+    SELECT project, count(*) AS running FROM jobs WHERE due_at IS NOT NULL AND worker IS NOT NULL GROUP BY project";
+
+/// Counts along the index for each project, instead of reading all pull requests.
+const OPEN_PULLS_OF_PROJECTS: &str = "
+    SELECT project, pulls FROM (
+        SELECT id AS project,
+            (SELECT count(*) FROM job_pulls WHERE job_pulls.project = projects.id AND state = 'open') AS pulls
+        FROM projects
+    ) AS counts WHERE pulls > 0";
 
 /// The number of projects whose jobs are read in one round trip.
 const PROJECTS_AT_ONCE: usize = 50;
@@ -459,6 +550,8 @@ fn list(filter: &JobFilter) -> Call {
             Listing::OfStatusWithAttributes => LIST_OF_STATUS_WITH_ATTRIBUTES,
             Listing::OfPull => LIST_OF_PULL,
             Listing::OfBranch => LIST_OF_BRANCH,
+            Listing::OfOpenPull => LIST_OF_OPEN_PULL,
+            Listing::OfEndedPull => LIST_OF_ENDED_PULL,
         },
         filter.projects.iter().flatten().next().map_or_else(String::new, ToString::to_string),
         filter.created_after.map_or(i64::MIN, Timestamp::as_micros),
@@ -472,6 +565,7 @@ fn list(filter: &JobFilter) -> Call {
         call.values.push(Box::new(filter.branch.clone().unwrap_or_default()));
         call.values.push(Box::new(filter.pull.map_or(-1, |number| i64::try_from(number).unwrap_or(i64::MAX))));
         call.values.push(Box::new(filter.attributes.iter().map(ToString::to_string).collect::<Vec<String>>()));
+        call.values.push(Box::new(filter.pull_state.map(|state| state.name()).unwrap_or_default()));
     }
     if !matches!(listing, Listing::All | Listing::OfStatus) {
         call.values.push(Box::new(i64::MAX));
@@ -525,8 +619,9 @@ mod tests {
         let big = i64::MAX.to_string();
         let list = ["'p1'", "0", &big, "''", "''", "20", "''"];
         // Each query with its expected index, and whether the index must return the rows in order.
-        let of_attribute = [&list[..5], &["20", "''", "''", "-1", "'{label:bug}'", &big]].concat();
-        let of_status_with_attribute = [&list[..5], &["20", "'failed'", "''", "-1", "'{label:bug}'", &big]].concat();
+        let of_attribute = [&list[..5], &["20", "''", "''", "-1", "'{label:bug}'", "''", &big]].concat();
+        let of_status_with_attribute =
+            [&list[..5], &["20", "'failed'", "''", "-1", "'{label:bug}'", "''", &big]].concat();
         let hot: [(&str, &str, &[&str], bool); 15] = [
             (DUE_JOB, "jobs_due", &[&["50000", "'w'"], &["50000"; 6][..]].concat(), false),
             (LOG, "log_pkey", &["'job_7'", "0", "100"], true),

@@ -8,10 +8,11 @@ use journeyman_core::ids::{JobId, MessageId, ProjectId, RunId, WorkerId};
 use journeyman_core::job::Job;
 use journeyman_core::job::change::Change;
 use journeyman_core::job::event::LogEntry;
+use journeyman_core::job::summary::{JobSummary, STEP_WINDOW};
 use journeyman_core::message::Message;
 use journeyman_core::ports::{
     Accepted, ClaimFn, ClaimQuery, Decide, Guard, JobCounts, JobExtras, JobFilter, JobStore, JobWatch, MessageFilter,
-    PATIENCE, Picked, StoreError, UpdateError,
+    PATIENCE, Picked, ProjectJobs, StoreError, UpdateError,
 };
 use journeyman_core::retry::{LONGEST_BACKOFF, LONGEST_LEASE};
 use journeyman_core::run::Run;
@@ -271,6 +272,15 @@ impl JobStore for SqliteStore {
         }
     }
 
+    async fn summaries_of_jobs(&self, jobs: Vec<JobId>) -> Result<BTreeMap<JobId, JobSummary>, StoreError> {
+        let wanted = to_json(&jobs)?;
+        self.readers.read(move |db| summaries(db, &wanted)).await
+    }
+
+    async fn jobs_of_projects(&self) -> Result<BTreeMap<ProjectId, ProjectJobs>, StoreError> {
+        self.readers.read(jobs_of_projects).await
+    }
+
     async fn log(&self, job: JobId, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
         let read = self.readers.read(move |db| {
             let after = i64::try_from(after).unwrap_or(i64::MAX);
@@ -385,6 +395,7 @@ macro_rules! list_by {
                AND instr(lower(jobs.title), lower(?5)) > 0 AND ?7 IN ('', jobs.status)
                AND (?8 IS NULL OR jobs.branch = ?8)
                AND (?9 IS NULL OR jobs.id IN (SELECT job FROM job_pulls WHERE project = ?1 AND number = ?9))
+               AND (?11 IS NULL OR EXISTS (SELECT 1 FROM job_pulls WHERE job = jobs.id AND state = ?11))
                AND NOT EXISTS (
                    SELECT 1 FROM json_each(?10) AS wanted
                    WHERE NOT EXISTS (
@@ -419,6 +430,88 @@ const LIST_OF_BRANCH: &str = list_by!(
     "jobs.created_at DESC, jobs.id DESC"
 );
 
+const LIST_OF_OPEN_PULL: &str = list_by!(
+    "jobs WHERE jobs.project = ?1 AND jobs.id IN (
+         SELECT job FROM job_pulls INDEXED BY job_pulls_listed WHERE project = ?1 AND state = 'open'
+     )",
+    "jobs.created_at DESC, jobs.id DESC"
+);
+const LIST_OF_ENDED_PULL: &str =
+    list_by!("jobs INDEXED BY jobs_of_project WHERE jobs.project = ?1", "jobs.created_at DESC, jobs.id DESC");
+
+/// Selects the sums over the messages and runs of jobs. `?1` is a JSON array of their IDs. The messages are counted in
+/// their index.
+const SUMMARIES: &str = "
+    SELECT jobs.id AS job,
+        (SELECT count(*) FROM messages WHERE messages.job = jobs.id) AS messages,
+        (SELECT sum(max(finished_at - started_at, 0)) FROM runs WHERE runs.job = jobs.id AND finished_at IS NOT NULL)
+            AS run_time,
+        (SELECT max(started_at) FROM runs WHERE runs.job = jobs.id AND runs.status = 'running') AS running_since,
+        (SELECT id FROM runs WHERE runs.job = jobs.id AND runs.status = 'running' ORDER BY number DESC LIMIT 1) AS run,
+        (SELECT micros FROM spending WHERE spending.project = jobs.project AND kind = 'job' AND subject = jobs.id)
+            AS cost_micros
+    FROM jobs WHERE jobs.id IN (SELECT value FROM json_each(?1))";
+
+/// Selects the newest plan of each job that a worker has a lease on. The partial index has only the plans.
+const PLANS: &str = "
+    SELECT plan.job, plan.run, plan.data
+    FROM jobs CROSS JOIN log AS plan INDEXED BY log_plans
+    WHERE jobs.id IN (SELECT value FROM json_each(?1)) AND jobs.worker IS NOT NULL
+        AND plan.job = jobs.id AND plan.type = 'agent.plan'
+        AND plan.seq = (
+            SELECT newest.seq FROM log AS newest INDEXED BY log_plans
+            WHERE newest.job = jobs.id AND newest.type = 'agent.plan' ORDER BY newest.seq DESC LIMIT 1
+        )";
+
+/// Selects the entries of tool calls among the last entries of the log of each job that a worker has a lease on. `?2` is
+/// the number of these entries. An agent may give a field another type than text.
+const STEPS: &str = "
+    SELECT log.job, log.seq, log.run,
+        CASE json_type(log.data, '$.toolCallId') WHEN 'text' THEN log.data ->> '$.toolCallId' END AS call,
+        CASE json_type(log.data, '$.title') WHEN 'text' THEN log.data ->> '$.title' END AS title,
+        CASE json_type(log.data, '$.status') WHEN 'text' THEN log.data ->> '$.status' END AS status
+    FROM jobs CROSS JOIN log
+    WHERE jobs.id IN (SELECT value FROM json_each(?1)) AND jobs.worker IS NOT NULL
+        AND log.job = jobs.id AND log.type = 'agent.tool_call'
+        AND log.seq > (SELECT max(seq) FROM log AS newest WHERE newest.job = jobs.id) - ?2";
+
+const RUNNING_OF_PROJECTS: &str = "
+    SELECT project, count(*) AS running FROM jobs WHERE due_at IS NOT NULL AND worker IS NOT NULL GROUP BY project";
+
+/// Counts along the index for each project, instead of reading all pull requests.
+const OPEN_PULLS_OF_PROJECTS: &str = "
+    SELECT id AS project,
+        (SELECT count(*) FROM job_pulls INDEXED BY job_pulls_listed WHERE project = projects.id AND state = 'open') AS pulls
+    FROM projects";
+
+/// Reads the summaries of jobs in one snapshot. `jobs` is a JSON array of their IDs.
+fn summaries(db: &Connection, jobs: &str) -> Result<BTreeMap<JobId, JobSummary>, ReadError> {
+    let _state = db.unchecked_transaction()?;
+    let mut sums = db.prepare_cached(SUMMARIES)?;
+    let mut attributes = db.prepare_cached(ATTRIBUTES_OF_JOBS)?;
+    let mut plans = db.prepare_cached(PLANS)?;
+    let mut steps = db.prepare_cached(STEPS)?;
+    let window = i64::try_from(STEP_WINDOW).unwrap_or(i64::MAX);
+    Ok(lists::summaries(
+        collect(&mut sums.query([jobs])?, |row| rows::summary(row))?,
+        collect(&mut attributes.query([jobs])?, |row| rows::attribute(row))?,
+        collect(&mut plans.query([jobs])?, |row| rows::plan(row))?,
+        collect(&mut steps.query(params![jobs, window])?, |row| rows::tool_entry(row))?,
+    ))
+}
+
+/// Counts the running jobs and the open pull requests of projects, in one snapshot.
+fn jobs_of_projects(db: &Connection) -> Result<BTreeMap<ProjectId, ProjectJobs>, ReadError> {
+    let _state = db.unchecked_transaction()?;
+    let mut running = db.prepare_cached(RUNNING_OF_PROJECTS)?;
+    let mut pulls = db.prepare_cached(OPEN_PULLS_OF_PROJECTS)?;
+    let open = collect(&mut pulls.query([])?, |row| rows::project_pulls(row))?;
+    Ok(lists::project_jobs(
+        collect(&mut running.query([])?, |row| rows::project_running(row))?,
+        open.into_iter().filter(|(_, count)| *count > 0).collect(),
+    ))
+}
+
 fn all_projects(db: &Connection) -> Result<Vec<ProjectId>, ReadError> {
     let mut query = db.prepare_cached("SELECT id FROM projects ORDER BY id")?;
     collect(&mut query.query([])?, |row| rows::project_id(row))
@@ -435,6 +528,8 @@ fn list(db: &Connection, filter: &JobFilter) -> Result<Vec<Job>, ReadError> {
         Listing::OfStatusWithAttributes => LIST_OF_STATUS_WITH_ATTRIBUTES,
         Listing::OfPull => LIST_OF_PULL,
         Listing::OfBranch => LIST_OF_BRANCH,
+        Listing::OfOpenPull => LIST_OF_OPEN_PULL,
+        Listing::OfEndedPull => LIST_OF_ENDED_PULL,
     })?;
     let mut values: Vec<Value> = vec![
         filter.projects.iter().flatten().next().map_or_else(String::new, ToString::to_string).into(),
@@ -450,15 +545,18 @@ fn list(db: &Connection, filter: &JobFilter) -> Result<Vec<Job>, ReadError> {
         values.push(filter.branch.clone().into());
         values.push(filter.pull.map(|number| i64::try_from(number).unwrap_or(i64::MAX)).into());
         values.push(to_json(&attributes)?.into());
+        values.push(filter.pull_state.map(|state| state.name().to_owned()).into());
     }
     collect(&mut query.query(params_from_iter(values))?, |row| rows::job(row))
 }
 
+const ATTRIBUTES_OF_JOBS: &str =
+    "SELECT job, attribute FROM job_attributes WHERE job IN (SELECT value FROM json_each(?1))";
+
 /// Reads the data about jobs that is not in their documents, in one snapshot. `jobs` is a JSON array of their IDs.
 fn extras(db: &Connection, jobs: &str) -> Result<BTreeMap<JobId, JobExtras>, ReadError> {
     let _state = db.unchecked_transaction()?;
-    let mut attributes =
-        db.prepare_cached("SELECT job, attribute FROM job_attributes WHERE job IN (SELECT value FROM json_each(?1))")?;
+    let mut attributes = db.prepare_cached(ATTRIBUTES_OF_JOBS)?;
     let mut runs =
         db.prepare_cached("SELECT job, id, usage FROM runs WHERE job IN (SELECT value FROM json_each(?1))")?;
     let mut pulls = db.prepare_cached(PULLS_OF_JOBS)?;
@@ -499,6 +597,11 @@ mod tests {
             ("jobs_of_status", LIST_OF_STATUS),
             ("attribute", LIST_OF_ATTRIBUTE),
             ("status and attribute", LIST_OF_STATUS_WITH_ATTRIBUTES),
+            ("ended pull", LIST_OF_ENDED_PULL),
+            ("summaries", SUMMARIES),
+            ("plans", PLANS),
+            ("steps", STEPS),
+            ("running jobs of projects", RUNNING_OF_PROJECTS),
             ("feed", super::super::feed::FEED),
             ("feed of a project", super::super::feed::FEED_OF_PROJECT),
             ("poll", "SELECT id, state FROM jobs WHERE id = ?1"),

@@ -1,21 +1,29 @@
 //! The queries of integrations: jobs by their attributes, pages of lists, deletions, and reports on usage.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use journeyman_core::admin::{AdminError, AdminRefusal, Subject};
 use journeyman_core::engine::{NewJob, Prompt};
 use journeyman_core::ids::{JobId, KeyId, ProjectId};
-use journeyman_core::job::JobOptions;
+use journeyman_core::job::command::Report;
 use journeyman_core::job::delete;
+use journeyman_core::job::event::{TranscriptEntry, TranscriptKind};
 use journeyman_core::job::label::{Attribute, Labels, Metadata};
+use journeyman_core::job::summary::{JobSummary, PlanProgress, STEP_WINDOW};
+use journeyman_core::job::{JobOptions, JobStatus};
 use journeyman_core::key::ApiKey;
 use journeyman_core::message::MessageStatus;
-use journeyman_core::model::price::day;
-use journeyman_core::ports::{Administered, AuditEntry, Cursor, JobFilter, MessageFilter, Retention};
+use journeyman_core::model::price::{Budgets, day};
+use journeyman_core::ports::{
+    Administered, AuditEntry, Cursor, JobFilter, MessageFilter, ProjectJobs, Retention, Spend,
+};
+use journeyman_core::pull::PullState;
 use journeyman_core::run::Usage;
 use journeyman_core::time::Timestamp;
 use journeyman_core::usage::{UsageGroup, UsageLine, UsageQuery, UsageSum};
 use journeyman_testkit::Seeds as _;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::conformance::{complete_next_job_with, model_call};
@@ -71,7 +79,7 @@ async fn jobs_are_found_by_their_attributes_in_one_project_and_in_all() {
         };
         let ticket = Attribute::Metadata("ticket".to_owned(), "S-1".to_owned());
         let behind = |number: usize| Some(Cursor { created_at: made[number].created_at, id: made[number].id });
-        let failed = Some(journeyman_core::job::JobStatus::Failed);
+        let failed = Some(JobStatus::Failed);
         let cases: [(JobFilter, &[usize]); 17] = [
             (everywhere.clone(), &[4, 3, 2, 1, 0]),
             (JobFilter { limit: 2, ..everywhere.clone() }, &[4, 3]),
@@ -125,6 +133,104 @@ async fn jobs_are_found_by_the_number_of_a_pull_request() {
             let found: Vec<JobId> = found.into_iter().map(|job| job.id).collect();
             assert_eq!(found, expected, "{}: {filter:?}", fixture.name);
         }
+    }
+}
+
+#[tokio::test]
+async fn jobs_are_found_by_the_state_of_a_pull_request() {
+    for fixture in all().await {
+        let first = fixture.on_pull("shop", remote(), 7).await;
+        let second = fixture.on_pull("shop", remote(), 8).await;
+        fixture.job().await;
+        let of = |state, filter: JobFilter| JobFilter { pull_state: Some(state), ..filter };
+        let failed = JobFilter { status: Some(JobStatus::Failed), ..JobFilter::newest(shop(), 9) };
+        let named = JobFilter { title_contains: Some("no such title".to_owned()), ..JobFilter::newest(shop(), 9) };
+        let labeled = JobFilter { attributes: vec![label("none")], ..JobFilter::newest(shop(), 9) };
+        for (filter, expected) in [
+            (of(PullState::Open, JobFilter::newest(shop(), 9)), vec![second, first]),
+            (of(PullState::Open, JobFilter { limit: 1, ..JobFilter::default() }), vec![second]),
+            (of(PullState::Open, failed.clone()), vec![]),
+            (of(PullState::Open, named.clone()), vec![]),
+            (of(PullState::Open, labeled.clone()), vec![]),
+            (of(PullState::Merged, JobFilter::newest(shop(), 9)), vec![]),
+            (of(PullState::Closed, failed), vec![]),
+            (of(PullState::Merged, labeled), vec![]),
+        ] {
+            let found = fixture.store.jobs(filter.clone()).await.unwrap();
+            let found: Vec<JobId> = found.into_iter().map(|job| job.id).collect();
+            assert_eq!(found, expected, "{}: {filter:?}", fixture.name);
+        }
+        let open = ProjectJobs { running: 0, open_pulls: 2 };
+        assert_eq!(
+            fixture.store.jobs_of_projects().await.unwrap(),
+            BTreeMap::from([(shop(), open)]),
+            "{}",
+            fixture.name
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_summary_has_the_sums_and_the_progress_of_a_job() {
+    for fixture in all().await {
+        let (name, store, engine) = (fixture.name, &fixture.store, &fixture.engine);
+        assert!(store.jobs_of_projects().await.unwrap().is_empty(), "{name}");
+        let new = labeled("a", &["bug"], &[]);
+        let id = engine.create_job(&project("shop"), new, free()).await.unwrap().record.id;
+        fixture.world.advance(Duration::from_secs(1));
+        let waiting = engine.create_job(&project("shop"), new_job("b"), free()).await.unwrap().record.id;
+        let unknown = JobId::from_uuid(Uuid::from_u128(404));
+        let summaries = async || store.summaries_of_jobs(vec![id, waiting, unknown]).await.unwrap();
+        let attributes = |with_label: bool| {
+            let label = with_label.then(|| label("bug"));
+            let first = [Attribute::Agent("journeyman".to_owned()), Attribute::Author("ci".to_owned())];
+            first.into_iter().chain(label).collect::<Vec<_>>()
+        };
+        let before =
+            |with_label| JobSummary { attributes: attributes(with_label), messages: 1, ..JobSummary::default() };
+        assert_eq!(summaries().await, BTreeMap::from([(id, before(true)), (waiting, before(false))]), "{name}");
+        assert_eq!(summaries().await[&id].author(), Some("ci"), "{name}");
+
+        let claimed = engine.claim(worker(1), LEASE).await.unwrap().expect("a job is due");
+        assert_eq!(claimed.job.id, id, "{name}");
+        let started = engine.now();
+        let report = async |entries: Vec<(TranscriptKind, Value)>| {
+            let at = engine.now();
+            let entries = entries.into_iter().map(|(kind, data)| TranscriptEntry { kind, data, at }).collect();
+            engine.report(id, claimed.lease.token, Report::Transcript(entries)).await.unwrap();
+        };
+        let call = |id: Value, title: Value, status: &str| {
+            (TranscriptKind::ToolCall, json!({"toolCallId": id, "title": title, "status": status}))
+        };
+        let step = |status: &str| json!({"content": "x", "status": status});
+        let plan = |steps: Vec<Value>| (TranscriptKind::Plan, json!({"entries": steps}));
+        report(vec![
+            plan(vec![step("pending"), step("pending")]),
+            plan(vec![step("completed"), step("in_progress"), step("pending")]),
+            call(json!("1"), json!("cargo test"), "in_progress"),
+            call(json!("2"), json!("Edit \"a\".rs"), "completed"),
+            call(json!(3), json!(["no", "text"]), "completed"),
+        ])
+        .await;
+        engine.add_message(&shop(), id, prompt("more"), free()).await.unwrap();
+        let spend = Spend { project: shop(), job: id, day: 1, micros: 610_000, budgets: Budgets::default() };
+        store.spend(spend).await.unwrap();
+        let running = JobSummary {
+            messages: 2,
+            running_since: Some(started),
+            cost_micros: 610_000,
+            plan: Some(PlanProgress { done: 1, total: 3 }),
+            step: Some("cargo test".to_owned()),
+            ..before(true)
+        };
+        assert_eq!(summaries().await[&id], running, "{name}");
+        let counts = ProjectJobs { running: 1, open_pulls: 0 };
+        assert_eq!(store.jobs_of_projects().await.unwrap(), BTreeMap::from([(shop(), counts)]), "{name}");
+
+        // The plan is found however far it is from the end of the log, and a step only near the end.
+        let said = (TranscriptKind::Message, json!({"text": "x"}));
+        report(vec![said; usize::try_from(STEP_WINDOW).unwrap()]).await;
+        assert_eq!(summaries().await[&id], JobSummary { step: None, ..running }, "{name}");
     }
 }
 

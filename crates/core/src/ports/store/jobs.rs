@@ -13,10 +13,11 @@ use crate::job::change::Change;
 use crate::job::decide::Rejected;
 use crate::job::event::LogEntry;
 use crate::job::label::Attribute;
+use crate::job::summary::JobSummary;
 use crate::job::{Job, JobRecord, JobStatus};
 use crate::message::{Message, MessageStatus};
 use crate::project::hold::Hold;
-use crate::pull::IndexedPull;
+use crate::pull::{IndexedPull, PullState};
 use crate::rate::{RateKind, RateState};
 use crate::run::{Run, Usage};
 use crate::time::Timestamp;
@@ -180,6 +181,8 @@ pub struct JobFilter {
     pub branch: Option<String>,
     /// Only jobs that have worked on a pull request with this number.
     pub pull: Option<u64>,
+    /// Only jobs that have worked on a pull request in this state.
+    pub pull_state: Option<PullState>,
     /// Only jobs created after this time.
     pub created_after: Option<Timestamp>,
     /// Only jobs created before this time.
@@ -224,6 +227,15 @@ pub struct JobCounts {
     pub due: u64,
     /// The time since which the oldest of them has been due.
     pub oldest_due: Option<Timestamp>,
+}
+
+/// The numbers of jobs of a project.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ProjectJobs {
+    /// The number of jobs that a worker has a lease on.
+    pub running: u64,
+    /// The number of open pull requests of jobs.
+    pub open_pulls: u64,
 }
 
 /// A job that the store picked for a worker.
@@ -317,6 +329,12 @@ pub trait JobStore: Send + Sync {
 
     /// Returns the data about these jobs that is not in their documents. Jobs without such data are left out.
     async fn extras_of_jobs(&self, jobs: Vec<JobId>) -> Result<BTreeMap<JobId, JobExtras>, StoreError>;
+
+    /// Returns the summaries of these jobs, for the rows of a list. Jobs that do not exist are left out.
+    async fn summaries_of_jobs(&self, jobs: Vec<JobId>) -> Result<BTreeMap<JobId, JobSummary>, StoreError>;
+
+    /// Returns the numbers of running jobs and of open pull requests of each project that has any.
+    async fn jobs_of_projects(&self) -> Result<BTreeMap<ProjectId, ProjectJobs>, StoreError>;
 
     /// Returns the entries of a job's log with a number above `after`, at most `limit`.
     async fn log(&self, job: JobId, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError>;
