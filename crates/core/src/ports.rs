@@ -1,6 +1,7 @@
 //! The ports: traits that other crates implement. They need no async runtime: the streams of processes are file
 //! descriptors, and bodies are [`futures_core::Stream`]s.
 
+mod agents;
 mod blobs;
 mod code_host;
 mod connection;
@@ -16,10 +17,11 @@ mod slack;
 mod store;
 mod webhooks;
 
+pub use agents::InstalledAgents;
 pub use blobs::{Blob, BlobError, Blobs};
 pub use code_host::{
-    CommitLine, DiffError, Diffs, GitBody, GitHttpRequest, GitHttpResponse, GitServer, GitServerError, PullDetail,
-    PullPages, PullPagesError,
+    CommitLine, DiffError, Diffs, GitBody, GitHttpRequest, GitHttpResponse, GitServer, GitServerError, MAX_BRANCHES,
+    PullDetail, PullPages, PullPagesError,
 };
 pub use connection::{ClientConnection, ConnectionMeter, ConnectionTotals};
 pub use duties::{DutyMeter, DutyTotals, PollTotals};
@@ -50,8 +52,8 @@ pub use store::{
     AVOIDANCE, Accepted, AdminStore, Administered, Answer, AuditEntry, AuditLine, CheckStore, ClaimFn, ClaimQuery,
     CodeHostStore, Cursor, Decide, DecideAdmin, Decided, DeliveryBacklog, DeliveryFilter, DutyStore, FeedStore, Guard,
     HoldStore, InboxFilter, InboxStore, JobCounts, JobExtras, JobFilter, JobStore, JobWatch, KeyStore, LockStore,
-    MessageFilter, OutboxStore, PATIENCE, PROBE_TIME, Picked, PollStore, PoolState, ProjectJobs, ProjectStore, PullCounts,
-    PullCursor, PullFilter, PullIndex, PullStore, RECENT_EVENTS, RateCharge, Retention, SessionsToEnd,
+    MessageFilter, OutboxStore, PATIENCE, PROBE_TIME, Picked, PollStore, PoolState, ProjectJobs, ProjectStore,
+    PullCounts, PullCursor, PullFilter, PullIndex, PullStore, RECENT_EVENTS, RateCharge, Retention, SessionsToEnd,
     SlackEventFilter, SlackStore, Spend, SpendError, SpendingStore, Store, StoreError, Swept, TaskQuery, TrustStore,
     UpdateError, UsageStore, UserStore, WebhookStore,
 };

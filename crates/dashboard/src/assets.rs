@@ -24,13 +24,15 @@ const STYLES: &str = concat!(
     include_str!("../assets/css/layout.css"),
     include_str!("../assets/css/conversation.css"),
     include_str!("../assets/css/diff.css"),
+    include_str!("../assets/css/lists.css"),
     include_str!("../assets/css/docs.css"),
 );
 
 /// The name, media type and content of each asset.
-const FILES: [(&str, &str, &str); 5] = [
+const FILES: [(&str, &str, &str); 6] = [
     ("journeyman.css", "text/css; charset=utf-8", STYLES),
     ("journeyman.js", "text/javascript; charset=utf-8", include_str!("../assets/journeyman.js")),
+    ("lists.js", "text/javascript; charset=utf-8", include_str!("../assets/lists.js")),
     ("docs.js", "text/javascript; charset=utf-8", include_str!("../assets/docs.js")),
     ("turbo.js", "text/javascript; charset=utf-8", include_str!("../assets/vendor/turbo/turbo.js")),
     ("icon.svg", "image/svg+xml", include_str!("../assets/icon.svg")),

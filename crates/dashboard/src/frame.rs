@@ -96,6 +96,7 @@ fn confirmation(name: &str) -> Option<&'static str> {
         ("removed", "Removed."),
         ("app", "The GitHub App is created. Install it now: it has access to no repository until then."),
         ("password", "The password is changed. All your other sessions have ended."),
+        ("archived", "The jobs are archived."),
         ("ended", "The session has ended."),
         ("disabled", "The user is disabled. Their sessions have ended and their keys are revoked."),
         ("enabled", "The user may sign in again."),

@@ -13,6 +13,7 @@
 //! [`fragment::Fragment`], which another template has rendered.
 
 mod assets;
+mod choices;
 mod conversation;
 mod diff;
 mod error_page;
@@ -46,7 +47,9 @@ use std::sync::atomic::AtomicBool;
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state, map_response};
 use journeyman_app::UseCases;
-use journeyman_core::ports::{Containing, Diffs, Passwords, PullPages, SignInProvider, Store};
+use journeyman_core::agent::Agents;
+use journeyman_core::model::ProviderInfo;
+use journeyman_core::ports::{Containing, Diffs, InstalledAgents, Passwords, PullPages, SignInProvider, Store};
 use journeyman_core::time::{Clock, IdGen};
 
 pub use self::log_tail::{LogTail, LogTails, Tail};
@@ -68,7 +71,9 @@ pub struct Services {
     pub tails: Arc<dyn LogTails>,
     /// The sandbox of this machine, if it runs jobs.
     pub machine: Option<Arc<dyn Containing>>,
-    /// The pull requests of the built-in code host.
+    /// The agents that are installed on this machine, if it runs jobs.
+    pub installed: Option<Arc<dyn InstalledAgents>>,
+    /// The repositories and pull requests of the built-in code host.
     pub pulls: Arc<dyn PullPages>,
     /// The diffs of jobs.
     pub diffs: Arc<dyn Diffs>,
@@ -87,8 +92,10 @@ pub struct Services {
 pub struct Settings {
     /// The URL at which clients reach the service, without a trailing slash.
     pub public_url: String,
-    /// The IDs of the configured agents.
-    pub agents: Vec<String>,
+    /// The configured agents.
+    pub agents: Arc<Agents>,
+    /// The configured providers of models.
+    pub providers: Vec<ProviderInfo>,
     /// The version of the program.
     pub version: String,
     /// Names and values for the system page: storage locations, and settings for all projects.

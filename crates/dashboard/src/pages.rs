@@ -3,6 +3,7 @@
 mod account;
 mod audit;
 mod code_hosts;
+mod home;
 mod inbox;
 mod job;
 mod jobs;
@@ -11,6 +12,7 @@ mod problem;
 mod projects;
 mod provider;
 mod pulls;
+mod refresh;
 mod settings;
 mod setup;
 mod sign_in;
@@ -21,18 +23,16 @@ mod users;
 mod webhooks;
 
 use axum::Router;
-use axum::response::Redirect;
-use axum::routing::get;
 
 use crate::Shared;
 
 /// Returns the routes that require a session.
 pub(crate) fn routes() -> Router<Shared> {
     Router::new()
-        .route("/", get(|| async { Redirect::to("/projects") }))
         .merge(account::routes())
         .merge(audit::routes())
         .merge(code_hosts::routes())
+        .merge(home::routes())
         .merge(inbox::routes())
         .merge(job::routes())
         .merge(jobs::routes())

@@ -173,6 +173,7 @@ fn fixture_with(
     let endpoints = Arc::new(FakeEndpoints::default());
     let engine = Engine::new(store.clone(), world.clone(), world.clone());
     let agent: AgentSpec = serde_json::from_str(r#"{"command": ["journeyman"]}"#).unwrap();
+    let agents = Arc::new(Agents::from([("journeyman".to_owned(), agent)]));
     let cases = UseCases::new(Parts {
         store: store.clone(),
         engine: engine.clone(),
@@ -185,7 +186,7 @@ fn fixture_with(
         slack: Arc::new(journeyman_testkit::FakeSlack::default()),
         public_url: "http://localhost:8080".to_owned(),
         ids: world.clone(),
-        agents: Arc::new(Agents::from([("journeyman".to_owned(), agent)])),
+        agents: agents.clone(),
         create_per_hour: 0,
         message_per_hour: 0,
     });
@@ -194,6 +195,7 @@ fn fixture_with(
         cases: cases.clone(),
         tails: Arc::new(EmptyTails),
         machine: None,
+        installed: None,
         pulls,
         diffs: Arc::new(FakeDiffs),
         passwords: Arc::new(PlainPasswords),
@@ -203,7 +205,8 @@ fn fixture_with(
     };
     let settings = Settings {
         public_url: "http://localhost:8080".to_owned(),
-        agents: vec!["journeyman".to_owned()],
+        agents,
+        providers: Vec::new(),
         version: "1.2.3".to_owned(),
         facts: vec![("Database".to_owned(), "/srv/database".to_owned())],
     };

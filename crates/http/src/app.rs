@@ -11,7 +11,8 @@ use journeyman_core::engine::Engine;
 use journeyman_core::ids::KeyId;
 use journeyman_core::model::ProviderInfo;
 use journeyman_core::ports::{
-    ConnectionMeter, Containing, Diffs, DutyMeter, GitServer, ModelMeter, Passwords, PullPages, SignInProvider, Store,
+    ConnectionMeter, Containing, Diffs, DutyMeter, GitServer, InstalledAgents, ModelMeter, Passwords, PullPages,
+    SignInProvider, Store,
 };
 use journeyman_core::time::{Clock, IdGen, Timestamp};
 use tokio::sync::Semaphore;
@@ -45,6 +46,8 @@ pub struct Services {
     pub clock: Arc<dyn Clock>,
     /// The state of this machine's sandbox and disk, if this process carries out jobs.
     pub machine: Option<Arc<dyn Containing>>,
+    /// The agents that are installed on this machine, if this process carries out jobs.
+    pub installed: Option<Arc<dyn InstalledAgents>>,
     /// The meter of model calls, if this process carries out jobs.
     pub models: Option<Arc<dyn ModelMeter>>,
     /// The meter of the server's connections, if the server counts them.

@@ -79,12 +79,14 @@ fn compression() -> CompressionLayer<impl Predicate> {
 
 /// Returns the pages of the dashboard, and the documentation of the interface.
 fn pages(app: &App, document: &serde_json::Value) -> Router {
-    let Services { store, pulls, diffs, passwords, provider, clock, ids, machine, .. } = app.services.clone();
+    let Services { store, pulls, diffs, passwords, provider, clock, ids, machine, installed, .. } =
+        app.services.clone();
     let services = journeyman_dashboard::Services {
         store,
         cases: app.cases.clone(),
         tails: Arc::new(Tails(app.clone())),
         machine,
+        installed,
         pulls,
         diffs,
         passwords,
@@ -92,7 +94,8 @@ fn pages(app: &App, document: &serde_json::Value) -> Router {
         clock,
         ids,
     };
-    let Settings { public_url, agents, version, places, create_per_hour, message_per_hour, .. } = app.settings.clone();
+    let Settings { public_url, agents, providers, version, places, create_per_hour, message_per_hour, .. } =
+        app.settings.clone();
     let per_hour = |number: u32| if number == 0 { "no limit".to_owned() } else { format!("{number} per hour") };
     let mut facts = places;
     facts.extend([
@@ -100,7 +103,6 @@ fn pages(app: &App, document: &serde_json::Value) -> Router {
         ("Messages per project".to_owned(), per_hour(message_per_hour)),
         ("Public URL".to_owned(), public_url.clone()),
     ]);
-    let agents = agents.keys().cloned().collect();
-    let settings = journeyman_dashboard::Settings { public_url, agents, version, facts };
+    let settings = journeyman_dashboard::Settings { public_url, agents, providers, version, facts };
     journeyman_dashboard::router(services, settings, document)
 }

@@ -1,5 +1,6 @@
 //! Assembles the service: opens the adapters, and connects them to the use cases and the engine.
 
+mod agents;
 pub(crate) mod leftovers;
 mod sandbox;
 
@@ -16,8 +17,8 @@ use journeyman_blobs::{Bucket, Folder};
 use journeyman_core::engine::Engine;
 use journeyman_core::ids::WorkerId;
 use journeyman_core::ports::{
-    Blobs, CodeHostStore, Containing, Forges, Gateway, ModelMeter, ProjectStore, PullStore, SignInProvider, Store,
-    TokenVerifier, UserStore, WebhookSender,
+    Blobs, CodeHostStore, Containing, Forges, Gateway, InstalledAgents, ModelMeter, ProjectStore, PullStore,
+    SignInProvider, Store, TokenVerifier, UserStore, WebhookSender,
 };
 use journeyman_core::time::{Clock, IdGen};
 use journeyman_forge::CodeHosts;
@@ -40,6 +41,7 @@ use crate::connections::Registry;
 use crate::duties::Duties;
 use crate::system::Machine;
 
+use self::agents::AgentFolders;
 pub(crate) use self::sandbox::{Asker, given_up, sandbox};
 
 /// The parts of a machine that runs jobs.
@@ -285,6 +287,10 @@ impl App {
             passwords: Arc::new(Passwords::new(Arc::new(Machine))),
             provider: self.provider.clone(),
             clock: Arc::new(Machine),
+            installed: self
+                .worker
+                .as_ref()
+                .map(|_| Arc::new(AgentFolders::of(&self.settings)) as Arc<dyn InstalledAgents>),
             machine: self.host().map(|host| host as Arc<dyn Containing>),
             models: self.worker.as_ref().map(|worker| worker.gateway.clone() as Arc<dyn ModelMeter>),
             connections: Some(connections),

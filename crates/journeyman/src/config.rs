@@ -23,7 +23,7 @@ use std::path::Path;
 use anyhow::Context;
 use journeyman_core::agent::Agents;
 
-pub(crate) use self::agents::{arch, folder};
+pub(crate) use self::agents::{arch, folder, installed};
 pub(crate) use self::connections::ConnectionSettings;
 pub(crate) use self::environment::SCOPE;
 pub(crate) use self::layer::{Layer, LogFormat, Role, SandboxKind};

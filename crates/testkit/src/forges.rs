@@ -307,6 +307,14 @@ impl PullPages for FakeForges {
         Err(PullPagesError::NotFound)
     }
 
+    async fn branches(&self, _: &Project) -> Result<Vec<String>, PullPagesError> {
+        Ok(Vec::new())
+    }
+
+    async fn commits(&self, _: &Project, _: &str, _: u64) -> Result<Option<u64>, PullPagesError> {
+        Ok(None)
+    }
+
     async fn pull(&self, _: &Project, _: u64) -> Result<PullDetail, PullPagesError> {
         Err(PullPagesError::NotFound)
     }

@@ -132,11 +132,21 @@ pub enum PullPagesError {
     Failed(String),
 }
 
-/// The pull requests of the built-in code host, for the dashboard.
+/// The maximum number of branches in the answer of [`PullPages::branches`].
+pub const MAX_BRANCHES: usize = 500;
+
+/// The repositories and pull requests of the built-in code host, for the dashboard.
 #[async_trait]
 pub trait PullPages: Send + Sync {
     /// Returns all pull requests of the project's repository, newest first.
     async fn pulls(&self, project: &Project) -> Result<Vec<LocalPull>, PullPagesError>;
+
+    /// Returns the branches of the project's repository: the default branch first, if it exists, then the others by name, at
+    /// most [`MAX_BRANCHES`]. A repository without a commit has none.
+    async fn branches(&self, project: &Project) -> Result<Vec<String>, PullPagesError>;
+
+    /// Returns the number of commits of a branch, at most `limit`; `None` if the branch does not exist.
+    async fn commits(&self, project: &Project, branch: &str, limit: u64) -> Result<Option<u64>, PullPagesError>;
 
     /// Returns a pull request with its commits and its diff.
     async fn pull(&self, project: &Project, number: u64) -> Result<PullDetail, PullPagesError>;

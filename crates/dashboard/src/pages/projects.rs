@@ -8,6 +8,7 @@ use axum::routing::get;
 use journeyman_app::{Error, RefusalKind};
 use journeyman_core::finding::{Finding, first_failure};
 use journeyman_core::ids::ProjectId;
+use journeyman_core::ports::ProjectJobs;
 use journeyman_core::project::decide::Proposal;
 use journeyman_core::project::{
     CODE_HOST_TOKEN, DEFAULT_AGENT, DEFAULT_MODEL, Project, SecretChanges, SecretValue, Settings, check,
@@ -15,6 +16,7 @@ use journeyman_core::project::{
 use journeyman_core::time::Timestamp;
 
 use super::code_hosts::Line;
+use crate::choices::{self, Choices, chosen_model};
 use crate::failure::{Failure, Page, refusal, refused, rendered};
 use crate::fields::Fields;
 use crate::frame::Frame;
@@ -42,16 +44,20 @@ struct Row {
     agent: String,
     model: String,
     created: Moment,
+    running: u64,
+    open: u64,
 }
 
 impl Row {
-    fn new(frame: &Frame, project: &Project) -> Self {
+    fn new(frame: &Frame, project: &Project, counts: ProjectJobs) -> Self {
         Self {
             id: project.id.to_string(),
             repository: visible::line(&project.repository).into_owned(),
-            agent: visible::line(&project.agent).into_owned(),
+            agent: choices::name_of(&frame.shared, &project.agent),
             model: visible::line(&project.model).into_owned(),
             created: frame.moment(project.created_at),
+            running: counts.running,
+            open: counts.open_pulls,
         }
     }
 }
@@ -59,7 +65,9 @@ impl Row {
 async fn list(State(shared): State<Shared>, frame: Frame) -> Response {
     let page = async {
         let projects = shared.services.store.projects().await?;
-        let rows = projects.iter().map(|project| Row::new(&frame, project)).collect();
+        let counts = shared.services.store.jobs_of_projects().await?;
+        let row = |project: &Project| Row::new(&frame, project, counts.get(&project.id).copied().unwrap_or_default());
+        let rows = projects.iter().map(row).collect();
         rendered(&ListPage { frame: &frame, rows })
     };
     frame.answer(page.await)
@@ -74,8 +82,7 @@ struct NewPage<'a> {
     repository: String,
     username: String,
     reference: String,
-    agent: String,
-    model: String,
+    choices: Choices,
     error: Option<String>,
     /// True if jobs cannot work on the repository. The form then offers to create the project anyway.
     untested: bool,
@@ -85,7 +92,8 @@ struct NewPage<'a> {
 
 impl<'a> NewPage<'a> {
     fn new(frame: &'a Frame, fields: &Fields) -> Self {
-        let or = |text: String, usual: &str| if text.is_empty() { usual.to_owned() } else { text };
+        let agent = fields.given("agent").unwrap_or_else(|| DEFAULT_AGENT.to_owned());
+        let model = chosen_model(fields).unwrap_or_else(|| DEFAULT_MODEL.to_owned());
         Self {
             frame,
             id: fields.text("id"),
@@ -93,16 +101,11 @@ impl<'a> NewPage<'a> {
             repository: fields.text("repository"),
             username: fields.text("username"),
             reference: fields.text("ref"),
-            agent: or(fields.text("agent"), DEFAULT_AGENT),
-            model: or(fields.text("model"), DEFAULT_MODEL),
+            choices: Choices::of_project(&frame.shared, None, &agent, &model),
             error: None,
             untested: false,
             findings: Vec::new(),
         }
-    }
-
-    fn agents(&self) -> &[String] {
-        &self.frame.shared.settings.agents
     }
 }
 
@@ -205,7 +208,7 @@ fn proposal(fields: &Fields, now: Timestamp) -> Result<Proposal, String> {
     let project = Project {
         reference: fields.given("ref"),
         agent: fields.given("agent").unwrap_or_else(|| default.agent.clone()),
-        model: fields.given("model").unwrap_or_else(|| default.model.clone()),
+        model: chosen_model(fields).unwrap_or_else(|| default.model.clone()),
         settings,
         ..default
     };

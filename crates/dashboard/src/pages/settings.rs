@@ -15,6 +15,7 @@ use journeyman_core::project::{CODE_HOST_TOKEN, CheckMode, CiFiles, PermissionPo
 use super::code_hosts::Line;
 use super::problem::Problem;
 use super::projects::tested;
+use crate::choices::{Choices, chosen_model};
 use crate::failure::{Failure, Page, refusal, refused, rendered};
 use crate::fields::Fields;
 use crate::frame::Frame;
@@ -148,16 +149,15 @@ impl SettingsPage<'_> {
         self.is_checked("ciFiles", self.at.project.settings.pull_request.ci_files == CiFiles::Allow)
     }
 
-    /// Returns the agents to choose from, and whether each is selected: the configured ones, and that of the project,
-    /// which may no longer be configured.
-    fn agents(&self) -> Vec<(String, bool)> {
-        let own = &self.at.project.agent;
-        let mut all = self.frame.shared.settings.agents.clone();
-        if !all.contains(own) {
-            all.push(own.clone());
-        }
-        let chosen = self.value("agent", Some(own));
-        all.into_iter().map(|agent| (agent.clone(), agent == chosen)).collect()
+    /// Returns the agents and models to choose from.
+    fn agent_choices(&self) -> Choices {
+        let project = &self.at.project;
+        let agent = self.value("agent", Some(&project.agent));
+        let model = match self.typed {
+            Some(typed) => chosen_model(typed).unwrap_or_default(),
+            None => project.model.clone(),
+        };
+        Choices::of_project(&self.frame.shared, Some(project), &agent, &model)
     }
 
     /// Returns whether the new secret is for this use. By default, a secret is for the setup command.

@@ -28,16 +28,19 @@ pub(super) struct Fake {
     detail: Result<PullDetail, PullPagesError>,
     change: Result<(), PullPagesError>,
     calls: Mutex<Vec<String>>,
+    /// The branches of the repository.
+    pub(super) branches: Mutex<Vec<String>>,
 }
 
 impl Fake {
     pub(super) fn with(detail: PullDetail) -> Self {
-        Self { pulls: Ok(vec![detail.pull.clone()]), detail: Ok(detail), change: Ok(()), calls: Mutex::default() }
+        let (calls, branches) = (Mutex::default(), Mutex::new(vec!["main".to_owned()]));
+        Self { pulls: Ok(vec![detail.pull.clone()]), detail: Ok(detail), change: Ok(()), calls, branches }
     }
 
     fn failing(error: &PullPagesError) -> Self {
         let (pulls, detail, change) = (Err(error.clone()), Err(error.clone()), Err(error.clone()));
-        Self { pulls, detail, change, calls: Mutex::default() }
+        Self { pulls, detail, change, calls: Mutex::default(), branches: Mutex::default() }
     }
 
     fn calls(&self) -> Vec<String> {
@@ -49,6 +52,14 @@ impl Fake {
 impl PullPages for Fake {
     async fn pulls(&self, _project: &Project) -> Result<Vec<LocalPull>, PullPagesError> {
         self.pulls.clone()
+    }
+
+    async fn branches(&self, _: &Project) -> Result<Vec<String>, PullPagesError> {
+        Ok(self.branches.lock().unwrap().clone())
+    }
+
+    async fn commits(&self, _: &Project, _: &str, _: u64) -> Result<Option<u64>, PullPagesError> {
+        Ok(Some(3))
     }
 
     async fn pull(&self, _project: &Project, _number: u64) -> Result<PullDetail, PullPagesError> {

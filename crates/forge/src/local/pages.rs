@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use journeyman_core::ids::Sha;
-use journeyman_core::ports::{CommitLine, PullDetail, PullPages, PullPagesError, StoreError};
+use journeyman_core::ports::{CommitLine, MAX_BRANCHES, PullDetail, PullPages, PullPagesError, StoreError};
 use journeyman_core::project::{Address, Project, parse_address};
 use journeyman_core::pull::{LocalPull, PullState};
 use journeyman_core::time::Timestamp;
@@ -77,6 +77,34 @@ impl LocalHost {
 impl PullPages for LocalHost {
     async fn pulls(&self, project: &Project) -> Result<Vec<LocalPull>, PullPagesError> {
         self.pulls.pulls(name(project)?).await.map_err(|error| store(&error))
+    }
+
+    async fn branches(&self, project: &Project) -> Result<Vec<String>, PullPagesError> {
+        let path = self.path(&name(project)?);
+        if !path.join("HEAD").exists() {
+            return Ok(Vec::new());
+        }
+        let count = format!("--count={MAX_BRANCHES}");
+        let list = self.git.at(&path, ["for-each-ref", &count, "--format=%(refname:lstrip=2)", "refs/heads"]);
+        let listed = list.run().await.map_err(|error| git(&error))?;
+        let mut branches: Vec<String> = String::from_utf8_lossy(&listed.stdout).lines().map(str::to_owned).collect();
+        // A repository whose HEAD is no branch has no default branch.
+        if let Ok(head) = self.git.at(&path, ["symbolic-ref", "--quiet", "HEAD"]).run().await {
+            let head = String::from_utf8_lossy(&head.stdout);
+            let head = head.trim().strip_prefix("refs/heads/").unwrap_or_default();
+            branches.sort_by_key(|branch| branch != head);
+        }
+        Ok(branches)
+    }
+
+    async fn commits(&self, project: &Project, branch: &str, limit: u64) -> Result<Option<u64>, PullPagesError> {
+        let path = self.path(&name(project)?);
+        let Some(head) = self.branch(&path, branch).await.map_err(|error| git(&error))? else { return Ok(None) };
+        let (most, head) = (format!("--max-count={limit}"), head.to_string());
+        let counted = self.git.at(&path, ["rev-list", "--count", &most, &head]).run().await;
+        let counted = counted.map_err(|error| git(&error))?;
+        let count = String::from_utf8_lossy(&counted.stdout).trim().parse();
+        count.map(Some).map_err(|_| PullPagesError::Failed("git rev-list printed no number".to_owned()))
     }
 
     async fn pull(&self, project: &Project, number: u64) -> Result<PullDetail, PullPagesError> {

@@ -158,6 +158,14 @@ impl PullPages for FakeRepository {
         Ok(Vec::new())
     }
 
+    async fn branches(&self, _: &Project) -> Result<Vec<String>, PullPagesError> {
+        Ok(Vec::new())
+    }
+
+    async fn commits(&self, _: &Project, _: &str, _: u64) -> Result<Option<u64>, PullPagesError> {
+        Ok(None)
+    }
+
     async fn pull(&self, _: &Project, _: u64) -> Result<PullDetail, PullPagesError> {
         Err(PullPagesError::NotFound)
     }
@@ -257,6 +265,7 @@ pub(crate) async fn service() -> Service {
         provider: None,
         clock: world.clone(),
         machine: Some(machine.clone()),
+        installed: None,
         models: Some(Arc::new(FakeMeter)),
         connections: Some(Arc::new(FakeMeter)),
         duties: Some(Arc::new(FakeMeter)),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use journeyman_core::agent::{AgentSpec, Agents, unknown_word};
+use journeyman_core::agent::{AgentSpec, Agents, Install, unknown_word};
 use journeyman_core::project::DEFAULT_AGENT;
 
 use super::text;
@@ -34,6 +34,11 @@ pub(super) fn bundled() -> anyhow::Result<Agents> {
 /// Returns the folder in which an agent is installed.
 pub(crate) fn folder(data_dir: &Path, id: &str) -> PathBuf {
     data_dir.join("agents").join(id)
+}
+
+/// Returns the packages that are installed in an agent's folder; `None` if no installation is complete.
+pub(crate) fn installed(folder: &Path) -> Option<Install> {
+    serde_json::from_slice(&std::fs::read(folder.join(Install::NOTE)).ok()?).ok()
 }
 
 /// Returns the architecture of this machine, as the names of npm packages spell it.

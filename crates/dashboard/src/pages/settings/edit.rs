@@ -38,7 +38,7 @@ pub(super) fn of(section: &str, fields: &Fields, project: &Project) -> Result<Ed
     match section {
         "repository" => repository(fields),
         "agent" => {
-            let (agent, model, setup) = (fields.given("agent"), fields.given("model"), long(fields, "setup"));
+            let (agent, model, setup) = (fields.given("agent"), chosen_model(fields), long(fields, "setup"));
             Ok(fields_only(move |project| {
                 project.agent = agent.clone().unwrap_or_else(|| DEFAULT_AGENT.to_owned());
                 project.model = model.clone().unwrap_or_else(|| DEFAULT_MODEL.to_owned());

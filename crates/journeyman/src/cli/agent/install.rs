@@ -18,11 +18,6 @@ use super::lock::Locks;
 use crate::app;
 use crate::config::{self, Settings};
 
-/// Returns the packages that are installed in an agent's folder; `None` if no installation is complete.
-pub(super) fn installed(folder: &Path) -> Option<Install> {
-    serde_json::from_slice(&std::fs::read(folder.join(Install::NOTE)).ok()?).ok()
-}
-
 /// Installs an agent; with `unpinned`, without comparing the hashes of its packages.
 pub(super) fn run(settings: &Settings, id: &str, unpinned: bool) -> anyhow::Result<ExitCode> {
     let spec = find(settings, id)?;

@@ -8,8 +8,7 @@ use serde::Serialize;
 
 use super::super::store::{print_json, print_lines};
 use super::super::table::table;
-use super::install::installed;
-use crate::config::{self, Settings};
+use crate::config::{self, Settings, installed};
 
 /// An agent and its state on this machine.
 #[derive(Debug, Serialize)]

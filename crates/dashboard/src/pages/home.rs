@@ -1,0 +1,233 @@
+//! `/`: what needs the viewer in all projects, what runs now, and what was spent this week.
+
+mod needs;
+mod spend;
+
+use std::collections::BTreeMap;
+
+use askama::Template;
+use axum::Router;
+use axum::extract::{Query, State};
+use axum::http::HeaderMap;
+use axum::response::Response;
+use axum::routing::get;
+use journeyman_core::ids::ProjectId;
+use journeyman_core::job::label::Attribute;
+use journeyman_core::job::{Job, JobStatus};
+use journeyman_core::model::price::day;
+use journeyman_core::ports::{JobFilter, ProjectJobs, StoreError};
+use journeyman_core::project::Project;
+use journeyman_core::pull::PullState;
+use serde::Deserialize;
+
+use self::needs::Need;
+use self::spend::{MAX_KEYS, Week};
+use super::jobs::row::{self, JobRow};
+use super::refresh::{self, SeenQuery};
+use crate::failure::{Page, rendered};
+use crate::frame::Frame;
+use crate::{Shared, words};
+
+pub(super) fn routes() -> Router<Shared> {
+    Router::new().route("/", get(show)).route("/home/live", get(live))
+}
+
+/// The maximum number of failed jobs, and of pull requests, that the page shows.
+const MAX_NEEDS: usize = 10;
+
+/// The maximum number of active jobs that the page reads.
+const MAX_ACTIVE: usize = 50;
+
+/// The maximum number of projects that the page shows.
+const MAX_PROJECTS: usize = 8;
+
+#[derive(Debug, Clone, Default, Deserialize)]
+struct HomeQuery {
+    /// `everybody` selects the jobs of all people, and not only those of the viewer.
+    whose: Option<String>,
+}
+
+impl HomeQuery {
+    fn is_everybody(&self) -> bool {
+        self.whose.as_deref() == Some("everybody")
+    }
+}
+
+/// The data of the page.
+struct Found {
+    failed: Vec<Job>,
+    /// Completed jobs with an open pull request.
+    to_review: Vec<Job>,
+    active: Vec<Job>,
+    projects: Vec<Project>,
+    counts: BTreeMap<ProjectId, ProjectJobs>,
+}
+
+impl Found {
+    /// Reads the data. `author` restricts what needs somebody to the jobs of one person.
+    async fn read(shared: &Shared, author: Option<&str>) -> Result<Self, StoreError> {
+        let store = &shared.services.store;
+        let of_author = JobFilter {
+            attributes: author.map(|author| Attribute::Author(author.to_owned())).into_iter().collect(),
+            limit: 3 * MAX_NEEDS,
+            ..JobFilter::default()
+        };
+        let failed = JobFilter { status: Some(JobStatus::Failed), ..of_author.clone() };
+        let open = Some(PullState::Open);
+        let to_review = JobFilter { status: Some(JobStatus::Completed), pull_state: open, ..of_author };
+        let active = JobFilter { status: Some(JobStatus::Active), limit: MAX_ACTIVE, ..JobFilter::default() };
+        Ok(Self {
+            failed: store.jobs(failed).await?.into_iter().filter(needs::has_failed).take(MAX_NEEDS).collect(),
+            to_review: store.jobs(to_review).await?.into_iter().filter(needs::is_reviewed).take(MAX_NEEDS).collect(),
+            active: store.jobs(active).await?,
+            projects: store.projects().await?,
+            counts: store.jobs_of_projects().await?,
+        })
+    }
+
+    fn digest(&self) -> String {
+        let lists = [&self.failed, &self.to_review, &self.active].map(|jobs| refresh::state_of(jobs));
+        let projects: Vec<&str> = self.projects.iter().map(|project| project.id.as_str()).collect();
+        let counts: Vec<_> = self.counts.values().map(|counts| (counts.running, counts.open_pulls)).collect();
+        refresh::digest(&(lists, projects, counts))
+    }
+}
+
+#[derive(Template)]
+#[template(path = "home.html")]
+struct HomePage<'a> {
+    frame: &'a Frame,
+    today: String,
+    is_everybody: bool,
+    needs: Vec<Need>,
+    running: Vec<JobRow>,
+    /// The number of active jobs that no worker carries out.
+    waiting: usize,
+    week: Week,
+    projects: Vec<ProjectRow>,
+    /// The number of all projects.
+    total: usize,
+    /// The projects in which a job can be created, with the pages for it.
+    new_jobs: Vec<(String, String)>,
+    live: String,
+    /// The digest of the data on the page.
+    seen: String,
+}
+
+impl HomePage<'_> {
+    /// Returns the number of waiting jobs in words; `None` if no job waits.
+    fn waiting_text(&self) -> Option<String> {
+        let verb = if self.waiting == 1 { "waits" } else { "wait" };
+        (self.waiting > 0).then(|| format!("{} {verb}", words::counted(self.waiting, "job")))
+    }
+}
+
+/// A project with the numbers of its jobs.
+struct ProjectRow {
+    id: String,
+    /// The class of the color in the chart.
+    key: &'static str,
+    running: u64,
+    open: u64,
+}
+
+async fn show(State(shared): State<Shared>, frame: Frame, Query(query): Query<HomeQuery>) -> Response {
+    frame.answer(page(&shared, &frame, &query).await)
+}
+
+fn author<'a>(frame: &'a Frame, query: &HomeQuery) -> Option<&'a str> {
+    (!query.is_everybody()).then_some(frame.viewer.user.name.as_str())
+}
+
+async fn page(shared: &Shared, frame: &Frame, query: &HomeQuery) -> Page {
+    let found = Found::read(shared, author(frame, query)).await?;
+    let seen = found.digest();
+    let places = row::places(frame, found.projects.iter().cloned());
+    let (running, waiting): (Vec<Job>, Vec<Job>) = found.active.iter().cloned().partition(|job| job.lease().is_some());
+    let order = order(&found);
+    let week = Week::read(shared, frame.now, &found.projects, &order).await?;
+    let new_jobs = order.iter().filter(|_| frame.viewer.can_write());
+    let live = if query.is_everybody() { "/home/live?whose=everybody&seen=" } else { "/home/live?seen=" };
+    rendered(&HomePage {
+        frame,
+        today: date(day(frame.now)),
+        is_everybody: query.is_everybody(),
+        needs: needs::needs(shared, frame, &places, &found.failed, &found.to_review).await?,
+        running: row::rows(shared, &places, &running).await?.rows,
+        waiting: waiting.len(),
+        projects: rows(&found, &order),
+        total: found.projects.len(),
+        new_jobs: new_jobs.map(|id| (id.to_string(), format!("/projects/{id}/jobs/new"))).collect(),
+        week,
+        live: format!("{live}{seen}"),
+        seen,
+    })
+}
+
+/// Returns the projects in the order of the page: those with the most running jobs and open pull requests first.
+fn order(found: &Found) -> Vec<ProjectId> {
+    let mut order: Vec<ProjectId> = found.projects.iter().map(|project| project.id.clone()).collect();
+    order.sort_by_key(|id| {
+        let counts = found.counts.get(id).copied().unwrap_or_default();
+        std::cmp::Reverse((counts.running, counts.open_pulls))
+    });
+    order
+}
+
+fn rows(found: &Found, order: &[ProjectId]) -> Vec<ProjectRow> {
+    let row = |(place, id): (usize, &ProjectId)| {
+        let counts = found.counts.get(id).copied().unwrap_or_default();
+        let key = spend::key(place.min(MAX_KEYS));
+        ProjectRow { id: id.to_string(), key, running: counts.running, open: counts.open_pulls }
+    };
+    order.iter().enumerate().map(row).take(MAX_PROJECTS).collect()
+}
+
+/// Formats a day: `Sunday, November 22`.
+fn date(day: i64) -> String {
+    const MONTHS: [&str; 12] = [
+        "January",
+        "February",
+        "March",
+        "April",
+        "May",
+        "June",
+        "July",
+        "August",
+        "September",
+        "October",
+        "November",
+        "December",
+    ];
+    let text = journeyman_core::usage::format_day(day);
+    let mut parts = text.rsplit('-').map(|part| part.parse::<usize>().unwrap_or_default());
+    let (date, month) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let month = month.checked_sub(1).and_then(|place| MONTHS.get(place)).unwrap_or(&"");
+    format!("{}, {month} {date}", spend::weekday(day))
+}
+
+async fn live(
+    State(shared): State<Shared>,
+    frame: Frame,
+    Query(query): Query<HomeQuery>,
+    Query(seen): Query<SeenQuery>,
+    headers: HeaderMap,
+) -> Response {
+    let author = author(&frame, &query).map(str::to_owned);
+    refresh::stream(&frame, seen, &headers, move || {
+        let (shared, author) = (shared.clone(), author.clone());
+        async move { Ok(Found::read(&shared, author.as_deref()).await?.digest()) }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_date_has_its_weekday() {
+        let of = |text: &str| date(journeyman_core::usage::parse_day(text).unwrap());
+        assert_eq!(of("1970-01-01"), "Thursday, January 1");
+        assert_eq!(of("2026-11-22"), "Sunday, November 22");
+    }
+}

@@ -1,0 +1,259 @@
+//! The money spent this week, as a chart and as a table.
+
+use std::collections::BTreeMap;
+
+use journeyman_core::ids::ProjectId;
+use journeyman_core::model::price::day;
+use journeyman_core::ports::StoreError;
+use journeyman_core::project::Project;
+use journeyman_core::time::Timestamp;
+use journeyman_core::usage::{UsageGroup, UsageQuery};
+
+use crate::{Shared, words};
+
+/// The number of projects that have a color. The others share one.
+pub(super) const MAX_KEYS: usize = 4;
+
+/// The maximum number of lines of the report: seven days of a thousand projects.
+const MAX_LINES: usize = 7000;
+
+/// The classes of the colors in lists, and in the chart.
+const KEYS: [(&str, &str); MAX_KEYS + 1] = [("k1", "v1"), ("k2", "v2"), ("k3", "v3"), ("k4", "v4"), ("k5", "v5")];
+
+/// The size of the chart's area for bars: the left edge, the width, the top and the bottom, in units of the view box.
+const AREA: (f64, f64, f64, f64) = (36.0, 252.0, 8.0, 112.0);
+
+/// The width of a bar.
+const BAR: f64 = 22.0;
+
+/// Returns the class of the color of the project at a place.
+pub(super) fn key(place: usize) -> &'static str {
+    KEYS.get(place).map_or("k5", |(list, _)| list)
+}
+
+/// Returns the name of a day.
+pub(super) fn weekday(day: i64) -> &'static str {
+    // The day 0 was a Thursday.
+    let names = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
+    usize::try_from((day + 3).rem_euclid(7)).ok().and_then(|place| names.get(place).copied()).unwrap_or_default()
+}
+
+/// The week of the chart, from Monday to Sunday in UTC.
+pub(super) struct Week {
+    pub(super) total: String,
+    /// The sum of the daily budgets of all projects, if each has one: the text, and the part that is spent.
+    pub(super) budget: Option<Budget>,
+    pub(super) days: Vec<Day>,
+    pub(super) lines: Vec<GridLine>,
+    /// The columns of the table: the class of the color, and the name.
+    pub(super) columns: Vec<(&'static str, String)>,
+    /// True if nothing was spent.
+    pub(super) is_empty: bool,
+}
+
+/// A budget for the week.
+pub(super) struct Budget {
+    pub(super) text: String,
+    /// The numbers of the meter, in whole cents: what was spent, and the budget.
+    pub(super) spent: u64,
+    pub(super) limit: u64,
+}
+
+/// A day of the week.
+pub(super) struct Day {
+    pub(super) name: &'static str,
+    /// The first three letters of the name.
+    pub(super) short: &'static str,
+    pub(super) total: String,
+    /// The amounts in the columns of the table.
+    pub(super) cells: Vec<String>,
+    pub(super) bars: Vec<Bar>,
+    /// The middle of the bars.
+    pub(super) x: String,
+}
+
+/// A part of a bar, in units of the view box.
+pub(super) struct Bar {
+    pub(super) class: &'static str,
+    pub(super) x: String,
+    pub(super) y: String,
+    pub(super) height: String,
+}
+
+/// A line of the grid.
+pub(super) struct GridLine {
+    pub(super) y: String,
+    /// The vertical position of the label.
+    pub(super) text_y: String,
+    pub(super) label: String,
+}
+
+impl Week {
+    /// Reads the sums of the week. `order` has the projects in the order of their colors.
+    pub(super) async fn read(
+        shared: &Shared,
+        now: Timestamp,
+        projects: &[Project],
+        order: &[ProjectId],
+    ) -> Result<Self, StoreError> {
+        let today = day(now);
+        let first = today - (today + 3).rem_euclid(7);
+        let query = UsageQuery {
+            first_day: first,
+            last_day: first + 6,
+            groups: vec![UsageGroup::Day, UsageGroup::Project],
+            limit: MAX_LINES,
+            ..UsageQuery::default()
+        };
+        let mut sums: BTreeMap<(i64, usize), u64> = BTreeMap::new();
+        for line in shared.services.store.usage(query).await? {
+            let place = order.iter().position(|id| Some(id) == line.project.as_ref()).unwrap_or(MAX_KEYS);
+            let sum = sums.entry((line.day.unwrap_or(first), place.min(MAX_KEYS))).or_default();
+            *sum = sum.saturating_add(line.sum.cost_micros);
+        }
+        let names: Vec<String> = order.iter().take(MAX_KEYS).map(ToString::to_string).collect();
+        Ok(Self::of(first, &sums, names, weekly_budget(projects)))
+    }
+
+    /// Lays out the chart. `sums` has the amounts by day and column; `names` are the projects with a color.
+    fn of(first: i64, sums: &BTreeMap<(i64, usize), u64>, names: Vec<String>, budget: Option<u64>) -> Self {
+        let at = |day: i64, place: usize| sums.get(&(day, place)).copied().unwrap_or_default();
+        let of_day = |day: i64| (0..=MAX_KEYS).map(|place| at(day, place)).fold(0, u64::saturating_add);
+        let total = (first..first + 7).map(of_day).fold(0, u64::saturating_add);
+        let top = nice((first..first + 7).map(of_day).max().unwrap_or_default());
+        let has_others = (first..first + 7).any(|day| at(day, MAX_KEYS) > 0);
+        let mut columns: Vec<(&'static str, String)> =
+            names.into_iter().enumerate().map(|(place, name)| (key(place), name)).collect();
+        let mut places: Vec<usize> = (0..columns.len()).collect();
+        if has_others {
+            columns.push((key(MAX_KEYS), "Others".to_owned()));
+            places.push(MAX_KEYS);
+        }
+        let day = |(number, day): (i32, i64)| Day {
+            name: weekday(day),
+            short: weekday(day).get(..3).unwrap_or_default(),
+            total: words::money(of_day(day)),
+            cells: places.iter().map(|place| words::money(at(day, *place))).collect(),
+            bars: bars(number, &places.iter().map(|place| (*place, at(day, *place))).collect::<Vec<_>>(), top),
+            x: decimal(middle(number)),
+        };
+        Self {
+            total: words::money(total),
+            budget: budget.map(|limit| Budget {
+                text: axis(limit),
+                spent: (total / 10_000).min(limit / 10_000),
+                limit: (limit / 10_000).max(1),
+            }),
+            days: (0..7).zip(first..).map(day).collect(),
+            lines: [0, top / 2, top].map(|micros| grid_line(micros, top)).into(),
+            columns,
+            is_empty: total == 0,
+        }
+    }
+}
+
+/// Returns seven times the sum of the daily budgets, in micros; `None` if a project has none.
+fn weekly_budget(projects: &[Project]) -> Option<u64> {
+    let budgets: Option<Vec<u64>> = projects.iter().map(|project| project.settings.limits.budget.day).collect();
+    budgets
+        .filter(|budgets| !budgets.is_empty())
+        .map(|budgets| budgets.into_iter().fold(0, u64::saturating_add))
+        .map(|sum| sum.saturating_mul(7))
+}
+
+/// Returns the end of the scale: an amount that is at least `micros`, and whose half is a round number too.
+fn nice(micros: u64) -> u64 {
+    let mut unit = 10_000;
+    loop {
+        for factor in [2, 4, 10] {
+            if unit * factor >= micros {
+                return unit * factor;
+            }
+        }
+        if unit > u64::MAX / 1000 {
+            return u64::MAX;
+        }
+        unit *= 10;
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "positions in a chart need no more digits")]
+fn y_of(micros: u64, top: u64) -> f64 {
+    let (_, _, above, below) = AREA;
+    below - (below - above) * (micros as f64 / top.max(1) as f64)
+}
+
+fn middle(number: i32) -> f64 {
+    let (left, width, ..) = AREA;
+    left + width / 7.0 * (f64::from(number) + 0.5)
+}
+
+fn decimal(value: f64) -> String {
+    format!("{value:.1}")
+}
+
+fn grid_line(micros: u64, top: u64) -> GridLine {
+    let y = y_of(micros, top);
+    GridLine { y: decimal(y), text_y: decimal(y + 4.0), label: axis(micros) }
+}
+
+/// Formats an amount without cents that are zero: `$10`, `$0.50`.
+fn axis(micros: u64) -> String {
+    let text = words::money(micros);
+    let text = text.strip_suffix("00").filter(|text| micros < 100_000 && text.contains('.')).unwrap_or(&text);
+    text.strip_suffix(".00").unwrap_or(text).to_owned()
+}
+
+/// Stacks the amounts of a day, with a gap between them.
+fn bars(number: i32, amounts: &[(usize, u64)], top: u64) -> Vec<Bar> {
+    let mut below = 0_u64;
+    let mut bars = Vec::new();
+    for (place, micros) in amounts.iter().filter(|(_, micros)| *micros > 0) {
+        let (bottom, upper) = (y_of(below, top), y_of(below.saturating_add(*micros), top));
+        bars.push(Bar {
+            class: KEYS.get(*place).map_or("v5", |(_, chart)| chart),
+            x: decimal(middle(number) - BAR / 2.0),
+            y: decimal(upper),
+            height: decimal((bottom - upper - 1.0).max(0.8)),
+        });
+        below = below.saturating_add(*micros);
+    }
+    bars
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scale_ends_at_a_round_amount_whose_half_is_round_too() {
+        let all = [0, 1, 20_000, 20_001, 9_400_000, 14_600_000, 21_000_000].map(nice);
+        assert_eq!(all, [20_000, 20_000, 20_000, 40_000, 10_000_000, 20_000_000, 40_000_000]);
+        assert_eq!(nice(u64::MAX), u64::MAX);
+        assert_eq!([0, 10_000, 500_000, 10_000_000].map(axis), ["$0", "$0.01", "$0.50", "$10"]);
+    }
+
+    #[test]
+    fn a_week_has_a_bar_for_each_project_and_a_table_with_the_same_amounts() {
+        let sums = [((4, 0), 6_000_000), ((4, 1), 2_000_000), ((5, 1), 500_000)].into();
+        let week = Week::of(4, &sums, vec!["heron".to_owned(), "infra".to_owned()], Some(120_000_000));
+        assert_eq!((week.total.as_str(), week.is_empty), ("$8.50", false));
+        let budget = week.budget.unwrap();
+        assert_eq!((budget.text.as_str(), budget.spent, budget.limit), ("$120", 850, 12_000));
+        assert_eq!(week.days.iter().map(|day| day.short).collect::<String>(), "MonTueWedThuFriSatSun");
+        assert_eq!(week.days[0].cells, ["$6.00", "$2.00"]);
+        let bars: Vec<_> =
+            week.days[0].bars.iter().map(|bar| (bar.class, bar.y.as_str(), bar.height.as_str())).collect();
+        assert_eq!(bars, [("v1", "49.6", "61.4"), ("v2", "28.8", "19.8")]);
+        assert_eq!(week.columns, [("k1", "heron".to_owned()), ("k2", "infra".to_owned())]);
+        assert_eq!(week.lines.iter().map(|line| line.label.as_str()).collect::<Vec<_>>(), ["$0", "$5", "$10"]);
+    }
+
+    #[test]
+    fn projects_without_a_color_are_one_column() {
+        let week = Week::of(4, &[((4, MAX_KEYS), 10)].into(), vec!["a".to_owned()], None);
+        assert_eq!(week.columns[1], ("k5", "Others".to_owned()));
+        assert_eq!(week.days[0].bars[0].class, "v5");
+        assert!(Week::of(4, &BTreeMap::new(), Vec::new(), None).is_empty);
+    }
+}

@@ -1,0 +1,257 @@
+//! The query of a list of jobs: its filters, and the URLs that change one of them.
+
+use std::collections::BTreeSet;
+
+use journeyman_core::ids::ProjectId;
+use journeyman_core::job::JobStatus;
+use journeyman_core::job::label::Attribute;
+use journeyman_core::ports::{Cursor, JobFilter};
+use journeyman_core::pull::PullState;
+use journeyman_core::time::Timestamp;
+use serde::Deserialize;
+
+use crate::{visible, words};
+
+/// The number of jobs on a page.
+pub(super) const ON_PAGE: usize = 50;
+
+/// The choices of the status filter: the values in URLs, and the labels.
+const STATUSES: [(&str, &str); 5] =
+    [("", "All"), ("active", "Active"), ("failed", "Failed"), ("completed", "Completed"), ("archived", "Archived")];
+
+/// The choices of the filter by the state of a pull request.
+const PULLS: [(&str, &str); 3] = [("open", "Open"), ("merged", "Merged"), ("closed", "Closed")];
+
+/// The filters of a list, and the position in it.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub(super) struct ListQuery {
+    status: Option<String>,
+    q: Option<String>,
+    author: Option<String>,
+    label: Option<String>,
+    agent: Option<String>,
+    pull: Option<String>,
+    /// The last job of the previous page, as `<microseconds>-<job>`.
+    after: Option<String>,
+}
+
+/// A menu that sets one filter.
+pub(super) struct Menu {
+    /// The name of the parameter.
+    pub(super) name: &'static str,
+    /// The name of the property, such as `Author`.
+    pub(super) title: &'static str,
+    /// The selected value.
+    pub(super) value: Option<String>,
+    /// The URL without this filter.
+    pub(super) any: String,
+    pub(super) choices: Vec<Choice>,
+    /// The other parameters of the form for a value that is not listed; `None` if all values are listed.
+    pub(super) form: Option<Vec<(&'static str, String)>>,
+}
+
+/// A link to a list.
+pub(super) struct Choice {
+    pub(super) href: String,
+    pub(super) text: String,
+    pub(super) is_chosen: bool,
+}
+
+impl ListQuery {
+    /// Returns the filter for the jobs of a project, or of all projects, with one job more than a page has.
+    pub(super) fn filter(&self, project: Option<&ProjectId>) -> JobFilter {
+        let states = [PullState::Open, PullState::Merged, PullState::Closed];
+        let pull = self.value("pull");
+        let given = |name: &str| Some(self.value(name)).filter(|value| !value.is_empty());
+        // The rarest attributes come first, because a list is read in the order of the first one.
+        let attributes = [
+            given("label").map(Attribute::Label),
+            given("author").map(Attribute::Author),
+            given("agent").map(Attribute::Agent),
+        ];
+        JobFilter {
+            projects: project.map(|project| vec![project.clone()]),
+            status: self.status(),
+            attributes: attributes.into_iter().flatten().collect(),
+            pull_state: states.into_iter().find(|state| state.name() == pull),
+            title_contains: given("q"),
+            after: self.after.as_deref().and_then(cursor),
+            limit: ON_PAGE + 1,
+            ..JobFilter::default()
+        }
+    }
+
+    /// Returns the selected status; an unknown one selects all jobs.
+    pub(super) fn status(&self) -> Option<JobStatus> {
+        let known = [JobStatus::Active, JobStatus::Completed, JobStatus::Failed, JobStatus::Archived];
+        let status = self.value("status");
+        known.into_iter().find(|known| known.name() == status)
+    }
+
+    /// Returns the value of a parameter; empty if it is not given.
+    pub(super) fn value(&self, name: &str) -> String {
+        let value = match name {
+            "status" => &self.status,
+            "q" => &self.q,
+            "author" => &self.author,
+            "label" => &self.label,
+            "agent" => &self.agent,
+            "pull" => &self.pull,
+            "after" => &self.after,
+            _ => &None,
+        };
+        value.as_deref().unwrap_or_default().trim().replace('\0', "")
+    }
+
+    /// Returns whether a filter restricts the list.
+    pub(super) fn is_filtered(&self) -> bool {
+        self.pairs("").into_iter().any(|(name, _)| name != "after")
+    }
+
+    /// Returns whether the list begins at its first page.
+    pub(super) const fn is_first(&self) -> bool {
+        self.after.is_none()
+    }
+
+    /// Returns the given parameters, without the parameter `except`.
+    pub(super) fn pairs(&self, except: &str) -> Vec<(&'static str, String)> {
+        let names = ["status", "q", "label", "author", "agent", "pull", "after"];
+        let all = names.into_iter().map(|name| (name, self.value(name)));
+        all.filter(|(name, value)| *name != except && !value.is_empty()).collect()
+    }
+
+    /// Returns the parameters that a form must keep which sets the parameter `name`.
+    pub(super) fn kept(&self, name: &str) -> Vec<(&'static str, String)> {
+        self.pairs(name).into_iter().filter(|(name, _)| *name != "after").collect()
+    }
+
+    /// Returns the URL of the list at `path` with another value of the parameter `name`. Another filter leads to the
+    /// first page.
+    pub(super) fn href(&self, path: &str, name: &'static str, value: &str) -> String {
+        let mut pairs = self.kept(name);
+        if !value.is_empty() {
+            pairs.push((name, value.to_owned()));
+        }
+        url(path, &pairs)
+    }
+
+    /// Returns the links that set the status.
+    pub(super) fn statuses(&self, path: &str) -> Vec<Choice> {
+        let chosen = self.status().map(JobStatus::name).unwrap_or_default();
+        let link = |(value, text): (&str, &str)| Choice {
+            href: self.href(path, "status", value),
+            text: text.to_owned(),
+            is_chosen: value == chosen,
+        };
+        STATUSES.map(link).into()
+    }
+
+    /// Returns the menus of the other filters. `seen` has the attributes of the jobs on the page, `viewer` is the name of
+    /// the viewer, and `agents` are the configured agents.
+    pub(super) fn menus(&self, path: &str, seen: &[Attribute], viewer: &str, agents: &[String]) -> Vec<Menu> {
+        let mut authors = BTreeSet::from([viewer.to_owned()]);
+        let mut labels = BTreeSet::new();
+        for attribute in seen {
+            match attribute {
+                Attribute::Author(author) => authors.insert(author.clone()),
+                Attribute::Label(label) => labels.insert(label.clone()),
+                Attribute::Metadata(..) | Attribute::Agent(_) => false,
+            };
+        }
+        let own = |values: &mut dyn Iterator<Item = String>| {
+            values.map(|value| (value.clone(), value)).collect::<Vec<(String, String)>>()
+        };
+        let pulls = PULLS.map(|(value, text)| (value.to_owned(), text.to_owned()));
+        vec![
+            self.menu(path, "author", "Author", own(&mut authors.into_iter()), true),
+            self.menu(path, "label", "Label", own(&mut labels.into_iter()), true),
+            self.menu(path, "agent", "Agent", own(&mut agents.iter().cloned()), false),
+            self.menu(path, "pull", "Pull request", pulls.into(), false),
+        ]
+    }
+
+    fn menu(
+        &self,
+        path: &str,
+        name: &'static str,
+        title: &'static str,
+        values: Vec<(String, String)>,
+        has_form: bool,
+    ) -> Menu {
+        let chosen = self.value(name);
+        let choice = |(value, text): (String, String)| Choice {
+            href: self.href(path, name, &value),
+            text: visible::line(&text).into_owned(),
+            is_chosen: value == chosen,
+        };
+        Menu {
+            name,
+            title,
+            value: Some(visible::line(&chosen).into_owned()).filter(|value| !value.is_empty()),
+            any: self.href(path, name, ""),
+            choices: values.into_iter().map(choice).collect(),
+            form: has_form.then(|| self.kept(name)),
+        }
+    }
+}
+
+/// Returns a URL with these parameters.
+pub(super) fn url(path: &str, pairs: &[(&'static str, String)]) -> String {
+    let query: Vec<String> = pairs.iter().map(|(name, value)| format!("{name}={}", words::in_query(value))).collect();
+    if query.is_empty() { path.to_owned() } else { format!("{path}?{}", query.join("&")) }
+}
+
+fn cursor(text: &str) -> Option<Cursor> {
+    let (micros, id) = text.split_once('-')?;
+    Some(Cursor { created_at: Timestamp::from_micros(micros.parse().ok()?), id: id.parse().ok()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn query() -> ListQuery {
+        let own = |text: &str| Some(text.to_owned());
+        ListQuery {
+            status: own("failed"),
+            q: own(" a b "),
+            author: own("ada"),
+            after: own("5-x"),
+            ..ListQuery::default()
+        }
+    }
+
+    #[test]
+    fn each_filter_is_in_the_url_and_another_filter_leads_to_the_first_page() {
+        let query = query();
+        assert_eq!(query.href("/jobs", "status", ""), "/jobs?q=a%20b&author=ada");
+        assert_eq!(query.href("/jobs", "label", "ü"), "/jobs?status=failed&q=a%20b&author=ada&label=%C3%BC");
+        assert_eq!(url("/jobs", &query.pairs("after")), "/jobs?status=failed&q=a%20b&author=ada");
+        assert!(query.is_filtered() && !query.is_first());
+        assert!(!ListQuery { after: Some("5-x".to_owned()), ..ListQuery::default() }.is_filtered());
+    }
+
+    #[test]
+    fn unknown_values_select_everything() {
+        let own = |text: &str| Some(text.to_owned());
+        let query = ListQuery { status: own("nope"), pull: own("nope"), after: own("nope"), ..ListQuery::default() };
+        let expected = JobFilter { limit: ON_PAGE + 1, ..JobFilter::default() };
+        assert_eq!(query.filter(None), expected);
+        let filter = self::query().filter(None);
+        assert_eq!(filter.attributes, [Attribute::Author("ada".to_owned())]);
+        assert_eq!((filter.status, filter.title_contains.as_deref()), (Some(JobStatus::Failed), Some("a b")));
+    }
+
+    #[test]
+    fn a_menu_offers_the_values_on_the_page_and_marks_the_chosen_one() {
+        let seen = [Attribute::Author("bob".to_owned()), Attribute::Label("bug".to_owned())];
+        let menus = query().menus("/jobs", &seen, "ada", &["pi".to_owned()]);
+        let texts = |menu: &Menu| menu.choices.iter().map(|choice| choice.text.clone()).collect::<Vec<_>>();
+        assert_eq!(texts(&menus[0]), ["ada", "bob"]);
+        assert!(menus[0].choices[0].is_chosen && !menus[0].choices[1].is_chosen);
+        assert_eq!(menus[0].any, "/jobs?status=failed&q=a%20b");
+        assert_eq!((texts(&menus[1]), texts(&menus[2])), (vec!["bug".to_owned()], vec!["pi".to_owned()]));
+        assert_eq!(texts(&menus[3]), ["Open", "Merged", "Closed"]);
+        assert!(menus[1].form.is_some() && menus[3].form.is_none());
+    }
+}
