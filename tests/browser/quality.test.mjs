@@ -161,7 +161,7 @@ addPage("setup", invitation.pathname + invitation.search, { cookie: undefined })
 addPage("link-gone", "/setup?link=x", { cookie: undefined, expects: [/^410 GET/] });
 await service.createUser("a.very.long.name.of.somebody@mail.department.example.com", "viewer");
 
-for (const [name, where] of [["projects-none", "/projects"], ["project-new", "/projects/new"]]) addPage(name, where);
+for (const [name, where] of [["home-none", "/"], ["projects-none", "/projects"], ["project-new", "/projects/new"]]) addPage(name, where);
 for (const one of cases.splice(0)) test(`the page is accessible: ${one.name}`, () => checkPage(one));
 
 let jobs;
@@ -173,7 +173,10 @@ test("jobs of all kinds and a webhook are created", async () => {
 const at = (job, tab = "") => `/projects/shop/jobs/${jobs[job].id}${tab}`;
 addPage("projects", "/projects");
 addPage("project-new-remote", "/projects/new", { do: (page) => page.getByText("Remote").click() });
+addPage("home", "/?whose=everybody");
+addPage("jobs-all", "/jobs");
 addPage("jobs", "/projects/shop/jobs");
+addPage("jobs-filter", "/projects/shop/jobs?author=CI%20of%20the%20shop", { do: open("#filter-author") });
 addPage("jobs-none", "/projects/fresh/jobs");
 addPage("jobs-not-found", "/projects/shop/jobs?q=nothing&status=failed");
 addPage("job-new", "/projects/shop/jobs/new", { do: open("main details") });

@@ -3,8 +3,10 @@
 mod code_hosts;
 mod comments;
 mod docs;
+mod home;
 mod inbox;
 mod job;
+mod lists;
 mod pulls;
 mod remote_pulls;
 mod roles;

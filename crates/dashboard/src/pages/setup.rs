@@ -90,7 +90,7 @@ async fn set(State(shared): State<Shared>, from: ClientAddress, headers: HeaderM
     let name = user.as_ref().map_or_else(|| fields.text("name"), |user| user.name.clone());
     match use_link(&shared, from, link, user, &fields).await {
         Ok(user) => match session::begin(&shared, &user, &headers, from).await {
-            Ok(cookie) => session::with_cookie(Redirect::to("/projects").into_response(), cookie),
+            Ok(cookie) => session::with_cookie(Redirect::to("/").into_response(), cookie),
             Err(Error::Store(error)) => error_page::unavailable(&shared, &error),
             Err(_) => gone(&frame),
         },

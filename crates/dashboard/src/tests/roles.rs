@@ -18,7 +18,10 @@ use super::{Fixture, START, audit_entry, fixture, job, project};
 
 /// The path of each page, and its status for an administrator, a member and a viewer.
 const PAGES: &[(&str, [u16; 3])] = &[
-    ("/", [303, 303, 303]),
+    ("/", [200, 200, 200]),
+    ("/?whose=everybody", [200, 200, 200]),
+    ("/jobs", [200, 200, 200]),
+    ("/projects/empty/jobs", [200, 200, 200]),
     ("/projects", [200, 200, 200]),
     ("/projects/new", [200, 403, 403]),
     ("/projects/shop", [303, 303, 303]),
@@ -77,6 +80,8 @@ const FORMS: &[(&str, &str, [u16; 3])] = &[
     ("/projects/shop/settings/agent", "agent=journeyman&model=m", [303, 403, 403]),
     ("/projects/shop/settings/repository", "repository=local:shop", [303, 403, 403]),
     ("/projects/shop/jobs", "prompt=x", [303, 303, 403]),
+    ("/jobs/archive", "job=shop%2Fnone", [404, 404, 403]),
+    ("/jobs/archive", "", [422, 422, 403]),
     ("/projects/shop/jobs/JOB/messages", "prompt=x", [303, 303, 403]),
     ("/projects/shop/jobs/JOB/messages/MESSAGE/withdraw", "", [303, 303, 403]),
     ("/projects/shop/jobs/JOB/retry", "", [303, 303, 403]),
