@@ -63,8 +63,8 @@ async fn home_shows_failures_with_their_remedy_and_only_those_of_the_viewer_unle
     let other = failed(&fixture, "ci", Reason::new(ReasonCode::OutOfMemory, "out of memory (4 GiB)")).await;
     let page = see(&fixture, Role::Administrator, "/").await;
     for part in [
-        &format!("href=\"/projects/shop/jobs/{own}\"><bdi>Move the session store</bdi>"),
         "Anthropic &#60;refused&#62; the key</bdi>",
+        &format!("href=\"/projects/shop/jobs/{own}\"><bdi>Move the session store</bdi>"),
         "href=\"/projects/shop/settings/environment\">Fix key<",
         "<span class=\"count hot\">1</span>",
         "<a href=\"/\" aria-current=\"true\">Mine</a>",
@@ -106,8 +106,8 @@ async fn home_shows_open_pull_requests_and_the_progress_of_running_jobs() {
     super::job::create_job(&fixture, "Waits").await;
     let page = see(&fixture, Role::Member, "/?whose=everybody").await;
     for part in [
-        &format!("href=\"/projects/shop/pulls/{number}\"><bdi>#{number} Fix the typo</bdi>"),
         ">Review<span class=\"unseen\">",
+        &format!("href=\"/projects/shop/pulls/{number}\"><bdi>#{number} Fix the typo</bdi>"),
         &format!("href=\"/projects/shop/jobs/{id}\"><bdi>Add a timeout</bdi>"),
         "<span class=\"mono\"><bdi>cargo &#60;test&#62;</bdi></span>",
         "<meter class=\"meter share\" min=\"0\" max=\"3\" value=\"1\" aria-label=\"Steps of the plan\">1 of 3</meter>",

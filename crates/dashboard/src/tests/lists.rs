@@ -49,6 +49,7 @@ async fn active_jobs_are_on_top_with_their_step_and_the_others_follow_by_age() {
     let (_, number) = job_with_pull(&fixture).await;
     let call = json!({"toolCallId": "1", "title": "cargo test", "status": "in_progress"});
     let running = running_job(&fixture, "Add a timeout", vec![(TranscriptKind::ToolCall, call)]).await;
+    fixture.world.advance(Duration::from_secs(1));
     create_job(&fixture, "Bump the version").await;
     let page = see(&fixture, "/projects/shop/jobs").await;
     let pill = format!("href=\"/projects/shop/pulls/{number}\"");
