@@ -53,10 +53,11 @@ step("a strong password creates the administrator, who is then signed in", async
   await page.getByRole("button", { name: "Create the administrator" }).click();
   await page.waitForURL("**/projects");
   await page.getByRole("heading", { name: "No projects yet" }).waitFor();
-  await page.getByText("ada", { exact: true }).first().waitFor();
+  await page.getByLabel("Account of ada").waitFor();
 });
 
 step("a key is shown once, and the button copies it to the clipboard", async () => {
+  await page.locator("details.account > summary").click();
   await page.getByRole("link", { name: "API keys" }).click();
   await page.getByRole("link", { name: "New key" }).first().click();
   await page.getByLabel("Name").fill("CI of the shop");

@@ -14,6 +14,7 @@
 
 mod assets;
 mod conversation;
+mod cookies;
 mod diff;
 mod error_page;
 mod failure;
@@ -30,6 +31,7 @@ mod markdown;
 mod moment;
 mod pages;
 mod portal;
+mod preferences;
 mod session;
 mod shell;
 mod streams;

@@ -6,11 +6,14 @@ mod code_hosts;
 mod inbox;
 mod job;
 mod jobs;
+mod keyboard;
 mod keys;
+mod preferences;
 mod problem;
 mod projects;
 mod provider;
 mod pulls;
+mod search;
 mod settings;
 mod setup;
 mod sign_in;
@@ -36,9 +39,12 @@ pub(crate) fn routes() -> Router<Shared> {
         .merge(inbox::routes())
         .merge(job::routes())
         .merge(jobs::routes())
+        .merge(keyboard::routes())
         .merge(keys::routes())
+        .merge(preferences::routes())
         .merge(projects::routes())
         .merge(pulls::routes())
+        .merge(search::routes())
         .merge(settings::routes())
         .merge(slack::routes())
         .merge(system::routes())

@@ -5,7 +5,6 @@
 
 use axum::Router;
 use axum::extract::{Query, State};
-use axum::http::header::COOKIE;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
@@ -16,11 +15,12 @@ use journeyman_core::user::{User, user_name};
 use serde::Deserialize;
 
 use super::sign_in::form;
+use crate::frame::OpenFrame;
 use crate::viewer::ClientAddress;
-use crate::{Shared, error_page, session, words};
+use crate::{Shared, cookies, error_page, session, words};
 
 /// The lifetime of the cookie, in seconds.
-const PENDING_SECONDS: u32 = 600;
+const PENDING_SECONDS: u64 = 600;
 
 pub(super) fn routes() -> Router<Shared> {
     Router::new().route("/login/provider", get(begin)).route("/login/returned", get(returned))
@@ -33,13 +33,14 @@ struct NextQuery {
 
 async fn begin(
     State(shared): State<Shared>,
+    frame: OpenFrame,
     Query(query): Query<NextQuery>,
     ClientAddress(address): ClientAddress,
 ) -> Response {
     let next = query.next.unwrap_or_default();
     let Some(provider) = &shared.services.provider else { return StatusCode::NOT_FOUND.into_response() };
     if let Err(seconds) = shared.throttle.ask(address) {
-        return too_often(&shared, &next, seconds).await;
+        return too_often(&frame, &next, seconds).await;
     }
     match provider.begin(&redirect(&shared), shared.services.clock.now()).await {
         Ok(begun) => {
@@ -47,14 +48,14 @@ async fn begin(
             session::with_cookie(Redirect::to(&begun.url).into_response(), cookie)
         }
         Err(error) => {
-            form(&shared, StatusCode::BAD_GATEWAY, (&next, ""), Some(words::sentence(&error.to_string()))).await
+            form(&frame, StatusCode::BAD_GATEWAY, (&next, ""), Some(words::sentence(&error.to_string()))).await
         }
     }
 }
 
-async fn too_often(shared: &Shared, next: &str, seconds: u64) -> Response {
+async fn too_often(frame: &OpenFrame, next: &str, seconds: u64) -> Response {
     let text = format!("Too many attempts. Try again in {seconds} seconds.");
-    form(shared, StatusCode::TOO_MANY_REQUESTS, (next, ""), Some(text)).await
+    form(frame, StatusCode::TOO_MANY_REQUESTS, (next, ""), Some(text)).await
 }
 
 fn redirect(shared: &Shared) -> String {
@@ -68,17 +69,12 @@ fn cookie_name(shared: &Shared) -> &'static str {
 /// Returns the cookie with the state of a sign-in. An empty value deletes it. It is `SameSite=Lax`, because the
 /// provider redirects the browser from another site.
 fn pending_cookie(shared: &Shared, value: &str) -> HeaderValue {
-    let secure = if shared.settings.is_secure() { "; Secure" } else { "" };
     let seconds = if value.is_empty() { 0 } else { PENDING_SECONDS };
-    let name = cookie_name(shared);
-    let text = format!("{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}");
-    HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static(""))
+    cookies::set(&shared.settings, cookie_name(shared), value, seconds)
 }
 
 fn pending(shared: &Shared, headers: &HeaderMap) -> Option<String> {
-    let all = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(';'));
-    let mut own = all.filter_map(|pair| pair.trim().split_once('=')).filter(|(name, _)| *name == cookie_name(shared));
-    own.next().map(|(_, value)| value.to_owned())
+    cookies::all(headers, cookie_name(shared)).next().map(str::to_owned)
 }
 
 #[derive(Deserialize)]
@@ -92,6 +88,7 @@ struct ReturnedQuery {
 
 async fn returned(
     State(shared): State<Shared>,
+    frame: OpenFrame,
     Query(query): Query<ReturnedQuery>,
     from: ClientAddress,
     headers: HeaderMap,
@@ -100,12 +97,12 @@ async fn returned(
     let (pending, next) = stored.split_once('|').unwrap_or((&stored, ""));
     let next = decoded(next);
     let refused = async |status, text: String| {
-        session::with_cookie(form(&shared, status, (&next, ""), Some(text)).await, pending_cookie(&shared, ""))
+        session::with_cookie(form(&frame, status, (&next, ""), Some(text)).await, pending_cookie(&shared, ""))
     };
     let Some(provider) = &shared.services.provider else { return StatusCode::NOT_FOUND.into_response() };
     // The request causes requests to the provider, so it is limited.
     if let Err(seconds) = shared.throttle.ask(from.0) {
-        return too_often(&shared, &next, seconds).await;
+        return too_often(&frame, &next, seconds).await;
     }
     let ReturnedQuery { code, state, iss, error, error_description } = query;
     let returned = ReturnedSignIn { code, state, issuer: iss, error, error_description };

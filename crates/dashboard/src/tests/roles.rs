@@ -68,6 +68,9 @@ const PAGES: &[(&str, [u16; 3])] = &[
     ("/users", [200, 403, 403]),
     ("/audit", [200, 403, 403]),
     ("/account", [200, 200, 200]),
+    ("/search", [200, 200, 200]),
+    ("/search?q=Fix", [200, 200, 200]),
+    ("/keyboard", [200, 200, 200]),
 ];
 
 /// The path and the content of each form, and its status for an administrator, a member and a viewer.
@@ -110,6 +113,9 @@ const FORMS: &[(&str, &str, [u16; 3])] = &[
     ("/system/slack/slw_0193456789ab7def8123456789abcdef/remove", "", [404, 403, 403]),
     ("/system/slack/none/check", "", [404, 403, 403]),
     ("/account/slack", "", [200, 200, 403]),
+    ("/account/theme", "theme=dark&next=/keys", [303, 303, 303]),
+    ("/account/theme", "theme=pink", [422, 422, 422]),
+    ("/account/letters", "letters=on", [303, 303, 303]),
     ("/users", "name=bob&role=member", [200, 403, 403]),
     ("/users/VIEWER/role", "role=viewer", [303, 403, 403]),
     ("/users/VIEWER/link", "", [200, 403, 403]),
