@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use askama::Template;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use axum::http::{Method, StatusCode};
+use axum::http::{Method, StatusCode, Uri};
 use axum::response::{Html, IntoResponse, Response};
 use journeyman_app::{Caller, UseCases};
 use journeyman_core::time::Timestamp;
@@ -116,12 +116,14 @@ impl FromRequestParts<Shared> for Frame {
         let now = shared.services.clock.now();
         let preferences = Preferences::of(&parts.headers);
         let done = parts.uri.query().and_then(|query| query.split('&').find_map(|pair| pair.strip_prefix("done=")));
-        let here = match (&parts.method, parts.uri.path_and_query()) {
-            (&Method::GET, Some(here)) => here.as_str().to_owned(),
-            _ => String::new(),
-        };
+        let here = here(&parts.method, &parts.uri);
         Ok(Self { shared: shared.clone(), viewer, now, preferences, here, done: done.and_then(confirmation) })
     }
+}
+
+/// Returns the path and the query of a `GET`; otherwise an empty text.
+pub(crate) fn here(method: &Method, uri: &Uri) -> String {
+    uri.path_and_query().filter(|_| method == Method::GET).map_or_else(String::new, |here| here.as_str().to_owned())
 }
 
 /// The context of a page that needs no session.

@@ -51,7 +51,7 @@ fn mark_connection(request: &Request, authenticated: bool) {
 }
 
 /// Returns the path of the sign-in page, with the path to return to.
-fn sign_in_path(back: &str) -> String {
+pub(crate) fn sign_in_path(back: &str) -> String {
     if back.is_empty() || back == "/" {
         return "/login".to_owned();
     }

@@ -3,6 +3,7 @@
 mod code_hosts;
 mod comments;
 mod docs;
+mod errors;
 mod inbox;
 mod job;
 mod pulls;
@@ -37,7 +38,7 @@ use journeyman_testkit::{FakeEndpoints, FakeForges, FakeHosts, FakeTokens, Seeds
 use tower::ServiceExt as _;
 use uuid::Uuid;
 
-use crate::{LogTail, LogTails, Services, Settings, Tail, router};
+use crate::{LogTail, LogTails, Pages, Services, Settings, Tail, router};
 
 /// The time at which each test begins.
 const START: Timestamp = Timestamp::from_micros(1_795_224_330_123_456);
@@ -208,7 +209,8 @@ fn fixture_with(
         facts: vec![("Database".to_owned(), "/srv/database".to_owned())],
     };
     let document = serde_json::from_str(include_str!("../../../docs/openapi.json")).unwrap();
-    Fixture { router: router(services, settings, &document), store, engine, cases, world, endpoints }
+    let Pages { router, missing } = router(services, settings, &document);
+    Fixture { router: router.fallback_service(missing), store, engine, cases, world, endpoints }
 }
 
 /// A response as a browser receives it.
