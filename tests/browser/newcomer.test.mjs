@@ -68,10 +68,14 @@ step("a key is shown once, and the button copies it to the clipboard", async () 
   await page.locator(".secret-line").getByRole("button", { name: "Copy" }).click();
   await page.locator(".secret-line .copied").waitFor();
   assert.equal(await page.evaluate(() => navigator.clipboard.readText()), secret);
-  await page.getByRole("link", { name: "Done" }).click();
+  await page.reload();
+  assert.equal(await page.locator("#key").textContent(), secret, "a reload shows another secret");
+  await page.getByRole("button", { name: "I have stored it" }).click();
   await page.getByRole("rowheader", { name: "CI of the shop" }).waitFor();
   assert.ok(!(await page.content()).includes(secret), "the list shows the secret");
+  suite.expect(/^410 GET/);
   await page.goBack();
+  await page.getByRole("heading", { name: "The secret is no longer shown" }).waitFor();
   assert.ok(!(await page.content()).includes(secret), "the Back button shows the secret again");
 });
 

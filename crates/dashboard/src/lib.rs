@@ -49,7 +49,7 @@ use axum::Router;
 use axum::http::StatusCode;
 use axum::middleware::{from_fn, from_fn_with_state, map_response};
 use journeyman_app::UseCases;
-use journeyman_core::ports::{Containing, Diffs, Passwords, PullPages, SignInProvider, Store};
+use journeyman_core::ports::{Containing, Diffs, Passwords, PullPages, Seal, SignInProvider, Store};
 use journeyman_core::time::{Clock, IdGen};
 
 pub use self::log_tail::{LogTail, LogTails, Tail};
@@ -79,6 +79,8 @@ pub struct Services {
     pub passwords: Arc<dyn Passwords>,
     /// The identity provider, if one is configured.
     pub provider: Option<Arc<dyn SignInProvider>>,
+    /// Encrypts what is stored in cookies.
+    pub seal: Arc<dyn Seal>,
     /// The clock for the current time.
     pub clock: Arc<dyn Clock>,
     /// The generator of tokens and IDs.

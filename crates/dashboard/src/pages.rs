@@ -14,6 +14,7 @@ mod projects;
 mod provider;
 mod pulls;
 mod search;
+mod secret;
 mod settings;
 mod setup;
 mod sign_in;
@@ -45,6 +46,7 @@ pub(crate) fn routes() -> Router<Shared> {
         .merge(projects::routes())
         .merge(pulls::routes())
         .merge(search::routes())
+        .merge(secret::routes())
         .merge(settings::routes())
         .merge(slack::routes())
         .merge(system::routes())

@@ -81,7 +81,7 @@ fn compression() -> CompressionLayer<impl Predicate> {
 
 /// Returns the pages of the dashboard, and the documentation of the interface.
 fn pages(app: &App, document: &serde_json::Value) -> Pages {
-    let Services { store, pulls, diffs, passwords, provider, clock, ids, machine, .. } = app.services.clone();
+    let Services { store, pulls, diffs, passwords, provider, seal, clock, ids, machine, .. } = app.services.clone();
     let services = journeyman_dashboard::Services {
         store,
         cases: app.cases.clone(),
@@ -91,6 +91,7 @@ fn pages(app: &App, document: &serde_json::Value) -> Pages {
         diffs,
         passwords,
         provider,
+        seal,
         clock,
         ids,
     };

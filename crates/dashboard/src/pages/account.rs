@@ -9,6 +9,7 @@ use journeyman_core::ports::{SessionsToEnd, StoreError};
 use journeyman_core::user::Session;
 use journeyman_core::user::decide::PasswordChange;
 
+use super::secret::NewSecret;
 use crate::failure::{Failure, Page, refusal, refused, rendered};
 use crate::fields::Fields;
 use crate::frame::Frame;
@@ -104,19 +105,22 @@ async fn changed(shared: &Shared, frame: &Frame, fields: &Fields) -> Page {
     Ok(Redirect::to("/account?done=password").into_response())
 }
 
-#[derive(Template)]
-#[template(path = "slack_code.html")]
-struct CodePage<'a> {
-    frame: &'a Frame,
-    code: String,
-    expires: Moment,
-}
-
 async fn slack_code(frame: Frame) -> Response {
     let page = async {
         frame.needs_write()?;
         let (code, expires) = frame.cases().create_slack_code(&frame.caller()).await?;
-        rendered(&CodePage { frame: &frame, code, expires: frame.moment(expires) })
+        let text = "Send this in a direct message to the app journeyman in Slack. It works once. Do not share it: the \
+                    Slack account that sends it gets your rights.";
+        let new = NewSecret {
+            heading: "Link your Slack account".to_owned(),
+            back: ("/account".to_owned(), "Account".to_owned()),
+            request: "Send this to the app now".to_owned(),
+            text: text.to_owned(),
+            times: vec![("It is accepted until".to_owned(), expires)],
+            values: vec![("slack-code".to_owned(), format!("link {code}"))],
+            example: None,
+        };
+        new.show(&frame)
     };
     frame.answer(page.await)
 }
