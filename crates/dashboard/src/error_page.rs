@@ -123,21 +123,14 @@ async fn page_of_status(
     here: String,
     address: ClientAddress,
 ) -> Response {
-    let preferences = Preferences::of(headers);
+    let open = OpenFrame { shared: shared.clone(), preferences: Preferences::of(headers) };
     let (heading, text) = words_of(status);
     match session::viewer(shared, headers, address).await {
-        Ok(Some(viewer)) => {
-            let now = shared.services.clock.now();
-            let frame = Frame { shared: shared.clone(), viewer, now, preferences, here, done: None };
-            error_page(&frame, status, heading, text.to_owned())
-        }
+        Ok(Some(viewer)) => error_page(&Frame::new(open, viewer, here), status, heading, text.to_owned()),
         Ok(None) if matches!(status, StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED) => {
             Redirect::to(&session::sign_in_path(&here)).into_response()
         }
-        Ok(None) => {
-            let frame = OpenFrame { shared: shared.clone(), preferences };
-            frame.page(status, &OpenErrorPage { frame: &frame, heading, text })
-        }
+        Ok(None) => open.page(status, &OpenErrorPage { frame: &open, heading, text }),
         Err(error) => unavailable(shared, &error),
     }
 }

@@ -33,6 +33,13 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
+    /// Creates the frame of a page without a confirmation, for a viewer whose session was found outside of the layer of
+    /// the pages that require one.
+    pub(crate) fn new(OpenFrame { shared, preferences }: OpenFrame, viewer: Viewer, here: String) -> Self {
+        let now = shared.services.clock.now();
+        Self { shared, viewer, now, preferences, here, done: None }
+    }
+
     /// Returns the URL of a style or script.
     pub(crate) fn asset(&self, name: &str) -> String {
         self.shared.assets.href(name)
@@ -178,6 +185,8 @@ fn confirmation(name: &str) -> Option<&'static str> {
         ("revoked", "The key is revoked and no longer accepted."),
         ("deleted", "The project is deleted."),
         ("removed", "Removed."),
+        ("connected", "Your account is connected. You can also sign in with the provider now."),
+        ("disconnected", "Your account is disconnected from the provider."),
         ("app", "The GitHub App is created. Install it now: it has access to no repository until then."),
         ("password", "The password is changed. All your other sessions have ended."),
         ("ended", "The session has ended."),

@@ -3,6 +3,7 @@
 mod account;
 mod audit;
 mod code_hosts;
+mod connect;
 mod inbox;
 mod job;
 mod jobs;
@@ -37,6 +38,7 @@ pub(crate) fn routes() -> Router<Shared> {
         .merge(account::routes())
         .merge(audit::routes())
         .merge(code_hosts::routes())
+        .merge(connect::routes())
         .merge(inbox::routes())
         .merge(job::routes())
         .merge(jobs::routes())

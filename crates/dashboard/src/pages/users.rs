@@ -61,7 +61,8 @@ async fn users<'a>(shared: &Shared, frame: &'a Frame) -> Result<UsersPage<'a>, F
         disabled: user.disabled_at.is_some(),
         version: user.version,
         method: match (&user.identity, &user.password) {
-            (Some(_), _) => "with the provider",
+            (Some(_), Some(_)) => "with the provider or a password",
+            (Some(_), None) => "with the provider",
             (None, Some(_)) => "with a password",
             (None, None) => "no password yet",
         },

@@ -58,13 +58,8 @@ async fn show(
 ) -> Response {
     // The documentation does not depend on the store: if that fails, readers see the page as if they had no session.
     let viewer = session::viewer(&shared, &headers, from).await.ok().flatten();
-    let now = shared.services.clock.now();
     let path = uri.path().trim_end_matches('/').to_owned();
-    let preferences = frame.preferences;
-    let member = viewer.map(|viewer| {
-        let (shared, here) = (shared.clone(), path.clone());
-        Frame { shared, viewer, now, preferences, here, done: None }
-    });
+    let member = viewer.map(|viewer| Frame::new(frame.clone(), viewer, path.clone()));
     let rendered = tokio::task::spawn_blocking(move || html(&frame, member.as_ref(), &path)).await;
     match rendered {
         Ok(Ok((status, html))) => answer(status, html, &headers),

@@ -116,6 +116,8 @@ const FORMS: &[(&str, &str, [u16; 3])] = &[
     ("/account/slack", "", [303, 303, 403]),
     ("/account/theme", "theme=dark&next=/keys", [303, 303, 303]),
     ("/account/theme", "theme=pink", [422, 422, 422]),
+    ("/account/provider", "", [404, 404, 404]),
+    ("/account/provider/disconnect", "", [409, 409, 409]),
     ("/secrets/none/stored", "", [303, 303, 303]),
     ("/account/letters", "letters=on", [303, 303, 303]),
     ("/users", "name=bob&role=member", [303, 403, 403]),
