@@ -53,10 +53,11 @@ step("a strong password creates the administrator, who is then signed in", async
   await page.getByRole("button", { name: "Create the administrator" }).click();
   await page.waitForURL((url) => url.pathname === "/");
   await page.getByRole("heading", { name: "Welcome to Journeyman" }).waitFor();
-  await page.getByText("ada", { exact: true }).first().waitFor();
+  await page.getByLabel("Account of ada").waitFor();
 });
 
 step("a key is shown once, and the button copies it to the clipboard", async () => {
+  await page.locator("details.account > summary").click();
   await page.getByRole("link", { name: "API keys" }).click();
   await page.getByRole("link", { name: "New key" }).first().click();
   await page.getByLabel("Name").fill("CI of the shop");
@@ -67,10 +68,14 @@ step("a key is shown once, and the button copies it to the clipboard", async () 
   await page.locator(".secret-line").getByRole("button", { name: "Copy" }).click();
   await page.locator(".secret-line .copied").waitFor();
   assert.equal(await page.evaluate(() => navigator.clipboard.readText()), secret);
-  await page.getByRole("link", { name: "Done" }).click();
+  await page.reload();
+  assert.equal(await page.locator("#key").textContent(), secret, "a reload shows another secret");
+  await page.getByRole("button", { name: "I have stored it" }).click();
   await page.getByRole("rowheader", { name: "CI of the shop" }).waitFor();
   assert.ok(!(await page.content()).includes(secret), "the list shows the secret");
+  suite.expect(/^410 GET/);
   await page.goBack();
+  await page.getByRole("heading", { name: "The secret is no longer shown" }).waitFor();
   assert.ok(!(await page.content()).includes(secret), "the Back button shows the secret again");
 });
 

@@ -268,6 +268,10 @@ addPage("users-link", "/users", {
 });
 addPage("audit", "/audit");
 addPage("account", "/account", { do: open("details.account") });
+addPage("search", "/search?q=greeting");
+addPage("keyboard", "/keyboard");
+addPage("secret-gone", "/secrets/none", { expects: [/^410 GET/] });
+addPage("not-a-page", "/nowhere", { expects: [/^404 GET/] });
 addPage("not-found", "/projects/none/jobs", { expects: [/^404 GET/] });
 
 let viewer;

@@ -337,8 +337,11 @@ test("a member sees neither users nor the audit log, and creates neither project
   }
   assert.ok(!(await (await getPage(admin, "/keys")).text()).includes("greedy"), "a member created a key for all projects");
   const made = await service.send("/keys", { name: "modest", scope: "write", days: "7", where: "some", project: "shop" }, { cookie });
-  assert.equal(made.status, 200);
-  const secret = (await made.text()).match(/jmn_\w+/)[0];
+  assert.equal(made.status, 303);
+  // The secret is on the page of the redirect, for the session and with the cookie of the answer.
+  const kept = made.headers.get("set-cookie").split(";")[0];
+  const shown = await service.get(made.headers.get("location"), { cookie: `${cookie}; ${kept}` });
+  const secret = (await shown.text()).match(/jmn_\w+/)[0];
   const more = await fetch(`${service.url}/v2/projects`, { method: "POST", headers: { authorization: `Bearer ${secret}`, "content-type": "application/json" }, body: JSON.stringify({ id: "y", repository: "local:y" }) });
   assert.equal(more.status, 403, "the key of a member creates projects");
 });
@@ -358,7 +361,7 @@ test("pages accept no keys, and the HTTP interface accepts no sessions", async (
 });
 
 test("the content security policy of every page allows only scripts and styles of the service", async () => {
-  const pages = ["/", "/jobs", "/projects", "/keys", "/users", "/audit", "/system", "/system/trusts", "/system/trusts/new", "/system/slack", "/system/slack/new", "/account", "/projects/shop/jobs", "/projects/shop/settings/use", "/projects/none", "/login?next=/x", "/setup?link=x", "/docs", "/docs/reference/createJob", "/docs/none"];
+  const pages = ["/", "/jobs", "/projects", "/keys", "/users", "/audit", "/system", "/system/trusts", "/system/trusts/new", "/system/slack", "/system/slack/new", "/account", "/search", "/keyboard", "/secrets/none", "/projects/shop/jobs", "/projects/shop/settings/use", "/projects/none", "/login?next=/x", "/setup?link=x", "/docs", "/docs/reference/createJob", "/docs/none"];
   for (const where of pages) {
     for (const cookie of [admin, undefined]) {
       const answer = await service.get(where, { cookie });

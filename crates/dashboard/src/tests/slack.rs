@@ -82,7 +82,8 @@ async fn a_code_for_an_account_is_shown_once() {
     let (fixture, _) = connected().await;
     let account = fixture.send(Some(Role::Member), Method::GET, "/account", "").await;
     assert!(account.body.contains("Link your Slack account") && account.body.contains("not connected"));
-    let page = fixture.send(Some(Role::Member), Method::POST, "/account/slack", "").await;
+    let made = fixture.send(Some(Role::Member), Method::POST, "/account/slack", "").await;
+    let page = fixture.follow(Role::Member, &made).await;
     assert_eq!(page.status, StatusCode::OK);
     let shown = page.body.split_once("<code id=\"slack-code\">link ").unwrap().1;
     let code = shown.split_once('<').unwrap().0;
