@@ -118,14 +118,14 @@ struct Row {
     reference: String,
     model: String,
     created: Moment,
-    /// The time from the job's creation until it became inactive.
+    /// The sum of the durations of the job's runs, once it is inactive.
     took: Option<String>,
     cost: Option<String>,
     pull: Option<Pill>,
 }
 
 impl Row {
-    async fn new(shared: &Shared, at: &InProject, job: &Job) -> Result<Self, StoreError> {
+    async fn new(shared: &Shared, at: &InProject, job: &Job, worked: Duration) -> Result<Self, StoreError> {
         let spent = shared.services.store.spent(job.project.clone(), job.id, 0).await?[0];
         Ok(Self {
             path: at.path(&format!("/jobs/{}", job.id)),
@@ -137,7 +137,7 @@ impl Row {
             reference: visible::line(&job.source.reference).into_owned(),
             model: visible::line(&job.model).into_owned(),
             created: at.moment(job.created_at),
-            took: job.rests_since().map(|end| words::duration(end.since(job.created_at))),
+            took: job.rests_since().filter(|_| !worked.is_zero()).map(|_| words::duration(worked)),
             cost: (spent > 0).then(|| words::money(spent)),
             pull: Pill::of_job(at, job),
         })
@@ -153,8 +153,10 @@ async fn list_page(shared: &Shared, at: &InProject, query: &ListQuery) -> Page {
     let more = jobs.len() > ON_PAGE;
     jobs.truncate(ON_PAGE);
     let mut rows = Vec::with_capacity(jobs.len());
+    let extras = shared.services.store.extras_of_jobs(jobs.iter().map(|job| job.id).collect()).await?;
     for job in &jobs {
-        rows.push(Row::new(shared, at, job).await?);
+        let worked = extras.get(&job.id).map(|extras| extras.worked).unwrap_or_default();
+        rows.push(Row::new(shared, at, job, worked).await?);
     }
     let seen = digest(&jobs);
     let chosen = query.status.as_deref().unwrap_or_default();

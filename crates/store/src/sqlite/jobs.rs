@@ -459,8 +459,9 @@ fn extras(db: &Connection, jobs: &str) -> Result<BTreeMap<JobId, JobExtras>, Rea
     let _state = db.unchecked_transaction()?;
     let mut attributes =
         db.prepare_cached("SELECT job, attribute FROM job_attributes WHERE job IN (SELECT value FROM json_each(?1))")?;
-    let mut runs =
-        db.prepare_cached("SELECT job, id, usage FROM runs WHERE job IN (SELECT value FROM json_each(?1))")?;
+    let mut runs = db.prepare_cached(
+        "SELECT job, id, usage, started_at, finished_at FROM runs WHERE job IN (SELECT value FROM json_each(?1))",
+    )?;
     let mut pulls = db.prepare_cached(PULLS_OF_JOBS)?;
     let mut holds = db.prepare_cached(
         "SELECT jobs.id AS job, hold FROM jobs JOIN project_holds ON project_holds.project = jobs.project
