@@ -557,8 +557,9 @@ const ATTRIBUTES_OF_JOBS: &str =
 fn extras(db: &Connection, jobs: &str) -> Result<BTreeMap<JobId, JobExtras>, ReadError> {
     let _state = db.unchecked_transaction()?;
     let mut attributes = db.prepare_cached(ATTRIBUTES_OF_JOBS)?;
-    let mut runs =
-        db.prepare_cached("SELECT job, id, usage FROM runs WHERE job IN (SELECT value FROM json_each(?1))")?;
+    let mut runs = db.prepare_cached(
+        "SELECT job, id, usage, started_at, finished_at FROM runs WHERE job IN (SELECT value FROM json_each(?1))",
+    )?;
     let mut pulls = db.prepare_cached(PULLS_OF_JOBS)?;
     let mut holds = db.prepare_cached(
         "SELECT jobs.id AS job, hold FROM jobs JOIN project_holds ON project_holds.project = jobs.project

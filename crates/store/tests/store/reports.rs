@@ -6,7 +6,7 @@ use std::time::Duration;
 use journeyman_core::admin::{AdminError, AdminRefusal, Subject};
 use journeyman_core::engine::{NewJob, Prompt};
 use journeyman_core::ids::{JobId, KeyId, ProjectId};
-use journeyman_core::job::command::Report;
+use journeyman_core::job::command::{Outcome, Report};
 use journeyman_core::job::delete;
 use journeyman_core::job::event::{TranscriptEntry, TranscriptKind};
 use journeyman_core::job::label::{Attribute, Labels, Metadata};
@@ -19,7 +19,7 @@ use journeyman_core::ports::{
     Administered, AuditEntry, Cursor, JobFilter, MessageFilter, ProjectJobs, Retention, Spend,
 };
 use journeyman_core::pull::PullState;
-use journeyman_core::run::Usage;
+use journeyman_core::run::{Reason, ReasonCode, Usage};
 use journeyman_core::time::Timestamp;
 use journeyman_core::usage::{UsageGroup, UsageLine, UsageQuery, UsageSum};
 use journeyman_testkit::Seeds as _;
@@ -114,6 +114,27 @@ async fn jobs_are_found_by_their_attributes_in_one_project_and_in_all() {
             ["agent:journeyman", "author:ci", "label:bug", "label:ui", "metadata:team=web", "metadata:ticket=S-1"];
         assert_eq!(texts(2), third, "{name}");
         assert_eq!(texts(3), ["agent:goose", "author:ci", "metadata:ticket=S-2"], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn the_time_of_a_job_is_that_of_its_runs() {
+    for fixture in all().await {
+        let id = fixture.engine.create_job(&project("shop"), new_job("Fix it"), free()).await.unwrap().record.id;
+        for seconds in [10, 20] {
+            if seconds == 20 {
+                fixture.engine.add_message(&shop(), id, prompt("Again"), free()).await.unwrap();
+            }
+            let claimed = fixture.engine.claim(worker(1), LEASE).await.unwrap().expect("the job is due");
+            fixture.world.advance(Duration::from_secs(seconds));
+            let outcome = Outcome::Failed { reason: Reason::new(ReasonCode::AgentFailed, "it broke"), retry: None };
+            let finished = Report::Finished { outcome, usage: Usage::default() };
+            fixture.engine.report(id, claimed.lease.token, finished).await.unwrap();
+            // The time until a person reacts does not count.
+            fixture.world.advance(Duration::from_secs(3600));
+        }
+        let extras = fixture.store.extras_of_jobs(vec![id]).await.unwrap();
+        assert_eq!(extras[&id].worked, Duration::from_secs(30), "{}", fixture.name);
     }
 }
 
