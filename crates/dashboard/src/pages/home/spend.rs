@@ -28,7 +28,7 @@ const BAR: f64 = 22.0;
 
 /// Returns the class of the color of the project at a place.
 pub(super) fn key(place: usize) -> &'static str {
-    KEYS.get(place).map_or("k5", |(list, _)| list)
+    KEYS.get(place).map_or("k5", |(list, _)| *list)
 }
 
 /// Returns the name of a day.
@@ -211,7 +211,7 @@ fn bars(number: i32, amounts: &[(usize, u64)], top: u64) -> Vec<Bar> {
     for (place, micros) in amounts.iter().filter(|(_, micros)| *micros > 0) {
         let (bottom, upper) = (y_of(below, top), y_of(below.saturating_add(*micros), top));
         bars.push(Bar {
-            class: KEYS.get(*place).map_or("v5", |(_, chart)| chart),
+            class: KEYS.get(*place).map_or("v5", |(_, chart)| *chart),
             x: decimal(middle(number) - BAR / 2.0),
             y: decimal(upper),
             height: decimal((bottom - upper - 1.0).max(0.8)),

@@ -86,8 +86,8 @@ struct JobList<'a> {
 }
 
 impl<'a> JobList<'a> {
-    /// Renders a list. `project` is its project; `None` for the list of all projects.
-    async fn render(
+    /// Reads the rows of a list, and renders it. `project` is its project; `None` for the list of all projects.
+    async fn load(
         shared: &Shared,
         (frame, path, project): (&'a Frame, &'a str, Option<&InProject>),
         query: &ListQuery,
@@ -209,7 +209,7 @@ async fn project_page(shared: &Shared, at: &InProject, query: &ListQuery) -> Pag
         repository: visible::line(&at.project.repository).into_owned(),
         problem: Problem::of(shared, at).await?,
         disabled_webhook: webhooks::disabled(at).await?,
-        list: JobList::render(shared, (frame, &path, Some(at)), query, &places, &found).await?,
+        list: JobList::load(shared, (frame, &path, Some(at)), query, &places, &found).await?,
         live: live_url(&path, query, &seen),
         seen,
         running: running(&found),
@@ -246,7 +246,7 @@ pub(super) async fn all(State(shared): State<Shared>, frame: Frame, Query(query)
         let seen = refresh::digest(&refresh::state_of(&found.jobs()));
         rendered(&AllPage {
             frame: &frame,
-            list: JobList::render(&shared, (&frame, "/jobs", None), &query, &places, &found).await?,
+            list: JobList::load(&shared, (&frame, "/jobs", None), &query, &places, &found).await?,
             live: live_url("/jobs", &query, &seen),
             seen,
             running: running(&found),
