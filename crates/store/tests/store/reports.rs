@@ -214,7 +214,7 @@ async fn a_summary_has_the_sums_and_the_progress_of_a_job() {
 
         let claimed = engine.claim(worker(1), LEASE).await.unwrap().expect("a job is due");
         assert_eq!(claimed.job.id, id, "{name}");
-        let started = engine.now();
+        let started = store.runs(id).await.unwrap()[0].started_at;
         let report = async |entries: Vec<(TranscriptKind, Value)>| {
             let at = engine.now();
             let entries = entries.into_iter().map(|(kind, data)| TranscriptEntry { kind, data, at }).collect();

@@ -196,7 +196,7 @@ pub(super) async fn of_project(
 
 async fn project_page(shared: &Shared, at: &InProject, query: &ListQuery) -> Page {
     let found = Found::read(shared, query, Some(&at.project.id)).await?;
-    let is_untouched = found.jobs().is_empty() && !query.is_filtered() && query.is_first();
+    let is_untouched = found.jobs().is_empty() && query.is_whole();
     if is_untouched && let Some(page) = begin::page(shared, at).await? {
         return Ok(page);
     }
@@ -223,13 +223,13 @@ pub(super) async fn project_live(
     Query(seen): Query<SeenQuery>,
     headers: HeaderMap,
 ) -> Response {
-    let (project, is_hosted) = (at.project.clone(), at.is_hosted());
+    let (project, may_wait) = (at.project.clone(), at.is_hosted() && query.is_whole());
     refresh::stream(&at, seen, &headers, move || {
         let (shared, query, project) = (shared.clone(), query.clone(), project.clone());
         async move {
             let jobs = Found::read(&shared, &query, Some(&project.id)).await?.jobs();
             // While there are no jobs, the page may wait for the first push.
-            let branches = if jobs.is_empty() && is_hosted { begin::state(&shared, &project).await } else { None };
+            let branches = if jobs.is_empty() && may_wait { begin::state(&shared, &project).await } else { None };
             Ok(match branches {
                 Some(branches) => refresh::digest(&branches),
                 None => refresh::digest(&refresh::state_of(&jobs)),
