@@ -138,14 +138,14 @@ pub type SlackSecrets = BTreeMap<SlackSecret, SecretValue>;
 /// Changes of the secrets of a workspace: a new value, or `None` to remove it.
 pub type SlackSecretChanges = BTreeMap<SlackSecret, Option<SecretValue>>;
 
-/// The thread of a message: the channel and the time stamp of the first message.
+/// The thread of a message: the channel and the timestamp of the first message.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SlackPlace {
     /// The workspace.
     pub workspace: SlackWorkspaceId,
     /// The ID of the channel.
     pub channel: String,
-    /// The time stamp of the first message of the thread.
+    /// The timestamp of the first message of the thread.
     pub thread: String,
 }
 
@@ -183,9 +183,9 @@ pub struct SlackEvent {
     pub team: String,
     /// The ID of the channel.
     pub channel: String,
-    /// The time stamp of the first message of the thread.
+    /// The timestamp of the first message of the thread.
     pub thread: String,
-    /// The time stamp of the message.
+    /// The timestamp of the message.
     pub ts: String,
     /// The content.
     pub content: SlackContent,
@@ -252,7 +252,7 @@ pub struct SlackInboxEvent {
     pub place: SlackPlace,
     /// The ID of the event at Slack.
     pub event_id: String,
-    /// The time stamp of the message.
+    /// The timestamp of the message.
     pub ts: String,
     /// The content.
     pub content: SlackContent,

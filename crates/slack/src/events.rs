@@ -116,7 +116,7 @@ fn text(said: Said, is_mention: bool, is_direct: bool) -> Option<SlackText> {
     Some(SlackText { user, text, is_mention, is_direct })
 }
 
-/// Returns whether a text is a time stamp of Slack: seconds and six digits.
+/// Returns whether a text is a timestamp of Slack: seconds and six digits.
 fn is_ts(text: &str) -> bool {
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     text.len() <= 20 && text.split_once('.').is_some_and(|(seconds, rest)| is_number(seconds) && is_number(rest))

@@ -18,9 +18,9 @@ use serde_json::{Value, json};
 pub struct FakePost {
     /// The channel.
     pub channel: String,
-    /// The time stamp of the first message of the thread.
+    /// The timestamp of the first message of the thread.
     pub thread: String,
-    /// The time stamp.
+    /// The timestamp.
     pub ts: String,
     /// The text.
     pub text: String,
@@ -80,7 +80,7 @@ impl FakeSlack {
         self.state().posts.clone()
     }
 
-    /// Returns the reactions: the time stamp of the message, and the name.
+    /// Returns the reactions: the timestamp of the message, and the name.
     pub fn reactions(&self) -> Vec<(String, String)> {
         self.state().reactions.clone()
     }

@@ -57,9 +57,9 @@ pub enum Fault {
 pub struct Post {
     /// The channel.
     pub channel: String,
-    /// The time stamp of the first message of the thread.
+    /// The timestamp of the first message of the thread.
     pub thread: String,
-    /// The time stamp.
+    /// The timestamp.
     pub ts: String,
     /// The text as it is now.
     pub text: String,
@@ -154,7 +154,7 @@ impl SlackServer {
         posts.map(|post| post.text).collect()
     }
 
-    /// Returns the reactions: the channel, the time stamp of the message, and the name.
+    /// Returns the reactions: the channel, the timestamp of the message, and the name.
     #[must_use]
     pub fn reactions(&self) -> Vec<(String, String, String)> {
         self.shared.state().reactions.clone()

@@ -59,7 +59,7 @@ pub struct SlackIdentity {
 pub struct SlackMessage<'a> {
     /// The ID of the channel.
     pub channel: &'a str,
-    /// The time stamp of the first message of the thread.
+    /// The timestamp of the first message of the thread.
     pub thread: &'a str,
     /// The text, in the notation of Slack.
     pub text: &'a str,
@@ -115,19 +115,19 @@ pub trait Slack: Send + Sync {
     /// Slack refuses the token, or cannot be reached.
     async fn identity(&self, token: &SecretValue) -> Result<SlackIdentity, SlackError>;
 
-    /// Posts a message, and returns its time stamp.
+    /// Posts a message, and returns its timestamp.
     ///
     /// # Errors
     /// Slack refuses the message, or cannot be reached.
     async fn post(&self, token: &SecretValue, message: SlackMessage<'_>) -> Result<String, SlackError>;
 
-    /// Replaces the text of the message with the time stamp `ts`.
+    /// Replaces the text of the message with the timestamp `ts`.
     ///
     /// # Errors
     /// Slack refuses the text, or cannot be reached.
     async fn update(&self, token: &SecretValue, ts: &str, message: SlackMessage<'_>) -> Result<(), SlackError>;
 
-    /// Finds the message with a marker in a thread, and returns its time stamp.
+    /// Finds the message with a marker in a thread, and returns its timestamp.
     ///
     /// # Errors
     /// Slack refuses the request, or cannot be reached.

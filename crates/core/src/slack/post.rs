@@ -14,7 +14,7 @@ pub enum SlackPostContent {
     Text(String),
     /// A reaction to a message.
     Reaction {
-        /// The time stamp of the message.
+        /// The timestamp of the message.
         ts: String,
         /// The name of the emoji.
         name: String,
@@ -76,7 +76,7 @@ pub struct SlackPost {
     pub purpose: String,
     /// The content.
     pub content: SlackPostContent,
-    /// The time stamp that Slack has given the message; `None` if it is not known to be posted.
+    /// The timestamp that Slack has given the message; `None` if it is not known to be posted.
     pub ts: Option<String>,
     /// The text that Slack shows.
     pub shown: Option<String>,
@@ -113,7 +113,7 @@ pub struct SlackPosted {
     pub number: u64,
     /// The fencing token of the claim.
     pub claim: u64,
-    /// The time stamp of the message, if it is known.
+    /// The timestamp of the message, if it is known.
     pub ts: Option<String>,
     /// The text that Slack shows.
     pub shown: Option<String>,

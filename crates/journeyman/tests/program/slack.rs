@@ -18,7 +18,7 @@ const LONG: Duration = Duration::from_secs(150);
 /// The channel of the project `shop`.
 const CHANNEL: &str = "C0SHOP";
 
-/// The time stamp of the first message of a thread.
+/// The timestamp of the first message of a thread.
 const ROOT: &str = "1700000000.000100";
 
 /// A stand-in for Slack, and a service whose channel `C0SHOP` belongs to `shop`. `U0ADA` is a member, `U0VERA` a viewer.
