@@ -21,6 +21,7 @@ use crate::ids::{JobId, MessageId, ProjectId, SlackWorkspaceId, UserId};
 use crate::inbox::InboxState;
 use crate::project::SecretValue;
 use crate::time::Timestamp;
+use crate::user::TokenHash;
 
 pub use post::{NewSlackPost, SlackPost, SlackPostContent, SlackPostState, SlackPosted};
 
@@ -42,7 +43,8 @@ pub const MAX_ATTEMPTS: u32 = 300;
 /// The time for which events and posts are kept.
 pub const SLACK_LIFETIME: Duration = Duration::from_hours(90 * 24);
 
-/// The time between two messages to a channel. Slack accepts one per second.
+/// The time after an attempt at a post before its channel gets the next one. Slack accepts about one message per second in
+/// a channel.
 pub const CHANNEL_PAUSE: Duration = Duration::from_secs(1);
 
 /// The minimum interval between status checks of a message.
@@ -160,6 +162,10 @@ pub struct SlackText {
     pub is_mention: bool,
     /// `true` if the message was sent to the bot directly.
     pub is_direct: bool,
+    /// The hash of the code for connecting an account that the message had; [`route::hide_code`] has removed the code from
+    /// the text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<TokenHash>,
 }
 
 /// The content of an event.
@@ -218,7 +224,7 @@ pub enum SlackOutcome {
     Answered,
     /// The account was connected with a user.
     Linked,
-    /// The code is wrong or has expired.
+    /// The code is wrong or has expired, or was sent in a channel.
     CodeRefused,
     /// The account is not connected with a user.
     UnknownUser,

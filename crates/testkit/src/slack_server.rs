@@ -68,6 +68,13 @@ pub struct Post {
     metadata: Value,
 }
 
+/// A reply of a person.
+struct Reply {
+    channel: String,
+    thread: String,
+    ts: String,
+}
+
 /// An event of Socket Mode.
 struct Envelope {
     id: String,
@@ -91,6 +98,8 @@ struct Connection {
 #[derive(Default)]
 struct State {
     posts: Vec<Post>,
+    /// The replies of people, which [`SlackServer::talk`] has added.
+    replies: Vec<Reply>,
     reactions: Vec<(String, String, String)>,
     calls: BTreeMap<String, usize>,
     faults: Vec<(Fault, String, u32)>,
@@ -174,6 +183,22 @@ impl SlackServer {
     /// Revokes a token.
     pub fn revoke(&self, token: &str) {
         self.shared.state().revoked.insert(token.to_owned());
+    }
+
+    /// Accepts a token again that was revoked.
+    pub fn restore(&self, token: &str) {
+        self.shared.state().revoked.remove(token);
+    }
+
+    /// Adds replies of people to a thread, without events. The first one has the timestamp `second`; each of the others is
+    /// a microsecond later.
+    pub fn talk(&self, channel: &str, thread: &str, second: u64, count: u32) {
+        let reply = |number| Reply {
+            channel: channel.to_owned(),
+            thread: thread.to_owned(),
+            ts: format!("{second}.{number:06}"),
+        };
+        self.shared.state().replies.extend((0..count).map(reply));
     }
 
     /// Sends an event over Socket Mode, on a connection that is open or opened later, and returns the ID of its envelope.

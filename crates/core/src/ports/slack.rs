@@ -76,6 +76,10 @@ pub enum SlackError {
     /// Slack has refused the request; another attempt cannot succeed.
     #[error("{0}")]
     Refused(String),
+    /// Slack has refused the request because of the token, the scopes of the app, or the members or settings of the
+    /// channel. Another attempt can succeed after an administrator has repaired this.
+    #[error("{0}")]
+    Repairable(String),
     /// Slack cannot be reached, or failed. It is not known whether the request had an effect.
     #[error("Slack cannot be reached: {0}")]
     Unavailable(String),
@@ -127,16 +131,18 @@ pub trait Slack: Send + Sync {
     /// Slack refuses the text, or cannot be reached.
     async fn update(&self, token: &SecretValue, ts: &str, message: SlackMessage<'_>) -> Result<(), SlackError>;
 
-    /// Finds the message with a marker in a thread, and returns its timestamp.
+    /// Finds the message with a marker among the messages of a thread after `since`, and returns its timestamp.
     ///
     /// # Errors
-    /// Slack refuses the request, or cannot be reached.
+    /// Slack refuses the request, cannot be reached, or has more messages than are read, so that it is not known whether
+    /// the message is there.
     async fn find(
         &self,
         token: &SecretValue,
         channel: &str,
         thread: &str,
         marker: &str,
+        since: Timestamp,
     ) -> Result<Option<String>, SlackError>;
 
     /// Adds a reaction to a message, if it is not there.

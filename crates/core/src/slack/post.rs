@@ -82,7 +82,7 @@ pub struct SlackPost {
     pub shown: Option<String>,
     /// The state.
     pub state: SlackPostState,
-    /// The last error, for people.
+    /// The error of the last attempt, for people; `None` if it succeeded.
     pub detail: Option<String>,
     /// The time of creation.
     pub created_at: Timestamp,
@@ -97,6 +97,16 @@ impl SlackPost {
     #[must_use]
     pub fn marker(&self) -> String {
         format!("{}/{}", self.place.workspace, self.number)
+    }
+
+    /// Returns the error because of which Slack does not show the newest text: the post has failed, or is sent again.
+    #[must_use]
+    pub fn error(&self) -> Option<&str> {
+        match self.state {
+            SlackPostState::Done => None,
+            SlackPostState::Open => self.detail.as_deref(),
+            SlackPostState::Failed => Some(self.detail.as_deref().unwrap_or("it failed")),
+        }
     }
 
     /// Returns whether an attempt before this one may have posted the message without storing it.
