@@ -11,6 +11,7 @@ mod roles;
 mod settings;
 mod sign_in;
 mod slack;
+mod trusts;
 mod webhooks;
 
 use std::sync::Arc;
