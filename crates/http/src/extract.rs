@@ -344,3 +344,16 @@ impl FromRequestParts<App> for Administrator {
         Ok(Self(caller))
     }
 }
+
+/// An [`Administrator`] with the scope `write`, also for an operation that only reads.
+pub(crate) struct WritingAdministrator(pub(crate) Caller);
+
+impl FromRequestParts<App> for WritingAdministrator {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, ApiError> {
+        let caller = caller_of(parts)?;
+        caller.needs_administrator()?;
+        Ok(Self(caller))
+    }
+}
