@@ -49,6 +49,7 @@ pub(crate) mod program {
     mod slack;
     mod slack_commands;
     mod traces;
+    mod trusts;
     mod turns;
     mod users;
     mod webhooks;

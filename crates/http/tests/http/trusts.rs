@@ -251,6 +251,19 @@ async fn refused_exchanges_are_limited_by_address_and_accepted_ones_are_not() {
 }
 
 #[tokio::test]
+async fn tokens_of_an_issuer_that_cannot_be_reached_do_not_count_as_refused() {
+    let service = service().await;
+    create(&service, rules()).await;
+    service.tokens.go_away(true);
+    for attempt in 0..40 {
+        let away = exchange(&service, &claims()).await;
+        assert_eq!((away.status.as_u16(), away.code()), (503, "issuer_unavailable".to_owned()), "{attempt}");
+    }
+    service.tokens.go_away(false);
+    assert_eq!(exchange(&service, &claims()).await.status.as_u16(), 201);
+}
+
+#[tokio::test]
 async fn the_keys_of_a_trust_end_with_it() {
     let service = service().await;
     for (method, body, expected) in
