@@ -17,8 +17,8 @@ use crate::fields::Fields;
 use crate::frame::Frame;
 use crate::{Shared, words};
 
-/// The values of the fields.
-struct Values {
+/// The input of the fields.
+struct Input {
     name: String,
     issuer: String,
     audience: String,
@@ -28,7 +28,7 @@ struct Values {
     projects: Vec<String>,
 }
 
-impl Values {
+impl Input {
     /// Returns the usual rules of a CI service, by the name that a link has; without a name, those of GitHub Actions.
     fn preset(name: Option<&str>, audience: &str) -> Result<Self, Failure> {
         let (name, issuer, claims) = match name {
@@ -78,7 +78,7 @@ struct FormPage<'a> {
     frame: &'a Frame,
     /// The ID and the version of the stored trust; `None` in the form of a new one.
     current: Option<(String, u64)>,
-    values: Values,
+    input: Input,
     /// The projects, and whether each is selected.
     projects: Vec<(ProjectId, bool)>,
     error: Option<String>,
@@ -89,16 +89,16 @@ impl<'a> FormPage<'a> {
         shared: &Shared,
         frame: &'a Frame,
         current: Option<(String, u64)>,
-        values: Values,
+        input: Input,
         error: Option<String>,
     ) -> Result<Self, Failure> {
         let known = shared.services.store.projects().await?.into_iter();
         let projects = known.map(|project| {
-            let is_selected = values.projects.iter().any(|id| id == project.id.as_str());
+            let is_selected = input.projects.iter().any(|id| id == project.id.as_str());
             (project.id, is_selected)
         });
         let projects = projects.collect();
-        Ok(Self { frame, current, values, projects, error })
+        Ok(Self { frame, current, input, projects, error })
     }
 }
 
@@ -106,8 +106,8 @@ pub(super) async fn new(State(shared): State<Shared>, frame: Frame, fields: Fiel
     let page = async {
         frame.needs_administrator()?;
         let preset = fields.given("preset");
-        let values = Values::preset(preset.as_deref(), frame.cases().default_audience())?;
-        rendered(&FormPage::new(&shared, &frame, None, values, None).await?)
+        let input = Input::preset(preset.as_deref(), frame.cases().default_audience())?;
+        rendered(&FormPage::new(&shared, &frame, None, input, None).await?)
     };
     frame.answer(page.await)
 }
@@ -127,7 +127,7 @@ async fn created(shared: &Shared, frame: &Frame, fields: &Fields) -> Page {
             Err(error) => refusal(error)?,
         },
     };
-    refused(&FormPage::new(shared, frame, None, Values::typed(fields), Some(text)).await?)
+    refused(&FormPage::new(shared, frame, None, Input::typed(fields), Some(text)).await?)
 }
 
 /// Returns the trust that a form edits.
@@ -140,7 +140,7 @@ pub(super) async fn edit(State(shared): State<Shared>, frame: Frame, Path(id): P
     let page = async {
         let trust = stored(&frame, &id).await?;
         let current = Some((trust.id.to_string(), trust.version));
-        rendered(&FormPage::new(&shared, &frame, current, Values::stored(&trust.settings), None).await?)
+        rendered(&FormPage::new(&shared, &frame, current, Input::stored(&trust.settings), None).await?)
     };
     frame.answer(page.await)
 }
@@ -173,7 +173,7 @@ async fn saved(shared: &Shared, frame: &Frame, id: &str, fields: &Fields) -> Pag
     // The version for which the form was made stays, so that it cannot overwrite a change of another person.
     let version = fields.given("version").and_then(|version| version.parse().ok());
     let current = Some((trust.id.to_string(), version.unwrap_or(trust.version)));
-    refused(&FormPage::new(shared, frame, current, Values::typed(fields), Some(text)).await?)
+    refused(&FormPage::new(shared, frame, current, Input::typed(fields), Some(text)).await?)
 }
 
 /// Reads the form.
@@ -227,7 +227,7 @@ mod tests {
                 projects: Vec::new(),
                 scope: Scope::Read,
             };
-            let shown = Values::stored(&settings);
+            let shown = Input::stored(&settings);
             assert_eq!((claims(&[shown.claims]).unwrap(), shown.read_only), (read, true), "{line}");
         }
         for lines in [&["repository"][..], &["a = b", "a = c"]] {
