@@ -170,9 +170,7 @@ async fn saved(shared: &Shared, frame: &Frame, id: &str, fields: &Fields) -> Pag
             }
         }
     };
-    // The version for which the form was made stays, so that it cannot overwrite a change of another person.
-    let version = fields.given("version").and_then(|version| version.parse().ok());
-    let current = Some((trust.id.to_string(), version.unwrap_or(trust.version)));
+    let current = Some((trust.id.to_string(), fields.version(trust.version)));
     refused(&FormPage::new(shared, frame, current, Input::typed(fields), Some(text)).await?)
 }
 
