@@ -255,6 +255,10 @@ addPage("key-created", "/keys/new", {
 addPage("system", "/system");
 addPage("trusts-none", "/system/trusts");
 addPage("trust-new", "/system/trusts/new?preset=gitlab");
+addPage("trust-edit", async () => {
+  const rules = { name: "ci", issuer: "https://ci.example.com", claims: { project: "shop" }, projects: ["shop"] };
+  return `/system/trusts/${(await service.api(key, "POST", "/oidc/trusts", rules)).id}/edit`;
+});
 addPage("slack-none", "/system/slack");
 addPage("slack-new-socket", "/system/slack/new?mode=socket");
 addPage("slack-new-events", "/system/slack/new?mode=events");

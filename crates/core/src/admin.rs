@@ -198,7 +198,7 @@ pub enum AdminRow {
         /// The time from which the code is refused.
         expires_at: Timestamp,
     },
-    /// Deletes a code that was used.
+    /// Deletes a code that was used or revoked.
     SlackCodeRemoved(TokenHash),
     /// Stores a key. The time of its last use is not written.
     Key(ApiKey),

@@ -16,6 +16,7 @@ mod secrets;
 mod settings;
 mod sign_in;
 mod slack;
+mod trusts;
 mod webhooks;
 
 use std::sync::Arc;

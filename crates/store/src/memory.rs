@@ -447,6 +447,10 @@ impl JobStore for MemoryStore {
         Ok(self.tables().messages.iter().find(|message| message.id == id).cloned())
     }
 
+    async fn run(&self, id: RunId) -> Result<Option<Run>, StoreError> {
+        Ok(self.tables().runs.iter().find(|run| run.id == id).cloned())
+    }
+
     async fn runs(&self, job: JobId) -> Result<Vec<Run>, StoreError> {
         Ok(self.tables().runs.iter().filter(|run| run.job == job).cloned().collect())
     }
@@ -597,6 +601,7 @@ impl Tables {
         self.job_issues.retain(|_, job| !deleted.contains(job));
         self.watches.retain(|job, _| !deleted.contains(job));
         self.log.retain(|(job, _), _| !deleted.contains(job));
+        self.slack.remove_jobs(deleted);
         let deleted: HashSet<String> = deleted.iter().map(ToString::to_string).collect();
         self.spending.retain(|(_, kind, subject), _| *kind != Scope::Job.name() || !deleted.contains(subject));
     }

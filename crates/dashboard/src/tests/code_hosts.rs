@@ -62,6 +62,7 @@ async fn a_code_host_is_added_edited_tested_and_removed() {
     let late = fixture.post("/system/code-hosts/git/edit", form).await;
     assert_eq!(late.status, StatusCode::UNPROCESSABLE_ENTITY);
     assert!(late.body.contains("Someone has changed"), "{}", late.body);
+    assert!(late.body.contains("name=\"version\" value=\"1\""), "sent again, it is refused again: {}", late.body);
 
     let checked = fixture.post("/system/code-hosts/git/check", "").await;
     assert!(checked.body.contains("It answers.") && checked.body.contains("No secret is set"), "{}", checked.body);

@@ -73,7 +73,7 @@ fn users_and_links_are_created_at_the_command_line() {
 }
 
 /// The clock of the machine, for the provider.
-struct Now;
+pub(super) struct Now;
 
 #[expect(clippy::disallowed_methods, reason = "the provider needs the clock of the service, which is the machine's")]
 impl Clock for Now {

@@ -585,6 +585,9 @@ fn delete_project(project: &ProjectId, at: Timestamp) -> Vec<Call> {
             Effect::REMOVE_BLOBS,
             at.as_micros()
         ),
+    ];
+    calls.extend(slack::remove_jobs_of(project));
+    calls.extend([
         call!("DELETE FROM job_pulls WHERE project = $1", id()),
         call!("DELETE FROM job_issues WHERE project = $1", id()),
         call!("DELETE FROM check_watches WHERE project = $1", id()),
@@ -595,7 +598,7 @@ fn delete_project(project: &ProjectId, at: Timestamp) -> Vec<Call> {
         call!("DELETE FROM idempotency_keys WHERE project = $1", id()),
         call!("DELETE FROM rate_windows WHERE project = $1", id()),
         call!("DELETE FROM spending WHERE project = $1", id()),
-    ];
+    ]);
     calls.extend(webhooks::remove(None, project));
     calls.extend([call!("DELETE FROM projects WHERE id = $1", id()), put_deleted(deleted_project(project), at)]);
     calls

@@ -295,6 +295,11 @@ impl JobStore for PostgresStore {
         Ok(found.first().map(rows::message).transpose()?)
     }
 
+    async fn run(&self, id: RunId) -> Result<Option<Run>, StoreError> {
+        let found = self.read(call!("SELECT * FROM runs WHERE id = $1", id.to_string())).await?;
+        Ok(found.first().map(rows::run).transpose()?)
+    }
+
     async fn runs(&self, job: JobId) -> Result<Vec<Run>, StoreError> {
         let found = self.read(call!("SELECT * FROM runs WHERE job = $1 ORDER BY number", job.to_string())).await?;
         Ok(found.iter().map(rows::run).collect::<Result<_, PgError>>()?)

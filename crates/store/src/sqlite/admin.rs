@@ -407,6 +407,7 @@ impl Tables<'_> {
     fn delete_project(&self, id: &ProjectId, at: Timestamp) -> Op<()> {
         self.deleted(&deleted_project(id), at)?;
         webhooks::remove(self.db, None, id)?;
+        slack::remove_jobs_of(self.db, id.as_str())?;
         self.execute(
             "INSERT INTO tasks (kind, effect, created_at, due_at)
              SELECT ?2, json_object('kind', ?2, 'job', id), ?3, ?3 FROM jobs WHERE project = ?1",

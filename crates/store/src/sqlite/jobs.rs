@@ -240,6 +240,14 @@ impl JobStore for SqliteStore {
         })
     }
 
+    async fn run(&self, id: RunId) -> Result<Option<Run>, StoreError> {
+        self.readers.find(|db| {
+            let mut query = db.prepare_cached("SELECT * FROM runs WHERE id = ?1")?;
+            let mut rows = query.query([id.to_string()])?;
+            rows.next()?.map(rows::run).transpose()
+        })
+    }
+
     async fn runs(&self, job: JobId) -> Result<Vec<Run>, StoreError> {
         self.readers
             .read(move |db| {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use journeyman_core::admin::{AdminError, AdminRefusal, Subject};
 use journeyman_core::engine::{NewJob, Prompt};
-use journeyman_core::ids::{JobId, KeyId, ProjectId};
+use journeyman_core::ids::{JobId, KeyId, ProjectId, RunId};
 use journeyman_core::job::command::{Outcome, Report};
 use journeyman_core::job::delete;
 use journeyman_core::job::event::{TranscriptEntry, TranscriptKind};
@@ -319,6 +319,8 @@ async fn lists_are_read_in_pages() {
         assert_eq!(fixture.store.runs_after(id, None, 1).await.unwrap(), runs[..1], "{name}");
         assert_eq!(fixture.store.runs_after(id, Some(first), 9).await.unwrap(), runs[1..], "{name}");
         assert_eq!(fixture.store.runs_after(other, Some(first), 9).await.unwrap(), [], "{name}: of another job");
+        assert_eq!(fixture.store.run(first).await.unwrap().as_ref(), runs.first(), "{name}");
+        assert_eq!(fixture.store.run(RunId::from_uuid(Uuid::from_u128(99))).await.unwrap(), None, "{name}");
         fixture.store.create_project(project("zoo"), [].into()).await.unwrap();
         let projects = async |after: Option<&str>, limit| {
             let found = fixture.store.projects_after(after.map(|id| id.parse().unwrap()), limit).await.unwrap();
@@ -355,7 +357,8 @@ fn entry(action: &str, at: Timestamp) -> AuditEntry {
     AuditEntry { at, actor: "cli".to_owned(), action: action.to_owned(), subject: String::new(), address: None }
 }
 
-async fn delete_job(fixture: &Fixture, project: ProjectId, id: JobId) -> Result<Administered, AdminError> {
+/// Deletes a job, as the use case does.
+pub(super) async fn delete_job(fixture: &Fixture, project: ProjectId, id: JobId) -> Result<Administered, AdminError> {
     let now = fixture.engine.now();
     let audit = entry("job.deleted", now);
     let subject = Subject::Job(id, project.clone());

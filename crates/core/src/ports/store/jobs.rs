@@ -322,6 +322,9 @@ pub trait JobStore: Send + Sync {
     /// Finds a message.
     async fn message(&self, id: MessageId) -> Result<Option<Message>, StoreError>;
 
+    /// Finds a run.
+    async fn run(&self, id: RunId) -> Result<Option<Run>, StoreError>;
+
     /// Returns the runs of a job, oldest first.
     async fn runs(&self, job: JobId) -> Result<Vec<Run>, StoreError>;
 

@@ -222,8 +222,9 @@ pub(super) async fn save(frame: Frame, Path(id): Path<String>, fields: Fields) -
 }
 
 async fn saved(frame: &Frame, id: &str, fields: &Fields) -> Page {
-    let current = stored(frame, id).await?;
+    let mut current = stored(frame, id).await?;
     let (id, kind) = (current.host.id.clone(), current.host.kind);
+    current.host.version = fields.version(current.host.version);
     let text = match draft(fields, kind) {
         Err(text) => words::sentence(&text),
         Ok(draft) => match frame.cases().replace_code_host(&frame.caller(), &id, fields.precondition(), draft).await {

@@ -134,9 +134,7 @@ pub(super) async fn save(at: InWebhook, fields: Fields) -> Response {
 async fn save_page(at: &InWebhook, fields: &Fields) -> Page {
     let settings = settings(fields)?;
     let again = |error| {
-        // The version for which the form was made stays, so that it cannot overwrite a change of another person.
-        let version = fields.given("version").and_then(|version| version.parse().ok());
-        let current = Some((at.webhook.id.to_string(), version.unwrap_or(at.webhook.version)));
+        let current = Some((at.webhook.id.to_string(), fields.version(at.webhook.version)));
         refused(&FormPage { at, frame: at, current, settings: settings.clone(), error: Some(error) })
     };
     if let Err(text) = needs_events(fields) {
