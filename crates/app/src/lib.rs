@@ -7,6 +7,7 @@
 
 mod audit;
 mod caller;
+mod changes;
 mod checks;
 mod code_hosts;
 mod details;
@@ -43,6 +44,7 @@ use journeyman_core::time::IdGen;
 use tokio::sync::Notify;
 
 pub use caller::{Actor, Caller};
+pub use changes::LineComments;
 pub use checks::ChecksOfJob;
 pub use code_hosts::UnclaimedRepository;
 pub use details::DetailedJob;

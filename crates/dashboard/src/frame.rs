@@ -198,6 +198,7 @@ fn confirmation(name: &str) -> Option<&'static str> {
         ("closed", "Closed."),
         ("sent", "Sent to the job."),
         ("commented", "The comment is added."),
+        ("comments_sent", "The comments are sent to the agent."),
         ("drafted", "The comment is added to your review. Submit the review when it is complete."),
         ("draft_removed", "The comment is removed."),
         ("reviewed", "The review is submitted."),

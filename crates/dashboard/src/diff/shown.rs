@@ -7,10 +7,11 @@ use journeyman_core::pull::DiffSide;
 
 use super::blocks::{Block, blocks};
 use super::pieces::{self, Piece};
-use super::{FileDiff, Line, LineClass, parse};
+use super::tree::{self, Step};
+use super::{ChangedLines, Choice, FileDiff, Gap, Line, LineClass, Nav, gaps, parse};
 use crate::fragment::Fragment;
 use crate::highlight::{Budget, Highlighter};
-use crate::words::counted;
+use crate::words::{counted, in_query};
 
 /// The maximum number of lines of a diff on a page. The markup of a row is many times as long as its line, and browsers
 /// cannot handle hundreds of thousands of rows.
@@ -63,6 +64,10 @@ pub(crate) struct DiffShown<'a> {
     pub(crate) view: DiffView,
     /// True if the numbers of lines are links to a form for a comment.
     pub(crate) takes_comments: bool,
+    /// The place of the diff, and the choice of its part.
+    pub(crate) nav: Nav,
+    /// The query of links that keep the view and the part, for markup; empty or with `&amp;` at its end.
+    pub(super) query: String,
 }
 
 impl<'a> DiffShown<'a> {
@@ -82,7 +87,55 @@ impl<'a> DiffShown<'a> {
             cut,
             view,
             takes_comments: false,
+            nav: Nav::default(),
+            query: String::new(),
         }
+        .placed(Nav::default())
+    }
+
+    /// Sets the place of the diff.
+    pub(crate) fn placed(mut self, nav: Nav) -> Self {
+        let view = self.is_split().then_some("view=split");
+        let parts = [view, nav.part.as_deref()].into_iter().flatten();
+        self.query = parts.map(|part| format!("{part}&amp;")).collect();
+        self.nav = nav;
+        self
+    }
+
+    /// Returns the link to the same changes in another view.
+    pub(crate) fn view_link(&self, view: &str) -> String {
+        link(view, self.nav.part.as_deref())
+    }
+
+    /// Returns the link to a part of the changes in the same view.
+    pub(crate) fn part_link(&self, choice: &Choice) -> String {
+        link(self.view.name(), choice.query.as_deref())
+    }
+
+    /// Returns the name of the view.
+    pub(crate) fn view_name(&self) -> &'static str {
+        self.view.name()
+    }
+
+    /// Returns the number of added and removed lines in all files.
+    pub(crate) fn size(&self) -> ChangedLines {
+        ChangedLines { added: self.added, removed: self.removed }
+    }
+
+    /// Returns the file with this index.
+    pub(crate) fn file_at(&self, index: &usize) -> Option<&FileShown<'a>> {
+        self.files.get(*index)
+    }
+
+    /// Returns the steps through the tree of the files.
+    pub(crate) fn tree(&self) -> Vec<Step> {
+        tree::of_paths(self.files.iter().map(|file| file.diff.path.as_str()))
+    }
+
+    /// Returns the URL of the endpoint that returns lines of a file around its hunks.
+    pub(crate) fn more(&self, file: &FileShown<'_>) -> Option<String> {
+        let more = self.nav.more.as_ref()?;
+        Some(format!("{more}&view={}&path={}", self.view.name(), in_query(&file.diff.path)))
     }
 
     /// Returns the number of files as a text: `1 file`, `2 files`.
@@ -96,6 +149,11 @@ impl<'a> DiffShown<'a> {
     }
 }
 
+fn link(view: &str, part: Option<&str>) -> String {
+    let part = part.map(|part| format!("&{part}")).unwrap_or_default();
+    format!("?view={view}{part}")
+}
+
 /// A file of a diff, prepared for a page.
 #[derive(Debug)]
 pub(crate) struct FileShown<'a> {
@@ -107,16 +165,32 @@ pub(crate) struct FileShown<'a> {
     pub(crate) split: Vec<SplitRow<'a>>,
     /// True if a line has content below it.
     pub(crate) has_remarks: bool,
+    /// The hash of the change.
+    pub(crate) hash: String,
+    /// The lines after the last hunk.
+    pub(crate) after: Option<Gap>,
 }
 
 impl<'a> FileShown<'a> {
+    /// Returns the path in an encoding without hidden characters, for scripts.
+    pub(crate) fn encoded_path(&self) -> String {
+        in_query(&self.diff.path)
+    }
+
     fn new(diff: FileDiff<'a>, view: DiffView, highlighter: &Highlighter, budget: &mut Budget) -> Self {
         let pieces = pieces::of_file(&diff, highlighter, budget);
-        let (unified, split) = match view {
+        let (mut unified, mut split) = match view {
             DiffView::Unified => (unified(&diff.lines, pieces), Vec::new()),
             DiffView::Split => (Vec::new(), split(&diff.lines, pieces)),
         };
-        Self { diff, unified, split, has_remarks: false }
+        let (above, after) = gaps::of_file(&diff);
+        let headers = unified.iter_mut().filter(|row| row.class == LineClass::Hunk).map(|row| &mut row.gap);
+        let headers = headers.chain(split.iter_mut().filter(|row| row.hunk.is_some()).map(|row| &mut row.gap));
+        for (header, gap) in headers.zip(above) {
+            *header = gap;
+        }
+        let hash = diff.hash();
+        Self { diff, unified, split, has_remarks: false, hash, after }
     }
 }
 
@@ -135,6 +209,8 @@ pub(crate) struct UnifiedRow<'a> {
     pub(crate) place: Option<(DiffSide, u32)>,
     /// The content below the line.
     pub(crate) remarks: Vec<Fragment>,
+    /// The lines that the diff leaves out above the header of a hunk.
+    pub(crate) gap: Option<Gap>,
 }
 
 impl UnifiedRow<'_> {
@@ -155,11 +231,20 @@ pub(crate) struct SplitRow<'a> {
     pub(crate) places: [Option<(DiffSide, u32)>; 2],
     /// The content below the lines.
     pub(crate) remarks: Vec<Fragment>,
+    /// The lines that the diff leaves out above the header of a hunk.
+    pub(crate) gap: Option<Gap>,
+}
+
+impl Cell<'_> {
+    /// Returns the letter of the side in the ID of the line.
+    pub(crate) fn letter(&self) -> char {
+        if self.side == Some(DiffSide::Old) { 'L' } else { 'R' }
+    }
 }
 
 impl SplitRow<'_> {
     fn new<'a>(sides: [Option<Cell<'a>>; 2], places: [Option<(DiffSide, u32)>; 2]) -> SplitRow<'a> {
-        SplitRow { hunk: None, sides, places, remarks: Vec::new() }
+        SplitRow { hunk: None, sides, places, remarks: Vec::new(), gap: None }
     }
 }
 
@@ -170,8 +255,8 @@ pub(crate) struct Cell<'a> {
     pub(crate) class: LineClass,
     /// The line number in the file of this side.
     pub(crate) no: Option<u32>,
-    /// The side by which comments name the line, if it is on this side: `old` or `new`.
-    pub(crate) side: Option<&'static str>,
+    /// The side by which comments name the line, if it is on this side.
+    pub(crate) side: Option<DiffSide>,
     /// The text of the line.
     pub(crate) pieces: Vec<Piece<'a>>,
 }
@@ -185,6 +270,7 @@ fn unified<'a>(lines: &[Line<'a>], pieces: Vec<Vec<Piece<'a>>>) -> Vec<UnifiedRo
         pieces,
         place: line.place(),
         remarks: Vec::new(),
+        gap: None,
     })
     .collect()
 }
@@ -205,7 +291,7 @@ fn split<'a>(lines: &[Line<'a>], mut pieces: Vec<Vec<Piece<'a>>>) -> Vec<SplitRo
                     class => {
                         let pieces = taken(at);
                         let old = Cell { class, no: line.old_no, side: None, pieces: pieces.clone() };
-                        let side = line.place().map(|(side, _)| side.name());
+                        let side = line.place().map(|(side, _)| side);
                         let new = Cell { class, no: line.new_no, side, pieces };
                         SplitRow::new([Some(old), Some(new)], [None, line.place()])
                     }
@@ -217,7 +303,7 @@ fn split<'a>(lines: &[Line<'a>], mut pieces: Vec<Vec<Piece<'a>>>) -> Vec<SplitRo
                     let places = at.map(|at| lines.get(at?)?.place());
                     let sides = at.map(|at| {
                         let (at, line) = (at?, lines.get(at?)?);
-                        let side = line.place().map(|(side, _)| side.name());
+                        let side = line.place().map(|(side, _)| side);
                         Some(Cell { class: line.class, no: line.old_no.or(line.new_no), side, pieces: taken(at) })
                     });
                     rows.push(SplitRow::new(sides, places));

@@ -7,6 +7,7 @@ mod checks;
 mod conversation;
 mod events;
 mod head;
+mod line_comments;
 mod live;
 mod record;
 mod runs;
@@ -29,6 +30,8 @@ pub(super) fn routes() -> Router<Shared> {
         .route(&path(""), get(conversation::show))
         .route(&path("/live"), get(live::stream))
         .route(&path("/changes"), get(changes::show))
+        .route(&path("/changes/lines"), get(changes::lines))
+        .route(&path("/changes/comments"), post(line_comments::send))
         .route(&path("/runs"), get(runs::show))
         .route(&path("/events"), get(events::show))
         .route(&path("/record"), get(record::show))

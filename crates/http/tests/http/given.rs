@@ -53,6 +53,14 @@ impl Diffs for FakeRepository {
         }
         Ok(Bytes::from_static(b"--- a/x\n+++ b/x\n"))
     }
+
+    async fn diff_of_commits(&self, _: &Project, _: &Job, _: &[Sha]) -> Result<Bytes, DiffError> {
+        Ok(Bytes::new())
+    }
+
+    async fn file(&self, _: &Project, _: &Job, _: &Sha, _: &str) -> Result<Option<Bytes>, DiffError> {
+        Ok(None)
+    }
 }
 
 #[async_trait]

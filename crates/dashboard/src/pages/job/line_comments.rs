@@ -1,0 +1,103 @@
+//! Comments on lines of a job's changes, which go to the job as one message. The browser collects them; without scripts,
+//! each is sent on its own.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Redirect, Response};
+use journeyman_app::{Error, LineComments};
+use serde::Deserialize;
+
+use super::InJob;
+use super::changes::{self, MAX_BYTES};
+use crate::Shared;
+use crate::diff::{DiffView, LineKey, place_of};
+use crate::failure::{Failure, Page, refusal};
+use crate::fields::Fields;
+use crate::pages::line_form::{key, key_of, no_line};
+use crate::pages::part::Part;
+
+/// Comments that were refused.
+pub(super) struct Refused {
+    /// The reason.
+    pub(super) error: String,
+    /// The line and the text of a comment that was sent on its own. The browser keeps the others.
+    pub(super) line: Option<(LineKey, String)>,
+}
+
+/// A comment that the browser has collected, as JSON in a field of the form.
+#[derive(Deserialize)]
+struct Held {
+    path: String,
+    side: String,
+    line: u64,
+    body: String,
+}
+
+pub(super) async fn send(State(shared): State<Shared>, at: InJob, fields: Fields) -> Response {
+    let frame = at.at.frame.clone();
+    frame.answer(send_page(&shared, &Arc::new(at), &fields).await)
+}
+
+async fn send_page(shared: &Shared, at: &Arc<InJob>, fields: &Fields) -> Page {
+    at.needs_write()?;
+    let view = match DiffView::parse(&fields.text("view")) {
+        DiffView::Split => "view=split&",
+        DiffView::Unified => "",
+    };
+    let query = format!("{view}{}", fields.text("part"));
+    let comments = comments(fields)?;
+    let (part, _, diff) = changes::read(shared, at, Some(&query)).await?;
+    let single = comments.first().filter(|_| fields.all("comment").is_empty()).cloned();
+    let done = match places(&diff, comments) {
+        Ok(comments) => {
+            let subject = match &part {
+                Part::All => "the changes of this job".to_owned(),
+                Part::Message { number, .. } => format!("the changes of message {number} of this job"),
+                Part::Commit([commit]) => format!("the commit {commit} of this job"),
+            };
+            let new = LineComments { subject, comments };
+            let once = fields.once(&format!("comments {} {new:?}", at.job.id));
+            at.cases().comment_on_changes(&at.caller(), &at.project.id, at.job.id, new, once).await
+        }
+        Err(error) => Err(error),
+    };
+    match done {
+        Ok(_) => Ok(Redirect::to(&at.page(&format!("/changes?{query}{}done=comments_sent", joint(&query)))).into_response()),
+        Err(error) => {
+            let refused = Refused { error: refusal(error)?, line: single };
+            changes::refused(shared, at, Some(&query), refused).await
+        }
+    }
+}
+
+/// Returns what separates a query from another parameter.
+fn joint(query: &str) -> &'static str {
+    if query.is_empty() || query.ends_with('&') { "" } else { "&" }
+}
+
+/// Reads the comments of a form: those that the browser has collected, or a single one.
+fn comments(fields: &Fields) -> Result<Vec<(LineKey, String)>, Failure> {
+    let held = fields.all("comment");
+    if held.is_empty() {
+        return Ok(vec![(key(fields)?, fields.text("body"))]);
+    }
+    let read = |text: &String| {
+        let Held { path, side, line, body } = serde_json::from_str(text).ok()?;
+        Some((key_of(path, &side, &line.to_string())?, body))
+    };
+    held.iter().map(read).collect::<Option<Vec<_>>>().ok_or_else(no_line)
+}
+
+/// Finds the lines of comments in the diff.
+fn places(
+    diff: &[u8],
+    comments: Vec<(LineKey, String)>,
+) -> Result<Vec<(journeyman_core::pull::LinePlace, String)>, Error> {
+    let text = String::from_utf8_lossy(&diff[..diff.len().min(MAX_BYTES)]);
+    let place = |(key, body): (LineKey, String)| {
+        let missing = format!("line {} of {} is no longer part of the changes; choose the line again", key.line, key.path);
+        Ok((place_of(&text, key).ok_or_else(|| Error::invalid(missing))?, body))
+    };
+    comments.into_iter().map(place).collect()
+}
