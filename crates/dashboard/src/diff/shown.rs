@@ -112,11 +112,6 @@ impl<'a> DiffShown<'a> {
         link(self.view.name(), choice.query.as_deref())
     }
 
-    /// Returns the name of the view.
-    pub(crate) fn view_name(&self) -> &'static str {
-        self.view.name()
-    }
-
     /// Returns the number of added and removed lines in all files.
     pub(crate) fn size(&self) -> ChangedLines {
         ChangedLines { added: self.added, removed: self.removed }

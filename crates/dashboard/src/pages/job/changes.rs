@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use askama::Template;
+use axum::body::Bytes;
 use axum::extract::{Query, RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
@@ -35,6 +36,8 @@ struct ChangesPage<'a> {
     diff: DiffShown<'a>,
     /// The reason why comments were not sent.
     error: Option<String>,
+    /// The text of a comment whose line the diff no longer has.
+    unsent: Option<String>,
     /// The form for a comment, which a script copies to a line.
     form: Option<Fragment>,
 }
@@ -86,7 +89,7 @@ async fn part(shared: &Shared, at: &InJob, query: Option<&str>) -> Result<(Part,
 }
 
 /// Reads the diff of the part that a query selects.
-pub(super) async fn read(shared: &Shared, at: &InJob, query: Option<&str>) -> Result<(Part, Nav, Vec<u8>), Failure> {
+pub(super) async fn read(shared: &Shared, at: &InJob, query: Option<&str>) -> Result<(Part, Nav, Bytes), Failure> {
     let (part, nav) = part(shared, at, query).await?;
     let diffs = &shared.services.diffs;
     let diff = match part.commits() {
@@ -94,7 +97,7 @@ pub(super) async fn read(shared: &Shared, at: &InJob, query: Option<&str>) -> Re
         commits => diffs.diff_of_commits(&at.project, &at.job, commits).await,
     };
     let diff = diff.map_err(|error| Failure::Render(error.to_string()))?;
-    Ok((part, nav, diff.to_vec()))
+    Ok((part, nav, diff))
 }
 
 /// Renders the page again after comments were refused.
@@ -134,6 +137,7 @@ fn render(
     let mut diff = DiffShown::new(&text, is_cut, view, highlighter, &mut Budget::page()).placed(nav);
     diff.takes_comments = takes_comments(at);
     let mut error = refused.as_ref().map(|refused| refused.error.clone());
+    let mut unsent = None;
     let refused = refused.and_then(|refused| refused.line);
     let place = refused.or_else(|| Some((diff.key(selected?)?, String::new())));
     let pattern = LineForm {
@@ -153,8 +157,10 @@ fn render(
         if diff.attach(key, Fragment::of(&form)?) {
             // The form says why it was refused.
             error = None;
+        } else if !draft.is_empty() {
+            unsent = Some(draft.clone());
         }
     }
     let title = visible::line(&at.job.title).into_owned();
-    ChangesPage { at, frame: at, title, parts, diff, error, form }.render()
+    ChangesPage { at, frame: at, title, parts, diff, error, unsent, form }.render()
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use journeyman_app::{Error, LineComments};
+use journeyman_core::pull::LinePlace;
 use serde::Deserialize;
 
 use super::InJob;
@@ -63,7 +64,10 @@ async fn send_page(shared: &Shared, at: &Arc<InJob>, fields: &Fields) -> Page {
         Err(error) => Err(error),
     };
     match done {
-        Ok(_) => Ok(Redirect::to(&at.page(&format!("/changes?{query}{}done=comments_sent", joint(&query)))).into_response()),
+        Ok(_) => {
+            let page = format!("/changes?{query}{}done=comments_sent", joint(&query));
+            Ok(Redirect::to(&at.page(&page)).into_response())
+        }
         Err(error) => {
             let refused = Refused { error: refusal(error)?, line: single };
             changes::refused(shared, at, Some(&query), refused).await
@@ -90,14 +94,12 @@ fn comments(fields: &Fields) -> Result<Vec<(LineKey, String)>, Failure> {
 }
 
 /// Finds the lines of comments in the diff.
-fn places(
-    diff: &[u8],
-    comments: Vec<(LineKey, String)>,
-) -> Result<Vec<(journeyman_core::pull::LinePlace, String)>, Error> {
+fn places(diff: &[u8], comments: Vec<(LineKey, String)>) -> Result<Vec<(LinePlace, String)>, Error> {
     let text = String::from_utf8_lossy(&diff[..diff.len().min(MAX_BYTES)]);
     let place = |(key, body): (LineKey, String)| {
-        let missing = format!("line {} of {} is no longer part of the changes; choose the line again", key.line, key.path);
-        Ok((place_of(&text, key).ok_or_else(|| Error::invalid(missing))?, body))
+        let LineKey { path, line, .. } = &key;
+        let missing = format!("line {line} of {path} is no longer part of the changes; choose the line again");
+        place_of(&text, key).map(|place| (place, body)).ok_or_else(|| Error::invalid(missing))
     };
     comments.into_iter().map(place).collect()
 }

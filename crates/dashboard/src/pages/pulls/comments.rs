@@ -4,34 +4,84 @@ use std::collections::{BTreeSet, HashMap};
 
 use askama::Template;
 use journeyman_core::code_host::HostName;
+use journeyman_core::ids::Sha;
 use journeyman_core::inbox::route::{Identity, Request, Review};
 use journeyman_core::inbox::{InboxState, Outcome};
 use journeyman_core::job::{Job, PullRepository};
-use journeyman_core::message::Message;
+use journeyman_core::message::{Message, MessageStatus};
 use journeyman_core::ports::StoreError;
 use journeyman_core::pull::comment::{self, SERVICE, service};
 use journeyman_core::pull::{Comment, LinePlace, LocalPull};
 
 use super::Target;
 use crate::Shared;
-use crate::diff::{DiffShown, LineKey};
+use crate::diff::{DiffShown, LineKey, Outline};
 use crate::fragment::Fragment;
+use crate::frame::Frame;
 use crate::highlight::{Budget, Highlighter};
 use crate::markdown::{self, Markup};
 use crate::moment::Moment;
 use crate::pages::inbox::words;
 use crate::pages::job::block;
+use crate::pages::part::short;
 use crate::visible;
+use crate::words::duration;
 
 /// The outcome of a comment that addresses the job.
 pub(super) struct Progress {
-    text: &'static str,
-    /// The class of the mark.
-    mark: &'static str,
-    /// The path of the message.
-    href: Option<String>,
+    /// What happened so far, in order.
+    steps: Vec<Step>,
     /// False if the comment led to no message.
     is_sent: bool,
+}
+
+/// A step on the way of a comment to a commit.
+struct Step {
+    /// The class of the mark.
+    mark: &'static str,
+    text: String,
+    /// The path of the message.
+    href: Option<String>,
+    at: Option<Moment>,
+    /// The commits, with their hashes and links.
+    commits: Vec<(String, String)>,
+}
+
+impl Step {
+    const fn new(mark: &'static str, text: String) -> Self {
+        Self { mark, text, href: None, at: None, commits: Vec::new() }
+    }
+}
+
+/// Returns the steps of a message: queued, worked, pushed.
+fn steps(target: &Target, job: Option<&Job>, message: &Message) -> Vec<Step> {
+    let queued = message.status == MessageStatus::Queued;
+    let (word, mark) = block::status(message.status);
+    let href = job.map(|job| target.path(&format!("/jobs/{}#m-{}", job.id, message.id)));
+    let first = if queued { "queued" } else { "completed" };
+    let mut steps = vec![Step { at: Some(target.moment(message.created_at)), ..Step::new(first, "queued".to_owned()) }];
+    match message.status {
+        MessageStatus::Queued => {}
+        MessageStatus::Delivered => {
+            let at = message.delivered_at.map(|at| target.moment(at));
+            steps.push(Step { at, ..Step::new("in_progress", "working".to_owned()) });
+        }
+        MessageStatus::Finished => {
+            let took = message.delivered_at.zip(message.finished_at).map(|(begun, end)| end.since(begun));
+            let worked = took.map_or_else(|| "worked".to_owned(), |took| format!("worked {}", duration(took)));
+            steps.push(Step::new("completed", worked));
+            let link = |sha: &Sha| (short(sha).to_owned(), target.page(&format!("/files?commit={sha}")));
+            let commits: Vec<(String, String)> = message.commits.iter().map(link).collect();
+            let text = if commits.is_empty() { "no changes" } else { "pushed" };
+            steps.push(Step { commits, ..Step::new("completed", text.to_owned()) });
+        }
+        MessageStatus::Failed => steps.push(Step::new(mark, word.to_owned())),
+        MessageStatus::Cancelled | MessageStatus::Withdrawn => steps.push(Step::new("stopped", word.to_owned())),
+    }
+    if let Some(step) = steps.first_mut() {
+        step.href = href;
+    }
+    steps
 }
 
 /// Returns what became of each comment and review that addresses the job, by its number. The comments of a review share
@@ -39,15 +89,11 @@ pub(super) struct Progress {
 pub(super) async fn progress(
     shared: &Shared,
     target: &Target,
-    (pull, job): (&LocalPull, Option<&Job>),
+    (pull, job, messages): (&LocalPull, Option<&Job>, &[Message]),
     comments: &[Comment],
 ) -> Result<HashMap<u64, Progress>, StoreError> {
     let store = &shared.services.store;
-    let messages = match job {
-        Some(job) => store.messages(job.id).await?,
-        None => Vec::new(),
-    };
-    let by_comment = by_comment(&messages, pull);
+    let by_comment = by_comment(messages, pull);
     let mut found = HashMap::new();
     for one in comments.iter().filter(|one| one.comment.review.is_none_or(|review| review == one.place)) {
         let id = comment::id(&pull.repository, pull.number, one.place);
@@ -56,20 +102,18 @@ pub(super) async fn progress(
         let message = of_parts.find_map(|id| by_comment.get(&id).copied());
         let of_older_version = || messages.iter().find(|message| one.comment.message == Some(message.id));
         if let Some(message) = message.or_else(of_older_version) {
-            let (text, mark) = block::status(message.status);
-            let href = job.map(|job| target.path(&format!("/jobs/{}#m-{}", job.id, message.id)));
-            found.insert(one.place, Progress { text, mark, href, is_sent: true });
+            found.insert(one.place, Progress { steps: steps(target, job, message), is_sent: true });
         } else if let Some(key) = key(target, job.is_some(), comments, one, &id, pull.number) {
             let events = store.events_about(HostName::local(), key).await?;
             let last = events.last();
             let progress = match last.and_then(|event| event.outcome) {
                 // The transaction that stores a message follows at once.
-                None => Progress { text: "queued", mark: "pending", href: None, is_sent: true },
+                None => Progress { steps: vec![Step::new("queued", "queued".to_owned())], is_sent: true },
                 Some(outcome) => {
                     let is_done = last.is_some_and(|event| event.state == InboxState::Done);
                     let is_sent = is_done || outcome == Outcome::Duplicate;
                     let mark = if is_sent { "completed" } else { "failed" };
-                    Progress { text: words::outcome(outcome).0, mark, href: None, is_sent }
+                    Progress { steps: vec![Step::new(mark, words::outcome(outcome).0.to_owned())], is_sent }
                 }
             };
             found.insert(one.place, progress);
@@ -126,8 +170,11 @@ pub(super) struct Renderer<'a> {
 #[template(path = "_pull_comment.html")]
 struct CommentView<'a> {
     at: &'a Target,
+    frame: &'a Frame,
     place: u64,
     author: String,
+    /// The first letter of the author's name.
+    initial: String,
     is_service: bool,
     is_review: bool,
     is_draft: bool,
@@ -166,26 +213,26 @@ impl CommentView<'_> {
 /// The number of lines of a hunk that the conversation shows.
 const HUNK_LINES: usize = 4;
 
+/// Returns comments in the order of their times.
+fn ordered(comments: &[Comment]) -> Vec<&Comment> {
+    let mut ordered: Vec<&Comment> = comments.iter().collect();
+    ordered.sort_by_key(|one| (one.comment.at, one.place));
+    ordered
+}
+
 impl Renderer<'_> {
-    /// Renders the conversation, and attaches the comments on current lines to the diff.
-    pub(super) fn render(
+    /// Renders the conversation. The comments of a review are below its text.
+    pub(super) fn conversation(
         &self,
         comments: &[Comment],
-        diff: &mut DiffShown<'_>,
+        outline: &Outline<'_>,
         budget: &mut Budget,
     ) -> askama::Result<Vec<Fragment>> {
-        let mut ordered: Vec<&Comment> = comments.iter().collect();
-        ordered.sort_by_key(|one| (one.comment.at, one.place));
         let mut replies: HashMap<u64, Vec<Fragment>> = HashMap::new();
         let mut roots = Vec::new();
-        for one in ordered {
-            let text = one.comment.body.trim();
-            let body = (!text.is_empty()).then(|| markdown::html_within(text, self.highlighter, budget));
-            let is_current = one.comment.line.as_ref().is_some_and(|place| diff.has(place));
-            if let (true, Some(LinePlace { path, side, line, .. })) = (is_current, &one.comment.line) {
-                let content = self.comment(one, body.as_ref(), (true, true), Vec::new())?;
-                diff.attach(&LineKey { path: path.clone(), side: *side, line: *line }, content);
-            }
+        for one in ordered(comments) {
+            let body = self.body(one, budget);
+            let is_current = one.comment.line.as_ref().is_some_and(|place| outline.has(place));
             match one.comment.review {
                 Some(review) if review != one.place => {
                     let reply = self.comment(one, body.as_ref(), (false, is_current), Vec::new())?;
@@ -199,6 +246,28 @@ impl Renderer<'_> {
             self.comment(one, body.as_ref(), (false, is_current), replies)
         };
         roots.into_iter().map(root).collect()
+    }
+
+    /// Attaches the comments on current lines to the diff.
+    pub(super) fn attach(
+        &self,
+        comments: &[Comment],
+        diff: &mut DiffShown<'_>,
+        budget: &mut Budget,
+    ) -> askama::Result<()> {
+        for one in ordered(comments) {
+            let Some(place) = one.comment.line.as_ref().filter(|place| diff.has(place)) else { continue };
+            let body = self.body(one, budget);
+            let content = self.comment(one, body.as_ref(), (true, true), Vec::new())?;
+            let LinePlace { path, side, line, .. } = place;
+            diff.attach(&LineKey { path: path.clone(), side: *side, line: *line }, content);
+        }
+        Ok(())
+    }
+
+    fn body(&self, one: &Comment, budget: &mut Budget) -> Option<Markup> {
+        let text = one.comment.body.trim();
+        (!text.is_empty()).then(|| markdown::html_within(text, self.highlighter, budget))
     }
 
     fn comment(
@@ -220,8 +289,10 @@ impl Renderer<'_> {
         });
         Fragment::of(&CommentView {
             at: self.at,
+            frame: self.at,
             place: one.place,
             author: visible::line(&comment.author).into_owned(),
+            initial: comment.author.chars().find(|c| c.is_alphanumeric()).map(String::from).unwrap_or_default(),
             is_service: comment.author_id.as_deref() == Some(SERVICE),
             is_review: comment.review == Some(one.place),
             is_draft: comment.is_draft,
