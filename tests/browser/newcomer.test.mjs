@@ -201,7 +201,7 @@ step("a reloaded page shows the same conversation as the updated page", async ()
 
 step("the changes are shown in a unified view and side by side", async () => {
   await page.getByRole("link", { name: "Changes" }).click();
-  const file = page.locator("details.file", { hasText: "src/greet.rs" });
+  const file = page.locator("article.file", { hasText: "src/greet.rs" });
   await file.locator("table.lines").waitFor();
   assert.match(await file.textContent(), /format!\("Hello, \{name\}!"\)/);
   await page.getByRole("link", { name: "Side by side" }).click();
@@ -226,19 +226,18 @@ step("the runs, events and record of a job have tabs", async () => {
 step("a comment for the agent is sent to the job, and the commit appears on the pull request", async () => {
   await page.locator("#job-head").getByRole("link", { name: "#1" }).click();
   await page.getByRole("heading", { name: /Add a greeting #1/ }).waitFor();
-  const commits = page.locator(".commits > li");
-  const before = await commits.count();
-  await page.getByLabel("Comment", { exact: true }).fill("@journeyman please [[write docs/greet.md|# Greetings]]");
+  await page.getByLabel("Comment", { exact: true }).fill("Please [[write docs/greet.md|# Greetings]]");
+  await page.getByRole("checkbox", { name: "Send it to the agent" }).check();
   await page.getByRole("button", { name: "Comment" }).click();
-  await page.getByText("Sent to the job.").waitFor();
-  await page.locator("article", { hasText: "please" }).getByText("sent to the job", { exact: true }).waitFor();
-  await waitUntil("the commit is on the pull request", async () => {
-    await page.reload();
-    return await commits.count() > before;
-  }, 30_000);
-  await page.locator("details.file", { hasText: "docs/greet.md" }).waitFor();
+  const comment = page.locator("article.entry", { hasText: "Please" }).first();
+  await comment.getByText("sent to the agent", { exact: true }).waitFor();
+  // The page is updated without a reload.
+  const commit = comment.locator("a.commit");
+  await commit.waitFor({ timeout: 30_000 });
+  await commit.click();
+  await page.locator("article.file", { hasText: "greet.md" }).waitFor();
   await suite.open(page, `/projects/shop/jobs/${job}`);
-  const message = thread().locator("article", { hasText: "please" });
+  const message = thread().locator("article", { hasText: "Please" });
   await message.getByText("pull request", { exact: true }).waitFor();
   await waitForBadge("completed");
 });
@@ -246,10 +245,11 @@ step("a comment for the agent is sent to the job, and the commit appears on the 
 step("the pull request is merged", async () => {
   await suite.open(page, "/projects/shop/pulls");
   await page.getByRole("link", { name: "Add a greeting" }).click();
-  await page.getByRole("button", { name: "Merge pull request" }).click();
+  await page.getByText("No conflicts with main").waitFor();
+  await page.getByRole("button", { name: "Merge" }).click();
   await page.getByText("Merged.", { exact: true }).waitFor();
-  await page.locator(".badge.merged").waitFor();
-  assert.equal(await page.getByRole("button", { name: "Merge pull request" }).count(), 0);
+  await page.locator(".itembar > .pill.merged").waitFor();
+  assert.equal(await page.getByRole("button", { name: "Merge" }).count(), 0);
   await copy.git("fetch", "-q", copy.remote, "main");
   assert.match(await copy.git("ls-tree", "-r", "--name-only", "FETCH_HEAD"), /docs\/greet\.md/);
 });

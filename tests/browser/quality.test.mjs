@@ -187,7 +187,7 @@ addPage("job-long", () => at("long"));
 addPage("job-failed", () => at("failed"), { do: open("#archive") });
 addPage("job-archived", () => at("archived"));
 addPage("job-changes", () => at("done", "/changes"));
-addPage("job-changes-split", () => at("done", "/changes?view=split"), { do: open("details.contents") });
+addPage("job-changes-split", () => at("done", "/changes?view=split"));
 addPage("job-changes-none", () => at("failed", "/changes"));
 addPage("job-runs", () => at("done", "/runs"));
 addPage("job-events", () => at("done", "/events"), { do: open(".events > li:nth-child(-n + 8) details") });
@@ -198,18 +198,21 @@ addPage("pulls-none", "/projects/fresh/pulls");
 addPage("pull", () => pullPath(jobs.done), {
   do: async (page) => {
     await page.getByLabel("Comment", { exact: true }).fill(MARKDOWN);
+    await page.getByRole("checkbox", { name: "Send it to the agent" }).uncheck();
     await page.getByRole("button", { name: "Comment" }).click();
     await page.getByText("The comment is added.").waitFor();
-    await open(".actions details")(page);
+    await open("details.confirm, details.asked")(page);
   },
 });
-addPage("pull-review", () => pullPath(jobs.done).then((where) => `${where}?at=1-n1`), {
+addPage("pull-commits", () => pullPath(jobs.done).then((where) => `${where}/commits`));
+addPage("pull-files", () => pullPath(jobs.done).then((where) => `${where}/files`));
+addPage("pull-review", () => pullPath(jobs.done).then((where) => `${where}/files?at=1-n1`), {
   do: async (page) => {
     await page.getByRole("textbox", { name: "Comment on line 1" }).fill("Rename `it`, **please**.");
     await page.getByRole("button", { name: "Add to review" }).click();
-    await page.getByRole("button", { name: "Send 1 comment to the job" }).waitFor();
+    await page.locator(".itembar").getByRole("button", { name: "Send 1" }).waitFor();
     await page.getByRole("link", { name: "Comment on line 1", exact: true }).first().click();
-    await page.getByRole("button", { name: "Add single comment" }).waitFor();
+    await page.getByRole("button", { name: "For people" }).waitFor();
   },
 });
 addPage("pull-conflict", () => pullPath(jobs.conflict));

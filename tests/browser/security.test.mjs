@@ -281,7 +281,7 @@ test("a viewer sees no controls, and forged forms of a viewer are refused", asyn
   await service.waitForJob(key, "shop", job.id);
   const at = `/projects/shop/jobs/${job.id}`;
   const pages = ["/", "/?whose=everybody", "/jobs", "/projects", "/projects/shop/jobs", at, `${at}/changes`, `${at}/runs`, `${at}/events`, `${at}/record`,
-    "/projects/shop/pulls", "/projects/shop/pulls/1", "/projects/shop/inbox", "/system", "/account",
+    "/projects/shop/pulls", "/projects/shop/pulls/1", "/projects/shop/pulls/1/commits", "/projects/shop/pulls/1/files", "/projects/shop/inbox", "/system", "/account",
     ...["repository", "agent", "environment", "sandbox", "pull-requests", "comments", "limits", "use"].map((name) => `/projects/shop/settings/${name}`)];
   const page = await suite.page({ cookie });
   for (const where of pages) {
@@ -300,7 +300,8 @@ test("a viewer sees no controls, and forged forms of a viewer are refused", asyn
     [`${at}/messages/msg_00000000000000000000000000000001/withdraw`]: {},
     "/projects/shop/pulls/1/merge": {}, "/projects/shop/pulls/1/close": {}, "/projects/shop/pulls/1/comments": { body: "x" },
     "/projects/shop/pulls/1/lines": { path: "a.txt", side: "new", line: "1", body: "x" }, "/projects/shop/pulls/1/review": { body: "x" },
-    "/projects/shop/pulls/1/drafts/1/remove": {},
+    "/projects/shop/pulls/1/drafts/1/remove": {}, "/projects/shop/pulls/1/update": {},
+    [`${at}/changes/comments`]: { path: "a.txt", side: "new", line: "1", body: "x" },
     "/keys": { name: "x", where: "some", project: "shop", scope: "read", days: "7" },
     "/projects": { id: "x", where: "hosted", agent: "journeyman", model: "test/scripted" },
     "/projects/shop/settings/agent": { agent: "journeyman", model: "x" }, "/projects/shop/delete": { id: "shop" },
@@ -488,10 +489,11 @@ test("commits, descriptions and comments of a pull request are shown as text", a
   await suite.open(page, where);
   for (const body of [ALL, MARKDOWN]) {
     await page.getByLabel("Comment", { exact: true }).fill(body);
+    await page.getByRole("checkbox", { name: "Send it to the agent" }).uncheck();
     await page.getByRole("button", { name: "Comment" }).click();
     await page.getByText("The comment is added.").waitFor();
   }
-  for (const view of ["", "?view=split", `?view=${encodeURIComponent(ALL)}`]) await openAndCheck(page, `${where}${view}`);
+  for (const view of ["", "/files", "/files?view=split", `/files?view=${encodeURIComponent(ALL)}`, "/commits"]) await openAndCheck(page, `${where}${view}`);
   assert.ok(await page.locator(".commits", { hasText: "__pwned" }).count(), "the commit is not shown");
   await openAndCheck(page, "/projects/evil/pulls");
   await page.context().close();

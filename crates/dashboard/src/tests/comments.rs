@@ -173,6 +173,27 @@ async fn comments_on_lines_are_collected_and_submitted_as_one_review() {
 }
 
 #[tokio::test]
+async fn the_verdicts_of_reviews_are_above_the_button_to_merge() {
+    let (fixture, path, _) = with_job().await;
+    for (verdict, done, word, reason) in [
+        ("request_changes", "review_sent", "<span>requested changes</span>", "Changes requested by member"),
+        ("approve", "reviewed", "<span>approved</span>", "Approved by member"),
+    ] {
+        let body = if verdict == "approve" { "" } else { "Please+rename+it." };
+        let form = format!("verdict={verdict}&body={body}");
+        let sent = fixture.send(Some(Role::Member), Method::POST, &format!("{path}/review"), &form).await;
+        assert_eq!(sent.header("location"), format!("{path}?done={done}"), "{}", sent.body);
+        let page = fixture.page(Role::Viewer, &path).await;
+        for part in [word, reason] {
+            assert!(page.contains(part), "{part} is not in {page}");
+        }
+    }
+    let page = fixture.page(Role::Viewer, &path).await;
+    assert!(!page.contains("Changes requested by"), "the latest verdict counts: {page}");
+    assert!(page.contains("No conflicts with main"), "a verdict does not block the merge: {page}");
+}
+
+#[tokio::test]
 async fn a_refused_comment_on_a_line_keeps_its_text() {
     let (fixture, path, _) = with_job().await;
     for (form, status, parts) in [

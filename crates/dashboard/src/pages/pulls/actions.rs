@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use journeyman_app::{Commented, Error, MessageRequest, PullComment};
 use journeyman_core::message::DeliveryMode;
-use journeyman_core::pull::LinePlace;
+use journeyman_core::pull::{LinePlace, Verdict};
 
 use super::read::{Form, Refused};
 use super::{Target, detail, files, merge_box};
@@ -101,7 +101,9 @@ pub(super) async fn review(State(shared): State<Shared>, target: Target, fields:
         target.needs_write()?;
         let (body, once) = (fields.text("body"), fields.given("once"));
         let (caller, project) = (target.caller(), &target.project.id);
-        let done = target.cases().review_pull(&caller, project, target.number, body.clone(), once).await;
+        let verdict = fields.given("verdict").as_deref().and_then(Verdict::parse).unwrap_or_default();
+        let review = (body.clone(), verdict);
+        let done = target.cases().review_pull(&caller, project, target.number, review, once).await;
         let done = done.map(|done| if done == Commented::Sent { "review_sent" } else { "reviewed" });
         answer(&shared, target, &fields, Form::Review, body, done).await
     };

@@ -11,7 +11,7 @@ use journeyman_core::job::{Job, PullRepository};
 use journeyman_core::message::{Message, MessageStatus};
 use journeyman_core::ports::StoreError;
 use journeyman_core::pull::comment::{self, SERVICE, service};
-use journeyman_core::pull::{Comment, LinePlace, LocalPull};
+use journeyman_core::pull::{Comment, LinePlace, LocalPull, Verdict};
 
 use super::Target;
 use crate::Shared;
@@ -147,7 +147,7 @@ fn key(target: &Target, has_job: bool, all: &[Comment], one: &Comment, id: &str,
             let is_for_job = review == one.place && has_job;
             let lines = all.iter().filter(|line| line.place != one.place && line.comment.review == Some(review));
             let lines = lines.map(|line| line.comment.body.as_str()).collect();
-            let texts = Review { text: &comment.body, lines, approves: false };
+            let texts = Review { text: &comment.body, lines, approves: comment.verdict == Verdict::Approve };
             let is_request = identity.review_request(settings, &texts) != Request::None;
             (is_for_job && is_request).then(|| format!("review/{pull}/{id}"))
         }
@@ -176,7 +176,8 @@ struct CommentView<'a> {
     /// The first letter of the author's name.
     initial: String,
     is_service: bool,
-    is_review: bool,
+    /// What a review says; `None` for other comments.
+    verdict: Option<&'static str>,
     is_draft: bool,
     written: Moment,
     line: Option<LineView<'a>>,
@@ -212,6 +213,15 @@ impl CommentView<'_> {
 
 /// The number of lines of a hunk that the conversation shows.
 const HUNK_LINES: usize = 4;
+
+/// Returns what a review with this verdict says, after the name of its author.
+pub(super) const fn said(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Comment => "reviewed",
+        Verdict::Approve => "approved",
+        Verdict::RequestChanges => "requested changes",
+    }
+}
 
 /// Returns comments in the order of their times.
 fn ordered(comments: &[Comment]) -> Vec<&Comment> {
@@ -294,7 +304,7 @@ impl Renderer<'_> {
             author: visible::line(&comment.author).into_owned(),
             initial: comment.author.chars().find(|c| c.is_alphanumeric()).map(String::from).unwrap_or_default(),
             is_service: comment.author_id.as_deref() == Some(SERVICE),
-            is_review: comment.review == Some(one.place),
+            verdict: (comment.review == Some(one.place)).then(|| said(comment.verdict)),
             is_draft: comment.is_draft,
             written: self.at.moment(comment.at),
             line,

@@ -1,7 +1,7 @@
 //! The box to merge a pull request: the reasons for and against it, above the button.
 
 use journeyman_core::job::JobStatus;
-use journeyman_core::pull::PullState;
+use journeyman_core::pull::{Comment, NewComment, PullState, Verdict};
 
 use super::bar;
 use super::read::Read;
@@ -43,6 +43,14 @@ impl MergeBox {
         if detail.pull.draft {
             reasons.push(Reason::new("queued", "note", "It is marked as a draft".to_owned()));
         }
+        for (author, verdict) in verdicts(&read.comments) {
+            let (mark, word, text) = match verdict {
+                Verdict::Approve => ("completed", "done", format!("Approved by {author}")),
+                Verdict::RequestChanges => ("failed", "not done", format!("Changes requested by {author}")),
+                Verdict::Comment => continue,
+            };
+            reasons.push(Reason::new(mark, word, text));
+        }
         let count = detail.conflicts.len();
         if detail.mergeable {
             reasons.push(Reason::new("completed", "done", format!("No conflicts with {base}")));
@@ -66,6 +74,23 @@ impl MergeBox {
     }
 }
 
+/// Returns the latest verdict of each reviewer, in the order of their first reviews. A review without a verdict does not
+/// change an earlier one.
+fn verdicts(comments: &[Comment]) -> Vec<(String, Verdict)> {
+    let mut found: Vec<(&Option<String>, String, Verdict)> = Vec::new();
+    let reviews = comments.iter().filter(|one| one.comment.review == Some(one.place));
+    for NewComment { author_id, author, verdict, .. } in reviews.map(|one| &one.comment) {
+        if *verdict == Verdict::Comment {
+            continue;
+        }
+        match found.iter_mut().find(|(id, ..)| *id == author_id) {
+            Some((.., known)) => *known = *verdict,
+            None => found.push((author_id, visible::line(author).into_owned(), *verdict)),
+        }
+    }
+    found.into_iter().map(|(_, author, verdict)| (author, verdict)).collect()
+}
+
 /// Returns the message that asks the agent to resolve conflicts.
 pub(super) fn request(base: &str, conflicts: &[String]) -> String {
     let quoted = |name: &str| format!("`{}`", name.replace(['`', '\n'], "'"));
@@ -80,6 +105,25 @@ pub(super) fn request(base: &str, conflicts: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_latest_verdict_of_a_reviewer_counts() {
+        let review = |place: u64, author: &str, verdict: Verdict| {
+            let (author, author_id) = (author.to_owned(), Some(author.to_owned()));
+            Comment {
+                place,
+                comment: NewComment { author, author_id, verdict, review: Some(place), ..NewComment::default() },
+            }
+        };
+        let all = [
+            review(1, "ada", Verdict::RequestChanges),
+            review(2, "bob", Verdict::Approve),
+            review(3, "ada", Verdict::Approve),
+            review(4, "ada", Verdict::Comment),
+        ];
+        let expected = [("ada".to_owned(), Verdict::Approve), ("bob".to_owned(), Verdict::Approve)];
+        assert_eq!(verdicts(&all), expected);
+    }
 
     #[test]
     fn the_request_names_the_branch_and_the_files() {
