@@ -84,11 +84,11 @@
       button.textContent = text;
       return;
     }
-    const lines = document.createElement("template");
-    lines.innerHTML = await answer.text();
-    const count = lines.content.children.length;
+    // The rows are inert until they are in the page, and the server has escaped their text.
+    const parsed = new DOMParser().parseFromString(`<table><tbody>${await answer.text()}</tbody></table>`, "text/html");
+    const lines = [...parsed.querySelectorAll("tr")];
     if (isAbove) {
-      row.after(lines.content);
+      row.after(...lines);
       if (from === first) row.remove();
       else {
         button.dataset.to = from - 1;
@@ -96,8 +96,8 @@
         button.textContent = `Show ${rest} ${rest === 1 ? "line" : "lines"} above`;
       }
     } else {
-      row.before(lines.content);
-      if (count < CHUNK) row.remove();
+      row.before(...lines);
+      if (lines.length < CHUNK) row.remove();
       else button.dataset.from = to + 1;
     }
   }

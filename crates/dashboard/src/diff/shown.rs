@@ -117,9 +117,9 @@ impl<'a> DiffShown<'a> {
         ChangedLines { added: self.added, removed: self.removed }
     }
 
-    /// Returns the file with this index.
-    pub(crate) fn file_at(&self, index: &usize) -> Option<&FileShown<'a>> {
-        self.files.get(*index)
+    /// Returns the file with this number, from 1.
+    pub(crate) fn file_at(&self, number: &usize) -> Option<&FileShown<'a>> {
+        self.files.get(number.checked_sub(1)?)
     }
 
     /// Returns the steps through the tree of the files.

@@ -9,6 +9,9 @@ use crate::diff::Choice;
 /// The minimum length of an abbreviated hash in a URL.
 const SHORTEST_HASH: usize = 7;
 
+/// The maximum size in bytes of a diff on a page. The rest is cut off.
+pub(super) const MAX_DIFF_BYTES: usize = 8 << 20;
+
 /// The commits of a message, oldest first.
 pub(super) type Turn = Vec<Sha>;
 

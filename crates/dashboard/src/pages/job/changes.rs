@@ -20,11 +20,8 @@ use crate::frame::Frame;
 use crate::highlight::{Budget, Highlighter};
 use crate::pages::line_form::LineForm;
 use crate::pages::more_lines::{self, Wanted};
-use crate::pages::part::{Part, turns};
+use crate::pages::part::{MAX_DIFF_BYTES, Part, turns};
 use crate::{Shared, visible};
-
-/// The maximum size in bytes of a diff on a page. The rest is cut off.
-pub(super) const MAX_BYTES: usize = 8 << 20;
 
 #[derive(Template)]
 #[template(path = "job_changes.html")]
@@ -131,8 +128,8 @@ fn render(
     (view, selected, refused): (DiffView, Option<Selected>, Option<Refused>),
     highlighter: &Highlighter,
 ) -> askama::Result<String> {
-    let is_cut = diff.len() > MAX_BYTES;
-    let text = String::from_utf8_lossy(&diff[..diff.len().min(MAX_BYTES)]);
+    let is_cut = diff.len() > MAX_DIFF_BYTES;
+    let text = String::from_utf8_lossy(&diff[..diff.len().min(MAX_DIFF_BYTES)]);
     let part = nav.part.clone();
     let mut diff = DiffShown::new(&text, is_cut, view, highlighter, &mut Budget::page()).placed(nav);
     diff.takes_comments = takes_comments(at);

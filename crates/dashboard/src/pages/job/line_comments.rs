@@ -10,13 +10,13 @@ use journeyman_core::pull::LinePlace;
 use serde::Deserialize;
 
 use super::InJob;
-use super::changes::{self, MAX_BYTES};
+use super::changes;
 use crate::Shared;
 use crate::diff::{DiffView, LineKey, place_of};
 use crate::failure::{Failure, Page, refusal};
 use crate::fields::Fields;
 use crate::pages::line_form::{key, key_of, no_line};
-use crate::pages::part::Part;
+use crate::pages::part::{MAX_DIFF_BYTES, Part};
 
 /// Comments that were refused.
 pub(super) struct Refused {
@@ -65,19 +65,14 @@ async fn send_page(shared: &Shared, at: &Arc<InJob>, fields: &Fields) -> Page {
     };
     match done {
         Ok(_) => {
-            let page = format!("/changes?{query}{}done=comments_sent", joint(&query));
-            Ok(Redirect::to(&at.page(&page)).into_response())
+            let part = part.query().map(|part| format!("{part}&")).unwrap_or_default();
+            Ok(Redirect::to(&at.page(&format!("/changes?{view}{part}done=comments_sent"))).into_response())
         }
         Err(error) => {
             let refused = Refused { error: refusal(error)?, line: single };
             changes::refused(shared, at, Some(&query), refused).await
         }
     }
-}
-
-/// Returns what separates a query from another parameter.
-fn joint(query: &str) -> &'static str {
-    if query.is_empty() || query.ends_with('&') { "" } else { "&" }
 }
 
 /// Reads the comments of a form: those that the browser has collected, or a single one.
@@ -95,7 +90,7 @@ fn comments(fields: &Fields) -> Result<Vec<(LineKey, String)>, Failure> {
 
 /// Finds the lines of comments in the diff.
 fn places(diff: &[u8], comments: Vec<(LineKey, String)>) -> Result<Vec<(LinePlace, String)>, Error> {
-    let text = String::from_utf8_lossy(&diff[..diff.len().min(MAX_BYTES)]);
+    let text = String::from_utf8_lossy(&diff[..diff.len().min(MAX_DIFF_BYTES)]);
     let place = |(key, body): (LineKey, String)| {
         let LineKey { path, line, .. } = &key;
         let missing = format!("line {line} of {path} is no longer part of the changes; choose the line again");

@@ -22,7 +22,7 @@ use crate::frame::Frame;
 use crate::highlight::{Budget, Highlighter};
 use crate::pages::line_form::LineForm;
 use crate::pages::more_lines::{self, Wanted};
-use crate::pages::part::{Part, Turn, turns};
+use crate::pages::part::{MAX_DIFF_BYTES, Part, Turn, turns};
 
 #[derive(Template)]
 #[template(path = "pull_files.html")]
@@ -111,7 +111,9 @@ async fn page(shared: &Shared, target: &Arc<Target>, query: Option<&str>, refuse
         let job = read.job.as_ref().ok_or(Failure::NotFound("commit"))?;
         let diff = shared.services.diffs.diff_of_commits(&target.project, job, part.commits()).await;
         let diff = diff.map_err(|error| Failure::Render(error.to_string()))?;
-        (read.detail.diff, read.detail.diff_cut) = (String::from_utf8_lossy(&diff).into_owned(), false);
+        let shown = &diff[..diff.len().min(MAX_DIFF_BYTES)];
+        read.detail.diff = String::from_utf8_lossy(shown).into_owned();
+        read.detail.diff_cut = shown.len() < diff.len();
     }
     let takes_comments = target.viewer.can_write() && !is_part;
     let selected = Selected::of_query(query).filter(|_| takes_comments);
