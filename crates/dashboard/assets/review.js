@@ -1,5 +1,5 @@
-// Enhancements of pages with a diff: viewed files, folding, more lines around a hunk, links to lines, keys, and comments
-// that are collected in the browser. The pages work without this script.
+// Enhancements of the pages of changes and of pull requests: viewed files, folding, more lines around a hunk, links to
+// lines, keys, and comments that are collected in the browser. The pages work without this script.
 "use strict";
 
 (() => {
@@ -128,6 +128,7 @@
     const open = document.getElementById("remark");
     if (!open) return;
     const cell = open.parentElement;
+    for (const row of document.querySelectorAll("tr.picked")) row.classList.remove("picked");
     open.remove();
     if (cell.children.length === 0) cell.closest("tr").remove();
   }
@@ -144,7 +145,9 @@
     enhance(note);
     const field = note.elements.body;
     field.value = text;
-    rowBelow(document.getElementById(place.id)).append(note);
+    const cell = document.getElementById(place.id);
+    rowBelow(cell).append(note);
+    cell.closest("tr").classList.add("picked");
     history.replaceState(history.state, "", `#${place.id}`);
     field.focus({ preventScroll: false });
   }
@@ -210,6 +213,9 @@
   function currentFile() {
     const edge = parseFloat(getComputedStyle(document.documentElement).scrollPaddingTop) || 0;
     const all = files();
+    const focused = document.activeElement?.closest?.(".diff > .file");
+    const box = focused?.getBoundingClientRect();
+    if (box && box.bottom > edge && box.top < innerHeight) return all.indexOf(focused);
     return all.findLastIndex((file) => file.getBoundingClientRect().top <= edge + 8);
   }
 
@@ -266,7 +272,20 @@
   document.addEventListener("turbo:render", () => { if (review()) { enhance(document); showHeld(); showViewed(); } });
   if (document.readyState !== "loading") begin();
   addEventListener("hashchange", showTarget);
-  addEventListener("scroll", () => { if (review()) markCurrent(); }, { passive: true });
+  let isMarking = false;
+  addEventListener("scroll", () => {
+    if (isMarking || !review()) return;
+    isMarking = true;
+    requestAnimationFrame(() => {
+      isMarking = false;
+      if (review()) markCurrent();
+    });
+  }, { passive: true });
+
+  // A page that is updated keeps what the reader has chosen in a form.
+  document.addEventListener("turbo:before-morph-element", (event) => {
+    if (event.target.matches?.("form[data-keep] input[type=checkbox]")) event.preventDefault();
+  });
 
   document.addEventListener("change", (event) => {
     const file = event.target.closest?.(".file");
@@ -280,6 +299,8 @@
   document.addEventListener("click", (event) => {
     if (!review() || event.ctrlKey || event.metaKey || event.shiftKey) return;
     const target = event.target;
+    const menu = document.querySelector(".files-menu[open]");
+    if (menu && (!menu.contains(target) || target.closest("a"))) menu.open = false;
     const more = target.closest("[data-expand]");
     if (more) return void expand(more);
     if (target.closest("[data-fold]")) {
