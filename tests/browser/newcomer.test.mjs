@@ -246,10 +246,10 @@ step("the pull request is merged", async () => {
   await suite.open(page, "/projects/shop/pulls");
   await page.getByRole("link", { name: "Add a greeting" }).click();
   await page.getByText("No conflicts with main").waitFor();
-  await page.getByRole("button", { name: "Merge" }).click();
+  await page.getByRole("button", { name: "Merge", exact: true }).click();
   await page.getByText("Merged.", { exact: true }).waitFor();
   await page.locator(".itembar > .pill.merged").waitFor();
-  assert.equal(await page.getByRole("button", { name: "Merge" }).count(), 0);
+  assert.equal(await page.getByRole("button", { name: "Merge", exact: true }).count(), 0);
   await copy.git("fetch", "-q", copy.remote, "main");
   assert.match(await copy.git("ls-tree", "-r", "--name-only", "FETCH_HEAD"), /docs\/greet\.md/);
 });

@@ -427,7 +427,7 @@ test("without scripts, a user signs in, creates a job, follows up, and merges", 
   await completed("This is the second answer.");
   await screenshot(page, "without-scripts");
   await page.locator("#job-head").getByRole("link", { name: /^#\d+/ }).click();
-  await page.getByRole("button", { name: "Merge pull request" }).click();
+  await page.getByRole("button", { name: "Merge", exact: true }).click();
   await page.getByText("Merged.", { exact: true }).waitFor();
   await page.locator("details.account > summary").click();
   await page.getByRole("button", { name: "Sign out" }).click();
