@@ -21,10 +21,8 @@ const MAX_BYTES: usize = 64 << 20;
 const FILE_BYTES: usize = 4 << 20;
 
 /// The tree without files, which git knows without storing it, as the hash SHA-1 and the hash SHA-256.
-const EMPTY_TREES: [&str; 2] = [
-    "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
-    "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321",
-];
+const EMPTY_TREES: [&str; 2] =
+    ["4b825dc642cb6eb9a060e54bf8d69288fbee4904", "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321"];
 
 /// The options of each diff. They override the repository's own configuration and attributes, which could select
 /// another format.

@@ -8,7 +8,7 @@ use journeyman_core::pull::DiffSide;
 use super::blocks::{Block, blocks};
 use super::pieces::{self, Piece};
 use super::tree::{self, Step};
-use super::{ChangedLines, Choice, FileDiff, Gap, Line, LineClass, Nav, gaps, parse};
+use super::{ChangedLines, FileDiff, Gap, Line, LineClass, Nav, gaps, parse};
 use crate::fragment::Fragment;
 use crate::highlight::{Budget, Highlighter};
 use crate::words::{counted, in_query};
@@ -93,25 +93,6 @@ impl<'a> DiffShown<'a> {
         .placed(Nav::default())
     }
 
-    /// Sets the place of the diff.
-    pub(crate) fn placed(mut self, nav: Nav) -> Self {
-        let view = self.is_split().then_some("view=split");
-        let parts = [view, nav.part.as_deref()].into_iter().flatten();
-        self.query = parts.map(|part| format!("{part}&amp;")).collect();
-        self.nav = nav;
-        self
-    }
-
-    /// Returns the link to the same changes in another view.
-    pub(crate) fn view_link(&self, view: &str) -> String {
-        link(view, self.nav.part.as_deref())
-    }
-
-    /// Returns the link to a part of the changes in the same view.
-    pub(crate) fn part_link(&self, choice: &Choice) -> String {
-        link(self.view.name(), choice.query.as_deref())
-    }
-
     /// Returns the number of added and removed lines in all files.
     pub(crate) fn size(&self) -> ChangedLines {
         ChangedLines { added: self.added, removed: self.removed }
@@ -127,12 +108,6 @@ impl<'a> DiffShown<'a> {
         tree::of_paths(self.files.iter().map(|file| file.diff.path.as_str()))
     }
 
-    /// Returns the URL of the endpoint that returns lines of a file around its hunks.
-    pub(crate) fn more(&self, file: &FileShown<'_>) -> Option<String> {
-        let more = self.nav.more.as_ref()?;
-        Some(format!("{more}&view={}&path={}", self.view.name(), in_query(&file.diff.path)))
-    }
-
     /// Returns the number of files as a text: `1 file`, `2 files`.
     pub(crate) fn files_text(&self) -> String {
         counted(self.files.len(), "file")
@@ -142,11 +117,6 @@ impl<'a> DiffShown<'a> {
     pub(crate) fn is_split(&self) -> bool {
         self.view == DiffView::Split
     }
-}
-
-fn link(view: &str, part: Option<&str>) -> String {
-    let part = part.map(|part| format!("&{part}")).unwrap_or_default();
-    format!("?view={view}{part}")
 }
 
 /// A file of a diff, prepared for a page.

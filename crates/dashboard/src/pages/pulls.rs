@@ -10,6 +10,7 @@ mod files;
 mod list;
 mod live;
 mod merge_box;
+mod progress;
 mod read;
 mod remote;
 

@@ -53,10 +53,10 @@ async fn merged(git: &Git, path: &Path, base: &Sha, head: &Sha) -> Result<Merged
     let mut parts = text.split('\0').filter(|part| !part.is_empty());
     let tree = parts.next().unwrap_or_default();
     match run {
-        Ok(_) => tree.parse().map(Merged::Tree).map_err(|error| GitError::Unexpected {
-            command: "merge-tree".to_owned(),
-            detail: format!("{error}"),
-        }),
+        Ok(_) => tree
+            .parse()
+            .map(Merged::Tree)
+            .map_err(|error| GitError::Unexpected { command: "merge-tree".to_owned(), detail: format!("{error}") }),
         Err(GitError::Failed { code: Some(1), .. }) => {
             Ok(Merged::Conflicts(parts.take(MAX_CONFLICTS).map(str::to_owned).collect()))
         }

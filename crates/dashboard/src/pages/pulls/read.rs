@@ -8,7 +8,7 @@ use journeyman_core::ports::PullDetail;
 use journeyman_core::pull::Comment;
 
 use super::Target;
-use super::comments::{self, Progress};
+use super::progress::{self, Progress};
 use crate::Shared;
 use crate::diff::LineKey;
 use crate::failure::Failure;
@@ -47,7 +47,7 @@ impl Read {
             None => Vec::new(),
         };
         let about = (&detail.pull, job.as_ref(), messages.as_slice());
-        let progress = comments::progress(shared, target, about, &comments).await?;
+        let progress = progress::progress(shared, target, about, &comments).await?;
         Ok(Self { detail, comments, progress, job, messages })
     }
 }
