@@ -229,7 +229,7 @@ step("a comment for the agent is sent to the job, and the commit appears on the 
   await page.getByLabel("Comment", { exact: true }).fill("Please [[write docs/greet.md|# Greetings]]");
   await page.getByRole("checkbox", { name: "Send it to the agent" }).check();
   await page.getByRole("button", { name: "Comment" }).click();
-  const comment = page.locator("article.entry", { hasText: "Please" }).first();
+  const comment = page.locator("article[id^=c-]", { hasText: "Please" }).first();
   await comment.getByText("sent to the agent", { exact: true }).waitFor();
   // The page is updated without a reload.
   const commit = comment.locator("a.commit");

@@ -66,6 +66,9 @@ struct Live {
     tail: Box<dyn LogTail>,
     /// The time of the last successful check of the viewer's session.
     checked: Timestamp,
+    /// True if the page was fetched since the last quiet moment. The service writes its answer to a comment a little
+    /// after the last entry of the log, so the page is fetched once more then.
+    settles: bool,
     _open: Stream,
 }
 
@@ -76,7 +79,7 @@ impl Live {
         let job = job.ok_or(Failure::NotFound("job"))?;
         let tail = shared.services.tails.tail(job.id, after);
         let checked = shared.services.clock.now();
-        Ok(Self { shared, at, tail, checked, _open: open })
+        Ok(Self { shared, at, tail, checked, settles: true, _open: open })
     }
 
     async fn next(&mut self) -> Option<Event> {
@@ -94,8 +97,10 @@ impl Live {
                 tokio::time::sleep(PAUSE).await;
                 let event = Event::default().id(last.to_string());
                 let is_news = entries.iter().any(|entry| concerns(&entry.kind));
+                self.settles |= is_news;
                 Some(if is_news { event.data(REFRESH) } else { event.comment("nothing new") })
             }
+            Tail::Quiet if std::mem::take(&mut self.settles) => Some(Event::default().data(REFRESH)),
             Tail::Quiet => Some(Event::default().comment("still here")),
             Tail::Over => None,
         }
