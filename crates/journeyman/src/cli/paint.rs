@@ -98,8 +98,8 @@ impl Paint {
     pub(super) fn status(self, status: &str) -> String {
         match status {
             "completed" | "finished" | "succeeded" | "merged" => self.good(status),
-            "active" | "running" | "queued" | "open" | "waiting" => self.warn(status),
-            "failed" | "canceled" | "timed_out" => self.bad(status),
+            "active" | "running" | "queued" | "delivered" | "open" | "waiting" => self.warn(status),
+            "failed" | "cancelled" | "timed_out" => self.bad(status),
             "archived" | "closed" | "withdrawn" => self.dim(status),
             _ => status.to_owned(),
         }
