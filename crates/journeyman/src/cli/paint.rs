@@ -7,7 +7,7 @@ use clap::ValueEnum;
 
 /// When the output has colors.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(super) enum ColorWhen {
+pub(crate) enum ColorWhen {
     /// If the output is a terminal, unless `NO_COLOR` is set, and always if `CLICOLOR_FORCE` is set
     #[default]
     Auto,

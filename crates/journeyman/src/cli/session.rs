@@ -10,13 +10,13 @@ use journeyman_client::{Client, JobHandle, Pager};
 use journeyman_core::time::Clock;
 use serde_json::Value;
 
-use super::complete;
 use super::connect::connect;
 use super::connection::{Connection, ConnectionArgs};
 use super::exit::{Exit, Failure};
 use super::look::Look;
 use super::paint::{ColorWhen, Paint};
 use super::store::{is_output_closed, print, print_lines};
+use super::{complete, is_closed_pipe};
 use crate::config::client_environment;
 use crate::system::Machine;
 
@@ -87,6 +87,8 @@ pub(super) fn run(json: bool, work: impl Future<Output = Result<Exit, Failure>>)
     Ok(match done {
         Ok(exit) => exit.into(),
         Err(Failure::Io(error)) if is_output_closed(&error) => ExitCode::SUCCESS,
+        // The caller knows that a closed pipe is no failure.
+        Err(Failure::Local(error)) if is_closed_pipe(&error) => return Err(error),
         Err(failure) => {
             // If stderr is closed, the error cannot be reported.
             let _ = writeln!(std::io::stderr(), "{}", failure.message(json));
