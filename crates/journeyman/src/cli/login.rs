@@ -7,6 +7,7 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use url::{Host, Url};
 
 use super::connection::DEFAULT_URL;
 use super::contexts::{Context, ContextFile, base};
@@ -66,6 +67,9 @@ async fn log_in(arguments: LoginArgs, color: ColorWhen) -> Result<Exit, Failure>
     let url = server(arguments.url, arguments.key_stdin)?;
     let key = if arguments.key_stdin { read_key()? } else { ask_for_key(&url)? };
     let session = Session::new(&url, &key, false, color)?;
+    if is_readable_on_the_way(session.client.url()) {
+        writeln!(std::io::stderr(), "warning: {url} is not encrypted: others on the network can read the key")?;
+    }
     let me = session.client.me().await?;
     if let Some(project) = &arguments.project {
         session.client.projects().get(project).await?;
@@ -126,6 +130,17 @@ pub(super) fn remove(environment: &ClientEnvironment, name: Option<String>) -> R
         super::look::plain(&key)
     ))?;
     Ok(())
+}
+
+/// Returns whether a key would be sent to another machine without encryption.
+fn is_readable_on_the_way(url: &Url) -> bool {
+    let is_here = match url.host() {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    };
+    url.scheme() == "http" && !is_here
 }
 
 /// Returns the name of a context for a server.
@@ -212,6 +227,20 @@ impl Drop for Silence {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_key_that_others_can_read_on_the_way_is_noticed() {
+        for (url, expected) in [
+            ("http://journeyman.example.com", true),
+            ("http://192.0.2.1:8080", true),
+            ("https://journeyman.example.com", false),
+            ("http://localhost:8080", false),
+            ("http://127.0.0.1", false),
+            ("http://[::1]:8080", false),
+        ] {
+            assert_eq!(is_readable_on_the_way(&Url::parse(url).unwrap()), expected, "{url}");
+        }
+    }
 
     #[test]
     fn a_context_has_the_name_of_its_host() {

@@ -100,7 +100,7 @@ console.log(
 // #endregion
 
 // #region listPulls
-for await (const { number, title, job } of client.pulls.list("shop", { state: "open" })) console.log(number, title, job);
+for await (const { number, title } of client.pulls.list("shop", { state: "open" })) console.log(number, title);
 // #endregion
 
 const number = (await client.pulls.list("shop").toArray()).find((pull) => pull.job === jobId)?.number ?? 0;
