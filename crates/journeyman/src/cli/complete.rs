@@ -47,8 +47,10 @@ pub(super) fn jobs() -> Vec<CompletionCandidate> {
 fn asked(ask: impl AsyncFnOnce(Connection) -> Option<Vec<CompletionCandidate>>) -> Vec<CompletionCandidate> {
     let Ok(connection) = ConnectionArgs::default().resolve(client_environment()) else { return Vec::new() };
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return Vec::new() };
-    let answer = runtime.block_on(async { tokio::time::timeout(PATIENCE, ask(connection)).await });
-    answer.ok().flatten().unwrap_or_default()
+    runtime.block_on(async {
+        let answer = tokio::time::timeout(PATIENCE, ask(connection)).await;
+        answer.ok().flatten().unwrap_or_default()
+    })
 }
 
 /// Returns a name with a description, which some shells show beside it.
