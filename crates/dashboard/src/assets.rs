@@ -24,6 +24,7 @@ const STYLES: &str = concat!(
     include_str!("../assets/css/layout.css"),
     include_str!("../assets/css/dialogs.css"),
     include_str!("../assets/css/conversation.css"),
+    include_str!("../assets/css/job.css"),
     include_str!("../assets/css/diff.css"),
     include_str!("../assets/css/lists.css"),
     include_str!("../assets/css/pull.css"),
@@ -31,9 +32,10 @@ const STYLES: &str = concat!(
 );
 
 /// The name, media type and content of each asset.
-const FILES: [(&str, &str, &str); 9] = [
+const FILES: [(&str, &str, &str); 10] = [
     ("journeyman.css", "text/css; charset=utf-8", STYLES),
     ("journeyman.js", "text/javascript; charset=utf-8", include_str!("../assets/journeyman.js")),
+    ("job.js", "text/javascript; charset=utf-8", include_str!("../assets/job.js")),
     ("lists.js", "text/javascript; charset=utf-8", include_str!("../assets/lists.js")),
     ("review.js", "text/javascript; charset=utf-8", include_str!("../assets/review.js")),
     ("keyboard.js", "text/javascript; charset=utf-8", include_str!("../assets/keyboard.js")),

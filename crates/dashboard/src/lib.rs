@@ -35,6 +35,7 @@ mod portal;
 mod preferences;
 mod session;
 mod shell;
+mod size;
 mod streams;
 #[cfg(test)]
 mod tests;

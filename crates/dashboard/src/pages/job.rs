@@ -9,9 +9,15 @@ mod events;
 mod head;
 mod line_comments;
 mod live;
+mod now;
+mod outcome;
+mod reason;
 mod record;
 mod runs;
+mod side;
 pub(super) mod status;
+mod talk;
+mod thread;
 
 use axum::Router;
 use axum::extract::FromRequestParts;
@@ -37,6 +43,7 @@ pub(super) fn routes() -> Router<Shared> {
         .route(&path("/record"), get(record::show))
         .route(&path("/messages"), post(actions::send))
         .route(&path("/messages/{message}/withdraw"), post(actions::withdraw))
+        .route(&path("/again"), post(actions::again))
         .route(&path("/retry"), post(actions::retry))
         .route(&path("/cancel"), post(actions::cancel))
         .route(&path("/archive"), post(actions::archive))
