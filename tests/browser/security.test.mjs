@@ -296,7 +296,7 @@ test("a viewer sees no controls, and forged forms of a viewer are refused", asyn
   }
   await page.context().close();
   const sent = {
-    "/projects/shop/jobs": { prompt: "x" }, [`${at}/messages`]: { prompt: "x" }, [`${at}/cancel`]: {}, [`${at}/archive`]: {}, [`${at}/unarchive`]: {},
+    "/projects/shop/jobs": { prompt: "x" }, [`${at}/messages`]: { prompt: "x" }, [`${at}/again`]: { message: "x" }, [`${at}/cancel`]: {}, [`${at}/archive`]: {}, [`${at}/unarchive`]: {},
     [`${at}/messages/msg_00000000000000000000000000000001/withdraw`]: {},
     "/projects/shop/pulls/1/merge": {}, "/projects/shop/pulls/1/close": {}, "/projects/shop/pulls/1/comments": { body: "x" },
     "/projects/shop/pulls/1/lines": { path: "a.txt", side: "new", line: "1", body: "x" }, "/projects/shop/pulls/1/review": { body: "x" },
@@ -458,8 +458,9 @@ test("output of an agent is added to an open page as text", async () => {
   await suite.open(page, `/projects/evil/jobs/${hostileJob.id}`);
   await page.locator("#job-head .badge.running").or(page.getByText("opened a session")).first().waitFor();
   fs.writeFileSync(startFile, "");
-  await page.getByText("The end of it.").waitFor();
-  await page.locator("#thread .prose", { hasText: "window.__pwned" }).first().waitFor();
+  await page.locator("#thread").getByText("The end of it.").first().waitFor();
+  // Earlier steps are folded.
+  await page.locator("#thread .prose", { hasText: "window.__pwned" }).last().waitFor();
   await page.evaluate(() => { for (const details of document.querySelectorAll("details")) details.open = true; });
   await assertNoInjection(page, "the page while the agent works");
   await service.waitForJob(key, "evil", hostileJob.id);
@@ -504,7 +505,7 @@ test("the reason of a failed job is shown as text", async () => {
   await service.waitForJob(key, "evil", failed.id);
   const page = await suite.page({ cookie: admin });
   await openAndCheck(page, `/projects/evil/jobs/${failed.id}`);
-  assert.match(await page.locator("#job-head").textContent(), /__pwned/, "the reason is not shown");
+  assert.match(await page.locator("#job-outcome").textContent(), /__pwned/, "the reason is not shown");
   await openAndCheck(page, `/projects/evil/jobs/${failed.id}/runs`);
   await page.context().close();
 });
