@@ -18,7 +18,7 @@ use journeyman_core::time::Timestamp;
 pub(crate) use self::line::Line;
 pub(crate) use self::plan::{Plan, Step};
 use self::section::Cut;
-pub(crate) use self::section::{Section, Summary};
+pub(crate) use self::section::Section;
 pub(crate) use self::tool::{Part, Tool, patch};
 
 /// The size in bytes from which on a block gets no more text. Further text of the agent begins a new block.
