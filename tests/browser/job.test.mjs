@@ -33,41 +33,45 @@ const open = (page, job, tab = "") => suite.open(page, `/projects/shop/jobs/${jo
 const badge = (page, status) => page.locator(`#job-head .badge.${status}`).waitFor({ timeout: 30_000 });
 const isAtEnd = (page) => page.evaluate(() => innerHeight + scrollY >= document.documentElement.scrollHeight - 100);
 
+/** Returns the CPU times of the tasks of a page in a trace, in milliseconds, longest first. */
+function taskTimes(trace) {
+  const { traceEvents: events } = JSON.parse(trace);
+  const threads = events.filter((event) => event.name === "thread_name" && event.args.name === "CrRendererMain").map(({ pid, tid }) => `${pid} ${tid}`);
+  const tasks = events.filter((event) => event.name.endsWith("RunTask") && event.ph === "X" && threads.includes(`${event.pid} ${event.tid}`));
+  return tasks.map((task) => (task.tdur ?? 0) / 1000).sort((one, other) => other - one);
+}
+
 test("511 events that arrive at once never keep the browser busy for more than 50 ms", async (context) => {
   const page = await suite.page({ cookie: admin });
-  let least;
-  // Another process on the machine may delay the browser, so the best of three attempts counts.
-  for (let attempt = 0; attempt < 3 && (least === undefined || least > 0); attempt += 1) {
-    const [file, go] = signal();
-    const of = [
-      call("t{n}", "cat src/file_{n}.rs", { status: "in_progress", rawInput: { command: "cat src/file_{n}.rs" } }),
-      update("t{n}", { status: "completed", content: output(`${"fn main() { println!(\"{n}\"); }\n".repeat(20)}`) }),
-      say("Looked at **file {n}**, which has nothing to do with it.\n\n"),
-    ];
-    const job = await fakeJob("Reads many files", [say("Begins."), { wait: file }, { repeat: 170, of }, say("Has read them all."), { wait: "/nowhere" }]);
-    await open(page, job);
-    await page.locator("#thread").getByText("Begins.").waitFor();
-    await page.evaluate(() => {
-      window.__long = [];
-      new PerformanceObserver((list) => { for (const task of list.getEntries()) window.__long.push(Math.round(task.duration)); }).observe({ type: "longtask" });
-    });
-    go();
-    await page.locator("#thread").getByText("Has read them all.").waitFor({ timeout: 30_000 });
-    await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done)))));
-    const long = await page.evaluate(() => window.__long);
-    context.diagnostic(`tasks of more than 50 ms: ${JSON.stringify(long)}`);
-    least = Math.min(least ?? Infinity, long.length);
-    if (attempt === 0) {
-      assert.equal(await page.locator("#thread details.tool").count(), 170, "a step is missing");
-      const outside = await page.locator("#thread > li").count();
-      assert.ok(outside <= 15, `${outside} elements are outside of the fold`);
-      await page.locator(".fold > summary strong", { hasText: /^1\d\d steps/ }).waitFor();
-      assert.ok(await isAtEnd(page), "the page does not follow the newest step");
-      await screenshot(page, "job-many-events");
-    }
-    await service.api(key, "POST", `/agent/shop/job/${job.id}/cancel`);
-  }
-  assert.equal(least, 0, "in each attempt a task took more than 50 ms");
+  const [file, go] = signal();
+  const of = [
+    call("t{n}", "cat src/file_{n}.rs", { status: "in_progress", rawInput: { command: "cat src/file_{n}.rs" } }),
+    update("t{n}", { status: "completed", content: output(`${"fn main() { println!(\"{n}\"); }\n".repeat(20)}`) }),
+    say("Looked at **file {n}**, which has nothing to do with it.\n\n"),
+  ];
+  const job = await fakeJob("Reads many files", [say("Begins."), { wait: file }, { repeat: 170, of }, say("Has read them all."), { wait: "/nowhere" }]);
+  await open(page, job);
+  await page.locator("#thread").getByText("Begins.").waitFor();
+  await page.evaluate(() => {
+    window.__long = [];
+    new PerformanceObserver((list) => { for (const task of list.getEntries()) window.__long.push(Math.round(task.duration)); }).observe({ type: "longtask" });
+  });
+  await suite.browser.startTracing(page, { categories: ["toplevel"] });
+  go();
+  await page.locator("#thread").getByText("Has read them all.").waitFor({ timeout: 30_000 });
+  await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done)))));
+  const times = taskTimes(await suite.browser.stopTracing());
+  // Other processes on the machine make tasks longer, so the limit is for the CPU time.
+  context.diagnostic(`the longest tasks took ${times.slice(0, 3).map((time) => time.toFixed(1)).join(", ")} ms of CPU time; tasks of more than 50 ms on the clock: ${JSON.stringify(await page.evaluate(() => window.__long))}`);
+  assert.ok(times.length > 0, "the trace has no tasks");
+  assert.ok(times[0] <= 50, `a task took ${times[0]} ms`);
+  assert.equal(await page.locator("#thread details.tool").count(), 170, "a step is missing");
+  const outside = await page.locator("#thread > li").count();
+  assert.ok(outside <= 15, `${outside} elements are outside of the fold`);
+  await page.locator(".fold > summary strong", { hasText: /^1\d\d steps/ }).waitFor();
+  assert.ok(await isAtEnd(page), "the page does not follow the newest step");
+  await screenshot(page, "job-many-events");
+  await service.api(key, "POST", `/agent/shop/job/${job.id}/cancel`);
   await page.context().close();
 });
 
