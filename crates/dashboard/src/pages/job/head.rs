@@ -11,7 +11,7 @@ use journeyman_core::pull::PullState;
 use super::block::author;
 use super::outcome::{retried, retry_key};
 use super::side::SideData;
-use super::talk::{Talk, ended};
+use super::talk::Talk;
 use super::{InJob, side, status};
 use crate::conversation::Plan;
 use crate::fragment::Fragment;
@@ -136,7 +136,7 @@ fn head<'a>(at: &'a InJob, talk: &Talk) -> Head<'a> {
 fn reviews(job: &Job, talk: &Talk) -> bool {
     let is_open = job.pull.as_ref().is_none_or(|pull| pull.state == PullState::Open);
     let has_changes = talk.messages.iter().any(|message| !message.commits.is_empty());
-    job.status() == JobStatus::Completed && ended(job).is_none() && is_open && has_changes
+    job.status() == JobStatus::Completed && is_open && has_changes
 }
 
 /// Returns the queue, in the order of delivery. The status of the messages is not used: they were read later than the job,
