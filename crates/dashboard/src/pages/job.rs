@@ -18,6 +18,7 @@ mod side;
 pub(super) mod status;
 mod talk;
 mod thread;
+mod update;
 
 use axum::Router;
 use axum::extract::FromRequestParts;

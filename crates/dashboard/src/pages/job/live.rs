@@ -6,7 +6,6 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use askama::Template;
 use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::{Event, Sse};
@@ -23,6 +22,7 @@ use super::block::{Scene, Steps, render_with};
 use super::now::Now;
 use super::talk::Talk;
 use super::thread::render_fold;
+use super::update::{Change, Streams, divided};
 use super::{InJob, conversation, head, outcome};
 use crate::conversation::{Block, Fold, Kind, Section, Touched};
 use crate::failure::Failure;
@@ -43,11 +43,6 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The pause after each event.
 const PAUSE: Duration = Duration::from_millis(100);
-
-/// The maximum number of changes in an event, and their size in bytes from which on another event begins, so that a browser
-/// is never busy with one for long.
-const MAX_CHANGES: usize = 50;
-const MAX_BYTES: usize = 64 << 10;
 
 /// The number of blocks that a stream keeps in memory, because they may still change.
 const MAX_BLOCKS: usize = 500;
@@ -109,51 +104,6 @@ struct Live {
     /// The time of the last successful check of the viewer's session.
     checked: Timestamp,
     _open: Open,
-}
-
-#[derive(Template)]
-#[template(path = "_streams.html")]
-struct Streams<'a> {
-    refresh: bool,
-    changes: &'a [Change],
-}
-
-/// A change of the page.
-enum Change {
-    /// Appends an element to the conversation.
-    Append(Fragment),
-    /// Replaces an element.
-    Replace { target: String, content: Fragment },
-    /// Folds the elements of a section up to the element `before`. `after` is the element of its message.
-    Fold { target: String, after: String, before: String, content: Fragment },
-}
-
-impl Change {
-    fn replace(target: &str, content: Fragment) -> Self {
-        Self::Replace { target: target.to_owned(), content }
-    }
-
-    fn bytes(&self) -> usize {
-        match self {
-            Self::Append(content) | Self::Replace { content, .. } | Self::Fold { content, .. } => content.len(),
-        }
-    }
-}
-
-/// Divides changes into parts that a browser renders quickly, in order.
-fn divided(changes: &[Change]) -> Vec<&[Change]> {
-    let (mut parts, mut begin, mut bytes) = (Vec::new(), 0, 0);
-    for (place, change) in changes.iter().enumerate() {
-        bytes += change.bytes();
-        if place + 1 - begin == MAX_CHANGES || bytes >= MAX_BYTES {
-            parts.push(&changes[begin..=place]);
-            (begin, bytes) = (place + 1, 0);
-        }
-    }
-    if begin < changes.len() {
-        parts.push(&changes[begin..]);
-    }
-    parts
 }
 
 /// Returns the ID of a section, and the number of its first block that is not folded; 0 if there is none.
@@ -272,14 +222,14 @@ impl Live {
         }
         self.fold.keep(MAX_BLOCKS);
         if entries.iter().any(|entry| matches!(entry.kind.as_str(), "job.archived" | "job.unarchived")) {
-            return Ok(vec![Streams { refresh: true, changes: &[] }.render()?]);
+            return Ok(vec![Streams::refresh()?]);
         }
         let mut parts = divided(&changes);
         if parts.is_empty() {
             // The browser must learn the number of the last entry.
             parts.push(&[]);
         }
-        let render = |changes| Streams { refresh: false, changes }.render().map_err(Failure::from);
+        let render = |changes| Streams::render_changes(changes).map_err(Failure::from);
         parts.into_iter().map(render).collect()
     }
 
@@ -369,25 +319,4 @@ impl Live {
 /// Returns true if entries of this kind may change other parts of the page than the conversation.
 fn affects_job(kind: &str) -> bool {
     ["job.", "message.", "run.", "commit.", "pull_request.", "checks."].iter().any(|prefix| kind.starts_with(prefix))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn events_have_few_changes_and_little_text() {
-        #[derive(Template)]
-        #[template(source = "{{ text }}", ext = "txt")]
-        struct Text {
-            text: String,
-        }
-        let change = |bytes: usize| Change::Append(Fragment::of(&Text { text: "x".repeat(bytes) }).unwrap());
-        let sizes = |changes: &[Change]| divided(changes).iter().map(|part| part.len()).collect::<Vec<_>>();
-        let small: Vec<Change> = (0..511).map(|_| change(10)).collect();
-        assert_eq!(sizes(&small), [vec![MAX_CHANGES; 10], vec![11]].concat());
-        let large: Vec<Change> = [10, MAX_BYTES, 10, MAX_BYTES / 2, MAX_BYTES / 2, 10].map(change).into();
-        assert_eq!(sizes(&large), [2, 3, 1]);
-        assert!(divided(&[]).is_empty());
-    }
 }
