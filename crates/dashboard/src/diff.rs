@@ -19,6 +19,8 @@ mod words;
 
 use std::borrow::Cow;
 
+use sha2::{Digest, Sha256};
+
 pub(crate) use self::gaps::Gap;
 pub(crate) use self::nav::{Choice, Nav};
 use self::parse::parse;

@@ -134,12 +134,20 @@ pub(crate) fn with_cookie(mut response: Response, cookie: HeaderValue) -> Respon
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use axum::http::header::COOKIE;
 
     use super::*;
 
     fn settings(public_url: &str) -> Settings {
-        Settings { public_url: public_url.to_owned(), agents: Vec::new(), version: String::new(), facts: Vec::new() }
+        Settings {
+            public_url: public_url.to_owned(),
+            agents: Arc::default(),
+            providers: Vec::new(),
+            version: String::new(),
+            facts: Vec::new(),
+        }
     }
 
     #[test]

@@ -317,8 +317,8 @@ mod tests {
         assert_eq!(change.rows[..2], [stored(1, submitted.clone()), stored(3, submitted)]);
         let (event, read) = reported(&change.rows[2]);
         assert_eq!((event.delivery.as_str(), event.event.as_str()), ("review/shop/1/4", "review.created"));
-        let HookContent::Review { review: reported, .. } = &read.content else { panic!("{read:?}") };
-        assert_eq!((reported.id.as_str(), reported.body.as_str()), ("shop/1/4", "Please."));
+        let HookContent::Review { review: written, .. } = &read.content else { panic!("{read:?}") };
+        assert_eq!((written.id.as_str(), written.body.as_str()), ("shop/1/4", "Please."));
         assert_eq!(change.rows[3], stored(4, NewComment { review: Some(4), ..text.clone() }));
         assert_eq!(change.audit, [audit()]);
 

@@ -11,6 +11,7 @@ use journeyman_core::project::{
     Project, PullPolicy, Reviews, SecretChanges, SecretUse, SecretValue,
 };
 
+use crate::choices::chosen_model;
 use crate::fields::Fields;
 
 /// A change of a project, which can be applied several times.
