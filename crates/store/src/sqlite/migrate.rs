@@ -44,6 +44,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0033_slack.sql"),
     include_str!("../../migrations/sqlite/0035_diffs.sql"),
     include_str!("../../migrations/sqlite/0037_plans.sql"),
+    include_str!("../../migrations/sqlite/0038_workers.sql"),
 ];
 
 /// The current schema version.
