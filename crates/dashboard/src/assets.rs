@@ -25,6 +25,7 @@ const STYLES: &str = concat!(
     include_str!("../assets/css/conversation.css"),
     include_str!("../assets/css/diff.css"),
     include_str!("../assets/css/lists.css"),
+    include_str!("../assets/css/system.css"),
     include_str!("../assets/css/docs.css"),
 );
 
