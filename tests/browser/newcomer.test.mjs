@@ -51,12 +51,13 @@ step("a weak password is refused with a reason, and the form keeps the name", as
 step("a strong password creates the administrator, who is then signed in", async () => {
   await page.getByLabel("Password").fill(PASSWORD);
   await page.getByRole("button", { name: "Create the administrator" }).click();
-  await page.waitForURL("**/projects");
-  await page.getByRole("heading", { name: "No projects yet" }).waitFor();
-  await page.getByText("ada", { exact: true }).first().waitFor();
+  await page.waitForURL((url) => url.pathname === "/");
+  await page.getByRole("heading", { name: "Welcome to Journeyman" }).waitFor();
+  await page.getByLabel("Account of ada").waitFor();
 });
 
 step("a key is shown once, and the button copies it to the clipboard", async () => {
+  await page.locator("details.account > summary").click();
   await page.getByRole("link", { name: "API keys" }).click();
   await page.getByRole("link", { name: "New key" }).first().click();
   await page.getByLabel("Name").fill("CI of the shop");
@@ -67,10 +68,14 @@ step("a key is shown once, and the button copies it to the clipboard", async () 
   await page.locator(".secret-line").getByRole("button", { name: "Copy" }).click();
   await page.locator(".secret-line .copied").waitFor();
   assert.equal(await page.evaluate(() => navigator.clipboard.readText()), secret);
-  await page.getByRole("link", { name: "Done" }).click();
+  await page.reload();
+  assert.equal(await page.locator("#key").textContent(), secret, "a reload shows another secret");
+  await page.getByRole("button", { name: "I have stored it" }).click();
   await page.getByRole("rowheader", { name: "CI of the shop" }).waitFor();
   assert.ok(!(await page.content()).includes(secret), "the list shows the secret");
+  suite.expect(/^410 GET/);
   await page.goBack();
+  await page.getByRole("heading", { name: "The secret is no longer shown" }).waitFor();
   assert.ok(!(await page.content()).includes(secret), "the Back button shows the secret again");
 });
 
@@ -78,11 +83,12 @@ step("a project on the built-in code host is created", async () => {
   await suite.open(page, "/projects");
   await page.getByRole("link", { name: "New project" }).first().click();
   await page.getByLabel("ID").fill("shop");
-  await page.getByLabel("Model").fill("test/scripted");
+  await page.locator("#model").selectOption("test/scripted");
   await page.getByRole("button", { name: "Create project" }).click();
   await page.waitForURL("**/projects/shop/jobs*");
   await page.getByText("Created.").waitFor();
-  await page.getByRole("heading", { name: "No jobs yet" }).waitFor();
+  await page.getByRole("heading", { name: "Start with shop" }).waitFor();
+  await page.getByText("Waiting for the first push.").waitFor();
 });
 
 step("git pushes to the URL in the settings, with the key as the password", async () => {
@@ -98,7 +104,8 @@ step("git pushes to the URL in the settings, with the key as the password", asyn
 
 step("Ctrl+Enter in the form creates a job", async () => {
   await page.getByRole("link", { name: "Jobs", exact: true }).click();
-  await page.getByRole("link", { name: "New job" }).first().click();
+  await page.getByText("main has arrived").waitFor();
+  await page.getByRole("link", { name: "More options" }).click();
   const prompt = page.getByLabel("Task");
   await prompt.fill([
     "Add a greeting",
@@ -251,9 +258,9 @@ withKey("the list of jobs is updated without a reload", async () => {
   await suite.open(page, "/projects/shop/jobs");
   await markPage();
   const sent = await suite.service.job(secret, "shop", "Sent by a program [[say yes]]");
-  const row = page.locator("#jobs > li", { has: page.getByRole("link", { name: "Sent by a program" }) });
+  const row = page.locator("#jobs > .jobrow", { has: page.getByRole("link", { name: "Sent by a program" }) });
   await row.waitFor();
-  await row.locator(".badge.completed").waitFor({ timeout: 30_000 });
+  await row.locator(".mark.completed").waitFor({ timeout: 30_000 });
   assert.ok(await isMarked(), "the page was reloaded");
   assert.match(sent.id, /^job_/);
 });
@@ -263,12 +270,12 @@ withKey("search and filter of jobs are in the URL and can be combined", async ()
   await page.getByRole("searchbox").press("Enter");
   await page.waitForURL("**/jobs?q=program");
   await page.getByRole("link", { name: "Add a greeting" }).waitFor({ state: "hidden" });
-  assert.equal(await page.locator("#jobs > li").count(), 1);
+  assert.equal(await page.locator("#jobs > .jobrow").count(), 1);
   await page.getByRole("link", { name: "Failed", exact: true }).click();
-  await page.waitForURL(/status=failed&q=program/);
+  await page.waitForURL(/q=program&status=failed/);
   await page.getByRole("heading", { name: "No matching jobs" }).waitFor();
   await page.getByRole("link", { name: "Completed", exact: true }).click();
-  await page.waitForURL(/status=completed&q=program/);
+  await page.waitForURL(/q=program&status=completed/);
   await page.getByRole("link", { name: "Sent by a program" }).waitFor();
   assert.equal(await page.getByRole("searchbox").inputValue(), "program");
 });

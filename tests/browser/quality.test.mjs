@@ -161,7 +161,7 @@ addPage("setup", invitation.pathname + invitation.search, { cookie: undefined })
 addPage("link-gone", "/setup?link=x", { cookie: undefined, expects: [/^410 GET/] });
 await service.createUser("a.very.long.name.of.somebody@mail.department.example.com", "viewer");
 
-for (const [name, where] of [["projects-none", "/projects"], ["project-new", "/projects/new"]]) addPage(name, where);
+for (const [name, where] of [["home-none", "/"], ["projects-none", "/projects"], ["project-new", "/projects/new"]]) addPage(name, where);
 for (const one of cases.splice(0)) test(`the page is accessible: ${one.name}`, () => checkPage(one));
 
 let jobs;
@@ -173,7 +173,10 @@ test("jobs of all kinds and a webhook are created", async () => {
 const at = (job, tab = "") => `/projects/shop/jobs/${jobs[job].id}${tab}`;
 addPage("projects", "/projects");
 addPage("project-new-remote", "/projects/new", { do: (page) => page.getByText("Remote").click() });
+addPage("home", "/?whose=everybody");
+addPage("jobs-all", "/jobs");
 addPage("jobs", "/projects/shop/jobs");
+addPage("jobs-filter", "/projects/shop/jobs?author=CI%20of%20the%20shop", { do: open("#filter-author") });
 addPage("jobs-none", "/projects/fresh/jobs");
 addPage("jobs-not-found", "/projects/shop/jobs?q=nothing&status=failed");
 addPage("job-new", "/projects/shop/jobs/new", { do: open("main details") });
@@ -252,6 +255,10 @@ addPage("key-created", "/keys/new", {
 addPage("system", "/system");
 addPage("trusts-none", "/system/trusts");
 addPage("trust-new", "/system/trusts/new?preset=gitlab");
+addPage("trust-edit", async () => {
+  const rules = { name: "ci", issuer: "https://ci.example.com", claims: { project: "shop" }, projects: ["shop"] };
+  return `/system/trusts/${(await service.api(key, "POST", "/oidc/trusts", rules)).id}/edit`;
+});
 addPage("slack-none", "/system/slack");
 addPage("slack-new-socket", "/system/slack/new?mode=socket");
 addPage("slack-new-events", "/system/slack/new?mode=events");
@@ -265,6 +272,10 @@ addPage("users-link", "/users", {
 });
 addPage("audit", "/audit");
 addPage("account", "/account", { do: open("details.account") });
+addPage("search", "/search?q=greeting");
+addPage("keyboard", "/keyboard");
+addPage("secret-gone", "/secrets/none", { expects: [/^410 GET/] });
+addPage("not-a-page", "/nowhere", { expects: [/^404 GET/] });
 addPage("not-found", "/projects/none/jobs", { expects: [/^404 GET/] });
 
 let viewer;

@@ -168,7 +168,7 @@ test("a session cookie that was planted before the sign-in is invalid after it",
   await page.getByLabel("Name").fill("ada");
   await page.getByLabel("Password").fill(PASSWORD);
   await page.getByRole("button", { name: "Sign in" }).click();
-  await page.waitForURL("**/projects");
+  await page.waitForURL((url) => url.pathname === "/");
   const [cookie] = (await page.context().cookies()).filter((cookie) => cookie.name === "journeyman");
   assert.notEqual(`journeyman=${cookie.value}`, planted);
   assert.ok(!await isSignedIn(planted), "the planted cookie is signed in");
@@ -280,7 +280,7 @@ test("a viewer sees no controls, and forged forms of a viewer are refused", asyn
   const job = await service.job(key, "shop", "Looked at [[write a.txt|a]]");
   await service.waitForJob(key, "shop", job.id);
   const at = `/projects/shop/jobs/${job.id}`;
-  const pages = ["/projects", "/projects/shop/jobs", at, `${at}/changes`, `${at}/runs`, `${at}/events`, `${at}/record`,
+  const pages = ["/", "/?whose=everybody", "/jobs", "/projects", "/projects/shop/jobs", at, `${at}/changes`, `${at}/runs`, `${at}/events`, `${at}/record`,
     "/projects/shop/pulls", "/projects/shop/pulls/1", "/projects/shop/inbox", "/system", "/account",
     ...["repository", "agent", "environment", "sandbox", "pull-requests", "comments", "limits", "use"].map((name) => `/projects/shop/settings/${name}`)];
   const page = await suite.page({ cookie });
@@ -337,8 +337,11 @@ test("a member sees neither users nor the audit log, and creates neither project
   }
   assert.ok(!(await (await getPage(admin, "/keys")).text()).includes("greedy"), "a member created a key for all projects");
   const made = await service.send("/keys", { name: "modest", scope: "write", days: "7", where: "some", project: "shop" }, { cookie });
-  assert.equal(made.status, 200);
-  const secret = (await made.text()).match(/jmn_\w+/)[0];
+  assert.equal(made.status, 303);
+  // The secret is on the page of the redirect, for the session and with the cookie of the answer.
+  const kept = made.headers.get("set-cookie").split(";")[0];
+  const shown = await service.get(made.headers.get("location"), { cookie: `${cookie}; ${kept}` });
+  const secret = (await shown.text()).match(/jmn_\w+/)[0];
   const more = await fetch(`${service.url}/v2/projects`, { method: "POST", headers: { authorization: `Bearer ${secret}`, "content-type": "application/json" }, body: JSON.stringify({ id: "y", repository: "local:y" }) });
   assert.equal(more.status, 403, "the key of a member creates projects");
 });
@@ -358,7 +361,7 @@ test("pages accept no keys, and the HTTP interface accepts no sessions", async (
 });
 
 test("the content security policy of every page allows only scripts and styles of the service", async () => {
-  const pages = ["/projects", "/keys", "/users", "/audit", "/system", "/system/trusts", "/system/trusts/new", "/system/slack", "/system/slack/new", "/account", "/projects/shop/jobs", "/projects/shop/settings/use", "/projects/none", "/login?next=/x", "/setup?link=x", "/docs", "/docs/reference/createJob", "/docs/none"];
+  const pages = ["/", "/jobs", "/projects", "/keys", "/users", "/audit", "/system", "/system/trusts", "/system/trusts/new", "/system/slack", "/system/slack/new", "/account", "/search", "/keyboard", "/secrets/none", "/projects/shop/jobs", "/projects/shop/settings/use", "/projects/none", "/login?next=/x", "/setup?link=x", "/docs", "/docs/reference/createJob", "/docs/none"];
   for (const where of pages) {
     for (const cookie of [admin, undefined]) {
       const answer = await service.get(where, { cookie });
@@ -469,7 +472,7 @@ test("the pages of a job show the output and the changes of the agent as text", 
     await openAndCheck(page, `/projects/evil/jobs/${hostileJob.id}${tab}`, `the job${tab}`);
     assert.match(await page.locator("main").textContent(), /__pwned/, `the payload is not shown: ${tab}`);
   }
-  await openAndCheck(page, "/projects/evil/jobs");
+  for (const where of ["/projects/evil/jobs", "/jobs", "/?whose=everybody"]) await openAndCheck(page, where);
   await openAndCheck(page, "/system");
   await page.context().close();
 });
@@ -514,8 +517,8 @@ test("names and settings are shown as text, in pages and in refused forms", asyn
   }
   // The page shows accepted values, and the form shows refused ones again.
   const forms = {
-    "/projects/new": { "#id": "x", "#model": ALL, "#ref": ALL },
-    "/projects/evil/settings/agent": { "#model": ATTRIBUTE, "#setup": `</textarea>${ALL}` },
+    "/projects/new": { "#id": "x", "#model-other": ALL, "#ref": ALL },
+    "/projects/evil/settings/agent": { "#model-other": ATTRIBUTE, "#setup": `</textarea>${ALL}` },
     "/projects/evil/settings/pull-requests": { "#title": ALL, "#body": `</textarea>${ALL}`, "#labels": TIGHT, "#base": ALL },
     "/projects/evil/settings/comments": { "#mention": ALL, "#settleSeconds": ATTRIBUTE },
     "/projects/evil/settings/sandbox": { "#egress": `</textarea>${ALL}`, "#image": ALL },
@@ -530,6 +533,7 @@ test("names and settings are shown as text, in pages and in refused forms", asyn
     await suite.open(page, where);
     await page.evaluate(() => { for (const details of document.querySelectorAll("details:not(.menu)")) details.open = true; });
     for (const [field, value] of Object.entries(fields)) {
+      if (field === "#model-other") await page.locator("#model").selectOption("other");
       await page.locator(field).evaluate((element) => { element.removeAttribute("maxlength"); element.removeAttribute("pattern"); });
       await page.locator(field).fill(value);
     }

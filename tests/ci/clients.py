@@ -5,6 +5,7 @@ in the text. A stand-in for the issuer signs the tokens.
 """
 
 import re
+import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,8 +35,8 @@ def lines_of(path: Path) -> dict[str, str]:
     return dict(line.split("=", 1) for line in text.splitlines())
 
 
-def act(folder: Path, issuer: Issuer | None, **inputs: str) -> Result:
-    """Runs the only step of the Action."""
+def act(folder: Path, issuer: Issuer | None, tools: Path | None = None, **inputs: str) -> Result:
+    """Runs the only step of the Action. Programs in `tools` replace those of the machine."""
     action = yaml.safe_load((ACTION / "action.yml").read_text())
     [step] = action["runs"]["steps"]
     known = {name: str(one.get("default", "")) for name, one in action["inputs"].items()}
@@ -50,6 +51,8 @@ def act(folder: Path, issuer: Issuer | None, **inputs: str) -> Result:
         path.write_text("")
     environment = {**ENVIRONMENT, **values, "GITHUB_ACTIONS": "true"}
     environment |= {"GITHUB_OUTPUT": str(output), "GITHUB_STEP_SUMMARY": str(summary)}
+    if tools:
+        environment["PATH"] = f"{tools}:{environment['PATH']}"
     if issuer:
         environment["ACTIONS_ID_TOKEN_REQUEST_URL"] = f"{issuer.url}/token?api-version=2.0"
         environment["ACTIONS_ID_TOKEN_REQUEST_TOKEN"] = REQUEST_TOKEN
@@ -144,6 +147,54 @@ def check_action(folder: Path, server: Server, issuer: Issuer, key: str) -> None
     check(act(folder, issuer, **place, prompt="x", audience="https://elsewhere.test"), 4, "aud=https://elsewhere.test")
 
 
+def program(folder: Path, name: str, script: str) -> Path:
+    """Writes a program that replaces one of the machine, whose path it has as $real."""
+    tools = folder / f"{name}-tools"
+    tools.mkdir()
+    path = tools / name
+    path.write_text(f"#!/bin/sh\nreal={shutil.which(name)} folder={tools}\n{script}")
+    path.chmod(0o755)
+    return tools
+
+
+# A clock that is 400 seconds later each time.
+LATER = """
+echo >>"$folder/readings"
+echo $(($("$real" +%s) + 400 * $(wc -l <"$folder/readings")))
+"""
+
+# Revokes all exchanged keys before the first request for the record of a job.
+REVOKING = """
+case $* in *"?wait="*)
+  if mkdir "$folder/once" 2>/dev/null; then
+    "$real" -sf -H "Authorization: Bearer KEY" "URL/v2/keys" |
+      jq -r '.keys[] | select(.name | startswith("oidc:")) | .id' |
+      while read -r id; do "$real" -sf -X DELETE -H "Authorization: Bearer KEY" "URL/v2/keys/$id" || exit 1; done
+    touch "$folder/revoked"
+  fi ;;
+esac
+exec "$real" "$@"
+"""
+
+
+def check_new_keys(folder: Path, server: Server, issuer: Issuer, key: str) -> None:
+    """A wait that is longer than the life of a key exchanges a token again, and so does a read with a key that has ended."""
+    place = {"url": server.url, "project": "shop", "prompt": "[[say hi]]"}
+    issuer.claims = {"sub": "repo:acme/shop:ref:refs/heads/main", "repository": "acme/shop", "ref": "refs/heads/main"}
+
+    def exchanges(tools: Path | None) -> int:
+        before = len(issuer.tokens)
+        done = check(act(folder, issuer, tools, **place), 0)
+        assert done.outputs["status"] == "completed", done
+        return len(issuer.tokens) - before
+
+    assert exchanges(None) == 1, "a short wait needs one key"
+    assert exchanges(program(folder, "date", LATER)) == 2, "a key is replaced after 10 minutes"
+    tools = program(folder, "curl", REVOKING.replace("KEY", key).replace("URL", server.url))
+    assert exchanges(tools) == 2, "a read whose key has ended is repeated with another"
+    assert (tools / "revoked").exists(), "the keys were not revoked"
+
+
 def check_gitlab(folder: Path, server: Server, issuer: Issuer) -> None:
     place = {"url": server.url, "project": "shop"}
     issuer.claims = {"sub": "project_path:acme/shop:ref_type:branch:ref:main", "project_path": "acme/shop"}
@@ -168,6 +219,7 @@ def main() -> None:
         work = path / "work"
         work.mkdir()
         check_action(work, server, issuer, server.key("ci", "--scope=jobs", "--project=shop"))
+        check_new_keys(work, server, issuer, server.key("admin"))
         check_gitlab(work, server, issuer)
         log = server.log.read_text()
         assert "jmn_" not in log and not any(token in log for token in issuer.tokens), "a secret is in the log"

@@ -164,6 +164,14 @@ impl Caller {
         Err(Error::refused(RefusalKind::NotAdministrator, text))
     }
 
+    /// Checks that the caller may read what only administrators see, which does not need the scope `write`.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Caller::needs_administrator`] if the caller is not an administrator.
+    pub fn needs_administrator_to_read(&self) -> Result<(), Error> {
+        if self.is_administrator() { Ok(()) } else { self.needs_administrator() }
+    }
+
     /// Checks that the caller may see a project.
     ///
     /// # Errors
@@ -182,5 +190,41 @@ impl Caller {
             subject: subject.to_string(),
             address: self.address.map(|address| address.to_string()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use journeyman_core::user::Role;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn user(role: Role) -> Caller {
+        let id = UserId::from_uuid(Uuid::from_u128(1));
+        let user = User {
+            id,
+            name: "ada".to_owned(),
+            role,
+            password: None,
+            identity: None,
+            created_at: Timestamp::default(),
+            signed_in_at: None,
+            disabled_at: None,
+            version: 1,
+        };
+        Caller::user(Arc::new(user), None)
+    }
+
+    #[test]
+    fn what_only_administrators_see_is_refused_to_others() {
+        let kind = |caller: Caller| match caller.needs_administrator_to_read() {
+            Err(Error::Refused(refusal)) => Some(refusal.kind),
+            _ => None,
+        };
+        assert!(user(Role::Administrator).needs_administrator_to_read().is_ok());
+        assert!(Caller::command_line().needs_administrator_to_read().is_ok());
+        assert_eq!(kind(user(Role::Member)), Some(RefusalKind::NotAdministrator));
+        assert_eq!(kind(user(Role::Viewer)), Some(RefusalKind::ScopeMissing));
     }
 }

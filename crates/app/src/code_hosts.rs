@@ -24,10 +24,7 @@ impl UseCases {
     /// # Errors
     /// The caller is not an administrator, or the store failed.
     pub async fn code_hosts(&self, caller: &Caller) -> Result<Vec<DescribedHost>, Error> {
-        // Listing does not need the scope `write`.
-        if !caller.is_administrator() {
-            caller.needs_administrator()?;
-        }
+        caller.needs_administrator_to_read()?;
         Ok(self.parts().code_hosts.code_hosts().await?)
     }
 

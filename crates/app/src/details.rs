@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use journeyman_core::job::Job;
 use journeyman_core::job::label::Attribute;
+use journeyman_core::message::Message;
 use journeyman_core::ports::{JobExtras, JobFilter, StoreError};
 use journeyman_core::project::hold::Hold;
 use journeyman_core::pull::IndexedPull;
-use journeyman_core::run::Usage;
+use journeyman_core::run::{Reason, Usage};
 
 use crate::{Caller, Error, UseCases};
 
@@ -31,6 +32,15 @@ pub struct DetailedJob {
 }
 
 impl UseCases {
+    /// Returns the reason why the last run of a message failed or was stopped, if there is one.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn reason_of(&self, message: &Message) -> Result<Option<Reason>, StoreError> {
+        let Some(id) = message.run else { return Ok(None) };
+        Ok(self.parts().store.run(id).await?.and_then(|run| run.reason))
+    }
+
     /// Returns the jobs that a filter selects among those that the caller may see, newest first.
     ///
     /// # Errors
@@ -49,7 +59,7 @@ impl UseCases {
         let store = &self.parts().store;
         let mut extras = store.extras_of_jobs(jobs.iter().map(|job| job.id).collect()).await?;
         let detailed = jobs.into_iter().map(|job| {
-            let JobExtras { attributes, usage, pulls, hold } = extras.remove(&job.id).unwrap_or_default();
+            let JobExtras { attributes, usage, worked: _, pulls, hold } = extras.remove(&job.id).unwrap_or_default();
             let (labels, metadata) = (Vec::new(), BTreeMap::new());
             let mut detailed = DetailedJob { job, hold, author: None, labels, metadata, usage, pulls };
             for attribute in attributes {

@@ -10,13 +10,13 @@ use journeyman_core::inbox::answer;
 use journeyman_core::inbox::route::MARKER;
 use journeyman_core::job::effect::Effect;
 use journeyman_core::job::{Job, JobState, JobStatus, PullRepository};
-use journeyman_core::message::{Message, MessageSource, MessageStatus, Origin};
+use journeyman_core::message::{MessageSource, MessageStatus, Origin};
 use journeyman_core::ports::{
     CommentKind, CommentPlace, CommentRef, CommitStatus, Discussion, EffectError, EffectHandler, Forge, ForgeError,
     Reaction, StatusState, StoreError,
 };
 use journeyman_core::pull::PullState;
-use journeyman_core::run::{Reason, ReasonCode};
+use journeyman_core::run::ReasonCode;
 
 /// Carries out effects on code hosts.
 #[derive(Clone)]
@@ -123,7 +123,7 @@ impl HostEffects {
         if !Self::is_at(&*forge, &source.repository).await? {
             return Ok(());
         }
-        let reason = self.reason(&message).await?;
+        let reason = self.0.reason_of(&message).await?;
         let Some(text) = answer::answer(&message, reason.as_ref(), &self.url(&job)) else { return Ok(()) };
         let is_issue =
             source.comments.first().map_or(source.origin == Origin::Issue, |one| one.kind == CommentKind::Issue);
@@ -131,11 +131,6 @@ impl HostEffects {
         discussion.comment(place, &answer::marker(&message), &text).await?;
         let is_done = message.status == MessageStatus::Finished;
         react(discussion, source, if is_done { Reaction::Done } else { Reaction::Failed }).await
-    }
-
-    async fn reason(&self, message: &Message) -> Result<Option<Reason>, Failed> {
-        let runs = self.0.parts().store.runs(message.job).await?;
-        Ok(runs.into_iter().find(|run| message.run == Some(run.id)).and_then(|run| run.reason))
     }
 
     /// Comments why the failed checks of a commit are not repaired. A comment about an older commit is left out.

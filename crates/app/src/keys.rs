@@ -38,9 +38,7 @@ impl UseCases {
     /// # Errors
     /// The caller is not an administrator, or the store failed.
     pub async fn keys_after(&self, caller: &Caller, after: Option<KeyId>, limit: usize) -> Result<Vec<ApiKey>, Error> {
-        if !caller.is_administrator() {
-            caller.needs_administrator()?;
-        }
+        caller.needs_administrator_to_read()?;
         Ok(self.parts().store.keys_after(after, limit).await?)
     }
 
@@ -174,8 +172,6 @@ fn manages(caller: &Caller, key: &ApiKey) -> bool {
 fn needs_key_manager(caller: &Caller) -> Result<(), Error> {
     match &caller.actor {
         Actor::User(user) if user.role == Role::Member => Ok(()),
-        // Listing keys does not need the scope `write`.
-        _ if caller.is_administrator() => Ok(()),
-        _ => caller.needs_administrator(),
+        _ => caller.needs_administrator_to_read(),
     }
 }

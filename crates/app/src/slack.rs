@@ -18,8 +18,8 @@ use journeyman_core::slack::decide::{
     InvalidSlack, change, changed_secrets, check_complete, check_secrets, create, remove,
 };
 use journeyman_core::slack::{
-    CODE_LIFETIME, SlackInboxEvent, SlackMode, SlackPost, SlackPostState, SlackSecret, SlackSecretChanges,
-    SlackSecrets, SlackSettings, SlackWorkspace,
+    CODE_LIFETIME, SlackInboxEvent, SlackMode, SlackPost, SlackSecret, SlackSecretChanges, SlackSecrets, SlackSettings,
+    SlackWorkspace,
 };
 use journeyman_core::time::Timestamp;
 use journeyman_core::user::new_token;
@@ -87,7 +87,7 @@ impl UseCases {
     /// # Errors
     /// The caller is not an administrator, or the store failed.
     pub async fn slack_workspaces(&self, caller: &Caller) -> Result<Vec<DescribedSlack>, Error> {
-        may_see(caller)?;
+        caller.needs_administrator_to_read()?;
         let mut described = Vec::new();
         for workspace in self.parts().store.slack_workspaces().await? {
             described.push(self.described(workspace).await?);
@@ -100,7 +100,7 @@ impl UseCases {
     /// # Errors
     /// The caller is not an administrator, the workspace does not exist, or the store failed.
     pub async fn slack_workspace(&self, caller: &Caller, id: SlackWorkspaceId) -> Result<DescribedSlack, Error> {
-        may_see(caller)?;
+        caller.needs_administrator_to_read()?;
         let found = self.parts().store.slack_workspace(id).await?;
         self.described(found.ok_or(Error::Admin(AdminRefusal::NoSlackWorkspace))?).await
     }
@@ -251,9 +251,8 @@ impl UseCases {
             findings.push(Finding::warning("channels", text));
         }
         let posts = self.parts().store.slack_posts(id, None, 100).await?;
-        if let Some(failed) = posts.iter().find(|post| post.state == SlackPostState::Failed) {
-            let detail = failed.detail.clone().unwrap_or_default();
-            findings.push(Finding::warning("posts", format!("in {}: {detail}", failed.place.channel)));
+        if let Some((channel, error)) = posts.iter().find_map(|post| Some((&post.place.channel, post.error()?))) {
+            findings.push(Finding::warning("posts", format!("in {channel}: {error}")));
         }
         Ok(findings)
     }
@@ -362,9 +361,4 @@ impl UseCases {
 /// Returns a secret, which [`check_complete`] has required.
 fn token(secrets: &SlackSecrets, name: SlackSecret) -> Result<&SecretValue, Error> {
     secrets.get(&name).ok_or_else(|| Error::invalid(format!("{}: is not set", name.field())))
-}
-
-/// Checks that the caller may see the workspaces, which does not need the scope `write`.
-fn may_see(caller: &Caller) -> Result<(), Error> {
-    if caller.is_administrator() { Ok(()) } else { caller.needs_administrator() }
 }

@@ -35,10 +35,7 @@ impl UseCases {
     /// # Errors
     /// The caller is not an administrator, or the store failed.
     pub async fn trusts(&self, caller: &Caller) -> Result<Vec<Trust>, Error> {
-        // Listing does not need the scope `write`.
-        if !caller.is_administrator() {
-            caller.needs_administrator()?;
-        }
+        caller.needs_administrator_to_read()?;
         Ok(self.parts().store.trusts().await?)
     }
 
@@ -47,9 +44,7 @@ impl UseCases {
     /// # Errors
     /// The caller is not an administrator, the trust does not exist, or the store failed.
     pub async fn trust(&self, caller: &Caller, id: TrustId) -> Result<Trust, Error> {
-        if !caller.is_administrator() {
-            caller.needs_administrator()?;
-        }
+        caller.needs_administrator_to_read()?;
         self.parts().store.trust(id).await?.ok_or(Error::Admin(AdminRefusal::NoTrust))
     }
 

@@ -156,6 +156,28 @@ impl UseCases {
         self.change(Subject::User(id), decide).await.map(drop)
     }
 
+    /// Connects the caller's user with an identity that the OpenID provider has proven.
+    ///
+    /// # Errors
+    /// The user may not sign in or is already connected, another user has the identity, or the store failed.
+    pub async fn connect_identity(&self, caller: &Caller, id: UserId, identity: Identity) -> Result<(), Error> {
+        let audit = self.audit(caller, "user.identity.connected", id);
+        let subject = Subject::UserIdentity(id, identity.clone());
+        let decide: DecideAdmin =
+            Box::new(move |state| decide::connect_identity(state, identity.clone(), audit.clone()));
+        self.change(subject, decide).await.map(drop)
+    }
+
+    /// Removes the identity at the OpenID provider from the caller's user.
+    ///
+    /// # Errors
+    /// The user may not sign in, is not connected, or has no password; or the store failed.
+    pub async fn disconnect_identity(&self, caller: &Caller, id: UserId) -> Result<(), Error> {
+        let audit = self.audit(caller, "user.identity.disconnected", id);
+        let decide: DecideAdmin = Box::new(move |state| decide::disconnect_identity(state, audit.clone()));
+        self.change(Subject::User(id), decide).await.map(drop)
+    }
+
     /// Starts a session of a user whose password or identity was checked.
     ///
     /// # Errors

@@ -38,6 +38,8 @@ pub enum Subject {
     Key(KeyId),
     /// A user with this ID, which need not exist.
     User(UserId),
+    /// A user with this ID, which need not exist, and the identity that the user would get.
+    UserIdentity(UserId, Identity),
     /// A new user with this name and identity.
     NewUser(String, Option<Identity>),
     /// A pull request of a repository of the built-in code host, by its number.
@@ -196,7 +198,7 @@ pub enum AdminRow {
         /// The time from which the code is refused.
         expires_at: Timestamp,
     },
-    /// Deletes a code that was used.
+    /// Deletes a code that was used or revoked.
     SlackCodeRemoved(TokenHash),
     /// Stores a key. The time of its last use is not written.
     Key(ApiKey),
@@ -452,6 +454,23 @@ pub enum AdminRefusal {
     /// A user with this name or identity exists.
     #[error("a user with this name already exists")]
     UserExists,
+    /// Another user has the identity.
+    #[error(
+        "another user of this server is connected with this account of the provider; sign in there with another account"
+    )]
+    IdentityTaken,
+    /// The user is connected with an identity.
+    #[error("your account is already connected with the provider; disconnect it first")]
+    IdentityConnected,
+    /// The user is not connected with an identity.
+    #[error("your account is not connected with the provider")]
+    NoIdentity,
+    /// The user has no password, and could not sign in without the identity.
+    #[error(
+        "without the provider you could not sign in, because you have no password; ask an administrator for a link to \
+         set one, and disconnect the provider then"
+    )]
+    PasswordMissing,
     /// The user was disabled, or the password was changed, since the caller read them.
     #[error("the user was disabled or the password was changed at the same time; try again")]
     UserChanged,

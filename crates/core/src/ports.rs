@@ -13,6 +13,7 @@ mod hooks;
 mod host_admin;
 mod identity;
 mod sandbox;
+mod seal;
 mod slack;
 mod store;
 mod webhooks;
@@ -45,6 +46,7 @@ pub use sandbox::{
     Containing, Containment, Exhausted, Exit, FreeSpace, Guarantee, Image, Layout, Process, Resources, Sandbox,
     SandboxError, Spawn, Spawned,
 };
+pub use seal::{Seal, SealFailed};
 pub use slack::{
     SignedRequest, Slack, SlackDelivery, SlackEnvelope, SlackError, SlackIdentity, SlackMessage, SlackSocket,
 };

@@ -21,6 +21,7 @@ use crate::ids::{JobId, MessageId, ProjectId, SlackWorkspaceId, UserId};
 use crate::inbox::InboxState;
 use crate::project::SecretValue;
 use crate::time::Timestamp;
+use crate::user::TokenHash;
 
 pub use post::{NewSlackPost, SlackPost, SlackPostContent, SlackPostState, SlackPosted};
 
@@ -42,7 +43,8 @@ pub const MAX_ATTEMPTS: u32 = 300;
 /// The time for which events and posts are kept.
 pub const SLACK_LIFETIME: Duration = Duration::from_hours(90 * 24);
 
-/// The time between two messages to a channel. Slack accepts one per second.
+/// The time after an attempt at a post before its channel gets the next one. Slack accepts about one message per second in
+/// a channel.
 pub const CHANNEL_PAUSE: Duration = Duration::from_secs(1);
 
 /// The minimum interval between status checks of a message.
@@ -138,14 +140,14 @@ pub type SlackSecrets = BTreeMap<SlackSecret, SecretValue>;
 /// Changes of the secrets of a workspace: a new value, or `None` to remove it.
 pub type SlackSecretChanges = BTreeMap<SlackSecret, Option<SecretValue>>;
 
-/// The thread of a message: the channel and the time stamp of the first message.
+/// The thread of a message: the channel and the timestamp of the first message.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SlackPlace {
     /// The workspace.
     pub workspace: SlackWorkspaceId,
     /// The ID of the channel.
     pub channel: String,
-    /// The time stamp of the first message of the thread.
+    /// The timestamp of the first message of the thread.
     pub thread: String,
 }
 
@@ -160,6 +162,10 @@ pub struct SlackText {
     pub is_mention: bool,
     /// `true` if the message was sent to the bot directly.
     pub is_direct: bool,
+    /// The hash of the code for connecting an account that the message had; [`route::hide_code`] has removed the code from
+    /// the text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<TokenHash>,
 }
 
 /// The content of an event.
@@ -183,9 +189,9 @@ pub struct SlackEvent {
     pub team: String,
     /// The ID of the channel.
     pub channel: String,
-    /// The time stamp of the first message of the thread.
+    /// The timestamp of the first message of the thread.
     pub thread: String,
-    /// The time stamp of the message.
+    /// The timestamp of the message.
     pub ts: String,
     /// The content.
     pub content: SlackContent,
@@ -218,7 +224,7 @@ pub enum SlackOutcome {
     Answered,
     /// The account was connected with a user.
     Linked,
-    /// The code is wrong or has expired.
+    /// The code is wrong or has expired, or was sent in a channel.
     CodeRefused,
     /// The account is not connected with a user.
     UnknownUser,
@@ -252,7 +258,7 @@ pub struct SlackInboxEvent {
     pub place: SlackPlace,
     /// The ID of the event at Slack.
     pub event_id: String,
-    /// The time stamp of the message.
+    /// The timestamp of the message.
     pub ts: String,
     /// The content.
     pub content: SlackContent,

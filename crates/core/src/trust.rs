@@ -44,15 +44,35 @@ pub const EXPIRED_KEY_KEPT: Duration = Duration::from_hours(24);
 /// The claims that each verification checks, so that a pattern for them would add nothing.
 const CHECKED: [&str; 5] = ["iss", "aud", "exp", "nbf", "iat"];
 
-/// The issuers that sign tokens for everybody who has an account, with the claims that name the owner of a workflow. Names
-/// that the person who runs the workflow can choose, such as a branch, an environment or a reusable workflow, are not
-/// among them.
-static SHARED: [(&str, &[&str]); 2] = [
+/// The hosts of issuers that sign tokens for everybody who has an account, with the claims that name the owner of a
+/// workflow. Names that the person who runs the workflow can choose, such as a branch, an environment, a reusable workflow
+/// or parts of the subject, are not among them. Services with a separate issuer for each customer are not in this list:
+/// there, the issuer names the owner. `docs/ci.md` has this list for people.
+static SHARED: [(&str, &[&str]); 8] = [
+    // https://docs.github.com/en/actions/reference/security/oidc
     (
         "token.actions.githubusercontent.com",
         &["repository", "repository_id", "repository_owner", "repository_owner_id", "enterprise", "enterprise_id"],
     ),
+    // https://docs.gitlab.com/ci/secrets/id_token_authentication
     ("gitlab.com", &["project_path", "project_id", "namespace_path", "namespace_id"]),
+    // https://buildkite.com/docs/agent/v3/cli-oidc
+    ("agent.buildkite.com", &["organization_slug", "organization_id", "pipeline_id"]),
+    // https://codefresh.io/docs/docs/integrations/oidc-pipelines/
+    ("oidc.codefresh.io", &["account_id", "pipeline_id"]),
+    // https://depot.dev/docs/ci/oidc
+    ("identity.depot.dev", &["org_id"]),
+    // https://developer.hashicorp.com/terraform/cloud-docs/workspaces/dynamic-provider-credentials/workload-identity-tokens
+    (
+        "app.terraform.io",
+        &["terraform_organization_id", "terraform_organization_name", "terraform_project_id", "terraform_workspace_id"],
+    ),
+    // https://cloud.google.com/iam/docs/reference/credentials/rest/v1/projects.serviceAccounts/generateIdToken: a service
+    // account gets tokens for any audience. https://developers.google.com/identity/openid-connect/openid-connect: `sub` is
+    // never reused, an email address can be unverified, and `hd` is the organization of an account.
+    ("accounts.google.com", &["sub", "hd"]),
+    // https://vercel.com/docs/oidc/reference
+    ("oidc.vercel.com", &["owner_id", "project_id"]),
 ];
 
 /// A trust.
@@ -330,6 +350,24 @@ mod tests {
             ("https://gitlab.com", &[("namespace_path", "acme")], true),
             ("https://gitlab.com", &[("ref", "main")], false),
             ("https://gitlab.com", &[("user_login", "ada")], false),
+            ("https://agent.buildkite.com", &[("organization_slug", "acme"), ("pipeline_slug", "shop")], true),
+            ("https://agent.buildkite.com", &[("pipeline_slug", "shop"), ("build_branch", "main")], false),
+            ("https://agent.buildkite.com", &[("sub", "organization:acme:pipeline:shop:*")], false),
+            ("https://oidc.codefresh.io", &[("account_id", "5f30ebd30312313ae7f17948")], true),
+            ("https://oidc.codefresh.io", &[("scm_ref", "main")], false),
+            ("https://identity.depot.dev", &[("org_id", "org_1"), ("ref", "refs/heads/main")], true),
+            ("https://identity.depot.dev", &[("ref", "refs/heads/main")], false),
+            ("https://app.terraform.io", &[("terraform_organization_name", "acme")], true),
+            ("https://app.terraform.io", &[("terraform_workspace_name", "prod")], false),
+            ("https://accounts.google.com", &[("sub", "110169484474386276334")], true),
+            ("https://accounts.google.com", &[("hd", "acme.example")], true),
+            ("https://accounts.google.com", &[("email", "ci@acme.example")], false),
+            ("https://oidc.vercel.com", &[("owner_id", "team_1")], true),
+            ("https://oidc.vercel.com/acme", &[("environment", "production")], false),
+            // These issuers have one owner.
+            ("https://oidc.circleci.com/org/0184990a-477b-4fa8-9968-496074483cee", &[("sub", "x")], true),
+            ("https://vstoken.dev.azure.com/0184990a-477b-4fa8-9968-496074483cee", &[("sub", "x")], true),
+            ("https://acme.semaphoreci.com", &[("branch", "main")], true),
             ("https://gitlab.example.com", &[("ref", "main")], true),
             ("https://gitlab.example.com", &[("ref", "**")], false),
         ];

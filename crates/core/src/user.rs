@@ -135,8 +135,8 @@ pub fn user_name(text: &str) -> Result<String, InvalidName> {
     Ok(name)
 }
 
-/// The SHA-256 of the token of a session or sign-in link.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// The SHA-256 of the token of a session or sign-in link, or of a code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TokenHash(pub [u8; 32]);
 
 impl TokenHash {
@@ -162,6 +162,12 @@ pub fn new_token(ids: &dyn IdGen) -> (String, TokenHash) {
     let token = hexadecimal(&bytes);
     let hash = TokenHash::of(&token);
     (token, hash)
+}
+
+/// Returns whether a text has the form of a token of [`new_token`].
+#[must_use]
+pub fn is_token(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {

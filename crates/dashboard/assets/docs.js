@@ -62,7 +62,7 @@ filter.addEventListener("input", () => {
 
 document.addEventListener("keydown", (event) => {
   const isTyping = event.target.matches("input, textarea, select, [contenteditable]");
-  if (event.key === "/" && !isTyping && !event.ctrlKey && !event.metaKey && !event.altKey) {
+  if (event.key === "/" && !isTyping && document.body.dataset.letters !== "off" && !event.ctrlKey && !event.metaKey && !event.altKey) {
     event.preventDefault();
     filter.focus();
   }

@@ -1,9 +1,9 @@
-// Progressive enhancements: copy buttons, relative times that stay current, keyboard shortcuts, and scrolling along
-// with a conversation. The pages work without this script.
+// Progressive enhancements: copy buttons, times and clocks that stay current, toasts, the count in the title, and
+// scrolling along with a conversation. The pages work without this script. The keyboard is in keyboard.js.
 "use strict";
 
 // The stylesheet has its own progress indicator (html[aria-busy]).
-Turbo.config.drive.progressBarDelay = 2147483647;
+if (window.Turbo) Turbo.config.drive.progressBarDelay = 2147483647;
 
 // The server renders times relative to the request. This script keeps them current, and shows the reader's local time
 // in the tooltip. The units are those of `words::distance` on the server.
@@ -18,7 +18,7 @@ function distance(seconds) {
 }
 
 function updateTimes(root) {
-  for (const time of root.querySelectorAll("time[datetime]")) {
+  for (const time of root.querySelectorAll("time[data-relative]")) {
     const at = new Date(time.dateTime);
     const seconds = (Date.now() - at) / 1000;
     // Times in the future are rounded up, as on the server.
@@ -28,6 +28,47 @@ function updateTimes(root) {
     const text = relative === "now" ? relative : seconds < 0 ? `in ${relative}` : `${relative} ago`;
     if (time.textContent !== text) time.textContent = text;
     time.title = at.toLocaleString();
+  }
+}
+
+// Clocks count from the time in `data-clock`, as 4:12 or 1:04:12. A page morphs back to the server's text; the clock then
+// continues with its next second.
+function updateClocks(root) {
+  for (const clock of root.querySelectorAll("[data-clock]")) {
+    const seconds = Math.max(Math.floor((Date.now() - new Date(clock.dataset.clock)) / 1000), 0);
+    if (Number.isNaN(seconds)) continue;
+    const two = (number) => String(number).padStart(2, "0");
+    const [hours, minutes] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60];
+    const text = hours ? `${hours}:${two(minutes)}:${two(seconds % 60)}` : `${minutes}:${two(seconds % 60)}`;
+    if (clock.textContent !== text) clock.textContent = text;
+  }
+}
+
+// Lists show the number of running jobs in the title of the tab: "(2) Jobs".
+function updateTitle() {
+  const running = Number(document.querySelector("meta[name=running]")?.content ?? 0);
+  const plain = document.title.replace(/^\(\d+\) /, "");
+  const title = running > 0 ? `(${running}) ${plain}` : plain;
+  if (document.title !== title) document.title = title;
+}
+
+// A toast disappears after six seconds, unless the reader is at it. Its confirmation is removed from the address, so that
+// it does not appear again when the page is reloaded.
+const TOAST_MS = 6000;
+
+function watchToasts() {
+  for (const toast of document.querySelectorAll("[data-toast]:not([data-watched])")) {
+    toast.dataset.watched = "";
+    const leave = () => {
+      if (toast.matches(":hover, :focus-within")) setTimeout(leave, TOAST_MS);
+      else toast.remove();
+    };
+    setTimeout(leave, TOAST_MS);
+    const url = new URL(location.href);
+    if (url.searchParams.has("done")) {
+      url.searchParams.delete("done");
+      history.replaceState(history.state, "", url);
+    }
   }
 }
 
@@ -44,11 +85,17 @@ addEventListener("resize", showTab);
 function enhance(root) {
   for (const button of root.querySelectorAll(".copy[hidden]")) button.hidden = false;
   updateTimes(root);
+  updateClocks(root);
+  updateTitle();
+  watchToasts();
 }
 
 document.addEventListener("turbo:load", () => { enhance(document); showTab(); follow(true); });
 document.addEventListener("turbo:render", () => enhance(document));
+// Pages with a form for another site do not load Turbo.
+if (!window.Turbo) enhance(document);
 setInterval(() => updateTimes(document), 10000);
+setInterval(() => updateClocks(document), 1000);
 
 document.addEventListener("click", async (event) => {
   const copy = event.target.closest(".copy");
@@ -57,6 +104,11 @@ document.addEventListener("click", async (event) => {
     await navigator.clipboard.writeText(text);
     copy.classList.add("copied");
     setTimeout(() => copy.classList.remove("copied"), 2000);
+  }
+  const dismiss = event.target.closest("[data-dismiss]");
+  if (dismiss) {
+    event.preventDefault();
+    dismiss.closest("[data-toast]").remove();
   }
   if (event.target.closest("#follow")) scrollTo({ top: document.body.scrollHeight, behavior: "smooth" });
   // A click outside closes open menus.
@@ -75,6 +127,8 @@ document.addEventListener("keydown", (event) => {
       open.open = false;
       open.querySelector("summary").focus();
     }
+    // Keys act again after the focus has left a text. The text stays.
+    if (event.target.matches("textarea, [data-filter]")) event.target.blur();
   }
 });
 

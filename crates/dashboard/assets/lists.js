@@ -15,8 +15,8 @@
 
   // x chooses the job of the row in focus, and e archives the chosen jobs, or that of the row in focus.
   document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
-    if (document.documentElement.dataset.keys === "off") return;
+    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
+    if (document.body.dataset.letters === "off" || document.querySelector("dialog[open]")) return;
     if (event.key !== "x" && event.key !== "e") return;
     const own = document.activeElement?.closest("[data-list] > .row")?.querySelector(".choose");
     if (event.key === "x" && own) {

@@ -22,6 +22,7 @@ const STYLES: &str = concat!(
     include_str!("../assets/css/controls.css"),
     include_str!("../assets/css/parts.css"),
     include_str!("../assets/css/layout.css"),
+    include_str!("../assets/css/dialogs.css"),
     include_str!("../assets/css/conversation.css"),
     include_str!("../assets/css/diff.css"),
     include_str!("../assets/css/lists.css"),
@@ -30,12 +31,14 @@ const STYLES: &str = concat!(
 );
 
 /// The name, media type and content of each asset.
-const FILES: [(&str, &str, &str); 6] = [
+const FILES: [(&str, &str, &str); 8] = [
     ("journeyman.css", "text/css; charset=utf-8", STYLES),
     ("journeyman.js", "text/javascript; charset=utf-8", include_str!("../assets/journeyman.js")),
     ("lists.js", "text/javascript; charset=utf-8", include_str!("../assets/lists.js")),
+    ("keyboard.js", "text/javascript; charset=utf-8", include_str!("../assets/keyboard.js")),
     ("docs.js", "text/javascript; charset=utf-8", include_str!("../assets/docs.js")),
     ("turbo.js", "text/javascript; charset=utf-8", include_str!("../assets/vendor/turbo/turbo.js")),
+    ("icon-dark.svg", "image/svg+xml", include_str!("../assets/icon-dark.svg")),
     ("icon.svg", "image/svg+xml", include_str!("../assets/icon.svg")),
 ];
 

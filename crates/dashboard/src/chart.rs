@@ -10,7 +10,7 @@ const KEYS: [(&str, &str); MAX_KEYS + 1] = [("k1", "v1"), ("k2", "v2"), ("k3", "
 
 /// Returns the class of the color of the series at a place in lists.
 pub(crate) fn key(place: usize) -> &'static str {
-    KEYS.get(place).map_or("k5", |(list, _)| list)
+    KEYS.get(place).map_or("k5", |(list, _)| *list)
 }
 
 /// A part of a bar.
@@ -64,7 +64,7 @@ impl Area {
         for (place, micros) in amounts.iter().filter(|(_, micros)| *micros > 0) {
             let (bottom, upper) = (self.y_of(below, end), self.y_of(below.saturating_add(*micros), end));
             bars.push(Bar {
-                class: KEYS.get(*place).map_or("v5", |(_, chart)| chart),
+                class: KEYS.get(*place).map_or("v5", |(_, chart)| *chart),
                 x: decimal(self.middle(day) - self.bar / 2.0),
                 y: decimal(upper),
                 height: decimal((bottom - upper - 1.0).max(0.8)),

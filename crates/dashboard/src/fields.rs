@@ -29,6 +29,12 @@ impl Fields {
         }
     }
 
+    /// Returns the version that the form was made for, or `current` if it names none. A form that is shown again keeps its
+    /// version, so that it cannot overwrite a change of another person.
+    pub(crate) fn version(&self, current: u64) -> u64 {
+        self.given("version").and_then(|version| version.parse().ok()).unwrap_or(current)
+    }
+
     /// Creates fields for a test.
     #[cfg(test)]
     pub(crate) fn of(pairs: Vec<(String, String)>) -> Self {

@@ -1,14 +1,19 @@
-//! The context of every page: the viewer, the assets, and the confirmation of the previous action.
+//! The context of every page: the viewer, the assets, the preferences, and the confirmation of the previous action.
 
+use std::convert::Infallible;
+
+use askama::Template;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use axum::response::{IntoResponse, Response};
+use axum::http::{Method, StatusCode, Uri};
+use axum::response::{Html, IntoResponse, Response};
 use journeyman_app::{Caller, UseCases};
 use journeyman_core::time::Timestamp;
 
 use crate::failure::Failure;
 use crate::icons::Icon;
 use crate::moment::Moment;
+use crate::preferences::{Preferences, Theme};
 use crate::viewer::Viewer;
 use crate::{Shared, visible};
 
@@ -19,11 +24,22 @@ pub(crate) struct Frame {
     pub(crate) viewer: Viewer,
     /// The time of the request, the same for the whole page.
     pub(crate) now: Timestamp,
+    /// The preferences of the browser.
+    pub(crate) preferences: Preferences,
+    /// The path and the query of the page; empty if the request is not a `GET`, so that no link leads to its target.
+    pub(crate) here: String,
     /// The confirmation of the previous action, from [`confirmation`].
     pub(crate) done: Option<&'static str>,
 }
 
 impl Frame {
+    /// Creates the frame of a page without a confirmation, for a viewer whose session was found outside of the layer of
+    /// the pages that require one.
+    pub(crate) fn new(OpenFrame { shared, preferences }: OpenFrame, viewer: Viewer, here: String) -> Self {
+        let now = shared.services.clock.now();
+        Self { shared, viewer, now, preferences, here, done: None }
+    }
+
     /// Returns the URL of a style or script.
     pub(crate) fn asset(&self, name: &str) -> String {
         self.shared.assets.href(name)
@@ -32,6 +48,30 @@ impl Frame {
     /// Returns the viewer's name with hidden characters made visible.
     pub(crate) fn viewer_name(&self) -> String {
         visible::line(&self.viewer.user.name).into_owned()
+    }
+
+    /// Returns the first character of the viewer's name.
+    pub(crate) fn viewer_initial(&self) -> String {
+        self.viewer.user.name.chars().take(1).collect()
+    }
+
+    /// Returns the choices of the theme.
+    pub(crate) const fn themes(&self) -> [Theme; 3] {
+        Theme::ALL
+    }
+
+    /// Returns true if the page is in the section that begins at `path`. The section of `/` has only the home page.
+    pub(crate) fn is_at(&self, path: &str) -> bool {
+        let here = self.here.split('?').next().unwrap_or_default();
+        let rest = here.strip_prefix(path);
+        rest.is_some_and(|rest| rest.is_empty() || (path != "/" && rest.starts_with('/')))
+    }
+
+    /// Returns the path and the query of the page without the confirmation of the previous action.
+    pub(crate) fn here_without_done(&self) -> String {
+        let (path, query) = self.here.split_once('?').unwrap_or((&self.here, ""));
+        let rest: Vec<&str> = query.split('&').filter(|pair| !pair.is_empty() && !pair.starts_with("done=")).collect();
+        if rest.is_empty() { path.to_owned() } else { format!("{path}?{}", rest.join("&")) }
     }
 
     /// Returns the version of the program.
@@ -81,8 +121,59 @@ impl FromRequestParts<Shared> for Frame {
     async fn from_request_parts(parts: &mut Parts, shared: &Shared) -> Result<Self, Response> {
         let viewer = Viewer::from_request_parts(parts, shared).await.map_err(IntoResponse::into_response)?;
         let now = shared.services.clock.now();
+        let preferences = Preferences::of(&parts.headers);
         let done = parts.uri.query().and_then(|query| query.split('&').find_map(|pair| pair.strip_prefix("done=")));
-        Ok(Self { shared: shared.clone(), viewer, now, done: done.and_then(confirmation) })
+        let here = here(&parts.method, &parts.uri);
+        Ok(Self { shared: shared.clone(), viewer, now, preferences, here, done: done.and_then(confirmation) })
+    }
+}
+
+/// Returns the path and the query of a `GET`; otherwise an empty text.
+pub(crate) fn here(method: &Method, uri: &Uri) -> String {
+    uri.path_and_query().filter(|_| method == Method::GET).map_or_else(String::new, |here| here.as_str().to_owned())
+}
+
+/// The context of a page that needs no session.
+#[derive(Clone)]
+pub(crate) struct OpenFrame {
+    pub(crate) shared: Shared,
+    /// The preferences of the browser.
+    pub(crate) preferences: Preferences,
+}
+
+impl OpenFrame {
+    /// Returns the URL of a style or script.
+    pub(crate) fn asset(&self, name: &str) -> String {
+        self.shared.assets.href(name)
+    }
+
+    /// Returns an icon by its name.
+    pub(crate) fn icon(&self, name: &str) -> Icon {
+        crate::icons::icon(name)
+    }
+
+    /// Returns the version of the program.
+    pub(crate) fn version(&self) -> &str {
+        &self.shared.settings.version
+    }
+
+    /// Renders a page; responds with status 500 if that fails.
+    pub(crate) fn page(&self, status: StatusCode, page: &impl Template) -> Response {
+        match page.render() {
+            Ok(html) => (status, Html(html)).into_response(),
+            Err(error) => {
+                tracing::error!(%error, "a page could not be rendered");
+                (StatusCode::INTERNAL_SERVER_ERROR, "The page could not be rendered.").into_response()
+            }
+        }
+    }
+}
+
+impl FromRequestParts<Shared> for OpenFrame {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, shared: &Shared) -> Result<Self, Infallible> {
+        Ok(Self { shared: shared.clone(), preferences: Preferences::of(&parts.headers) })
     }
 }
 
@@ -94,6 +185,8 @@ fn confirmation(name: &str) -> Option<&'static str> {
         ("revoked", "The key is revoked and no longer accepted."),
         ("deleted", "The project is deleted."),
         ("removed", "Removed."),
+        ("connected", "Your account is connected. You can also sign in with the provider now."),
+        ("disconnected", "Your account is disconnected from the provider."),
         ("app", "The GitHub App is created. Install it now: it has access to no repository until then."),
         ("password", "The password is changed. All your other sessions have ended."),
         ("archived", "The jobs are archived."),

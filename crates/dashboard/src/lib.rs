@@ -1,7 +1,7 @@
 //! The dashboard: pages rendered on the server. Everything except live updates works without scripts.
 //!
 //! A request passes these layers, from the outside in: the response headers ([`headers`]), the check against forged
-//! requests ([`forgery`]), the session ([`session`]), and a page under `pages/`, which has one file and one template.
+//! requests ([`forgery`]), the pages for errors ([`error_page`]), the session ([`session`]), and a page under `pages/`, which has one file and one template.
 //! Pages make changes through the use cases of `journeyman-app`, so that these are checked, limited and logged like
 //! requests with a key.
 //!
@@ -16,6 +16,7 @@ mod assets;
 mod chart;
 mod choices;
 mod conversation;
+mod cookies;
 mod diff;
 mod error_page;
 mod failure;
@@ -32,6 +33,7 @@ mod markdown;
 mod moment;
 mod pages;
 mod portal;
+mod preferences;
 mod session;
 mod shell;
 mod streams;
@@ -46,11 +48,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use axum::Router;
+use axum::http::StatusCode;
 use axum::middleware::{from_fn, from_fn_with_state, map_response};
 use journeyman_app::UseCases;
 use journeyman_core::agent::Agents;
 use journeyman_core::model::ProviderInfo;
-use journeyman_core::ports::{Containing, Diffs, InstalledAgents, Passwords, PullPages, SignInProvider, Store};
+use journeyman_core::ports::{Containing, Diffs, InstalledAgents, Passwords, PullPages, Seal, SignInProvider, Store};
 use journeyman_core::time::{Clock, IdGen};
 
 pub use self::log_tail::{LogTail, LogTails, Tail};
@@ -82,6 +85,8 @@ pub struct Services {
     pub passwords: Arc<dyn Passwords>,
     /// The identity provider, if one is configured.
     pub provider: Option<Arc<dyn SignInProvider>>,
+    /// Encrypts what is stored in cookies.
+    pub seal: Arc<dyn Seal>,
     /// The clock for the current time.
     pub clock: Arc<dyn Clock>,
     /// The generator of tokens and IDs.
@@ -134,12 +139,19 @@ impl std::ops::Deref for Shared {
     }
 }
 
-/// Builds the router of all pages and of their assets under `/assets/`. `document` is the OpenAPI document, which the
-/// documentation at `/docs` describes.
+/// The routers of the dashboard.
+pub struct Pages {
+    /// All pages, and their assets under `/assets/`. It has no fallback, so it can be merged into a router that has.
+    pub router: Router,
+    /// The fallback for paths that no route matches. Browsers get a page. Other clients get the status 404 without a
+    /// body.
+    pub missing: Router,
+}
+
+/// Builds the routers. `document` is the OpenAPI document, which the documentation at `/docs` describes.
 ///
-/// The caller's layer must add the [`ClientAddress`] to each request and refuse requests with a foreign `Origin`. The
-/// router has no fallback, so it can be merged into one that has.
-pub fn router(services: Services, settings: Settings, document: &serde_json::Value) -> Router {
+/// The caller's layer must add the [`ClientAddress`] to each request and refuse requests with a foreign `Origin`.
+pub fn router(services: Services, settings: Settings, document: &serde_json::Value) -> Pages {
     let portal = Portal::new(document, &settings.public_url);
     let shared = Shared(Arc::new(Parts {
         services,
@@ -152,12 +164,17 @@ pub fn router(services: Services, settings: Settings, document: &serde_json::Val
         claimed: AtomicBool::new(false),
     }));
     let inside = pages::routes().route_layer(from_fn_with_state(shared.clone(), session::required));
-    Router::new()
+    let router = Router::new()
         .merge(inside)
         .merge(pages::open_routes())
         .merge(portal::routes())
         .route_layer(from_fn(forgery::refuse))
+        .route_layer(from_fn_with_state(shared.clone(), error_page::replace_bare))
         .merge(assets::routes())
         .route_layer(map_response(headers::strict))
-        .with_state(shared)
+        .with_state(shared.clone());
+    let missing = Router::new()
+        .fallback(|| async { StatusCode::NOT_FOUND })
+        .layer(from_fn_with_state(shared, error_page::replace_bare));
+    Pages { router, missing }
 }

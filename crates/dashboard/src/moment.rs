@@ -43,7 +43,7 @@ impl Moment {
 impl fmt::Display for Moment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { iso, text, relative } = self;
-        write!(f, "<time datetime=\"{iso}\" title=\"{text}\">{relative}</time>")
+        write!(f, "<time datetime=\"{iso}\" title=\"{text}\" data-relative>{relative}</time>")
     }
 }
 
@@ -60,7 +60,7 @@ mod tests {
     fn a_moment_is_shown_relative_to_now() {
         let at = Timestamp::from_micros(1_795_224_330_123_456);
         let now = at + Duration::from_secs(200);
-        let whole = "<time datetime=\"2026-11-21T01:25:30.123Z\" title=\"2026-11-21 01:25 UTC\">";
+        let whole = "<time datetime=\"2026-11-21T01:25:30.123Z\" title=\"2026-11-21 01:25 UTC\" data-relative>";
         assert_eq!(Moment::new(at, now).to_string(), format!("{whole}3 min ago</time>"));
         assert_eq!(Moment::new(at, at).to_string(), format!("{whole}now</time>"));
         assert_eq!(Moment::new(at, at - Duration::from_secs(7200)).to_string(), format!("{whole}in 2 h</time>"));

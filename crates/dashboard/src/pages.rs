@@ -3,16 +3,21 @@
 mod account;
 mod audit;
 mod code_hosts;
+mod connect;
 mod home;
 mod inbox;
 mod job;
 mod jobs;
+mod keyboard;
 mod keys;
+mod preferences;
 mod problem;
 mod projects;
 mod provider;
 mod pulls;
 mod refresh;
+mod search;
+mod secret;
 mod settings;
 mod setup;
 mod sign_in;
@@ -33,12 +38,17 @@ pub(crate) fn routes() -> Router<Shared> {
         .merge(audit::routes())
         .merge(code_hosts::routes())
         .merge(home::routes())
+        .merge(connect::routes())
         .merge(inbox::routes())
         .merge(job::routes())
         .merge(jobs::routes())
+        .merge(keyboard::routes())
         .merge(keys::routes())
+        .merge(preferences::routes())
         .merge(projects::routes())
         .merge(pulls::routes())
+        .merge(search::routes())
+        .merge(secret::routes())
         .merge(settings::routes())
         .merge(slack::routes())
         .merge(system::routes())

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::header::{COOKIE, SET_COOKIE, USER_AGENT};
+use axum::http::header::{SET_COOKIE, USER_AGENT};
 use axum::http::{HeaderMap, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
@@ -13,7 +13,7 @@ use journeyman_core::time::Timestamp;
 use journeyman_core::user::{SESSION_LIFETIME, SESSION_NOTED, Session, TokenHash, User, new_token};
 
 use crate::viewer::{ClientAddress, Viewer, audit};
-use crate::{Settings, Shared, words};
+use crate::{Settings, Shared, cookies, words};
 
 /// The maximum length of a stored User-Agent, in characters.
 const BROWSER_CHARS: usize = 200;
@@ -51,7 +51,7 @@ fn mark_connection(request: &Request, authenticated: bool) {
 }
 
 /// Returns the path of the sign-in page, with the path to return to.
-fn sign_in_path(back: &str) -> String {
+pub(crate) fn sign_in_path(back: &str) -> String {
     if back.is_empty() || back == "/" {
         return "/login".to_owned();
     }
@@ -89,10 +89,8 @@ pub(crate) async fn still_holds(shared: &Shared, viewer: &Viewer) -> bool {
 /// Returns the hash of the token in the session cookie; `None` if there are several such cookies, because another site
 /// of the same domain may have set one.
 fn token(settings: &Settings, headers: &HeaderMap) -> Option<TokenHash> {
-    let name = cookie_name(settings.is_secure());
-    let all = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(';'));
-    let mut sessions = all.filter_map(|pair| pair.trim().split_once('=')).filter(|(found, _)| *found == name);
-    let (_, token) = sessions.next()?;
+    let mut sessions = cookies::all(headers, cookie_name(settings.is_secure()));
+    let token = sessions.next()?;
     sessions.next().is_none().then(|| TokenHash::of(token))
 }
 
@@ -125,14 +123,10 @@ pub(crate) fn no_cookie(settings: &Settings) -> HeaderValue {
 }
 
 fn cookie(settings: &Settings, token: &str, seconds: u64) -> HeaderValue {
-    let name = cookie_name(settings.is_secure());
-    let secure = if settings.is_secure() { "; Secure" } else { "" };
-    let text = format!("{name}={token}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}");
-    // The text consists of ASCII letters, digits and punctuation, so the conversion cannot fail.
-    HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static(""))
+    cookies::set(settings, cookie_name(settings.is_secure()), token, seconds)
 }
 
-/// Adds the session cookie to a response.
+/// Adds a cookie to a response.
 pub(crate) fn with_cookie(mut response: Response, cookie: HeaderValue) -> Response {
     response.headers_mut().append(SET_COOKIE, cookie);
     response
@@ -140,6 +134,8 @@ pub(crate) fn with_cookie(mut response: Response, cookie: HeaderValue) -> Respon
 
 #[cfg(test)]
 mod tests {
+    use axum::http::header::COOKIE;
+
     use super::*;
 
     fn settings(public_url: &str) -> Settings {

@@ -3,14 +3,20 @@
 mod code_hosts;
 mod comments;
 mod docs;
+mod errors;
+mod frame;
+mod home;
 mod inbox;
 mod job;
+mod lists;
 mod pulls;
 mod remote_pulls;
 mod roles;
+mod secrets;
 mod settings;
 mod sign_in;
 mod slack;
+mod trusts;
 mod webhooks;
 
 use std::sync::Arc;
@@ -32,12 +38,12 @@ use journeyman_core::project::Project;
 use journeyman_core::pull::NewPull;
 use journeyman_core::time::{Clock, Timestamp};
 use journeyman_core::user::{PasswordHash, Role, Session, TokenHash, User};
-use journeyman_store::MemoryStore;
+use journeyman_store::{MasterKey, MemoryStore, Sealer};
 use journeyman_testkit::{FakeEndpoints, FakeForges, FakeHosts, FakeTokens, Seeds as _, World};
 use tower::ServiceExt as _;
 use uuid::Uuid;
 
-use crate::{LogTail, LogTails, Services, Settings, Tail, router};
+use crate::{LogTail, LogTails, Pages, Services, Settings, Tail, router};
 
 /// The time at which each test begins.
 const START: Timestamp = Timestamp::from_micros(1_795_224_330_123_456);
@@ -200,6 +206,7 @@ fn fixture_with(
         diffs: Arc::new(FakeDiffs),
         passwords: Arc::new(PlainPasswords),
         provider: None,
+        seal: Arc::new(Sealer::new(MasterKey::new([7; 32]), world.clone())),
         clock: world.clone(),
         ids: world.clone(),
     };
@@ -211,7 +218,8 @@ fn fixture_with(
         facts: vec![("Database".to_owned(), "/srv/database".to_owned())],
     };
     let document = serde_json::from_str(include_str!("../../../docs/openapi.json")).unwrap();
-    Fixture { router: router(services, settings, &document), store, engine, cases, world, endpoints }
+    let Pages { router, missing } = router(services, settings, &document);
+    Fixture { router: router.fallback_service(missing), store, engine, cases, world, endpoints }
 }
 
 /// A response as a browser receives it.
@@ -224,6 +232,12 @@ struct Reply {
 impl Reply {
     fn header(&self, name: &str) -> &str {
         self.headers.get(name).unwrap_or_else(|| panic!("no header {name}")).to_str().unwrap()
+    }
+
+    /// Returns the names and values of the cookies that the response sets.
+    fn cookies(&self) -> Vec<String> {
+        let all = self.headers.get_all("set-cookie").iter().map(|value| value.to_str().unwrap());
+        all.filter_map(|value| value.split(';').next()).map(str::to_owned).collect()
     }
 
     /// Returns the token in the session cookie that the response sets.
@@ -242,6 +256,17 @@ impl Fixture {
             if let Some(role) = role {
                 headers.insert("cookie", format!("journeyman={}", token(role)).parse().unwrap());
             }
+        })
+        .await
+    }
+
+    /// Follows the redirect in a response, with the cookies that it sets, as a browser does.
+    async fn follow(&self, role: Role, reply: &Reply) -> Reply {
+        assert_eq!(reply.status, StatusCode::SEE_OTHER, "{}", reply.body);
+        let mut cookies = vec![format!("journeyman={}", token(role))];
+        cookies.extend(reply.cookies());
+        self.send_with(Method::GET, reply.header("location"), "", |request| {
+            request.headers_mut().insert("cookie", cookies.join("; ").parse().unwrap());
         })
         .await
     }

@@ -138,6 +138,22 @@ async fn a_branch_becomes_a_pull_request_once_and_is_merged() {
 }
 
 #[tokio::test]
+async fn branches_are_listed_with_the_default_branch_first() {
+    let setup = setup().await;
+    let pages = setup.hosts.local();
+    assert_eq!(pages.branches(&setup.project).await.unwrap(), ["main"]);
+    setup.commit("a-topic", "a.txt", "a\n").await;
+    assert_eq!(pages.branches(&setup.project).await.unwrap(), ["main", "a-topic"]);
+    assert_eq!(pages.commits(&setup.project, "a-topic", 100).await, Ok(Some(2)));
+    assert_eq!(pages.commits(&setup.project, "a-topic", 1).await, Ok(Some(1)), "no more commits are counted");
+    assert_eq!(pages.commits(&setup.project, "none", 100).await, Ok(None));
+    let empty = project("local:empty");
+    assert_eq!(pages.branches(&empty).await, Ok(Vec::new()), "the repository does not exist yet");
+    setup.hosts.prepare(&empty).await.unwrap();
+    assert_eq!(pages.branches(&empty).await, Ok(Vec::new()));
+}
+
+#[tokio::test]
 async fn branches_that_conflict_are_not_merged() {
     let setup = setup().await;
     setup.commit("topic", "README", "topic\n").await;

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use axum::Json;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, LOCATION, X_CONTENT_TYPE_OPTIONS};
+use axum::http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, ETAG, LOCATION, X_CONTENT_TYPE_OPTIONS};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -16,29 +16,60 @@ use tracing::Instrument;
 use tracing::field::Empty;
 
 use crate::app::App;
-use crate::conditional::etag;
+use crate::conditional::{tag_of, tag_of_use};
 use crate::error::{ApiError, ErrorBody, ErrorCode, Problem};
 use crate::metrics::method_name;
 
 /// The header of a response that an earlier request with the same idempotency key already had.
 pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
-/// Returns the response with a new project or key as JSON, whose path is the folder and the ID. A repeated request gets
-/// the same response, with [`REPLAYED`].
+/// Returns the response with a new project, webhook or code host as JSON, whose path is the folder and the ID. A repeated
+/// request gets the same response, with [`REPLAYED`].
 pub(crate) fn created(folder: &str, body: String, is_replay: bool) -> Response {
-    let parsed: Value = serde_json::from_str(&body).unwrap_or_default();
-    let location = format!("{folder}/{}", parsed["id"].as_str().unwrap_or_default());
-    let headers = [(CONTENT_TYPE, "application/json".to_owned()), (LOCATION, location)];
-    let replayed = is_replay.then(|| [(REPLAYED, HeaderValue::from_static("true"))]);
-    (StatusCode::CREATED, headers, etag(FIRST_VERSION), replayed, body).into_response()
+    created_with(tag_of(FIRST_VERSION), folder, body, is_replay)
 }
 
-/// Returns the response to a request for a new secret, now or by an earlier request with the same key. Caches must not
-/// store it.
-pub(crate) fn renewed(body: String, is_replay: bool) -> Response {
+/// Returns the response with a new key or trust, like [`created`].
+pub(crate) fn created_unused(folder: &str, body: String, is_replay: bool) -> Response {
+    created_with(tag_of_use(FIRST_VERSION, None), folder, body, is_replay)
+}
+
+fn created_with(tag: String, folder: &str, body: String, is_replay: bool) -> Response {
+    let parsed: Value = serde_json::from_str(&body).unwrap_or_default();
+    let location = format!("{folder}/{}", parsed["id"].as_str().unwrap_or_default());
+    let headers = [(CONTENT_TYPE, "application/json".to_owned()), (LOCATION, location), (ETAG, tag)];
+    let replayed = is_replay.then(|| [(REPLAYED, HeaderValue::from_static("true"))]);
+    (StatusCode::CREATED, headers, replayed, body).into_response()
+}
+
+/// The last field of a stored body, which has the entity tag. It cannot occur in a string of JSON, where its quotation
+/// marks are escaped.
+const STORED_TAG: &str = ",\"etag\":";
+
+/// Adds an entity tag to the body of a response that is stored for an idempotency key. A version of the program that does
+/// not know this sends a body with an additional field.
+pub(crate) fn with_tag(body: &str, tag: &str) -> String {
+    let tag = Value::from(tag);
+    body.strip_suffix('}').map_or_else(|| body.to_owned(), |fields| format!("{fields}{STORED_TAG}{tag}}}"))
+}
+
+/// Returns a body without its entity tag, and the tag; a body that an earlier version has stored has none.
+fn without_tag(stored: String) -> (String, Option<HeaderValue>) {
+    let parts = stored.rsplit_once(STORED_TAG);
+    let found = parts.and_then(|(fields, rest)| {
+        let tag: String = serde_json::from_str(rest.strip_suffix('}')?).ok()?;
+        Some((format!("{fields}}}"), HeaderValue::from_str(&tag).ok()?))
+    });
+    found.map_or((stored, None), |(body, tag)| (body, Some(tag)))
+}
+
+/// Returns the response to a request for a new secret, now or by an earlier request with the same key, of a body with its
+/// entity tag ([`with_tag`]). Caches must not store it.
+pub(crate) fn renewed(stored: String, is_replay: bool) -> Response {
+    let (body, tag) = without_tag(stored);
     let headers = [(CACHE_CONTROL, "no-store"), (CONTENT_TYPE, "application/json")];
     let replayed = is_replay.then(|| [(REPLAYED, HeaderValue::from_static("true"))]);
-    (headers, replayed, body).into_response()
+    (headers, tag.map(|tag| [(ETAG, tag)]), replayed, body).into_response()
 }
 
 /// The header with the ID of a request.
@@ -147,4 +178,20 @@ pub(crate) async fn refuse_when_stopping(State(app): State<App>, request: Reques
     }
     let error = ApiError::away(ErrorCode::ShuttingDown, "the server is shutting down; nothing was stored, try again");
     error.with(CONNECTION, HeaderValue::from_static("close")).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stored_body_has_its_entity_tag() {
+        for body in [r#"{"id":"x"}"#, r#"{"name":"a\",\"etag\":\"v9\"}"}"#] {
+            let stored = with_tag(body, "\"v2.7\"");
+            assert!(serde_json::from_str::<Value>(&stored).is_ok(), "an earlier version sends it: {stored}");
+            let (read, tag) = without_tag(stored);
+            assert_eq!((read.as_str(), tag.unwrap()), (body, HeaderValue::from_static("\"v2.7\"")));
+            assert_eq!(without_tag(body.to_owned()), (body.to_owned(), None), "an earlier version stored it");
+        }
+    }
 }

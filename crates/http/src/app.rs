@@ -11,7 +11,7 @@ use journeyman_core::engine::Engine;
 use journeyman_core::ids::KeyId;
 use journeyman_core::model::ProviderInfo;
 use journeyman_core::ports::{
-    ConnectionMeter, Containing, Diffs, DutyMeter, GitServer, InstalledAgents, ModelMeter, Passwords, PullPages,
+    ConnectionMeter, Containing, Diffs, DutyMeter, GitServer, InstalledAgents, ModelMeter, Passwords, PullPages, Seal,
     SignInProvider, Store,
 };
 use journeyman_core::time::{Clock, IdGen, Timestamp};
@@ -42,6 +42,8 @@ pub struct Services {
     pub passwords: Arc<dyn Passwords>,
     /// The OpenID provider for sign-in, if one is configured.
     pub provider: Option<Arc<dyn SignInProvider>>,
+    /// Encrypts what the dashboard stores in cookies.
+    pub seal: Arc<dyn Seal>,
     /// The clock of the dashboard.
     pub clock: Arc<dyn Clock>,
     /// The state of this machine's sandbox and disk, if this process carries out jobs.

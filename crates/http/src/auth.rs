@@ -92,12 +92,20 @@ pub(crate) fn mark_connection(parts: &Parts, authenticated: bool) {
     }
 }
 
-/// Returns the scope that a request requires at least. Use cases may require more.
+/// Returns the scope that a request requires. A few requests that only read require more, which their extractors check.
 fn needs(method: &Method, route: &str) -> Scope {
-    match *method {
-        Method::GET | Method::HEAD => Scope::Read,
-        _ if route.starts_with("/v2/agent/") => Scope::Jobs,
-        _ => Scope::Write,
+    let of_job = route.strip_prefix("/v2/agent/{projectId}/job/{id}");
+    let ends_job = match of_job {
+        Some("") => *method == Method::DELETE,
+        Some(action) => matches!(action, "/archive" | "/unarchive"),
+        None => false,
+    };
+    if matches!(*method, Method::GET | Method::HEAD) {
+        Scope::Read
+    } else if route.starts_with("/v2/agent/") && !ends_job {
+        Scope::Jobs
+    } else {
+        Scope::Write
     }
 }
 

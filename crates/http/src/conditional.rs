@@ -9,6 +9,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http_body_util::BodyExt;
 use journeyman_core::admin::Precondition;
+use journeyman_core::time::Timestamp;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::convert::Infallible;
@@ -20,6 +21,11 @@ use crate::error::ApiError;
 /// Returns the entity tag of a version.
 pub(crate) fn tag_of(version: u64) -> String {
     format!("\"v{version}\"")
+}
+
+/// Returns the entity tag of a version of a key or a trust. A use does not change the version, but it changes the body.
+pub(crate) fn tag_of_use(version: u64, last_used_at: Option<Timestamp>) -> String {
+    format!("\"v{version}.{}\"", last_used_at.map_or(0, |at| at.as_micros()))
 }
 
 /// Returns the entity tag of a value without a version, which changes whenever a field changes.
@@ -110,7 +116,7 @@ fn precondition(headers: &HeaderMap) -> Precondition {
     if !headers.contains_key(IF_MATCH) || values(headers, &IF_MATCH).any(|tag| tag == "*") {
         return Precondition::None;
     }
-    // The tag of a key also has the time of its last use, after a dot.
+    // The tag of a key or a trust also has the time of its last use, after a dot.
     let version = |tag: &str| tag.strip_prefix("\"v")?.strip_suffix('"')?.split('.').next()?.parse().ok();
     Precondition::Version(values(headers, &IF_MATCH).filter_map(version).collect())
 }

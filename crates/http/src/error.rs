@@ -302,6 +302,10 @@ impl From<AdminRefusal> for ApiError {
             AdminRefusal::NoUser
             | AdminRefusal::UserExists
             | AdminRefusal::UserChanged
+            | AdminRefusal::IdentityTaken
+            | AdminRefusal::IdentityConnected
+            | AdminRefusal::NoIdentity
+            | AdminRefusal::PasswordMissing
             | AdminRefusal::UserDisabled
             | AdminRefusal::HasAdministrator
             | AdminRefusal::LastAdministrator

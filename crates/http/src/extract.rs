@@ -332,7 +332,7 @@ impl FromRequestParts<App> for Authenticated {
     }
 }
 
-/// A caller who may manage projects and all keys ([`Caller::needs_administrator`]).
+/// A caller who may manage projects and all keys ([`Caller::needs_administrator_to_read`]).
 pub(crate) struct Administrator(pub(crate) Caller);
 
 impl FromRequestParts<App> for Administrator {
@@ -340,10 +340,20 @@ impl FromRequestParts<App> for Administrator {
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, ApiError> {
         let caller = caller_of(parts)?;
-        // `needs_administrator` also requires the write scope, which read operations do not need.
-        if !caller.is_administrator() {
-            caller.needs_administrator()?;
-        }
+        caller.needs_administrator_to_read()?;
+        Ok(Self(caller))
+    }
+}
+
+/// An [`Administrator`] with the scope `write`, also for an operation that only reads.
+pub(crate) struct WritingAdministrator(pub(crate) Caller);
+
+impl FromRequestParts<App> for WritingAdministrator {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, ApiError> {
+        let caller = caller_of(parts)?;
+        caller.needs_administrator()?;
         Ok(Self(caller))
     }
 }

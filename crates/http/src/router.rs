@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
+use journeyman_dashboard::Pages;
 use tokio_util::sync::CancellationToken;
 use tower_http::CompressionLevel;
 use tower_http::catch_panic::CatchPanicLayer;
@@ -39,12 +40,13 @@ pub fn router(services: Services, settings: Settings, shutdown: CancellationToke
     let (open, described_open) = routes::open().split_for_parts();
     // The document is built once here, and not for each request.
     let described = document::finish(described.merge_from(described_open), &app.settings.version);
-    let pages = pages(&app, &described);
+    let Pages { router: pages, missing } = pages(&app, &described);
     let api = api.route_layer(from_fn_with_state(app.clone(), auth::of_the_interface));
     let mcp = mcp::routes(&app).route_layer(from_fn_with_state(app.clone(), auth::of_protocols));
     let a2a = a2a::routes().route_layer(from_fn_with_state(app.clone(), auth::of_protocols));
     let git = routes::git::routes().route_layer(from_fn_with_state(app.clone(), auth::of_git));
     let pages = pages.route_layer(from_fn_with_state(app.clone(), auth::of_pages));
+    let missing = missing.layer(from_fn_with_state(app.clone(), auth::of_pages));
     Router::new()
         .merge(api)
         .merge(open)
@@ -57,7 +59,7 @@ pub fn router(services: Services, settings: Settings, shutdown: CancellationToke
         .merge(mcp)
         .layer(compression())
         .merge(git.with_state(app.clone()))
-        .fallback(answer::no_such_path)
+        .fallback_service(missing)
         .layer(CatchPanicLayer::custom(answer::panicked))
         .layer(from_fn_with_state(origins, origin::refuse_foreign))
         .layer(from_fn_with_state(app.clone(), answer::refuse_when_stopping))
@@ -78,8 +80,8 @@ fn compression() -> CompressionLayer<impl Predicate> {
 }
 
 /// Returns the pages of the dashboard, and the documentation of the interface.
-fn pages(app: &App, document: &serde_json::Value) -> Router {
-    let Services { store, pulls, diffs, passwords, provider, clock, ids, machine, installed, .. } =
+fn pages(app: &App, document: &serde_json::Value) -> Pages {
+    let Services { store, pulls, diffs, passwords, provider, seal, clock, ids, machine, installed, .. } =
         app.services.clone();
     let services = journeyman_dashboard::Services {
         store,
@@ -91,6 +93,7 @@ fn pages(app: &App, document: &serde_json::Value) -> Router {
         diffs,
         passwords,
         provider,
+        seal,
         clock,
         ids,
     };

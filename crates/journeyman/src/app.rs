@@ -17,7 +17,7 @@ use journeyman_blobs::{Bucket, Folder};
 use journeyman_core::engine::Engine;
 use journeyman_core::ids::WorkerId;
 use journeyman_core::ports::{
-    Blobs, CodeHostStore, Containing, Forges, Gateway, InstalledAgents, ModelMeter, ProjectStore, PullStore,
+    Blobs, CodeHostStore, Containing, Forges, Gateway, InstalledAgents, ModelMeter, ProjectStore, PullStore, Seal,
     SignInProvider, Store, TokenVerifier, UserStore, WebhookSender,
 };
 use journeyman_core::time::{Clock, IdGen};
@@ -32,7 +32,7 @@ use journeyman_net::{Policy, SystemResolver};
 use journeyman_repository::Mirrors;
 use journeyman_repository::diff::MirrorDiffs;
 use journeyman_repository::signing::{Signer, SignerError};
-use journeyman_store::{MasterKey, PostgresStore, Schema, SqliteStore};
+use journeyman_store::{MasterKey, PostgresStore, Schema, Sealer, SqliteStore};
 use journeyman_worker::{ContainmentCheck, Host, Resources};
 use tokio_util::sync::CancellationToken;
 
@@ -61,6 +61,7 @@ pub(crate) struct App {
     /// The parts for running jobs; `None` on a machine without the worker role.
     worker: Option<WorkerParts>,
     provider: Option<Arc<dyn SignInProvider>>,
+    seal: Arc<dyn Seal>,
     settings: Settings,
     public_url: String,
 }
@@ -229,9 +230,22 @@ pub(crate) async fn build(settings: Settings, public_url: String) -> anyhow::Res
     };
     let provider = settings.oidc.clone().map(|settings| Oidc::new(settings, Arc::new(Machine))).transpose()?;
     let provider = provider.map(|provider| Arc::new(provider) as Arc<dyn SignInProvider>);
+    let seal = Arc::new(Sealer::new(master_key(&settings)?, Arc::new(Machine)));
     let host = worker.as_ref().map(|worker: &WorkerParts| Arc::clone(&worker.host));
     let duties = Duties::new(Arc::clone(&store), cases.clone(), host, &settings);
-    Ok(App { store, engine, hosts, cases, duties, diffs: Arc::new(diffs), worker, provider, settings, public_url })
+    Ok(App {
+        store,
+        engine,
+        hosts,
+        cases,
+        duties,
+        diffs: Arc::new(diffs),
+        worker,
+        provider,
+        seal,
+        settings,
+        public_url,
+    })
 }
 
 fn worker_parts(
@@ -291,6 +305,7 @@ impl App {
             pulls: local,
             passwords: Arc::new(Passwords::new(Arc::new(Machine))),
             provider: self.provider.clone(),
+            seal: Arc::clone(&self.seal),
             clock: Arc::new(Machine),
             installed: self.worker.as_ref().map(|_| self.installed()),
             machine: self.host().map(|host| host as Arc<dyn Containing>),

@@ -32,6 +32,7 @@ pub(crate) mod program {
     mod connections;
     mod container;
     mod containment;
+    mod curl_examples;
     mod disk;
     pub(crate) mod given;
     mod leftovers;
@@ -49,6 +50,7 @@ pub(crate) mod program {
     mod slack;
     mod slack_commands;
     mod traces;
+    mod trusts;
     mod turns;
     mod users;
     mod webhooks;

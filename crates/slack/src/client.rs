@@ -1,12 +1,15 @@
 //! Requests to the interface of Slack.
 
+mod answer;
+
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
-use http::{Method, Request, Response, StatusCode};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use http::{Request, request};
 use journeyman_core::ports::{
     SignedRequest, Slack, SlackDelivery, SlackError, SlackIdentity, SlackMessage, SlackSocket,
 };
@@ -29,9 +32,6 @@ const EVENT_TYPE: &str = "journeyman_post";
 
 /// The maximum number of pages of a thread that are searched.
 const PAGES: usize = 10;
-
-/// The time to wait if Slack does not say how long.
-const DEFAULT_WAIT: Duration = Duration::from_secs(30);
 
 /// Reads requests of Slack, and sends requests to it. Cheap to clone.
 #[derive(Clone)]
@@ -56,79 +56,50 @@ impl Client {
 
     /// Calls a method, and returns its answer.
     async fn call(&self, token: &SecretValue, method: &str, body: Value) -> Result<Value, SlackError> {
-        let unavailable = |error: &dyn std::fmt::Display| SlackError::Unavailable(format!("{method}: {error}"));
-        let url = self.base.join(method).map_err(|error| unavailable(&error))?;
-        let mut bearer = HeaderValue::from_str(&format!("Bearer {}", token.0))
-            .map_err(|_| SlackError::Refused("the token has characters that a token cannot have".to_owned()))?;
-        bearer.set_sensitive(true);
-        let request = Request::builder()
-            .method(Method::POST)
-            .uri(url.as_str())
-            .header(AUTHORIZATION, bearer)
-            .header(CONTENT_TYPE, "application/json; charset=utf-8")
-            .body(Bytes::from(body.to_string()))
-            .map_err(|error| unavailable(&error))?;
-        let answer = self.http.send(request, LIMITS).await.map_err(|error| unavailable(&error))?;
-        read_answer(method, &answer)
+        let request = Request::post(self.url(method, &[])?.as_str());
+        let request = request.header(CONTENT_TYPE, "application/json; charset=utf-8");
+        self.send(token, method, request, Bytes::from(body.to_string())).await
     }
 
     /// Calls a method that reads. Such methods take their arguments in the query.
     async fn get(&self, token: &SecretValue, method: &str, query: &[(&str, &str)]) -> Result<Value, SlackError> {
-        let unavailable = |error: &dyn std::fmt::Display| SlackError::Unavailable(format!("{method}: {error}"));
-        let mut url = self.base.join(method).map_err(|error| unavailable(&error))?;
-        url.query_pairs_mut().extend_pairs(query);
-        let mut bearer = HeaderValue::from_str(&format!("Bearer {}", token.0))
-            .map_err(|_| SlackError::Refused("the token has characters that a token cannot have".to_owned()))?;
+        self.send(token, method, Request::get(self.url(method, query)?.as_str()), Bytes::new()).await
+    }
+
+    fn url(&self, method: &str, query: &[(&str, &str)]) -> Result<Url, SlackError> {
+        let mut url = self.base.join(method).map_err(|error| unavailable(method, error))?;
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
+        Ok(url)
+    }
+
+    /// Sends a request with a token, and reads the answer.
+    async fn send(
+        &self,
+        token: &SecretValue,
+        method: &str,
+        request: request::Builder,
+        body: Bytes,
+    ) -> Result<Value, SlackError> {
+        let mut bearer = HeaderValue::from_str(&format!("Bearer {}", token.0)).map_err(|_| {
+            SlackError::Repairable("the token has characters that a token cannot have; set it again".to_owned())
+        })?;
         bearer.set_sensitive(true);
-        let request = Request::builder().uri(url.as_str()).header(AUTHORIZATION, bearer).body(Bytes::new());
-        let request = request.map_err(|error| unavailable(&error))?;
-        let answer = self.http.send(request, LIMITS).await.map_err(|error| unavailable(&error))?;
-        read_answer(method, &answer)
+        let request = request.header(AUTHORIZATION, bearer).body(body).map_err(|error| unavailable(method, error))?;
+        let answer = self.http.send(request, LIMITS).await.map_err(|error| unavailable(method, error))?;
+        answer::read(method, &answer)
     }
 }
 
-/// Reads the answer to a call.
-fn read_answer(method: &str, answer: &Response<Bytes>) -> Result<Value, SlackError> {
-    let wait = || {
-        let seconds = answer.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
-        SlackError::RateLimited(seconds.map_or(DEFAULT_WAIT, Duration::from_secs))
-    };
-    if answer.status() == StatusCode::TOO_MANY_REQUESTS {
-        return Err(wait());
-    }
-    let body: Option<Value> = serde_json::from_slice(answer.body()).ok();
-    let Some(body) = body.filter(|_| answer.status().is_success()) else {
-        return Err(SlackError::Unavailable(format!("{method}: Slack answered {}", answer.status())));
-    };
-    if body["ok"] == true {
-        return Ok(body);
-    }
-    match body["error"].as_str().unwrap_or("unknown_error") {
-        "ratelimited" | "rate_limited" => Err(wait()),
-        "internal_error" | "fatal_error" | "service_unavailable" | "request_timeout" | "team_added_to_org" => {
-            Err(SlackError::Unavailable(format!("{method}: {}", body["error"])))
-        }
-        code => Err(SlackError::Refused(explained(method, code))),
-    }
+fn unavailable(method: &str, error: impl Display) -> SlackError {
+    SlackError::Unavailable(format!("{method}: {error}"))
 }
 
-/// Returns the explanation of an error code, with what to do.
-fn explained(method: &str, code: &str) -> String {
-    let code: String = code.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '_').take(60).collect();
-    let advice = match code.as_str() {
-        "not_authed" | "invalid_auth" | "account_inactive" | "token_revoked" | "token_expired" => {
-            "the token is no longer valid; install the app again, and set the new token"
-        }
-        "missing_scope" | "not_allowed_token_type" => {
-            "the app lacks a scope; compare its scopes with the manifest, and install it again"
-        }
-        "channel_not_found" | "not_in_channel" => "the bot is not in the channel; invite it there",
-        "is_archived" => "the channel is archived",
-        "thread_not_found" | "message_not_found" => "the message was deleted",
-        "restricted_action" => "a setting of the workspace forbids posts to this channel",
-        _ => "see the description of the method at docs.slack.dev",
-    };
-    format!("Slack refused {method} ({code}): {advice}")
+/// Returns a time in the form of a timestamp of Slack: seconds and six digits.
+fn slack_time(time: Timestamp) -> String {
+    let micros = time.as_micros().max(0);
+    format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000)
 }
 
 fn text_of(body: &Value, pointer: &str) -> Result<String, SlackError> {
@@ -187,17 +158,21 @@ impl Slack for Client {
         channel: &str,
         thread: &str,
         marker: &str,
+        since: Timestamp,
     ) -> Result<Option<String>, SlackError> {
+        let method = "conversations.replies";
+        let oldest = slack_time(since);
         let mut cursor = String::new();
         for _ in 0..PAGES {
             let query = [
                 ("channel", channel),
                 ("ts", thread),
+                ("oldest", oldest.as_str()),
                 ("limit", "200"),
                 ("include_all_metadata", "true"),
                 ("cursor", cursor.as_str()),
             ];
-            let body = self.get(token, "conversations.replies", &query).await?;
+            let body = self.get(token, method, &query).await?;
             let messages = body["messages"].as_array();
             let is_it = |message: &&Value| {
                 let metadata = &message["metadata"];
@@ -212,7 +187,7 @@ impl Slack for Client {
             }
             cursor = next.to_owned();
         }
-        Ok(None)
+        Err(unavailable(method, "the thread has too many new messages to find out whether the post is there"))
     }
 
     async fn react(&self, token: &SecretValue, channel: &str, ts: &str, name: &str) -> Result<(), SlackError> {
@@ -238,11 +213,6 @@ impl Slack for Client {
 mod tests {
     use super::*;
 
-    fn answer(status: u16, body: &str) -> Response<Bytes> {
-        let answer = Response::builder().status(status).header(RETRY_AFTER, "7");
-        answer.body(Bytes::from(body.to_owned())).unwrap()
-    }
-
     #[test]
     fn tokens_are_sent_without_tls_only_to_this_machine() {
         for url in ["https://slack.com/api/", "http://127.0.0.1:8080/api/", "http://[::1]/api/", "http://localhost/"] {
@@ -254,26 +224,9 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_says_whether_another_attempt_may_succeed() {
-        let read = |status, body: &str| read_answer("chat.postMessage", &answer(status, body));
-        assert!(read(200, r#"{"ok":true,"ts":"1.0"}"#).is_ok());
-        let limited = Err(SlackError::RateLimited(Duration::from_secs(7)));
-        assert_eq!(read(429, ""), limited);
-        assert_eq!(read(200, r#"{"ok":false,"error":"ratelimited"}"#), limited);
-        for (status, body) in [(500, ""), (200, "<html>"), (200, r#"{"ok":false,"error":"internal_error"}"#)] {
-            assert!(matches!(read(status, body), Err(SlackError::Unavailable(_))), "{status} {body}");
-        }
-        for (code, advice) in [
-            ("token_revoked", "install the app again"),
-            ("channel_not_found", "invite it there"),
-            ("not_in_channel", "invite it there"),
-            ("missing_scope", "lacks a scope"),
-        ] {
-            let error = read(200, &format!(r#"{{"ok":false,"error":"{code}"}}"#)).unwrap_err();
-            assert!(
-                matches!(&error, SlackError::Refused(text) if text.contains(code) && text.contains(advice)),
-                "{error}"
-            );
+    fn a_time_has_the_form_of_a_timestamp_of_slack() {
+        for (micros, text) in [(1_700_000_000_000_100, "1700000000.000100"), (0, "0.000000"), (-5, "0.000000")] {
+            assert_eq!(slack_time(Timestamp::from_micros(micros)), text);
         }
     }
 }

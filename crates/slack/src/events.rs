@@ -75,7 +75,8 @@ fn delivery(outer: Outer) -> SlackDelivery {
 fn used(team: String, event_id: String, inner: Inner) -> Option<SlackEvent> {
     let Inner { kind, subtype, channel, channel_type, ts, deleted_ts, message, previous_message, said } = inner;
     let channel = channel.filter(|id| is_slack_id(id, "CGD"))?;
-    let is_direct = channel_type.as_deref() == Some("im");
+    // The event of a mention does not have the type of the channel.
+    let is_direct = channel_type.as_deref() == Some("im") || channel.starts_with('D');
     let (ts, thread, content) = match (kind.as_str(), subtype.as_deref()) {
         ("app_mention", None) => {
             let ts = ts.or(said.own_ts.clone())?;
@@ -113,10 +114,10 @@ fn text(said: Said, is_mention: bool, is_direct: bool) -> Option<SlackText> {
     if bot_id.is_some() || text.len() > TEXT_BYTES {
         return None;
     }
-    Some(SlackText { user, text, is_mention, is_direct })
+    Some(SlackText { user, text, is_mention, is_direct, code: None })
 }
 
-/// Returns whether a text is a time stamp of Slack: seconds and six digits.
+/// Returns whether a text is a timestamp of Slack: seconds and six digits.
 fn is_ts(text: &str) -> bool {
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     text.len() <= 20 && text.split_once('.').is_some_and(|(seconds, rest)| is_number(seconds) && is_number(rest))

@@ -14,6 +14,7 @@ mod memory;
 mod postgres;
 mod retention;
 mod rows;
+mod seal;
 mod spans;
 mod spending;
 mod sqlite;
@@ -29,5 +30,6 @@ pub use backup::{
 pub use copy::{CopyError, copy_to_postgres};
 pub use memory::MemoryStore;
 pub use postgres::{OpenError as PostgresOpenError, PostgresStore, Schema, UrlError};
+pub use seal::Sealer;
 pub use sqlite::{OpenError, SqliteStore};
 pub use vault::{MasterKey, VaultError};

@@ -450,6 +450,10 @@ impl JobStore for MemoryStore {
         Ok(self.tables().messages.iter().find(|message| message.id == id).cloned())
     }
 
+    async fn run(&self, id: RunId) -> Result<Option<Run>, StoreError> {
+        Ok(self.tables().runs.iter().find(|run| run.id == id).cloned())
+    }
+
     async fn runs(&self, job: JobId) -> Result<Vec<Run>, StoreError> {
         Ok(self.tables().runs.iter().filter(|run| run.job == job).cloned().collect())
     }
@@ -463,7 +467,9 @@ impl JobStore for MemoryStore {
         let tables = self.tables();
         let of = |id| tables.attributes.get(id).into_iter().flatten();
         let attributes = jobs.iter().flat_map(|id| of(id).map(|attribute| (*id, attribute.to_string())));
-        let runs = tables.runs.iter().filter(|run| jobs.contains(&run.job)).map(|run| (run.job, run.usage));
+        let duration = |run: &Run| run.finished_at.map(|end| end.since(run.started_at)).unwrap_or_default();
+        let runs = tables.runs.iter().filter(|run| jobs.contains(&run.job));
+        let runs = runs.map(|run| (run.job, run.usage, duration(run)));
         let project = |id| tables.jobs.get(id).map(|job| &job.project);
         let holds = jobs.iter().filter_map(|id| Some((*id, tables.holds.get(project(id)?)?.clone())));
         Ok(lists::extras(attributes.collect(), runs.collect(), tables.pulls_of(&jobs), holds.collect()))
@@ -598,6 +604,7 @@ impl Tables {
         self.job_issues.retain(|_, job| !deleted.contains(job));
         self.watches.retain(|job, _| !deleted.contains(job));
         self.log.retain(|(job, _), _| !deleted.contains(job));
+        self.slack.remove_jobs(deleted);
         let deleted: HashSet<String> = deleted.iter().map(ToString::to_string).collect();
         self.spending.retain(|(_, kind, subject), _| *kind != Scope::Job.name() || !deleted.contains(subject));
     }

@@ -138,20 +138,28 @@ impl MasterKey {
 
     /// Encrypts the stored answer to a request, as hexadecimal digits in a JSON string.
     pub(crate) fn seal_answer(&self, request: &str, answer: &str, ids: &dyn IdGen) -> Result<String, VaultError> {
-        let mut nonce = [0; NONCE_BYTES];
-        ids.fill(&mut nonce);
-        let sealed = self.seal_at(&answer_context(request), answer.as_bytes(), nonce)?;
-        let digits: String = sealed.iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(format!("\"{digits}\""))
+        self.seal_text(&answer_context(request), answer, ids).map(|digits| format!("\"{digits}\""))
     }
 
     /// Decrypts an answer that [`MasterKey::seal_answer`] encrypted.
     pub(crate) fn open_answer(&self, request: &str, sealed: &str) -> Result<String, VaultError> {
-        let digits = sealed.trim_matches('"').as_bytes();
+        self.open_text(&answer_context(request), sealed.trim_matches('"'))
+    }
+
+    /// Encrypts a text with a random nonce, as hexadecimal digits.
+    pub(crate) fn seal_text(&self, context: &str, text: &str, ids: &dyn IdGen) -> Result<String, VaultError> {
+        let mut nonce = [0; NONCE_BYTES];
+        ids.fill(&mut nonce);
+        let sealed = self.seal_at(context, text.as_bytes(), nonce)?;
+        Ok(sealed.iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    /// Decrypts a text that [`MasterKey::seal_text`] encrypted.
+    pub(crate) fn open_text(&self, context: &str, digits: &str) -> Result<String, VaultError> {
         let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-        let sealed: Option<Vec<u8>> = digits.chunks(2).map(byte).collect();
-        let answer = self.open_at(&answer_context(request), &sealed.ok_or(VaultError::Sealed)?)?;
-        String::from_utf8(answer).map_err(|_| VaultError::Sealed)
+        let sealed: Option<Vec<u8>> = digits.as_bytes().chunks(2).map(byte).collect();
+        let text = self.open_at(context, &sealed.ok_or(VaultError::Sealed)?)?;
+        String::from_utf8(text).map_err(|_| VaultError::Sealed)
     }
 
     fn cipher(&self) -> Aes256GcmSiv {

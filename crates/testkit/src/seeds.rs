@@ -12,7 +12,7 @@ use journeyman_core::pull::decide::PullPage;
 use journeyman_core::pull::{self, NewComment, PullEnding};
 use journeyman_core::time::Timestamp;
 use journeyman_core::user::decide::PasswordChange;
-use journeyman_core::user::{self, PasswordHash, Role, Session, SignInLink, TokenHash, User};
+use journeyman_core::user::{self, Identity, PasswordHash, Role, Session, SignInLink, TokenHash, User};
 
 /// Administrative changes for tests, in any store.
 #[async_trait]
@@ -43,6 +43,10 @@ pub trait Seeds {
     async fn set_disabled(&self, id: UserId, disabled: bool, audit: AuditEntry) -> Result<(), AdminError>;
     /// Changes a password.
     async fn set_password(&self, id: UserId, change: PasswordChange, audit: AuditEntry) -> Result<(), AdminError>;
+    /// Connects a user with an identity at the OpenID provider.
+    async fn connect_identity(&self, id: UserId, identity: Identity, audit: AuditEntry) -> Result<(), AdminError>;
+    /// Removes the identity of a user.
+    async fn disconnect_identity(&self, id: UserId, audit: AuditEntry) -> Result<(), AdminError>;
     /// Starts a session.
     async fn start_session(
         &self,
@@ -123,6 +127,17 @@ impl<T: AdminStore + ?Sized> Seeds for T {
     async fn set_password(&self, id: UserId, password: PasswordChange, audit: AuditEntry) -> Result<(), AdminError> {
         let set = move |state: &_| user::decide::set_password(state, password.clone(), audit.clone());
         change(self, Subject::User(id), set).await.map(drop)
+    }
+
+    async fn connect_identity(&self, id: UserId, identity: Identity, audit: AuditEntry) -> Result<(), AdminError> {
+        let subject = Subject::UserIdentity(id, identity.clone());
+        let connect = move |state: &_| user::decide::connect_identity(state, identity.clone(), audit.clone());
+        change(self, subject, connect).await.map(drop)
+    }
+
+    async fn disconnect_identity(&self, id: UserId, audit: AuditEntry) -> Result<(), AdminError> {
+        let disconnect = move |state: &_| user::decide::disconnect_identity(state, audit.clone());
+        change(self, Subject::User(id), disconnect).await.map(drop)
     }
 
     async fn start_session(

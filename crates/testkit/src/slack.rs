@@ -18,9 +18,9 @@ use serde_json::{Value, json};
 pub struct FakePost {
     /// The channel.
     pub channel: String,
-    /// The time stamp of the first message of the thread.
+    /// The timestamp of the first message of the thread.
     pub thread: String,
-    /// The time stamp.
+    /// The timestamp.
     pub ts: String,
     /// The text.
     pub text: String,
@@ -80,7 +80,7 @@ impl FakeSlack {
         self.state().posts.clone()
     }
 
-    /// Returns the reactions: the time stamp of the message, and the name.
+    /// Returns the reactions: the timestamp of the message, and the name.
     pub fn reactions(&self) -> Vec<(String, String)> {
         self.state().reactions.clone()
     }
@@ -142,6 +142,7 @@ fn read(body: &[u8]) -> Result<SlackDelivery, String> {
         text: text("text"),
         is_mention: text("text").contains("<@UBOT>") && body["plain"].is_null(),
         is_direct: text("channel").starts_with('D'),
+        code: None,
     };
     let is_deleted = body["deleted"] == true;
     Ok(SlackDelivery::Event(Box::new(SlackEvent {
@@ -205,7 +206,7 @@ impl Slack for FakeSlack {
 
     async fn identity(&self, token: &SecretValue) -> Result<SlackIdentity, SlackError> {
         if token.0.ends_with("revoked") {
-            return Err(SlackError::Refused("Slack refused auth.test (token_revoked)".to_owned()));
+            return Err(SlackError::Repairable("Slack refused auth.test (token_revoked)".to_owned()));
         }
         let team = if token.0.ends_with("other") { "T2" } else { "T1" };
         Ok(SlackIdentity { team: team.to_owned(), name: "Acme".to_owned(), bot_user: "UBOT".to_owned() })
@@ -239,9 +240,13 @@ impl Slack for FakeSlack {
         channel: &str,
         thread: &str,
         marker: &str,
+        since: Timestamp,
     ) -> Result<Option<String>, SlackError> {
         let state = self.state();
-        let is_it = |post: &&FakePost| post.channel == channel && post.thread == thread && post.marker == marker;
+        let oldest = (since.as_micros() / 1_000_000).to_string();
+        let is_it = |post: &&FakePost| {
+            post.channel == channel && post.thread == thread && post.marker == marker && post.ts > oldest
+        };
         Ok(state.posts.iter().find(is_it).map(|post| post.ts.clone()))
     }
 

@@ -57,15 +57,22 @@ pub enum Fault {
 pub struct Post {
     /// The channel.
     pub channel: String,
-    /// The time stamp of the first message of the thread.
+    /// The timestamp of the first message of the thread.
     pub thread: String,
-    /// The time stamp.
+    /// The timestamp.
     pub ts: String,
     /// The text as it is now.
     pub text: String,
     /// The texts that it had before.
     pub before: Vec<String>,
     metadata: Value,
+}
+
+/// A reply of a person.
+struct Reply {
+    channel: String,
+    thread: String,
+    ts: String,
 }
 
 /// An event of Socket Mode.
@@ -91,6 +98,8 @@ struct Connection {
 #[derive(Default)]
 struct State {
     posts: Vec<Post>,
+    /// The replies of people, which [`SlackServer::talk`] has added.
+    replies: Vec<Reply>,
     reactions: Vec<(String, String, String)>,
     calls: BTreeMap<String, usize>,
     faults: Vec<(Fault, String, u32)>,
@@ -154,7 +163,7 @@ impl SlackServer {
         posts.map(|post| post.text).collect()
     }
 
-    /// Returns the reactions: the channel, the time stamp of the message, and the name.
+    /// Returns the reactions: the channel, the timestamp of the message, and the name.
     #[must_use]
     pub fn reactions(&self) -> Vec<(String, String, String)> {
         self.shared.state().reactions.clone()
@@ -174,6 +183,22 @@ impl SlackServer {
     /// Revokes a token.
     pub fn revoke(&self, token: &str) {
         self.shared.state().revoked.insert(token.to_owned());
+    }
+
+    /// Accepts a token again that was revoked.
+    pub fn restore(&self, token: &str) {
+        self.shared.state().revoked.remove(token);
+    }
+
+    /// Adds replies of people to a thread, without events. The first one has the timestamp `second`; each of the others is
+    /// a microsecond later.
+    pub fn talk(&self, channel: &str, thread: &str, second: u64, count: u32) {
+        let reply = |number| Reply {
+            channel: channel.to_owned(),
+            thread: thread.to_owned(),
+            ts: format!("{second}.{number:06}"),
+        };
+        self.shared.state().replies.extend((0..count).map(reply));
     }
 
     /// Sends an event over Socket Mode, on a connection that is open or opened later, and returns the ID of its envelope.

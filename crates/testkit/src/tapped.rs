@@ -148,6 +148,7 @@ delegate! {
         read find_messages(filter: MessageFilter) -> Result<Vec<Message>, StoreError>;
         read count_messages(filter: MessageFilter) -> Result<u64, StoreError>;
         read message(id: MessageId) -> Result<Option<Message>, StoreError>;
+        read run(id: RunId) -> Result<Option<Run>, StoreError>;
         read runs(job: JobId) -> Result<Vec<Run>, StoreError>;
         read log(job: JobId, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError>;
     }

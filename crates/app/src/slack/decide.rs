@@ -13,7 +13,7 @@ use journeyman_core::message::{DeliveryMode, Origin};
 use journeyman_core::ports::{SlackEventFilter, StoreError, UpdateError};
 use journeyman_core::retry::backoff;
 use journeyman_core::slack::route::{self, Ask};
-use journeyman_core::slack::status::{self, help, refused, unknown_channel, unknown_user};
+use journeyman_core::slack::status::{self, help, published_code, refused, unknown_channel, unknown_user};
 use journeyman_core::slack::text::escape;
 use journeyman_core::slack::{
     MAX_ATTEMPTS, NewSlackPost, SLACK_LEASE, SLACK_LIMIT, SlackContent, SlackDecision, SlackInboxEvent, SlackNext,
@@ -164,7 +164,14 @@ impl UseCases {
             Ask::Nothing if thread.is_none() && event.attempts <= 1 => Err(Delay::Early),
             Ask::Nothing => Ok(Outcome::ignored(SlackOutcome::NotAddressed)),
             Ask::Help => Ok(Outcome::new(InboxState::Done, SlackOutcome::Answered).replying(purpose(), help())),
-            Ask::Link(code) => self.link(asked, &code).await,
+            Ask::Link(code) => self.link(asked, code).await,
+            // The code was revoked when the event arrived.
+            Ask::PublishedCode => {
+                let text = published_code(&message.user, &self.parts().public_url);
+                let outcome = Outcome::ignored(SlackOutcome::CodeRefused);
+                let outcome = outcome.because("the code was sent in a channel, so it was revoked");
+                Ok(outcome.replying(format!("link/{}", event.ts), text))
+            }
             ask => {
                 let Some(user) = self.slack_user(workspace, &message.user).await? else {
                     let text = unknown_user(&message.user, &self.parts().public_url);
@@ -197,10 +204,9 @@ impl UseCases {
         Ok(self.parts().store.user(*id).await?.filter(|user| user.disabled_at.is_none()))
     }
 
-    async fn link(&self, asked: &Asked<'_>, code: &str) -> Result<Outcome, Delay> {
+    async fn link(&self, asked: &Asked<'_>, hash: TokenHash) -> Result<Outcome, Delay> {
         let (store, now, purpose) =
             (&self.parts().store, self.parts().engine.now(), format!("link/{}", asked.event.ts));
-        let hash = TokenHash::of(code);
         let user = match store.slack_code(hash, now).await? {
             Some(id) => store.user(id).await?.filter(|user| user.disabled_at.is_none()),
             None => None,
@@ -302,7 +308,7 @@ impl UseCases {
         let found = (store.job(thread.job).await?, store.newest_message(thread.job).await?);
         let text = match found {
             (Some(job), Some(message)) => {
-                let reason = self.slack_reason(&message).await?;
+                let reason = self.reason_of(&message).await?;
                 status::status(&message, reason.as_ref(), &job, &self.slack_job_url(&job))
             }
             _ => refused("the job of this thread was deleted"),

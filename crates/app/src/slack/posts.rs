@@ -4,11 +4,9 @@ use std::time::Duration;
 
 use journeyman_core::ids::{JobId, MessageId};
 use journeyman_core::job::Job;
-use journeyman_core::message::Message;
 use journeyman_core::ports::{SlackError, SlackMessage, StoreError};
 use journeyman_core::project::SecretValue;
 use journeyman_core::retry::backoff;
-use journeyman_core::run::Reason;
 use journeyman_core::slack::status::status;
 use journeyman_core::slack::{
     CHANNEL_PAUSE, LONGEST_WAIT, MAX_ATTEMPTS, SLACK_LIMIT, STATUS_PERIOD, SlackPost, SlackPostContent, SlackPostState,
@@ -20,6 +18,9 @@ use crate::UseCases;
 
 /// The maximum interval between status checks of a message. Old messages change less often.
 const LONGEST_PERIOD: Duration = Duration::from_secs(10);
+
+/// The largest difference between this machine's clock and Slack's that the search for a post allows.
+const CLOCK_DIFFERENCE: Duration = Duration::from_mins(10);
 
 /// The divisor of the age of a post that gives the time until the next status check.
 const AGE_SHARE: u32 = 20;
@@ -113,7 +114,7 @@ impl UseCases {
 
     async fn attempt_post(&self, post: &SlackPost, progress: &mut Progress) -> Result<(), Failed> {
         let secrets = self.parts().store.slack_secrets(post.place.workspace).await?;
-        let missing = || Failed::Never("the workspace has no bot token; set botToken".to_owned());
+        let missing = || SlackError::Repairable("the workspace has no bot token; set botToken".to_owned());
         let token = secrets.get(&SlackSecret::BotToken).ok_or_else(missing)?;
         match &post.content {
             SlackPostContent::Text(text) => self.show(post, token, text, progress).await,
@@ -157,7 +158,9 @@ impl UseCases {
         let known = match &post.ts {
             Some(ts) => Some(ts.clone()),
             // An attempt before this one may have posted it.
-            None if post.may_be_posted() => slack.find(token, channel, thread, &marker).await?,
+            None if post.may_be_posted() => {
+                slack.find(token, channel, thread, &marker, post.created_at - CLOCK_DIFFERENCE).await?
+            }
             None => None,
         };
         match known {
@@ -177,18 +180,9 @@ impl UseCases {
         let (Some(job), Some(message)) = (store.job(job).await?, store.message(message).await?) else {
             return Ok(None);
         };
-        let reason = self.slack_reason(&message).await?;
+        let reason = self.reason_of(&message).await?;
         let text = status(&message, reason.as_ref(), &job, &self.slack_job_url(&job));
         Ok(Some((text, message.status.is_final())))
-    }
-
-    /// Returns the reason for the end of the last run of a message.
-    pub(super) async fn slack_reason(&self, message: &Message) -> Result<Option<Reason>, StoreError> {
-        if message.run.is_none() {
-            return Ok(None);
-        }
-        let runs = self.parts().store.runs(message.job).await?;
-        Ok(runs.into_iter().find(|run| message.run == Some(run.id)).and_then(|run| run.reason))
     }
 
     /// Returns the page of a job.

@@ -1,9 +1,12 @@
 //! Stores events of Slack before they are acknowledged.
 
+use journeyman_core::admin::{AdminError, Subject};
 use journeyman_core::ids::SlackWorkspaceId;
-use journeyman_core::ports::{HookRefusal, SignedRequest, SlackDelivery, StoreError};
-use journeyman_core::slack::route::is_used;
-use journeyman_core::slack::{MOST_BYTES, NewSlackEvent, SlackEvent, SlackSecret, SlackWorkspace};
+use journeyman_core::ports::{AuditEntry, HookRefusal, SignedRequest, SlackDelivery, StoreError};
+use journeyman_core::slack::decide::revoke_code;
+use journeyman_core::slack::route::{hide_code, is_used};
+use journeyman_core::slack::{MOST_BYTES, NewSlackEvent, SlackContent, SlackSecret, SlackSettings, SlackWorkspace};
+use journeyman_core::user::TokenHash;
 
 use crate::UseCases;
 
@@ -50,12 +53,23 @@ impl UseCases {
         workspace: &SlackWorkspace,
         delivery: SlackDelivery,
     ) -> Result<SlackReceived, StoreError> {
-        let event = match delivery {
+        let mut event = match delivery {
             SlackDelivery::Challenge(text) => return Ok(SlackReceived::Challenge(text)),
             SlackDelivery::Other => return Ok(SlackReceived::NotUsed),
             SlackDelivery::Event(event) => *event,
         };
-        if !is_of(workspace, &event) {
+        let SlackSettings { team, bot_user, .. } = &workspace.settings;
+        if event.team != *team {
+            return Ok(SlackReceived::NotUsed);
+        }
+        if let SlackContent::Sent(message) | SlackContent::Edited(message) = &mut event.content {
+            hide_code(message, bot_user);
+            // The event may wait for others of its thread, but the code must not stay valid meanwhile.
+            if let Some(code) = message.code.filter(|_| !message.is_direct) {
+                self.revoke_slack_code(workspace.id, code).await?;
+            }
+        }
+        if !is_used(&event, bot_user) {
             return Ok(SlackReceived::NotUsed);
         }
         let new = NewSlackEvent { workspace: workspace.id, event, at: self.parts().engine.now() };
@@ -63,8 +77,23 @@ impl UseCases {
         self.0.slack_wake.notify_one();
         Ok(if is_new { SlackReceived::Stored } else { SlackReceived::Known })
     }
-}
 
-fn is_of(workspace: &SlackWorkspace, event: &SlackEvent) -> bool {
-    event.team == workspace.settings.team && is_used(event, &workspace.settings.bot_user)
+    /// Revokes a code that was sent in a channel, if it is valid.
+    async fn revoke_slack_code(&self, workspace: SlackWorkspaceId, code: TokenHash) -> Result<(), StoreError> {
+        let now = self.parts().engine.now();
+        let Some(owner) = self.parts().store.slack_code(code, now).await? else { return Ok(()) };
+        let audit = AuditEntry {
+            at: now,
+            actor: "service".to_owned(),
+            action: "slack_code.revoked".to_owned(),
+            subject: owner.to_string(),
+            address: None,
+        };
+        let decide = Box::new(move |state: &_| Ok(revoke_code(state, code, audit.clone())));
+        match self.administer(Subject::SlackCode(workspace, code), None, decide).await {
+            // The decision refuses nothing.
+            Ok(_) | Err(AdminError::Refused(_)) => Ok(()),
+            Err(AdminError::Store(error)) => Err(error),
+        }
+    }
 }

@@ -10,9 +10,9 @@ use journeyman_core::inbox::InboxState;
 use journeyman_core::message::Origin;
 use journeyman_core::ports::{HookRefusal, JobFilter, SignedRequest, SlackError};
 use journeyman_core::project::SecretValue;
-use journeyman_core::slack::{SlackOutcome, SlackSecret};
+use journeyman_core::slack::{SlackOutcome, SlackPostState, SlackSecret};
 use journeyman_core::time::Timestamp;
-use journeyman_core::user::{Role, User};
+use journeyman_core::user::{Role, TokenHash, User};
 use journeyman_testkit::{FakeSlack, Seeds as _, SlackFault};
 use uuid::Uuid;
 
@@ -169,16 +169,38 @@ async fn a_rate_limit_delays_posts_and_a_refusal_ends_them() {
         fixture.receive_slack(id, FakeSlack::message("Ev1", "U1", ROOT, None, "<@UBOT> Fix the cart.")).await;
         fixture.run_slack(20).await;
         assert_eq!(fixture.slack.requests(), 1, "{name}: the channel accepts nothing meanwhile");
-        let refused = SlackError::Refused("Slack refused reactions.add (not_in_channel)".to_owned());
+        let refused = SlackError::Refused("Slack refused reactions.add (is_archived)".to_owned());
         fixture.slack.fail(SlackFault::Before(refused.clone()));
         fixture.slack.fail(SlackFault::Before(refused));
         fixture.run_slack(60).await;
         assert_eq!(fixture.slack.requests(), 3, "{name}");
         let posts = fixture.cases.slack_posts(&operator(), id, None, 10).await.unwrap();
-        assert!(
-            posts.iter().all(|post| post.detail.as_deref().unwrap_or_default().contains("not_in_channel")),
-            "{name}"
-        );
+        assert!(posts.iter().all(|post| post.detail.as_deref().unwrap_or_default().contains("is_archived")), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_post_is_sent_again_after_an_administrator_has_repaired_the_app() {
+    for fixture in all().await {
+        let (id, name) = (fixture.connect().await, fixture.name);
+        for _ in 0..6 {
+            let error = SlackError::Repairable("Slack refused the request (token_revoked)".to_owned());
+            fixture.slack.fail(SlackFault::Before(error));
+        }
+        fixture.receive_slack(id, FakeSlack::message("Ev1", "U1", ROOT, None, "<@UBOT> Fix the cart.")).await;
+        fixture.run_slack(2).await;
+        let posts = fixture.cases.slack_posts(&operator(), id, None, 10).await.unwrap();
+        assert_eq!(posts.len(), 2, "{name}");
+        for post in &posts {
+            assert_eq!(post.state, SlackPostState::Open, "{name}");
+            assert!(post.error().is_some_and(|error| error.contains("token_revoked")), "{name}: {post:?}");
+        }
+        let findings = fixture.cases.check_slack_workspace(&operator(), id).await.unwrap();
+        assert!(findings.iter().any(|one| one.check == "posts" && one.text.contains("token_revoked")), "{name}");
+        fixture.run_slack(60).await;
+        assert_eq!((fixture.slack.posts().len(), fixture.slack.reactions().len()), (1, 1), "{name}");
+        let posts = fixture.cases.slack_posts(&operator(), id, None, 10).await.unwrap();
+        assert!(posts.iter().all(|post| post.error().is_none()), "{name}: {posts:?}");
     }
 }
 
@@ -226,6 +248,40 @@ async fn a_person_connects_an_account_with_a_code_that_is_valid_once() {
         fixture.receive_slack(id, FakeSlack::direct("Ev3", "U8", "1700000003.000100", &format!("link {old}"))).await;
         fixture.run_slack(3).await;
         assert_eq!(fixture.outcomes(id).await.last(), Some(&Some(SlackOutcome::CodeRefused)), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_code_that_is_sent_in_a_channel_is_revoked_at_once_and_starts_nothing() {
+    for fixture in all().await {
+        let (id, name) = (fixture.connect().await, fixture.name);
+        fixture.receive_slack(id, FakeSlack::message("Ev1", "U1", ROOT, None, "<@UBOT> Fix the cart.")).await;
+        fixture.run_slack(3).await;
+        let member = Arc::new(user(1, Role::Member));
+        for (number, thread, text) in [(1, None, "<@UBOT> link CODE"), (2, Some(ROOT), "link CODE")] {
+            let (code, _) = fixture.cases.create_slack_code(&Caller::user(member.clone(), None)).await.unwrap();
+            let ts = format!("170000000{number}.000100");
+            let body = FakeSlack::message(&format!("EvC{number}"), "U7", &ts, thread, &text.replace("CODE", &code));
+            assert_eq!(fixture.receive_slack(id, body).await, SlackReceived::Stored, "{name}");
+            let found = fixture.store.slack_code(TokenHash::of(&code), fixture.engine.now()).await.unwrap();
+            assert_eq!(found, None, "{name}: {text}");
+            let direct = FakeSlack::direct(&format!("EvD{number}"), "U7", &ts, &format!("link {code}"));
+            fixture.receive_slack(id, direct).await;
+            fixture.run_slack(5).await;
+            let events = fixture.cases.slack_events(&operator(), id, None, 10).await.unwrap();
+            assert!(!format!("{events:?}").contains(&code), "{name}: the code is stored");
+            let replies = fixture.slack.posts().into_iter().filter(|post| post.thread == thread.unwrap_or(&ts));
+            let mut replies = replies.filter(|post| post.channel == "C1");
+            assert!(replies.any(|post| post.text.contains("in a direct message")), "{name}: no answer in the thread");
+        }
+        let refused = SlackOutcome::CodeRefused;
+        let expected = [SlackOutcome::JobCreated, refused, refused, refused, refused].map(Some);
+        assert_eq!(fixture.outcomes(id).await, expected, "{name}");
+        let jobs = fixture.store.jobs(JobFilter { limit: 100, ..JobFilter::default() }).await.unwrap();
+        assert_eq!(jobs.len(), 1, "{name}");
+        assert_eq!(fixture.store.messages(jobs[0].id).await.unwrap().len(), 1, "{name}");
+        let line = format!("service slack_code.revoked {}", member.id);
+        assert_eq!(fixture.audited().await.into_iter().filter(|one| *one == line).count(), 2, "{name}");
     }
 }
 

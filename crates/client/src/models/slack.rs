@@ -142,9 +142,9 @@ pub struct SlackEvent {
     pub received_at: String,
     /// The ID of the channel.
     pub channel: String,
-    /// The time stamp of the first message of the thread.
+    /// The timestamp of the first message of the thread.
     pub thread: String,
-    /// The time stamp of the message.
+    /// The timestamp of the message.
     pub ts: String,
     /// The state: `received`, `done`, `ignored`, or `failed`.
     pub state: String,
@@ -169,7 +169,7 @@ pub struct SlackPost {
     pub created_at: String,
     /// The ID of the channel.
     pub channel: String,
-    /// The time stamp of the first message of the thread.
+    /// The timestamp of the first message of the thread.
     pub thread: String,
     /// The kind: `text`, `reaction`, or `status`.
     pub kind: String,

@@ -59,7 +59,7 @@ pub struct SlackIdentity {
 pub struct SlackMessage<'a> {
     /// The ID of the channel.
     pub channel: &'a str,
-    /// The time stamp of the first message of the thread.
+    /// The timestamp of the first message of the thread.
     pub thread: &'a str,
     /// The text, in the notation of Slack.
     pub text: &'a str,
@@ -76,6 +76,10 @@ pub enum SlackError {
     /// Slack has refused the request; another attempt cannot succeed.
     #[error("{0}")]
     Refused(String),
+    /// Slack has refused the request because of the token, the scopes of the app, or the members or settings of the
+    /// channel. Another attempt can succeed after an administrator has repaired this.
+    #[error("{0}")]
+    Repairable(String),
     /// Slack cannot be reached, or failed. It is not known whether the request had an effect.
     #[error("Slack cannot be reached: {0}")]
     Unavailable(String),
@@ -115,28 +119,30 @@ pub trait Slack: Send + Sync {
     /// Slack refuses the token, or cannot be reached.
     async fn identity(&self, token: &SecretValue) -> Result<SlackIdentity, SlackError>;
 
-    /// Posts a message, and returns its time stamp.
+    /// Posts a message, and returns its timestamp.
     ///
     /// # Errors
     /// Slack refuses the message, or cannot be reached.
     async fn post(&self, token: &SecretValue, message: SlackMessage<'_>) -> Result<String, SlackError>;
 
-    /// Replaces the text of the message with the time stamp `ts`.
+    /// Replaces the text of the message with the timestamp `ts`.
     ///
     /// # Errors
     /// Slack refuses the text, or cannot be reached.
     async fn update(&self, token: &SecretValue, ts: &str, message: SlackMessage<'_>) -> Result<(), SlackError>;
 
-    /// Finds the message with a marker in a thread, and returns its time stamp.
+    /// Finds the message with a marker among the messages of a thread after `since`, and returns its timestamp.
     ///
     /// # Errors
-    /// Slack refuses the request, or cannot be reached.
+    /// Slack refuses the request, cannot be reached, or has more messages than are read, so that it is not known whether
+    /// the message is there.
     async fn find(
         &self,
         token: &SecretValue,
         channel: &str,
         thread: &str,
         marker: &str,
+        since: Timestamp,
     ) -> Result<Option<String>, SlackError>;
 
     /// Adds a reaction to a message, if it is not there.

@@ -194,6 +194,15 @@ pub fn link(
     Ok(AdminChange::new(rows, audit))
 }
 
+/// Revokes a code that was sent where others can read it. A code that is not valid any more needs no change.
+#[must_use]
+pub fn revoke_code(state: &AdminState, code: TokenHash, audit: AuditEntry) -> AdminChange {
+    match state.slack_code {
+        Some(_) => AdminChange::new([AdminRow::SlackCodeRemoved(code)], audit),
+        None => AdminChange::nothing(),
+    }
+}
+
 /// Removes a workspace with its secrets, events, threads and posts. Removing it again changes nothing.
 ///
 /// # Errors

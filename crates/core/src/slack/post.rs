@@ -14,7 +14,7 @@ pub enum SlackPostContent {
     Text(String),
     /// A reaction to a message.
     Reaction {
-        /// The time stamp of the message.
+        /// The timestamp of the message.
         ts: String,
         /// The name of the emoji.
         name: String,
@@ -76,13 +76,13 @@ pub struct SlackPost {
     pub purpose: String,
     /// The content.
     pub content: SlackPostContent,
-    /// The time stamp that Slack has given the message; `None` if it is not known to be posted.
+    /// The timestamp that Slack has given the message; `None` if it is not known to be posted.
     pub ts: Option<String>,
     /// The text that Slack shows.
     pub shown: Option<String>,
     /// The state.
     pub state: SlackPostState,
-    /// The last error, for people.
+    /// The error of the last attempt, for people; `None` if it succeeded.
     pub detail: Option<String>,
     /// The time of creation.
     pub created_at: Timestamp,
@@ -99,6 +99,16 @@ impl SlackPost {
         format!("{}/{}", self.place.workspace, self.number)
     }
 
+    /// Returns the error because of which Slack does not show the newest text: the post has failed, or is sent again.
+    #[must_use]
+    pub fn error(&self) -> Option<&str> {
+        match self.state {
+            SlackPostState::Done => None,
+            SlackPostState::Open => self.detail.as_deref(),
+            SlackPostState::Failed => Some(self.detail.as_deref().unwrap_or("it failed")),
+        }
+    }
+
     /// Returns whether an attempt before this one may have posted the message without storing it.
     #[must_use]
     pub const fn may_be_posted(&self) -> bool {
@@ -113,7 +123,7 @@ pub struct SlackPosted {
     pub number: u64,
     /// The fencing token of the claim.
     pub claim: u64,
-    /// The time stamp of the message, if it is known.
+    /// The timestamp of the message, if it is known.
     pub ts: Option<String>,
     /// The text that Slack shows.
     pub shown: Option<String>,

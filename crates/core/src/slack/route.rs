@@ -2,9 +2,10 @@
 
 use super::text::{first_mention, mentions, to_plain};
 use super::{SlackContent, SlackEvent, SlackText};
+use crate::user::{TokenHash, is_token};
 
-/// The longest code that is looked up.
-const CODE_CHARS: usize = 100;
+/// The text of a message whose code was removed.
+const HIDDEN_CODE: &str = "link [code]";
 
 /// The options at the beginning of a message that creates a job.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -26,8 +27,10 @@ pub struct AskOptions {
 pub enum Ask {
     /// The message does not address the service.
     Nothing,
-    /// Connects the account with the user who has got this code.
-    Link(String),
+    /// Connects the account with the user who has got the code with this hash.
+    Link(TokenHash),
+    /// Nothing: the message has a code, but everyone in the channel can read it.
+    PublishedCode,
     /// Explains the commands.
     Help,
     /// Shows the status of the job.
@@ -44,9 +47,29 @@ pub enum Ask {
 pub fn is_used(event: &SlackEvent, bot: &str) -> bool {
     let is_reply = event.thread != event.ts;
     match &event.content {
-        SlackContent::Sent(message) => message.user != bot && (message.is_mention || message.is_direct || is_reply),
+        SlackContent::Sent(message) => {
+            let is_addressed = message.is_mention || message.is_direct || message.code.is_some();
+            message.user != bot && (is_addressed || is_reply)
+        }
         SlackContent::Edited(message) => message.user != bot && (is_reply || mentions(&message.text, bot)),
         SlackContent::Deleted => true,
+    }
+}
+
+/// Replaces the text of a message `link CODE`, so that the code is not stored, and keeps the hash of the code. Outside of
+/// direct messages, a word is a code only if it has the form of one, because `link` may begin a prompt.
+pub fn hide_code(message: &mut SlackText, bot: &str) {
+    let plain = to_plain(&message.text, bot);
+    let mut words = plain.split_whitespace().skip_while(|word| word.starts_with('@'));
+    let (Some(first), Some(second)) = (words.next(), words.next()) else { return };
+    if !first.trim_end_matches(':').eq_ignore_ascii_case("link") {
+        return;
+    }
+    let code = second.trim_matches(|c: char| !c.is_ascii_alphanumeric());
+    let is_only_word = words.next().is_none();
+    if is_token(code) || (message.is_direct && is_only_word) {
+        message.code = Some(TokenHash::of(code));
+        HIDDEN_CODE.clone_into(&mut message.text);
     }
 }
 
@@ -56,6 +79,9 @@ pub fn is_used(event: &SlackEvent, bot: &str) -> bool {
 /// message must mention the bot, or be sent to it directly.
 #[must_use]
 pub fn ask(message: &SlackText, bot: &str, is_in_thread: bool) -> Ask {
+    if let Some(code) = message.code {
+        return if message.is_direct { Ask::Link(code) } else { Ask::PublishedCode };
+    }
     let is_addressed = message.is_mention || message.is_direct || mentions(&message.text, bot);
     let is_for_other = first_mention(&message.text).is_some_and(|first| first != bot) && !is_addressed;
     if is_for_other || (!is_in_thread && !is_addressed) {
@@ -67,13 +93,6 @@ pub fn ask(message: &SlackText, bot: &str, is_in_thread: bool) -> Ask {
         "status" => return Ask::Status,
         "stop" | "cancel" => return Ask::Stop,
         _ => {}
-    }
-    let mut words = plain.split_whitespace();
-    if let (Some(first), Some(code), None) = (words.next(), words.next(), words.next())
-        && message.is_direct
-        && first.eq_ignore_ascii_case("link")
-    {
-        return Ask::Link(code.chars().take(CODE_CHARS).collect());
     }
     Ask::Prompt(plain)
 }
@@ -108,7 +127,7 @@ mod tests {
 
     fn message(text: &str) -> SlackText {
         let is_mention = mentions(text, BOT);
-        SlackText { user: "U1".to_owned(), text: text.to_owned(), is_mention, is_direct: false }
+        SlackText { user: "U1".to_owned(), text: text.to_owned(), is_mention, is_direct: false, code: None }
     }
 
     fn prompt(text: &str) -> Ask {
@@ -147,12 +166,28 @@ mod tests {
         }
     }
 
+    fn asked(mut message: SlackText) -> (Ask, String) {
+        hide_code(&mut message, BOT);
+        (ask(&message, BOT, true), message.text)
+    }
+
     #[test]
-    fn a_code_is_accepted_only_in_a_direct_message() {
+    fn a_code_is_accepted_only_in_a_direct_message_and_never_kept() {
+        let code = "0123456789abcdef".repeat(4);
         let direct = |text: &str| SlackText { is_direct: true, ..message(text) };
-        assert_eq!(ask(&direct("link ab12"), BOT, false), Ask::Link("ab12".to_owned()));
-        assert_eq!(ask(&direct("LINK ab12"), BOT, false), Ask::Link("ab12".to_owned()));
-        assert_eq!(ask(&direct("link the pages"), BOT, false), prompt("link the pages"));
+        let link = |code: &str| (Ask::Link(TokenHash::of(code)), HIDDEN_CODE.to_owned());
+        for text in [format!("link {code}"), format!("LINK `{code}`"), format!("link: {code} please")] {
+            assert_eq!(asked(direct(&text)), link(&code), "{text}");
+            let published = (Ask::PublishedCode, HIDDEN_CODE.to_owned());
+            for text in [text.clone(), format!("<@UBOT> {text}"), format!("<@UBOT|jm> <@U2> {text}")] {
+                assert_eq!(asked(message(&text)), published, "{text}");
+            }
+        }
+        assert_eq!(asked(direct("link ab12")), link("ab12"), "a wrong code");
+        assert_eq!(asked(direct("link the pages")).0, prompt("link the pages"));
+        for text in ["link abc", "link the pages", &format!("revert {code}")] {
+            assert_eq!(asked(message(text)), (prompt(text), text.to_owned()));
+        }
     }
 
     #[test]
@@ -178,11 +213,13 @@ mod tests {
         };
         let sent = |text: &str| SlackContent::Sent(message(text));
         let own = SlackContent::Sent(SlackText { user: BOT.to_owned(), ..message("<@UBOT>") });
+        let code = SlackContent::Sent(SlackText { code: Some(TokenHash([1; 32])), ..message(HIDDEN_CODE) });
         for (event, expected) in [
             (event("2.0", sent("Hello.")), false),
             (event("1.0", sent("Hello.")), true),
             (event("2.0", sent("<@UBOT>")), true),
             (event("1.0", own), false),
+            (event("2.0", code), true),
             (event("1.0", SlackContent::Deleted), true),
         ] {
             assert_eq!(is_used(&event, BOT), expected, "{event:?}");

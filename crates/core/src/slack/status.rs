@@ -96,6 +96,16 @@ pub fn unknown_user(user: &str, public_url: &str) -> String {
     )
 }
 
+/// Returns the answer to a person who has sent a code in a channel.
+#[must_use]
+pub fn published_code(user: &str, public_url: &str) -> String {
+    let page = link(public_url, "Journeyman");
+    format!(
+        "❌ <@{user}>, everyone in this channel can read that code, so it is no longer valid. Get a new one on your page \
+         *Account* on {page}, and send `link CODE` to me in a direct message."
+    )
+}
+
 /// Returns the answer in a channel without a project.
 #[must_use]
 pub fn unknown_channel(channel: &str) -> String {

@@ -1,6 +1,6 @@
 //! Decisions on users, their passwords, sessions and sign-in links.
 
-use super::{PasswordHash, Role, Session, SignInLink, TokenHash, User};
+use super::{Identity, PasswordHash, Role, Session, SignInLink, TokenHash, User};
 use crate::admin::{AdminChange, AdminRefusal, AdminRow, AdminState, Precondition};
 use crate::key::ApiKey;
 use crate::ports::{AuditEntry, SessionsToEnd};
@@ -90,6 +90,42 @@ pub fn set_password(
         AdminRow::LinksDeleted(user.id),
     ];
     Ok(AdminChange::new(rows, audit))
+}
+
+/// Connects a user with an identity at the OpenID provider, with which the user can then sign in too.
+///
+/// # Errors
+/// The user may not sign in or is connected with an identity, or another user has the identity.
+pub fn connect_identity(
+    state: &AdminState,
+    identity: Identity,
+    audit: AuditEntry,
+) -> Result<AdminChange, AdminRefusal> {
+    let user = state.user.as_ref().filter(|user| user.disabled_at.is_none()).ok_or(AdminRefusal::UserChanged)?;
+    if user.identity.is_some() {
+        return Err(AdminRefusal::IdentityConnected);
+    }
+    if state.name_is_taken {
+        return Err(AdminRefusal::IdentityTaken);
+    }
+    let changed = User { identity: Some(identity), version: user.version + 1, ..user.clone() };
+    Ok(AdminChange::new([AdminRow::User(changed)], audit))
+}
+
+/// Removes the identity of a user, who then signs in with a password only.
+///
+/// # Errors
+/// The user may not sign in, has no identity, or has no password.
+pub fn disconnect_identity(state: &AdminState, audit: AuditEntry) -> Result<AdminChange, AdminRefusal> {
+    let user = state.user.as_ref().filter(|user| user.disabled_at.is_none()).ok_or(AdminRefusal::UserChanged)?;
+    if user.identity.is_none() {
+        return Err(AdminRefusal::NoIdentity);
+    }
+    if user.password.is_none() {
+        return Err(AdminRefusal::PasswordMissing);
+    }
+    let changed = User { identity: None, version: user.version + 1, ..user.clone() };
+    Ok(AdminChange::new([AdminRow::User(changed)], audit))
 }
 
 /// Starts a session.

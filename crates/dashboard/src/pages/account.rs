@@ -1,4 +1,4 @@
-//! `/account`: the viewer's password, Slack accounts and sessions.
+//! `/account`: the viewer's password, accounts elsewhere and sessions, and the preferences of the browser.
 
 use askama::Template;
 use axum::Router;
@@ -9,6 +9,8 @@ use journeyman_core::ports::{SessionsToEnd, StoreError};
 use journeyman_core::user::Session;
 use journeyman_core::user::decide::PasswordChange;
 
+use super::connect::provider_name;
+use super::secret::NewSecret;
 use crate::failure::{Failure, Page, refusal, refused, rendered};
 use crate::fields::Fields;
 use crate::frame::Frame;
@@ -28,6 +30,10 @@ pub(super) fn routes() -> Router<Shared> {
 struct AccountPage<'a> {
     frame: &'a Frame,
     has_password: bool,
+    /// The name of the OpenID provider, if there is one.
+    provider: Option<&'a str>,
+    /// True if the viewer can sign in with the provider.
+    is_connected: bool,
     /// The workspaces, and whether an account of the viewer is connected in each. Empty if the role cannot use them.
     workspaces: Vec<(String, bool)>,
     sessions: Vec<Row>,
@@ -43,7 +49,7 @@ struct Row {
     is_this: bool,
 }
 
-async fn page<'a>(shared: &Shared, frame: &'a Frame) -> Result<AccountPage<'a>, Failure> {
+async fn page<'a>(shared: &'a Shared, frame: &'a Frame) -> Result<AccountPage<'a>, Failure> {
     let user = &frame.viewer.user;
     let mut sessions = shared.services.store.sessions(user.id).await?;
     sessions.retain(|one| session::holds(one, user, frame.now));
@@ -63,7 +69,8 @@ async fn page<'a>(shared: &Shared, frame: &'a Frame) -> Result<AccountPage<'a>, 
         (visible::line(&workspace.settings.name).into_owned(), is_connected)
     });
     let (has_password, workspaces) = (user.password.is_some(), workspaces.collect());
-    Ok(AccountPage { frame, has_password, workspaces, sessions, error: None })
+    let (provider, is_connected) = (provider_name(shared), user.identity.is_some());
+    Ok(AccountPage { frame, has_password, provider, is_connected, workspaces, sessions, error: None })
 }
 
 async fn show(State(shared): State<Shared>, frame: Frame) -> Response {
@@ -104,19 +111,22 @@ async fn changed(shared: &Shared, frame: &Frame, fields: &Fields) -> Page {
     Ok(Redirect::to("/account?done=password").into_response())
 }
 
-#[derive(Template)]
-#[template(path = "slack_code.html")]
-struct CodePage<'a> {
-    frame: &'a Frame,
-    code: String,
-    expires: Moment,
-}
-
 async fn slack_code(frame: Frame) -> Response {
     let page = async {
         frame.needs_write()?;
         let (code, expires) = frame.cases().create_slack_code(&frame.caller()).await?;
-        rendered(&CodePage { frame: &frame, code, expires: frame.moment(expires) })
+        let text = "Send this in a direct message to the app journeyman in Slack. It works once. Do not share it: the \
+                    Slack account that sends it gets your rights.";
+        let new = NewSecret {
+            heading: "Link your Slack account".to_owned(),
+            back: ("/account".to_owned(), "Account".to_owned()),
+            request: "Send this to the app now".to_owned(),
+            text: text.to_owned(),
+            times: vec![("It is accepted until".to_owned(), expires)],
+            values: vec![("slack-code".to_owned(), format!("link {code}"))],
+            example: None,
+        };
+        new.show(&frame)
     };
     frame.answer(page.await)
 }

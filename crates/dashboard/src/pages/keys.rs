@@ -14,6 +14,7 @@ use journeyman_core::ids::{KeyId, ProjectId};
 use journeyman_core::key::{ApiKey, DEFAULT_LIFETIME_DAYS, NewKey, Scope, parse_network};
 use journeyman_core::time::Timestamp;
 
+use super::secret::NewSecret;
 use crate::Shared;
 use crate::failure::{Failure, Page, refusal, refused, rendered};
 use crate::fields::Fields;
@@ -181,18 +182,6 @@ async fn new_page<'a>(
     })
 }
 
-#[derive(Template)]
-#[template(path = "keys_created.html")]
-struct CreatedPage<'a> {
-    frame: &'a Frame,
-    name: String,
-    secret: String,
-    curl: String,
-    expires: Option<Moment>,
-    /// The end of the secret before a rotation.
-    old_until: Option<Moment>,
-}
-
 async fn create(State(shared): State<Shared>, frame: Frame, fields: Fields) -> Response {
     frame.answer(create_page(&shared, &frame, &fields).await)
 }
@@ -211,21 +200,24 @@ async fn create_page(shared: &Shared, frame: &Frame, fields: &Fields) -> Page {
     created_page(shared, frame, created).await
 }
 
-/// Returns the page with a key and its new secret.
+/// Redirects to the page with a key and its new secret.
 async fn created_page(shared: &Shared, frame: &Frame, CreatedKey { key, secret }: CreatedKey) -> Page {
     let project = match key.projects.iter().flatten().next() {
         Some(project) => Some(project.to_string()),
         None => shared.services.store.projects().await?.first().map(|project| project.id.to_string()),
     };
-    let curl = super::projects::curl(frame, project.as_deref().unwrap_or("PROJECT"), &secret);
-    rendered(&CreatedPage {
-        frame,
-        name: visible::line(&key.name).into_owned(),
-        secret,
-        curl,
-        expires: key.expires_at.map(|at| frame.moment(at)),
-        old_until: key.old_secret.map(|old| frame.moment(old.until)),
-    })
+    let expires = key.expires_at.map(|at| ("The key expires".to_owned(), at));
+    let old = key.old_secret.map(|old| ("The old key works until".to_owned(), old.until));
+    let new = NewSecret {
+        heading: format!("The key {}", visible::line(&key.name)),
+        back: ("/keys".to_owned(), "API keys".to_owned()),
+        request: "Copy it now".to_owned(),
+        text: "The server stores only the hash of the key.".to_owned(),
+        times: expires.into_iter().chain(old).collect(),
+        values: vec![("key".to_owned(), secret)],
+        example: Some(project.unwrap_or_else(|| "PROJECT".to_owned())),
+    };
+    new.show(frame)
 }
 
 async fn rotate(State(shared): State<Shared>, frame: Frame, Path(key): Path<String>, fields: Fields) -> Response {

@@ -1,11 +1,11 @@
-//! `GET /login/provider` and `GET /login/returned`: sign-in with an OpenID provider.
+//! `GET /login/provider` and `GET /login/returned`: sign-in with an OpenID provider. [`super::connect`] uses the same
+//! return URL to connect the account of a signed-in user.
 //!
 //! A cookie keeps the state, nonce and verifier for ten minutes in the browser that began the sign-in. So a return URL
 //! from an attacker's sign-in is refused in another browser.
 
 use axum::Router;
 use axum::extract::{Query, State};
-use axum::http::header::COOKIE;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
@@ -16,11 +16,12 @@ use journeyman_core::user::{User, user_name};
 use serde::Deserialize;
 
 use super::sign_in::form;
+use crate::frame::OpenFrame;
 use crate::viewer::ClientAddress;
-use crate::{Shared, error_page, session, words};
+use crate::{Shared, cookies, error_page, session, words};
 
 /// The lifetime of the cookie, in seconds.
-const PENDING_SECONDS: u32 = 600;
+const PENDING_SECONDS: u64 = 600;
 
 pub(super) fn routes() -> Router<Shared> {
     Router::new().route("/login/provider", get(begin)).route("/login/returned", get(returned))
@@ -33,31 +34,33 @@ struct NextQuery {
 
 async fn begin(
     State(shared): State<Shared>,
+    frame: OpenFrame,
     Query(query): Query<NextQuery>,
     ClientAddress(address): ClientAddress,
 ) -> Response {
     let next = query.next.unwrap_or_default();
     let Some(provider) = &shared.services.provider else { return StatusCode::NOT_FOUND.into_response() };
     if let Err(seconds) = shared.throttle.ask(address) {
-        return too_often(&shared, &next, seconds).await;
+        return too_often(&frame, &next, seconds).await;
     }
     match provider.begin(&redirect(&shared), shared.services.clock.now()).await {
         Ok(begun) => {
-            let cookie = pending_cookie(&shared, &format!("{}|{}", begun.pending, words::in_query(&next)));
+            let kept = Pending { state: begun.pending, next, connects: None };
+            let cookie = pending_cookie(&shared, &kept.encoded());
             session::with_cookie(Redirect::to(&begun.url).into_response(), cookie)
         }
         Err(error) => {
-            form(&shared, StatusCode::BAD_GATEWAY, (&next, ""), Some(words::sentence(&error.to_string()))).await
+            form(&frame, StatusCode::BAD_GATEWAY, (&next, ""), Some(words::sentence(&error.to_string()))).await
         }
     }
 }
 
-async fn too_often(shared: &Shared, next: &str, seconds: u64) -> Response {
+async fn too_often(frame: &OpenFrame, next: &str, seconds: u64) -> Response {
     let text = format!("Too many attempts. Try again in {seconds} seconds.");
-    form(shared, StatusCode::TOO_MANY_REQUESTS, (next, ""), Some(text)).await
+    form(frame, StatusCode::TOO_MANY_REQUESTS, (next, ""), Some(text)).await
 }
 
-fn redirect(shared: &Shared) -> String {
+pub(super) fn redirect(shared: &Shared) -> String {
     format!("{}/login/returned", shared.settings.public_url)
 }
 
@@ -67,18 +70,38 @@ fn cookie_name(shared: &Shared) -> &'static str {
 
 /// Returns the cookie with the state of a sign-in. An empty value deletes it. It is `SameSite=Lax`, because the
 /// provider redirects the browser from another site.
-fn pending_cookie(shared: &Shared, value: &str) -> HeaderValue {
-    let secure = if shared.settings.is_secure() { "; Secure" } else { "" };
+pub(super) fn pending_cookie(shared: &Shared, value: &str) -> HeaderValue {
     let seconds = if value.is_empty() { 0 } else { PENDING_SECONDS };
-    let name = cookie_name(shared);
-    let text = format!("{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}");
-    HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static(""))
+    cookies::set(&shared.settings, cookie_name(shared), value, seconds)
 }
 
-fn pending(shared: &Shared, headers: &HeaderMap) -> Option<String> {
-    let all = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(';'));
-    let mut own = all.filter_map(|pair| pair.trim().split_once('=')).filter(|(name, _)| *name == cookie_name(shared));
-    own.next().map(|(_, value)| value.to_owned())
+/// What the cookie keeps until the browser comes back.
+pub(super) struct Pending {
+    /// The state that the provider's client needs.
+    pub(super) state: String,
+    /// The path to go to after a sign-in.
+    pub(super) next: String,
+    /// The session whose user is to be connected; `None` for a sign-in.
+    pub(super) connects: Option<String>,
+}
+
+impl Pending {
+    /// Returns the value of the cookie. None of its parts has a vertical bar.
+    pub(super) fn encoded(&self) -> String {
+        let Self { state, next, connects } = self;
+        format!("{state}|{}|{}", words::in_query(next), connects.as_deref().unwrap_or_default())
+    }
+
+    fn decode(value: &str) -> Self {
+        let mut parts = value.split('|');
+        let mut part = || parts.next().unwrap_or_default();
+        let (state, next, connects) = (part().to_owned(), decoded(part()), part().to_owned());
+        Self { state, next, connects: Some(connects).filter(|session| !session.is_empty()) }
+    }
+
+    fn of(shared: &Shared, headers: &HeaderMap) -> Self {
+        Self::decode(cookies::all(headers, cookie_name(shared)).next().unwrap_or_default())
+    }
 }
 
 #[derive(Deserialize)]
@@ -92,25 +115,29 @@ struct ReturnedQuery {
 
 async fn returned(
     State(shared): State<Shared>,
+    frame: OpenFrame,
     Query(query): Query<ReturnedQuery>,
     from: ClientAddress,
     headers: HeaderMap,
 ) -> Response {
-    let stored = pending(&shared, &headers).unwrap_or_default();
-    let (pending, next) = stored.split_once('|').unwrap_or((&stored, ""));
-    let next = decoded(next);
+    let Pending { state: pending, next, connects } = Pending::of(&shared, &headers);
     let refused = async |status, text: String| {
-        session::with_cookie(form(&shared, status, (&next, ""), Some(text)).await, pending_cookie(&shared, ""))
+        session::with_cookie(form(&frame, status, (&next, ""), Some(text)).await, pending_cookie(&shared, ""))
     };
     let Some(provider) = &shared.services.provider else { return StatusCode::NOT_FOUND.into_response() };
     // The request causes requests to the provider, so it is limited.
     if let Err(seconds) = shared.throttle.ask(from.0) {
-        return too_often(&shared, &next, seconds).await;
+        return too_often(&frame, &next, seconds).await;
     }
     let ReturnedQuery { code, state, iss, error, error_description } = query;
     let returned = ReturnedSignIn { code, state, issuer: iss, error, error_description };
     let now = shared.services.clock.now();
-    let person = match provider.finish(pending, returned, &redirect(&shared), now).await {
+    let person = provider.finish(&pending, returned, &redirect(&shared), now).await;
+    if let Some(session) = connects {
+        let answer = super::connect::finish(frame.clone(), from, &headers, &session, person).await;
+        return session::with_cookie(answer, pending_cookie(&shared, ""));
+    }
+    let person = match person {
         Ok(person) => person,
         Err(error) => return refused(StatusCode::FORBIDDEN, words::sentence(&error.to_string())).await,
     };
@@ -151,7 +178,8 @@ async fn user(
         Err(Error::Admin(AdminRefusal::UserExists)) => {
             // Another window of the same person may have added the user a moment ago.
             let added = services.store.user_by_identity(person.identity).await?;
-            let text = "A user with this name already exists, with another sign-in method. Ask an administrator.";
+            let text = "A user with this name already exists. Sign in with the password, and connect the provider on \
+                        the page Account.";
             Ok(added.filter(|user| user.disabled_at.is_none()).ok_or_else(|| text.to_owned()))
         }
         Err(error) => Err(error),
@@ -176,6 +204,17 @@ fn decoded(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_cookie_is_decoded_unchanged() {
+        let kept = Pending { state: "a.b".to_owned(), next: "/x?a=|&b".to_owned(), connects: Some("0f".to_owned()) };
+        let read = Pending::decode(&kept.encoded());
+        assert_eq!((read.state, read.next, read.connects), (kept.state, kept.next, kept.connects));
+        // An older version, which may run beside this one, writes two parts.
+        let older = Pending::decode("a.b|%2Fkeys");
+        assert_eq!((older.state.as_str(), older.next.as_str(), older.connects), ("a.b", "/keys", None));
+        assert_eq!(Pending::decode("").connects, None);
+    }
 
     #[test]
     fn the_return_path_is_decoded_unchanged() {

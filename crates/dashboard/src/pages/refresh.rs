@@ -77,7 +77,8 @@ where
             if !session::still_holds(&self.shared, &self.viewer).await {
                 return None;
             }
-            let now = (self.read)().await.ok()?;
+            let reading = (self.read)();
+            let now = reading.await.ok()?;
             if self.seen != now {
                 self.seen.clone_from(&now);
                 return Some(Event::default().id(now).data("<turbo-stream action=\"refresh\"></turbo-stream>"));

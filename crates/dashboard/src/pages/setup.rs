@@ -14,8 +14,8 @@ use journeyman_core::ports::StoreError;
 use journeyman_core::user::{Role, SignInLink, TokenHash, User};
 use serde::Deserialize;
 
-use super::sign_in::SignedOutFrame;
 use crate::fields::Fields;
+use crate::frame::OpenFrame;
 use crate::viewer::ClientAddress;
 use crate::{Shared, error_page, session, words};
 
@@ -33,7 +33,7 @@ async fn without_referrer(mut response: Response) -> Response {
 #[derive(Template)]
 #[template(path = "setup.html")]
 struct SetupPage<'a> {
-    frame: &'a SignedOutFrame,
+    frame: &'a OpenFrame,
     link: &'a str,
     /// True if the link creates the first administrator.
     first: bool,
@@ -44,7 +44,7 @@ struct SetupPage<'a> {
 #[derive(Template)]
 #[template(path = "link_gone.html")]
 struct GonePage<'a> {
-    frame: &'a SignedOutFrame,
+    frame: &'a OpenFrame,
 }
 
 #[derive(Deserialize)]
@@ -52,8 +52,8 @@ struct LinkQuery {
     link: Option<String>,
 }
 
-async fn show(State(shared): State<Shared>, Query(query): Query<LinkQuery>) -> Response {
-    let (frame, token) = (SignedOutFrame(shared.clone()), query.link.unwrap_or_default());
+async fn show(State(shared): State<Shared>, frame: OpenFrame, Query(query): Query<LinkQuery>) -> Response {
+    let token = query.link.unwrap_or_default();
     match find(&shared, &token).await {
         Ok(Some((_, user))) => {
             let name = user.as_ref().map_or("", |user| user.name.as_str());
@@ -65,7 +65,7 @@ async fn show(State(shared): State<Shared>, Query(query): Query<LinkQuery>) -> R
     }
 }
 
-fn gone(frame: &SignedOutFrame) -> Response {
+fn gone(frame: &OpenFrame) -> Response {
     frame.page(StatusCode::GONE, &GonePage { frame })
 }
 
@@ -79,8 +79,14 @@ async fn find(shared: &Shared, token: &str) -> Result<Option<(SignInLink, Option
     Ok(user.map(|user| (link, Some(user))))
 }
 
-async fn set(State(shared): State<Shared>, from: ClientAddress, headers: HeaderMap, fields: Fields) -> Response {
-    let (frame, token) = (SignedOutFrame(shared.clone()), fields.text("link"));
+async fn set(
+    State(shared): State<Shared>,
+    frame: OpenFrame,
+    from: ClientAddress,
+    headers: HeaderMap,
+    fields: Fields,
+) -> Response {
+    let token = fields.text("link");
     let (link, user) = match find(&shared, &token).await {
         Ok(Some(found)) => found,
         Ok(None) => return gone(&frame),
@@ -90,7 +96,7 @@ async fn set(State(shared): State<Shared>, from: ClientAddress, headers: HeaderM
     let name = user.as_ref().map_or_else(|| fields.text("name"), |user| user.name.clone());
     match use_link(&shared, from, link, user, &fields).await {
         Ok(user) => match session::begin(&shared, &user, &headers, from).await {
-            Ok(cookie) => session::with_cookie(Redirect::to("/projects").into_response(), cookie),
+            Ok(cookie) => session::with_cookie(Redirect::to("/").into_response(), cookie),
             Err(Error::Store(error)) => error_page::unavailable(&shared, &error),
             Err(_) => gone(&frame),
         },

@@ -7,7 +7,7 @@ use askama::Template;
 use axum::Router;
 use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::{Html, IntoResponse, Redirect, Response};
+use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use journeyman_app::Error;
 use journeyman_core::ports::{SessionsToEnd, StoreError};
@@ -15,7 +15,7 @@ use journeyman_core::user::{Role, User, user_name};
 use serde::Deserialize;
 
 use crate::fields::Fields;
-use crate::icons::Icon;
+use crate::frame::OpenFrame;
 use crate::viewer::{ClientAddress, audit};
 use crate::{Shared, error_page, session, words};
 
@@ -23,36 +23,10 @@ pub(super) fn routes() -> Router<Shared> {
     Router::new().route("/login", get(show).post(sign_in)).route("/logout", post(sign_out))
 }
 
-/// The context of a page for visitors who have not signed in.
-#[derive(Clone)]
-pub(super) struct SignedOutFrame(pub(super) Shared);
-
-impl SignedOutFrame {
-    pub(super) fn asset(&self, name: &str) -> String {
-        self.0.assets.href(name)
-    }
-
-    #[expect(clippy::unused_self, reason = "templates call the method of the same name of a frame")]
-    pub(super) fn icon(&self, name: &str) -> Icon {
-        crate::icons::icon(name)
-    }
-
-    /// Renders a page; responds with status 500 if that fails.
-    pub(super) fn page(&self, status: StatusCode, page: &impl Template) -> Response {
-        match page.render() {
-            Ok(html) => (status, Html(html)).into_response(),
-            Err(error) => {
-                tracing::error!(%error, "a page could not be rendered");
-                (StatusCode::INTERNAL_SERVER_ERROR, "The page could not be rendered.").into_response()
-            }
-        }
-    }
-}
-
 #[derive(Template)]
 #[template(path = "sign_in.html")]
 struct SignInPage<'a> {
-    frame: &'a SignedOutFrame,
+    frame: &'a OpenFrame,
     next: &'a str,
     name: &'a str,
     error: Option<String>,
@@ -74,6 +48,7 @@ struct NextQuery {
 
 async fn show(
     State(shared): State<Shared>,
+    frame: OpenFrame,
     Query(query): Query<NextQuery>,
     from: ClientAddress,
     headers: HeaderMap,
@@ -81,25 +56,25 @@ async fn show(
     let next = query.next.unwrap_or_default();
     match session::viewer(&shared, &headers, from).await {
         Ok(Some(_)) => Redirect::to(words::return_path(&next)).into_response(),
-        Ok(None) => form(&shared, StatusCode::OK, (&next, ""), None).await,
+        Ok(None) => form(&frame, StatusCode::OK, (&next, ""), None).await,
         Err(error) => error_page::unavailable(&shared, &error),
     }
 }
 
 /// Renders the sign-in page, with the error and the name of a refused attempt.
 pub(super) async fn form(
-    shared: &Shared,
+    frame: &OpenFrame,
     status: StatusCode,
     (next, name): (&str, &str),
     error: Option<String>,
 ) -> Response {
+    let shared = &frame.shared;
     let unclaimed = match is_unclaimed(shared).await {
         Ok(unclaimed) => unclaimed,
         Err(error) => return error_page::unavailable(shared, &error),
     };
-    let frame = SignedOutFrame(shared.clone());
     let provider = shared.services.provider.as_ref().map(|provider| provider.label());
-    frame.page(status, &SignInPage { frame: &frame, next, name, error, provider, unclaimed })
+    frame.page(status, &SignInPage { frame, next, name, error, provider, unclaimed })
 }
 
 /// Returns true if there is no administrator yet. The store is not asked again once there is one, because there will
@@ -122,7 +97,13 @@ enum SignInError {
     Store(StoreError),
 }
 
-async fn sign_in(State(shared): State<Shared>, from: ClientAddress, headers: HeaderMap, fields: Fields) -> Response {
+async fn sign_in(
+    State(shared): State<Shared>,
+    frame: OpenFrame,
+    from: ClientAddress,
+    headers: HeaderMap,
+    fields: Fields,
+) -> Response {
     let (next, name) = (fields.text("next"), fields.text("name"));
     let refusal = match check(&shared, from, &name, fields.text("password")).await {
         Ok(user) => match session::begin(&shared, &user, &headers, from).await {
@@ -147,7 +128,7 @@ async fn sign_in(State(shared): State<Shared>, from: ClientAddress, headers: Hea
         }
         SignInError::Store(error) => return error_page::unavailable(&shared, &error),
     };
-    form(&shared, status, (&next, &name), Some(text)).await
+    form(&frame, status, (&next, &name), Some(text)).await
 }
 
 async fn check(

@@ -50,8 +50,8 @@ struct Row {
     people: usize,
     /// The time of the newest event.
     last: Option<Moment>,
-    /// The error of the newest post, if it failed.
-    error: Option<String>,
+    /// The error of the newest post, if Slack has refused it.
+    error: Option<PostError>,
 }
 
 impl Row {
@@ -65,14 +65,27 @@ impl Row {
             channels: settings.channels.len(),
             people: settings.users.len(),
             last: events.first().map(|event| frame.moment(event.received_at)),
-            error: posts.first().filter(|post| post.state == SlackPostState::Failed).map(error_of),
+            error: posts.first().and_then(|post| PostError::of(frame, post)),
         }
     }
 }
 
-/// Returns the error of a post, for people.
-fn error_of(post: &SlackPost) -> String {
-    words::sentence(&visible::line(post.detail.as_deref().unwrap_or("it failed")))
+/// A post that Slack has refused, for templates.
+struct PostError {
+    /// The color and the text of the badge.
+    badge: (&'static str, &'static str),
+    at: Moment,
+    channel: String,
+    text: String,
+}
+
+impl PostError {
+    fn of(frame: &Frame, post: &SlackPost) -> Option<Self> {
+        let text = words::sentence(&visible::line(post.error()?));
+        let is_final = post.state == SlackPostState::Failed;
+        let badge = if is_final { ("danger", "failed") } else { ("warning", "sent again") };
+        Some(Self { badge, at: frame.moment(post.created_at), channel: post.place.channel.clone(), text })
+    }
 }
 
 /// Returns the name of a mode for people.

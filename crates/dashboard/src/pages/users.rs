@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use journeyman_core::user::{Role, User};
 
+use super::secret::NewSecret;
 use crate::failure::{Failure, Page, refusal, refused, rendered};
 use crate::fields::Fields;
 use crate::frame::Frame;
@@ -30,8 +31,6 @@ struct UsersPage<'a> {
     name: String,
     role: Role,
     error: Option<String>,
-    /// The user's name and the URL of a link that was just created.
-    link: Option<(String, String)>,
 }
 
 struct Row {
@@ -62,21 +61,15 @@ async fn users<'a>(shared: &Shared, frame: &'a Frame) -> Result<UsersPage<'a>, F
         disabled: user.disabled_at.is_some(),
         version: user.version,
         method: match (&user.identity, &user.password) {
-            (Some(_), _) => "with the provider",
+            (Some(_), Some(_)) => "with the provider or a password",
+            (Some(_), None) => "with the provider",
             (None, Some(_)) => "with a password",
             (None, None) => "no password yet",
         },
         created: frame.moment(user.created_at),
         signed_in: user.signed_in_at.map(|at| frame.moment(at)),
     };
-    Ok(UsersPage {
-        frame,
-        rows: users.iter().map(row).collect(),
-        name: String::new(),
-        role: Role::Member,
-        error: None,
-        link: None,
-    })
+    Ok(UsersPage { frame, rows: users.iter().map(row).collect(), name: String::new(), role: Role::Member, error: None })
 }
 
 async fn list(State(shared): State<Shared>, frame: Frame) -> Response {
@@ -110,13 +103,21 @@ async fn created(shared: &Shared, frame: &Frame, fields: &Fields) -> Page {
     }
 }
 
-/// Creates a link for a user and renders the page with it. The link is not shown again.
+/// Creates a link for a user and redirects to the page with it.
 async fn with_link(shared: &Shared, frame: &Frame, user: &User) -> Page {
     let token = frame.cases().create_link(&frame.caller(), Some(user.id)).await?;
-    let mut page = users(shared, frame).await?;
-    let address = format!("{}/setup?link={token}", shared.settings.public_url);
-    page.link = Some((visible::line(&user.name).into_owned(), address));
-    rendered(&page)
+    let text = "The user can set a password with it once, within seven days. Send it through a channel that only this \
+                person can read.";
+    let new = NewSecret {
+        heading: format!("A link for {}", visible::line(&user.name)),
+        back: ("/users".to_owned(), "Users".to_owned()),
+        request: "Copy the link now".to_owned(),
+        text: text.to_owned(),
+        times: Vec::new(),
+        values: vec![("link".to_owned(), format!("{}/setup?link={token}", shared.settings.public_url))],
+        example: None,
+    };
+    new.show(frame)
 }
 
 async fn found(shared: &Shared, frame: &Frame, id: &str) -> Result<User, Failure> {

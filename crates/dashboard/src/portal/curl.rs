@@ -14,7 +14,7 @@ const IDS: [(&str, &str); 8] = [
     ("/keys/{id}", "/keys/key_019aa3bb4a2c7d10b2b1a1c5d0f3e8aa"),
     ("/trusts/{id}", "/trusts/trust_019aa3bb4a2c7d10b2b1a1c5d0f3e8ab"),
     ("/workspaces/{id}", "/workspaces/slw_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7"),
-    ("/webhooks/{id}", "/webhooks/hook_019aa3bb4a2c7d10b2b1a1c5d0f3e8ab"),
+    ("/webhooks/{id}", "/webhooks/whk_019aa3bb4a2c7d10b2b1a1c5d0f3e8ab"),
 ];
 
 /// Returns the request of an operation with the body of its example.

@@ -13,8 +13,7 @@ use sha2::{Digest, Sha256};
 
 use super::Page;
 use super::content::Content;
-use crate::frame::Frame;
-use crate::icons::Icon;
+use crate::frame::{Frame, OpenFrame};
 use crate::viewer::ClientAddress;
 use crate::{Shared, session};
 
@@ -26,7 +25,7 @@ pub(crate) fn routes() -> Router<Shared> {
 #[derive(Template)]
 #[template(path = "docs.html")]
 struct DocsPage<'a> {
-    frame: &'a PublicFrame<'a>,
+    frame: &'a OpenFrame,
     /// The frame of the signed-in user.
     member: Option<&'a Frame>,
     at_start: bool,
@@ -36,24 +35,6 @@ struct DocsPage<'a> {
     groups: Vec<Group<'a>>,
     previous: Option<&'a Page>,
     next: Option<&'a Page>,
-}
-
-/// The context of a page for all readers.
-struct PublicFrame<'a>(&'a Shared);
-
-impl PublicFrame<'_> {
-    fn asset(&self, name: &str) -> String {
-        self.0.assets.href(name)
-    }
-
-    #[expect(clippy::unused_self, reason = "templates call the method of the same name of a frame")]
-    fn icon(&self, name: &str) -> Icon {
-        crate::icons::icon(name)
-    }
-
-    fn version(&self) -> &str {
-        &self.0.settings.version
-    }
 }
 
 /// A heading of the navigation with its pages.
@@ -68,13 +49,18 @@ async fn document(State(shared): State<Shared>) -> Response {
     ([(CONTENT_TYPE, "application/json")], shared.portal.spec.document.to_string()).into_response()
 }
 
-async fn show(State(shared): State<Shared>, uri: Uri, from: ClientAddress, headers: HeaderMap) -> Response {
+async fn show(
+    State(shared): State<Shared>,
+    frame: OpenFrame,
+    uri: Uri,
+    from: ClientAddress,
+    headers: HeaderMap,
+) -> Response {
     // The documentation does not depend on the store: if that fails, readers see the page as if they had no session.
     let viewer = session::viewer(&shared, &headers, from).await.ok().flatten();
-    let now = shared.services.clock.now();
-    let member = viewer.map(|viewer| Frame { shared: shared.clone(), viewer, now, done: None });
     let path = uri.path().trim_end_matches('/').to_owned();
-    let rendered = tokio::task::spawn_blocking(move || html(&shared, member.as_ref(), &path)).await;
+    let member = viewer.map(|viewer| Frame::new(frame.clone(), viewer, path.clone()));
+    let rendered = tokio::task::spawn_blocking(move || html(&frame, member.as_ref(), &path)).await;
     match rendered {
         Ok(Ok((status, html))) => answer(status, html, &headers),
         Ok(Err(error)) => failed(&error.to_string()),
@@ -83,7 +69,8 @@ async fn show(State(shared): State<Shared>, uri: Uri, from: ClientAddress, heade
 }
 
 /// Renders the page at a path, or the page that says that there is none.
-fn html(shared: &Shared, member: Option<&Frame>, path: &str) -> askama::Result<(StatusCode, String)> {
+fn html(frame: &OpenFrame, member: Option<&Frame>, path: &str) -> askama::Result<(StatusCode, String)> {
+    let shared = &frame.shared;
     let portal = &shared.portal;
     let found = portal.find(path);
     let page = found.and_then(|number| portal.pages.get(number));
@@ -102,7 +89,7 @@ fn html(shared: &Shared, member: Option<&Frame>, path: &str) -> askama::Result<(
     }
     let neighbor = |step: fn(usize) -> Option<usize>| found.and_then(step).and_then(|number| portal.pages.get(number));
     let html = DocsPage {
-        frame: &PublicFrame(shared),
+        frame,
         member,
         at_start: path == "/docs",
         page,

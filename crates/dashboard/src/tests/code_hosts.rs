@@ -43,6 +43,7 @@ async fn a_code_host_is_added_edited_tested_and_removed() {
     let fixture = with_fakes().await;
     let form = "id=git&kind=gitea&url=https%3A%2F%2Fgit.example&token=s3cret-token&generate=on";
     let added = fixture.post("/system/code-hosts", form).await;
+    let added = fixture.follow(Role::Administrator, &added).await;
     assert_eq!(added.status, StatusCode::OK, "{}", added.body);
     let secret = fixture.store.code_host_secrets(id("git")).await.unwrap().webhook.unwrap().0;
     assert!(added.body.contains(&secret) && added.body.contains("http://localhost:8080/hooks/git"), "{}", added.body);
@@ -61,6 +62,7 @@ async fn a_code_host_is_added_edited_tested_and_removed() {
     let late = fixture.post("/system/code-hosts/git/edit", form).await;
     assert_eq!(late.status, StatusCode::UNPROCESSABLE_ENTITY);
     assert!(late.body.contains("Someone has changed"), "{}", late.body);
+    assert!(late.body.contains("name=\"version\" value=\"1\""), "sent again, it is refused again: {}", late.body);
 
     let checked = fixture.post("/system/code-hosts/git/check", "").await;
     assert!(checked.body.contains("It answers.") && checked.body.contains("No secret is set"), "{}", checked.body);

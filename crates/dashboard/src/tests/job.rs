@@ -42,7 +42,7 @@ pub(super) async fn create_job(fixture: &Fixture, text: &str) -> JobId {
 }
 
 /// Creates a job whose agent has sent these entries and is still running.
-async fn running_job(fixture: &Fixture, text: &str, entries: Vec<(TranscriptKind, Value)>) -> JobId {
+pub(super) async fn running_job(fixture: &Fixture, text: &str, entries: Vec<(TranscriptKind, Value)>) -> JobId {
     let (engine, id) = (&fixture.engine, create_job(fixture, text).await);
     let worker = WorkerId::from_uuid(Uuid::from_u128(9));
     let claimed = engine.claim(worker, std::time::Duration::from_secs(60)).await.unwrap().unwrap();

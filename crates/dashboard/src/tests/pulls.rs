@@ -139,7 +139,7 @@ async fn the_list_shows_each_pull_request() {
         "href=\"/projects/shop/pulls/6\"><bdi>",
         "<span class=\"badge open\">Open</span>",
         "<span class=\"badge draft\">Draft</span>",
-        "<time datetime=\"2026-11-21T01:25:30.123Z\" title=\"2026-11-21 01:25 UTC\">now</time>",
+        "<time datetime=\"2026-11-21T01:25:30.123Z\" title=\"2026-11-21 01:25 UTC\" data-relative>now</time>",
         "journeyman/fix-the-typo-89abcdef",
         ">2 open</a>",
         ">1 merged or closed</a>",

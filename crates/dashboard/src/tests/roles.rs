@@ -18,7 +18,10 @@ use super::{Fixture, START, audit_entry, fixture, job, project};
 
 /// The path of each page, and its status for an administrator, a member and a viewer.
 const PAGES: &[(&str, [u16; 3])] = &[
-    ("/", [303, 303, 303]),
+    ("/", [200, 200, 200]),
+    ("/?whose=everybody", [200, 200, 200]),
+    ("/jobs", [200, 200, 200]),
+    ("/projects/empty/jobs", [200, 200, 200]),
     ("/projects", [200, 200, 200]),
     ("/projects/new", [200, 403, 403]),
     ("/projects/shop", [303, 303, 303]),
@@ -59,6 +62,8 @@ const PAGES: &[(&str, [u16; 3])] = &[
     ("/system/trusts/new", [200, 403, 403]),
     ("/system/trusts/new?preset=gitlab", [200, 403, 403]),
     ("/system/trusts/new?preset=none", [404, 403, 403]),
+    ("/system/trusts/trust_0193456789ab7def8123456789abcdef/edit", [404, 403, 403]),
+    ("/system/trusts/none/edit", [404, 403, 403]),
     ("/system/slack", [200, 403, 403]),
     ("/system/slack/new", [200, 403, 403]),
     ("/system/slack/new?mode=events", [200, 403, 403]),
@@ -68,6 +73,10 @@ const PAGES: &[(&str, [u16; 3])] = &[
     ("/users", [200, 403, 403]),
     ("/audit", [200, 403, 403]),
     ("/account", [200, 200, 200]),
+    ("/search", [200, 200, 200]),
+    ("/search?q=Fix", [200, 200, 200]),
+    ("/keyboard", [200, 200, 200]),
+    ("/secrets/none", [410, 410, 410]),
 ];
 
 /// The path and the content of each form, and its status for an administrator, a member and a viewer.
@@ -77,6 +86,8 @@ const FORMS: &[(&str, &str, [u16; 3])] = &[
     ("/projects/shop/settings/agent", "agent=journeyman&model=m", [303, 403, 403]),
     ("/projects/shop/settings/repository", "repository=local:shop", [303, 403, 403]),
     ("/projects/shop/jobs", "prompt=x", [303, 303, 403]),
+    ("/jobs/archive", "job=shop%2Fnone", [404, 404, 403]),
+    ("/jobs/archive", "", [422, 422, 403]),
     ("/projects/shop/jobs/JOB/messages", "prompt=x", [303, 303, 403]),
     ("/projects/shop/jobs/JOB/messages/MESSAGE/withdraw", "", [303, 303, 403]),
     ("/projects/shop/jobs/JOB/retry", "", [303, 303, 403]),
@@ -89,8 +100,8 @@ const FORMS: &[(&str, &str, [u16; 3])] = &[
     ("/projects/shop/pulls/7/lines", "path=x.txt&side=new&line=2&body=x", [303, 303, 403]),
     ("/projects/shop/pulls/7/review", "body=x", [303, 303, 403]),
     ("/projects/shop/pulls/7/drafts/1/remove", "", [303, 303, 403]),
-    ("/keys", "name=x&days=30&project=shop", [200, 200, 403]),
-    ("/keys/KEY/rotate", "keep=24", [200, 200, 403]),
+    ("/keys", "name=x&days=30&project=shop", [303, 303, 403]),
+    ("/keys/KEY/rotate", "keep=24", [303, 303, 403]),
     ("/keys/KEY/revoke", "", [303, 303, 403]),
     ("/system/code-hosts", "id=a&kind=gitea&url=https://a.example&token=t", [303, 403, 403]),
     ("/system/code-hosts/gitlab/edit", "url=https://a.example", [422, 403, 403]),
@@ -99,6 +110,8 @@ const FORMS: &[(&str, &str, [u16; 3])] = &[
     ("/system/code-hosts/none/remove", "", [404, 403, 403]),
     ("/system/trusts", "name=ci&issuer=https://a.example&claims=sub%3Dx&project=shop&scope=jobs", [303, 403, 403]),
     ("/system/trusts", "name=ci&issuer=https://a.example&claims=x&project=shop", [422, 403, 403]),
+    ("/system/trusts/trust_0193456789ab7def8123456789abcdef/edit", "name=ci", [404, 403, 403]),
+    ("/system/trusts/none/edit", "name=ci", [404, 403, 403]),
     ("/system/trusts/trust_0193456789ab7def8123456789abcdef/remove", "", [404, 403, 403]),
     ("/system/trusts/none/remove", "", [404, 403, 403]),
     ("/system/slack", "mode=events&bot-token=xoxb-12345&signing-secret=0123456789", [303, 403, 403]),
@@ -109,10 +122,16 @@ const FORMS: &[(&str, &str, [u16; 3])] = &[
     ("/system/slack/slw_0193456789ab7def8123456789abcdef/check", "", [404, 403, 403]),
     ("/system/slack/slw_0193456789ab7def8123456789abcdef/remove", "", [404, 403, 403]),
     ("/system/slack/none/check", "", [404, 403, 403]),
-    ("/account/slack", "", [200, 200, 403]),
-    ("/users", "name=bob&role=member", [200, 403, 403]),
+    ("/account/slack", "", [303, 303, 403]),
+    ("/account/theme", "theme=dark&next=/keys", [303, 303, 303]),
+    ("/account/theme", "theme=pink", [422, 422, 422]),
+    ("/account/provider", "", [404, 404, 404]),
+    ("/account/provider/disconnect", "", [409, 409, 409]),
+    ("/secrets/none/stored", "", [303, 303, 303]),
+    ("/account/letters", "letters=on", [303, 303, 303]),
+    ("/users", "name=bob&role=member", [303, 403, 403]),
     ("/users/VIEWER/role", "role=viewer", [303, 403, 403]),
-    ("/users/VIEWER/link", "", [200, 403, 403]),
+    ("/users/VIEWER/link", "", [303, 403, 403]),
     ("/users/VIEWER/disable", "", [303, 403, 403]),
     ("/users/VIEWER/enable", "", [303, 403, 403]),
 ];
@@ -241,7 +260,8 @@ async fn a_key_has_the_scope_that_was_chosen() {
         [("&scope=read", Scope::Read), ("&scope=jobs", Scope::Jobs), ("&scope=write", Scope::Write), ("", Scope::Write)]
     {
         let form = format!("name=ci&days=30&where=all{choice}");
-        let page = fixture.send(Some(Role::Administrator), Method::POST, "/keys", &form).await;
+        let made = fixture.send(Some(Role::Administrator), Method::POST, "/keys", &form).await;
+        let page = fixture.follow(Role::Administrator, &made).await;
         assert!(page.body.contains("jmn_"), "{choice}: {}", page.body);
         assert!(fixture.store.keys().await.unwrap().iter().any(|key| key.scopes == [expected]), "{choice}");
     }
@@ -251,11 +271,13 @@ async fn a_key_has_the_scope_that_was_chosen() {
 async fn a_rotated_key_shows_its_new_secret_and_how_long_the_old_one_works() {
     let (fixture, _) = with_job().await;
     let created = fixture.send(Some(Role::Administrator), Method::POST, "/keys", "name=ci&days=30&where=all").await;
+    let created = fixture.follow(Role::Administrator, &created).await;
     assert!(created.body.contains("jmn_"), "{}", created.body);
     for (form, overlap) in [("keep=0", None), ("", None), ("keep=24", Some(24))] {
         let before = fixture.store.keys().await.unwrap().remove(0);
         let path = format!("/keys/{}/rotate", before.id);
-        let page = fixture.send(Some(Role::Administrator), Method::POST, &path, form).await;
+        let rotated = fixture.send(Some(Role::Administrator), Method::POST, &path, form).await;
+        let page = fixture.follow(Role::Administrator, &rotated).await;
         let after = fixture.store.keys().await.unwrap().remove(0);
         assert!(page.body.contains(&after.prefix) && after.hash != before.hash, "{form}: {}", page.body);
         assert_eq!(page.body.contains("The old key works until"), overlap.is_some(), "{form}: {}", page.body);
@@ -275,7 +297,8 @@ async fn a_rotated_key_shows_its_new_secret_and_how_long_the_old_one_works() {
 async fn a_member_creates_keys_only_for_named_projects() {
     let (fixture, _) = with_job().await;
     let form = "name=ci&scope=write&days=30&project=shop&where=all";
-    let page = fixture.send(Some(Role::Member), Method::POST, "/keys", form).await;
+    let made = fixture.send(Some(Role::Member), Method::POST, "/keys", form).await;
+    let page = fixture.follow(Role::Member, &made).await;
     assert!(page.body.contains("jmn_") && page.body.contains("/v2/agent/shop/job"), "{}", page.body);
     let member = fixture.store.user_by_name("member".into()).await.unwrap().unwrap().id;
     let key = fixture.store.keys().await.unwrap().remove(0);

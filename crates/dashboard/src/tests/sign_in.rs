@@ -155,7 +155,7 @@ async fn the_first_user_becomes_administrator_through_a_link() {
     }
     let form = "link=the-link&name=Ada&password=a+long+password";
     let done = fixture.send(None, Method::POST, "/setup", form).await;
-    assert_eq!((done.status, done.header("location")), (StatusCode::SEE_OTHER, "/projects"));
+    assert_eq!((done.status, done.header("location")), (StatusCode::SEE_OTHER, "/"));
     let ada = fixture.store.user_by_name("ada".into()).await.unwrap().unwrap();
     assert_eq!(ada.role, Role::Administrator);
     assert!(fixture.store.session(TokenHash::of(done.token())).await.unwrap().is_some());

@@ -3,9 +3,14 @@
 use std::sync::Arc;
 
 use axum::http::{Method, StatusCode};
+use journeyman_core::inbox::InboxState;
 use journeyman_core::ports::{SlackStore as _, UserStore as _};
 use journeyman_core::pull::PullState;
-use journeyman_core::slack::{SlackMode, SlackSecret};
+use journeyman_core::slack::{
+    NewSlackEvent, NewSlackPost, SLACK_LEASE, SlackContent, SlackDecision, SlackEvent, SlackMode, SlackNext,
+    SlackOutcome, SlackPostContent, SlackPostState, SlackPosted, SlackSecret,
+};
+use journeyman_core::time::Clock as _;
 use journeyman_core::user::Role;
 
 use super::pulls::{Fake, detail};
@@ -78,11 +83,53 @@ async fn a_refused_form_says_why_and_shows_no_secret() {
 }
 
 #[tokio::test]
+async fn the_error_of_a_post_is_shown_while_it_is_sent_again() {
+    let (fixture, path) = connected().await;
+    let (store, now) = (&fixture.store, fixture.world.now());
+    let workspace = store.slack_workspaces().await.unwrap().remove(0).id;
+    let event = SlackEvent {
+        event_id: "Ev1".to_owned(),
+        team: "T1".to_owned(),
+        channel: "C1".to_owned(),
+        thread: "1.0".to_owned(),
+        ts: "1.0".to_owned(),
+        content: SlackContent::Deleted,
+    };
+    store.receive_slack(NewSlackEvent { workspace, event, at: now }).await.unwrap();
+    let event = store.claim_slack_events(now, SLACK_LEASE, 1).await.unwrap().remove(0);
+    let content = SlackPostContent::Text("Hello".to_owned());
+    let post = NewSlackPost { place: event.place.clone(), purpose: "reply".to_owned(), content };
+    let next = SlackNext::Ends(InboxState::Done, SlackOutcome::Answered, None);
+    let decision = SlackDecision { next, job: None, thread: None, posts: vec![post], at: now };
+    assert!(store.decide_slack_event(event.number, event.attempts, decision).await.unwrap());
+    for (state, badge) in [(SlackPostState::Open, "sent again"), (SlackPostState::Failed, "failed")] {
+        let post = store.claim_slack_posts(now, SLACK_LEASE, 1).await.unwrap().remove(0);
+        let posted = SlackPosted {
+            number: post.number,
+            claim: post.claims,
+            ts: None,
+            shown: None,
+            state,
+            detail: Some("Slack refused chat.postMessage (token_revoked): install the app again".to_owned()),
+            failures: 1,
+            due_at: Some(now),
+            free_at: now,
+        };
+        assert!(store.finish_slack_post(posted).await.unwrap());
+        for path in [path.as_str(), "/system/slack"] {
+            let page = fixture.send(Some(Role::Administrator), Method::GET, path, "").await.body;
+            assert!(page.contains("token_revoked") && page.contains(&format!(">{badge}</span>")), "{path}: {page}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_code_for_an_account_is_shown_once() {
     let (fixture, _) = connected().await;
     let account = fixture.send(Some(Role::Member), Method::GET, "/account", "").await;
     assert!(account.body.contains("Link your Slack account") && account.body.contains("not connected"));
-    let page = fixture.send(Some(Role::Member), Method::POST, "/account/slack", "").await;
+    let made = fixture.send(Some(Role::Member), Method::POST, "/account/slack", "").await;
+    let page = fixture.follow(Role::Member, &made).await;
     assert_eq!(page.status, StatusCode::OK);
     let shown = page.body.split_once("<code id=\"slack-code\">link ").unwrap().1;
     let code = shown.split_once('<').unwrap().0;

@@ -36,7 +36,7 @@ async fn webhooks(fixture: &Fixture) -> Vec<Webhook> {
 /// Adds a webhook, and returns the path of its page.
 async fn added(fixture: &Fixture) -> String {
     let form = "url=https%3A%2F%2Fhooks.example%2Fa&format=standard&event=job.created&description=CI";
-    let created = post(fixture, PATH, form).await;
+    let created = fixture.follow(Role::Administrator, &post(fixture, PATH, form).await).await;
     assert_eq!(created.status, StatusCode::OK, "{}", created.body);
     assert!(created.body.contains("whsec_"), "{}", created.body);
     format!("{PATH}/{}", webhooks(fixture).await.pop().unwrap().id)
@@ -81,6 +81,7 @@ async fn a_webhook_is_added_edited_disabled_enabled_and_removed() {
     assert_eq!(webhooks(&fixture).await[0].disabled, None);
 
     let rotated = post(&fixture, &format!("{page}/rotate"), "keep=24").await;
+    let rotated = fixture.follow(Role::Administrator, &rotated).await;
     assert!(rotated.body.contains("whsec_") && rotated.body.contains("in 1 d"), "{}", rotated.body);
     assert_eq!(post(&fixture, &format!("{page}/rotate"), "keep=x").await.status, StatusCode::UNPROCESSABLE_ENTITY);
     assert_eq!(post(&fixture, &format!("{page}/remove"), "version=1").await.status, StatusCode::CONFLICT);

@@ -155,10 +155,8 @@ pub(super) fn own_text(text: &str) -> Part {
 
 /// Returns the reason why the last run of a message failed or was stopped.
 async fn reason(call: &Call, message: &message::Message) -> Result<Option<Part>, Failure> {
-    let Some(id) = message.run else { return Ok(None) };
-    let runs = call.app.services.store.runs(message.job).await?;
-    let run = runs.into_iter().find(|run| run.id == id);
-    Ok(run.and_then(|run| run.reason).map(|reason| agent_text(&reason.text)))
+    let reason = call.app.cases.reason_of(message).await?;
+    Ok(reason.map(|reason| agent_text(&reason.text)))
 }
 
 fn queued(message: &message::Message, job: &Job) -> String {

@@ -36,10 +36,11 @@ const CREATING: [&str; 8] = [
 ];
 
 /// The operations that change a resource and whose responses have an `ETag` header.
-const TAGGED: [&str; 12] = [
+const TAGGED: [&str; 13] = [
     "createProject",
     "changeProject",
     "createKey",
+    "rotateKey",
     "createCodeHost",
     "replaceCodeHost",
     "createWebhook",

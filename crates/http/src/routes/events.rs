@@ -48,8 +48,9 @@ pub(crate) struct StreamQuery {
 
 /// Read a page of a job's events
 ///
-/// Send `Accept: application/json`. To get the next page, send `nextAfter` as `after`. A client that does not prefer
-/// `application/json` to `text/event-stream` gets the stream of `…/events/stream` instead.
+/// Send `Accept: application/json`; generated clients must send it too. If the header is missing, or does not prefer
+/// `application/json` to `text/event-stream`, the response is the stream of `…/events/stream`, which does not end. To get
+/// the next page, send `nextAfter` as `after`.
 #[utoipa::path(get, path = "/v2/agent/{projectId}/job/{id}/events", tag = "Jobs", operation_id = "listEvents",
     params(JobPath, PageQuery,
         ("Last-Event-ID" = Option<u64>, Header, description = "The sequence number of the last event received earlier",

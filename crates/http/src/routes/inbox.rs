@@ -11,7 +11,7 @@ use utoipa::IntoParams;
 use crate::app::App;
 use crate::caller::Caller;
 use crate::error::{ApiError, ErrorCode};
-use crate::extract::{Administrator, InProject, Parameters};
+use crate::extract::{InProject, Parameters, WritingAdministrator};
 use crate::openapi::{ProjectPath, errors};
 use crate::page;
 use crate::wire::inbox::{InboxPage, InboxState};
@@ -56,7 +56,7 @@ pub(crate) async fn of_project(
     responses((status = 200, description = "A page of events", body = InboxPage), AllErrors))]
 pub(crate) async fn of_all(
     State(app): State<App>,
-    Administrator(caller): Administrator,
+    WritingAdministrator(caller): WritingAdministrator,
     Parameters(query): Parameters<InboxQuery>,
 ) -> Result<Json<InboxPage>, ApiError> {
     list(&app, &caller, None, &query).await

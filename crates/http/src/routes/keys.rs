@@ -12,10 +12,9 @@ use journeyman_app::{Answered, CreatedKey as Created};
 use journeyman_core::ids::KeyId;
 use journeyman_core::key::ApiKey;
 
-use crate::answer::{created, renewed};
+use crate::answer::{created_unused, renewed, with_tag};
 use crate::app::App;
-use crate::conditional::etag;
-use crate::conditional::{IfMatch, conditional, tag_of};
+use crate::conditional::{IfMatch, conditional, tag_of_use};
 use crate::error::{ApiError, ErrorCode};
 use crate::extract::{Administrator, IdempotencyKey, JsonBody, OptionalBody, Parameters};
 use crate::openapi::{IdempotencyHeader, IfMatchHeader, errors};
@@ -64,7 +63,7 @@ pub(crate) async fn create(
         Answered::New(key) => (answer(&key), false),
         Answered::Replayed(body) => (body, true),
     };
-    Ok(([(CACHE_CONTROL, "no-store")], created("/v2/keys", body, is_replay)).into_response())
+    Ok(([(CACHE_CONTROL, "no-store")], created_unused("/v2/keys", body, is_replay)).into_response())
 }
 
 /// Rotate a key
@@ -86,11 +85,14 @@ pub(crate) async fn rotate(
 ) -> Result<Response, ApiError> {
     let id: KeyId = id.parse().map_err(|_| ApiError::key_not_found())?;
     let overlap = Duration::from_secs(body.value.keep_old_seconds);
-    let answer = |created: &Created| serde_json::to_string(&shown(created.clone())).unwrap_or_default();
+    let answer = |created: &Created| {
+        let body = serde_json::to_string(&shown(created.clone())).unwrap_or_default();
+        with_tag(&body, &tag_of_key(&created.key))
+    };
     let idempotency = key.of(&format!("rotate key {id}"), &body.bytes);
     let rotated = app.cases.rotate_key(&caller, id, overlap, precondition, idempotency, answer).await?;
     Ok(match rotated {
-        Answered::New(made) => (etag(made.key.version), renewed(answer(&made), false)).into_response(),
+        Answered::New(made) => renewed(answer(&made), false),
         Answered::Replayed(body) => renewed(body, true),
     })
 }
@@ -111,10 +113,9 @@ pub(crate) async fn get(
     Ok(conditional(&tag_of_key(&key), Key::from(key), &headers))
 }
 
-/// Returns the entity tag of a key. A use of the key does not change its version, but it changes the body.
+/// Returns the entity tag of a key.
 pub(crate) fn tag_of_key(key: &ApiKey) -> String {
-    let used = key.last_used_at.map_or(0, |at| at.as_micros());
-    format!("{}.{used}\"", tag_of(key.version).trim_end_matches('"'))
+    tag_of_use(key.version, key.last_used_at)
 }
 
 /// Revoke a key

@@ -11,10 +11,10 @@ use journeyman_core::admin::AdminRefusal;
 use journeyman_core::ids::TrustId;
 use journeyman_core::trust;
 
-use crate::answer::created;
+use crate::answer::created_unused;
 use crate::app::App;
 use crate::auth::{client_address, mark_connection};
-use crate::conditional::{IfMatch, conditional, tag_of};
+use crate::conditional::{IfMatch, conditional, tag_of_use};
 use crate::error::{ApiError, ErrorCode};
 use crate::extract::{Administrator, IdempotencyKey, JsonBody, Parameters, json_of_stranger};
 use crate::openapi::{IdempotencyHeader, IfMatchHeader, errors};
@@ -74,7 +74,7 @@ pub(crate) async fn create(
         Answered::New(trust) => (answer(&trust), false),
         Answered::Replayed(body) => (body, true),
     };
-    Ok(created("/v2/oidc/trusts", body, is_replay))
+    Ok(created_unused("/v2/oidc/trusts", body, is_replay))
 }
 
 /// Get a trust
@@ -170,10 +170,9 @@ pub(crate) async fn exchange(State(app): State<App>, request: Request) -> Result
     Ok((StatusCode::CREATED, headers, Json(ExchangedKey::from(key))).into_response())
 }
 
-/// Returns the entity tag of a trust. An exchange does not change its version, but it changes the body.
+/// Returns the entity tag of a trust.
 fn tag(trust: &trust::Trust) -> String {
-    let used = trust.last_used_at.map_or(0, |at| at.as_micros());
-    format!("{}.{used}\"", tag_of(trust.version).trim_end_matches('"'))
+    tag_of_use(trust.version, trust.last_used_at)
 }
 
 /// Returns the header with the entity tag of a trust.

@@ -17,7 +17,7 @@ use journeyman_core::webhook;
 use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
 
-use crate::answer::{created, renewed};
+use crate::answer::{created, renewed, with_tag};
 use crate::app::App;
 use crate::conditional::{IfMatch, conditional, tag_of};
 use crate::error::{ApiError, ErrorCode};
@@ -62,6 +62,19 @@ fn json_text(answer: &impl Serialize) -> String {
     serde_json::to_string(answer).unwrap_or_default()
 }
 
+/// A project whose webhooks the caller may manage. Other callers are refused before the rest of the request is read.
+pub(crate) struct WebhooksOf(InProject);
+
+impl FromRequestParts<App> for WebhooksOf {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &App) -> Result<Self, ApiError> {
+        let at = InProject::from_request_parts(parts, state).await?;
+        at.caller.needs_administrator()?;
+        Ok(Self(at))
+    }
+}
+
 /// The ID of the webhook in a path, and its project.
 pub(crate) struct InWebhook {
     at: InProject,
@@ -72,7 +85,7 @@ impl FromRequestParts<App> for InWebhook {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &App) -> Result<Self, ApiError> {
-        let at = InProject::from_request_parts(parts, state).await?;
+        let WebhooksOf(at) = WebhooksOf::from_request_parts(parts, state).await?;
         let id = segment(parts, state, "id").await.and_then(|id| id.parse().ok());
         Ok(Self { at, id: id.ok_or_else(not_found)? })
     }
@@ -90,7 +103,7 @@ fn not_found() -> ApiError {
     responses((status = 200, description = "A page of webhooks", body = WebhookList), ListErrors))]
 pub(crate) async fn list(
     State(app): State<App>,
-    at: InProject,
+    WebhooksOf(at): WebhooksOf,
     Parameters(query): Parameters<PageQuery>,
 ) -> Result<Json<WebhookList>, ApiError> {
     let (limit, after) = query.read()?;
@@ -110,7 +123,7 @@ pub(crate) async fn list(
     responses((status = 201, description = "The webhook with its secret", body = CreatedWebhook), CreateErrors))]
 pub(crate) async fn create(
     State(app): State<App>,
-    at: InProject,
+    WebhooksOf(at): WebhooksOf,
     key: IdempotencyKey,
     body: JsonBody<CreateWebhook>,
 ) -> Result<Response, ApiError> {
@@ -193,13 +206,13 @@ pub(crate) async fn rotate(
 ) -> Result<Response, ApiError> {
     let overlap = Duration::from_secs(body.value.keep_old_seconds);
     let now = app.services.engine.now();
-    let answer = |made: &Created| json_text(&CreatedWebhook::at(now, made.clone()));
+    let answer = |made: &Created| with_tag(&json_text(&CreatedWebhook::at(now, made.clone())), &tag(&made.webhook));
     let idempotency = key.of(&format!("rotate webhook {}", hook.id), &body.bytes);
     let InProject { caller, project } = &hook.at;
     let rotated =
         app.cases.rotate_webhook(caller, project, hook.id, overlap, precondition, idempotency, answer).await?;
     Ok(match rotated {
-        Answered::New(made) => (tagged(&made.webhook), renewed(answer(&made), false)).into_response(),
+        Answered::New(made) => renewed(answer(&made), false),
         Answered::Replayed(body) => renewed(body, true),
     })
 }

@@ -169,13 +169,13 @@ pub struct SlackEvent {
     #[schema(format = DateTime)]
     received_at: String,
     channel: String,
-    /// The time stamp of the first message of the thread.
+    /// The timestamp of the first message of the thread.
     thread: String,
-    /// The time stamp of the message.
+    /// The timestamp of the message.
     ts: String,
     /// `received`, `done`, `ignored`, or `failed`.
     state: String,
-    /// What it led to, such as `job_created` or `unknown_user`; `null` while it is received.
+    /// The outcome, such as `job_created` or `unknown_user`; `null` while it is received.
     #[schema(required)]
     outcome: Option<String>,
     /// The explanation, for people.
@@ -237,7 +237,7 @@ pub struct SlackPost {
     #[schema(format = DateTime)]
     created_at: String,
     channel: String,
-    /// The time stamp of the first message of the thread.
+    /// The timestamp of the first message of the thread.
     thread: String,
     /// `text`, `reaction`, or `status`.
     kind: String,

@@ -378,6 +378,15 @@ async fn the_document_says_which_key_each_operation_needs() {
                 });
                 let answer = call.await;
                 assert_eq!(answer.status == 403, is_refused, "{method} {path} with the key {name}: {answer:?}");
+                if is_refused {
+                    // The permission counts first, whatever else is wrong with the request.
+                    let path = format!("{path}?limit=x&state=x&cursor=x");
+                    let broken = service.call(&method, &path, "{", |request| {
+                        request.headers_mut().insert("idempotency-key", "".parse().unwrap());
+                        bearer(key)(request);
+                    });
+                    assert_eq!(broken.await.status, 403, "{method} {path} with the key {name}");
+                }
             }
         }
     }

@@ -263,6 +263,7 @@ pub(crate) async fn service() -> Service {
         pulls: repository,
         passwords: Arc::new(NoPasswords),
         provider: None,
+        seal: Arc::new(journeyman_store::Sealer::new(journeyman_store::MasterKey::new([7; 32]), world.clone())),
         clock: world.clone(),
         machine: Some(machine.clone()),
         installed: None,

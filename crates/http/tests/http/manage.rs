@@ -163,12 +163,14 @@ async fn a_rotated_key_has_a_new_secret_and_the_old_one_works_as_long_as_was_ask
             })
             .await;
         assert_eq!((rotated.status.as_u16(), rotated.header("cache-control")), (200, "no-store"), "{rotated:?}");
+        let tag = rotated.header("etag").to_owned();
         let rotated = rotated.json();
         let new = rotated["secret"].as_str().unwrap().to_owned();
         assert_ne!(new, old);
         assert_eq!((&rotated["id"], &rotated["scopes"]), (&made["id"], &json!(["jobs"])), "{rotated}");
         assert!(new.starts_with(rotated["prefix"].as_str().unwrap()), "{rotated}");
         assert_eq!(rotated["oldSecretUntil"].is_null(), overlap == 0, "{rotated}");
+        assert!(tag.starts_with("\"v2.") && rotated["etag"].is_null(), "{tag}: {rotated}");
         let stored = service.get(&path).await;
         assert!(stored.header("etag").starts_with("\"v2."), "{stored:?}");
         let shown = me(&new).await.json();
@@ -206,7 +208,8 @@ async fn a_rotation_that_is_repeated_or_not_possible_changes_nothing() {
     let first = rotate(&path, "{}", once).await;
     let again = rotate(&path, "{}", once).await;
     assert_eq!((again.status.as_u16(), again.header("idempotent-replayed")), (200, "true"), "{again:?}");
-    assert_eq!(again.text, first.text);
+    assert_eq!((&again.text, again.header("etag")), (&first.text, "\"v2.0\""));
+    assert_eq!((first.header("etag"), service.get(&path).await.header("etag")), ("\"v2.0\"", "\"v2.0\""));
     let other = format!("/v2/keys/key_{}", "f".repeat(32));
     for (path, body, header, status, code) in [
         (&path, r#"{"keepOldSeconds":1}"#, once, 422, "idempotency_key_reused"),
@@ -363,7 +366,11 @@ async fn a_version_that_the_client_has_is_not_sent_again() {
         let other = with(&service, "GET", path, "", ("if-none-match", "\"v0\"")).await;
         assert_eq!((other.status.as_u16(), other.text), (200, read.text), "{path}");
     }
-    assert_eq!(key.header("etag"), "\"v1\"");
+    let project = service.post("/v2/projects", r#"{"id":"web","repository":"local:web"}"#).await;
+    for (created, tag) in [(&key, "\"v1.0\""), (&project, "\"v1\"")] {
+        let read = service.get(created.header("location")).await;
+        assert_eq!((created.header("etag"), read.header("etag")), (tag, tag), "{created:?}");
+    }
 }
 
 #[tokio::test]

@@ -27,6 +27,7 @@ async fn create(service: &Service, body: Value) -> Value {
     let made = service.post(TRUSTS, &body.to_string()).await;
     assert_eq!(made.status.as_u16(), 201, "{made:?}");
     assert_eq!(made.header("location"), place(&made.json()));
+    assert_eq!(service.get(&place(&made.json())).await.header("etag"), made.header("etag"));
     made.json()
 }
 
@@ -97,6 +98,7 @@ async fn a_repeated_creation_with_an_idempotency_key_gets_the_first_answer() {
     let (first, second) = (send().await, send().await);
     assert_eq!((second.status.as_u16(), second.header("idempotent-replayed")), (201, "true"));
     assert_eq!(first.json(), second.json());
+    assert_eq!((first.header("etag"), second.header("etag")), ("\"v1.0\"", "\"v1.0\""));
     let taken = service.post(TRUSTS, &rules().to_string()).await;
     assert_eq!((taken.status.as_u16(), taken.code()), (409, "trust_exists".to_owned()));
 }
@@ -167,8 +169,16 @@ async fn a_token_is_exchanged_for_a_key_that_creates_jobs_for_fifteen_minutes() 
     let line = lines.into_iter().map(|line| line.entry).find(|entry| entry.action == "oidc.exchanged").unwrap();
     assert_eq!(line.actor, trust["id"].as_str().unwrap());
     assert!(line.subject.contains("sub repo:acme/shop:ref:x") && line.address.is_some(), "{line:?}");
-    service.world.advance(Duration::from_secs(15 * 60));
-    assert_eq!(with_key(&service, secret, "POST", "/v2/agent/shop/job", job).await, 401);
+    service.world.advance(Duration::from_secs(15 * 60 - 1));
+    assert_eq!(with_key(&service, secret, "POST", "/v2/agent/shop/job", job).await, 201);
+    service.world.advance(Duration::from_secs(1));
+    let value = format!("Bearer {secret}").parse().unwrap();
+    let change = |request: &mut Request<Body>| drop(request.headers_mut().insert(AUTHORIZATION, value));
+    let refused = service.call("POST", "/v2/agent/shop/job", job, change).await;
+    assert_eq!((refused.status.as_u16(), refused.code()), (401, "expired_key".to_owned()));
+    let again = exchange(&service, &claims()).await.json();
+    let secret = again["secret"].as_str().unwrap();
+    assert_eq!(with_key(&service, secret, "POST", "/v2/agent/shop/job", job).await, 201, "a new key works");
 }
 
 #[tokio::test]
@@ -237,6 +247,19 @@ async fn refused_exchanges_are_limited_by_address_and_accepted_ones_are_not() {
     assert_eq!((limited.status.as_u16(), limited.code()), (429, "too_many_attempts".to_owned()));
     assert!(!limited.header("retry-after").is_empty());
     service.world.advance(Duration::from_secs(600));
+    assert_eq!(exchange(&service, &claims()).await.status.as_u16(), 201);
+}
+
+#[tokio::test]
+async fn tokens_of_an_issuer_that_cannot_be_reached_do_not_count_as_refused() {
+    let service = service().await;
+    create(&service, rules()).await;
+    service.tokens.go_away(true);
+    for attempt in 0..40 {
+        let away = exchange(&service, &claims()).await;
+        assert_eq!((away.status.as_u16(), away.code()), (503, "issuer_unavailable".to_owned()), "{attempt}");
+    }
+    service.tokens.go_away(false);
     assert_eq!(exchange(&service, &claims()).await.status.as_u16(), 201);
 }
 

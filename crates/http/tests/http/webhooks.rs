@@ -159,6 +159,7 @@ async fn requests_are_signed_with_both_secrets_during_a_rotation() {
     assert_eq!((rotated.header("cache-control"), rotated.header("etag")), ("no-store", "\"v2\""));
     let again = rotate(json!({"keepOldSeconds": 60})).await;
     assert_eq!((again.header("idempotent-replayed"), again.text.clone()), ("true", rotated.text.clone()));
+    assert_eq!((again.header("etag"), again.json()["etag"].clone()), ("\"v2\"", Value::Null));
     assert_eq!(rotate(json!({})).await.code(), "idempotency_key_reused");
     let rotated = rotated.json();
     assert_ne!(rotated["secret"], made["secret"]);

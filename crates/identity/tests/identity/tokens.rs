@@ -141,6 +141,26 @@ async fn unknown_keys_cause_at_most_one_fetch_in_a_minute() {
 }
 
 #[tokio::test]
+async fn a_failed_fetch_of_new_keys_is_not_a_refusal() {
+    let fixture = Fixture::new().await;
+    let old = fixture.provider.ci_token(&json!({}));
+    fixture.verify(&old).await.unwrap();
+    fixture.provider.rotate_keys();
+    fixture.provider.fault(Some(Fault::Failing));
+    fixture.world.advance(Duration::from_secs(60));
+    let new = fixture.provider.ci_token(&json!({}));
+    for attempt in ["with a fetch", "in the minute after it"] {
+        let refused = fixture.verify(&new).await;
+        assert!(is_unavailable(&refused), "{attempt}: {refused:?}");
+    }
+    fixture.verify(&old).await.unwrap();
+    fixture.provider.fault(None);
+    fixture.world.advance(Duration::from_secs(60));
+    fixture.verify(&new).await.unwrap();
+    assert!(is_unverified(&fixture.verify(&old).await), "the issuer no longer publishes the old key");
+}
+
+#[tokio::test]
 async fn known_keys_are_used_for_a_day_while_the_issuer_is_down() {
     let fixture = Fixture::new().await;
     fixture.verify_claims(json!({})).await.unwrap();

@@ -195,6 +195,7 @@ mod tests {
             ("JOURNEYMAN_WORKERS", "many"),
             ("JOURNEYMAN_LEASE", "soon"),
             ("JOURNEYMAN_LOG_FORMAT", "xml"),
+            ("JOURNEYMAN_OIDC_NETWORKS", "10.0.0.0/99"),
         ] {
             let error = read_pairs(&[(name, value)]).expect_err(name).to_string();
             assert!(error.contains(name) && error.contains(value), "{error}");

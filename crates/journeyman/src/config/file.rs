@@ -84,6 +84,8 @@ mod tests {
             ("lissten = \"127.0.0.1:80\"", "lissten"),
             ("workers = \"many\"", "workers"),
             ("lease = \"soon\"", "lease"),
+            ("oidc-networks = [\"here\"]", "oidc-networks"),
+            ("webhook-networks = [\"10.0.0.0/99\"]", "webhook-networks"),
             ("[agents.x]\ncommand = []", "agents.x"),
             ("[agents.x]\nname = \"x\"", "command"),
             ("[agents.x]\ncommand = [\"a\"]\ncolour = 1", "colour"),

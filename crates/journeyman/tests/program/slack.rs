@@ -6,11 +6,12 @@ mod socket;
 
 use std::time::{Duration, Instant};
 
+use journeyman_testkit::Postgres;
 use journeyman_testkit::slack_server::events::{direct, mention, mention_as_message, reply, sign};
 use journeyman_testkit::slack_server::{APP_TOKEN, BOT_TOKEN, SIGNING_SECRET, SlackServer};
 use serde_json::{Value, json};
 
-use super::given::{Service, Site, site_with};
+use super::given::{Service, Site, cluster, site_with};
 
 /// The time that anything may take, also after a process was killed: what it had claimed is hidden for a minute.
 const LONG: Duration = Duration::from_secs(150);
@@ -18,7 +19,7 @@ const LONG: Duration = Duration::from_secs(150);
 /// The channel of the project `shop`.
 const CHANNEL: &str = "C0SHOP";
 
-/// The time stamp of the first message of a thread.
+/// The timestamp of the first message of a thread.
 const ROOT: &str = "1700000000.000100";
 
 /// A stand-in for Slack, and a service whose channel `C0SHOP` belongs to `shop`. `U0ADA` is a member, `U0VERA` a viewer.
@@ -59,6 +60,13 @@ impl World {
         let printed = site.succeed(&[connect.as_slice(), &more, &["U0VERA=vera"]].concat());
         let workspace = printed.lines().next().unwrap().to_owned();
         Self { slack, site, workspace, _runtime: runtime }
+    }
+
+    /// Returns a world on a database of PostgreSQL, in which [`end_leases`] works.
+    fn on(database: &str) -> Self {
+        let (slack, runtime) = stand_in();
+        let site = cluster(database, &format!("slack-api-url = {:?}\n", slack.url));
+        Self::with("events", slack, site, runtime)
     }
 
     fn path(&self, below: &str) -> String {
@@ -132,6 +140,17 @@ impl World {
             is_it.then_some(())
         };
         self.until(service, &format!("the thread is not {expected:?}"), found);
+    }
+}
+
+/// Ends the leases of a process that was killed, which would hide its events and posts for a minute.
+fn end_leases(database: &str) {
+    let name = database.rsplit('/').next().unwrap();
+    for end in [
+        "UPDATE journeyman.slack_events SET due_at = 1 WHERE due_at IS NOT NULL",
+        "UPDATE journeyman.slack_posts SET due_at = 1, busy_until = NULL WHERE due_at IS NOT NULL",
+    ] {
+        Postgres::shared().sql(name, end);
     }
 }
 
@@ -212,17 +231,25 @@ fn a_thread_shows_the_status_and_stops_its_job() {
     world.until_outcomes(&service, &["job_created", "answered", "cancelled"]);
 }
 
+/// Creates a user, and returns a function that gets codes for an account of Slack from the user's page.
+fn codes<'a>(world: &World, service: &'a Service, name: &str) -> impl Fn() -> String + 'a {
+    let cookie = service.use_link(&world.site.succeed(&["user", "add", name, "--role", "member"]));
+    let client = reqwest::blocking::Client::new();
+    move || {
+        let form = client.post(format!("{}/account/slack", service.url)).header("cookie", &cookie);
+        let form = form.header("content-type", "application/x-www-form-urlencoded").header("origin", &service.url);
+        let page = form.send().unwrap().text().unwrap();
+        let mut words = page.split("link ").filter_map(|part| part.split(['<', '"', ' ']).next());
+        let code = words.find(|code| code.len() > 20).unwrap_or_else(|| panic!("no code: {page}"));
+        code.to_owned()
+    }
+}
+
 #[test]
 fn a_person_connects_an_account_with_a_code_in_a_direct_message() {
     let world = World::new("events");
     let service = world.site.start();
-    let cookie = service.use_link(&world.site.succeed(&["user", "add", "grace", "--role", "member"]));
-    let client = reqwest::blocking::Client::new();
-    let form = client.post(format!("{}/account/slack", service.url)).header("cookie", cookie);
-    let form = form.header("content-type", "application/x-www-form-urlencoded").header("origin", &service.url);
-    let page = form.send().unwrap().text().unwrap();
-    let code = page.split("link ").find_map(|part| part.split(['<', '"', ' ']).next().filter(|code| code.len() > 20));
-    let code = code.unwrap_or_else(|| panic!("no code: {page}"));
+    let code = codes(&world, &service, "grace")();
     for (event, ts, outcome) in [("Ev1", ROOT, "linked"), ("Ev2", "1700000001.000100", "code_refused")] {
         assert_eq!(world.deliver(&service, &direct(event, "U0GRACE", ts, &format!("link {code}"))), "stored");
         world.until(&service, outcome, || world.outcomes(&service).contains(&outcome.to_owned()).then_some(()));
@@ -230,6 +257,30 @@ fn a_person_connects_an_account_with_a_code_in_a_direct_message() {
     world.until_thread(&service, "D0DIRECT", ROOT, &["✅ Your account is connected with the user grace."]);
     world.deliver(&service, &mention("Ev3", "U0GRACE", CHANNEL, "1700000002.000100", "[[say x]]"));
     world.until_outcomes(&service, &["linked", "code_refused", "job_created"]);
+    assert_code_is_not_kept(&world, &service, &code);
+}
+
+#[test]
+fn a_code_that_is_sent_in_a_channel_is_revoked_and_its_author_gets_an_explanation() {
+    let world = World::new("events");
+    let service = world.site.start();
+    let code = codes(&world, &service, "grace")();
+    let text = format!("link {code}");
+    assert_eq!(world.deliver(&service, &mention("Ev1", "U0GRACE", CHANNEL, ROOT, &text)), "stored");
+    world.until_thread(&service, CHANNEL, ROOT, &["❌ <@U0GRACE>, everyone in this channel can read that code"]);
+    world.deliver(&service, &direct("Ev2", "U0EVE", "1700000001.000100", &text));
+    world.until_outcomes(&service, &["code_refused", "code_refused"]);
+    assert_eq!(service.get("/v2/agent/shop/jobs")["jobs"], json!([]));
+    assert_code_is_not_kept(&world, &service, &code);
+}
+
+/// Checks that neither the interface nor the log nor the files of the database contain a code.
+fn assert_code_is_not_kept(world: &World, service: &Service, code: &str) {
     let events = service.get(&world.path("/events")).to_string();
     assert!(!events.contains(code) && !service.log().contains(code), "the code is shown: {events}");
+    let read = |name: &str| std::fs::read(world.site.path(&format!("data/{name}"))).unwrap_or_default();
+    let files = [read("journeyman.db"), read("journeyman.db-wal")].concat();
+    let files = String::from_utf8_lossy(&files);
+    assert!(files.contains("U0GRACE"), "the database has the events");
+    assert!(!files.contains(code), "the code is in the database");
 }

@@ -73,7 +73,7 @@ fn users_and_links_are_created_at_the_command_line() {
 }
 
 /// The clock of the machine, for the provider.
-struct Now;
+pub(super) struct Now;
 
 #[expect(clippy::disallowed_methods, reason = "the provider needs the clock of the service, which is the machine's")]
 impl Clock for Now {
@@ -92,6 +92,26 @@ fn visit(client: &reqwest::blocking::Client, url: &str, cookies: &str) -> (u16, 
     (answer.status().as_u16(), next, set)
 }
 
+/// Returns the arguments of a service with the provider.
+fn flags<'a>(issuer: &'a str, secret: &'a str) -> [&'a str; 14] {
+    [
+        "--listen",
+        "127.0.0.1:0",
+        "--oidc-issuer",
+        issuer,
+        "--oidc-client-id",
+        CLIENT_ID,
+        "--oidc-secret-file",
+        secret,
+        "--oidc-domains",
+        "example.com",
+        "--oidc-role",
+        "member",
+        "--oidc-label",
+        "Sign in with Example",
+    ]
+}
+
 #[test]
 fn users_of_a_domain_sign_in_with_a_provider_and_others_do_not() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -100,22 +120,7 @@ fn users_of_a_domain_sign_in_with_a_provider_and_others_do_not() {
     let secret = site.path("oidc.secret");
     std::fs::write(&secret, CLIENT_SECRET).unwrap();
     let (issuer, secret) = (provider.issuer.to_string(), secret.display().to_string());
-    let service = site.start_with(&[
-        "--listen",
-        "127.0.0.1:0",
-        "--oidc-issuer",
-        &issuer,
-        "--oidc-client-id",
-        CLIENT_ID,
-        "--oidc-secret-file",
-        &secret,
-        "--oidc-domains",
-        "example.com",
-        "--oidc-role",
-        "member",
-        "--oidc-label",
-        "Sign in with Example",
-    ]);
+    let service = site.start_with(&flags(&issuer, &secret));
     let client = reqwest::blocking::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
     let page = client.get(format!("{}/login?next=/keys", service.url)).send().unwrap().text().unwrap();
     assert!(page.contains("href=\"/login/provider?next=%2Fkeys\">Sign in with Example</a>"), "{page}");
@@ -140,4 +145,64 @@ fn users_of_a_domain_sign_in_with_a_provider_and_others_do_not() {
     provider.person(Person { email: "eve@example.org".to_owned(), ..Person::ada() });
     let (back, cookies) = sign_in();
     assert_eq!(visit(&client, &back, &cookies).0, 403, "another domain");
+}
+
+#[test]
+fn a_user_with_a_password_is_connected_with_the_provider_and_disconnected() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let provider = runtime.block_on(Provider::start(Arc::new(Now)));
+    let site = site();
+    let secret = site.path("oidc.secret");
+    std::fs::write(&secret, CLIENT_SECRET).unwrap();
+    let (issuer, secret) = (provider.issuer.to_string(), secret.display().to_string());
+    let service = site.start_with(&flags(&issuer, &secret));
+    let client = reqwest::blocking::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
+    let post = |path: &str, cookies: &str| {
+        let request = client.post(format!("{}{path}", service.url)).header("origin", &service.url);
+        request.header("cookie", cookies).header("content-type", "application/x-www-form-urlencoded").send().unwrap()
+    };
+    // Begins a connection, signs in at the provider, and returns the answer to the return of the browser.
+    let connect = |session: &str| {
+        let begun = post("/account/provider", session);
+        let pending = begun.headers()["set-cookie"].to_str().unwrap().split(';').next().unwrap().to_owned();
+        let page = begun.text().unwrap();
+        let (_, link) = page.split_once("<a class=\"button primary\" href=\"").unwrap();
+        let authorize = link.split('"').next().unwrap().replace("&#38;", "&");
+        let (_, back, _) = visit(&client, &authorize, "");
+        (back, format!("{session}; {pending}"))
+    };
+    let bob = service.use_link(&site.succeed(&["user", "add", "bob", "--role", "member"]));
+    let page = client.get(format!("{}/account", service.url)).header("cookie", &bob).send().unwrap().text().unwrap();
+    assert!(page.contains("Connect with Example") && page.contains("not connected"), "{page}");
+
+    // The return is bound to the session that began: without it, and in another one, nobody is connected.
+    let eve = service.use_link(&site.succeed(&["user", "add", "eve", "--role", "member"]));
+    let (back, cookies) = connect(&bob);
+    let pending = cookies.split("; ").last().unwrap();
+    for others in [pending.to_owned(), format!("{eve}; {pending}")] {
+        let (status, next, _) = visit(&client, &back, &others);
+        assert_eq!((status, next.as_str()), (303, "/login?next=%2Faccount"), "{}", service.log());
+    }
+    let (back, cookies) = connect(&bob);
+    let (status, next, _) = visit(&client, &back, &cookies);
+    assert_eq!((status, next.as_str()), (303, "/account?done=connected"), "{}", service.log());
+    assert!(site.succeed(&["user", "list"]).lines().any(|line| line.starts_with("bob") && line.contains("provider")));
+
+    // The account at the provider now signs in as the user, and nobody else can have it.
+    let (_, authorize, pending) = visit(&client, &format!("{}/login/provider?next=%2Fkeys", service.url), "");
+    let (_, back, _) = visit(&client, &authorize, "");
+    let (status, _, set) = visit(&client, &back, &pending.join("; "));
+    assert_eq!(status, 303, "{}", service.log());
+    let session = set.iter().find(|cookie| cookie.starts_with("journeyman=")).unwrap();
+    let page = client.get(format!("{}/account", service.url)).header("cookie", session).send().unwrap();
+    assert!(page.text().unwrap().contains("Signed in as <strong><bdi>bob</bdi>"));
+    let (back, cookies) = connect(&eve);
+    let refused = client.get(&back).header("cookie", cookies).send().unwrap();
+    assert_eq!(refused.status(), 409);
+    assert!(refused.text().unwrap().contains("Another user of this server is connected with this account"));
+
+    let done = post("/account/provider/disconnect", &bob);
+    assert_eq!(done.headers()["location"], "/account?done=disconnected");
+    let (back, cookies) = connect(&eve);
+    assert_eq!(visit(&client, &back, &cookies).1, "/account?done=connected");
 }

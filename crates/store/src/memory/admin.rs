@@ -62,6 +62,11 @@ impl AdminTables for Tables {
             }
             Subject::Key(id) => state.key = self.keys.get(id).cloned(),
             Subject::User(id) => self.load_user(&mut state, *id),
+            Subject::UserIdentity(id, identity) => {
+                self.load_user(&mut state, *id);
+                let has_identity = |user: &User| user.id != *id && user.identity.as_ref() == Some(identity);
+                state.name_is_taken = self.users.values().any(has_identity);
+            }
             Subject::NewUser(name, identity) => {
                 let has_identity = |user: &User| identity.is_some() && user.identity == *identity;
                 state.name_is_taken = self.users.values().any(|user| user.name == *name || has_identity(user));

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use journeyman_core::ids::{SlackWorkspaceId, UserId};
+use journeyman_core::ids::{JobId, SlackWorkspaceId, UserId};
 use journeyman_core::inbox::InboxState;
 use journeyman_core::outbox::LONGEST_DELAY;
 use journeyman_core::ports::{SlackEventFilter, SlackStore, StoreError};
 use journeyman_core::slack::{
-    NewSlackEvent, NewSlackPost, SlackDecision, SlackInboxEvent, SlackNext, SlackPlace, SlackPost, SlackPostState,
-    SlackPosted, SlackSecretChanges, SlackSecrets, SlackThread, SlackWorkspace,
+    NewSlackEvent, NewSlackPost, SlackDecision, SlackInboxEvent, SlackNext, SlackPlace, SlackPost, SlackPostContent,
+    SlackPostState, SlackPosted, SlackSecretChanges, SlackSecrets, SlackThread, SlackWorkspace,
 };
 use journeyman_core::time::Timestamp;
 use journeyman_core::user::TokenHash;
@@ -62,6 +62,23 @@ impl SlackTables {
         self.events.retain(|(event, _)| event.place.workspace != id);
         self.threads.retain(|place, _| place.workspace != id);
         self.posts.retain(|row| row.post.place.workspace != id);
+    }
+
+    /// Removes the threads and events of jobs, and the posts in their threads except statuses of other jobs.
+    pub(super) fn remove_jobs(&mut self, jobs: &[JobId]) {
+        let threads = self.threads.values().filter(|thread| jobs.contains(&thread.job)).map(|thread| &thread.place);
+        let is_of_job = |event: &SlackInboxEvent| event.job.is_some_and(|job| jobs.contains(&job));
+        let events = self.events.iter().map(|(event, _)| event).filter(|event| is_of_job(event));
+        let places: BTreeSet<SlackPlace> = threads.chain(events.map(|event| &event.place)).cloned().collect();
+        self.posts.retain(|row| {
+            let is_of_other = match &row.post.content {
+                SlackPostContent::Status { job, .. } => !jobs.contains(job),
+                SlackPostContent::Text(_) | SlackPostContent::Reaction { .. } => false,
+            };
+            is_of_other || !places.contains(&row.post.place)
+        });
+        self.events.retain(|(event, _)| !is_of_job(event));
+        self.threads.retain(|_, thread| !jobs.contains(&thread.job));
     }
 
     pub(super) fn put_code(&mut self, hash: TokenHash, user: UserId, expires_at: Timestamp) {

@@ -17,7 +17,7 @@ use journeyman_core::ports::{AdminStore, Administered, DecideAdmin, SessionsToEn
 use journeyman_core::project::Project;
 use journeyman_core::pull::{Comment, LocalPull};
 use journeyman_core::time::Timestamp;
-use journeyman_core::user::{Session as SignedIn, TokenHash, User};
+use journeyman_core::user::{Identity, Session as SignedIn, TokenHash, User};
 use journeyman_core::webhook::decide::SecretChange;
 
 use super::accept::lock_number;
@@ -198,6 +198,12 @@ async fn load(session: &Session, subject: &Subject, is_begun: bool) -> Result<Ad
             ]
         }
         Subject::User(id) => user_calls(*id),
+        Subject::UserIdentity(id, Identity { issuer, subject }) => {
+            let taken = "SELECT 1 FROM users WHERE issuer = $1 AND subject = $2 AND id <> $3";
+            let mut calls = user_calls(*id);
+            calls.push(call!(taken, issuer.clone(), subject.clone(), id.to_string()));
+            calls
+        }
         Subject::NewUser(name, identity) => {
             let (issuer, subject) = identity.clone().map(|known| (known.issuer, known.subject)).unzip();
             let taken = "SELECT 1 FROM users WHERE name = $1 OR (issuer = $2 AND subject = $3)";
@@ -287,10 +293,12 @@ async fn load(session: &Session, subject: &Subject, is_begun: bool) -> Result<Ad
             state.was_deleted = state.job.is_none() && is_any(1);
         }
         Subject::Key(_) => state.key = rows(0).first().map(rows::key).transpose()?,
-        Subject::User(_) => {
+        Subject::User(_) | Subject::UserIdentity(..) => {
             state.user = rows(0).first().map(rows::user).transpose()?;
             state.has_other_administrator = is_any(1);
             state.keys = rows(2).iter().map(rows::key).collect::<Result<_, PgError>>()?;
+            // Only the second subject has this query.
+            state.name_is_taken = is_any(3);
         }
         Subject::NewUser(..) => state.name_is_taken = is_any(0),
         Subject::CodeHost(..) => {
@@ -577,6 +585,9 @@ fn delete_project(project: &ProjectId, at: Timestamp) -> Vec<Call> {
             Effect::REMOVE_BLOBS,
             at.as_micros()
         ),
+    ];
+    calls.extend(slack::remove_jobs_of(project));
+    calls.extend([
         call!("DELETE FROM job_pulls WHERE project = $1", id()),
         call!("DELETE FROM job_issues WHERE project = $1", id()),
         call!("DELETE FROM check_watches WHERE project = $1", id()),
@@ -587,7 +598,7 @@ fn delete_project(project: &ProjectId, at: Timestamp) -> Vec<Call> {
         call!("DELETE FROM idempotency_keys WHERE project = $1", id()),
         call!("DELETE FROM rate_windows WHERE project = $1", id()),
         call!("DELETE FROM spending WHERE project = $1", id()),
-    ];
+    ]);
     calls.extend(webhooks::remove(None, project));
     calls.extend([call!("DELETE FROM projects WHERE id = $1", id()), put_deleted(deleted_project(project), at)]);
     calls
@@ -624,7 +635,7 @@ fn put_user(user: &User) -> Call {
         "INSERT INTO users (id, name, role, password, issuer, subject, created_at, signed_in_at, disabled_at, version)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
          ON CONFLICT (id) DO UPDATE
-         SET role = $3, password = $4, signed_in_at = $8, disabled_at = $9, version = $10",
+         SET role = $3, password = $4, issuer = $5, subject = $6, signed_in_at = $8, disabled_at = $9, version = $10",
         user.id.to_string(),
         user.name.clone(),
         user.role.name(),

@@ -295,6 +295,11 @@ impl JobStore for PostgresStore {
         Ok(found.first().map(rows::message).transpose()?)
     }
 
+    async fn run(&self, id: RunId) -> Result<Option<Run>, StoreError> {
+        let found = self.read(call!("SELECT * FROM runs WHERE id = $1", id.to_string())).await?;
+        Ok(found.first().map(rows::run).transpose()?)
+    }
+
     async fn runs(&self, job: JobId) -> Result<Vec<Run>, StoreError> {
         let found = self.read(call!("SELECT * FROM runs WHERE job = $1 ORDER BY number", job.to_string())).await?;
         Ok(found.iter().map(rows::run).collect::<Result<_, PgError>>()?)
@@ -314,7 +319,7 @@ impl JobStore for PostgresStore {
         let wanted: Vec<String> = jobs.iter().map(ToString::to_string).collect();
         let calls = [
             call!(ATTRIBUTES_OF_JOBS, wanted.clone()),
-            call!("SELECT job, id, usage FROM runs WHERE job = ANY ($1)", wanted.clone()),
+            call!("SELECT job, id, usage, started_at, finished_at FROM runs WHERE job = ANY ($1)", wanted.clone()),
             call!(PULLS_OF_JOBS, wanted.clone()),
             call!(
                 "SELECT jobs.id AS job, hold FROM jobs JOIN project_holds ON project_holds.project = jobs.project

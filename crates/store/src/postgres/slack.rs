@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use journeyman_core::ids::{SlackWorkspaceId, UserId};
+use journeyman_core::ids::{ProjectId, SlackWorkspaceId, UserId};
 use journeyman_core::inbox::InboxState;
 use journeyman_core::outbox::LONGEST_DELAY;
 use journeyman_core::ports::{SlackEventFilter, SlackStore, StoreError};
@@ -66,6 +66,25 @@ pub(super) fn remove(id: SlackWorkspaceId) -> Vec<Call> {
         call("DELETE FROM slack_events WHERE workspace = $1"),
         call("DELETE FROM slack_threads WHERE workspace = $1"),
         call("DELETE FROM slack_posts WHERE workspace = $1"),
+    ]
+}
+
+/// Returns the statements that delete the threads, events and posts of the jobs of a project, whose rows still exist.
+pub(super) fn remove_jobs_of(project: &ProjectId) -> Vec<Call> {
+    let call = |text| call!(text, project.to_string());
+    vec![
+        // The posts are found by the threads and events.
+        call(
+            "DELETE FROM slack_posts
+             WHERE (workspace, channel, thread) IN (
+                 SELECT workspace, channel, thread FROM slack_threads
+                 WHERE job IN (SELECT id FROM jobs WHERE project = $1)
+                 UNION SELECT workspace, channel, thread FROM slack_events
+                 WHERE job IN (SELECT id FROM jobs WHERE project = $1)
+             ) AND coalesce(content::json #>> '{status,project}', $1) = $1",
+        ),
+        call("DELETE FROM slack_events WHERE job IN (SELECT id FROM jobs WHERE project = $1)"),
+        call("DELETE FROM slack_threads WHERE job IN (SELECT id FROM jobs WHERE project = $1)"),
     ]
 }
 

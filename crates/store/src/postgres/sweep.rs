@@ -30,6 +30,18 @@ macro_rules! remove {
                  DELETE FROM check_watches USING resting WHERE check_watches.job = resting.id
              ), attributes AS (
                  DELETE FROM job_attributes USING resting WHERE job_attributes.job = resting.id
+             ), threads AS (
+                 DELETE FROM slack_threads USING resting WHERE slack_threads.job = resting.id
+                 RETURNING workspace, channel, thread
+             ), asked AS (
+                 DELETE FROM slack_events USING resting WHERE slack_events.job = resting.id
+                 RETURNING workspace, channel, thread
+             ), posts AS (
+                 DELETE FROM slack_posts
+                 WHERE (workspace, channel, thread) IN (
+                     SELECT workspace, channel, thread FROM threads
+                     UNION SELECT workspace, channel, thread FROM asked
+                 ) AND coalesce(content::json #>> '{status,job}' IN (SELECT id FROM resting), true)
              ), money AS (
                  DELETE FROM spending USING resting
                  WHERE spending.project = resting.project AND kind = 'job' AND subject = resting.id

@@ -110,6 +110,12 @@ impl AdminTables for Tables<'_> {
                 state.key = self.one("SELECT * FROM keys WHERE id = ?1", [id.to_string()], |row| rows::key(row))?;
             }
             Subject::User(id) => self.load_user(&mut state, *id)?,
+            Subject::UserIdentity(id, identity) => {
+                self.load_user(&mut state, *id)?;
+                let text = "SELECT 1 FROM users WHERE issuer = ?1 AND subject = ?2 AND id <> ?3";
+                let values = params![identity.issuer, identity.subject, id.to_string()];
+                state.name_is_taken = self.db.prepare_cached(text)?.exists(values)?;
+            }
             Subject::NewUser(name, identity) => {
                 let (issuer, subject) = identity.as_ref().map(|known| (&known.issuer, &known.subject)).unzip();
                 let text = "SELECT 1 FROM users WHERE name = ?1 OR (issuer = ?2 AND subject = ?3)";
@@ -401,6 +407,7 @@ impl Tables<'_> {
     fn delete_project(&self, id: &ProjectId, at: Timestamp) -> Op<()> {
         self.deleted(&deleted_project(id), at)?;
         webhooks::remove(self.db, None, id)?;
+        slack::remove_jobs_of(self.db, id.as_str())?;
         self.execute(
             "INSERT INTO tasks (kind, effect, created_at, due_at)
              SELECT ?2, json_object('kind', ?2, 'job', id), ?3, ?3 FROM jobs WHERE project = ?1",
@@ -462,7 +469,8 @@ impl Tables<'_> {
                                 version)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
              ON CONFLICT (id) DO UPDATE
-             SET role = ?3, password = ?4, signed_in_at = ?8, disabled_at = ?9, version = ?10",
+             SET role = ?3, password = ?4, issuer = ?5, subject = ?6, signed_in_at = ?8, disabled_at = ?9,
+                 version = ?10",
             params![
                 user.id.to_string(),
                 user.name,

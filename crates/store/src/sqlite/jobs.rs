@@ -240,6 +240,14 @@ impl JobStore for SqliteStore {
         })
     }
 
+    async fn run(&self, id: RunId) -> Result<Option<Run>, StoreError> {
+        self.readers.find(|db| {
+            let mut query = db.prepare_cached("SELECT * FROM runs WHERE id = ?1")?;
+            let mut rows = query.query([id.to_string()])?;
+            rows.next()?.map(rows::run).transpose()
+        })
+    }
+
     async fn runs(&self, job: JobId) -> Result<Vec<Run>, StoreError> {
         self.readers
             .read(move |db| {
@@ -557,8 +565,9 @@ const ATTRIBUTES_OF_JOBS: &str =
 fn extras(db: &Connection, jobs: &str) -> Result<BTreeMap<JobId, JobExtras>, ReadError> {
     let _state = db.unchecked_transaction()?;
     let mut attributes = db.prepare_cached(ATTRIBUTES_OF_JOBS)?;
-    let mut runs =
-        db.prepare_cached("SELECT job, id, usage FROM runs WHERE job IN (SELECT value FROM json_each(?1))")?;
+    let mut runs = db.prepare_cached(
+        "SELECT job, id, usage, started_at, finished_at FROM runs WHERE job IN (SELECT value FROM json_each(?1))",
+    )?;
     let mut pulls = db.prepare_cached(PULLS_OF_JOBS)?;
     let mut holds = db.prepare_cached(
         "SELECT jobs.id AS job, hold FROM jobs JOIN project_holds ON project_holds.project = jobs.project

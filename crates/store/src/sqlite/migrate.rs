@@ -42,6 +42,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0031_updated_messages.sql"),
     include_str!("../../migrations/sqlite/0032_trusts.sql"),
     include_str!("../../migrations/sqlite/0033_slack.sql"),
+    include_str!("../../migrations/sqlite/0034_slack_jobs.sql"),
     include_str!("../../migrations/sqlite/0035_diffs.sql"),
     include_str!("../../migrations/sqlite/0037_plans.sql"),
     include_str!("../../migrations/sqlite/0038_workers.sql"),

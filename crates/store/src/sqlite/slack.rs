@@ -72,6 +72,46 @@ pub(super) fn remove(db: &Connection, id: SlackWorkspaceId) -> rusqlite::Result<
     Ok(())
 }
 
+/// Deletes the posts in the threads of a job, except statuses of other jobs.
+const DELETE_POSTS_OF_JOB: &str = "DELETE FROM slack_posts WHERE number IN (
+        SELECT posts.number FROM (
+            SELECT workspace, channel, thread FROM slack_threads WHERE job = ?1
+            UNION SELECT workspace, channel, thread FROM slack_events WHERE job = ?1
+        ) AS places CROSS JOIN slack_posts AS posts USING (workspace, channel, thread)
+        WHERE coalesce(json_extract(posts.content, '$.status.job'), ?1) = ?1)";
+
+const DELETE_EVENTS_OF_JOB: &str = "DELETE FROM slack_events WHERE job = ?1";
+
+const DELETE_THREADS_OF_JOB: &str = "DELETE FROM slack_threads WHERE job = ?1";
+
+/// Deletes the threads, events and posts of a job.
+pub(super) fn remove_job(db: &Connection, id: &str) -> rusqlite::Result<()> {
+    // The posts are found by the threads and events.
+    for text in [DELETE_POSTS_OF_JOB, DELETE_EVENTS_OF_JOB, DELETE_THREADS_OF_JOB] {
+        db.prepare_cached(text)?.execute([id])?;
+    }
+    Ok(())
+}
+
+/// Deletes the threads, events and posts of the jobs of a project, whose rows still exist.
+pub(super) fn remove_jobs_of(db: &Connection, project: &str) -> rusqlite::Result<()> {
+    for text in [
+        "DELETE FROM slack_posts WHERE number IN (
+            SELECT posts.number FROM (
+                SELECT workspace, channel, thread FROM slack_threads
+                WHERE job IN (SELECT id FROM jobs WHERE project = ?1)
+                UNION SELECT workspace, channel, thread FROM slack_events
+                WHERE job IN (SELECT id FROM jobs WHERE project = ?1)
+            ) AS places CROSS JOIN slack_posts AS posts USING (workspace, channel, thread)
+            WHERE coalesce(json_extract(posts.content, '$.status.project'), ?1) = ?1)",
+        "DELETE FROM slack_events WHERE job IN (SELECT id FROM jobs WHERE project = ?1)",
+        "DELETE FROM slack_threads WHERE job IN (SELECT id FROM jobs WHERE project = ?1)",
+    ] {
+        db.prepare_cached(text)?.execute([project])?;
+    }
+    Ok(())
+}
+
 /// Finds a workspace.
 pub(super) fn by_id(db: &Connection, id: SlackWorkspaceId) -> Result<Option<SlackWorkspace>, ReadError> {
     let mut query = db.prepare_cached("SELECT * FROM slack_workspaces WHERE id = ?1")?;
@@ -387,6 +427,9 @@ mod tests {
             (EVENTS_OF_THREAD, &["slack_events_of_thread"]),
             (POSTS, &["slack_posts_listed"]),
             (THREAD, &["PRIMARY KEY"]),
+            (DELETE_POSTS_OF_JOB, &["slack_threads_of_job", "slack_events_of_job", "slack_posts_once"]),
+            (DELETE_EVENTS_OF_JOB, &["slack_events_of_job"]),
+            (DELETE_THREADS_OF_JOB, &["slack_threads_of_job"]),
         ] {
             let mut plan = db.prepare(&format!("EXPLAIN QUERY PLAN {query}")).unwrap();
             let values = vec![rusqlite::types::Value::Null; plan.parameter_count()];
@@ -394,7 +437,8 @@ mod tests {
                 plan.query_map(rusqlite::params_from_iter(values), |row| row.get::<_, String>("detail")).unwrap();
             let lines: Vec<String> = lines.collect::<rusqlite::Result<_>>().unwrap();
             // Scans of the query's own intermediate results are allowed.
-            let scans = lines.iter().filter(|line| line.starts_with("SCAN") && !line.contains("subquery"));
+            let is_own = |line: &str| line.contains("subquery") || line == "SCAN places";
+            let scans = lines.iter().filter(|line| line.starts_with("SCAN") && !is_own(line));
             assert_eq!(scans.count(), 0, "{query}: {lines:#?}");
             for index in indexes {
                 assert!(lines.iter().any(|line| line.contains(index)), "{query}: {index}: {lines:#?}");

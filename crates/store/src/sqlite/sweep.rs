@@ -5,6 +5,7 @@ use journeyman_core::job::event::TRANSCRIPT;
 use journeyman_core::ports::Swept;
 use rusqlite::params;
 
+use super::slack;
 use super::write::Session;
 use crate::retention::Ends;
 
@@ -78,6 +79,7 @@ pub(super) fn remove_job(db: &Session<'_>, id: &str, now: i64) -> rusqlite::Resu
     for table in ["log", "runs", "messages", "job_pulls", "job_issues", "check_watches", "job_attributes"] {
         db.prepare_cached(&format!("DELETE FROM {table} WHERE job = ?1"))?.execute([id])?;
     }
+    slack::remove_job(db, id)?;
     db.prepare_cached(
         "DELETE FROM spending WHERE (project, kind, subject) IN
          (SELECT project, 'job', id FROM jobs WHERE id = ?1)",

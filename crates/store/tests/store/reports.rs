@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use journeyman_core::admin::{AdminError, AdminRefusal, Subject};
 use journeyman_core::engine::{NewJob, Prompt};
-use journeyman_core::ids::{JobId, KeyId, ProjectId};
-use journeyman_core::job::command::Report;
+use journeyman_core::ids::{JobId, KeyId, ProjectId, RunId};
+use journeyman_core::job::command::{Outcome, Report};
 use journeyman_core::job::delete;
 use journeyman_core::job::event::{TranscriptEntry, TranscriptKind};
 use journeyman_core::job::label::{Attribute, Labels, Metadata};
@@ -19,7 +19,7 @@ use journeyman_core::ports::{
     Administered, AuditEntry, Cursor, JobFilter, MessageFilter, ProjectJobs, Retention, Spend,
 };
 use journeyman_core::pull::PullState;
-use journeyman_core::run::Usage;
+use journeyman_core::run::{Reason, ReasonCode, Usage};
 use journeyman_core::time::Timestamp;
 use journeyman_core::usage::{UsageGroup, UsageLine, UsageQuery, UsageSum};
 use journeyman_testkit::Seeds as _;
@@ -118,6 +118,27 @@ async fn jobs_are_found_by_their_attributes_in_one_project_and_in_all() {
 }
 
 #[tokio::test]
+async fn the_time_of_a_job_is_that_of_its_runs() {
+    for fixture in all().await {
+        let id = fixture.engine.create_job(&project("shop"), new_job("Fix it"), free()).await.unwrap().record.id;
+        for seconds in [10, 20] {
+            if seconds == 20 {
+                fixture.engine.add_message(&shop(), id, prompt("Again"), free()).await.unwrap();
+            }
+            let claimed = fixture.engine.claim(worker(1), LEASE).await.unwrap().expect("the job is due");
+            fixture.world.advance(Duration::from_secs(seconds));
+            let outcome = Outcome::Failed { reason: Reason::new(ReasonCode::AgentFailed, "it broke"), retry: None };
+            let finished = Report::Finished { outcome, usage: Usage::default() };
+            fixture.engine.report(id, claimed.lease.token, finished).await.unwrap();
+            // The time until a person reacts does not count.
+            fixture.world.advance(Duration::from_secs(3600));
+        }
+        let extras = fixture.store.extras_of_jobs(vec![id]).await.unwrap();
+        assert_eq!(extras[&id].worked, Duration::from_secs(30), "{}", fixture.name);
+    }
+}
+
+#[tokio::test]
 async fn jobs_are_found_by_the_number_of_a_pull_request() {
     for fixture in all().await {
         let first = fixture.on_pull("shop", remote(), 7).await;
@@ -193,7 +214,7 @@ async fn a_summary_has_the_sums_and_the_progress_of_a_job() {
 
         let claimed = engine.claim(worker(1), LEASE).await.unwrap().expect("a job is due");
         assert_eq!(claimed.job.id, id, "{name}");
-        let started = engine.now();
+        let started = store.runs(id).await.unwrap()[0].started_at;
         let report = async |entries: Vec<(TranscriptKind, Value)>| {
             let at = engine.now();
             let entries = entries.into_iter().map(|(kind, data)| TranscriptEntry { kind, data, at }).collect();
@@ -298,6 +319,8 @@ async fn lists_are_read_in_pages() {
         assert_eq!(fixture.store.runs_after(id, None, 1).await.unwrap(), runs[..1], "{name}");
         assert_eq!(fixture.store.runs_after(id, Some(first), 9).await.unwrap(), runs[1..], "{name}");
         assert_eq!(fixture.store.runs_after(other, Some(first), 9).await.unwrap(), [], "{name}: of another job");
+        assert_eq!(fixture.store.run(first).await.unwrap().as_ref(), runs.first(), "{name}");
+        assert_eq!(fixture.store.run(RunId::from_uuid(Uuid::from_u128(99))).await.unwrap(), None, "{name}");
         fixture.store.create_project(project("zoo"), [].into()).await.unwrap();
         let projects = async |after: Option<&str>, limit| {
             let found = fixture.store.projects_after(after.map(|id| id.parse().unwrap()), limit).await.unwrap();
@@ -334,7 +357,8 @@ fn entry(action: &str, at: Timestamp) -> AuditEntry {
     AuditEntry { at, actor: "cli".to_owned(), action: action.to_owned(), subject: String::new(), address: None }
 }
 
-async fn delete_job(fixture: &Fixture, project: ProjectId, id: JobId) -> Result<Administered, AdminError> {
+/// Deletes a job, as the use case does.
+pub(super) async fn delete_job(fixture: &Fixture, project: ProjectId, id: JobId) -> Result<Administered, AdminError> {
     let now = fixture.engine.now();
     let audit = entry("job.deleted", now);
     let subject = Subject::Job(id, project.clone());

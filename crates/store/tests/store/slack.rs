@@ -5,7 +5,7 @@ use std::time::Duration;
 use journeyman_core::admin::{AdminChange, AdminError, AdminRefusal, AdminRow, Precondition, Subject};
 use journeyman_core::ids::{JobId, SlackWorkspaceId, UserId};
 use journeyman_core::inbox::InboxState;
-use journeyman_core::ports::{AuditEntry, DecideAdmin, SlackEventFilter};
+use journeyman_core::ports::{AuditEntry, DecideAdmin, Retention, SlackEventFilter};
 use journeyman_core::project::SecretValue;
 use journeyman_core::slack::{
     NewSlackEvent, NewSlackPost, SLACK_LEASE, SlackContent, SlackDecision, SlackEvent, SlackInboxEvent, SlackMode,
@@ -14,9 +14,11 @@ use journeyman_core::slack::{
 };
 use journeyman_core::time::{Clock as _, Timestamp};
 use journeyman_core::user::TokenHash;
+use journeyman_testkit::Seeds as _;
 use uuid::Uuid;
 
 use super::given::{Fixture, all, shop};
+use super::reports::delete_job;
 
 fn id(number: u128) -> SlackWorkspaceId {
     SlackWorkspaceId::from_uuid(Uuid::from_u128(number))
@@ -77,7 +79,16 @@ impl Fixture {
     }
 
     async fn decide_slack(&self, event: &SlackInboxEvent, next: SlackNext, posts: Vec<NewSlackPost>) -> bool {
-        let job = JobId::from_uuid(Uuid::from_u128(7));
+        self.decide_slack_for(JobId::from_uuid(Uuid::from_u128(7)), event, next, posts).await
+    }
+
+    async fn decide_slack_for(
+        &self,
+        job: JobId,
+        event: &SlackInboxEvent,
+        next: SlackNext,
+        posts: Vec<NewSlackPost>,
+    ) -> bool {
         let thread = Some(SlackThread { place: event.place.clone(), project: shop(), job });
         let decision = SlackDecision { next, job: Some((job, None)), thread, posts, at: self.world.now() };
         self.store.decide_slack_event(event.number, event.attempts, decision).await.unwrap()
@@ -219,6 +230,65 @@ async fn posts_are_stored_once_and_sent_to_each_channel_one_after_the_other() {
         assert_eq!(removed, 3, "{name}: two events and a post");
         let left = fixture.store.slack_posts(id(1), None, 10).await.unwrap();
         assert!(left.iter().all(|post| post.state == SlackPostState::Open) && left.len() == 2, "{name}");
+    }
+}
+
+/// Returns the post of the status of a job's first message, in a thread.
+async fn status(fixture: &Fixture, job: JobId, place: SlackPlace) -> NewSlackPost {
+    let message = fixture.store.messages(job).await.unwrap().remove(0).id;
+    let content = SlackPostContent::Status { project: shop(), job, message };
+    NewSlackPost { place, purpose: format!("status/{message}"), content }
+}
+
+#[tokio::test]
+async fn a_deleted_job_leaves_no_thread_event_or_post() {
+    for fixture in all().await {
+        let name = fixture.name;
+        fixture.connect_slack(1, "T1").await.unwrap();
+        let jobs = [fixture.job().await, fixture.job().await, fixture.job().await];
+        for (thread, job) in ["1.0", "2.0", "3.0"].into_iter().zip(jobs) {
+            fixture.receive_slack(&format!("Ev{thread}"), thread, thread).await;
+            let event = fixture.claim_slack().await.remove(0);
+            let reply = NewSlackPost { place: event.place.clone(), ..post("C1", "reply") };
+            let posts = vec![status(&fixture, job, event.place.clone()).await, reply];
+            assert!(fixture.decide_slack_for(job, &event, done(), posts).await, "{name}");
+        }
+        // Another job was created in the thread of the first one, which keeps its job.
+        fixture.receive_slack("Ev1.1", "1.0", "1.1").await;
+        let event = fixture.claim_slack().await.remove(0);
+        let posts = vec![status(&fixture, jobs[2], event.place.clone()).await];
+        assert!(fixture.decide_slack_for(jobs[2], &event, done(), posts).await, "{name}");
+
+        let left = async || {
+            let filter = SlackEventFilter { workspace: id(1), place: None, before: None, limit: 10 };
+            let events = fixture.store.slack_events(filter).await.unwrap();
+            let posts = fixture.store.slack_posts(id(1), None, 10).await.unwrap();
+            let mut threads = Vec::new();
+            for thread in ["1.0", "2.0", "3.0"] {
+                let found = fixture.store.slack_thread(place("C1", thread)).await.unwrap();
+                threads.extend(found.map(|found| found.job));
+            }
+            let posts: Vec<String> = posts.into_iter().map(|post| post.place.thread).collect();
+            (threads, events.into_iter().map(|event| event.event_id).collect::<Vec<_>>(), posts)
+        };
+        let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        fixture.engine.cancel(&shop(), jobs[0]).await.unwrap();
+        delete_job(&fixture, shop(), jobs[0]).await.unwrap();
+        let expected = (jobs[1..].to_vec(), owned(&["Ev1.1", "Ev3.0", "Ev2.0"]));
+        let (threads, events, posts) = left().await;
+        assert_eq!((threads, events), expected, "{name}: deleted");
+        assert_eq!(posts, ["1.0", "3.0", "3.0", "2.0", "2.0"], "{name}: the status of the other job stays");
+
+        fixture.engine.cancel(&shop(), jobs[1]).await.unwrap();
+        fixture.world.advance(Duration::from_secs(60));
+        let retention = Retention { jobs: Some(Duration::from_secs(60)), ..Retention::default() };
+        fixture.store.sweep(fixture.world.now(), retention, 10).await.unwrap();
+        let expected = (jobs[2..].to_vec(), owned(&["Ev1.1", "Ev3.0"]), owned(&["1.0", "3.0", "3.0"]));
+        assert_eq!(left().await, expected, "{name}: swept");
+
+        fixture.engine.cancel(&shop(), jobs[2]).await.unwrap();
+        fixture.store.delete_project(shop()).await.unwrap();
+        assert_eq!(left().await, (Vec::new(), Vec::new(), Vec::new()), "{name}: deleted with the project");
     }
 }
 

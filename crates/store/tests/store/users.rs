@@ -77,6 +77,41 @@ async fn a_user_is_found_by_id_name_and_identity_which_are_unique() {
 }
 
 #[tokio::test]
+async fn a_user_is_connected_with_one_identity_that_no_other_user_has() {
+    for fixture in all().await {
+        let (store, name) = (&fixture.store, fixture.name);
+        let identity =
+            |subject: &str| Identity { issuer: "https://id.example.com".to_owned(), subject: subject.to_owned() };
+        let provided = User { identity: Some(identity("7")), password: None, ..user(1, Role::Member) };
+        store.create_user(provided, line(1, "user.created")).await.unwrap();
+        store.create_user(user(2, Role::Member), line(1, "user.created")).await.unwrap();
+        let connect = async |number, subject: &str| {
+            store.connect_identity(id(number), identity(subject), line(2, "user.identity.connected")).await
+        };
+        let disconnect =
+            async |number| store.disconnect_identity(id(number), line(3, "user.identity.disconnected")).await;
+        assert_eq!(connect(2, "7").await, Err(AdminRefusal::IdentityTaken.into()), "{name}");
+        assert_eq!(disconnect(2).await, Err(AdminRefusal::NoIdentity.into()), "{name}");
+        assert_eq!(disconnect(1).await, Err(AdminRefusal::PasswordMissing.into()), "{name}");
+        assert_eq!(connect(3, "8").await, Err(AdminRefusal::UserChanged.into()), "{name}: there is no such user");
+        connect(2, "8").await.unwrap();
+        let connected = User { identity: Some(identity("8")), version: 2, ..user(2, Role::Member) };
+        assert_eq!(store.user(id(2)).await.unwrap(), Some(connected.clone()), "{name}");
+        assert_eq!(store.user_by_identity(identity("8")).await.unwrap(), Some(connected), "{name}");
+        assert_eq!(connect(2, "9").await, Err(AdminRefusal::IdentityConnected.into()), "{name}");
+        store.set_role(id(2), Role::Viewer, line(3, "user.role.viewer")).await.unwrap();
+        assert!(store.user(id(2)).await.unwrap().unwrap().identity.is_some(), "{name}: other changes keep it");
+        disconnect(2).await.unwrap();
+        assert_eq!(store.user_by_identity(identity("8")).await.unwrap(), None, "{name}");
+        connect(2, "8").await.unwrap();
+        let actions: Vec<String> =
+            store.audit(None, 3).await.unwrap().into_iter().map(|entry| entry.entry.action).collect();
+        let expected = ["user.identity.connected", "user.identity.disconnected", "user.role.viewer"];
+        assert_eq!(actions, expected, "{name}: refusals have no audit entry");
+    }
+}
+
+#[tokio::test]
 async fn the_last_administrator_keeps_the_role_and_stays_enabled() {
     for fixture in all().await {
         let (store, name) = (&fixture.store, fixture.name);

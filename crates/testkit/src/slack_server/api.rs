@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{APP_TOKEN, BOT, BOT_TOKEN, Call, Post, State, TEAM};
+use super::{APP_TOKEN, BOT, BOT_TOKEN, Call, Post, Reply, State, TEAM};
 
 /// The number of messages on a page of a thread. It is small, so that clients must read several.
 const PAGE: usize = 2;
@@ -69,22 +69,31 @@ fn react(state: &mut State, call: &Call) -> Value {
     json!({ "ok": true })
 }
 
+/// Returns a page of the messages of a thread after `oldest`, oldest first.
 fn replies(state: &State, call: &Call) -> Value {
-    let (channel, thread) = (call.text("channel"), call.text("ts"));
+    let (channel, thread, oldest) = (call.text("channel"), call.text("ts"), call.text("oldest"));
     let from: usize = call.text("cursor").parse().unwrap_or_default();
     let with_metadata = call.text("include_all_metadata") == "true";
-    let posts = state.posts.iter().filter(|post| post.channel == channel && post.thread == thread);
-    let posts: Vec<&Post> = posts.collect();
-    let show = |post: &&Post| {
+    let show = |post: &Post| {
         let mut shown =
             json!({ "type": "message", "user": BOT, "ts": post.ts, "text": post.text, "thread_ts": thread });
         if with_metadata {
             shown["metadata"] = post.metadata.clone();
         }
-        shown
+        (post.ts.clone(), shown)
     };
-    let messages: Vec<Value> = posts.iter().skip(from).take(PAGE).map(show).collect();
+    let show_reply = |reply: &Reply| {
+        let shown = json!({ "type": "message", "user": "U0ADA", "ts": reply.ts, "text": "Hm.", "thread_ts": thread });
+        (reply.ts.clone(), shown)
+    };
+    let posts = state.posts.iter().filter(|post| post.channel == channel && post.thread == thread).map(show);
+    let replies = state.replies.iter().filter(|reply| reply.channel == channel && reply.thread == thread);
+    let mut messages: Vec<(String, Value)> = posts.chain(replies.map(show_reply)).collect();
+    // Timestamps have the same length, so texts sort like times.
+    messages.retain(|(ts, _)| *ts > oldest);
+    messages.sort_by(|one, other| one.0.cmp(&other.0));
     let next = from + PAGE;
-    let cursor = if next < posts.len() { next.to_string() } else { String::new() };
-    json!({ "ok": true, "messages": messages, "response_metadata": { "next_cursor": cursor } })
+    let cursor = if next < messages.len() { next.to_string() } else { String::new() };
+    let page: Vec<Value> = messages.into_iter().skip(from).take(PAGE).map(|(_, shown)| shown).collect();
+    json!({ "ok": true, "messages": page, "response_metadata": { "next_cursor": cursor } })
 }

@@ -212,7 +212,10 @@ def from_response(response: httpx.Response) -> APIError:
     code = body.get("code")
     message = body.get("error")
     if not isinstance(message, str):
-        message = f"the server answered {status} without a reason; is it a Journeyman?"
+        message = (
+            f"the response has status {status} and no error text; "
+            "check that the URL is that of a Journeyman server"
+        )
     kind = _BY_CODE.get(code) if isinstance(code, str) else None
     if kind is None:
         kind = _BY_STATUS.get(status) or (ServerError if status >= 500 else APIError)

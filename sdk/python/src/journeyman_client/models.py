@@ -2356,13 +2356,13 @@ class SlackEvent(Model):
     received_at: AwareDatetime
     channel: str
     thread: str
-    """The time stamp of the first message of the thread."""
+    """The timestamp of the first message of the thread."""
     ts: str
-    """The time stamp of the message."""
+    """The timestamp of the message."""
     state: str
     """`received`, `done`, `ignored`, or `failed`."""
     outcome: str | None
-    """What it led to, such as `job_created` or `unknown_user`; `null` while it is received."""
+    """The outcome, such as `job_created` or `unknown_user`; `null` while it is received."""
     detail: str | None
     """The explanation, for people."""
     job_id: str | None
@@ -2390,7 +2390,7 @@ class SlackPost(Model):
     created_at: AwareDatetime
     channel: str
     thread: str
-    """The time stamp of the first message of the thread."""
+    """The timestamp of the first message of the thread."""
     kind: str
     """`text`, `reaction`, or `status`."""
     state: str

@@ -3852,13 +3852,13 @@ export interface components {
             /** Format: date-time */
             receivedAt: string;
             channel: string;
-            /** @description The time stamp of the first message of the thread. */
+            /** @description The timestamp of the first message of the thread. */
             thread: string;
-            /** @description The time stamp of the message. */
+            /** @description The timestamp of the message. */
             ts: string;
             /** @description `received`, `done`, `ignored`, or `failed`. */
             state: string;
-            /** @description What it led to, such as `job_created` or `unknown_user`; `null` while it is received. */
+            /** @description The outcome, such as `job_created` or `unknown_user`; `null` while it is received. */
             outcome: string | null;
             /** @description The explanation, for people. */
             detail: string | null;
@@ -3887,7 +3887,7 @@ export interface components {
             /** Format: date-time */
             createdAt: string;
             channel: string;
-            /** @description The time stamp of the first message of the thread. */
+            /** @description The timestamp of the first message of the thread. */
             thread: string;
             /** @description `text`, `reaction`, or `status`. */
             kind: string;

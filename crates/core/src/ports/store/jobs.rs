@@ -210,6 +210,8 @@ pub struct JobExtras {
     pub attributes: Vec<Attribute>,
     /// The usage of all runs.
     pub usage: Usage,
+    /// The sum of the durations of the finished runs.
+    pub worked: Duration,
     /// The pull requests, oldest first.
     pub pulls: Vec<IndexedPull>,
     /// The hold of the job's project.
@@ -319,6 +321,9 @@ pub trait JobStore: Send + Sync {
 
     /// Finds a message.
     async fn message(&self, id: MessageId) -> Result<Option<Message>, StoreError>;
+
+    /// Finds a run.
+    async fn run(&self, id: RunId) -> Result<Option<Run>, StoreError>;
 
     /// Returns the runs of a job, oldest first.
     async fn runs(&self, job: JobId) -> Result<Vec<Run>, StoreError>;

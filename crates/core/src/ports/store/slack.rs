@@ -45,7 +45,7 @@ pub trait SlackStore: Send + Sync {
     /// Stores an event, which is due at once. Returns false if the workspace has an event with this ID, or does not exist.
     async fn receive_slack(&self, event: NewSlackEvent) -> Result<bool, StoreError>;
 
-    /// Claims events that are due, for the time `lease`. Of each thread, only the event with the earliest time stamp that
+    /// Claims events that are due, for the time `lease`. Of each thread, only the event with the earliest timestamp that
     /// is not final is claimed, so that events of a thread are decided in their order.
     async fn claim_slack_events(
         &self,

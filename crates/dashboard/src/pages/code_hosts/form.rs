@@ -17,6 +17,7 @@ use crate::Shared;
 use crate::failure::{Failure, Page, refusal, refused, rendered};
 use crate::fields::Fields;
 use crate::frame::Frame;
+use crate::pages::secret::NewSecret;
 use crate::words;
 
 #[derive(Template)]
@@ -148,15 +149,6 @@ pub(super) async fn new(frame: Frame, fields: Fields) -> Response {
     frame.answer(page.await)
 }
 
-#[derive(Template)]
-#[template(path = "code_host_created.html")]
-struct CreatedPage<'a> {
-    frame: &'a Frame,
-    id: String,
-    webhook_url: String,
-    secret: String,
-}
-
 pub(super) async fn create(State(shared): State<Shared>, frame: Frame, fields: Fields) -> Response {
     frame.answer(created(&shared, &frame, &fields).await)
 }
@@ -187,8 +179,20 @@ async fn created(shared: &Shared, frame: &Frame, fields: &Fields) -> Page {
     }
     match generated {
         Some(secret) => {
-            let webhook_url = frame.cases().webhook_url(&id);
-            rendered(&CreatedPage { frame, id: id.to_string(), webhook_url, secret })
+            let new = NewSecret {
+                heading: format!("The code host {id}"),
+                back: ("/system/code-hosts".to_owned(), "Code hosts".to_owned()),
+                request: "Create the webhook now".to_owned(),
+                text: "Create a webhook with this URL, the content type JSON and this secret at the code host."
+                    .to_owned(),
+                times: Vec::new(),
+                values: vec![
+                    ("hook-url".to_owned(), frame.cases().webhook_url(&id)),
+                    ("hook-secret".to_owned(), secret),
+                ],
+                example: None,
+            };
+            new.show(frame)
         }
         None => Ok(Redirect::to("/system/code-hosts?done=created").into_response()),
     }
@@ -218,8 +222,9 @@ pub(super) async fn save(frame: Frame, Path(id): Path<String>, fields: Fields) -
 }
 
 async fn saved(frame: &Frame, id: &str, fields: &Fields) -> Page {
-    let current = stored(frame, id).await?;
+    let mut current = stored(frame, id).await?;
     let (id, kind) = (current.host.id.clone(), current.host.kind);
+    current.host.version = fields.version(current.host.version);
     let text = match draft(fields, kind) {
         Err(text) => words::sentence(&text),
         Ok(draft) => match frame.cases().replace_code_host(&frame.caller(), &id, fields.precondition(), draft).await {

@@ -12,7 +12,7 @@ use crate::fields::Fields;
 use crate::frame::Frame;
 use crate::in_project::InProject;
 use crate::pages::refresh;
-use crate::{Shared, choices, shell, visible, words};
+use crate::{Shared, choices, visible, words};
 
 /// The number of commits up to which they are counted.
 const MAX_COUNTED: u64 = 10_000;
@@ -26,7 +26,7 @@ pub(super) struct BeginPage<'a> {
     model: String,
     /// The budget of a job.
     budget: Option<String>,
-    /// The URL for git, as a word of a shell.
+    /// The URL for git, with the name of the viewer.
     url: String,
     /// The folder that git makes of the URL.
     folder: String,
@@ -83,7 +83,7 @@ impl<'a> BeginPage<'a> {
             agent: choices::name_of(shared, &project.agent),
             model: visible::line(&project.model).into_owned(),
             budget: budget.map(words::money),
-            url: shell::word(&format!("{url}/git/{}.git", project.id)).into_owned(),
+            url: format!("{url}/git/{}.git", project.id),
             folder: project.id.to_string(),
             arrived,
             live: format!("{}?seen={seen}", at.path("/jobs/live")),

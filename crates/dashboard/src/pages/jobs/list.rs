@@ -86,8 +86,8 @@ struct JobList<'a> {
 }
 
 impl<'a> JobList<'a> {
-    /// Renders a list. `project` is its project; `None` for the list of all projects.
-    async fn render(
+    /// Reads the rows of a list, and renders it. `project` is its project; `None` for the list of all projects.
+    async fn load(
         shared: &Shared,
         (frame, path, project): (&'a Frame, &'a str, Option<&InProject>),
         query: &ListQuery,
@@ -196,7 +196,7 @@ pub(super) async fn of_project(
 
 async fn project_page(shared: &Shared, at: &InProject, query: &ListQuery) -> Page {
     let found = Found::read(shared, query, Some(&at.project.id)).await?;
-    let is_untouched = found.jobs().is_empty() && !query.is_filtered() && query.is_first();
+    let is_untouched = found.jobs().is_empty() && query.is_whole();
     if is_untouched && let Some(page) = begin::page(shared, at).await? {
         return Ok(page);
     }
@@ -209,7 +209,7 @@ async fn project_page(shared: &Shared, at: &InProject, query: &ListQuery) -> Pag
         repository: visible::line(&at.project.repository).into_owned(),
         problem: Problem::of(shared, at).await?,
         disabled_webhook: webhooks::disabled(at).await?,
-        list: JobList::render(shared, (frame, &path, Some(at)), query, &places, &found).await?,
+        list: JobList::load(shared, (frame, &path, Some(at)), query, &places, &found).await?,
         live: live_url(&path, query, &seen),
         seen,
         running: running(&found),
@@ -223,13 +223,13 @@ pub(super) async fn project_live(
     Query(seen): Query<SeenQuery>,
     headers: HeaderMap,
 ) -> Response {
-    let (project, is_hosted) = (at.project.clone(), at.is_hosted());
+    let (project, may_wait) = (at.project.clone(), at.is_hosted() && query.is_whole());
     refresh::stream(&at, seen, &headers, move || {
         let (shared, query, project) = (shared.clone(), query.clone(), project.clone());
         async move {
             let jobs = Found::read(&shared, &query, Some(&project.id)).await?.jobs();
             // While there are no jobs, the page may wait for the first push.
-            let branches = if jobs.is_empty() && is_hosted { begin::state(&shared, &project).await } else { None };
+            let branches = if jobs.is_empty() && may_wait { begin::state(&shared, &project).await } else { None };
             Ok(match branches {
                 Some(branches) => refresh::digest(&branches),
                 None => refresh::digest(&refresh::state_of(&jobs)),
@@ -246,7 +246,7 @@ pub(super) async fn all(State(shared): State<Shared>, frame: Frame, Query(query)
         let seen = refresh::digest(&refresh::state_of(&found.jobs()));
         rendered(&AllPage {
             frame: &frame,
-            list: JobList::render(&shared, (&frame, "/jobs", None), &query, &places, &found).await?,
+            list: JobList::load(&shared, (&frame, "/jobs", None), &query, &places, &found).await?,
             live: live_url("/jobs", &query, &seen),
             seen,
             running: running(&found),

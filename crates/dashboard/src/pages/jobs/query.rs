@@ -113,6 +113,11 @@ impl ListQuery {
         self.after.is_none()
     }
 
+    /// Returns whether this is the first page of the list of all jobs.
+    pub(super) fn is_whole(&self) -> bool {
+        !self.is_filtered() && self.is_first()
+    }
+
     /// Returns the given parameters, without the parameter `except`.
     pub(super) fn pairs(&self, except: &str) -> Vec<(&'static str, String)> {
         let names = ["status", "q", "label", "author", "agent", "pull", "after"];

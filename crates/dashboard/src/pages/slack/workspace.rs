@@ -6,9 +6,9 @@ use axum::response::{IntoResponse, Redirect, Response};
 use journeyman_app::SlackEdit;
 use journeyman_core::ids::{ProjectId, SlackWorkspaceId, UserId};
 use journeyman_core::slack::manifest::manifest;
-use journeyman_core::slack::{SlackInboxEvent, SlackMode, SlackOutcome, SlackPostState, SlackSecret};
+use journeyman_core::slack::{SlackInboxEvent, SlackMode, SlackOutcome, SlackSecret};
 
-use super::{LOOK, Row, error_of, in_form, mode, secrets};
+use super::{LOOK, PostError, Row, in_form, mode, secrets};
 use crate::failure::{Failure, Page, refusal, refused, rendered};
 use crate::fields::Fields;
 use crate::frame::Frame;
@@ -34,8 +34,8 @@ struct WorkspacePage<'a> {
     /// The users that a person can be connected with.
     users: Vec<(String, String)>,
     events: Vec<Event>,
-    /// The posts that failed: the time, the channel, and the error.
-    failed: Vec<(Moment, String, String)>,
+    /// The newest posts that Slack has refused.
+    refused: Vec<PostError>,
     findings: Vec<Line>,
     error: Option<String>,
 }
@@ -107,7 +107,6 @@ async fn page<'a>(shared: &Shared, frame: &'a Frame, id: SlackWorkspaceId) -> Re
     for one in &found {
         events.push(event(shared, frame, one).await?);
     }
-    let failed = posts.iter().filter(|post| post.state == SlackPostState::Failed);
     let events_url = cases.slack_url(id);
     Ok(WorkspacePage {
         frame,
@@ -123,9 +122,7 @@ async fn page<'a>(shared: &Shared, frame: &'a Frame, id: SlackWorkspaceId) -> Re
         people: settings.users.iter().map(|(account, user)| (account.clone(), name_of(user))).collect(),
         users: users.iter().map(|(id, name)| (id.to_string(), name.clone())).collect(),
         events,
-        failed: failed
-            .map(|post| (frame.moment(post.created_at), post.place.channel.clone(), error_of(post)))
-            .collect(),
+        refused: posts.iter().filter_map(|post| PostError::of(frame, post)).collect(),
         findings: Vec::new(),
         error: None,
     })

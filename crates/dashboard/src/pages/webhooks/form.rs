@@ -14,7 +14,7 @@ use crate::failure::{Failure, Page, refusal, refused, rendered};
 use crate::fields::Fields;
 use crate::frame::Frame;
 use crate::in_project::InProject;
-use crate::moment::Moment;
+use crate::pages::secret::NewSecret;
 use crate::visible;
 
 #[derive(Template)]
@@ -92,30 +92,32 @@ async fn create_page(at: &InProject, fields: &Fields) -> Page {
     }
 }
 
-#[derive(Template)]
-#[template(path = "webhook_created.html")]
-struct CreatedPage<'a> {
-    at: &'a InProject,
-    frame: &'a Frame,
-    id: String,
-    url: String,
-    secret: String,
-    is_rotation: bool,
-    is_signed: bool,
-    old_secret_until: Option<Moment>,
-}
+/// The maximum length of the URL in the heading of the page with the secret, in characters.
+const URL_CHARS: usize = 100;
 
+/// Redirects to the page with the new secret of a webhook.
 fn created_page(at: &InProject, CreatedWebhook { webhook, secret }: CreatedWebhook, is_rotation: bool) -> Page {
-    rendered(&CreatedPage {
-        at,
-        frame: at,
-        id: webhook.id.to_string(),
-        url: visible::line(&webhook.settings.url).into_owned(),
-        secret: secret.reveal(),
-        is_rotation,
-        is_signed: webhook.settings.format == WebhookFormat::Standard,
-        old_secret_until: webhook.old_secret_until.filter(|until| *until > at.now).map(|until| at.moment(until)),
-    })
+    let url: String = visible::line(&webhook.settings.url).chars().take(URL_CHARS).collect();
+    let text = match webhook.settings.format {
+        WebhookFormat::Standard => "Your service verifies with it that a request comes from here.",
+        WebhookFormat::Slack | WebhookFormat::Teams | WebhookFormat::Discord => {
+            "Chats do not check it; you need it only if you change the format later."
+        }
+    };
+    let old = webhook.old_secret_until.filter(|until| *until > at.now);
+    let new = NewSecret {
+        heading: if is_rotation { format!("The new secret of {url}") } else { format!("The secret of {url}") },
+        back: (at.path(&format!("/webhooks/{}", webhook.id)), "Webhook".to_owned()),
+        request: "Copy the secret now".to_owned(),
+        text: text.to_owned(),
+        times: old
+            .map(|until| ("Requests are also signed with the old secret until".to_owned(), until))
+            .into_iter()
+            .collect(),
+        values: vec![("whsec".to_owned(), secret.reveal())],
+        example: None,
+    };
+    new.show(at)
 }
 
 pub(super) async fn edit(at: InWebhook) -> Response {
@@ -132,9 +134,7 @@ pub(super) async fn save(at: InWebhook, fields: Fields) -> Response {
 async fn save_page(at: &InWebhook, fields: &Fields) -> Page {
     let settings = settings(fields)?;
     let again = |error| {
-        // The version for which the form was made stays, so that it cannot overwrite a change of another person.
-        let version = fields.given("version").and_then(|version| version.parse().ok());
-        let current = Some((at.webhook.id.to_string(), version.unwrap_or(at.webhook.version)));
+        let current = Some((at.webhook.id.to_string(), fields.version(at.webhook.version)));
         refused(&FormPage { at, frame: at, current, settings: settings.clone(), error: Some(error) })
     };
     if let Err(text) = needs_events(fields) {

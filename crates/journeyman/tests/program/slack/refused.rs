@@ -43,7 +43,7 @@ fn strangers_viewers_and_other_channels_create_no_jobs_and_get_one_answer() {
 }
 
 #[test]
-fn a_revoked_token_is_shown_and_a_rate_limit_only_delays() {
+fn a_revoked_token_is_shown_until_it_is_valid_again_and_a_rate_limit_only_delays() {
     let world = World::new("events");
     let service = world.site.start();
     world.slack.fault(Fault::RateLimited(2), "chat.postMessage", 2);
@@ -55,30 +55,36 @@ fn a_revoked_token_is_shown_and_a_rate_limit_only_delays() {
     world.slack.revoke(BOT_TOKEN);
     let second = "1700000001.000100";
     world.deliver(&service, &mention("Ev2", "U0ADA", CHANNEL, second, "[[say x]]"));
-    let failed = || {
+    let refused = || {
         let posts = service.get(&world.path("/posts"));
-        let failed = posts["posts"].as_array().unwrap().iter().find(|post| post["state"] == "failed");
-        failed.map(|post| post["detail"].as_str().unwrap().to_owned())
+        let refused = posts["posts"].as_array().unwrap().iter().find(|post| !post["detail"].is_null());
+        refused.map(|post| (post["state"].clone(), post["detail"].as_str().unwrap().to_owned()))
     };
-    let detail = world.until(&service, "no post has failed", failed);
+    let (state, detail) = world.until(&service, "no post is refused", refused);
+    assert_eq!(state, "open", "{detail}");
     assert!(detail.contains("token_revoked") && detail.contains("install the app again"), "{detail}");
     assert!(!detail.contains(BOT_TOKEN) && !service.log().contains(BOT_TOKEN), "{detail}");
     let (status, findings) = service.call("POST", &world.path("/check"), None);
     assert_eq!(status, 200, "{findings}");
     let token = &findings["findings"][0];
     assert_eq!((&token["check"], &token["health"]), (&json!("bot token"), &json!("failure")), "{findings}");
+
+    world.slack.restore(BOT_TOKEN);
+    world.until_thread(&service, CHANNEL, second, &["✅ Done"]);
+    world.until(&service, "the error stays", || refused().is_none().then_some(()));
 }
 
 #[test]
 fn a_channel_without_the_bot_is_named_and_the_job_runs_anyway() {
     let world = World::new("events");
     let service = world.site.start();
-    world.slack.fault(Fault::Refused("not_in_channel"), "chat.postMessage", 1);
+    world.slack.fault(Fault::Refused("not_in_channel"), "chat.postMessage", 4);
     world.deliver(&service, &mention("Ev1", "U0ADA", CHANNEL, ROOT, "[[say x]]"));
-    world.until_outcomes(&service, &["job_created"]);
-    assert_eq!(service.settled(&world.job(&service))["status"], "completed");
-    world.until(&service, "the post has not failed", || {
+    world.until(&service, "the error is not shown", || {
         let posts = service.get(&world.path("/posts")).to_string();
         (posts.contains("not_in_channel") && posts.contains("invite it there")).then_some(())
     });
+    world.until_outcomes(&service, &["job_created"]);
+    assert_eq!(service.settled(&world.job(&service))["status"], "completed");
+    world.until_thread(&service, CHANNEL, ROOT, &["✅ Done"]);
 }

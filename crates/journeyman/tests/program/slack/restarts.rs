@@ -1,16 +1,19 @@
 //! Tests of a service that is killed, and of answers that are lost: nothing is lost, and nothing is posted twice.
 
+use journeyman_testkit::Postgres;
 use journeyman_testkit::slack_server::Fault;
 use journeyman_testkit::slack_server::events::mention;
 
-use super::{CHANNEL, ROOT, World};
+use super::{CHANNEL, ROOT, World, end_leases};
 
 #[test]
 fn an_event_whose_process_is_killed_after_the_answer_becomes_one_job() {
-    let world = World::new("events");
+    let database = Postgres::shared().database();
+    let world = World::on(&database);
     let service = world.site.start();
     world.deliver(&service, &mention("Ev1", "U0ADA", CHANNEL, ROOT, "[[say x]]"));
     service.kill();
+    end_leases(&database);
     let service = world.site.start();
     world.until_thread(&service, CHANNEL, ROOT, &["✅ Done"]);
     world.until_outcomes(&service, &["job_created"]);
@@ -30,10 +33,11 @@ fn a_message_whose_answer_is_lost_is_posted_once() {
     world.until(&service, "no reaction", || (world.slack.reactions().len() == 1).then_some(()));
 }
 
-/// The process dies between the post and its record. Another thread has messages, so that the search reads several pages.
+/// The process dies between the post and its record. The thread has other messages, so that the search reads several pages.
 #[test]
 fn a_message_whose_process_is_killed_before_it_is_recorded_is_posted_once() {
-    let world = World::new("events");
+    let database = Postgres::shared().database();
+    let world = World::on(&database);
     let service = world.site.start();
     for number in 1..=3 {
         let id = format!("Ev{number}");
@@ -52,8 +56,9 @@ fn a_message_whose_process_is_killed_before_it_is_recorded_is_posted_once() {
     world.deliver(&service, &reply);
     world.until(&service, "no post", || (world.slack.calls("chat.postMessage") == before + 1).then_some(()));
     service.kill();
+    end_leases(&database);
     let service = world.site.start();
-    // The message is searched when the lease of the dead process ends.
+    // The message is searched when the lease of the dead process has ended.
     let searched = || (world.slack.calls("conversations.replies") == 2).then_some(());
     world.until(&service, "the search does not read all pages", searched);
     world.until_thread(&service, CHANNEL, "1700000001.000100", &["✅ Done"; 4]);

@@ -1,0 +1,89 @@
+//! `/account/provider`: connects the viewer's user with an account of the OpenID provider, and disconnects it.
+//!
+//! The form is a `POST`, so that another site cannot begin a connection in the browser of a user. It is answered with a
+//! page that leads to the provider: the policy of our pages forbids that a form is redirected to another site. The
+//! provider sends the browser back to the URL of a sign-in ([`super::provider`]), where the cookie says for which session
+//! the connection was begun.
+
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::post;
+use journeyman_core::ports::{NotProven, ProvenPerson};
+
+use super::provider::{Pending, pending_cookie, redirect};
+use crate::failure::{Failure, Page, rendered};
+use crate::frame::{Frame, OpenFrame};
+use crate::viewer::ClientAddress;
+use crate::{Shared, error_page, session};
+
+pub(super) fn routes() -> Router<Shared> {
+    Router::new().route("/account/provider", post(begin)).route("/account/provider/disconnect", post(disconnect))
+}
+
+/// Returns the name of the provider, from the label of the sign-in button.
+pub(super) fn provider_name(shared: &Shared) -> Option<&str> {
+    let label = shared.services.provider.as_ref()?.label();
+    Some(label.strip_prefix("Sign in with ").unwrap_or(label))
+}
+
+#[derive(Template)]
+#[template(path = "connect.html")]
+struct ContinuePage<'a> {
+    frame: &'a Frame,
+    name: &'a str,
+    url: String,
+}
+
+async fn begin(State(shared): State<Shared>, frame: Frame) -> Response {
+    frame.answer(begun(&shared, &frame).await)
+}
+
+async fn begun(shared: &Shared, frame: &Frame) -> Page {
+    let none = || Failure::NotFound("provider");
+    let (provider, name) =
+        (shared.services.provider.as_ref().ok_or_else(none)?, provider_name(shared).ok_or_else(none)?);
+    if let Err(seconds) = shared.throttle.ask(frame.viewer.address) {
+        return Err(Failure::Form(format!("too many attempts; try again in {seconds} seconds")));
+    }
+    let begun = provider.begin(&redirect(shared), frame.now).await;
+    let begun = begun.map_err(|error| Failure::Form(error.to_string()))?;
+    let connects = Some(frame.viewer.session.short());
+    let kept = Pending { state: begun.pending, next: "/account".to_owned(), connects };
+    let page = rendered(&ContinuePage { frame, name, url: begun.url })?;
+    Ok(session::with_cookie(page, pending_cookie(shared, &kept.encoded())))
+}
+
+/// Connects the user of a session with the person whom the provider has proven, after the browser has come back.
+pub(super) async fn finish(
+    open: OpenFrame,
+    from: ClientAddress,
+    headers: &HeaderMap,
+    session: &str,
+    person: Result<ProvenPerson, NotProven>,
+) -> Response {
+    let viewer = match session::viewer(&open.shared, headers, from).await {
+        Ok(viewer) => viewer.filter(|viewer| viewer.session.short() == session),
+        Err(error) => return error_page::unavailable(&open.shared, &error),
+    };
+    // The session has ended, or another user has signed in: nobody is connected.
+    let Some(viewer) = viewer else { return Redirect::to(&session::sign_in_path("/account")).into_response() };
+    let frame = Frame::new(open, viewer, String::new());
+    let page = async {
+        let person = person.map_err(|error| Failure::Form(error.to_string()))?;
+        let (caller, user) = (frame.caller(), frame.viewer.user.id);
+        frame.cases().connect_identity(&caller, user, person.identity).await?;
+        Ok(Redirect::to("/account?done=connected").into_response()) as Page
+    };
+    frame.answer(page.await)
+}
+
+async fn disconnect(frame: Frame) -> Response {
+    let page = async {
+        frame.cases().disconnect_identity(&frame.caller(), frame.viewer.user.id).await?;
+        Ok(Redirect::to("/account?done=disconnected").into_response()) as Page
+    };
+    frame.answer(page.await)
+}

@@ -1,0 +1,164 @@
+//! Tests of the home page and of the page of a project without jobs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::{Method, StatusCode};
+use journeyman_core::engine::{Admission, NewJob, Prompt};
+use journeyman_core::ids::{JobId, WorkerId};
+use journeyman_core::job::command::{Outcome, Report};
+use journeyman_core::job::event::TranscriptKind;
+use journeyman_core::ports::{JobFilter, JobStore as _};
+use journeyman_core::pull::PullState;
+use journeyman_core::run::{Reason, ReasonCode, Usage};
+use journeyman_core::user::Role;
+use journeyman_testkit::Seeds as _;
+use serde_json::json;
+use uuid::Uuid;
+
+use super::job::{prompt, running_job};
+use super::pulls::{Fake, detail, job_with_pull};
+use super::{Fixture, empty_fixture, fixture, project};
+
+async fn shop() -> Fixture {
+    fixture(Arc::new(Fake::with(detail(PullState::Open)))).await
+}
+
+async fn see(fixture: &Fixture, role: Role, path: &str) -> String {
+    let reply = fixture.send(Some(role), Method::GET, path, "").await;
+    assert_eq!(reply.status, StatusCode::OK, "{path}: {}", reply.body);
+    reply.body
+}
+
+/// Creates a job of this author that fails for this reason.
+async fn failed(fixture: &Fixture, author: &str, reason: Reason) -> JobId {
+    let prompt = Prompt { author: Some(author.to_owned()), ..prompt("Move the session store") };
+    let created = fixture.engine.create_job(&project(), NewJob::new(prompt), Admission::default()).await.unwrap();
+    let worker = WorkerId::from_uuid(Uuid::from_u128(9));
+    let claimed = fixture.engine.claim(worker, Duration::from_secs(60)).await.unwrap().unwrap();
+    assert_eq!(claimed.job.id, created.record.id);
+    let finished = Report::Finished { outcome: Outcome::Failed { reason, retry: None }, usage: Usage::default() };
+    fixture.engine.report(claimed.job.id, claimed.lease.token, finished).await.unwrap();
+    claimed.job.id
+}
+
+#[tokio::test]
+async fn an_empty_installation_says_what_to_do_first() {
+    let fixture = shop().await;
+    fixture.store.delete_project(project().id).await.unwrap();
+    let page = see(&fixture, Role::Administrator, "/").await;
+    assert!(page.contains("<h1>Welcome to Journeyman</h1>") && page.contains("href=\"/projects/new\""), "{page}");
+    let viewer = see(&fixture, Role::Viewer, "/").await;
+    assert!(
+        viewer.contains("Only administrators can create projects.") && !viewer.contains("/projects/new"),
+        "{viewer}"
+    );
+}
+
+#[tokio::test]
+async fn home_shows_failures_with_their_remedy_and_only_those_of_the_viewer_unless_asked() {
+    let fixture = shop().await;
+    let reason = || Reason::new(ReasonCode::ModelUnauthorized, "Anthropic <refused> the key\nand more");
+    let own = failed(&fixture, "administrator", reason()).await;
+    let other = failed(&fixture, "ci", Reason::new(ReasonCode::OutOfMemory, "out of memory (4 GiB)")).await;
+    let page = see(&fixture, Role::Administrator, "/").await;
+    for part in [
+        "Anthropic &#60;refused&#62; the key</bdi>",
+        &format!("href=\"/projects/shop/jobs/{own}\"><bdi>Move the session store</bdi>"),
+        "href=\"/projects/shop/settings/environment\">Fix key<",
+        "<span class=\"count hot\">1</span>",
+        "<a href=\"/\" aria-current=\"true\">Mine</a>",
+        "No job is running.",
+    ] {
+        assert!(page.contains(part), "{part} is not in {page}");
+    }
+    assert!(!page.contains(&other.to_string()), "{page}");
+    let all = see(&fixture, Role::Viewer, "/?whose=everybody").await;
+    assert!(all.contains(&own.to_string()) && all.contains(&other.to_string()), "{all}");
+    assert!(!all.contains("Fix key"), "a viewer cannot change the settings: {all}");
+    let nothing = see(&fixture, Role::Viewer, "/").await;
+    assert!(nothing.contains("Nothing: no job has failed"), "{nothing}");
+}
+
+#[tokio::test]
+async fn cancelled_jobs_need_nobody() {
+    let fixture = shop().await;
+    let id = super::job::create_job(&fixture, "Try an arena").await;
+    fixture.engine.cancel(&project().id, id).await.unwrap();
+    let page = see(&fixture, Role::Administrator, "/?whose=everybody").await;
+    assert!(!page.contains("Try an arena"), "{page}");
+}
+
+#[tokio::test]
+async fn home_shows_open_pull_requests_and_the_progress_of_running_jobs() {
+    let fixture = shop().await;
+    let (_, number) = job_with_pull(&fixture).await;
+    let step = |status: &str| json!({"content": "x", "status": status});
+    let id = running_job(
+        &fixture,
+        "Add a timeout",
+        vec![
+            (TranscriptKind::Plan, json!({"entries": [step("completed"), step("in_progress"), step("pending")]})),
+            (TranscriptKind::ToolCall, json!({"toolCallId": "1", "title": "cargo <test>", "status": "in_progress"})),
+        ],
+    )
+    .await;
+    super::job::create_job(&fixture, "Waits").await;
+    let page = see(&fixture, Role::Member, "/?whose=everybody").await;
+    for part in [
+        ">Review<span class=\"unseen\">",
+        &format!("href=\"/projects/shop/pulls/{number}\"><bdi>#{number} Fix the typo</bdi>"),
+        &format!("href=\"/projects/shop/jobs/{id}\"><bdi>Add a timeout</bdi>"),
+        "<span class=\"mono\"><bdi>cargo &#60;test&#62;</bdi></span>",
+        "<meter class=\"meter share\" min=\"0\" max=\"3\" value=\"1\" aria-label=\"Steps of the plan\">1 of 3</meter>",
+        "data-clock=\"2026-",
+        "1 job waits",
+        "<span>1 running</span><span class=\"open-count\">1 open</span>",
+        "<meta name=\"running\" content=\"1\">",
+        "href=\"/projects/shop/jobs/new\" data-key=\"c\"",
+    ] {
+        assert!(page.contains(part), "{part} is not in {page}");
+    }
+    assert!(!see(&fixture, Role::Viewer, "/").await.contains("/jobs/new"));
+}
+
+#[tokio::test]
+async fn a_project_without_jobs_waits_for_the_first_push() {
+    let fake = Arc::new(Fake::with(detail(PullState::Open)));
+    fake.branches.lock().unwrap().clear();
+    let fixture = fixture(fake.clone()).await;
+    let waiting = see(&fixture, Role::Member, "/projects/shop/jobs").await;
+    for part in [
+        "<h1>Start with shop</h1>",
+        "git remote add journeyman http://member@localhost:8080/git/shop.git",
+        "Waiting for the first push.",
+        "data-after-push",
+        "Send after the push",
+    ] {
+        assert!(waiting.contains(part), "{part} is not in {waiting}");
+    }
+    let early = fixture.send(Some(Role::Member), Method::POST, "/projects/shop/jobs", "prompt=Kept&after-push=1").await;
+    assert_eq!(early.status, StatusCode::UNPROCESSABLE_ENTITY, "{}", early.body);
+    assert!(
+        early.body.contains("Nothing has been pushed yet.") && early.body.contains(">Kept</textarea>"),
+        "{}",
+        early.body
+    );
+    assert!(fixture.store.jobs(JobFilter::newest(project().id, 9)).await.unwrap().is_empty());
+
+    fake.branches.lock().unwrap().push("main".to_owned());
+    let arrived = see(&fixture, Role::Member, "/projects/shop/jobs").await;
+    assert!(arrived.contains("<bdi>main</bdi> has arrived</strong>, 3 commits."), "{arrived}");
+    assert!(arrived.contains("Send job") && !arrived.contains("data-after-push"), "{arrived}");
+    let sent = fixture.send(Some(Role::Member), Method::POST, "/projects/shop/jobs", "prompt=Now&after-push=1").await;
+    assert_eq!(sent.status, StatusCode::SEE_OTHER, "{}", sent.body);
+    let viewer = see(&fixture, Role::Viewer, "/projects/shop/jobs?status=failed").await;
+    assert!(viewer.contains("No matching jobs") && viewer.contains("Clear filters"), "{viewer}");
+}
+
+#[tokio::test]
+async fn signed_out_visitors_of_home_sign_in_first() {
+    let fixture = empty_fixture(Arc::new(Fake::with(detail(PullState::Open))));
+    let reply = fixture.send(None, Method::GET, "/", "").await;
+    assert_eq!((reply.status, reply.header("location")), (StatusCode::SEE_OTHER, "/login"));
+}

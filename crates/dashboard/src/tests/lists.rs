@@ -1,0 +1,186 @@
+//! Tests of the lists of jobs, and of the choices in forms.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::{Method, StatusCode};
+use journeyman_core::engine::{Admission, NewJob};
+use journeyman_core::ids::JobId;
+use journeyman_core::job::event::TranscriptKind;
+use journeyman_core::job::label::Labels;
+use journeyman_core::job::{JobState, JobStatus};
+use journeyman_core::ports::JobStore as _;
+use journeyman_core::project::Project;
+use journeyman_core::pull::PullState;
+use journeyman_core::user::Role;
+use journeyman_testkit::Seeds as _;
+use serde_json::json;
+
+use super::job::{create_job, prompt, running_job};
+use super::pulls::{Fake, detail, job_with_pull};
+use super::{Fixture, START, fixture, project};
+
+async fn shop() -> Fixture {
+    fixture(Arc::new(Fake::with(detail(PullState::Open)))).await
+}
+
+async fn see(fixture: &Fixture, path: &str) -> String {
+    let reply = fixture.send(Some(Role::Member), Method::GET, path, "").await;
+    assert_eq!(reply.status, StatusCode::OK, "{path}: {}", reply.body);
+    reply.body
+}
+
+/// Returns the places of the texts, which must all be on the page.
+fn places(page: &str, texts: &[&str]) -> Vec<usize> {
+    texts.iter().map(|text| page.find(text).unwrap_or_else(|| panic!("{text} is not in {page}"))).collect()
+}
+
+async fn labeled(fixture: &Fixture, text: &str, label: &str) -> JobId {
+    let new = NewJob { labels: Labels::new([label.to_owned()]).unwrap(), ..NewJob::new(prompt(text)) };
+    fixture.engine.create_job(&project(), new, Admission::default()).await.unwrap().record.id
+}
+
+#[tokio::test]
+async fn active_jobs_are_on_top_with_their_step_and_the_others_follow_by_age() {
+    let fixture = shop().await;
+    let old = create_job(&fixture, "Split the module").await;
+    fixture.engine.cancel(&project().id, old).await.unwrap();
+    fixture.world.advance(Duration::from_secs(2 * 86_400));
+    let (_, number) = job_with_pull(&fixture).await;
+    let call = json!({"toolCallId": "1", "title": "cargo test", "status": "in_progress"});
+    let running = running_job(&fixture, "Add a timeout", vec![(TranscriptKind::ToolCall, call)]).await;
+    fixture.world.advance(Duration::from_secs(1));
+    create_job(&fixture, "Bump the version").await;
+    let page = see(&fixture, "/projects/shop/jobs").await;
+    let pill = format!("href=\"/projects/shop/pulls/{number}\"");
+    let order = places(
+        &page,
+        &[
+            "<h2>Active</h2><span class=\"num\">2</span>",
+            "<bdi>Bump the version</bdi>",
+            "waits for a worker",
+            &format!("id=\"row-shop/{running}\""),
+            "<span><bdi>ci</bdi></span><span>1 message</span><span class=\"mono\"><bdi>cargo test</bdi></span>",
+            "data-clock=\"2026-",
+            "<h2>Last 24 hours</h2><span class=\"num\">1</span>",
+            &pill,
+            "<h2>Last 7 days</h2><span class=\"num\">1</span>",
+            "<span class=\"mark stopped\"><span class=\"unseen\">cancelled</span>",
+            "<bdi>Split the module</bdi>",
+        ],
+    );
+    assert!(order.is_sorted(), "{order:?} {page}");
+    assert!(page.contains("<meta name=\"running\" content=\"1\">"), "{page}");
+    assert_eq!(page.matches("id=\"row-").count(), 4, "each job has one row: {page}");
+}
+
+#[tokio::test]
+async fn filters_are_in_the_url_and_can_be_cleared() {
+    let fixture = shop().await;
+    let bug = labeled(&fixture, "Fix the parser", "bug").await;
+    let other = labeled(&fixture, "Write the guide", "docs").await;
+    for (query, shows_bug, shows_other) in [
+        ("", true, true),
+        ("?label=bug", true, false),
+        ("?label=docs&author=ci", false, true),
+        ("?author=nobody", false, false),
+        ("?agent=journeyman", true, true),
+        ("?agent=pi", false, false),
+        ("?q=PARSER", true, false),
+        ("?pull=open", false, false),
+        ("?status=failed", false, false),
+        ("?status=nonsense", true, true),
+    ] {
+        for list in ["/projects/shop/jobs", "/jobs"] {
+            let page = see(&fixture, &format!("{list}{query}")).await;
+            let shown = [bug, other].map(|id| page.contains(&format!("id=\"row-shop/{id}\"")));
+            assert_eq!(shown, [shows_bug, shows_other], "{list}{query}: {page}");
+            let clear = format!("href=\"{list}\">Clear filters</a>");
+            assert_eq!(page.contains(&clear), !query.is_empty(), "{list}{query}: {page}");
+        }
+    }
+    let page = see(&fixture, "/jobs?label=bug").await;
+    for part in [
+        "Label: <span class=\"cut\"><bdi>bug</bdi></span>",
+        "<a href=\"/jobs?label=bug&#38;author=ci\"><bdi>ci</bdi></a>",
+        "<input type=\"hidden\" name=\"label\" value=\"bug\">",
+        "<span>shop</span>",
+    ] {
+        assert!(page.contains(part), "{part} is not in {page}");
+    }
+}
+
+#[tokio::test]
+async fn a_long_list_has_pages() {
+    let fixture = shop().await;
+    for number in 0..51 {
+        let id = create_job(&fixture, &format!("Task {number:02}.")).await;
+        fixture.engine.cancel(&project().id, id).await.unwrap();
+        fixture.world.advance(Duration::from_secs(1));
+    }
+    let first = see(&fixture, "/projects/shop/jobs?q=task").await;
+    assert!(first.contains("Task 50.") && !first.contains("Task 00.") && !first.contains(">Newest<"), "{first}");
+    let older = first.split("rel=\"next\" href=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
+    let second = see(&fixture, &older.replace("&#38;", "&")).await;
+    assert!(second.contains("Task 00.") && !second.contains("Task 01."), "{second}");
+    assert!(
+        second.contains("href=\"/projects/shop/jobs?q=task\">Newest</a>") && !second.contains(">Older<"),
+        "{second}"
+    );
+}
+
+#[tokio::test]
+async fn chosen_jobs_are_archived_and_the_list_is_shown_again() {
+    let fixture = shop().await;
+    let other = Project::new("other".parse().unwrap(), "local:other", START);
+    fixture.store.create_project(other.clone(), [].into()).await.unwrap();
+    let first = create_job(&fixture, "One").await;
+    let new = NewJob::new(prompt("Two"));
+    let second = fixture.engine.create_job(&other, new, Admission::default()).await.unwrap().record.id;
+    let kept = create_job(&fixture, "Three").await;
+    let form = format!("job=shop%2F{first}&job=other%2F{second}&back=%2Fjobs%3Fauthor%3Dci");
+    let sent = fixture.send(Some(Role::Member), Method::POST, "/jobs/archive", &form).await;
+    assert_eq!((sent.status, sent.header("location")), (StatusCode::SEE_OTHER, "/jobs?author=ci&done=archived"));
+    let status = async |id| fixture.store.job(id).await.unwrap().unwrap().status();
+    assert_eq!(status(first).await, JobStatus::Archived);
+    assert_eq!(status(second).await, JobStatus::Archived);
+    assert_eq!(status(kept).await, JobStatus::Active);
+    let page = see(&fixture, "/jobs?done=archived").await;
+    assert!(page.contains("The jobs are archived."), "{page}");
+    assert!(!page.contains(&format!("value=\"shop/{first}\"")), "an archived job cannot be chosen: {page}");
+    let foreign = format!("job=other%2F{kept}&back=%2F%2Fevil.example");
+    let refused = fixture.send(Some(Role::Member), Method::POST, "/jobs/archive", &foreign).await;
+    assert_eq!(refused.status, StatusCode::NOT_FOUND, "{}", refused.body);
+    assert!(!matches!(fixture.store.job(kept).await.unwrap().unwrap().state, JobState::Archived { .. }));
+    let outside = format!("job=shop%2F{kept}&back=https%3A%2F%2Fevil.example");
+    let sent = fixture.send(Some(Role::Member), Method::POST, "/jobs/archive", &outside).await;
+    assert_eq!(sent.header("location"), "/?done=archived");
+    let viewer = fixture.send(Some(Role::Viewer), Method::GET, "/jobs", "").await.body;
+    assert!(!viewer.contains("class=\"choose\"") && !viewer.contains("/jobs/archive"), "{viewer}");
+}
+
+#[tokio::test]
+async fn a_new_job_offers_agents_models_branches_and_directives() {
+    let fixture = shop().await;
+    let page = see(&fixture, "/projects/shop/jobs/new").await;
+    for part in [
+        "<option value=\"\">journeyman (the project's)</option>",
+        "<option value=\"\" data-test>test/scripted (the project's)</option>",
+        "<option value=\"other\">Another model…</option>",
+        "<datalist id=\"branches\"><option value=\"main\"></option></datalist>",
+        "data-insert=\"[[write hello.txt|Hello]]\"",
+    ] {
+        assert!(page.contains(part), "{part} is not in {page}");
+    }
+    let form = "prompt=Fix+it&model=other&model-other=anthropic/claude-x&labels=bug,+ui";
+    let sent = fixture.send(Some(Role::Member), Method::POST, "/projects/shop/jobs", form).await;
+    assert_eq!(sent.status, StatusCode::SEE_OTHER, "{}", sent.body);
+    let id = sent.header("location").rsplit('/').next().unwrap().parse().unwrap();
+    assert_eq!(fixture.store.job(id).await.unwrap().unwrap().model, "anthropic/claude-x");
+    let summary = fixture.store.summaries_of_jobs(vec![id]).await.unwrap().remove(&id).unwrap();
+    let attributes: Vec<String> = summary.attributes.iter().map(ToString::to_string).collect();
+    assert_eq!(attributes, ["agent:journeyman", "author:member", "label:bug", "label:ui"]);
+    let refused = "prompt=x&branch=a..b&model=other&model-other=anthropic/claude-x";
+    let refused = fixture.send(Some(Role::Member), Method::POST, "/projects/shop/jobs", refused).await;
+    assert!(refused.body.contains("value=\"other\" selected") && refused.body.contains("value=\"anthropic/claude-x\""));
+}

@@ -1,0 +1,4 @@
+-- The threads and events of a job, which are deleted with it.
+
+CREATE INDEX slack_threads_of_job ON slack_threads (job);
+CREATE INDEX slack_events_of_job ON slack_events (job) WHERE job IS NOT NULL;

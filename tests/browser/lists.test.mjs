@@ -1,0 +1,164 @@
+// Tests of the home page, of the lists of jobs, of the page of a project without jobs, and of the form for a new job. Each
+// test continues where the one before ended.
+
+import assert from "node:assert/strict";
+import fs from "node:fs";
+import path from "node:path";
+import { Suite, WorkingCopy, assertNone, axe, makeFolder, overflow, screenshot, script, waitUntil } from "./lib.mjs";
+
+const suite = await Suite.start({ agentName: "fake" });
+const step = suite.sequence();
+const { service } = suite;
+const admin = await service.createAdministrator("ada");
+const key = service.key("CI");
+/** The file that lets the running agent end its turn. */
+const endFile = path.join(makeFolder("end"), "end");
+let page;
+let running;
+
+const row = (title) => page.locator(".jobrow", { has: page.getByRole("link", { name: title, exact: true }) });
+
+step("an empty installation leads to the first project", async () => {
+  page = await suite.page({ cookie: admin });
+  await suite.open(page, "/");
+  await page.getByRole("heading", { level: 1, name: "Welcome to Journeyman" }).waitFor();
+  assertNone(await axe(page), "accessibility violations");
+  await page.getByRole("link", { name: "New project" }).click();
+  await page.getByLabel("ID").fill("shop");
+  assert.equal(await page.locator("#model").inputValue(), "test/scripted");
+  assert.ok(!await page.locator("#model-other").isVisible(), "the field for another model is shown");
+  await page.locator("#model").selectOption("other");
+  await page.locator("#model-other").waitFor();
+  await page.locator("#model").selectOption("test/scripted");
+  await page.getByRole("button", { name: "Create project" }).click();
+  await page.getByRole("heading", { level: 1, name: "Start with shop" }).waitFor();
+});
+
+step("the page of an empty project copies the push lines, and changes when the push arrives", async () => {
+  await page.getByText("Waiting for the first push.").waitFor();
+  await page.locator(".pane").first().getByRole("button", { name: "Copy" }).click();
+  const lines = await page.evaluate(() => navigator.clipboard.readText());
+  assert.match(lines, /^git remote add journeyman http:\/\/ada@.+\/git\/shop\.git\ngit push journeyman HEAD:main$/);
+  await page.getByText("A new repository").click();
+  await page.getByText("git clone").waitFor();
+  assertNone(await axe(page), "accessibility violations");
+  await page.setViewportSize({ width: 390, height: 844 });
+  assert.equal(await overflow(page), null);
+  await screenshot(page, "begin-390");
+  await page.setViewportSize({ width: 1280, height: 900 });
+  await page.evaluate(() => { window.__mark = true; });
+  await page.getByLabel("First job").fill("Describe the build [[say It has none.]]");
+  await page.getByRole("button", { name: "Send after the push" }).click();
+  await page.getByRole("button", { name: "Will be sent after the push" }).waitFor();
+  const copy = new WorkingCopy(service.remote(key, "shop"));
+  copy.write({ "README.md": "# Shop\n" });
+  await copy.commit("Add a README");
+  await copy.git("push", "-q", copy.remote, "HEAD:main");
+  await page.waitForURL(/\/jobs\/job_\w+$/, { timeout: 30_000 });
+  await page.getByRole("heading", { level: 1, name: /^Describe the build/ }).waitFor();
+});
+
+step("the form for a new job inserts directives of the test model at the cursor", async () => {
+  await suite.open(page, "/projects/shop/jobs/new");
+  const prompt = page.getByLabel("Task");
+  await prompt.fill("Say hello");
+  await page.getByRole("button", { name: "Write a file" }).click();
+  assert.equal(await prompt.inputValue(), "Say hello [[write hello.txt|Hello]]");
+  const height = () => prompt.evaluate((area) => area.getBoundingClientRect().height);
+  const before = await height();
+  await prompt.fill("line\n".repeat(20));
+  if (await page.evaluate(() => CSS.supports("field-sizing", "content"))) assert.ok(await height() > before, "the text area does not grow");
+  await page.locator("#model").selectOption("other");
+  await page.getByRole("button", { name: "Write a file" }).waitFor({ state: "hidden" });
+  assert.deepEqual(await page.locator("#branches option").evaluateAll((all) => all.map((option) => option.value)), ["main"]);
+  assertNone(await axe(page), "accessibility violations");
+});
+
+step("the list of jobs has the step of a running job, and what matters about the others", async () => {
+  await service.job(key, "shop", "Fails [[fail The disk of the test is full]]");
+  const plan = { sessionUpdate: "plan", entries: ["completed", "in_progress", "pending"].map((status) => ({ content: status, priority: "low", status })) };
+  const call = { sessionUpdate: "tool_call", toolCallId: "1", title: "cargo test -p shop", kind: "execute", status: "in_progress" };
+  running = await service.job(key, "shop", script("Runs its tests", [plan, call, { wait: endFile }]), { agent: "fake" });
+  await suite.open(page, "/projects/shop/jobs");
+  await row("Runs its tests").getByText("cargo test -p shop").waitFor({ timeout: 30_000 });
+  await row("Fails [[fail The disk of the test is full]]").locator(".mark.failed").waitFor();
+  await row("Fails [[fail The disk of the test is full]]").locator(".row-sub", { hasText: "The disk of the test is full" }).waitFor();
+  assert.match(await page.title(), /^\(1\) Jobs/);
+  const clock = row("Runs its tests").locator("[data-clock]");
+  const first = await clock.textContent();
+  await waitUntil("the clock runs", async () => await clock.textContent() !== first);
+  assertNone(await axe(page), "accessibility violations");
+  for (const [width, theme] of [[390, "light"], [1024, "light"], [1440, "dark"]]) {
+    await page.setViewportSize({ width, height: 900 });
+    await page.emulateMedia({ colorScheme: theme });
+    assert.equal(await overflow(page), null, `${width} px`);
+    assertNone(await axe(page, ["color-contrast"]), `contrast at ${width} px`);
+    await screenshot(page, `lists-jobs-${width}-${theme}`);
+  }
+  await page.setViewportSize({ width: 1280, height: 900 });
+  await page.emulateMedia({ colorScheme: "light" });
+});
+
+step("home shows the failure, the running job and its plan", async () => {
+  await suite.open(page, "/?whose=everybody");
+  await page.getByRole("link", { name: /^View/ }).first().waitFor();
+  const now = page.locator("section", { has: page.getByRole("heading", { name: "Running now" }) });
+  await now.getByText("cargo test -p shop").waitFor();
+  await now.getByText("1 of 3").first().waitFor();
+  await page.locator("section", { has: page.getByRole("heading", { name: "Projects" }) }).getByText("1 running").waitFor();
+  assertNone(await axe(page), "accessibility violations");
+  for (const width of [390, 1024, 1440]) {
+    await page.setViewportSize({ width, height: 900 });
+    assert.equal(await overflow(page), null, `${width} px`);
+    await screenshot(page, `lists-home-${width}`);
+  }
+  await page.setViewportSize({ width: 1280, height: 900 });
+  await page.evaluate(() => { window.__mark = true; });
+  fs.writeFileSync(endFile, "");
+  await now.getByText("No job is running.").waitFor({ timeout: 30_000 });
+  assert.ok(await page.evaluate(() => window.__mark), "the page was reloaded");
+});
+
+step("filters are links and forms with their values in the URL", async () => {
+  await suite.open(page, "/jobs");
+  await page.locator("#filter-author > summary").click();
+  await page.locator("#filter-author").getByRole("link", { name: "CI" }).click();
+  await page.waitForURL("**/jobs?author=CI");
+  await row("Describe the build [[say It has none.]]").waitFor({ state: "hidden" });
+  await page.locator("#filter-label > summary").click();
+  await page.locator("#other-label").fill("none such");
+  await page.locator("#other-label").press("Enter");
+  await page.waitForURL(/author=CI&label=none(\+|%20)such/);
+  await page.getByRole("heading", { name: "No matching jobs" }).waitFor();
+  await page.getByRole("link", { name: "Clear filters" }).first().click();
+  await page.waitForURL("**/jobs");
+  assert.equal(await page.locator(".jobrow").count(), 3);
+});
+
+step("keys move, choose and archive", async () => {
+  await suite.open(page, "/projects/shop/jobs");
+  await page.keyboard.press("j");
+  await page.keyboard.press("j");
+  const second = page.locator(".jobrow").nth(1);
+  assert.ok(await second.locator(".row-title").evaluate((link) => link === document.activeElement), "j does not move to the second row");
+  const title = (await second.locator(".row-title").textContent()).trim();
+  await page.keyboard.press("x");
+  assert.ok(await second.locator(".choose").isChecked());
+  await page.getByRole("button", { name: "Archive the chosen jobs" }).waitFor();
+  await page.keyboard.press("e");
+  await page.getByText("The jobs are archived.").waitFor();
+  await row(title).locator(".mark.archived").waitFor();
+  assert.equal(await row(title).locator(".choose").count(), 0);
+  assert.equal(await page.locator(".mark.archived").count(), 1);
+});
+
+step("without scripts, jobs are chosen and archived with the mouse", async () => {
+  const context = await suite.context({ cookie: admin, javaScriptEnabled: false });
+  page = await context.newPage();
+  await suite.open(page, "/projects/shop/jobs");
+  await page.locator(".choose").first().check();
+  await page.getByRole("button", { name: "Archive the chosen jobs" }).click();
+  await page.getByText("The jobs are archived.").waitFor();
+  assert.equal(await page.locator(".mark.archived").count(), 2);
+  await context.close();
+});
