@@ -24,6 +24,7 @@ mod sign_in;
 mod slack;
 mod system;
 mod trusts;
+mod usage;
 mod users;
 mod webhooks;
 
@@ -53,6 +54,7 @@ pub(crate) fn routes() -> Router<Shared> {
         .merge(slack::routes())
         .merge(system::routes())
         .merge(trusts::routes())
+        .merge(usage::routes())
         .merge(users::routes())
         .merge(webhooks::routes())
 }

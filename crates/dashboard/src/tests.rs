@@ -16,7 +16,9 @@ mod secrets;
 mod settings;
 mod sign_in;
 mod slack;
+mod system;
 mod trusts;
+mod usage;
 mod webhooks;
 
 use std::sync::Arc;

@@ -50,6 +50,8 @@ const PAGES: &[(&str, [u16; 3])] = &[
     ("/keys", [200, 200, 403]),
     ("/keys/new", [200, 200, 403]),
     ("/system", [200, 200, 200]),
+    ("/usage", [200, 200, 200]),
+    ("/usage?days=7&project=shop", [200, 200, 200]),
     ("/system/code-hosts", [200, 403, 403]),
     ("/system/code-hosts/new", [200, 403, 403]),
     ("/system/code-hosts/new?kind=gitea", [200, 403, 403]),
