@@ -1,5 +1,6 @@
 //! Tests of the pages through the router, with a store in memory and fake pull requests.
 
+mod audit;
 mod code_hosts;
 mod comments;
 mod docs;

@@ -74,6 +74,7 @@ const PAGES: &[(&str, [u16; 3])] = &[
     ("/system/slack/none", [404, 403, 403]),
     ("/users", [200, 403, 403]),
     ("/audit", [200, 403, 403]),
+    ("/audit?who=cli&what=key.&project=shop&from=2026-11-01", [200, 403, 403]),
     ("/account", [200, 200, 200]),
     ("/search", [200, 200, 200]),
     ("/search?q=Fix", [200, 200, 200]),

@@ -117,7 +117,7 @@ async fn what_needs_a_person_is_counted_and_says_what_to_do() {
     all_on(
         &page,
         &[
-            "4 things need you",
+            "3 things need you",
             "aria-label=\"1 of 4 slots busy\"",
             "on forge-1: no run begins",
             "forge-1 has less free space than the reserve of 4.0 GB (disk-reserve)",

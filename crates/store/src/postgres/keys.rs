@@ -49,17 +49,17 @@ impl KeyStore for PostgresStore {
     }
 
     async fn find_audit(&self, filter: AuditFilter) -> Result<Vec<AuditLine>, StoreError> {
-        let AuditFilter { actor, action, about, from, until, before, limit } = filter;
+        let AuditFilter { actors, action, about, from, until, before, limit } = filter;
         let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         let (before, limit) = (number(before.unwrap_or(u64::MAX)), number(limit as u64));
         let [from, until] = [from, until].map(|at| at.map(Timestamp::as_micros));
-        let found = self.read(call!(FIND_AUDIT, before, limit, actor, action, about, from, until)).await?;
+        let found = self.read(call!(FIND_AUDIT, before, limit, actors, action, about, from, until)).await?;
         Ok(found.iter().map(rows::audit_line).collect::<Result<_, PgError>>()?)
     }
 }
 
 const FIND_AUDIT: &str = "SELECT * FROM audit
-    WHERE number < $1 AND ($3::text IS NULL OR actor = $3)
+    WHERE number < $1 AND ($3::text[] IS NULL OR actor = ANY($3))
       AND ($4::text IS NULL OR left(action, length($4)) = $4)
       AND ($5::text[] IS NULL OR EXISTS (
           SELECT 1 FROM unnest($5) AS objects (about)

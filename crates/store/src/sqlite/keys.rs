@@ -69,23 +69,24 @@ impl KeyStore for SqliteStore {
     }
 
     async fn find_audit(&self, filter: AuditFilter) -> Result<Vec<AuditLine>, StoreError> {
-        let AuditFilter { actor, action, about, from, until, before, limit } = filter;
+        let AuditFilter { actors, action, about, from, until, before, limit } = filter;
         let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         let (before, limit) = (number(before.unwrap_or(u64::MAX)), number(limit as u64));
         let [from, until] = [from, until].map(|at| at.map(Timestamp::as_micros));
-        let about = about.as_ref().map(to_json).transpose()?;
+        let (actors, about) = (actors.as_ref().map(to_json).transpose()?, about.as_ref().map(to_json).transpose()?);
         self.readers
             .read(move |db| {
                 let mut query = db.prepare_cached(FIND_AUDIT)?;
-                let values = params![before, limit, actor, action, about, from, until];
-                collect(&mut query.query(values)?, |row| rows::audit_line(row))
+                let mut found = query.query(params![before, limit, actors, action, about, from, until])?;
+                collect(&mut found, |row| rows::audit_line(row))
             })
             .await
     }
 }
 
 const FIND_AUDIT: &str = "SELECT * FROM audit
-    WHERE number < ?1 AND (?3 IS NULL OR actor = ?3) AND (?4 IS NULL OR substr(action, 1, length(?4)) = ?4)
+    WHERE number < ?1 AND (?3 IS NULL OR actor IN (SELECT value FROM json_each(?3)))
+      AND (?4 IS NULL OR substr(action, 1, length(?4)) = ?4)
       AND (?5 IS NULL OR EXISTS (
           SELECT 1 FROM json_each(?5) AS about
           WHERE subject = about.value OR substr(subject, 1, length(about.value) + 1)

@@ -81,14 +81,14 @@ async fn the_audit_log_is_filtered_by_actor_action_object_and_time() {
                 (70, "cli", "project.created", "%"),
             ])
             .await;
-        let all = AuditFilter { actor: None, ..AuditFilter::newest(3) };
+        let all = AuditFilter::newest(3);
         assert_eq!(fixture.subjects(all.clone()).await, ["%", "shop", "shop#7"], "{name}");
         let all = AuditFilter { limit: 100, ..all };
         let text = |text: &str| Some(text.to_owned());
         let at = |at| Some(Timestamp::from_micros(at));
         let about = |objects: &[&str]| Some(objects.iter().map(|object| (*object).to_owned()).collect());
         for (filter, expected) in [
-            (AuditFilter { actor: text("bob"), ..all.clone() }, vec!["shop#7", "key_1"]),
+            (AuditFilter { actors: about(&["bob"]), ..all.clone() }, vec!["shop#7", "key_1"]),
             (AuditFilter { action: text("key."), ..all.clone() }, vec!["key_1", "key_1"]),
             (AuditFilter { action: text("key.revoked"), ..all.clone() }, vec!["key_1"]),
             (
@@ -99,10 +99,10 @@ async fn the_audit_log_is_filtered_by_actor_action_object_and_time() {
             (AuditFilter { about: about(&[]), ..all.clone() }, vec![]),
             (AuditFilter { from: at(20), until: at(40), ..all.clone() }, vec!["shop-2", "key_1"]),
             (
-                AuditFilter { actor: text("ada"), about: about(&["shop"]), ..all.clone() },
+                AuditFilter { actors: about(&["ada"]), about: about(&["shop"]), ..all.clone() },
                 vec!["shop (repository at 10.0.0.1)"],
             ),
-            (AuditFilter { actor: text("nobody"), ..all.clone() }, vec![]),
+            (AuditFilter { actors: about(&["nobody", "bo"]), ..all.clone() }, vec![]),
         ] {
             let found = fixture.subjects(filter.clone()).await;
             assert_eq!(found, expected, "{name}: {filter:?}");

@@ -34,8 +34,8 @@ pub struct AuditLine {
 /// A selection of the audit log, newest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AuditFilter {
-    /// Only entries of this actor.
-    pub actor: Option<String>,
+    /// Only entries of these actors; `None` means all.
+    pub actors: Option<Vec<String>>,
     /// Only entries whose action begins with this text, such as `key.`.
     pub action: Option<String>,
     /// Only entries about one of these objects: the subject is equal, or begins with it and one of ` `, `#` and `/`.
@@ -66,7 +66,7 @@ impl AuditFilter {
             let rest = subject.strip_prefix(object.as_str());
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '#', '/']))
         };
-        self.actor.as_ref().is_none_or(|wanted| wanted == actor)
+        self.actors.as_ref().is_none_or(|actors| actors.contains(actor))
             && self.action.as_ref().is_none_or(|start| action.starts_with(start.as_str()))
             && self.about.as_ref().is_none_or(|objects| objects.iter().any(is_about))
             && self.from.is_none_or(|from| *at >= from)
