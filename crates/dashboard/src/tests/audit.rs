@@ -58,7 +58,7 @@ async fn entries_are_sentences_and_filters_are_in_the_url() {
     );
     let merged = "<bdi class=\"who\">member</bdi> merged the pull request <a href=\"/projects/shop/pulls/7\">";
     let changed = "<bdi class=\"who\">The command line</bdi> changed the project";
-    for part in [&revoked, merged, changed] {
+    for part in [revoked.as_str(), merged, changed] {
         assert!(page.contains(part), "{part} is not in {page}");
     }
     let admin = fixture.store.user_by_name("administrator".into()).await.unwrap().unwrap().id;
@@ -75,7 +75,7 @@ async fn entries_are_sentences_and_filters_are_in_the_url() {
         ("/audit?project=No+such".to_owned(), [false, false, false]),
     ] {
         let page = see(&fixture, &path).await.body;
-        let found = [&revoked, merged, changed].map(|part| page.contains(part));
+        let found = [revoked.as_str(), merged, changed].map(|part| page.contains(part));
         assert_eq!(found, expected, "{path}: {page}");
         assert!(page.contains("Clear filters"), "{path}");
     }
