@@ -181,7 +181,7 @@ step("an interrupting message stops the agent and is delivered first", async () 
 step("the page shows that the job completes, with its branch, commit and pull request", async () => {
   await markPage();
   await waitForBadge("completed");
-  assert.match(await page.locator("#job-head code.branch").textContent(), /^journeyman\/add-a-greeting/);
+  assert.match(await page.locator("#job-side code.branch").last().textContent(), /^journeyman\/add-a-greeting/);
   await page.locator("#job-head").getByRole("link", { name: "#1" }).waitFor();
   await page.locator(".receipt.finished code").first().waitFor();
   assert.ok(await isMarked(), "the page was reloaded");
@@ -189,9 +189,10 @@ step("the page shows that the job completes, with its branch, commit and pull re
 });
 
 step("a reloaded page shows the same conversation as the updated page", async () => {
-  const conversation = () => page.evaluate(() => [...document.querySelectorAll("#thread > li")].map((item) => {
+  // A page that was open has not folded the steps that somebody may read.
+  const conversation = () => page.evaluate(() => [...document.querySelectorAll("#thread li[id]:not(.folded)")].map((item) => {
     const copy = item.cloneNode(true);
-    for (const time of copy.querySelectorAll("time")) time.textContent = "";
+    for (const part of copy.querySelectorAll("time, .steps-link, .receipt > span:not([class])")) part.remove();
     return `${item.id}: ${copy.textContent.replace(/\s+/g, " ").trim()}`;
   }));
   const updated = await conversation();
@@ -200,8 +201,8 @@ step("a reloaded page shows the same conversation as the updated page", async ()
 });
 
 step("the changes are shown in a unified view and side by side", async () => {
-  await page.getByRole("link", { name: "Changes" }).click();
-  const file = page.locator("details.file", { hasText: "src/greet.rs" });
+  await page.getByRole("navigation", { name: "Job" }).getByRole("link", { name: "Changes" }).click();
+  const file = page.locator("article.file", { hasText: "src/greet.rs" });
   await file.locator("table.lines").waitFor();
   assert.match(await file.textContent(), /format!\("Hello, \{name\}!"\)/);
   await page.getByRole("link", { name: "Side by side" }).click();
@@ -212,12 +213,12 @@ step("the changes are shown in a unified view and side by side", async () => {
 });
 
 step("the runs, events and record of a job have tabs", async () => {
-  await page.getByRole("link", { name: "Runs" }).click();
+  await page.getByRole("navigation", { name: "Job" }).getByRole("link", { name: "Runs" }).click();
   await page.getByRole("rowheader", { name: /Instead/ }).waitFor();
   assert.ok(await page.locator("tbody tr").count() >= 2, "the interrupted run and the one after it are shown");
   await page.getByRole("link", { name: "Events" }).click();
   await page.locator(".events summary", { hasText: "pull_request." }).first().waitFor();
-  await page.getByRole("link", { name: "Record" }).click();
+  await page.getByRole("navigation", { name: "Job" }).getByRole("link", { name: "Record" }).click();
   const record = JSON.parse(await page.locator("#record").textContent());
   assert.equal(record.id, job);
   assert.equal(record.status, "completed");
@@ -226,30 +227,30 @@ step("the runs, events and record of a job have tabs", async () => {
 step("a comment for the agent is sent to the job, and the commit appears on the pull request", async () => {
   await page.locator("#job-head").getByRole("link", { name: "#1" }).click();
   await page.getByRole("heading", { name: /Add a greeting #1/ }).waitFor();
-  const commits = page.locator(".commits > li");
-  const before = await commits.count();
-  await page.getByLabel("Comment", { exact: true }).fill("@journeyman please [[write docs/greet.md|# Greetings]]");
+  await page.getByLabel("Comment", { exact: true }).fill("Please [[write docs/greet.md|# Greetings]]");
+  await page.getByRole("checkbox", { name: "Send it to the agent" }).check();
   await page.getByRole("button", { name: "Comment" }).click();
-  await page.getByText("Sent to the job.").waitFor();
-  await page.locator("article", { hasText: "please" }).getByText("sent to the job", { exact: true }).waitFor();
-  await waitUntil("the commit is on the pull request", async () => {
-    await page.reload();
-    return await commits.count() > before;
-  }, 30_000);
-  await page.locator("details.file", { hasText: "docs/greet.md" }).waitFor();
+  const comment = page.locator("article[id^=c-]", { hasText: "Please" }).first();
+  await comment.getByText("sent to the agent", { exact: true }).waitFor();
+  // The page is updated without a reload.
+  const commit = comment.locator("a.commit");
+  await commit.waitFor({ timeout: 30_000 });
+  await commit.click();
+  await page.locator("article.file", { hasText: "greet.md" }).waitFor();
   await suite.open(page, `/projects/shop/jobs/${job}`);
-  const message = thread().locator("article", { hasText: "please" });
-  await message.getByText("pull request", { exact: true }).waitFor();
+  const message = thread().locator("article", { hasText: "Please" });
+  await message.getByText("from #1", { exact: true }).waitFor();
   await waitForBadge("completed");
 });
 
 step("the pull request is merged", async () => {
   await suite.open(page, "/projects/shop/pulls");
   await page.getByRole("link", { name: "Add a greeting" }).click();
-  await page.getByRole("button", { name: "Merge pull request" }).click();
+  await page.getByText("No conflicts with main").waitFor();
+  await page.getByRole("button", { name: "Merge", exact: true }).click();
   await page.getByText("Merged.", { exact: true }).waitFor();
-  await page.locator(".badge.merged").waitFor();
-  assert.equal(await page.getByRole("button", { name: "Merge pull request" }).count(), 0);
+  await page.locator(".itembar > .pill.merged").waitFor();
+  assert.equal(await page.getByRole("button", { name: "Merge", exact: true }).count(), 0);
   await copy.git("fetch", "-q", copy.remote, "main");
   assert.match(await copy.git("ls-tree", "-r", "--name-only", "FETCH_HEAD"), /docs\/greet\.md/);
 });
@@ -293,11 +294,12 @@ withKey("cancelling a job needs a confirmation", async () => {
 });
 
 withKey("an archived job accepts no messages until it is unarchived", async () => {
-  await page.locator("#archive > summary").click();
-  await page.getByRole("button", { name: "Archive the job" }).click();
+  await page.locator("#more > summary").click();
+  await page.getByRole("button", { name: "Archive", exact: true }).click();
   await waitForBadge("archived");
   await page.getByText("This job is archived.").waitFor();
   assert.equal(await page.getByLabel("Message to the agent").count(), 0);
+  await page.locator("#more > summary").click();
   await page.getByRole("button", { name: "Unarchive" }).click();
   await page.getByLabel("Message to the agent").waitFor();
   assert.equal(await page.locator("#job-head .badge.archived").count(), 0);

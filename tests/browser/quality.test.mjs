@@ -183,11 +183,12 @@ addPage("job-new", "/projects/shop/jobs/new", { do: open("main details") });
 addPage("job-running", () => at("running"));
 addPage("job-done", () => at("done"));
 addPage("job-done-unfolded", () => at("done"), { do: open("#thread details") });
+addPage("job-side-open", () => at("done"), { do: open("#job-brief") });
 addPage("job-long", () => at("long"));
-addPage("job-failed", () => at("failed"), { do: open("#archive") });
+addPage("job-failed", () => at("failed"), { do: open("#more") });
 addPage("job-archived", () => at("archived"));
 addPage("job-changes", () => at("done", "/changes"));
-addPage("job-changes-split", () => at("done", "/changes?view=split"), { do: open("details.contents") });
+addPage("job-changes-split", () => at("done", "/changes?view=split"));
 addPage("job-changes-none", () => at("failed", "/changes"));
 addPage("job-runs", () => at("done", "/runs"));
 addPage("job-events", () => at("done", "/events"), { do: open(".events > li:nth-child(-n + 8) details") });
@@ -198,18 +199,21 @@ addPage("pulls-none", "/projects/fresh/pulls");
 addPage("pull", () => pullPath(jobs.done), {
   do: async (page) => {
     await page.getByLabel("Comment", { exact: true }).fill(MARKDOWN);
+    await page.getByRole("checkbox", { name: "Send it to the agent" }).uncheck();
     await page.getByRole("button", { name: "Comment" }).click();
     await page.getByText("The comment is added.").waitFor();
-    await open(".actions details")(page);
+    await open("details.confirm, details.asked")(page);
   },
 });
-addPage("pull-review", () => pullPath(jobs.done).then((where) => `${where}?at=1-n1`), {
+addPage("pull-commits", () => pullPath(jobs.done).then((where) => `${where}/commits`));
+addPage("pull-files", () => pullPath(jobs.done).then((where) => `${where}/files`));
+addPage("pull-review", () => pullPath(jobs.done).then((where) => `${where}/files?at=1-n1`), {
   do: async (page) => {
     await page.getByRole("textbox", { name: "Comment on line 1" }).fill("Rename `it`, **please**.");
     await page.getByRole("button", { name: "Add to review" }).click();
-    await page.getByRole("button", { name: "Send 1 comment to the job" }).waitFor();
+    await page.locator(".itembar").getByRole("button", { name: "Send 1" }).waitFor();
     await page.getByRole("link", { name: "Comment on line 1", exact: true }).first().click();
-    await page.getByRole("button", { name: "Add single comment" }).waitFor();
+    await page.getByRole("button", { name: "For people" }).waitFor();
   },
 });
 addPage("pull-conflict", () => pullPath(jobs.conflict));
@@ -309,6 +313,7 @@ test("a diff in a tool call is shown line by line", async () => {
   const page = await pageFor(admin);
   await suite.open(page, at("done"));
   const patch = page.locator("pre.patch").first();
+  await page.locator(".steps-link").first().click();
   await page.locator("details.tool", { has: patch }).locator("summary").click();
   const lines = await patch.locator("span").evaluateAll((all) => all.map((span) => ({ text: span.textContent.trim(), top: span.getBoundingClientRect().top })));
   assert.ok(lines.length >= 4, JSON.stringify(lines));
@@ -388,7 +393,7 @@ for (const [what, where, wanted] of [
 test("Escape closes a menu or a confirmation, and returns the focus to the element that opened it", async () => {
   const page = await pageFor(admin);
   await suite.open(page, at("running"));
-  for (const which of ["details.account", "#cancel", "#archive"]) {
+  for (const which of ["details.account", "#cancel", "#more"]) {
     const summary = page.locator(`${which} > summary`);
     await summary.focus();
     await page.keyboard.press("Enter");
@@ -424,7 +429,7 @@ test("without scripts, a user signs in, creates a job, follows up, and merges", 
   await completed("This is the second answer.");
   await screenshot(page, "without-scripts");
   await page.locator("#job-head").getByRole("link", { name: /^#\d+/ }).click();
-  await page.getByRole("button", { name: "Merge pull request" }).click();
+  await page.getByRole("button", { name: "Merge", exact: true }).click();
   await page.getByText("Merged.", { exact: true }).waitFor();
   await page.locator("details.account > summary").click();
   await page.getByRole("button", { name: "Sign out" }).click();
@@ -478,7 +483,7 @@ test("a job with ten thousand events opens, and the test reports its times", asy
 test("a page shows part of a long conversation, with a link to earlier events", async () => {
   const page = await pageFor(admin);
   await suite.open(page, at("large"));
-  const items = page.locator("#thread > li");
+  const items = page.locator("#thread li[id^=e]");
   const count = await items.count();
   assert.ok(count > 50 && count <= 400, `${count} items`);
   assert.equal(await page.getByText("Look at file 0", { exact: true }).count(), 0);
@@ -494,7 +499,9 @@ test("the earlier parts of a long conversation have no gaps and no overlaps", as
   let where = at("large");
   const seen = [];
   for (let pages = 0; where && pages < 100; pages += 1) {
-    const text = await (await service.get(where, { cookie: admin })).text();
+    const page = await (await service.get(where, { cookie: admin })).text();
+    // The result of the job, above the conversation, repeats a part of it.
+    const text = page.slice(page.indexOf('class="unseen">Conversation'));
     seen.unshift(...[...text.matchAll(/<div class="prose"[^>]*>(.*?)<\/div>/gs)].flatMap((part) => [...part[1].matchAll(/Said (\d+)\./g)]).map((match) => Number(match[1])).sort((a, b) => a - b));
     where = text.match(/<p class="earlier"><a href="([^"]+)">Show earlier events/)?.[1];
   }

@@ -281,7 +281,7 @@ test("a viewer sees no controls, and forged forms of a viewer are refused", asyn
   await service.waitForJob(key, "shop", job.id);
   const at = `/projects/shop/jobs/${job.id}`;
   const pages = ["/", "/?whose=everybody", "/jobs", "/projects", "/projects/shop/jobs", at, `${at}/changes`, `${at}/runs`, `${at}/events`, `${at}/record`,
-    "/projects/shop/pulls", "/projects/shop/pulls/1", "/projects/shop/inbox", "/system", "/account",
+    "/projects/shop/pulls", "/projects/shop/pulls/1", "/projects/shop/pulls/1/commits", "/projects/shop/pulls/1/files", "/projects/shop/inbox", "/system", "/account",
     ...["repository", "agent", "environment", "sandbox", "pull-requests", "comments", "limits", "use"].map((name) => `/projects/shop/settings/${name}`)];
   const page = await suite.page({ cookie });
   for (const where of pages) {
@@ -296,11 +296,12 @@ test("a viewer sees no controls, and forged forms of a viewer are refused", asyn
   }
   await page.context().close();
   const sent = {
-    "/projects/shop/jobs": { prompt: "x" }, [`${at}/messages`]: { prompt: "x" }, [`${at}/cancel`]: {}, [`${at}/archive`]: {}, [`${at}/unarchive`]: {},
+    "/projects/shop/jobs": { prompt: "x" }, [`${at}/messages`]: { prompt: "x" }, [`${at}/again`]: { message: "x" }, [`${at}/cancel`]: {}, [`${at}/archive`]: {}, [`${at}/unarchive`]: {},
     [`${at}/messages/msg_00000000000000000000000000000001/withdraw`]: {},
     "/projects/shop/pulls/1/merge": {}, "/projects/shop/pulls/1/close": {}, "/projects/shop/pulls/1/comments": { body: "x" },
     "/projects/shop/pulls/1/lines": { path: "a.txt", side: "new", line: "1", body: "x" }, "/projects/shop/pulls/1/review": { body: "x" },
-    "/projects/shop/pulls/1/drafts/1/remove": {},
+    "/projects/shop/pulls/1/drafts/1/remove": {}, "/projects/shop/pulls/1/update": {},
+    [`${at}/changes/comments`]: { path: "a.txt", side: "new", line: "1", body: "x" },
     "/keys": { name: "x", where: "some", project: "shop", scope: "read", days: "7" },
     "/projects": { id: "x", where: "hosted", agent: "journeyman", model: "test/scripted" },
     "/projects/shop/settings/agent": { agent: "journeyman", model: "x" }, "/projects/shop/delete": { id: "shop" },
@@ -457,8 +458,9 @@ test("output of an agent is added to an open page as text", async () => {
   await suite.open(page, `/projects/evil/jobs/${hostileJob.id}`);
   await page.locator("#job-head .badge.running").or(page.getByText("opened a session")).first().waitFor();
   fs.writeFileSync(startFile, "");
-  await page.getByText("The end of it.").waitFor();
-  await page.locator("#thread .prose", { hasText: "window.__pwned" }).first().waitFor();
+  await page.locator("#thread").getByText("The end of it.").first().waitFor();
+  // Earlier steps are folded.
+  await page.locator("#thread .prose", { hasText: "window.__pwned" }).last().waitFor();
   await page.evaluate(() => { for (const details of document.querySelectorAll("details")) details.open = true; });
   await assertNoInjection(page, "the page while the agent works");
   await service.waitForJob(key, "evil", hostileJob.id);
@@ -488,10 +490,11 @@ test("commits, descriptions and comments of a pull request are shown as text", a
   await suite.open(page, where);
   for (const body of [ALL, MARKDOWN]) {
     await page.getByLabel("Comment", { exact: true }).fill(body);
+    await page.getByRole("checkbox", { name: "Send it to the agent" }).uncheck();
     await page.getByRole("button", { name: "Comment" }).click();
     await page.getByText("The comment is added.").waitFor();
   }
-  for (const view of ["", "?view=split", `?view=${encodeURIComponent(ALL)}`]) await openAndCheck(page, `${where}${view}`);
+  for (const view of ["", "/files", "/files?view=split", `/files?view=${encodeURIComponent(ALL)}`, "/commits"]) await openAndCheck(page, `${where}${view}`);
   assert.ok(await page.locator(".commits", { hasText: "__pwned" }).count(), "the commit is not shown");
   await openAndCheck(page, "/projects/evil/pulls");
   await page.context().close();
@@ -502,7 +505,7 @@ test("the reason of a failed job is shown as text", async () => {
   await service.waitForJob(key, "evil", failed.id);
   const page = await suite.page({ cookie: admin });
   await openAndCheck(page, `/projects/evil/jobs/${failed.id}`);
-  assert.match(await page.locator("#job-head").textContent(), /__pwned/, "the reason is not shown");
+  assert.match(await page.locator("#job-outcome").textContent(), /__pwned/, "the reason is not shown");
   await openAndCheck(page, `/projects/evil/jobs/${failed.id}/runs`);
   await page.context().close();
 });

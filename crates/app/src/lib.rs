@@ -7,6 +7,7 @@
 
 mod audit;
 mod caller;
+mod changes;
 mod checks;
 mod code_hosts;
 mod details;
@@ -45,6 +46,7 @@ use tokio::sync::Notify;
 
 pub use audit::{AuditExport, AuditFormat};
 pub use caller::{Actor, Caller};
+pub use changes::LineComments;
 pub use checks::ChecksOfJob;
 pub use code_hosts::UnclaimedRepository;
 pub use details::DetailedJob;

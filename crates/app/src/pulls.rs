@@ -14,7 +14,7 @@ use journeyman_core::ports::{PullPagesError, UpdateError};
 use journeyman_core::project::{Address, Project, parse_address};
 use journeyman_core::pull::comment::{check, check_summary, service};
 use journeyman_core::pull::decide::PullPage;
-use journeyman_core::pull::{Comment, LinePlace, LocalPull, NewComment, PullEnding, PullState, decide};
+use journeyman_core::pull::{Comment, LinePlace, LocalPull, NewComment, PullEnding, PullState, Verdict, decide};
 
 use crate::{Caller, Error, Idempotency, RefusalKind, UseCases, claim};
 
@@ -145,25 +145,25 @@ impl UseCases {
         Ok(())
     }
 
-    /// Submits a review with the caller's drafts. The inbox makes one message to the job of it, unless the project
-    /// only wants reviews that mention the service.
+    /// Submits a review with the caller's drafts. The inbox makes one message to the job of it, unless it is an approval
+    /// without comments on lines, or the project only wants reviews that mention the service.
     ///
     /// # Errors
-    /// The caller may only read, the text is not valid, the review has neither a text nor drafts, the pull request does
-    /// not exist, its job is archived, or the store failed.
+    /// The caller may only read, the text is not valid, the review has neither a text nor drafts and is no approval, the
+    /// pull request does not exist, its job is archived, or the store failed.
     pub async fn review_pull(
         &self,
         caller: &Caller,
         project: &ProjectId,
         number: u64,
-        body: String,
+        (body, verdict): (String, Verdict),
         once: Option<String>,
     ) -> Result<Commented, Error> {
         let at = self.commented(caller, project, number).await?;
         check_summary(&body).map_err(Error::invalid)?;
         let comments = self.comments_of_pull(caller, &at.pull).await?;
         let drafts = comments.iter().filter(|one| one.comment.is_draft).map(|one| one.comment.body.as_str());
-        let review = Review { text: &body, lines: drafts.collect(), approves: false };
+        let review = Review { text: &body, lines: drafts.collect(), approves: verdict == Verdict::Approve };
         let settings = &at.project.settings.comments;
         let request = identity().review_request(settings, &review);
         let mentions = |text: &&str| identity().request(settings, text) != Request::None;
@@ -172,7 +172,7 @@ impl UseCases {
         // Without a job, a review is for people.
         let is_sent = request != Request::None && (has_job || is_mentioned);
         let done = if is_sent { Commented::Sent } else { Commented::Added };
-        let once = at.once(caller, once, "review", &body);
+        let once = at.once(caller, once, "review", &format!("{} {body}", verdict.name()));
         if self.replay(once.as_ref().map(|once| &once.claim)).await?.is_some() {
             return Ok(done);
         }
@@ -180,7 +180,8 @@ impl UseCases {
             self.needs_open_job(caller, &at).await?;
         }
         let audit = self.audit(caller, "pull.reviewed", audited(&at.project, number));
-        let (text, page) = (self.new_comment(caller, body), self.page(&at));
+        let text = NewComment { verdict, ..self.new_comment(caller, body) };
+        let page = self.page(&at);
         let decide = Box::new(move |state: &_| decide::review(state, text.clone(), &page, audit.clone()));
         self.administer(Subject::Pull(at.pull.repository, number), once, decide).await?;
         self.wake_inbox();

@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::job::JobHandle;
 use crate::request::Request;
 use crate::resources::{
-    Audit, CodeHosts, Events, Inbox, Jobs, Keys, Messages, Projects, Runs, Slack, Trusts, UsageReports, Webhooks,
+    Audit, CodeHosts, Events, Inbox, Jobs, Keys, Messages, Projects, Pulls, Runs, Slack, Trusts, UsageReports, Webhooks,
 };
 
 /// The timeout of connections.
@@ -227,6 +227,11 @@ impl Client {
     /// Returns the operations on projects.
     pub fn projects(&self) -> Projects {
         Projects { client: self.clone() }
+    }
+
+    /// Returns the operations on the pull requests of projects.
+    pub fn pulls(&self) -> Pulls {
+        Pulls { client: self.clone() }
     }
 
     /// Returns the operations on code hosts.

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// Operations, and the names of the methods that carry them out.
-const METHODS: [(&str, &str, &[&str]); 77] = [
+const METHODS: [(&str, &str, &[&str]); 80] = [
     ("createJob", "resources/jobs.rs", &["create", "create_and_wait"]),
     ("getJob", "job.rs", &["get", "poll", "wait"]),
     ("deleteJob", "job.rs", &["delete"]),
@@ -40,6 +40,9 @@ const METHODS: [(&str, &str, &[&str]); 77] = [
     ("changeProject", "resources/projects.rs", &["change"]),
     ("testNewProject", "resources/projects.rs", &["test_new"]),
     ("testProject", "resources/projects.rs", &["test"]),
+    ("listPulls", "resources/pulls.rs", &["list"]),
+    ("getPull", "resources/pulls.rs", &["get"]),
+    ("mergePull", "resources/pulls.rs", &["merge"]),
     ("listCodeHosts", "resources/code_hosts.rs", &["list"]),
     ("createCodeHost", "resources/code_hosts.rs", &["create"]),
     ("getCodeHost", "resources/code_hosts.rs", &["get"]),
@@ -165,6 +168,8 @@ fn read(schema: &str, example: &Value) -> Option<Result<(), String>> {
         "ModelList" => entries::<models::Provider>(example, "providers"),
         "Project" => reads::<models::Project>(example),
         "ProjectEventPage" => entries::<models::ProjectEvent>(example, "events"),
+        "ProjectPull" => reads::<models::ProjectPull>(example),
+        "ProjectPullList" => entries::<models::ProjectPull>(example, "pulls"),
         "ProjectList" => entries::<models::Project>(example, "projects"),
         "Replayed" => example["deliveries"].as_u64().map(drop).ok_or_else(|| "no number".to_owned()),
         "RunList" => entries::<models::Run>(example, "runs"),

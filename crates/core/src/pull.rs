@@ -140,6 +140,36 @@ pub struct LinePlace {
     pub hunk: String,
 }
 
+/// The conclusion of a review.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Verdict {
+    /// The review has comments only.
+    #[default]
+    Comment,
+    /// The reviewer approves the changes.
+    Approve,
+    /// The reviewer asks for other changes before the merge.
+    RequestChanges,
+}
+
+impl Verdict {
+    /// Returns the name in the store and in forms.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Comment => "comment",
+            Self::Approve => "approve",
+            Self::RequestChanges => "request_changes",
+        }
+    }
+
+    /// Finds a verdict by its [`Verdict::name`].
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        [Self::Comment, Self::Approve, Self::RequestChanges].into_iter().find(|verdict| verdict.name() == name)
+    }
+}
+
 /// A comment to add to a pull request on the built-in code host.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NewComment {
@@ -159,6 +189,8 @@ pub struct NewComment {
     pub review: Option<u64>,
     /// `true` until the author submits the review that the comment is for. Others do not see it before.
     pub is_draft: bool,
+    /// The conclusion, for the text of a review.
+    pub verdict: Verdict,
 }
 
 /// A comment on a pull request on the built-in code host.

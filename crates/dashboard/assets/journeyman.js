@@ -1,5 +1,5 @@
-// Progressive enhancements: copy buttons, times and clocks that stay current, toasts, the count in the title, and
-// scrolling along with a conversation. The pages work without this script. The keyboard is in keyboard.js.
+// Progressive enhancements: copy buttons, times and clocks that stay current, toasts, and the count in the title. The
+// pages work without this script. The keyboard is in keyboard.js, the conversation of a job in job.js.
 "use strict";
 
 // The stylesheet has its own progress indicator (html[aria-busy]).
@@ -90,7 +90,7 @@ function enhance(root) {
   watchToasts();
 }
 
-document.addEventListener("turbo:load", () => { enhance(document); showTab(); follow(true); });
+document.addEventListener("turbo:load", () => { enhance(document); showTab(); });
 document.addEventListener("turbo:render", () => enhance(document));
 // Pages with a form for another site do not load Turbo.
 if (!window.Turbo) enhance(document);
@@ -110,7 +110,6 @@ document.addEventListener("click", async (event) => {
     event.preventDefault();
     dismiss.closest("[data-toast]").remove();
   }
-  if (event.target.closest("#follow")) scrollTo({ top: document.body.scrollHeight, behavior: "smooth" });
   // A click outside closes open menus.
   for (const open of document.querySelectorAll("details.menu[open], details.confirm[open]")) {
     if (!open.contains(event.target)) open.open = false;
@@ -165,42 +164,4 @@ document.addEventListener("visibilitychange", () => {
     delete document.documentElement.dataset.stale;
     Turbo.session.refresh(location.href);
   }
-});
-
-// If the reader is at the end of a conversation, the page scrolls along with new content; otherwise it shows a button
-// that leads to the end. The margin is in pixels.
-const END_MARGIN = 160;
-let atEnd = true;
-
-function isAtEnd() {
-  return innerHeight + scrollY >= document.body.scrollHeight - END_MARGIN;
-}
-
-function follow(first) {
-  const thread = document.getElementById("thread");
-  if (!thread) return;
-  if (first && document.getElementById("job-head")?.dataset.state === "active" && !location.hash) {
-    scrollTo({ top: document.body.scrollHeight });
-  }
-  atEnd = isAtEnd();
-}
-
-addEventListener("scroll", () => {
-  atEnd = isAtEnd();
-  const button = document.getElementById("follow");
-  if (button && atEnd) button.hidden = true;
-}, { passive: true });
-
-document.addEventListener("turbo:before-stream-render", (event) => {
-  const render = event.detail.render;
-  event.detail.render = async (stream) => {
-    const wasAtEnd = atEnd;
-    await render(stream);
-    const thread = document.getElementById("thread");
-    if (!thread) return;
-    enhance(document);
-    const button = document.getElementById("follow");
-    if (wasAtEnd) scrollTo({ top: document.body.scrollHeight });
-    else if (button && ["append", "replace"].includes(stream.getAttribute("action"))) button.hidden = false;
-  };
 });

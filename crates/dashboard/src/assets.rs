@@ -24,17 +24,21 @@ const STYLES: &str = concat!(
     include_str!("../assets/css/layout.css"),
     include_str!("../assets/css/dialogs.css"),
     include_str!("../assets/css/conversation.css"),
+    include_str!("../assets/css/job.css"),
     include_str!("../assets/css/diff.css"),
     include_str!("../assets/css/lists.css"),
+    include_str!("../assets/css/pull.css"),
     include_str!("../assets/css/system.css"),
     include_str!("../assets/css/docs.css"),
 );
 
 /// The name, media type and content of each asset.
-const FILES: [(&str, &str, &str); 8] = [
+const FILES: [(&str, &str, &str); 10] = [
     ("journeyman.css", "text/css; charset=utf-8", STYLES),
     ("journeyman.js", "text/javascript; charset=utf-8", include_str!("../assets/journeyman.js")),
+    ("job.js", "text/javascript; charset=utf-8", include_str!("../assets/job.js")),
     ("lists.js", "text/javascript; charset=utf-8", include_str!("../assets/lists.js")),
+    ("review.js", "text/javascript; charset=utf-8", include_str!("../assets/review.js")),
     ("keyboard.js", "text/javascript; charset=utf-8", include_str!("../assets/keyboard.js")),
     ("docs.js", "text/javascript; charset=utf-8", include_str!("../assets/docs.js")),
     ("turbo.js", "text/javascript; charset=utf-8", include_str!("../assets/vendor/turbo/turbo.js")),

@@ -5,6 +5,8 @@
 //! IDs, provided that both begin at the same event.
 
 mod line;
+mod plan;
+mod section;
 mod tool;
 
 use std::collections::{BTreeMap, HashMap};
@@ -12,9 +14,11 @@ use std::collections::{BTreeMap, HashMap};
 use journeyman_core::ids::MessageId;
 use journeyman_core::job::event::LogEntry;
 use journeyman_core::time::Timestamp;
-use serde_json::Value;
 
 pub(crate) use self::line::Line;
+pub(crate) use self::plan::{Plan, Step};
+use self::section::Cut;
+pub(crate) use self::section::Section;
 pub(crate) use self::tool::{Part, Tool, patch};
 
 /// The size in bytes from which on a block gets no more text. Further text of the agent begins a new block.
@@ -51,29 +55,19 @@ pub(crate) enum Kind {
     Thought(String, Timestamp),
     /// A tool call.
     Tool(Tool),
-    /// The current plan of the agent.
-    Plan(Vec<Step>),
     /// An event that is shown in one line.
     Line(Line),
 }
 
-/// A step of the agent's plan.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Step {
-    pub(crate) text: String,
-    /// `pending`, `in_progress` or `completed`.
-    pub(crate) status: &'static str,
-}
-
-/// The effect of an event on the blocks.
+/// The effect of an event on the conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Touched {
     /// Added a block with this number.
     New(u64),
     /// Changed the block with this number.
     Changed(u64),
-    /// Changed no block.
-    Nothing,
+    /// Changed the plan.
+    Plan,
 }
 
 /// The blocks by number, and the state for the next event.
@@ -81,7 +75,10 @@ pub(crate) enum Touched {
 pub(crate) struct Fold {
     blocks: BTreeMap<u64, Block>,
     tools: HashMap<(String, String), u64>,
-    plans: HashMap<String, u64>,
+    /// The newest plan of the agent. It is shown at the side and not in the conversation.
+    plan: Option<Plan>,
+    /// The removed blocks of the first section, if some of its blocks were removed.
+    cut: Option<Cut>,
     /// The last reason shown. A job fails with the reason of its run, which is not shown twice.
     last_reason: Option<String>,
 }
@@ -93,42 +90,89 @@ impl Fold {
     }
 
     /// Returns all blocks in order.
-    pub(crate) fn blocks(&self) -> impl Iterator<Item = &Block> {
+    pub(crate) fn blocks(&self) -> impl DoubleEndedIterator<Item = &Block> {
         self.blocks.values()
+    }
+
+    /// Returns the newest plan.
+    pub(crate) const fn plan(&self) -> Option<&Plan> {
+        self.plan.as_ref()
+    }
+
+    /// Sets the plan that the events before the first one have left.
+    pub(crate) fn begin_with(&mut self, plan: Option<Plan>) {
+        self.plan = plan;
+    }
+
+    /// Returns the newest tool call that is still running.
+    pub(crate) fn open_tool(&self) -> Option<&Tool> {
+        self.blocks().rev().find_map(|block| match &block.kind {
+            Kind::Tool(tool) if tool.is_open() => Some(tool),
+            _ => None,
+        })
+    }
+
+    /// Returns the blocks by message.
+    pub(crate) fn sections(&self) -> Vec<Section<'_>> {
+        let mut sections: Vec<Section<'_>> = Vec::new();
+        for block in self.blocks.values() {
+            if matches!(block.kind, Kind::Turn(_)) {
+                sections.push(Section::begin(block));
+            } else if let Some(section) = sections.last_mut() {
+                section.rest.push(block);
+            } else {
+                let cut = self.cut.clone().unwrap_or_else(|| Cut::at(block.seq));
+                sections.push(Section { head: None, rest: vec![block], cut });
+            }
+        }
+        sections
     }
 
     /// Removes all blocks except the `newest` ones. A stream no longer needs the others.
     pub(crate) fn keep(&mut self, newest: usize) {
         while self.blocks.len() > newest {
-            let Some((first, _)) = self.blocks.pop_first() else { return };
+            let Some((first, block)) = self.blocks.pop_first() else { return };
             self.tools.retain(|_, seq| *seq != first);
-            self.plans.retain(|_, seq| *seq != first);
+            if matches!(block.kind, Kind::Turn(_)) {
+                self.cut = Some(Cut::at(first));
+            } else {
+                self.cut.get_or_insert_with(|| Cut::at(first)).add(&block);
+            }
         }
     }
 
     /// Adds the next event of the log.
-    pub(crate) fn add(&mut self, entry: &LogEntry) -> Touched {
+    pub(crate) fn add(&mut self, entry: &LogEntry) -> Vec<Touched> {
         let run = entry.run_id.map(|run| run.to_string()).unwrap_or_default();
         let text = || entry.data["text"].as_str().unwrap_or_default();
-        match entry.kind.as_str() {
+        let touched = match entry.kind.as_str() {
             "run.started" => self.run_started(entry),
             "agent.message" => self.append_text(entry, text(), Kind::Said),
             "agent.thought" => self.append_text(entry, text(), |text| Kind::Thought(text, entry.at)),
-            "agent.plan" => self.plan(entry, run),
+            "agent.plan" => {
+                self.plan = Some(Plan::new(run, &entry.data));
+                Touched::Plan
+            }
             "agent.tool_call" => self.tool(entry, run),
-            _ => match line::of(entry, self.last_reason.as_deref()) {
-                Some((line, reason)) => {
-                    self.last_reason = reason.or(self.last_reason.take());
-                    self.put(entry, Kind::Line(line))
-                }
-                None => Touched::Nothing,
-            },
-        }
+            "run.finished" => {
+                let mut touched = self.stop(&run, entry.at);
+                touched.extend(self.line(entry));
+                return touched;
+            }
+            _ => return self.line(entry).into_iter().collect(),
+        };
+        vec![touched]
     }
 
     fn put(&mut self, entry: &LogEntry, kind: Kind) -> Touched {
         self.blocks.insert(entry.seq, Block { seq: entry.seq, at: entry.at, kind });
         Touched::New(entry.seq)
+    }
+
+    fn line(&mut self, entry: &LogEntry) -> Option<Touched> {
+        let line = line::of(entry, self.last_reason.as_deref())?;
+        self.last_reason = line.reason.clone().or(self.last_reason.take());
+        Some(self.put(entry, Kind::Line(line)))
     }
 
     fn run_started(&mut self, entry: &LogEntry) -> Touched {
@@ -138,6 +182,24 @@ impl Fold {
             Some(message) if attempt <= 1 => self.put(entry, Kind::Turn(message)),
             _ => self.put(entry, Kind::Line(Line::attempt(attempt))),
         }
+    }
+
+    /// Marks what a run has left open as stopped: tool calls and steps of the plan that it did not end.
+    fn stop(&mut self, run: &str, at: Timestamp) -> Vec<Touched> {
+        let mut of_run: Vec<u64> = self.tools.iter().filter(|((of, _), _)| of == run).map(|(_, seq)| *seq).collect();
+        of_run.sort_unstable();
+        let mut touched = Vec::new();
+        for seq in of_run {
+            if let Some(Block { kind: Kind::Tool(tool), .. }) = self.blocks.get_mut(&seq)
+                && tool.stop(at)
+            {
+                touched.push(Touched::Changed(seq));
+            }
+        }
+        if self.plan.as_mut().is_some_and(|plan| plan.stop(run)) {
+            touched.push(Touched::Plan);
+        }
+        touched
     }
 
     /// Appends text to the newest block if that is of the same kind; otherwise adds a block.
@@ -160,16 +222,6 @@ impl Fold {
         self.put(entry, kind)
     }
 
-    fn plan(&mut self, entry: &LogEntry, run: String) -> Touched {
-        let steps = entry.data["entries"].as_array().map(|all| all.iter().map(step).collect()).unwrap_or_default();
-        if let Some(block) = self.plans.get(&run).and_then(|seq| self.blocks.get_mut(seq)) {
-            block.kind = Kind::Plan(steps);
-            return Touched::Changed(block.seq);
-        }
-        self.plans.insert(run, entry.seq);
-        self.put(entry, Kind::Plan(steps))
-    }
-
     fn tool(&mut self, entry: &LogEntry, run: String) -> Touched {
         let id = entry.data["toolCallId"].as_str().unwrap_or_default().to_owned();
         if let Some(block) = self.tools.get(&(run.clone(), id.clone())).and_then(|seq| self.blocks.get_mut(seq))
@@ -183,22 +235,13 @@ impl Fold {
     }
 }
 
-fn step(value: &Value) -> Step {
-    let status = match value["status"].as_str() {
-        Some("completed") => "completed",
-        Some("in_progress") => "in_progress",
-        _ => "pending",
-    };
-    Step { text: value["content"].as_str().unwrap_or_default().to_owned(), status }
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
-    fn fold(events: &[(&str, Value)]) -> (Fold, Vec<Touched>) {
+    fn fold(events: &[(&str, Value)]) -> (Fold, Vec<Vec<Touched>>) {
         let mut fold = Fold::default();
         let touched = events.iter().enumerate().map(|(index, (kind, data))| {
             let seq = index as u64 + 1;
@@ -220,8 +263,9 @@ mod tests {
             ("agent.thought", text("hm")),
             ("agent.message", text("d")),
         ]);
-        use Touched::{Changed, New, Nothing};
-        assert_eq!(touched, [New(1), Changed(1), Nothing, Changed(1), New(5), New(6)]);
+        use Touched::{Changed, New};
+        let one = |touched| vec![touched];
+        assert_eq!(touched, [one(New(1)), one(Changed(1)), vec![], one(Changed(1)), one(New(5)), one(New(6))]);
         let kinds: Vec<_> = fold.blocks().map(|block| block.kind.clone()).collect();
         assert_eq!(kinds[0], Kind::Said("abc".to_owned()));
         assert_eq!(kinds[2], Kind::Said("d".to_owned()));
@@ -234,18 +278,41 @@ mod tests {
             ("agent.tool_call", json!({"toolCallId": "2", "title": "ls", "status": "pending"})),
             ("agent.tool_call", json!({"toolCallId": "1", "status": "completed", "update": true})),
         ]);
-        assert_eq!(touched, [Touched::New(1), Touched::New(2), Touched::Changed(1)]);
+        assert_eq!(touched.concat(), [Touched::New(1), Touched::New(2), Touched::Changed(1)]);
         let Some(Kind::Tool(tool)) = fold.block(1).map(|block| &block.kind) else { panic!("no tool") };
         assert_eq!((tool.title.as_str(), tool.status), ("cargo test", "completed"));
     }
 
     #[test]
-    fn a_new_plan_replaces_the_old_one_in_its_block() {
+    fn a_new_plan_replaces_the_old_one_and_is_not_in_the_conversation() {
         let plan = |status: &str| json!({"entries": [{"content": "one", "status": status}]});
         let (fold, touched) = fold(&[("agent.plan", plan("pending")), ("agent.plan", plan("completed"))]);
-        assert_eq!(touched, [Touched::New(1), Touched::Changed(1)]);
-        let step = Step { text: "one".to_owned(), status: "completed" };
-        assert_eq!(fold.block(1).map(|block| block.kind.clone()), Some(Kind::Plan(vec![step])));
+        assert_eq!((touched.concat(), fold.blocks().count()), (vec![Touched::Plan, Touched::Plan], 0));
+        assert_eq!(fold.plan().map(|plan| (plan.done(), plan.steps.len())), Some((1, 1)));
+    }
+
+    #[test]
+    fn the_end_of_a_run_stops_what_it_left_open() {
+        let call = |id: &str, status: &str| json!({"toolCallId": id, "status": status});
+        let plan =
+            json!({"entries": [{"content": "a", "status": "in_progress"}, {"content": "b", "status": "pending"}]});
+        let (fold, touched) = fold(&[
+            ("agent.tool_call", call("1", "in_progress")),
+            ("agent.tool_call", call("2", "completed")),
+            ("agent.tool_call", call("3", "pending")),
+            ("agent.plan", plan),
+            ("run.finished", json!({"status": "succeeded"})),
+            ("run.finished", json!({"status": "succeeded"})),
+        ]);
+        assert_eq!(touched[4], [Touched::Changed(1), Touched::Changed(3), Touched::Plan]);
+        assert!(touched[5].is_empty(), "it is stopped once");
+        let marks = fold.blocks().map(|block| match &block.kind {
+            Kind::Tool(tool) => (tool.status, tool.ended.is_some()),
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(marks.collect::<Vec<_>>(), [("stopped", true), ("completed", true), ("stopped", true)]);
+        assert_eq!(fold.plan().map(|plan| plan.steps[0].status), Some("stopped"));
+        assert!(fold.open_tool().is_none());
     }
 
     #[test]
@@ -265,10 +332,10 @@ mod tests {
         let mut finished = reason.clone();
         finished["status"] = json!("failed");
         let (fold, touched) = fold(&[("run.finished", finished), ("job.failed", reason.clone())]);
-        assert_eq!(touched, [Touched::New(1), Touched::Nothing]);
+        assert_eq!(touched, [vec![Touched::New(1)], vec![]]);
         assert_eq!(fold.blocks().count(), 1);
         let (_, touched) = super::tests::fold(&[("job.failed", reason)]);
-        assert_eq!(touched, [Touched::New(1)], "a job that fails without a run");
+        assert_eq!(touched.concat(), [Touched::New(1)], "a job that fails without a run");
     }
 
     #[test]
@@ -283,6 +350,6 @@ mod tests {
             run_id: None,
             data: call("completed"),
         };
-        assert_eq!(fold.add(&entry), Touched::New(9));
+        assert_eq!(fold.add(&entry), [Touched::New(9)]);
     }
 }

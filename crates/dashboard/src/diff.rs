@@ -4,20 +4,29 @@
 //! `-- a/x` looks like the header of a file, but is not one.
 
 mod blocks;
+mod gaps;
 mod names;
+mod nav;
 mod parse;
 mod pieces;
 mod place;
 mod shown;
+mod size;
 #[cfg(test)]
 mod tests;
+mod tree;
 mod words;
 
 use std::borrow::Cow;
 
+pub(crate) use self::gaps::Gap;
+pub(crate) use self::nav::{Choice, Nav};
 use self::parse::parse;
-pub(crate) use self::place::{LineKey, Selected, place_of};
+pub(crate) use self::pieces::{Piece, of_lines};
+pub(crate) use self::place::{LineKey, Outline, Selected, place_of};
 pub(crate) use self::shown::{DiffShown, DiffView};
+pub(crate) use self::size::ChangedLines;
+pub(crate) use self::tree::Step;
 
 use crate::visible;
 
@@ -131,6 +140,8 @@ pub(crate) struct FileDiff<'a> {
     pub(crate) removed: usize,
     /// True for a binary file.
     pub(crate) binary: bool,
+    /// The line with the blobs of both sides.
+    pub(crate) blobs: &'a str,
     /// The lines of all hunks, including the hunk headers.
     pub(crate) lines: Vec<Line<'a>>,
     /// The number of lines that were left out because the diff has too many.
@@ -152,6 +163,43 @@ impl FileDiff<'_> {
     pub(crate) fn shown_modes(&self) -> Option<String> {
         let modes = format!("{} → {}", self.old_mode?, self.new_mode?);
         Some(visible::line(&modes).into_owned())
+    }
+
+    /// Returns the number of added and removed lines.
+    pub(crate) fn size(&self) -> ChangedLines {
+        ChangedLines { added: self.added, removed: self.removed }
+    }
+
+    /// Returns the name of the icon for the kind of change.
+    pub(crate) const fn icon(&self) -> &'static str {
+        match self.change {
+            Change::Added => "plus",
+            Change::Deleted => "cross",
+            Change::Modified | Change::Renamed | Change::Copied => "file",
+        }
+    }
+
+    /// Returns the folder of the path, with its slash, and the name.
+    pub(crate) fn shown_parts(&self) -> (String, String) {
+        let path = self.shown_path();
+        let (folder, name) = path.split_at(path.rfind('/').map_or(0, |at| at + 1));
+        (folder.to_owned(), name.to_owned())
+    }
+
+    /// Returns a hash of the change, which tells whether a reader has seen this version of the file.
+    pub(crate) fn hash(&self) -> String {
+        let mut hash = Sha256::new();
+        let blobs = if self.lines.is_empty() { self.blobs } else { "" };
+        for text in [self.path.as_str(), self.old_path.as_deref().unwrap_or_default(), blobs] {
+            hash.update(text);
+            hash.update([0_u8]);
+        }
+        for line in self.lines.iter().filter(|line| line.class != LineClass::Hunk) {
+            hash.update(line.class.sign());
+            hash.update(line.text);
+            hash.update([0_u8]);
+        }
+        hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// Returns true if the file is initially expanded.

@@ -14,6 +14,11 @@ impl Fragment {
     pub(crate) fn of(template: &impl Template) -> askama::Result<Self> {
         template.render().map(Self)
     }
+
+    /// Returns the size in bytes.
+    pub(crate) const fn len(&self) -> usize {
+        self.0.len()
+    }
 }
 
 impl fmt::Display for Fragment {

@@ -196,12 +196,14 @@ fn confirmation(name: &str) -> Option<&'static str> {
         ("redelivered", "The event will be delivered again."),
         ("merged", "Merged."),
         ("closed", "Closed."),
-        ("sent", "Sent to the job."),
+        ("sent", "Sent to the agent."),
+        ("asked", "The agent is asked to merge the branches. Its work appears here."),
         ("commented", "The comment is added."),
+        ("comments_sent", "The comments are sent to the agent."),
         ("drafted", "The comment is added to your review. Submit the review when it is complete."),
         ("draft_removed", "The comment is removed."),
         ("reviewed", "The review is submitted."),
-        ("review_sent", "The review is submitted, and sent to the job."),
+        ("review_sent", "The review is submitted, and sent to the agent."),
     ];
     known.into_iter().find(|(known, _)| *known == name).map(|(_, text)| text)
 }

@@ -36,6 +36,7 @@ mod portal;
 mod preferences;
 mod session;
 mod shell;
+mod size;
 mod streams;
 #[cfg(test)]
 mod tests;

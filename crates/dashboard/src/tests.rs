@@ -12,6 +12,7 @@ mod job;
 mod lists;
 mod pulls;
 mod remote_pulls;
+mod review;
 mod roles;
 mod secrets;
 mod settings;
@@ -32,7 +33,7 @@ use http_body_util::BodyExt as _;
 use journeyman_app::{Parts, UseCases};
 use journeyman_core::agent::{AgentSpec, Agents};
 use journeyman_core::engine::Engine;
-use journeyman_core::ids::{JobId, UserId};
+use journeyman_core::ids::{JobId, Sha, UserId};
 use journeyman_core::job::Job;
 use journeyman_core::ports::{
     AuditEntry, DiffError, Diffs, HostAdmin, KeyStore, Passwords, PasswordsFailed, PullPages, PullStore,
@@ -98,6 +99,16 @@ struct FakeDiffs;
 impl Diffs for FakeDiffs {
     async fn diff(&self, _: &Project, _: &Job) -> Result<Bytes, DiffError> {
         Ok(Bytes::from_static(pulls::DIFF.as_bytes()))
+    }
+
+    async fn diff_of_commits(&self, _: &Project, _: &Job, commits: &[Sha]) -> Result<Bytes, DiffError> {
+        let name: String = commits.iter().filter_map(|commit| commit.as_str().chars().next()).collect();
+        Ok(pulls::DIFF.replace("x.txt", &format!("{name}.txt")).into())
+    }
+
+    async fn file(&self, _: &Project, _: &Job, commit: &Sha, path: &str) -> Result<Option<Bytes>, DiffError> {
+        let text: String = (1..=500).map(|line| format!("<{line} of {commit}>\n")).collect();
+        Ok((path == "x.txt").then(|| text.into()))
     }
 }
 

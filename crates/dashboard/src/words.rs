@@ -24,6 +24,34 @@ pub(crate) fn duration(time: Duration) -> String {
     }
 }
 
+/// Formats a running time: `0:42`, `4:12`, `1:02:03`. The script that keeps it current uses the same form.
+pub(crate) fn clock(time: Duration) -> String {
+    let seconds = time.as_secs();
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    if hours > 0 { format!("{hours}:{minutes:02}:{seconds:02}") } else { format!("{minutes}:{seconds:02}") }
+}
+
+/// Formats a duration in a narrow column: `0.2 s`, `38 s`, `6 min`, `2 h`.
+pub(crate) fn brief(time: Duration) -> String {
+    match time.as_millis() {
+        millis @ 0..10_000 => format!("{}.{} s", millis / 1000, millis % 1000 / 100),
+        _ => distance(time),
+    }
+}
+
+/// Formats a count with a comma after each three digits: `1,452`.
+pub(crate) fn grouped(count: u64) -> String {
+    let digits = count.to_string();
+    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
 /// Rounds a duration up to the unit in which [`distance`] shows it, if it is nearly a whole number of units.
 pub(crate) fn rounded_up(time: Duration) -> Duration {
     let unit = match time.as_secs() {
@@ -137,6 +165,12 @@ pub(crate) fn sentence(text: &str) -> String {
     format!("{first}{}{end}", rest.as_str())
 }
 
+/// Returns the text with its first letter in upper case.
+pub(crate) fn capitalized(text: &str) -> String {
+    let mut rest = text.chars();
+    rest.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default() + rest.as_str()
+}
+
 /// Percent-encodes a text as a value in a query, or as one segment of a path.
 pub(crate) fn in_query(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len() + 8);
@@ -188,7 +222,17 @@ mod tests {
     }
 
     #[test]
+    fn numbers_and_times_fit_into_narrow_columns() {
+        assert_eq!([0, 18, 1452, 1_234_567].map(grouped), ["0", "18", "1,452", "1,234,567"]);
+        let seconds = Duration::from_secs;
+        assert_eq!([0, 42, 252, 3723].map(|time| clock(seconds(time))), ["0:00", "0:42", "4:12", "1:02:03"]);
+        let all = [40, 230, 2100, 38_000, 401_000, 7_300_000].map(|ms| brief(Duration::from_millis(ms)));
+        assert_eq!(all, ["0.0 s", "0.2 s", "2.1 s", "38 s", "6 min", "2 h"]);
+    }
+
+    #[test]
     fn an_error_becomes_a_sentence() {
+        assert_eq!(["waiting to retry", ""].map(capitalized), ["Waiting to retry", ""]);
         for (text, shown) in [
             ("there is none", "There is none."),
             ("Already one.", "Already one."),

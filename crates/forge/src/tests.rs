@@ -122,7 +122,7 @@ async fn a_branch_becomes_a_pull_request_once_and_is_merged() {
     assert_eq!(detail.commits.len(), 1);
     assert_eq!(detail.commits[0].subject, "Write a.txt");
     assert!(detail.diff.contains("+++ b/a.txt\n@@ -0,0 +1 @@\n+a\n"), "{}", detail.diff);
-    assert!(detail.mergeable);
+    assert!(detail.mergeable && detail.conflicts.is_empty());
     let ends = pages.ends(&setup.project, 1).await.unwrap().unwrap();
     assert_eq!(pages.merge(&setup.project, 1, "ci", at()).await, Ok(ends.clone()));
     let (_, head) = pages.merge(&setup.project, 1, "ci", at()).await.unwrap();
@@ -161,7 +161,8 @@ async fn branches_that_conflict_are_not_merged() {
     setup.commit("main", "README", "main\n").await;
     setup.open(&pull("topic")).await.unwrap();
     let pages = setup.hosts.local();
-    assert!(!pages.pull(&setup.project, 1).await.unwrap().mergeable);
+    let detail = pages.pull(&setup.project, 1).await.unwrap();
+    assert_eq!((detail.mergeable, detail.conflicts), (false, vec!["README".to_owned()]));
     let refused = pages.merge(&setup.project, 1, "ci", at()).await;
     assert!(matches!(refused, Err(PullPagesError::Conflict { .. })), "{refused:?}");
 }

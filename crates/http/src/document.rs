@@ -129,6 +129,7 @@ fn tags() -> Value {
         ("Jobs", "Work on one branch, carried out by an agent"),
         ("Messages", "Inputs to a job; the first is the prompt that creates the job"),
         ("Projects", "Repositories, and the settings for the agents that work on them"),
+        ("Pull requests", "The pull requests of a project's repository"),
         ("Keys", "The API keys of clients; managing keys and projects needs a key that is not limited to projects"),
         ("Trusts", "Rules about which tokens of CI services and other OpenID issuers are exchanged for keys"),
         ("Code hosts", "GitHub, GitLab, and other servers of repositories, with the credentials of the service"),

@@ -16,7 +16,7 @@ use journeyman_core::admin::AdminRefusal;
 use journeyman_core::idempotency::KeyReused;
 use journeyman_core::job::decide::Rejected;
 use journeyman_core::message::MAX_QUEUED;
-use journeyman_core::ports::{StoreError, UpdateError};
+use journeyman_core::ports::{PullPagesError, StoreError, UpdateError};
 use journeyman_core::rate::{RateKind, RateState, WINDOW};
 use journeyman_core::run::ReasonCode;
 use serde::Serialize;
@@ -202,9 +202,20 @@ impl From<Error> for ApiError {
             Error::Update(error) => error.into(),
             Error::Admin(refusal) => refusal.into(),
             Error::Refused(refusal) => refusal.into(),
-            // No operation of this interface changes pull requests.
-            Error::Pull(error) => Self::internal(&error),
+            Error::Pull(error) => error.into(),
             Error::Internal(detail) => Self::internal(&detail),
+        }
+    }
+}
+
+impl From<PullPagesError> for ApiError {
+    fn from(error: PullPagesError) -> Self {
+        let refused = |status, code| Self::new(status, code, error.to_string());
+        match error {
+            PullPagesError::NotFound => refused(StatusCode::NOT_FOUND, ErrorCode::PullRequestNotFound),
+            PullPagesError::NotOpen => refused(StatusCode::CONFLICT, ErrorCode::PullRequestEnded),
+            PullPagesError::Conflict { .. } => refused(StatusCode::CONFLICT, ErrorCode::PullRequestConflict),
+            PullPagesError::Failed(_) => Self::internal(&error),
         }
     }
 }
@@ -392,6 +403,19 @@ mod tests {
         let corrupt = StoreError::Corrupt { table: "jobs", row: "x".to_owned(), detail: "y".to_owned() };
         assert_eq!(answered(corrupt), (500, "internal", false));
         assert!(!ApiError::from(unavailable).problem.text.contains("/secret/path"), "details are only for the log");
+    }
+
+    #[test]
+    fn each_refusal_of_a_pull_request_has_its_status() {
+        let conflict = PullPagesError::Conflict { base: "main".to_owned(), head: "x".to_owned() };
+        for (error, expected) in [
+            (PullPagesError::NotFound, (404, "pull_request_not_found", false)),
+            (PullPagesError::NotOpen, (409, "pull_request_ended", false)),
+            (conflict, (409, "pull_request_conflict", false)),
+            (PullPagesError::Failed("/secret/path".to_owned()), (500, "internal", false)),
+        ] {
+            assert_eq!(answered(error.clone()), expected, "{error}");
+        }
     }
 
     #[test]

@@ -18,6 +18,7 @@ use journeyman_app::Idempotency;
 use journeyman_core::idempotency::{Fingerprint, MAX_KEY_CHARS};
 use journeyman_core::ids::{JobId, MessageId, ProjectId};
 use journeyman_core::job::Job;
+use journeyman_core::ports::PullPagesError;
 use journeyman_core::project::Project;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -27,6 +28,7 @@ use tracing::field::display;
 use crate::app::App;
 use crate::caller::{Caller, visible};
 use crate::error::{ApiError, ErrorCode};
+use crate::page::LARGEST_NUMBER;
 
 /// The maximum size of a request body in bytes, before and after decompression.
 pub(crate) const BODY_BYTES: usize = 1 << 20;
@@ -286,6 +288,25 @@ impl InJob {
     pub(crate) async fn load(&self, app: &App) -> Result<Job, ApiError> {
         let job = app.services.store.job(self.id).await?;
         job.filter(|job| job.project == self.at.project).ok_or_else(ApiError::job_not_found)
+    }
+}
+
+/// The number of the pull request in a path, and its project.
+pub(crate) struct InPull {
+    pub(crate) at: InProject,
+    pub(crate) number: u64,
+}
+
+impl FromRequestParts<App> for InPull {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &App) -> Result<Self, ApiError> {
+        let at = InProject::from_request_parts(parts, state).await?;
+        let number = segment(parts, state, "number").await;
+        // Each pull request has only one path: `+7` and `07` are invalid.
+        let is_canonical = |number: &u64, text: &str| *number <= LARGEST_NUMBER && number.to_string() == text;
+        let number = number.and_then(|text| text.parse().ok().filter(|number| is_canonical(number, &text)));
+        Ok(Self { at, number: number.ok_or(PullPagesError::NotFound)? })
     }
 }
 

@@ -27,6 +27,19 @@ pub(crate) struct JobPath {
     id: String,
 }
 
+/// Path parameters of a pull request.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+#[expect(dead_code, reason = "only its description is used")]
+pub(crate) struct PullPath {
+    /// The ID of the project.
+    #[param(rename = "projectId", pattern = "^[a-z0-9][a-z0-9-]{0,62}$")]
+    project_id: String,
+    /// The number of the pull request.
+    #[param(minimum = 1)]
+    number: u64,
+}
+
 /// Path parameters of a message.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
@@ -81,12 +94,15 @@ pub(crate) const fn meaning(status: u16) -> &'static str {
         404 => "The resource does not exist, or the key may not see its project",
         405 => "The path does not support this method; see `Allow`",
         408 => "The body did not arrive within 30 seconds",
-        409 => "The state of the job, project, message, or code host does not allow the request",
+        409 => "The state of the job, project, message, pull request, or code host does not allow the request",
         410 => "The events after the cursor are no longer stored; read the list of jobs, and begin without a cursor",
         412 => "The version of the resource does not match `If-Match`",
         413 => "The body is larger than 1 MiB, or the prompt has more than 100,000 characters",
         415 => "The content type is not JSON, or the charset or content encoding is not supported",
-        422 => "The idempotency key was used with a different request, or the tested repository cannot be read",
+        422 => {
+            "The idempotency key was used with a different request, or the repository cannot be read or is on another code \
+             host"
+        }
         429 => "The rate limit is used up, or the job's queue is full; see `Retry-After`",
         504 => {
             "The store failed while it was storing the request, which may or may not be stored; send it again with the \

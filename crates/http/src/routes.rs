@@ -13,6 +13,7 @@ pub(crate) mod jobs;
 pub(crate) mod keys;
 pub(crate) mod me;
 pub(crate) mod messages;
+pub(crate) mod project_pulls;
 pub(crate) mod projects;
 pub(crate) mod pulls;
 pub(crate) mod runs;
@@ -69,6 +70,9 @@ fn others() -> OpenApiRouter<App> {
         .routes(routes!(projects::get, projects::change, projects::delete))
         .routes(routes!(projects::test_new))
         .routes(routes!(projects::test))
+        .routes(routes!(project_pulls::list))
+        .routes(routes!(project_pulls::get))
+        .routes(routes!(project_pulls::merge))
         .routes(routes!(code_hosts::list, code_hosts::create))
         .routes(routes!(code_hosts::get, code_hosts::replace, code_hosts::remove))
         .routes(routes!(code_hosts::check))

@@ -14,6 +14,7 @@ mod http {
     mod mcp;
     mod misuse;
     mod pages;
+    mod pulls;
     mod reports;
     mod slack;
     mod system;

@@ -2,36 +2,60 @@
 
 mod agent;
 mod backup;
+mod browser;
 mod code_host;
+mod complete;
 mod completions;
 mod connect;
+mod connection;
+mod context;
+mod contexts;
 mod copy;
+mod credential;
 mod demo;
 mod doctor;
+mod exit;
+mod help;
 mod job;
 mod key;
+mod login;
+mod look;
 mod mcp;
 mod migrate;
+mod paint;
+mod place;
+mod pr;
+mod program;
 mod project;
 mod restore;
 mod secret;
 mod serve;
+mod session;
 mod slack;
 mod store;
 mod table;
 mod trust;
 mod user;
 mod webhook;
+mod words;
+mod working_tree;
 
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap_complete::CompleteEnv;
+
+use self::paint::ColorWhen;
 
 /// Run coding agents on git repositories: a prompt becomes a pull request, and a follow-up extends it
 #[derive(Debug, Parser)]
 #[command(name = "journeyman", version)]
 struct Cli {
+    /// When the output has colors; `NO_COLOR` and `CLICOLOR_FORCE` also count
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t, global = true, help_heading = "Output")]
+    color: ColorWhen,
+
     #[command(subcommand)]
     command: Command,
 }
@@ -40,43 +64,62 @@ struct Cli {
 enum Command {
     /// Serve the HTTP interface and run jobs
     Serve(Box<serve::ServeArgs>),
-    /// Show the main workflow: a service, a project, a job, a follow-up, and its pull request
+    /// Show the main workflow: a service, a project, a job, a follow-up and a pull request
     Demo(demo::DemoArgs),
     /// Check the requirements of the service, and suggest fixes
     Doctor(doctor::DoctorArgs),
-    /// Create jobs, send messages and watch jobs on any server
+    /// Create jobs, send messages, watch jobs, and use their results
     Job(job::JobArgs),
-    /// Manage the webhooks of a project on a server
+    /// List, show and merge pull requests
+    Pr(pr::PrArgs),
+    /// Manage the webhooks of a project
     Webhook(webhook::WebhookArgs),
-    /// Connect a local program that speaks the Model Context Protocol on stdin and stdout with a server
+    /// Connect a local program that speaks the Model Context Protocol with a server
     Mcp(mcp::McpArgs),
-    /// Create, list and revoke API keys, with or without a running service
-    Key(key::KeyArgs),
-    /// Manage trusts, with which CI services exchange their tokens for short-lived keys, with or without a running service
+    /// Store the key of a server, and set up git to use it
+    Login(login::LoginArgs),
+    /// Remove a stored key
+    Logout(login::LogoutArgs),
+    /// List, choose and remove the servers with stored keys
+    Context(context::ContextArgs),
+    /// Answer git's requests for the credentials of repositories on a server with a stored key
+    #[command(hide = true)]
+    Credential(credential::CredentialArgs),
+    /// Create, list, rotate and revoke API keys
+    Key(Box<key::KeyArgs>),
+    /// Manage trusts, with which CI services get short-lived keys for their tokens
     Trust(trust::TrustArgs),
-    /// Create, change and list projects, with or without a running service
-    Project(project::ProjectArgs),
-    /// Add, list, remove and test code hosts, with or without a running service
+    /// Create, change and list projects
+    Project(Box<project::ProjectArgs>),
+    /// Add, list, remove and test code hosts
     CodeHost(code_host::CodeHostArgs),
-    /// Connect Slack workspaces, their channels and their people, with or without a running service
+    /// Connect Slack workspaces, their channels and their people
     Slack(slack::SlackArgs),
     /// List and add users of the dashboard, and create links to set their passwords
     User(user::UserArgs),
     /// Update the schema of the database, if the service does not do so at startup
     Migrate(migrate::MigrateArgs),
-    /// Back up the database, repositories of the built-in code host and agents' sessions; the service may be running
+    /// Back up the database, repositories and sessions; the service may be running
     Backup(backup::BackupArgs),
     /// Restore a backup into an empty installation
     Restore(restore::RestoreArgs),
     /// Copy the database from SQLite to PostgreSQL
     Store(copy::StoreCommandArgs),
-    /// List, install and check agents; without a subcommand, run the built-in agent, which speaks the Agent Client
-    /// Protocol on stdin and stdout
+    /// List, install and check agents
+    ///
+    /// Without a subcommand, runs the built-in agent, which speaks the Agent Client Protocol on stdin and stdout.
     Agent(agent::AgentArgs),
-    /// Generate a script that completes commands in a shell
+    /// Generate a script that completes commands and names in a shell
     Completions(completions::CompletionArgs),
+    /// Write the manual pages
+    Man(completions::ManArgs),
     /// Print the description of the HTTP interface (OpenAPI 3.1)
     Openapi,
+}
+
+/// Returns the description of the command line.
+fn command_line() -> clap::Command {
+    help::grouped(Cli::command())
 }
 
 /// Returns whether a command failed because the reader of its output has closed the pipe.
@@ -90,27 +133,13 @@ pub(crate) fn run() -> ExitCode {
     if let Some(code) = journeyman_sandbox::run_if_asked(std::env::args_os().skip(1)) {
         return code;
     }
-    let result = match Cli::parse().command {
-        Command::Serve(arguments) => serve::run(*arguments),
-        Command::Demo(arguments) => demo::run(arguments),
-        Command::Doctor(arguments) => doctor::run(arguments),
-        Command::Job(arguments) => job::run(arguments),
-        Command::Webhook(arguments) => webhook::run(arguments),
-        Command::Mcp(arguments) => mcp::run(arguments),
-        Command::Key(arguments) => key::run(arguments),
-        Command::Trust(arguments) => trust::run(arguments),
-        Command::Project(arguments) => project::run(arguments),
-        Command::CodeHost(arguments) => code_host::run(arguments),
-        Command::Slack(arguments) => slack::run(arguments),
-        Command::User(arguments) => user::run(arguments),
-        Command::Migrate(arguments) => migrate::run(arguments),
-        Command::Backup(arguments) => backup::run(arguments),
-        Command::Restore(arguments) => restore::run(arguments),
-        Command::Store(arguments) => copy::run(arguments),
-        Command::Agent(arguments) => agent::run(arguments),
-        Command::Completions(arguments) => completions::run(arguments, Cli::command()),
-        Command::Openapi => completions::openapi(),
+    // If a shell asks for completions, this answers and exits.
+    CompleteEnv::with_factory(command_line).var(completions::VARIABLE).complete();
+    let Cli { color, command } = match Cli::from_arg_matches(&command_line().get_matches()) {
+        Ok(cli) => cli,
+        Err(error) => error.exit(),
     };
+    let result = carry_out(command, color);
     match result {
         Ok(code) => code,
         // A reader such as `head -1` needs no more output.
@@ -120,5 +149,35 @@ pub(crate) fn run() -> ExitCode {
             let _ = writeln!(std::io::stderr(), "error: {error:#}");
             ExitCode::FAILURE
         }
+    }
+}
+
+fn carry_out(command: Command, color: ColorWhen) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Serve(arguments) => serve::run(*arguments),
+        Command::Demo(arguments) => demo::run(arguments, color),
+        Command::Doctor(arguments) => doctor::run(arguments, color),
+        Command::Job(arguments) => job::run(arguments, color),
+        Command::Pr(arguments) => pr::run(arguments, color),
+        Command::Webhook(arguments) => webhook::run(arguments, color),
+        Command::Mcp(arguments) => mcp::run(arguments),
+        Command::Login(arguments) => login::login(arguments, color),
+        Command::Logout(arguments) => login::logout(arguments),
+        Command::Context(arguments) => context::run(arguments, color),
+        Command::Credential(arguments) => credential::run(&arguments),
+        Command::Key(arguments) => key::run(*arguments, color),
+        Command::Trust(arguments) => trust::run(arguments),
+        Command::Project(arguments) => project::run(*arguments, color),
+        Command::CodeHost(arguments) => code_host::run(arguments, color),
+        Command::Slack(arguments) => slack::run(arguments, color),
+        Command::User(arguments) => user::run(arguments),
+        Command::Migrate(arguments) => migrate::run(arguments),
+        Command::Backup(arguments) => backup::run(arguments),
+        Command::Restore(arguments) => restore::run(arguments),
+        Command::Store(arguments) => copy::run(arguments),
+        Command::Agent(arguments) => agent::run(arguments),
+        Command::Completions(arguments) => completions::run(&arguments),
+        Command::Man(arguments) => completions::man(&arguments, command_line()),
+        Command::Openapi => completions::openapi(),
     }
 }

@@ -1,8 +1,8 @@
 //! The operator's settings: from flags, a configuration file and the environment, in this order of precedence.
 //!
 //! All three are parsed into the same [`Layer`], so that a setting has one name, one format and one description:
-//! `--listen`, `listen = "…"`, `JOURNEYMAN_LISTEN`. The service reads the environment only here; the client commands
-//! declare their own variables with clap.
+//! `--listen`, `listen = "…"`, `JOURNEYMAN_LISTEN`. The program reads the environment only here; [`ClientEnvironment`] has
+//! what the commands for people use.
 
 mod agents;
 mod bytes;
@@ -25,7 +25,7 @@ use journeyman_core::agent::Agents;
 
 pub(crate) use self::agents::{arch, folder, installed};
 pub(crate) use self::connections::ConnectionSettings;
-pub(crate) use self::environment::SCOPE;
+pub(crate) use self::environment::{ClientEnvironment, SCOPE, client as client_environment};
 pub(crate) use self::layer::{Layer, LogFormat, Role, SandboxKind};
 use self::models::ModelTables;
 pub(crate) use self::otlp::OtlpSettings;

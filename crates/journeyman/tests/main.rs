@@ -32,6 +32,7 @@ pub(crate) mod program {
     mod connections;
     mod container;
     mod containment;
+    mod contexts;
     mod curl_examples;
     mod disk;
     pub(crate) mod given;
@@ -40,9 +41,12 @@ pub(crate) mod program {
     mod mcp;
     pub(crate) mod models;
     mod outage;
+    mod person;
     mod power;
     mod real;
+    mod remote;
     mod replication;
+    mod results;
     mod reviews;
     mod rust_client;
     mod secrets;

@@ -25,7 +25,7 @@ use journeyman_core::poll::{Cursor, Poll, PollProblem};
 use journeyman_core::ports::{Answer, AuditEntry, AuditLine, DeliveryBacklog, JobCounts, StoreError};
 use journeyman_core::project::Project;
 use journeyman_core::project::hold::Hold;
-use journeyman_core::pull::{Comment, DiffSide, IndexedPull, LinePlace, LocalPull, NewComment, PullState};
+use journeyman_core::pull::{Comment, DiffSide, IndexedPull, LinePlace, LocalPull, NewComment, PullState, Verdict};
 use journeyman_core::rate::Window;
 use journeyman_core::run::{Run, Usage};
 use journeyman_core::time::Timestamp;
@@ -698,8 +698,15 @@ pub(crate) fn comment<R: Columns>(row: &R) -> Read<Comment, R> {
         line: line(&at)?,
         review: at.number_or_null("review")?,
         is_draft: at.number::<i64>("draft")? != 0,
+        verdict: verdict(&at)?,
     };
     Ok(Comment { place: at.number("place")?, comment })
+}
+
+fn verdict<R: Columns>(at: &At<'_, R>) -> Read<Verdict, R> {
+    // Older versions store none.
+    let Some(name) = at.row.text("verdict")? else { return Ok(Verdict::default()) };
+    Verdict::parse(&name).ok_or_else(|| at.corrupt("verdict is unknown"))
 }
 
 fn line<R: Columns>(at: &At<'_, R>) -> Read<Option<LinePlace>, R> {

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from journeyman_client import ConflictError, Journeyman, PreconditionFailedError
+from journeyman_client import ConflictError, Journeyman, NotFoundError, PreconditionFailedError
 
 
 def test_projects(client: Journeyman) -> None:
@@ -44,6 +44,20 @@ def test_projects(client: Journeyman) -> None:
     assert client.projects.test_new(id="new", repository="local:shop")
     client.projects.delete("cafe", if_match=changed)
     client.projects.delete("cafe")
+
+
+def test_pulls(client: Journeyman) -> None:
+    job = client.jobs.create("shop", prompt="Add a page [[write pulls.txt|Page]]")
+    job.wait(timeout=30)
+    opened = next(pull for pull in client.pulls.list("shop") if pull.job == job.id)
+    assert client.pulls.get("shop", opened.number).mergeable is True
+    merged = client.pulls.merge("shop", opened.number)
+    assert (merged.state, merged.base) == ("merged", "main")
+    assert client.pulls.merge("shop", opened.number).model_dump() == merged.model_dump()
+    assert opened.number in [pull.number for pull in client.pulls.list("shop", state="merged")]
+    with pytest.raises(NotFoundError) as refusal:
+        client.pulls.get("shop", 4711)
+    assert refusal.value.code == "pull_request_not_found"
 
 
 def test_code_hosts(client: Journeyman) -> None:

@@ -7,6 +7,7 @@ import { Jobs } from "./resources/jobs.js";
 import { Keys } from "./resources/keys.js";
 import { Messages } from "./resources/messages.js";
 import { Projects } from "./resources/projects.js";
+import { Pulls } from "./resources/pulls.js";
 import { Slack } from "./resources/slack.js";
 import { Audit, Inbox, Runs, UsageReports } from "./resources/system.js";
 import { Trusts } from "./resources/trusts.js";
@@ -42,6 +43,8 @@ export class Journeyman {
   readonly events: Events;
   /** Projects: repositories with settings. */
   readonly projects: Projects;
+  /** The pull requests of projects. */
+  readonly pulls: Pulls;
   /** The webhooks of projects. */
   readonly webhooks: Webhooks;
   /** The code hosts of the installation. */
@@ -73,6 +76,7 @@ export class Journeyman {
     this.runs = new Runs(transport);
     this.events = new Events(transport);
     this.projects = new Projects(transport);
+    this.pulls = new Pulls(transport);
     this.webhooks = new Webhooks(transport);
     this.codeHosts = new CodeHosts(transport);
     this.inbox = new Inbox(transport);

@@ -36,6 +36,7 @@ export type { JobEventsQuery, Jobs, JobsQuery, ListQuery, StreamOptions } from "
 export type { Keys } from "./resources/keys.js";
 export type { Messages } from "./resources/messages.js";
 export type { Projects } from "./resources/projects.js";
+export type { Pulls, PullsQuery } from "./resources/pulls.js";
 export type { Slack } from "./resources/slack.js";
 export type { Audit, Inbox, Runs, UsageReports } from "./resources/system.js";
 export type { Trusts } from "./resources/trusts.js";

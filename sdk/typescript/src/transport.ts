@@ -290,9 +290,9 @@ function environment(name: string): string | undefined {
 }
 
 /** Replaces the parameters of a path. */
-function fill(path: string, values: Record<string, string>): string {
+function fill(path: string, values: Record<string, string | number>): string {
   return path.replace(/\{(\w+)\}/g, (_, name: string) => {
-    const value = values[name];
+    const value = String(values[name] ?? "");
     // A URL with these segments would be the path of another operation.
     if (!value || value === "." || value === "..") throw new TypeError(`The path parameter ${name} is not valid.`);
     return encodeURIComponent(value);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ConflictError, PreconditionFailedError } from "@journeyman/client";
+import { ConflictError, NotFoundError, PreconditionFailedError } from "@journeyman/client";
 import { client, makeProject, rejected } from "./support.js";
 
 test("projects are tested, created, listed, and deleted", async () => {
@@ -13,6 +13,20 @@ test("projects are tested, created, listed, and deleted", async () => {
   await rejected(client.projects.delete(id, { ifMatch: '"v0"' }), PreconditionFailedError);
   await client.projects.delete(id, { ifMatch: response.etag });
   await client.projects.delete(id);
+});
+
+test("pull requests are listed, shown, and merged", async () => {
+  const project = await makeProject("pulls");
+  const job = await client.jobs.create(project, { prompt: "Add a page [[write page.txt|Page]]" });
+  await job.wait({ timeout: 30_000 });
+  const [opened] = await client.pulls.list(project).toArray();
+  assert.equal(opened?.job, job.id);
+  assert.equal((await client.pulls.get(project, 1)).mergeable, true);
+  const merged = await client.pulls.merge(project, 1);
+  assert.equal(merged.state, "merged");
+  assert.deepEqual(await client.pulls.merge(project, 1), merged);
+  assert.equal((await client.pulls.list(project, { state: "merged" }).toArray()).length, 1);
+  assert.equal((await rejected(client.pulls.get(project, 7), NotFoundError)).code, "pull_request_not_found");
 });
 
 test("keys are created, listed in pages, rotated, and revoked", async () => {

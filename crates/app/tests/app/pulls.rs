@@ -13,7 +13,7 @@ use journeyman_core::job::{Pull, PullRepository};
 use journeyman_core::key::Scope;
 use journeyman_core::message::{MessageStatus, Origin};
 use journeyman_core::ports::{InboxFilter, PullPagesError, UpdateError};
-use journeyman_core::pull::{DiffSide, LinePlace, NewPull, PullState};
+use journeyman_core::pull::{DiffSide, LinePlace, NewPull, PullState, Verdict};
 use journeyman_core::run::Usage;
 use journeyman_core::time::Timestamp;
 use uuid::Uuid;
@@ -181,11 +181,12 @@ async fn drafts_are_private_until_they_are_submitted_as_one_review() {
         let other = fixture.key(Scope::Write).await;
         assert_eq!(cases.comments_of_pull(&operator(), &pull).await.unwrap().len(), 2, "{name}");
         assert_eq!(cases.comments_of_pull(&other, &pull).await.unwrap(), [], "{name}: drafts are private");
-        let empty = cases.review_pull(&other, &id, 1, " ".to_owned(), None).await;
+        let empty = cases.review_pull(&other, &id, 1, (" ".to_owned(), Verdict::Comment), None).await;
         assert!(matches!(empty, Err(Error::Refused(refusal)) if refusal.kind == RefusalKind::Invalid), "{name}");
         assert_eq!(outcomes(&fixture).await, [], "{name}: drafts are not events");
         for _ in 0..2 {
-            let done = cases.review_pull(&operator(), &id, 1, String::new(), Some("k".to_owned())).await;
+            let review = (String::new(), Verdict::RequestChanges);
+            let done = cases.review_pull(&operator(), &id, 1, review, Some("k".to_owned())).await;
             assert_eq!(done, Ok(Commented::Sent), "{name}");
         }
         assert_eq!(cases.comments_of_pull(&other, &pull).await.unwrap().len(), 3, "{name}: two, and the review");
@@ -194,6 +195,8 @@ async fn drafts_are_private_until_they_are_submitted_as_one_review() {
         assert_eq!(outcomes(&fixture).await, [Some(InboxOutcome::Empty)], "{name}");
         assert_eq!(fixture.store.messages(job).await.unwrap().len(), 1, "{name}");
         assert_eq!(audited(&fixture).await.last().unwrap(), "pull.reviewed shop#1", "{name}");
+        let approval = cases.review_pull(&other, &id, 1, (String::new(), Verdict::Approve), None).await;
+        assert_eq!(approval, Ok(Commented::Added), "{name}: an approval alone asks nothing of the job");
     }
 }
 

@@ -111,9 +111,12 @@ open_enum! {
         PullRequestNotFound = "pull_request_not_found",
         /// The pull request was merged or closed.
         PullRequestEnded = "pull_request_ended",
+        /// The branches of the pull request conflict.
+        PullRequestConflict = "pull_request_conflict",
         /// Jobs cannot push to the branch of the pull request, which may be in a fork.
         PullRequestNotWritable = "pull_request_not_writable",
-        /// The repository of the project has no pull requests that the server can read.
+        /// The server cannot do this with the pull requests of the repository, which is on another code host or has
+        /// none.
         PullRequestsUnsupported = "pull_requests_unsupported",
         /// The message is no longer queued.
         MessageAlreadyDelivered = "message_already_delivered",

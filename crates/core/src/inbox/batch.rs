@@ -134,6 +134,12 @@ pub fn authors(parts: &[Part]) -> String {
 /// blocks of text that is not an instruction.
 #[must_use]
 pub fn prompt(number: u64, parts: &[Part], boundary: &str) -> String {
+    prompt_about(&format!("pull request #{number}"), parts, boundary)
+}
+
+/// Returns the prompt for these comments on `subject`, such as "the changes of this job"; otherwise like [`prompt`].
+#[must_use]
+pub fn prompt_about(subject: &str, parts: &[Part], boundary: &str) -> String {
     if let [part] = parts
         && part.place.is_none()
     {
@@ -144,8 +150,7 @@ pub fn prompt(number: u64, parts: &[Part], boundary: &str) -> String {
     let noun = if count == 1 { "comment" } else { "comments" };
     let verb = if origin(parts) == Origin::Review { "reviewed" } else { "commented on" };
     let mut text = format!(
-        "{names} {verb} pull request #{number} ({count} {noun}). Work on each comment. Say in your answer, for each, \
-         what you did.\n"
+        "{names} {verb} {subject} ({count} {noun}). Work on each comment. Say in your answer, for each, what you did.\n"
     );
     let hunk_chars = HUNK_CHARS.min(HUNKS_CHARS / count.max(1));
     let is_long = parts.iter().map(|part| part.body.chars().count()).sum::<usize>() > BODIES_CHARS;

@@ -25,6 +25,14 @@ pub enum DiffError {
 pub trait Diffs: Send + Sync {
     /// Returns the job's changes relative to its base, as a unified diff; empty if nothing has changed.
     async fn diff(&self, project: &Project, job: &Job) -> Result<Bytes, DiffError>;
+
+    /// Returns the changes of consecutive commits of the job, as a unified diff: from the state before the first one to
+    /// the last one. The caller has checked that the commits belong to the job.
+    async fn diff_of_commits(&self, project: &Project, job: &Job, commits: &[Sha]) -> Result<Bytes, DiffError>;
+
+    /// Returns the content of a file in a commit of the job; `None` if the commit has no such file, or if the file is
+    /// larger than pages show. The caller has checked that the commit belongs to the job.
+    async fn file(&self, project: &Project, job: &Job, commit: &Sha, path: &str) -> Result<Option<Bytes>, DiffError>;
 }
 
 /// An HTTP body as a stream of chunks.
@@ -108,6 +116,8 @@ pub struct PullDetail {
     pub diff_cut: bool,
     /// `true` if the pull request can be merged now.
     pub mergeable: bool,
+    /// The files that conflict, at most 100, if the branches cannot be merged for that reason.
+    pub conflicts: Vec<String>,
 }
 
 /// An error from showing or merging a pull request.

@@ -6,7 +6,7 @@ use crate::hook::{CommentAction, EventRepository, HookContent, HookEvent, HostCo
 use crate::ids::ProjectId;
 use crate::inbox::{Content, NewEvent};
 use crate::ports::{AuditEntry, CommentKind, HostUser};
-use crate::pull::{Comment, LocalPull, NewComment, PullEnding, PullState, comment};
+use crate::pull::{Comment, LocalPull, NewComment, PullEnding, PullState, Verdict, comment};
 use crate::time::Timestamp;
 
 /// Ends an open pull request.
@@ -109,10 +109,10 @@ pub fn remove_draft(state: &AdminState, author: &str, place: u64) -> Result<Admi
     Ok(AdminChange { rows: rows.into_iter().collect(), audit: Vec::new() })
 }
 
-/// Submits a review: its text, and the drafts of its author. The inbox makes one message of all.
+/// Submits a review: its text with the verdict, and the drafts of its author. The inbox makes one message of all.
 ///
 /// # Errors
-/// The pull request does not exist, or the review has neither a text nor drafts.
+/// The pull request does not exist, or the review has neither a text nor drafts, and is no approval.
 pub fn review(
     state: &AdminState,
     text: NewComment,
@@ -127,7 +127,7 @@ pub fn review(
         row(pull, Comment { place: draft.place, comment })
     };
     let mut rows: Vec<AdminRow> = own.map(submitted).collect();
-    if rows.is_empty() && text.body.trim().is_empty() {
+    if rows.is_empty() && text.body.trim().is_empty() && text.verdict != Verdict::Approve {
         return Err(AdminRefusal::EmptyReview);
     }
     let text = Comment { place, comment: NewComment { review: Some(place), ..text } };
@@ -149,7 +149,7 @@ pub fn review_of(text: &Comment, id: String, url: &str) -> HostReview {
         url: comment_url(url, text.place),
         author: author(&text.comment),
         body: text.comment.body.clone(),
-        approves: false,
+        approves: text.comment.verdict == Verdict::Approve,
     }
 }
 
@@ -325,6 +325,13 @@ mod tests {
         let blank = NewComment { body: " ".into(), ..text };
         assert!(review(&state, blank.clone(), &page(), audit()).is_ok(), "its drafts are enough");
         let other = NewComment { author_id: Some("usr_eve".into()), ..blank };
-        assert_eq!(review(&state, other, &page(), audit()), Err(AdminRefusal::EmptyReview));
+        for verdict in [Verdict::Comment, Verdict::RequestChanges] {
+            let change = review(&state, NewComment { verdict, ..other.clone() }, &page(), audit());
+            assert_eq!(change, Err(AdminRefusal::EmptyReview), "{verdict:?}");
+        }
+        let approval = NewComment { verdict: Verdict::Approve, ..other };
+        let change = review(&state, approval, &page(), audit()).expect("an approval needs no text");
+        let (_, read) = reported(&change.rows[0]);
+        assert!(matches!(&read.content, HookContent::Review { review, .. } if review.approves), "{read:?}");
     }
 }

@@ -12,10 +12,16 @@ pub(crate) struct Line {
     pub(crate) icon: &'static str,
     pub(crate) tone: Tone,
     pub(crate) text: String,
-    /// Details in monospace after the text, such as commits or a destination.
+    /// Details in monospace after the text, such as a destination.
     pub(crate) code: Vec<String>,
+    /// The hashes of commits after the text.
+    pub(crate) commits: Vec<String>,
     /// The URL of the line's link.
     pub(crate) link: Option<String>,
+    /// The reason that the text contains. If the page shows it elsewhere, [`Line::short`] is shown instead.
+    pub(crate) reason: Option<String>,
+    /// The text without the reason.
+    pub(crate) short: &'static str,
 }
 
 /// The severity of a line.
@@ -41,12 +47,18 @@ impl Tone {
 
 impl Line {
     fn new(icon: &'static str, tone: Tone, text: impl Into<String>) -> Self {
-        Self { icon, tone, text: text.into(), code: Vec::new(), link: None }
+        let (code, commits) = (Vec::new(), Vec::new());
+        Self { icon, tone, text: text.into(), code, commits, link: None, reason: None, short: "" }
     }
 
     /// Creates the line for another attempt at a message.
     pub(crate) fn attempt(number: u64) -> Self {
         Self::new("refresh", Tone::Muted, format!("Attempt {number} started"))
+    }
+
+    /// Adds the text that replaces that with the reason.
+    fn in_short(self, short: &'static str) -> Self {
+        Self { short, ..self }
     }
 
     fn about(mut self, code: impl Into<String>) -> Self {
@@ -58,9 +70,8 @@ impl Line {
     }
 }
 
-/// Returns the line for an entry, if it is shown in one, and the reason in the entry. `last_reason` is the reason that
-/// was shown before.
-pub(crate) fn of(entry: &LogEntry, last_reason: Option<&str>) -> Option<(Line, Option<String>)> {
+/// Returns the line for an entry, if it is shown in one. `last_reason` is the reason that was shown before.
+pub(crate) fn of(entry: &LogEntry, last_reason: Option<&str>) -> Option<Line> {
     let data = &entry.data;
     let text = |field: &str| data[field].as_str().unwrap_or_default().to_owned();
     let reason = data["reason"]["text"].as_str().map(str::to_owned);
@@ -88,7 +99,7 @@ pub(crate) fn of(entry: &LogEntry, last_reason: Option<&str>) -> Option<(Line, O
         "commit.pushed" => {
             let mut line = Line::new("commit", Tone::Success, "Pushed");
             let commits = data["commits"].as_array().map(Vec::as_slice).unwrap_or_default();
-            line.code = commits.iter().filter_map(|sha| sha.as_str()?.get(..8)).map(str::to_owned).collect();
+            line.commits = commits.iter().filter_map(|sha| sha.as_str()).map(str::to_owned).collect();
             line
         }
         "pull_request.opened" | "pull_request.updated" => {
@@ -119,12 +130,13 @@ pub(crate) fn of(entry: &LogEntry, last_reason: Option<&str>) -> Option<(Line, O
         "run.finished" => run_finished(data, reason.as_deref())?,
         "job.failed" if reason.as_deref() != last_reason => {
             Line::new("warning", Tone::Danger, format!("Failed: {}", reason.as_deref().unwrap_or_default()))
+                .in_short("The job failed")
         }
         "job.archived" => Line::new("archive", Tone::Muted, "Archived"),
         "job.unarchived" => Line::new("archive", Tone::Muted, "Unarchived"),
         _ => return None,
     };
-    Some((line, reason))
+    Some(Line { reason, ..line })
 }
 
 fn session(data: &Value) -> Line {
@@ -140,8 +152,13 @@ fn session(data: &Value) -> Line {
 fn run_finished(data: &Value, reason: Option<&str>) -> Option<Line> {
     let reason = reason.unwrap_or_default();
     match data["status"].as_str() {
-        Some("failed") => Some(Line::new("warning", Tone::Danger, format!("The run failed: {reason}"))),
-        Some("cancelled") => Some(Line::new("stop", Tone::Warning, format!("The run was stopped: {reason}"))),
+        Some("failed") => {
+            let line = Line::new("warning", Tone::Danger, format!("The run failed: {reason}"));
+            Some(line.in_short("The run failed"))
+        }
+        Some("cancelled") => Some(
+            Line::new("stop", Tone::Muted, format!("The run was stopped: {reason}")).in_short("The run was stopped"),
+        ),
         // The reason why there is no pull request.
         _ if !reason.is_empty() => Some(Line::new("info", Tone::Muted, reason)),
         _ => None,

@@ -19,14 +19,16 @@ pub(crate) struct Tool {
     pub(crate) title: String,
     /// The name of the icon for the kind of tool.
     pub(crate) icon: &'static str,
-    /// The status: `pending`, `in_progress`, `completed` or `failed`.
+    /// The status: `pending`, `in_progress`, `completed`, `failed`, or `stopped` if the run ended before the call.
     pub(crate) status: &'static str,
+    /// The exit code of a command.
+    pub(crate) exit_code: Option<i64>,
     pub(crate) input: Option<String>,
     pub(crate) parts: Vec<Part>,
     /// The raw output. Pages show it if there are no parts.
     pub(crate) output: Option<String>,
     pub(crate) began: Timestamp,
-    /// The time at which the call completed or failed.
+    /// The time at which the call ended.
     pub(crate) ended: Option<Timestamp>,
 }
 
@@ -46,6 +48,7 @@ impl Tool {
             title: String::new(),
             icon: "tool",
             status: "pending",
+            exit_code: None,
             input: None,
             parts: Vec::new(),
             output: None,
@@ -82,12 +85,38 @@ impl Tool {
             let command = data["rawInput"]["command"].as_str().map(str::to_owned);
             self.input = Some(cut(&command.unwrap_or(input)));
         }
+        let code = ["exitCode", "exit_code"].into_iter().find_map(|field| data["rawOutput"][field].as_i64());
+        self.exit_code = code.or(self.exit_code);
         if let Some(output) = data.get("rawOutput").and_then(shown) {
             self.output = Some(cut(&output));
         }
         if let Some(content) = data["content"].as_array() {
             self.parts = content.iter().filter_map(part).collect();
         }
+    }
+
+    /// Returns true if the call has not ended.
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self.status, "pending" | "in_progress")
+    }
+
+    /// Marks an open call as stopped; returns true if it was open.
+    pub(crate) fn stop(&mut self, at: Timestamp) -> bool {
+        let is_open = self.is_open();
+        if is_open {
+            (self.status, self.ended) = ("stopped", Some(at));
+        }
+        is_open
+    }
+
+    /// Returns the last lines of the output, at most `count`, and the number of all its lines.
+    pub(crate) fn last_lines(&self, count: usize) -> (Vec<&str>, usize) {
+        let output = match self.parts.iter().rfind(|part| matches!(part, Part::Text(_))) {
+            Some(Part::Text(text)) => text.as_str(),
+            _ => self.output.as_deref().unwrap_or_default(),
+        };
+        let lines: Vec<&str> = output.lines().filter(|line| !line.trim().is_empty()).collect();
+        (lines[lines.len().saturating_sub(count)..].to_vec(), lines.len())
     }
 
     /// Returns true if there are details to expand.
@@ -179,6 +208,25 @@ mod tests {
         let [path, old, new] = change;
         assert_eq!(patch(&old, &new), ["@@ -1,2 +1,2 @@", " 1", "-2", "+3"]);
         assert_eq!(tool.parts, [Part::Text("hi".to_owned()), Part::Change(path, old, new)]);
+    }
+
+    #[test]
+    fn a_failed_command_has_an_exit_code_and_last_lines() {
+        let at = Timestamp::from_micros;
+        let mut tool = Tool::new(&json!({"title": "Test", "kind": "execute", "status": "in_progress"}), at(1));
+        assert!(tool.is_open());
+        tool.add(&json!({"status": "failed", "rawOutput": {"exitCode": 101}}), at(2));
+        assert_eq!((tool.exit_code, tool.is_open(), tool.stop(at(3))), (Some(101), false, false));
+        let content = json!([{"type": "content", "content": {"type": "text", "text": "one\ntwo\n\nthree\n"}}]);
+        tool.add(&json!({ "content": content }), at(4));
+        assert_eq!(tool.last_lines(2), (vec!["two", "three"], 3));
+        assert_eq!(tool.last_lines(9), (vec!["one", "two", "three"], 3));
+        let mut open = Tool::new(&json!({"title": "Sleep"}), at(1));
+        assert_eq!(
+            (open.stop(at(5)), open.status, open.ended, open.stop(at(6))),
+            (true, "stopped", Some(at(5)), false)
+        );
+        assert_eq!(open.last_lines(2), (vec![], 0));
     }
 
     #[test]

@@ -92,6 +92,7 @@ fn begin(paths: &str) -> FileDiff<'_> {
         added: 0,
         removed: 0,
         binary: false,
+        blobs: "",
         lines: Vec::new(),
         left_out: 0,
     }
@@ -99,7 +100,9 @@ fn begin(paths: &str) -> FileDiff<'_> {
 
 /// Parses a line between `diff --git` and the first hunk. Ignores unknown lines.
 fn header<'a>(file: &mut FileDiff<'a>, text: &'a str) {
-    if let Some(path) = text.strip_prefix("rename from ") {
+    if text.starts_with("index ") {
+        file.blobs = text;
+    } else if let Some(path) = text.strip_prefix("rename from ") {
         (file.change, file.old_path) = (Change::Renamed, Some(names::unquoted(path)));
     } else if let Some(path) = text.strip_prefix("copy from ") {
         (file.change, file.old_path) = (Change::Copied, Some(names::unquoted(path)));
@@ -120,6 +123,14 @@ fn header<'a>(file: &mut FileDiff<'a>, text: &'a str) {
     } else if text.starts_with("Binary files ") || text == "GIT binary patch" {
         file.binary = true;
     }
+}
+
+/// The first line of a hunk on each side, old and new.
+pub(super) fn starts(header: &str) -> Option<(u32, u32)> {
+    let hunk = Hunk::begin(header)?;
+    // A side without lines is named by the line before it.
+    let first = |side: &Side| if side.left == 0 { side.next.saturating_add(1) } else { side.next };
+    Some((first(&hunk.old), first(&hunk.new)))
 }
 
 /// The progress in a hunk.

@@ -39,6 +39,17 @@ pub(super) fn of_file<'a>(file: &FileDiff<'a>, highlighter: &Highlighter, budget
     hunks.flat_map(|hunk| of_hunk(file, hunk, highlighter, budget)).collect()
 }
 
+/// Returns the pieces of consecutive unchanged lines of a file.
+pub(crate) fn of_lines<'a>(
+    path: &str,
+    lines: &[&'a str],
+    highlighter: &Highlighter,
+    budget: &mut Budget,
+) -> Vec<Vec<Piece<'a>>> {
+    let spans = highlighter.file(path, lines, budget);
+    lines.iter().zip(&spans).map(|(line, spans)| pieces(line, spans, &[])).collect()
+}
+
 fn of_hunk<'a>(
     file: &FileDiff<'a>,
     hunk: &[Line<'a>],

@@ -5,7 +5,7 @@ use std::fmt;
 use askama::filters::HtmlSafe;
 use journeyman_core::pull::{DiffSide, LinePlace};
 
-use super::{DiffShown, DiffView, FileDiff, Line, LineClass, parse};
+use super::{ChangedLines, DiffShown, FileDiff, Line, LineClass, parse};
 use crate::diff::shown::SHOWN_LINES;
 use crate::fragment::Fragment;
 
@@ -48,31 +48,35 @@ impl Selected {
     }
 }
 
-/// The number of a line, which is a link to the form for a comment on it.
-pub(crate) struct LineNumber {
+/// The number of a line, which is a link: to the line, or to the form for a comment on it.
+pub(crate) struct LineNumber<'q> {
     line: u32,
-    /// The number of the file, the side, and the layout; `None` if no one can comment.
-    target: Option<(usize, DiffSide, DiffView)>,
+    file: usize,
+    side: DiffSide,
+    /// The query before the place of the line; `None` if no one can comment.
+    query: Option<&'q str>,
 }
 
-impl fmt::Display for LineNumber {
+impl fmt::Display for LineNumber<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { line, target } = self;
-        let Some((file, side, view)) = target else { return write!(f, "{line}") };
-        let (letter, word) = match side {
-            DiffSide::Old => ('o', "removed line"),
-            DiffSide::New => ('n', "line"),
+        let Self { line, file, side, query } = self;
+        let (letter, anchor, word) = match side {
+            DiffSide::Old => ('o', 'L', "removed line"),
+            DiffSide::New => ('n', 'R', "line"),
         };
-        let view = if *view == DiffView::Split { "view=split&amp;" } else { "" };
-        write!(
-            f,
-            "<a href=\"?{view}at={file}-{letter}{line}#remark\" aria-label=\"Comment on {word} {line}\">{line}</a>"
-        )
+        match query {
+            Some(query) => write!(
+                f,
+                "<a href=\"?{query}at={file}-{letter}{line}#f{file}-{anchor}{line}\" aria-label=\"Comment on {word} \
+                 {line}\">{line}</a>"
+            ),
+            None => write!(f, "<a href=\"#f{file}-{anchor}{line}\" aria-label=\"Link to {word} {line}\">{line}</a>"),
+        }
     }
 }
 
-/// Safe because the markup has only numbers and fixed text.
-impl HtmlSafe for LineNumber {}
+/// Safe because the markup has only numbers, fixed text, and the query of [`DiffShown::query`].
+impl HtmlSafe for LineNumber<'_> {}
 
 impl Line<'_> {
     /// Returns the side and the number of a line that can have comments.
@@ -118,11 +122,56 @@ pub(crate) fn place_of(diff: &str, key: LineKey) -> Option<LinePlace> {
     Some(LinePlace { path: key.path, side: key.side, line: key.line, hunk })
 }
 
+/// The files of a diff, without their appearance.
+pub(crate) struct Outline<'a>(pub(crate) Vec<FileDiff<'a>>);
+
+impl<'a> Outline<'a> {
+    /// Parses a diff.
+    pub(crate) fn of(diff: &'a str) -> Self {
+        Self(parse(diff, SHOWN_LINES))
+    }
+
+    /// Returns the number of added and removed lines in all files.
+    pub(crate) fn size(&self) -> ChangedLines {
+        let sum = |count: fn(&FileDiff<'a>) -> usize| self.0.iter().map(count).sum();
+        ChangedLines { added: sum(|file| file.added), removed: sum(|file| file.removed) }
+    }
+
+    /// Returns whether the diff still has the line of a comment, with the same text.
+    pub(crate) fn has(&self, place: &LinePlace) -> bool {
+        self.0.iter().any(|file| has(file, place))
+    }
+}
+
+fn has(file: &FileDiff<'_>, place: &LinePlace) -> bool {
+    if file.path != place.path {
+        return false;
+    }
+    let line = position(file, place.side, place.line).and_then(|at| file.lines.get(at));
+    let last = place.hunk.lines().next_back().unwrap_or_default();
+    line.is_some_and(|line| line.in_diff().trim_end_matches('\r') == last.trim_end_matches('\r'))
+}
+
 impl DiffShown<'_> {
+    /// Returns whether the diff still has the line of a comment, with the same text.
+    pub(crate) fn has(&self, place: &LinePlace) -> bool {
+        self.files.iter().any(|file| has(&file.diff, place))
+    }
+
     /// Returns the number of a line for the page.
-    pub(crate) fn number(&self, file: &usize, side: &'static str, line: &u32) -> LineNumber {
-        let side = DiffSide::parse(side).filter(|_| self.takes_comments);
-        LineNumber { line: *line, target: side.map(|side| (*file, side, self.view)) }
+    pub(crate) fn number(&self, file: &usize, side: &DiffSide, line: &u32) -> LineNumber<'_> {
+        let query = self.takes_comments.then_some(self.query.as_str());
+        LineNumber { line: *line, file: *file, side: *side, query }
+    }
+
+    /// Returns the number of a removed line.
+    pub(crate) fn old_number(&self, file: &usize, line: &u32) -> LineNumber<'_> {
+        self.number(file, &DiffSide::Old, line)
+    }
+
+    /// Returns the number of a line of the new file.
+    pub(crate) fn new_number(&self, file: &usize, line: &u32) -> LineNumber<'_> {
+        self.number(file, &DiffSide::New, line)
     }
 
     /// Returns the line that a URL selects, if the diff has it.
@@ -131,14 +180,6 @@ impl DiffShown<'_> {
         let line = u64::from(selected.line);
         position(&file.diff, selected.side, line)?;
         Some(LineKey { path: file.diff.path.clone(), side: selected.side, line })
-    }
-
-    /// Returns whether the diff still has the line of a comment, with the same text.
-    pub(crate) fn has(&self, place: &LinePlace) -> bool {
-        let of_path = self.files.iter().filter(|file| file.diff.path == place.path);
-        let found = of_path.filter_map(|file| file.diff.lines.get(position(&file.diff, place.side, place.line)?));
-        let last = place.hunk.lines().next_back().unwrap_or_default();
-        found.into_iter().any(|line| line.in_diff().trim_end_matches('\r') == last.trim_end_matches('\r'))
     }
 
     /// Adds content below a line of the page, after what is there. Returns false if the page does not have the line.
@@ -162,6 +203,7 @@ impl DiffShown<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::diff::DiffView;
     use crate::highlight::{Budget, Highlighter};
 
     const DIFF: &str = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,3 +1,3 @@ head\n same\n-old\n+new\n end\n\

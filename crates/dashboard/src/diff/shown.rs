@@ -7,10 +7,11 @@ use journeyman_core::pull::DiffSide;
 
 use super::blocks::{Block, blocks};
 use super::pieces::{self, Piece};
-use super::{FileDiff, Line, LineClass, parse};
+use super::tree::{self, Step};
+use super::{ChangedLines, FileDiff, Gap, Line, LineClass, Nav, gaps, parse};
 use crate::fragment::Fragment;
 use crate::highlight::{Budget, Highlighter};
-use crate::words::counted;
+use crate::words::{counted, in_query};
 
 /// The maximum number of lines of a diff on a page. The markup of a row is many times as long as its line, and browsers
 /// cannot handle hundreds of thousands of rows.
@@ -63,6 +64,10 @@ pub(crate) struct DiffShown<'a> {
     pub(crate) view: DiffView,
     /// True if the numbers of lines are links to a form for a comment.
     pub(crate) takes_comments: bool,
+    /// The place of the diff, and the choice of its part.
+    pub(crate) nav: Nav,
+    /// The query of links that keep the view and the part, for markup; empty or with `&amp;` at its end.
+    pub(super) query: String,
 }
 
 impl<'a> DiffShown<'a> {
@@ -82,7 +87,25 @@ impl<'a> DiffShown<'a> {
             cut,
             view,
             takes_comments: false,
+            nav: Nav::default(),
+            query: String::new(),
         }
+        .placed(Nav::default())
+    }
+
+    /// Returns the number of added and removed lines in all files.
+    pub(crate) fn size(&self) -> ChangedLines {
+        ChangedLines { added: self.added, removed: self.removed }
+    }
+
+    /// Returns the file with this number, from 1.
+    pub(crate) fn file_at(&self, number: &usize) -> Option<&FileShown<'a>> {
+        self.files.get(number.checked_sub(1)?)
+    }
+
+    /// Returns the steps through the tree of the files.
+    pub(crate) fn tree(&self) -> Vec<Step> {
+        tree::of_paths(self.files.iter().map(|file| file.diff.path.as_str()))
     }
 
     /// Returns the number of files as a text: `1 file`, `2 files`.
@@ -107,16 +130,32 @@ pub(crate) struct FileShown<'a> {
     pub(crate) split: Vec<SplitRow<'a>>,
     /// True if a line has content below it.
     pub(crate) has_remarks: bool,
+    /// The hash of the change.
+    pub(crate) hash: String,
+    /// The lines after the last hunk.
+    pub(crate) after: Option<Gap>,
 }
 
 impl<'a> FileShown<'a> {
+    /// Returns the path in an encoding without hidden characters, for scripts.
+    pub(crate) fn encoded_path(&self) -> String {
+        in_query(&self.diff.path)
+    }
+
     fn new(diff: FileDiff<'a>, view: DiffView, highlighter: &Highlighter, budget: &mut Budget) -> Self {
         let pieces = pieces::of_file(&diff, highlighter, budget);
-        let (unified, split) = match view {
+        let (mut unified, mut split) = match view {
             DiffView::Unified => (unified(&diff.lines, pieces), Vec::new()),
             DiffView::Split => (Vec::new(), split(&diff.lines, pieces)),
         };
-        Self { diff, unified, split, has_remarks: false }
+        let (above, after) = gaps::of_file(&diff);
+        let headers = unified.iter_mut().filter(|row| row.class == LineClass::Hunk).map(|row| &mut row.gap);
+        let headers = headers.chain(split.iter_mut().filter(|row| row.hunk.is_some()).map(|row| &mut row.gap));
+        for (header, gap) in headers.zip(above) {
+            *header = gap;
+        }
+        let hash = diff.hash();
+        Self { diff, unified, split, has_remarks: false, hash, after }
     }
 }
 
@@ -135,6 +174,8 @@ pub(crate) struct UnifiedRow<'a> {
     pub(crate) place: Option<(DiffSide, u32)>,
     /// The content below the line.
     pub(crate) remarks: Vec<Fragment>,
+    /// The lines that the diff leaves out above the header of a hunk.
+    pub(crate) gap: Option<Gap>,
 }
 
 impl UnifiedRow<'_> {
@@ -155,11 +196,20 @@ pub(crate) struct SplitRow<'a> {
     pub(crate) places: [Option<(DiffSide, u32)>; 2],
     /// The content below the lines.
     pub(crate) remarks: Vec<Fragment>,
+    /// The lines that the diff leaves out above the header of a hunk.
+    pub(crate) gap: Option<Gap>,
+}
+
+impl Cell<'_> {
+    /// Returns the letter of the side in the ID of the line.
+    pub(crate) fn letter(&self) -> char {
+        if self.side == Some(DiffSide::Old) { 'L' } else { 'R' }
+    }
 }
 
 impl SplitRow<'_> {
     fn new<'a>(sides: [Option<Cell<'a>>; 2], places: [Option<(DiffSide, u32)>; 2]) -> SplitRow<'a> {
-        SplitRow { hunk: None, sides, places, remarks: Vec::new() }
+        SplitRow { hunk: None, sides, places, remarks: Vec::new(), gap: None }
     }
 }
 
@@ -170,8 +220,8 @@ pub(crate) struct Cell<'a> {
     pub(crate) class: LineClass,
     /// The line number in the file of this side.
     pub(crate) no: Option<u32>,
-    /// The side by which comments name the line, if it is on this side: `old` or `new`.
-    pub(crate) side: Option<&'static str>,
+    /// The side by which comments name the line, if it is on this side.
+    pub(crate) side: Option<DiffSide>,
     /// The text of the line.
     pub(crate) pieces: Vec<Piece<'a>>,
 }
@@ -185,6 +235,7 @@ fn unified<'a>(lines: &[Line<'a>], pieces: Vec<Vec<Piece<'a>>>) -> Vec<UnifiedRo
         pieces,
         place: line.place(),
         remarks: Vec::new(),
+        gap: None,
     })
     .collect()
 }
@@ -205,7 +256,7 @@ fn split<'a>(lines: &[Line<'a>], mut pieces: Vec<Vec<Piece<'a>>>) -> Vec<SplitRo
                     class => {
                         let pieces = taken(at);
                         let old = Cell { class, no: line.old_no, side: None, pieces: pieces.clone() };
-                        let side = line.place().map(|(side, _)| side.name());
+                        let side = line.place().map(|(side, _)| side);
                         let new = Cell { class, no: line.new_no, side, pieces };
                         SplitRow::new([Some(old), Some(new)], [None, line.place()])
                     }
@@ -217,7 +268,7 @@ fn split<'a>(lines: &[Line<'a>], mut pieces: Vec<Vec<Piece<'a>>>) -> Vec<SplitRo
                     let places = at.map(|at| lines.get(at?)?.place());
                     let sides = at.map(|at| {
                         let (at, line) = (at?, lines.get(at?)?);
-                        let side = line.place().map(|(side, _)| side.name());
+                        let side = line.place().map(|(side, _)| side);
                         Some(Cell { class: line.class, no: line.old_no.or(line.new_no), side, pieces: taken(at) })
                     });
                     rows.push(SplitRow::new(sides, places));

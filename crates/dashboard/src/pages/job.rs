@@ -7,10 +7,18 @@ mod checks;
 mod conversation;
 mod events;
 mod head;
+mod line_comments;
 mod live;
+mod now;
+mod outcome;
+mod reason;
 mod record;
 mod runs;
+mod side;
 pub(super) mod status;
+mod talk;
+mod thread;
+mod update;
 
 use axum::Router;
 use axum::extract::FromRequestParts;
@@ -29,11 +37,14 @@ pub(super) fn routes() -> Router<Shared> {
         .route(&path(""), get(conversation::show))
         .route(&path("/live"), get(live::stream))
         .route(&path("/changes"), get(changes::show))
+        .route(&path("/changes/lines"), get(changes::lines))
+        .route(&path("/changes/comments"), post(line_comments::send))
         .route(&path("/runs"), get(runs::show))
         .route(&path("/events"), get(events::show))
         .route(&path("/record"), get(record::show))
         .route(&path("/messages"), post(actions::send))
         .route(&path("/messages/{message}/withdraw"), post(actions::withdraw))
+        .route(&path("/again"), post(actions::again))
         .route(&path("/retry"), post(actions::retry))
         .route(&path("/cancel"), post(actions::cancel))
         .route(&path("/archive"), post(actions::archive))

@@ -2,9 +2,16 @@
 
 mod actions;
 pub(super) mod badge;
+mod bar;
 mod comments;
+mod commits;
 mod detail;
+mod files;
 mod list;
+mod live;
+mod merge_box;
+mod progress;
+mod read;
 mod remote;
 
 use axum::Router;
@@ -22,6 +29,11 @@ pub(super) fn routes() -> Router<Shared> {
     Router::new()
         .route("/projects/{project}/pulls", get(list::list))
         .route("/projects/{project}/pulls/{number}", get(detail::detail))
+        .route("/projects/{project}/pulls/{number}/commits", get(commits::show))
+        .route("/projects/{project}/pulls/{number}/files", get(files::show))
+        .route("/projects/{project}/pulls/{number}/files/lines", get(files::lines))
+        .route("/projects/{project}/pulls/{number}/live", get(live::stream))
+        .route("/projects/{project}/pulls/{number}/update", post(actions::update))
         .route("/projects/{project}/pulls/{number}/merge", post(actions::merge))
         .route("/projects/{project}/pulls/{number}/close", post(actions::close))
         .route("/projects/{project}/pulls/{number}/comments", post(actions::comment))

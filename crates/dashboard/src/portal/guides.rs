@@ -16,7 +16,7 @@ macro_rules! guides {
 }
 
 /// The guides, in the order of the navigation.
-pub(super) static GUIDES: [Guide; 15] = guides![
+pub(super) static GUIDES: [Guide; 16] = guides![
     "quickstart": "docs/guides/quickstart.md",
     "authentication": "docs/guides/authentication.md",
     "jobs": "docs/guides/jobs.md",
@@ -28,6 +28,7 @@ pub(super) static GUIDES: [Guide; 15] = guides![
     "reports": "docs/guides/reports.md",
     "limits": "docs/guides/limits.md",
     "client-libraries": "docs/sdks.md",
+    "command-line": "docs/cli.md",
     "ci": "docs/ci.md",
     "slack": "docs/slack.md",
     "mcp": "docs/mcp.md",

@@ -16,7 +16,7 @@ use super::pulls::{Fake, assert_harmless, detail, hostile, job_with_pull};
 use super::{Fixture, fixture};
 
 /// The mark of a comment that addresses the job.
-const SENT: &str = "<span class=\"chip\">sent to the job</span>";
+const SENT: &str = " sent to the agent</span>";
 
 /// Creates a fixture whose pages show a pull request that a job has opened. Returns the path of the pull request's page
 /// and the job.
@@ -66,7 +66,8 @@ async fn a_comment_says_what_became_of_it() {
     fixture.carry_out().await;
     let message = fixture.store.messages(id).await.unwrap().remove(1).id;
     let page = fixture.page(Role::Viewer, &path).await;
-    let link = format!("<a href=\"/projects/shop/jobs/{id}#m-{message}\">queued</a>");
+    let link =
+        format!("<span class=\"mark queued\"></span> <a href=\"/projects/shop/jobs/{id}#m-{message}\">queued</a>");
     assert!(page.contains(&link), "{link}: {page}");
 
     let answer = NewComment {
@@ -78,7 +79,7 @@ async fn a_comment_says_what_became_of_it() {
     };
     fixture.store.comment_once("shop".into(), 8, "m".to_owned(), answer).await.unwrap();
     let page = fixture.page(Role::Viewer, &path).await;
-    assert!(page.contains("<bdi>journeyman</bdi></span> <span class=\"chip\">agent</span>"), "{page}");
+    assert!(page.contains("<bdi>journeyman</bdi></strong> <span class=\"chip\">agent</span>"), "{page}");
     assert_eq!(page.matches(SENT).count(), 1, "an answer is not sent to the job: {page}");
 }
 
@@ -89,7 +90,7 @@ async fn a_comment_that_the_job_did_not_get_says_why() {
     fixture.engine.control(&"shop".parse().unwrap(), id, Control::Archive, None).await.unwrap();
     fixture.carry_out().await;
     let page = fixture.page(Role::Viewer, &path).await;
-    assert!(page.contains("<span class=\"badge warning\">not sent: The job is archived</span>"), "{page}");
+    assert!(page.contains("<span class=\"badge warning push\">not sent: The job is archived</span>"), "{page}");
     let late = fixture.send(Some(Role::Member), Method::POST, &format!("{path}/comments"), "body=@journeyman+hi").await;
     assert_eq!(late.status, StatusCode::UNPROCESSABLE_ENTITY);
     assert!(late.body.contains("is archived") && late.body.contains(">@journeyman hi</textarea>"), "{}", late.body);
@@ -101,10 +102,10 @@ async fn the_number_of_a_line_opens_a_form_for_a_comment_on_it() {
     for (at, side, line, view) in
         [("1-n2", "new", 2, "unified"), ("1-o2", "old", 2, "unified"), ("1-n1", "new", 1, "split")]
     {
-        let page = fixture.page(Role::Member, &format!("{path}?view={view}&at={at}")).await;
+        let page = fixture.page(Role::Member, &format!("{path}/files?view={view}&at={at}")).await;
         for part in [
-            "<tr class=\"remarks\"><td colspan=",
-            "<form class=\"stack remark-form\" id=\"remark\" method=\"post\" action=\"/projects/shop/pulls/8/lines\">",
+            "<tr class=\"talk\"><td colspan=",
+            "<form class=\"note writing\" id=\"remark\" method=\"post\" action=\"/projects/shop/pulls/8/lines\">",
             &format!(
                 "name=\"path\" value=\"x.txt\"><input type=\"hidden\" name=\"side\" value=\"{side}\"><input type=\"hidden\" \
                  name=\"line\" value=\"{line}\"><input type=\"hidden\" name=\"view\" value=\"{view}\">"
@@ -113,10 +114,11 @@ async fn the_number_of_a_line_opens_a_form_for_a_comment_on_it() {
             assert!(page.contains(part), "{at}: {part} is not in {page}");
         }
     }
-    let viewer = fixture.page(Role::Viewer, &format!("{path}?at=1-n2")).await;
-    assert!(!viewer.contains("<form class=\"stack remark-form\"") && !viewer.contains("?at="), "{viewer}");
-    let missing = fixture.page(Role::Member, &format!("{path}?at=1-n9")).await;
-    assert!(!missing.contains("id=\"remark\""), "{missing}");
+    let viewer = fixture.page(Role::Viewer, &format!("{path}/files?at=1-n2")).await;
+    assert!(!viewer.contains("id=\"remark\"") && !viewer.contains("?at="), "{viewer}");
+    assert!(viewer.contains("<a href=\"#f1-R2\" aria-label=\"Link to line 2\">2</a>"), "{viewer}");
+    let missing = fixture.page(Role::Member, &format!("{path}/files?at=1-n9")).await;
+    assert_eq!(missing.matches("id=\"remark\"").count(), 1, "only the pattern for scripts: {missing}");
 }
 
 #[tokio::test]
@@ -127,39 +129,68 @@ async fn comments_on_lines_are_collected_and_submitted_as_one_review() {
     let collected = fixture.form(&lines, "path=x.txt&side=old&line=2&body=Why%3F&as=draft&view=split&once=b").await;
     for part in [
         "The comment is added to your review. Submit the review when it is complete.",
-        "<article class=\"message remark draft\" id=\"r-1\">",
-        "<article class=\"message remark draft\" id=\"c-2\">",
-        "<span class=\"badge pending\">not submitted</span>",
-        "Send 2 comments to the job</button>",
-        "<a href=\"#r-1\"><code><bdi>x.txt</bdi></code>, line 2</a>",
+        "<article class=\"entry draft\" id=\"r-1\">",
+        "<span class=\"badge queued push\">not submitted</span>",
+        "Send 2<span class=\"wide-only\"> comments to the agent</span>",
         "<table class=\"lines split\">",
     ] {
         assert!(collected.contains(part), "{part} is not in {collected}");
     }
+    let conversation = fixture.page(Role::Member, &path).await;
+    for part in [
+        "<article class=\"entry draft\" id=\"c-2\">",
+        "Send 2 comments to the agent</button>",
+        "<a href=\"/projects/shop/pulls/8/files#r-1\"><code><bdi>x.txt</bdi></code>, line 2</a>",
+    ] {
+        assert!(conversation.contains(part), "{part} is not in {conversation}");
+    }
     let other = fixture.page(Role::Administrator, &path).await;
-    assert!(!other.contains("Why?") && !other.contains("to the job</button>"), "drafts are private: {other}");
+    assert!(!other.contains("Why?") && !other.contains("to the agent</button>"), "drafts are private: {other}");
     let removed = fixture.form(&format!("{path}/drafts/2/remove"), "").await;
-    assert!(!removed.contains("Why?") && removed.contains("Send 1 comment to the job</button>"), "{removed}");
+    assert!(!removed.contains("Why?") && removed.contains("Send 1 comment to the agent</button>"), "{removed}");
 
     let submitted = fixture.form(&format!("{path}/review"), "body=&once=c").await;
-    assert!(submitted.contains("The review is submitted, and sent to the job."), "{submitted}");
+    assert!(submitted.contains("The review is submitted, and sent to the agent."), "{submitted}");
     for page in [submitted, fixture.page(Role::Viewer, &path).await] {
         for part in [
-            "<span>reviewed</span> <span class=\"chip\">sent to the job</span>",
-            "<ol class=\"replies\"><li><article class=\"message remark\" id=\"c-1\">",
-            "<article class=\"message remark\" id=\"r-1\">",
+            "<span>reviewed</span>",
+            SENT,
+            "<ol class=\"replies\"><li><article class=\"entry\" id=\"c-1\">",
             "<pre class=\"patch\" tabindex=\"0\" aria-label=\"The lines that the comment is about\"><span class=\"muted\"> same\n</span>",
             "<p>Rename <strong>it</strong></p>",
         ] {
             assert!(page.contains(part), "{part} is not in {page}");
         }
-        assert!(!page.contains("to the job</button>"), "{page}");
+        assert!(!page.contains("to the agent</button>"), "{page}");
     }
+    let files = fixture.page(Role::Viewer, &format!("{path}/files")).await;
+    assert!(files.contains("<article class=\"entry\" id=\"r-1\">"), "{files}");
     let events = fixture.store.inbox(InboxFilter::newest(None, 9)).await.unwrap();
     assert_eq!(events.len(), 1, "one event for the whole review");
     let empty = fixture.send(Some(Role::Member), Method::POST, &format!("{path}/review"), "body=").await;
     assert_eq!(empty.status, StatusCode::UNPROCESSABLE_ENTITY);
     assert!(empty.body.contains("The review is empty; write a summary"), "{}", empty.body);
+}
+
+#[tokio::test]
+async fn the_verdicts_of_reviews_are_above_the_button_to_merge() {
+    let (fixture, path, _) = with_job().await;
+    for (verdict, done, word, reason) in [
+        ("request_changes", "review_sent", "<span>requested changes</span>", "Changes requested by member"),
+        ("approve", "reviewed", "<span>approved</span>", "Approved by member"),
+    ] {
+        let body = if verdict == "approve" { "" } else { "Please+rename+it." };
+        let form = format!("verdict={verdict}&body={body}");
+        let sent = fixture.send(Some(Role::Member), Method::POST, &format!("{path}/review"), &form).await;
+        assert_eq!(sent.header("location"), format!("{path}?done={done}"), "{}", sent.body);
+        let page = fixture.page(Role::Viewer, &path).await;
+        for part in [word, reason] {
+            assert!(page.contains(part), "{part} is not in {page}");
+        }
+    }
+    let page = fixture.page(Role::Viewer, &path).await;
+    assert!(!page.contains("Changes requested by"), "the latest verdict counts: {page}");
+    assert!(page.contains("No conflicts with main"), "a verdict does not block the merge: {page}");
 }
 
 #[tokio::test]
@@ -174,7 +205,7 @@ async fn a_refused_comment_on_a_line_keeps_its_text() {
         (
             "path=x.txt&side=new&line=99&body=Rename+it&as=comment",
             StatusCode::UNPROCESSABLE_ENTITY,
-            &["The line is no longer part of the changes", "aria-describedby=\"body-hint\">Rename it</textarea>"],
+            &["The line is no longer part of the changes", "placeholder=\"Write a comment\">Rename it</textarea>"],
         ),
         ("path=x.txt&side=both&line=2&body=x", StatusCode::UNPROCESSABLE_ENTITY, &["choose the line again"]),
     ] {

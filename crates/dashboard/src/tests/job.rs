@@ -1,13 +1,16 @@
 //! Tests of the pages of a job, with a fake log.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::http::Method;
 use journeyman_core::code_host::HostName;
+use journeyman_core::diff_stat::{CommitDiff, DiffStat, MessageDiff, TurnDiff};
 use journeyman_core::engine::{Admission, NewJob, Prompt};
-use journeyman_core::ids::{JobId, WorkerId};
-use journeyman_core::job::command::{NextAttempt, Outcome, Report};
+use journeyman_core::ids::{JobId, Sha, WorkerId};
+use journeyman_core::job::command::{NextAttempt, Outcome, Published, Report};
 use journeyman_core::job::event::{TranscriptEntry, TranscriptKind};
+use journeyman_core::job::turn::{Ending, TurnArtifacts, TurnBegun};
 use journeyman_core::job::{JobOptions, PullRepository};
 use journeyman_core::message::{DeliveryMode, MessageSource, Origin};
 use journeyman_core::ports::JobStore;
@@ -45,7 +48,7 @@ pub(super) async fn create_job(fixture: &Fixture, text: &str) -> JobId {
 pub(super) async fn running_job(fixture: &Fixture, text: &str, entries: Vec<(TranscriptKind, Value)>) -> JobId {
     let (engine, id) = (&fixture.engine, create_job(fixture, text).await);
     let worker = WorkerId::from_uuid(Uuid::from_u128(9));
-    let claimed = engine.claim(worker, std::time::Duration::from_secs(60)).await.unwrap().unwrap();
+    let claimed = engine.claim(worker, Duration::from_secs(60)).await.unwrap().unwrap();
     assert_eq!(claimed.job.id, id);
     let at = fixture.world.now();
     for chunk in entries.chunks(500) {
@@ -89,14 +92,15 @@ async fn a_conversation_shows_texts_and_tool_calls() {
         .unwrap();
     let page = page(&fixture, id, "").await;
     for part in [
-        "<span class=\"badge running\" role=\"status\">running</span>",
+        "<span class=\"badge running\" id=\"job-status\" role=\"status\"><span class=\"word\">running</span></span>",
         "<div class=\"message-text\" dir=\"auto\">Fix it</div>",
-        "</span>delivered</footer>",
+        "<span class=\"state\">Working</span>",
         "<p>I <strong>look</strong> first.</p>",
-        "<h3>Plan <span>1 of 2</span></h3>",
+        "<span>Plan</span><span>1 of 2</span>",
         "cargo test --all",
         "it broke",
         "<details class=\"tool failed\"",
+        "class=\"bad\">it broke</span>",
         "Refused <code><bdi>rm -rf</bdi></code>",
         "Connection blocked: not allowed <code><bdi>evil.example:443</bdi></code>",
         "<span class=\"cut\"><bdi>and then this</bdi></span>",
@@ -156,12 +160,15 @@ async fn a_long_conversation_is_divided_into_windows() {
     let id = running_job(&fixture, "Count", (0..2000).map(call).collect()).await;
     let newest = page(&fixture, id, "").await;
     assert_eq!(newest.matches("<li class=\"step\"").count(), 400);
+    assert!(newest.contains("<strong>390 steps</strong>"), "the newest steps stay outside of the fold: {newest}");
+    assert!(newest.contains("<ol class=\"thread before\""), "the message is above its steps: {newest}");
     assert!(newest.contains("call 1999.") && !newest.contains("call 1000."), "the newest events are shown");
     let last = fixture.store.job(id).await.unwrap().unwrap().last_seq;
     assert!(newest.contains(&format!("?before={}\">Show earlier events", last - 399)), "{newest}");
     let before = page(&fixture, id, &format!("?before={}", last - 399)).await;
     assert_eq!(before.matches("<li class=\"step\"").count(), 400);
     assert!(before.contains("call 1599.") && !before.contains("call 1600."), "windows are adjacent");
+    assert!(!before.contains("class=\"fold\""), "who asks for earlier events reads them");
     assert!(before.contains("Show later events") && !before.contains("<turbo-stream-source"), "{before}");
     let first = page(&fixture, id, "?before=5").await;
     assert!(!first.contains("Show earlier events"), "{first}");
@@ -175,7 +182,7 @@ async fn pages_can_show_the_largest_number_of_tokens() {
     let max = u64::MAX;
     let usage = Usage { input_tokens: max, output_tokens: max, cached_tokens: max, cost_micros: Some(max) };
     for next in [Some("second"), None] {
-        let claimed = engine.claim(worker, std::time::Duration::from_secs(60)).await.unwrap().unwrap();
+        let claimed = engine.claim(worker, Duration::from_secs(60)).await.unwrap().unwrap();
         let outcome = Outcome::Failed { reason: Reason::new(ReasonCode::Internal, "over"), retry: None };
         engine.report(id, claimed.lease.token, Report::Finished { outcome, usage }).await.unwrap();
         if let Some(text) = next {
@@ -192,14 +199,143 @@ async fn pages_can_show_the_largest_number_of_tokens() {
     assert!(page(&fixture, id, "").await.contains("18446744073709.5 M in"));
 }
 
+/// Claims the job, carries out its message within `seconds`, and finishes it with one commit.
+async fn complete(fixture: &Fixture, id: JobId, seconds: u64, entries: Vec<(TranscriptKind, Value)>) {
+    let worker = WorkerId::from_uuid(Uuid::from_u128(9));
+    let claimed = fixture.engine.claim(worker, Duration::from_secs(3600)).await.unwrap().unwrap();
+    let (token, at) = (claimed.lease.token, fixture.world.now());
+    let entries = entries.into_iter().map(|(kind, data)| TranscriptEntry { kind, data, at }).collect();
+    let sha = |digit: char| -> Sha { String::from(digit).repeat(40).parse().unwrap() };
+    let begun = TurnBegun {
+        branch: "journeyman/x".into(),
+        generation: 1,
+        base: sha('a'),
+        head: sha('a'),
+        pushed: None,
+        default_branch: None,
+    };
+    fixture.world.advance(Duration::from_secs(seconds));
+    let stat = DiffStat { additions: 1145, deletions: 18, files: 6 };
+    let commit = CommitDiff { sha: sha('b'), subject: "Add a <layer>".to_owned(), stat };
+    let message = MessageDiff { stat, commits: vec![commit] };
+    let artifacts = TurnArtifacts {
+        answer: Some("I **did** it.".to_owned()),
+        diff: Some(Box::new(TurnDiff { branch: stat, message })),
+        ..TurnArtifacts::default()
+    };
+    let ended = Report::TurnEnded { head: sha('b'), commits: vec![sha('b')], artifacts, ending: Ending::Done };
+    let outcome = Outcome::Published { pushed: Some(sha('b')), pull: Published::Nothing };
+    let finished = Report::Finished { outcome, usage: Usage::default() };
+    for report in [Report::TurnBegun(begun), Report::Transcript(entries), ended, finished] {
+        fixture.engine.report(id, token, report).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_finished_job_opens_with_its_result() {
+    let fixture = shop().await;
+    let id = create_job(&fixture, "Fix it").await;
+    let call = |number: usize, status: &str| {
+        (
+            TranscriptKind::ToolCall,
+            json!({"toolCallId": number.to_string(), "title": "ls", "kind": "read", "status": status}),
+        )
+    };
+    complete(&fixture, id, 100, (0..20).map(|number| call(number, "completed")).collect()).await;
+    // The time until a person writes again does not count.
+    fixture.world.advance(Duration::from_secs(5000));
+    fixture.engine.add_message(&project().id, id, prompt("Again"), Admission::default()).await.unwrap();
+    complete(&fixture, id, 20, vec![call(1, "in_progress")]).await;
+    let page = page(&fixture, id, "").await;
+    for part in [
+        "<title>Completed · Fix it · Journeyman</title>",
+        "<span class=\"clock wide-only\">2 min</span>",
+        "Review<span class=\"wide-only\"> changes</span></span><span class=\"diffstat wide-only\">+1,145 −18</span></a>",
+        "<span class=\"count\">6</span> <span class=\"tiny\"><span class=\"plus\">+1,145</span> <span class=\"minus\">−18</span></span>",
+        "answer to message 2",
+        "<p>I <strong>did</strong> it.</p>",
+        "<bdi>Add a &#60;layer&#62;</bdi></a>",
+        "<span class=\"where\">message 2</span>",
+        "<span>in 1 min 40 s</span>",
+        "data-open=\"f3d\">20 steps</a>",
+        "in 6 files</span>",
+        "<span class=\"mark stopped\">",
+    ] {
+        assert!(page.contains(part), "{part} is not in {page}");
+    }
+    assert_eq!(page.matches("<details class=\"past\"").count(), 2, "messages are two lines each: {page}");
+    assert_eq!(page.matches("class=\"button primary\"").count(), 2, "to review, and to send: {page}");
+    assert!(page.find("id=\"job-outcome\"") < page.find("id=\"thread\""), "the result comes first");
+    let commit = format!("/projects/shop/jobs/{id}/changes?commit={}", "b".repeat(40));
+    assert!(page.contains(&commit), "{commit}: {page}");
+    assert!(!page.contains("Try again") && !page.contains("Cancel the job"), "{page}");
+}
+
+#[tokio::test]
+async fn a_failed_job_says_why_once_and_can_be_tried_again_once() {
+    let fixture = shop().await;
+    let (engine, id) = (&fixture.engine, create_job(&fixture, "Fix <it>").await);
+    let worker = WorkerId::from_uuid(Uuid::from_u128(9));
+    let claimed = engine.claim(worker, Duration::from_secs(60)).await.unwrap().unwrap();
+    let reason = Reason::new(ReasonCode::ModelUnauthorized, "the provider answered 401");
+    let outcome = Outcome::Failed { reason, retry: None };
+    engine.report(id, claimed.lease.token, Report::Finished { outcome, usage: Usage::default() }).await.unwrap();
+    let path = format!("/projects/shop/jobs/{id}");
+    let failed = page(&fixture, id, "").await;
+    for part in [
+        "<h2 id=\"why\">The model provider refused the key</h2><p>The provider answered 401.</p>",
+        "href=\"/projects/shop/settings/environment#secret-name\">Open the secrets</a>",
+        "<a href=\"#why\">The run failed</a>",
+        "Say what to do instead",
+    ] {
+        assert!(failed.contains(part), "{part} is not in {failed}");
+    }
+    assert_eq!(failed.matches("answered 401").count(), 1, "the reason is said once: {failed}");
+    let message = claimed.message.id;
+    let form = format!("message={message}&once=again-{message}");
+    assert!(failed.contains(&format!("value=\"again-{message}\"")), "{failed}");
+    let viewer = fixture.send(Some(Role::Viewer), Method::GET, &path, "").await.body;
+    assert!(!viewer.contains("Try again"), "{viewer}");
+    // Twice with the same form, and once from a page that is out of date.
+    for body in [form.as_str(), form.as_str(), "message=msg_x&once=other"] {
+        let sent = fixture.send(Some(Role::Member), Method::POST, &format!("{path}/again"), body).await;
+        assert_eq!(sent.status.as_u16(), 303, "{}", sent.body);
+    }
+    let messages = fixture.store.messages(id).await.unwrap();
+    assert_eq!(messages.iter().map(|message| message.prompt.as_str()).collect::<Vec<_>>(), ["Fix <it>", "Fix <it>"]);
+    let running = page(&fixture, id, "").await;
+    assert!(!running.contains("Try again") && running.contains("Waiting for a slot"), "{running}");
+}
+
+#[tokio::test]
+async fn a_canceled_job_is_no_failure_and_its_open_steps_are_stopped() {
+    let fixture = shop().await;
+    let call = json!({"toolCallId": "1", "title": "sleep", "kind": "execute", "status": "in_progress"});
+    let id = running_job(&fixture, "Fix it", vec![(TranscriptKind::ToolCall, call)]).await;
+    let running = page(&fixture, id, "").await;
+    assert!(
+        running.contains("<code class=\"cut\"><bdi>sleep</bdi></code>"),
+        "the line says what happens now: {running}"
+    );
+    assert!(
+        running.contains("<span class=\"mark in_progress\"><span class=\"unseen\">running</span></span>"),
+        "{running}"
+    );
+    fixture.engine.cancel(&project().id, id).await.unwrap();
+    let page = page(&fixture, id, "").await;
+    assert!(page.contains("<span class=\"mark stopped\"><span class=\"unseen\">stopped</span></span>"), "{page}");
+    assert!(page.contains("<h2 id=\"why\">Canceled</h2>") && !page.contains("class=\"reason\""), "{page}");
+    assert!(!page.contains("Try again") && page.contains("id=\"job-now\" hidden"), "{page}");
+}
+
 #[tokio::test]
 async fn a_waiting_job_shows_its_reason_and_a_retry_button() {
     let fixture = shop().await;
     let (engine, id) = (&fixture.engine, create_job(&fixture, "Fix it").await);
     let worker = WorkerId::from_uuid(Uuid::from_u128(9));
-    let claimed = engine.claim(worker, std::time::Duration::from_secs(60)).await.unwrap().unwrap();
+    let claimed = engine.claim(worker, Duration::from_secs(60)).await.unwrap().unwrap();
     let reason = Reason::new(ReasonCode::RepositoryUnreachable, "the code host <b>is away</b>");
-    let (since, patience) = (fixture.world.now(), std::time::Duration::from_secs(3600));
+    let (since, patience) = (fixture.world.now(), Duration::from_secs(3600));
     let outcome = Outcome::Waiting { reason, since, patience, next: NextAttempt::Backoff(999) };
     engine.report(id, claimed.lease.token, Report::Finished { outcome, usage: Usage::default() }).await.unwrap();
     let shown = page(&fixture, id, "").await;
@@ -231,9 +367,9 @@ async fn a_message_without_an_author_names_what_sent_it() {
         let queued = page(&fixture, id, "").await;
         assert!(queued.contains(&format!("<span class=\"muted nowrap\"><bdi>{author}</bdi></span>")), "{queued}");
         let worker = WorkerId::from_uuid(Uuid::from_u128(9));
-        fixture.engine.claim(worker, std::time::Duration::from_secs(60)).await.unwrap().unwrap();
+        fixture.engine.claim(worker, Duration::from_secs(60)).await.unwrap().unwrap();
         let page = page(&fixture, id, "").await;
-        assert!(page.contains(&format!("<span class=\"message-author\"><bdi>{author}</bdi></span>")), "{page}");
+        assert!(page.contains(&format!("<strong class=\"message-author\"><bdi>{author}</bdi></strong>")), "{page}");
         assert!(!page.contains("<span class=\"chip\">checks</span>"), "{page}");
     }
 }

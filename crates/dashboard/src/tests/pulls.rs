@@ -9,7 +9,7 @@ use journeyman_core::ids::{JobId, Sha, WorkerId};
 use journeyman_core::job::command::{Outcome, Published, PullRef, Report};
 use journeyman_core::job::turn::{Ending, TurnArtifacts, TurnBegun};
 use journeyman_core::job::{Pull, PullRepository};
-use journeyman_core::ports::{CommitLine, KeyStore, PullDetail, PullPages, PullPagesError, PullStore};
+use journeyman_core::ports::{CommitLine, JobStore as _, KeyStore, PullDetail, PullPages, PullPagesError, PullStore};
 use journeyman_core::project::Project;
 use journeyman_core::pull::{LocalPull, NewPull, PullState};
 use journeyman_core::run::Usage;
@@ -109,6 +109,7 @@ pub(super) fn detail(state: PullState) -> PullDetail {
         diff: DIFF.into(),
         diff_cut: false,
         mergeable: !ended,
+        conflicts: Vec::new(),
     }
 }
 
@@ -137,12 +138,15 @@ async fn the_list_shows_each_pull_request() {
         "<title>Pull requests · shop · Journeyman</title>",
         "href=\"/projects/shop/pulls/7\"><bdi>Fix the typo</bdi></a>",
         "href=\"/projects/shop/pulls/6\"><bdi>",
-        "<span class=\"badge open\">Open</span>",
-        "<span class=\"badge draft\">Draft</span>",
+        "<span class=\"pill open\">",
+        "#7 <span class=\"word\">Open</span></span>",
+        "<span class=\"pill draft\">",
+        "#6 <span class=\"word\">Draft</span></span>",
         "<time datetime=\"2026-11-21T01:25:30.123Z\" title=\"2026-11-21 01:25 UTC\" data-relative>now</time>",
         "journeyman/fix-the-typo-89abcdef",
         ">2 open</a>",
-        ">1 merged or closed</a>",
+        "<a href=\"/projects/shop/pulls?state=merged\">1 merged</a>",
+        "<a href=\"/projects/shop/pulls?state=closed\">0 closed</a>",
     ] {
         assert!(answer.body.contains(part), "{part} is not in {}", answer.body);
     }
@@ -158,29 +162,48 @@ async fn an_empty_list_explains_the_next_step() {
 }
 
 #[tokio::test]
-async fn a_pull_request_is_shown_with_commits_diff_and_actions() {
+async fn a_pull_request_is_shown_with_its_actions() {
     let answer = get(Fake::with(detail(PullState::Open)), "/projects/shop/pulls/7").await;
     assert_eq!(answer.status, StatusCode::OK);
     for part in [
         "<title>Fix the typo · #7 · shop · Journeyman</title>",
         "<li><a href=\"/projects/shop/jobs\">shop</a></li>",
         "<li><a href=\"/projects/shop/pulls\">Pull requests</a></li>",
-        "<li><span aria-current=\"page\">#7</span></li>",
+        "<h1 class=\"cut\"><bdi>Fix the typo</bdi> <span class=\"muted\">#7</span></h1>",
         "<bdi>journeyman/fix-the-typo-89abcdef</bdi>",
         "<bdi>main</bdi>",
         "First line\nsecond line",
-        "1 commit",
-        "<code title=\"0123456789012345678901234567890123456789\">01234567</code>",
-        "1 file changed <span class=\"plus\">+1</span> <span class=\"minus\">−1</span>",
-        "<details class=\"file\" id=\"file-1\" open>",
-        "<tr class=\"same\"><td>1</td><td><a href=\"?at=1-n1#remark\" aria-label=\"Comment on line 1\">1</a></td><td></td><td>same</td></tr>",
+        "<a href=\"/projects/shop/pulls/7\" aria-current=\"page\">Conversation</a>",
+        "<a href=\"/projects/shop/pulls/7/commits\">Commits <span class=\"count\">1</span></a>",
+        "Files changed <span class=\"count\">1</span>",
+        "<span class=\"diffstat wide-only\">+1 −1</span>",
+        "No conflicts with main",
         "git fetch origin journeyman/fix-the-typo-89abcdef\n",
         "<form method=\"post\" action=\"/projects/shop/pulls/7/merge\">",
         "action=\"/projects/shop/pulls/7/close\">",
     ] {
         assert!(answer.body.contains(part), "{part} is not in {}", answer.body);
     }
-    assert!(!answer.body.contains("the diff is large") && !answer.body.contains("it is cut"));
+    assert!(!answer.body.contains("turbo-stream-source"), "without a job, nothing changes by itself: {}", answer.body);
+}
+
+#[tokio::test]
+async fn the_tabs_show_commits_and_files() {
+    let commits = get(Fake::with(detail(PullState::Open)), "/projects/shop/pulls/7/commits").await;
+    let row = "<code title=\"0123456789012345678901234567890123456789\">01234567</code>";
+    assert!(commits.body.contains("1 commit") && commits.body.contains(row), "{}", commits.body);
+    let files = get(Fake::with(detail(PullState::Open)), "/projects/shop/pulls/7/files").await;
+    assert_eq!(files.status, StatusCode::OK);
+    for part in [
+        "<title>Files changed · Fix the typo · #7 · shop · Journeyman</title>",
+        "1 file changed <span class=\"plus\">+1</span> <span class=\"minus\">−1</span></h2>",
+        "<article class=\"file\" id=\"f1\" data-path=\"x.txt\" data-hash=\"",
+        "<tr class=\"same\"><td class=\"no\">1</td><td class=\"no\" id=\"f1-R1\"><a href=\"?at=1-n1#f1-R1\" aria-label=\"Comment on line 1\">1</a></td><td class=\"sign\"></td><td class=\"code\">same</td></tr>",
+        "<template id=\"line-form\"><form class=\"note writing\" id=\"remark\" method=\"post\" action=\"/projects/shop/pulls/7/lines\">",
+    ] {
+        assert!(files.body.contains(part), "{part} is not in {}", files.body);
+    }
+    assert!(!files.body.contains("the diff is large") && !files.body.contains("it is cut"));
 }
 
 #[tokio::test]
@@ -188,7 +211,7 @@ async fn an_ended_pull_request_has_no_buttons() {
     for state in [PullState::Merged, PullState::Closed] {
         let answer = get(Fake::with(detail(state)), "/projects/shop/pulls/7").await;
         assert!(!answer.body.contains("/merge\"") && !answer.body.contains("/close\""), "{}", answer.body);
-        assert!(answer.body.contains(&format!("{} <time datetime=\"2026-11-21T01:35:30.123Z\"", state.name())));
+        assert!(answer.body.contains(&format!(", {} <time datetime=\"2026-11-21T01:35:30.123Z\"", state.name())));
     }
 }
 
@@ -197,7 +220,54 @@ async fn a_pull_request_in_conflict_can_only_be_closed() {
     let answer =
         get(Fake::with(PullDetail { mergeable: false, ..detail(PullState::Open) }), "/projects/shop/pulls/7").await;
     assert!(!answer.body.contains("/merge\""), "{}", answer.body);
-    assert!(answer.body.contains("/close\"") && answer.body.contains("cannot be merged as it is"), "{}", answer.body);
+    assert!(answer.body.contains("/close\"") && answer.body.contains("It cannot be merged"), "{}", answer.body);
+    assert!(answer.body.contains("disabled aria-describedby=\"reasons\""), "{}", answer.body);
+}
+
+#[tokio::test]
+async fn the_agent_can_be_asked_to_resolve_conflicts() {
+    let mut shown = detail(PullState::Open);
+    (shown.pull.number, shown.mergeable) = (8, false);
+    shown.conflicts = vec!["src/a.rs".into(), hostile("file")];
+    let fixture = fixture(Arc::new(Fake::with(shown))).await;
+    let (id, _) = job_with_pull(&fixture).await;
+    let page = fixture.send(Some(Role::Member), Method::GET, "/projects/shop/pulls/8", "").await.body;
+    for part in
+        ["2 files conflict with main", "<li><bdi>src/a.rs</bdi></li>", "Ask the agent to merge main in</button>"]
+    {
+        assert!(page.contains(part), "{part} is not in {page}");
+    }
+    assert_harmless(&page, &["file"]);
+    for _ in 0..2 {
+        let sent = fixture.send(Some(Role::Member), Method::POST, "/projects/shop/pulls/8/update", "once=k").await;
+        assert_eq!(
+            (sent.status, sent.header("location")),
+            (StatusCode::SEE_OTHER, "/projects/shop/pulls/8?done=asked")
+        );
+    }
+    let messages = fixture.store.messages(id).await.unwrap();
+    assert_eq!(messages.len(), 2, "the same form is sent once");
+    assert!(
+        messages[1].prompt.contains("Merge `main` into your branch") && messages[1].prompt.contains("- `src/a.rs`")
+    );
+    let refused = fixture.send(Some(Role::Viewer), Method::POST, "/projects/shop/pulls/8/update", "").await;
+    assert_eq!(refused.status, StatusCode::FORBIDDEN);
+}
+
+#[tokio::test]
+async fn the_latest_answer_of_the_agent_is_the_description() {
+    let mut shown = detail(PullState::Open);
+    shown.pull.number = 8;
+    let fixture = fixture(Arc::new(Fake::with(shown))).await;
+    let (id, _) = job_with_pull(&fixture).await;
+    let page = fixture.send(Some(Role::Viewer), Method::GET, "/projects/shop/pulls/8", "").await.body;
+    for part in [
+        "Asked in 1 message</summary>",
+        &format!("<a class=\"button wide-only\" href=\"/projects/shop/jobs/{id}\">"),
+        "<turbo-stream-source id=\"live-",
+    ] {
+        assert!(page.contains(part), "{part} is not in {page}");
+    }
 }
 
 #[tokio::test]
@@ -205,8 +275,8 @@ async fn a_large_file_is_collapsed_and_a_huge_diff_is_cut() {
     let lines = 20_100;
     let diff = format!("diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -0,0 +1,{lines} @@\n{}", "+a\n".repeat(lines));
     let fake = Fake::with(PullDetail { diff, diff_cut: true, ..detail(PullState::Open) });
-    let answer = get(fake, "/projects/shop/pulls/7").await;
-    assert!(answer.body.contains("<details class=\"file\" id=\"file-1\">"));
+    let answer = get(fake, "/projects/shop/pulls/7/files").await;
+    assert!(answer.body.contains("<input type=\"checkbox\" class=\"unseen\" autocomplete=\"off\">"), "it is folded");
     assert_eq!(answer.body.matches("<tr").count(), 20_000);
     assert!(answer.body.contains("Lines not shown, because the diff is large: 101"));
     assert!(answer.body.contains("it is cut"));
@@ -260,12 +330,14 @@ async fn text_from_outside_is_always_escaped() {
     assert_harmless(&list.body, &["title", "head", "label"]);
 
     let page = send(&fake, Role::Member, Method::GET, "/projects/shop/pulls/7").await;
-    // The markup of changed words would split the texts.
-    let body = page.body.replace("<span class=\"word\">", "").replace("</span>", "");
-    let fields = [
-        "title", "head", "base", "label", "subject", "author", "oldmode", "newmode", "oldpath", "newpath", "hunk",
-        "context", "removed", "added", "note",
-    ];
+    assert_harmless(&page.body, &["title", "head", "base", "label"]);
+    let commits = send(&fake, Role::Member, Method::GET, "/projects/shop/pulls/7/commits").await;
+    assert_harmless(&commits.body, &["title", "subject", "author"]);
+    let files = send(&fake, Role::Member, Method::GET, "/projects/shop/pulls/7/files").await;
+    // The markup of changed words and of folders would split the texts.
+    let body =
+        files.body.replace("<span class=\"word\">", "").replace("<span class=\"dir\">", "").replace("</span>", "");
+    let fields = ["oldmode", "newmode", "oldpath", "newpath", "hunk", "context", "removed", "added", "note"];
     assert_harmless(&body, &fields);
     // The description is Markdown, whose writer escapes quotes in another way.
     assert!(page.body.contains("body\"'&gt;&lt;script&gt;"), "{}", page.body);
@@ -305,7 +377,7 @@ async fn a_viewer_sees_no_buttons_and_cannot_change_anything() {
     let fake = Arc::new(Fake::with(detail(PullState::Open)));
     let page = send(&fake, Role::Viewer, Method::GET, "/projects/shop/pulls/7").await;
     assert_eq!(page.status, StatusCode::OK);
-    assert!(!page.body.contains("/projects/shop/pulls/7/"), "{}", page.body);
+    assert!(!page.body.contains("<form method=\"post\" action=\"/projects/shop/pulls/7/"), "{}", page.body);
     for action in ["merge", "close"] {
         let answer = send(&fake, Role::Viewer, Method::POST, &format!("/projects/shop/pulls/7/{action}")).await;
         assert_eq!(answer.status, StatusCode::FORBIDDEN);
@@ -417,7 +489,10 @@ pub(super) async fn job_with_pull(fixture: &Fixture) -> (JobId, u64) {
     let (artifacts, ending) = (TurnArtifacts::default(), Ending::Done);
     let ended = Report::TurnEnded { head: sha.clone(), commits: vec![sha.clone()], artifacts, ending };
     let repository = Some(PullRepository::local("shop"));
-    let pull = Published::Opened(Pull { repository, ..Pull::new(number, "https://example.com") }, None);
+    let pull = Published::Opened(
+        Pull { repository, ..Pull::new(number, &format!("https://example.com/pulls/{number}")) },
+        None,
+    );
     let finished =
         Report::Finished { outcome: Outcome::Published { pushed: Some(sha), pull }, usage: Usage::default() };
     for report in [Report::TurnBegun(begun), ended, finished] {
@@ -453,6 +528,6 @@ async fn the_state_of_a_pull_request_is_shown_at_its_job() {
 
 #[tokio::test]
 async fn the_list_says_when_a_pull_request_ended() {
-    let answer = get(Fake::with(detail(PullState::Merged)), "/projects/shop/pulls?state=ended").await;
+    let answer = get(Fake::with(detail(PullState::Merged)), "/projects/shop/pulls?state=merged").await;
     assert!(answer.body.contains("<span>merged <time datetime=\"2026-11-21T01:35:30.123Z\""), "{}", answer.body);
 }

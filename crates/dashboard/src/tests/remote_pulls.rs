@@ -109,8 +109,8 @@ async fn the_list_shows_each_pull_request_of_a_remote_code_host() {
     for part in [
         "<title>Pull requests · remote · Journeyman</title>".to_owned(),
         "href=\"https://git.example/acme/shop/pull/1\"><bdi>Fix the typo</bdi></a>".to_owned(),
-        "<span class=\"badge draft\">Draft</span>".to_owned(),
-        "<span class=\"badge open\">Open</span>".to_owned(),
+        "#1 <span class=\"word\">Draft</span></span>".to_owned(),
+        "#2 <span class=\"word\">Open</span></span>".to_owned(),
         "<bdi>branch-2</bdi>".to_owned(),
         format!("Job <a href=\"/projects/remote/jobs/{job}\"><bdi>Job 2</bdi></a>"),
         ">2 open</a>".to_owned(),
@@ -134,7 +134,7 @@ async fn a_long_list_has_pages() {
         fixture.on_pull(number, &format!("Title {number}."), |_| {}).await;
     }
     let first = fixture.list("").await;
-    assert_eq!(first.matches("<li class=\"row\">").count(), 25);
+    assert_eq!(first.matches("<li class=\"row pullrow\">").count(), 25);
     let (_, href) = first.split_once("rel=\"next\" href=\"").unwrap();
     let query = href.split_once('"').unwrap().0.strip_prefix(LIST).unwrap().to_owned();
     let second = fixture.list(&query).await;

@@ -27,13 +27,39 @@ fn conflict(pull: &LocalPull) -> PullPagesError {
     PullPagesError::Conflict { base: pull.base.clone(), head: pull.head.clone() }
 }
 
-/// Returns the tree of the merge; `None` if the commits conflict.
-async fn merged_tree(git: &Git, path: &Path, base: &Sha, head: &Sha) -> Result<Option<Sha>, GitError> {
+/// The maximum number of conflicting files that a page names.
+const MAX_CONFLICTS: usize = 100;
+
+/// The result of a merge of two commits.
+pub(super) enum Merged {
+    /// The merged tree.
+    Tree(Sha),
+    /// The files that conflict.
+    Conflicts(Vec<String>),
+}
+
+async fn merged(git: &Git, path: &Path, base: &Sha, head: &Sha) -> Result<Merged, GitError> {
     // git 2.38 introduced --write-tree; Debian 12 has git 2.39.
-    let arguments = ["merge-tree", "--write-tree", "--no-messages", base.as_str(), head.as_str()];
-    match git.at(path, arguments).run().await {
-        Ok(output) => output.sha().map(Some),
-        Err(GitError::Failed { code: Some(1), .. }) => Ok(None),
+    let options = ["merge-tree", "--write-tree", "--no-messages", "--name-only", "-z"];
+    let arguments = options.into_iter().chain([base.as_str(), head.as_str()]);
+    let mut output = Vec::new();
+    // The conflicts are in the output of a command that fails.
+    let take = |piece: &[u8]| {
+        output.extend_from_slice(piece);
+        true
+    };
+    let run = git.at(path, arguments).run_while(take).await;
+    let text = String::from_utf8_lossy(&output);
+    let mut parts = text.split('\0').filter(|part| !part.is_empty());
+    let tree = parts.next().unwrap_or_default();
+    match run {
+        Ok(_) => tree
+            .parse()
+            .map(Merged::Tree)
+            .map_err(|error| GitError::Unexpected { command: "merge-tree".to_owned(), detail: format!("{error}") }),
+        Err(GitError::Failed { code: Some(1), .. }) => {
+            Ok(Merged::Conflicts(parts.take(MAX_CONFLICTS).map(str::to_owned).collect()))
+        }
         Err(error) => Err(error),
     }
 }
@@ -50,8 +76,9 @@ impl LocalHost {
         Ok(base.zip(head))
     }
 
-    pub(super) async fn mergeable(&self, path: &Path, base: &Sha, head: &Sha) -> bool {
-        matches!(merged_tree(&self.git, path, base, head).await, Ok(Some(_)))
+    /// Tries a merge without changing anything.
+    pub(super) async fn try_merge(&self, path: &Path, base: &Sha, head: &Sha) -> Result<Merged, PullPagesError> {
+        merged(&self.git, path, base, head).await.map_err(|error| failed(&error))
     }
 
     /// Merges head into base; returns the commits of the two branches before the merge.
@@ -73,8 +100,7 @@ impl LocalHost {
                 // Merged by hand, or by this host before a crash: only the record in the store is missing.
                 return Ok((base, head));
             }
-            let tree = merged_tree(&self.git, path, &base, &head).await.map_err(|error| failed(&error))?;
-            let tree = tree.ok_or_else(|| conflict(pull))?;
+            let Merged::Tree(tree) = self.try_merge(path, &base, &head).await? else { return Err(conflict(pull)) };
             let message = format!("Merge pull request #{}: {}\n\nMerged-by: {by}\n", pull.number, pull.title);
             let arguments = ["commit-tree", tree.as_str(), "-p", base.as_str(), "-p", head.as_str(), "-F", "-"];
             let date = format!("@{} +0000", now.as_micros() / 1_000_000);

@@ -9,6 +9,7 @@ use journeyman_core::time::Timestamp;
 use journeyman_git::GitError;
 
 use super::LocalHost;
+use super::merge::Merged;
 
 /// The maximum number of commits that a page shows.
 const COMMITS: &str = "--max-count=500";
@@ -116,13 +117,20 @@ impl PullPages for LocalHost {
         };
         let Some((base, head)) = ends else {
             // A branch was deleted: the pull request still exists and can be closed.
-            return Ok(PullDetail { pull, commits: vec![], diff: String::new(), diff_cut: false, mergeable: false });
+            let (commits, conflicts) = (Vec::new(), Vec::new());
+            return Ok(PullDetail { pull, commits, diff: String::new(), diff_cut: false, mergeable: false, conflicts });
         };
         let commits = self.commits(&name, &base, &head).await?;
         let (diff, diff_cut) = self.shown_diff(&name, &base, &head).await?;
-        let open = pull.state == PullState::Open;
-        let mergeable = open && self.mergeable(&self.path(&name), &base, &head).await;
-        Ok(PullDetail { pull, commits, diff, diff_cut, mergeable })
+        let (mergeable, conflicts) = match pull.state {
+            PullState::Open => match self.try_merge(&self.path(&name), &base, &head).await {
+                Ok(Merged::Tree(_)) => (true, Vec::new()),
+                Ok(Merged::Conflicts(files)) => (false, files),
+                Err(_) => (false, Vec::new()),
+            },
+            PullState::Merged | PullState::Closed => (false, Vec::new()),
+        };
+        Ok(PullDetail { pull, commits, diff, diff_cut, mergeable, conflicts })
     }
 
     async fn merge(

@@ -204,6 +204,9 @@ fn answer(id: &str) -> Value {
         "getJobDetails" => details(),
         "listAllJobs" | "listProjectJobs" => json!({ "jobs": [details()], "nextCursor": null }),
         "listJobPulls" => json!({ "pulls": [pull()], "nextCursor": null }),
+        "listPulls" => json!({ "pulls": [project_pull("open", None)], "nextCursor": null }),
+        "getPull" => project_pull("open", Some(true)),
+        "mergePull" => project_pull("merged", None),
         "getJobChecks" => checks(),
         "listMessages" => json!({ "messages": [message()], "nextCursor": null }),
         "getMessage" => message(),
@@ -402,6 +405,15 @@ fn usage() -> Value {
         line[name] = number.clone();
     }
     json!({ "from": "2026-11-22", "to": "2026-11-22", "total": sum, "lines": [line] })
+}
+
+fn project_pull(state: &str, mergeable: Option<bool>) -> Value {
+    let mut pull = pull();
+    (pull["state"], pull["job"], pull["mergeable"]) = (json!(state), json!(JOB), json!(mergeable));
+    if state == "merged" {
+        pull["endedAt"] = json!("2026-11-22T10:00:00.000Z");
+    }
+    pull
 }
 
 fn pull() -> Value {

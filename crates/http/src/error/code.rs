@@ -143,12 +143,14 @@ codes! {
     /// Another job works on this pull request.
     PullRequestTaken = "pull_request_taken" [409],
     /// The pull request does not exist in the repository of the project.
-    PullRequestNotFound = "pull_request_not_found" [422],
+    PullRequestNotFound = "pull_request_not_found" [404, 422],
     /// The pull request was merged or closed.
-    PullRequestEnded = "pull_request_ended" [422],
+    PullRequestEnded = "pull_request_ended" [409, 422],
+    /// The branches of the pull request conflict.
+    PullRequestConflict = "pull_request_conflict" [409],
     /// Jobs cannot push to the branch of the pull request, which may be in a fork.
     PullRequestNotWritable = "pull_request_not_writable" [422],
-    /// The repository of the project has no pull requests that the server can read.
+    /// The server cannot do this with the pull requests of the repository, which is on another code host or has none.
     PullRequestsUnsupported = "pull_requests_unsupported" [422],
     /// The message is no longer queued.
     MessageAlreadyDelivered = "message_already_delivered" [409],

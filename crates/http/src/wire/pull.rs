@@ -1,11 +1,12 @@
-//! The wire format of a job's pull requests.
+//! The wire format of pull requests: those of a job, and those of a project.
 
+use journeyman_core::ids::JobId;
 use journeyman_core::pull::{IndexedPull, LocalPull, PullState};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 /// The state of a pull request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum PullRequestState {
     /// The pull request is neither merged nor closed.
@@ -22,6 +23,16 @@ impl From<PullState> for PullRequestState {
             PullState::Open => Self::Open,
             PullState::Merged => Self::Merged,
             PullState::Closed => Self::Closed,
+        }
+    }
+}
+
+impl From<PullRequestState> for PullState {
+    fn from(state: PullRequestState) -> Self {
+        match state {
+            PullRequestState::Open => Self::Open,
+            PullRequestState::Merged => Self::Merged,
+            PullRequestState::Closed => Self::Closed,
         }
     }
 }
@@ -93,10 +104,102 @@ pub(crate) struct JobPullList {
     pub(crate) next_cursor: Option<String>,
 }
 
+/// A pull request of a project. The text, the labels and the base branch of those on other code hosts than the built-in
+/// one are on the code host.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ProjectPull {
+    number: u64,
+    url: String,
+    /// The state, as the code host last reported it.
+    state: PullRequestState,
+    /// `true` if it was a draft when the code host was last asked.
+    #[schema(required)]
+    draft: Option<bool>,
+    /// The title, as the code host last reported it; `null` if it is not known.
+    #[schema(required)]
+    title: Option<String>,
+    /// The description, in Markdown.
+    #[schema(required)]
+    body: Option<String>,
+    /// The branch with the commits.
+    head: String,
+    /// The branch to merge into.
+    #[schema(required)]
+    base: Option<String>,
+    labels: Vec<String>,
+    /// The ID of the job that opened it or works on it; `null` if there is none.
+    #[schema(required)]
+    job: Option<String>,
+    /// `true` if it can be merged now, `false` if its branches conflict or do not exist; `null` in lists, if it has ended,
+    /// and on other code hosts.
+    #[schema(required)]
+    mergeable: Option<bool>,
+    /// The time at which it was opened; on other code hosts, the time at which the job opened it or began to work on it.
+    #[schema(format = DateTime)]
+    created_at: String,
+    /// The time at which it was merged or closed; on other code hosts, the time at which this was recorded.
+    #[schema(required, format = DateTime)]
+    ended_at: Option<String>,
+}
+
+impl ProjectPull {
+    /// Describes a pull request of the built-in code host.
+    pub(crate) fn of_local(pull: LocalPull, url: String, job: Option<JobId>, mergeable: Option<bool>) -> Self {
+        Self {
+            number: pull.number,
+            url,
+            state: pull.state.into(),
+            draft: Some(pull.draft),
+            title: Some(pull.title),
+            body: Some(pull.body),
+            head: pull.head,
+            base: Some(pull.base),
+            labels: pull.labels,
+            job: job.map(|job| job.to_string()),
+            mergeable,
+            created_at: pull.created_at.to_string(),
+            ended_at: pull.ended_at.map(|at| at.to_string()),
+        }
+    }
+
+    /// Describes a pull request of another code host.
+    pub(crate) fn of_indexed(pull: IndexedPull) -> Self {
+        let job = pull.job.to_string();
+        let JobPull { number, url, state, draft, title, body, head, base, labels, created_at, ended_at } =
+            JobPull::of(pull, None);
+        Self {
+            number,
+            url,
+            state,
+            draft,
+            title,
+            body,
+            head,
+            base,
+            labels,
+            job: Some(job),
+            mergeable: None,
+            created_at,
+            ended_at,
+        }
+    }
+}
+
+/// A page of the pull requests of a project.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ProjectPullList {
+    /// The pull requests, newest first.
+    pub(crate) pulls: Vec<ProjectPull>,
+    /// The value of `cursor` for the next page; `null` on the last page.
+    #[schema(required)]
+    pub(crate) next_cursor: Option<String>,
+}
+
 #[cfg(test)]
 mod tests {
     use journeyman_core::code_host::HostName;
-    use journeyman_core::ids::JobId;
     use journeyman_core::job::PullRepository;
     use journeyman_core::time::Timestamp;
     use uuid::Uuid;
@@ -122,6 +225,9 @@ mod tests {
         let shown = serde_json::to_value(JobPull::of(pull.clone(), None)).unwrap();
         assert_eq!((&shown["title"], &shown["draft"]), (&"Fix it".into(), &true.into()));
         assert_eq!(shown["endedAt"], Timestamp::from_micros(1_000_000).to_string());
+        let of_project = serde_json::to_value(ProjectPull::of_indexed(pull.clone())).unwrap();
+        assert_eq!((&of_project["title"], &of_project["state"]), (&"Fix it".into(), &"merged".into()));
+        assert_eq!(of_project["job"], JobId::from_uuid(Uuid::nil()).to_string());
         let old = IndexedPull { title: None, draft: false, ended_at: None, ..pull };
         let shown = serde_json::to_value(JobPull::of(old, None)).unwrap();
         assert!(["title", "draft", "endedAt"].iter().all(|field| shown[field].is_null()), "{shown}");

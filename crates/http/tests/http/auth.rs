@@ -361,7 +361,7 @@ async fn the_document_says_which_key_each_operation_needs() {
                 _ => "job_1",
             };
             let path = path.replace("{projectId}", "shop").replace("{id}", id).replace("{deliveryId}", "1");
-            let path = path.replace("{messageId}", "msg_1").replace("{codeHost}", "gitlab");
+            let path = path.replace("{messageId}", "msg_1").replace("{codeHost}", "gitlab").replace("{number}", "1");
             let body = operation.pointer("/requestBody/content/application~1json/example");
             let body = body.map_or_else(String::new, ToString::to_string);
             let scope = needed["scope"].as_str().unwrap();

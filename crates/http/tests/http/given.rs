@@ -30,7 +30,7 @@ use journeyman_core::ports::{
     SandboxError,
 };
 use journeyman_core::project::Project;
-use journeyman_core::pull::LocalPull;
+use journeyman_core::pull::{LocalPull, PullState};
 use journeyman_core::run::Usage;
 use journeyman_core::time::{Clock, Timestamp};
 use journeyman_core::user::PasswordHash;
@@ -52,6 +52,14 @@ impl Diffs for FakeRepository {
             return Err(DiffError::Unavailable("the repository is unavailable".into()));
         }
         Ok(Bytes::from_static(b"--- a/x\n+++ b/x\n"))
+    }
+
+    async fn diff_of_commits(&self, _: &Project, _: &Job, _: &[Sha]) -> Result<Bytes, DiffError> {
+        Ok(Bytes::new())
+    }
+
+    async fn file(&self, _: &Project, _: &Job, _: &Sha, _: &str) -> Result<Option<Bytes>, DiffError> {
+        Ok(None)
     }
 }
 
@@ -166,8 +174,25 @@ impl PullPages for FakeRepository {
         Ok(None)
     }
 
-    async fn pull(&self, _: &Project, _: u64) -> Result<PullDetail, PullPagesError> {
-        Err(PullPagesError::NotFound)
+    async fn pull(&self, _: &Project, number: u64) -> Result<PullDetail, PullPagesError> {
+        if number > 2 {
+            return Err(PullPagesError::NotFound);
+        }
+        let pull = LocalPull {
+            repository: "shop".into(),
+            number,
+            title: "Add a page".into(),
+            body: "What and why".into(),
+            state: PullState::Open,
+            draft: false,
+            head: "journeyman/x".into(),
+            base: "main".into(),
+            labels: vec![],
+            created_at: Timestamp::from_micros(0),
+            ended_at: None,
+            ended_between: None,
+        };
+        Ok(PullDetail { pull, commits: vec![], diff: String::new(), diff_cut: false, mergeable: true, conflicts: vec![] })
     }
 
     async fn merge(&self, _: &Project, _: u64, _: &str, _: Timestamp) -> Result<(Sha, Sha), PullPagesError> {

@@ -17,6 +17,7 @@ use journeyman_core::ports::DescribedHost;
 use journeyman_http::wire::code_host::{CodeHostList, FindingList, show};
 
 use super::doctor::print_findings;
+use super::paint::ColorWhen;
 use super::secret;
 use super::store::{StoreArgs, block_on, print, print_json, print_lines};
 use super::table::table;
@@ -129,7 +130,7 @@ const NO_PUBLIC_URL: &str = "public-url is not set for this command, so the URL 
     machine. Set public-url in the configuration file, which all commands read.";
 
 /// Runs a command. The exit code is 1 if a test fails.
-pub(crate) fn run(arguments: CodeHostArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(arguments: CodeHostArgs, color: ColorWhen) -> anyhow::Result<ExitCode> {
     let json = arguments.json;
     block_on(async move {
         let (settings, store) = arguments.store.open().await?;
@@ -148,11 +149,11 @@ pub(crate) fn run(arguments: CodeHostArgs) -> anyhow::Result<ExitCode> {
                 let removed = cases.remove_code_host(&Caller::command_line(), &id, Precondition::None).await;
                 removed.map_err(|error| explained(error, &id)).map(|()| ExitCode::SUCCESS)
             }
-            CodeHostCommand::Check { id: Some(id) } => check(&cases, &[id], json).await,
+            CodeHostCommand::Check { id: Some(id) } => check(&cases, &[id], json, color).await,
             CodeHostCommand::Check { id: None } => {
                 let all = cases.code_hosts(&Caller::command_line()).await?;
                 let ids: Vec<CodeHostId> = all.into_iter().map(|described| described.host.id).collect();
-                check(&cases, &ids, json).await
+                check(&cases, &ids, json, color).await
             }
         }
     })
@@ -255,7 +256,7 @@ fn row(described: &DescribedHost) -> [String; 6] {
     [host.id.to_string(), kind, host.url.clone(), credential, secret.to_owned(), defined.to_owned()]
 }
 
-async fn check(cases: &UseCases, ids: &[CodeHostId], json: bool) -> anyhow::Result<ExitCode> {
+async fn check(cases: &UseCases, ids: &[CodeHostId], json: bool, color: ColorWhen) -> anyhow::Result<ExitCode> {
     let mut findings: Vec<Finding> = Vec::new();
     for id in ids {
         let found = cases.check_code_host(&Caller::command_line(), id).await;
@@ -265,7 +266,7 @@ async fn check(cases: &UseCases, ids: &[CodeHostId], json: bool) -> anyhow::Resu
     let code = if first_failure(&findings).is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
     match json {
         true => print_json(&FindingList::from(findings))?,
-        false => print_findings(&findings)?,
+        false => print_findings(&findings, color)?,
     }
     Ok(code)
 }

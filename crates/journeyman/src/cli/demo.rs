@@ -18,7 +18,9 @@ use serde_json::{Value, json};
 
 use self::show::Printer;
 use super::connect::{connect, settled};
-use super::job::event_lines;
+use super::job::Transcript;
+use super::paint::{ColorWhen, Paint};
+use super::program;
 use super::store::print;
 use crate::app;
 use crate::config::{self, Layer};
@@ -34,6 +36,9 @@ const FIRST_PROMPT: &str = "Add a script that greets the reader\n\n\
 const FOLLOW_UP: &str = "Let it greet people by name\n\n\
                          [[write greet.sh|#!/bin/sh\\necho \"Hello, ${1:-reader}!\"]]\n\
                          [[run ./greet.sh Ada]]";
+
+/// The fields of the record of a job that the demo shows.
+const RECORD: [&str; 3] = ["id", "status", "prLink"];
 
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
@@ -51,7 +56,7 @@ pub(crate) struct DemoArgs {
 }
 
 /// Runs the demo.
-pub(crate) fn run(arguments: DemoArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(arguments: DemoArgs, color: ColorWhen) -> anyhow::Result<ExitCode> {
     app::leftovers::remove_temporary(&std::env::temp_dir(), "journeyman-demo-", Machine.now());
     let temporary = tempfile::Builder::new().prefix("journeyman-demo-").tempdir()?;
     let data_dir = arguments.data_dir.clone().unwrap_or_else(|| temporary.path().to_owned());
@@ -67,7 +72,8 @@ pub(crate) fn run(arguments: DemoArgs) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let (stages, signals) = (Stages::default(), Signals::listen()?);
-        let (git, program) = (app::git(&settings)?, program(&settings.path)?);
+        let is_below_cargo = config::client_environment().is_below_cargo;
+        let (git, program) = (app::git(&settings)?, program::typed(&settings.path, is_below_cargo)?);
         let grace = settings.grace;
         let server = Server::bind(settings).await?;
         let (url, cases) = (server.public_url.clone(), server.app.cases.clone());
@@ -75,8 +81,9 @@ pub(crate) fn run(arguments: DemoArgs) -> anyhow::Result<ExitCode> {
         let serving = tokio::spawn(server.run(stages.clone()));
         let key = make_key(&cases).await?;
         let data = data_dir.display().to_string();
+        let out = Printer::new(&url, program, Paint::for_stderr(color));
         let shown = tokio::select! {
-            shown = show_workflow(&cases, &url, &key, &git, &data, (&program, arguments.exit)) => shown,
+            shown = show_workflow(&cases, &url, &key, &git, &data, (&out, arguments.exit)) => shown,
             () = stages.drain.cancelled() => Ok(()),
         };
         if arguments.exit || shown.is_err() {
@@ -99,21 +106,6 @@ fn address(arguments: &DemoArgs) -> SocketAddr {
     arguments.listen.unwrap_or(if !arguments.exit && free(usual) { usual } else { any })
 }
 
-/// Returns the command that starts this program in a shell: its name if `PATH` has it, else its path.
-fn program(path: &str) -> anyhow::Result<String> {
-    let own = std::env::current_exe().context("the path of this program could not be determined")?;
-    let is_found = std::env::split_paths(path).any(|folder| {
-        let there = folder.join("journeyman").canonicalize();
-        there.is_ok_and(|there| own.canonicalize().is_ok_and(|own| own == there))
-    });
-    if is_found {
-        return Ok("journeyman".to_owned());
-    }
-    let path = own.display().to_string();
-    let is_plain = path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/-_.+".contains(&byte));
-    Ok(if is_plain { path } else { format!("'{}'", path.replace('\'', "'\\''")) })
-}
-
 /// Creates an API key that expires after a day.
 pub(super) async fn make_key(cases: &UseCases) -> anyhow::Result<String> {
     let expires_at = Some(Machine.now() + std::time::Duration::from_secs(24 * 3600));
@@ -131,11 +123,10 @@ async fn show_workflow(
     key: &str,
     git: &journeyman_git::Git,
     data: &str,
-    (program, exit): (&str, bool),
+    (out, exit): (&Printer, bool),
 ) -> anyhow::Result<()> {
     let client = connect(url, key)?;
-    let out = Printer::new(url, program.to_owned());
-    out.line("Journeyman: a prompt becomes a pull request, a follow-up message extends it.")?;
+    out.line(&out.paint.heading("Journeyman: a prompt becomes a pull request, a follow-up message extends it."))?;
     out.line(
         "The agent is the built-in one with the test model, which follows the [[…]] directives in a prompt. It runs",
     )?;
@@ -154,7 +145,7 @@ async fn show_workflow(
         Err(error) if error.code() == Some(&ErrorCode::ProjectExists) => client.projects().get("demo").raw().await?,
         answer => answer?,
     };
-    out.document(&project)?;
+    out.document(&project, &["id", "repository", "cloneUrl", "model"])?;
     let clone_url = project["cloneUrl"].as_str().context("the project has no cloneUrl")?;
     if sample::push(git, clone_url, key).await? {
         out.command(&format!("git clone {clone_url} && cd demo    # any user name, the key as the password"))?;
@@ -166,41 +157,39 @@ async fn show_workflow(
     out.step("A job: the service accepts the prompt at once, and the agent works in the background")?;
     let create = "/v2/agent/demo/job";
     let call = client.jobs().create("demo", &CreateJob::new(FIRST_PROMPT));
-    let record = send(call, &out, create, FIRST_PROMPT).await?;
+    let record = send(call, out, create, FIRST_PROMPT).await?;
     let handle = client.job("demo", record["id"].as_str().unwrap_or_default());
     let job = format!("{create}/{}", handle.id());
-    let (record, seen) = settle(&handle, &out, &job, 0).await?;
+    let (record, seen) = settle(&handle, out, &job, 0).await?;
 
     out.step("A follow-up message: same branch, same session, same pull request")?;
     let call = handle.send_message(&SendMessage::new(FOLLOW_UP));
-    send(call, &out, &format!("{job}/message"), FOLLOW_UP).await?;
-    let (after, _) = settle(&handle, &out, &job, seen).await?;
+    send(call, out, &format!("{job}/message"), FOLLOW_UP).await?;
+    let (after, _) = settle(&handle, out, &job, seen).await?;
     if record["prLink"] != after["prLink"] || after["prLink"].is_null() {
         bail!("the follow-up did not extend the pull request: {record}, then {after}");
     }
     out.step("What the job changes")?;
     out.curl("GET", &format!("{job}/diff"), None)?;
-    out.block(&String::from_utf8_lossy(&handle.diff().await?))?;
+    out.diff(&String::from_utf8_lossy(&handle.diff().await?))?;
     out.step("Its pull request")?;
-    out.line(after["prLink"].as_str().unwrap_or_default())?;
-    if !exit {
-        out.step("The dashboard")?;
-        out.line("Open this link and choose a password; it makes you the administrator of this demo:")?;
-        out.line(&super::user::link(cases, url, None).await?)?;
-        out.line(&format!(
-            "Then the conversation of this job is at {url}/projects/demo/jobs/{}",
-            job.rsplit('/').next().unwrap_or_default()
-        ))?;
-        return Ok(out.onward(url, key, job.rsplit('/').next().unwrap_or_default())?);
+    out.line(&out.paint.link(after["prLink"].as_str().unwrap_or_default()))?;
+    if exit {
+        return Ok(print(&after.to_string())?);
     }
-    Ok(print(&after.to_string())?)
+    out.onward(url, key, handle.id())?;
+    out.step("The dashboard")?;
+    out.line("Open this link and choose a password; it makes you the administrator of this demo:")?;
+    out.line(&out.paint.link(&super::user::link(cases, url, None).await?))?;
+    out.line("Then the conversation of this job is at:")?;
+    Ok(out.line(&out.paint.link(&format!("{url}/projects/demo/jobs/{}", handle.id())))?)
 }
 
 /// Sends a prompt, and returns the job's record from the response.
 async fn send<T: 'static>(call: Call<T>, out: &Printer, path: &str, prompt: &str) -> anyhow::Result<Value> {
     out.curl("POST", path, Some(&json!({ "prompt": prompt })))?;
     let record = call.raw().await?;
-    out.document(&record)?;
+    out.document(&record, &RECORD)?;
     Ok(record)
 }
 
@@ -209,11 +198,11 @@ async fn send<T: 'static>(call: Call<T>, out: &Printer, path: &str, prompt: &str
 async fn settle(handle: &JobHandle, out: &Printer, job: &str, mut seen: u64) -> anyhow::Result<(Value, u64)> {
     out.curl("GET", &format!("{job}?wait=30"), None)?;
     let record = settled(handle).await?;
-    out.document(&record)?;
-    out.line("events in the meantime:")?;
+    out.document(&record, &RECORD)?;
+    out.line("What the agent did in the meantime:")?;
+    let mut transcript = Transcript::new(out.paint);
     for event in handle.events(seen).all().await? {
-        let lines = event_lines(&event.kind, &event.document["data"]);
-        lines.iter().try_for_each(|line| out.block(line))?;
+        out.lines(&transcript.lines(&event.kind, &event.document["data"]))?;
         seen = event.seq;
     }
     if record["status"] != "completed" {

@@ -17,7 +17,9 @@ use journeyman_forge::check_code_host;
 use journeyman_store::PostgresOpenError;
 use journeyman_worker::ContainmentCheck;
 
-use super::store::{StoreArgs, block_on, print, print_json};
+use super::paint::{ColorWhen, Paint};
+use super::store::{StoreArgs, block_on, print_json, print_lines};
+use super::words::counted;
 use crate::config::{Database, Settings};
 use crate::system::Machine;
 use crate::{app, scope};
@@ -36,13 +38,17 @@ const CONCURRENT_TESTS: usize = 8;
 pub(crate) struct DoctorArgs {
     #[command(flatten)]
     store: StoreArgs,
+    /// List the checks that passed too
+    #[arg(short, long)]
+    verbose: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
 /// Runs the checks. The exit code is 1 if a check fails.
-pub(crate) fn run(arguments: DoctorArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(arguments: DoctorArgs, color: ColorWhen) -> anyhow::Result<ExitCode> {
+    let verbose = arguments.verbose;
     let settings = arguments.store.settings()?;
     // `serve` does the same, so the checks have the same results as in the service.
     scope::enter(&settings)?;
@@ -50,7 +56,7 @@ pub(crate) fn run(arguments: DoctorArgs) -> anyhow::Result<ExitCode> {
     if arguments.json {
         print_json(&findings)?;
     } else {
-        print_findings(&findings)?;
+        print_lines(&report(&findings, verbose, Paint::for_stdout(color)))?;
     }
     let failed = findings.iter().filter(|finding| finding.health == Health::Failure).count();
     if failed == 0 {
@@ -81,16 +87,32 @@ async fn examine(settings: &Settings) -> Vec<Finding> {
     findings
 }
 
+/// Formats the findings: first the failures, then the warnings, and then what is in order, as one line unless `verbose`.
+fn report(findings: &[Finding], verbose: bool, paint: Paint) -> Vec<String> {
+    let of = |health: Health| findings.iter().filter(move |finding| finding.health == health);
+    let wrong = of(Health::Failure).chain(of(Health::Warning)).map(|finding| line(finding, paint));
+    let passed: Vec<&Finding> = of(Health::Ok).collect();
+    let folded = (!verbose && !passed.is_empty()).then(|| {
+        let them = if passed.len() == 1 { "it" } else { "them" };
+        paint.good(&format!("{} passed; --verbose lists {them}", counted(passed.len(), "check")))
+    });
+    let listed = passed.iter().filter(|_| verbose).map(|finding| line(finding, paint));
+    wrong.chain(listed).chain(folded).collect()
+}
+
 /// Prints findings, one in each line.
-pub(super) fn print_findings(findings: &[Finding]) -> std::io::Result<()> {
-    findings.iter().try_for_each(|finding| {
-        let mark = match finding.health {
-            Health::Ok => "ok  ",
-            Health::Warning => "warn",
-            Health::Failure => "FAIL",
-        };
-        print(&format!("{mark}  {}: {}", finding.check, finding.text))
-    })
+pub(super) fn print_findings(findings: &[Finding], color: ColorWhen) -> std::io::Result<()> {
+    let paint = Paint::for_stdout(color);
+    print_lines(&findings.iter().map(|finding| line(finding, paint)).collect::<Vec<_>>())
+}
+
+fn line(finding: &Finding, paint: Paint) -> String {
+    let mark = match finding.health {
+        Health::Ok => paint.good("ok  "),
+        Health::Warning => paint.warn("warn"),
+        Health::Failure => paint.bad("FAIL"),
+    };
+    format!("{mark}  {}: {}", paint.heading(&finding.check), finding.text)
 }
 
 /// Tests the code hosts of the configuration, and, if there is a database, those of the database and the repositories of
@@ -329,6 +351,26 @@ fn program(id: &str, agent: &AgentSpec, path: &str) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_wrong_comes_first_and_what_is_in_order_is_folded() {
+        let findings = [
+            finding("a", Health::Ok, "fine"),
+            finding("b", Health::Warning, "little"),
+            finding("c", Health::Failure, "missing"),
+            finding("d", Health::Ok, "fine"),
+        ];
+        let wrong = ["FAIL  c: missing", "warn  b: little"];
+        assert_eq!(
+            report(&findings, false, Paint::OFF),
+            [&wrong[..], &["2 checks passed; --verbose lists them"]].concat()
+        );
+        assert_eq!(report(&findings, true, Paint::OFF), [&wrong[..], &["ok    a: fine", "ok    d: fine"]].concat());
+        assert_eq!(report(&findings[..1], false, Paint::OFF), ["1 check passed; --verbose lists it"]);
+        assert_eq!(report(&findings[2..3], false, Paint::OFF), ["FAIL  c: missing"]);
+        let colored = report(&findings, false, Paint::ON);
+        assert!(colored[0].starts_with("\u{1b}[31mFAIL\u{1b}[0m  "), "{colored:?}");
+    }
 
     #[test]
     fn the_version_of_git_is_parsed() {

@@ -1,4 +1,4 @@
-//! `journeyman key`: API keys, with or without a running service.
+//! `journeyman key`: API keys, in the database of an installation or on a server.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -8,23 +8,32 @@ use anyhow::bail;
 use clap::{Args, Subcommand, ValueEnum};
 use ipnet::IpNet;
 use journeyman_app::{Answered, Caller, CreatedKey, Error, Refusal, RefusalKind, UseCases};
+use journeyman_client::models;
 use journeyman_core::admin::Precondition;
 use journeyman_core::ids::{KeyId, ProjectId};
 use journeyman_core::key::{DEFAULT_LIFETIME_DAYS, MAX_OVERLAP, NewKey, Scope, parse_network};
 use journeyman_core::time::{Clock, Timestamp};
-use journeyman_http::wire::key::{self, Key, KeyList};
+use journeyman_http::wire::key::{self, Key};
+use serde_json::{Value, json};
 
+use super::connection::ConnectionArgs;
+use super::exit::{Exit, Failure, HELP};
+use super::look::{Look, cell, plain};
+use super::paint::{ColorWhen, Paint};
+use super::place::{Place, PlaceArgs};
+use super::session::{Session, with_connection};
 use super::store::{StoreArgs, block_on, print, print_json, print_lines};
-use super::table::table;
+use super::table::headed;
 use crate::app;
 use crate::system::Machine;
 
 #[derive(Debug, Args)]
+#[command(after_help = HELP)]
 pub(crate) struct KeyArgs {
     #[command(flatten)]
-    store: StoreArgs,
+    place: PlaceArgs,
     /// Print JSON
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = "Output")]
     json: bool,
     #[command(subcommand)]
     command: KeyCommand,
@@ -92,14 +101,26 @@ fn lifetime(text: &str) -> Result<Lifetime, humantime::DurationError> {
 }
 
 /// Runs a command.
-pub(crate) fn run(arguments: KeyArgs) -> anyhow::Result<ExitCode> {
-    let json = arguments.json;
+pub(crate) fn run(arguments: KeyArgs, color: ColorWhen) -> anyhow::Result<ExitCode> {
+    let KeyArgs { place, json, command } = arguments;
+    match place.choose()? {
+        Place::Store(store) => in_store(store, command, json, color),
+        Place::Server(connection) => on_server(connection, command, json, color),
+    }
+}
+
+/// Carries out a command on the database of an installation.
+fn in_store(store: StoreArgs, command: KeyCommand, json: bool, color: ColorWhen) -> anyhow::Result<ExitCode> {
     block_on(async move {
-        let (settings, store) = arguments.store.open().await?;
+        let (settings, store) = store.open().await?;
         let cases = app::use_cases(&settings, &store)?;
-        match arguments.command {
+        match command {
             KeyCommand::Create(create) => create_key(&cases, create, json).await,
-            KeyCommand::List => list(&cases, json).await,
+            KeyCommand::List => {
+                let keys = cases.keys(&Caller::command_line()).await?.into_iter();
+                let keys: Result<Vec<Value>, _> = keys.map(|key| serde_json::to_value(Key::from(key))).collect();
+                print_list(Look { paint: Paint::for_stdout(color), now: Machine.now() }, &keys?, json)
+            }
             KeyCommand::Rotate { id, keep_old } => rotate(&cases, id, keep_old.unwrap_or_default(), json).await,
             KeyCommand::Revoke { id } => {
                 known(id, cases.revoke_key(&Caller::command_line(), id, Precondition::None).await)
@@ -107,6 +128,58 @@ pub(crate) fn run(arguments: KeyArgs) -> anyhow::Result<ExitCode> {
         }
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Carries out a command on a server.
+fn on_server(
+    connection: ConnectionArgs,
+    command: KeyCommand,
+    json: bool,
+    color: ColorWhen,
+) -> anyhow::Result<ExitCode> {
+    with_connection(connection, json, color, async |session| carry_out(&session, command).await)
+}
+
+async fn carry_out(session: &Session, command: KeyCommand) -> Result<Exit, Failure> {
+    let (keys, json) = (session.client.keys(), session.json);
+    match command {
+        KeyCommand::Create(arguments) => {
+            let created = keys.create(&request(arguments, session.look.now)).raw().await?;
+            show(&created, &expiry_note(&created["expiresAt"]), json)?;
+        }
+        KeyCommand::List => print_list(session.look, &keys.list().raw().all().await?, json)?,
+        KeyCommand::Rotate { id, keep_old } => {
+            let keep_old = keep_old.unwrap_or_default();
+            check_overlap(keep_old)?;
+            let rotated = keys.rotate(&id.to_string(), keep_old).raw().await?;
+            let until = (!keep_old.is_zero()).then(|| (session.look.now + keep_old).to_string());
+            show(&rotated, &old_secret(until.as_deref()), json)?;
+        }
+        KeyCommand::Revoke { id } => keys.revoke(&id.to_string()).await?,
+    }
+    Ok(Exit::Done)
+}
+
+/// Returns the request that creates a key.
+fn request(arguments: CreateArgs, now: Timestamp) -> models::CreateKey {
+    let scope = |scope: ScopeArg| match scope {
+        ScopeArg::Read => models::Scope::Read,
+        ScopeArg::Jobs => models::Scope::Jobs,
+        ScopeArg::Write => models::Scope::Write,
+    };
+    let mut new = models::CreateKey::new(arguments.name).scopes(arguments.scope.into_iter().map(scope).collect());
+    if !arguments.project.is_empty() {
+        new = new.projects(arguments.project.iter().map(ToString::to_string));
+    }
+    if !arguments.allow_ip.is_empty() {
+        new = new.allowed_ips(arguments.allow_ip.iter().map(ToString::to_string));
+    }
+    match arguments.expires {
+        // The server has the same default.
+        None => new,
+        Some(Lifetime::Unlimited) => new.expires_at(models::Change::<String>::Reset),
+        Some(Lifetime::For(duration)) => new.expires_at((now + duration).to_string()),
+    }
 }
 
 async fn create_key(cases: &UseCases, arguments: CreateArgs, json: bool) -> anyhow::Result<()> {
@@ -128,31 +201,50 @@ async fn create_key(cases: &UseCases, arguments: CreateArgs, json: bool) -> anyh
         }
         Err(error) => return Err(error.into()),
     };
-    let until = created.key.expires_at.map_or_else(|| "does not expire".to_owned(), |end| format!("expires {end}"));
-    show(created, &until, json)
+    let created = document(created)?;
+    show(&created, &expiry_note(&created["expiresAt"]), json)
 }
 
 async fn rotate(cases: &UseCases, id: KeyId, keep_old: Duration, json: bool) -> anyhow::Result<()> {
-    if keep_old > MAX_OVERLAP {
-        bail!("--keep-old must be at most {}", humantime::format_duration(MAX_OVERLAP));
-    }
+    check_overlap(keep_old)?;
     let caller = Caller::command_line();
     let rotated = cases.rotate_key(&caller, id, keep_old, Precondition::None, None, |_| String::new()).await;
     let Answered::New(rotated) = known(id, rotated)? else { bail!("the key was rotated already") };
-    let old = rotated.key.old_secret.map_or_else(
+    let until = rotated.key.old_secret.as_ref().map(|old| old.until.to_string());
+    show(&document(rotated)?, &old_secret(until.as_deref()), json)
+}
+
+fn check_overlap(keep_old: Duration) -> anyhow::Result<()> {
+    if keep_old > MAX_OVERLAP {
+        bail!("--keep-old must be at most {}", humantime::format_duration(MAX_OVERLAP));
+    }
+    Ok(())
+}
+
+fn expiry_note(expires_at: &Value) -> String {
+    if expires_at.is_null() { "does not expire".to_owned() } else { format!("expires {}", cell(expires_at)) }
+}
+
+fn old_secret(until: Option<&str>) -> String {
+    until.map_or_else(
         || "the old secret no longer works".to_owned(),
-        |old| format!("the old secret works until {}", old.until),
-    );
-    show(rotated, &old, json)
+        |until| format!("the old secret works until {until}"),
+    )
+}
+
+/// Returns a created key as servers return it.
+fn document(CreatedKey { key, secret }: CreatedKey) -> anyhow::Result<Value> {
+    Ok(serde_json::to_value(key::CreatedKey { key: key.into(), secret })?)
 }
 
 /// Prints a key with its new secret, which goes to standard output alone.
-fn show(CreatedKey { key, secret }: CreatedKey, note: &str, json: bool) -> anyhow::Result<()> {
+fn show(created: &Value, note: &str, json: bool) -> anyhow::Result<()> {
     if json {
-        return print_json(&key::CreatedKey { key: key.into(), secret });
+        return print_json(created);
     }
-    writeln!(std::io::stderr(), "key {} ({}), {note}; the secret is shown only once:", key.id, key.name)?;
-    Ok(print(&secret)?)
+    let (id, name) = (cell(&created["id"]), cell(&created["name"]));
+    writeln!(std::io::stderr(), "key {id} ({name}), {note}; the secret is shown only once:")?;
+    Ok(print(&plain(created["secret"].as_str().unwrap_or_default()))?)
 }
 
 /// Returns a result with an explanation if the key does not exist.
@@ -180,26 +272,48 @@ fn expiry(lifetime: Lifetime, now: Timestamp) -> Option<Timestamp> {
     }
 }
 
-async fn list(cases: &UseCases, json: bool) -> anyhow::Result<()> {
-    let keys: Vec<Key> = cases.keys(&Caller::command_line()).await?.into_iter().map(Key::from).collect();
+fn print_list(look: Look, keys: &[Value], json: bool) -> anyhow::Result<()> {
     if json {
-        return print_json(&KeyList { keys, next_cursor: None });
+        return print_json(&json!({ "keys": keys, "nextCursor": null }));
     }
     let head = ["ID", "NAME", "PREFIX", "SCOPES", "PROJECTS", "EXPIRES", "LAST USED", "REVOKED"];
-    Ok(print_lines(&table(head, keys.into_iter().map(row).collect()))?)
+    Ok(print_lines(&headed(look.paint, head, keys.iter().map(|key| row(look, key)).collect()))?)
 }
 
-fn row(key: Key) -> [String; 8] {
-    let scopes: Vec<&str> = key.scopes.iter().map(|scope| Scope::from(*scope).name()).collect();
-    let or = |text: Option<String>, none: &str| text.unwrap_or_else(|| none.to_owned());
+fn row(look: Look, key: &Value) -> [String; 8] {
+    let list = |values: &Value| values.as_array().into_iter().flatten().map(cell).collect::<Vec<_>>().join(",");
+    let or = |value: &Value, none: &str| if value.is_null() { none.to_owned() } else { cell(value) };
+    let [id, name, prefix] = ["id", "name", "prefix"].map(|field| cell(&key[field]));
     [
-        key.id,
-        key.name,
-        key.prefix,
-        scopes.join(","),
-        key.projects.map_or_else(|| "all".to_owned(), |projects| projects.join(",")),
-        or(key.expires_at, "never"),
-        or(key.last_used_at, "-"),
-        or(key.revoked_at, "-"),
+        id,
+        name,
+        prefix,
+        list(&key["scopes"]),
+        if key["projects"].is_null() { "all".to_owned() } else { list(&key["projects"]) },
+        or(&key["expiresAt"], "never"),
+        look.ago(&key["lastUsedAt"]),
+        look.ago(&key["revokedAt"]),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_request_for_a_server_has_what_the_options_say() {
+        let arguments = |expires| CreateArgs {
+            name: "ci".to_owned(),
+            scope: vec![ScopeArg::Jobs],
+            project: vec!["shop".parse().unwrap()],
+            expires,
+            allow_ip: vec![parse_network("10.0.0.0/8").unwrap()],
+        };
+        let sent = |expires| serde_json::to_value(request(arguments(expires), Timestamp::from_micros(0))).unwrap();
+        let common = json!({"name": "ci", "scopes": ["jobs"], "projects": ["shop"], "allowedIps": ["10.0.0.0/8"]});
+        assert_eq!(sent(None), common);
+        assert_eq!(sent(Some(Lifetime::Unlimited))["expiresAt"], Value::Null);
+        assert!(sent(Some(Lifetime::Unlimited)).as_object().unwrap().contains_key("expiresAt"));
+        assert_eq!(sent(Some(Lifetime::For(Duration::from_secs(60))))["expiresAt"], "1970-01-01T00:01:00.000Z");
+    }
 }

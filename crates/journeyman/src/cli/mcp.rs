@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, anyhow, bail};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
@@ -19,7 +19,9 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Stdout};
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::connect::{connect, describe, no_reason};
-use super::job::HELP;
+use super::connection::{Connection, ConnectionArgs};
+use super::exit::HELP;
+use crate::config::client_environment;
 
 /// The number of attempts to open a connection, one second apart: the server may be starting.
 const ATTEMPTS: u32 = 5;
@@ -33,19 +35,16 @@ const SERVER_ERROR: i64 = -32000;
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub(crate) struct McpArgs {
-    /// URL of the server
-    #[arg(long, env = "JOURNEYMAN_URL", default_value = "http://127.0.0.1:8080")]
-    url: String,
-    /// API key; prefer the variable, because other users of this machine can read command lines
-    #[arg(long, env = "JOURNEYMAN_KEY", default_value = "", hide_env_values = true, hide_default_value = true)]
-    key: String,
+    #[command(flatten)]
+    connection: ConnectionArgs,
 }
 
 pub(crate) fn run(arguments: McpArgs) -> anyhow::Result<ExitCode> {
-    if arguments.key.is_empty() {
-        anyhow::bail!("the API key is missing: set JOURNEYMAN_KEY; `journeyman key create` creates one");
-    }
-    let client = connect(&arguments.url, &arguments.key).map_err(|error| anyhow!(describe(&error)))?;
+    let Connection { url, key, .. } = match arguments.connection.resolve(client_environment()) {
+        Ok(connection) => connection,
+        Err(failure) => bail!("{}", failure.text()),
+    };
+    let client = connect(&url, &key).map_err(|error| anyhow!(describe(&error)))?;
     let bridge = Bridge { client, version: Mutex::default(), output: tokio::sync::Mutex::new(tokio::io::stdout()) };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.context("the runtime could not be started")?.block_on(Arc::new(bridge).run())?;

@@ -1,4 +1,4 @@
-//! `journeyman project`: projects, with or without a running service.
+//! `journeyman project`: projects, in the database of an installation or on a server.
 //!
 //! Flags are converted to the JSON that a client of the HTTP interface would send, and are then processed by the same
 //! code.
@@ -9,26 +9,36 @@ use std::process::ExitCode;
 
 use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand};
+use clap_complete::engine::ArgValueCandidates;
 use journeyman_app::{Answered, Caller, Error, Refusal, RefusalKind, UseCases};
+use journeyman_client::Method;
 use journeyman_core::admin::{AdminRefusal, Precondition};
 use journeyman_core::ids::ProjectId;
 use journeyman_core::project::Project;
-use journeyman_core::time::Clock;
-use journeyman_http::wire::project::{ProjectList, change, create, show};
+use journeyman_core::time::{Clock, IdGen};
+use journeyman_http::wire::project::{change, create, show};
 use serde_json::{Map, Value, json};
 
+use super::connection::ConnectionArgs;
+use super::exit::{Exit, Failure, HELP};
+use super::look::{Look, cell};
+use super::paint::{ColorWhen, Paint};
+use super::place::{Place, PlaceArgs};
+use super::session::{Session, with_connection};
 use super::store::{StoreArgs, block_on, print_json, print_lines};
-use super::table::table;
+use super::table::headed;
+use super::{browser, complete};
 use crate::app;
-use crate::config::Settings;
+use crate::config::client_environment;
 use crate::system::Machine;
 
 #[derive(Debug, Args)]
+#[command(after_help = HELP)]
 pub(crate) struct ProjectArgs {
     #[command(flatten)]
-    store: StoreArgs,
-    /// Print JSON, also for lists
-    #[arg(long, global = true)]
+    place: PlaceArgs,
+    /// Print JSON
+    #[arg(long, global = true, help_heading = "Output")]
     json: bool,
     #[command(subcommand)]
     command: ProjectCommand,
@@ -48,11 +58,16 @@ enum ProjectCommand {
     /// Print a project
     Show {
         /// ID of the project
+        #[arg(add = ArgValueCandidates::new(complete::projects))]
         id: ProjectId,
+        /// Open the project's page in the browser instead
+        #[arg(short, long)]
+        web: bool,
     },
     /// Change a project and print it; other fields stay unchanged
     Update {
         /// ID of the project
+        #[arg(add = ArgValueCandidates::new(complete::projects))]
         id: ProjectId,
         #[command(flatten)]
         fields: Box<Fields>,
@@ -60,6 +75,7 @@ enum ProjectCommand {
     /// Delete a project with its jobs, their logs and its secrets; the repository is not deleted
     Delete {
         /// ID of the project
+        #[arg(add = ArgValueCandidates::new(complete::projects))]
         id: ProjectId,
     },
 }
@@ -118,18 +134,27 @@ struct Fields {
 }
 
 /// Runs a command.
-pub(crate) fn run(arguments: ProjectArgs) -> anyhow::Result<ExitCode> {
-    let json = arguments.json;
+pub(crate) fn run(arguments: ProjectArgs, color: ColorWhen) -> anyhow::Result<ExitCode> {
+    let ProjectArgs { place, json, command } = arguments;
+    match place.choose()? {
+        Place::Store(store) => in_store(store, command, json, color),
+        Place::Server(connection) => on_server(connection, command, json, color),
+    }
+}
+
+/// Carries out a command on the database of an installation.
+fn in_store(store: StoreArgs, command: ProjectCommand, json: bool, color: ColorWhen) -> anyhow::Result<ExitCode> {
     block_on(async move {
-        let (settings, store) = arguments.store.open().await?;
+        let (settings, store) = store.open().await?;
         let (cases, caller) = (app::use_cases(&settings, &store)?, Caller::command_line());
-        match arguments.command {
+        let url = settings.public_url(settings.listen);
+        let look = Look { paint: Paint::for_stdout(color), now: Machine.now() };
+        let print_project = |project: &Project| print_project(look, &serde_json::to_value(show(project, &url))?, json);
+        match command {
             ProjectCommand::Create { id, fields } => {
-                let mut body = fields.patch()?;
-                body.insert("id".to_owned(), Value::String(id.to_string()));
-                let proposal = create(Value::Object(body), Machine.now()).map_err(|error| anyhow!(error))?;
+                let proposal = create(body(&id, &fields)?, Machine.now()).map_err(|error| anyhow!(error))?;
                 match cases.create_project(&caller, proposal, None, |_| String::new()).await {
-                    Ok(Answered::New(created)) => print_project(&settings, &created),
+                    Ok(Answered::New(created)) => print_project(&created),
                     Ok(Answered::Replayed(_)) => Ok(()),
                     Err(Error::Admin(AdminRefusal::ProjectExists)) => {
                         bail!("a project with this ID already exists; change it with: journeyman project update")
@@ -137,18 +162,73 @@ pub(crate) fn run(arguments: ProjectArgs) -> anyhow::Result<ExitCode> {
                     Err(error) => Err(error.into()),
                 }
             }
-            ProjectCommand::List => list(&settings, &cases.projects(&caller).await?, json),
-            ProjectCommand::Show { id } => print_project(&settings, &find(&cases, &caller, &id).await?),
+            ProjectCommand::List => {
+                let all = cases.projects(&caller).await?;
+                let all: Result<Vec<Value>, _> = all.iter().map(|one| serde_json::to_value(show(one, &url))).collect();
+                print_list(look, &all?, json)
+            }
+            ProjectCommand::Show { id, web } => {
+                let project = find(&cases, &caller, &id).await?;
+                if web { open_page(&format!("{url}/"), &id) } else { print_project(&project) }
+            }
             ProjectCommand::Update { id, fields } => {
                 find(&cases, &caller, &id).await?;
                 let patch = Value::Object(fields.patch()?);
                 let edit = Box::new(move |project| change(project, patch.clone()));
-                print_project(&settings, &cases.change_project(&caller, &id, Precondition::None, edit).await?)
+                print_project(&cases.change_project(&caller, &id, Precondition::None, edit).await?)
             }
             ProjectCommand::Delete { id } => Ok(cases.delete_project(&caller, &id, Precondition::None).await?),
         }
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Carries out a command on a server.
+fn on_server(
+    connection: ConnectionArgs,
+    command: ProjectCommand,
+    json: bool,
+    color: ColorWhen,
+) -> anyhow::Result<ExitCode> {
+    with_connection(connection, json, color, async |session| carry_out(&session, command).await)
+}
+
+async fn carry_out(session: &Session, command: ProjectCommand) -> Result<Exit, Failure> {
+    let (client, look, json) = (&session.client, session.look, session.json);
+    match command {
+        ProjectCommand::Create { id, fields } => {
+            let key = Machine.uuid(look.now).to_string();
+            let call = client.request(Method::POST, "/v2/projects").idempotency_key(&key).json(&body(&id, &fields)?);
+            print_project(look, &call.await?.json::<Value>()?, json)?;
+        }
+        ProjectCommand::List => print_list(look, &client.projects().list().raw().all().await?, json)?,
+        ProjectCommand::Show { id, web } => {
+            let project = client.projects().get(id.as_str()).raw().await?;
+            if web {
+                open_page(client.url().as_str(), &id)?;
+            } else {
+                print_project(look, &project, json)?;
+            }
+        }
+        ProjectCommand::Update { id, fields } => {
+            let call = client.request(Method::PATCH, &format!("/v2/projects/{id}"));
+            let changed = call.json(&Value::Object(fields.patch()?)).await?.json::<Value>()?;
+            print_project(look, &changed, json)?;
+        }
+        ProjectCommand::Delete { id } => client.projects().delete(id.as_str()).await?,
+    }
+    Ok(Exit::Done)
+}
+
+/// Returns the request that creates a project.
+fn body(id: &ProjectId, fields: &Fields) -> anyhow::Result<Value> {
+    let mut body = fields.patch()?;
+    body.insert("id".to_owned(), Value::String(id.to_string()));
+    Ok(Value::Object(body))
+}
+
+fn open_page(url: &str, id: &ProjectId) -> anyhow::Result<()> {
+    browser::open(&format!("{url}projects/{id}"), &client_environment())
 }
 
 impl Fields {
@@ -224,22 +304,75 @@ async fn find(cases: &UseCases, caller: &Caller, id: &ProjectId) -> anyhow::Resu
     })
 }
 
-fn print_project(settings: &Settings, project: &Project) -> anyhow::Result<()> {
-    print_json(&show(project, &settings.public_url(settings.listen)))
+fn print_project(look: Look, project: &Value, json: bool) -> anyhow::Result<()> {
+    if json { print_json(project) } else { Ok(print_lines(&lines(look, project))?) }
 }
 
-fn list(settings: &Settings, projects: &[Project], json: bool) -> anyhow::Result<()> {
+fn print_list(look: Look, projects: &[Value], json: bool) -> anyhow::Result<()> {
     if json {
-        let url = settings.public_url(settings.listen);
-        return print_json(&ProjectList {
-            projects: projects.iter().map(|project| show(project, &url)).collect(),
-            next_cursor: None,
-        });
+        return print_json(&json!({ "projects": projects, "nextCursor": null }));
     }
-    let row = |project: &Project| {
-        let reference = project.reference.clone().unwrap_or_else(|| "-".to_owned());
-        [project.id.to_string(), project.repository.clone(), reference, project.agent.clone(), project.model.clone()]
+    Ok(print_lines(&rows(look, projects))?)
+}
+
+fn rows(look: Look, projects: &[Value]) -> Vec<String> {
+    let row = |project: &Value| ["id", "repository", "ref", "agent", "model"].map(|field| cell(&project[field]));
+    headed(look.paint, ["ID", "REPOSITORY", "REF", "AGENT", "MODEL"], projects.iter().map(row).collect())
+}
+
+/// Formats the fields of a project that people look at most; `--json` has all.
+fn lines(look: Look, project: &Value) -> Vec<String> {
+    let names = |names: Vec<String>| if names.is_empty() { "-".to_owned() } else { names.join(", ") };
+    let environment = project["environment"].as_object().into_iter().flatten().map(|(name, _)| name.clone());
+    let uses = |name: &str| {
+        let uses = project["secretUses"][name].as_array().into_iter().flatten().map(cell).collect::<Vec<_>>();
+        if uses.is_empty() { name.to_owned() } else { format!("{name} ({})", uses.join(", ")) }
     };
-    let rows = projects.iter().map(row).collect();
-    Ok(print_lines(&table(["ID", "REPOSITORY", "REF", "AGENT", "MODEL"], rows))?)
+    let secrets = project["secrets"].as_array().into_iter().flatten().map(|name| uses(&cell(name)));
+    let seconds = &project["limits"]["runSeconds"];
+    look.fields([
+        ("id", cell(&project["id"])),
+        ("repository", cell(&project["repository"])),
+        ("clone URL", look.link(&project["cloneUrl"])),
+        ("ref", cell(&project["ref"])),
+        ("agent", cell(&project["agent"])),
+        ("model", cell(&project["model"])),
+        ("setup", cell(&project["setup"])),
+        ("run limit", if seconds.is_null() { "-".to_owned() } else { format!("{} s", cell(seconds)) }),
+        ("environment", names(environment.collect())),
+        ("secrets", names(secrets.collect())),
+        ("created", look.ago(&project["createdAt"])),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use journeyman_core::time::Timestamp;
+
+    use super::*;
+
+    const LOOK: Look = Look { paint: Paint::OFF, now: Timestamp::from_micros(60_000_000) };
+
+    #[test]
+    fn a_project_is_printed_as_lines_without_values_of_its_environment() {
+        let project = json!({
+            "id": "shop", "repository": "local:shop", "cloneUrl": "http://h/git/shop.git", "ref": null, "agent": "a",
+            "model": "m", "setup": null, "limits": {"runSeconds": 600}, "environment": {"CI": "s3cret"},
+            "secrets": ["NPM", "X"], "secretUses": {"NPM": ["setup", "agent"]}, "createdAt": "1970-01-01T00:00:00.000Z",
+        });
+        let lines = lines(LOOK, &project);
+        for line in [
+            "id          shop",
+            "clone URL   http://h/git/shop.git",
+            "ref         -",
+            "run limit   600 s",
+            "environment CI",
+            "secrets     NPM (setup, agent), X",
+            "created     1 minute ago",
+        ] {
+            assert!(lines.contains(&line.to_owned()), "{line}: {lines:#?}");
+        }
+        assert!(!lines.concat().contains("s3cret"));
+        assert_eq!(rows(LOOK, &[project])[1], "shop  local:shop  -    a      m");
+    }
 }

@@ -20,6 +20,7 @@ use journeyman_http::wire::code_host::FindingList;
 use journeyman_http::wire::slack as wire;
 
 use super::doctor::print_findings;
+use super::paint::ColorWhen;
 use super::secret;
 use super::store::{StoreArgs, block_on, print, print_json, print_lines};
 use crate::app;
@@ -200,14 +201,15 @@ struct Command {
     cases: UseCases,
     store: Arc<dyn Store>,
     json: bool,
+    color: ColorWhen,
 }
 
 /// Runs a command. The exit code is 1 if a test fails.
-pub(crate) fn run(arguments: SlackArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(arguments: SlackArgs, color: ColorWhen) -> anyhow::Result<ExitCode> {
     let json = arguments.json;
     block_on(async move {
         let (settings, store) = arguments.store.open().await?;
-        let at = Command { cases: app::use_cases(&settings, &store)?, store, json };
+        let at = Command { cases: app::use_cases(&settings, &store)?, store, json, color };
         at.run(arguments.command).await
     })
 }
@@ -310,7 +312,7 @@ impl Command {
         let code = if first_failure(&findings).is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
         match self.json {
             true => print_json(&FindingList::from(findings))?,
-            false => print_findings(&findings)?,
+            false => print_findings(&findings, self.color)?,
         }
         Ok(code)
     }

@@ -13,7 +13,8 @@ use crate::app;
 use crate::config::{self, Layer, Settings};
 
 /// The installation that a command works on, named by settings of `journeyman serve`.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Installation")]
 pub(super) struct StoreArgs {
     /// Configuration file of the service
     #[arg(long, value_name = "FILE", global = true)]
@@ -33,6 +34,12 @@ pub(super) struct StoreArgs {
 }
 
 impl StoreArgs {
+    /// Returns whether an option names the installation.
+    pub(super) fn is_given(&self) -> bool {
+        let Self { config, data_dir, database_url, master_key_file } = self;
+        config.is_some() || data_dir.is_some() || database_url.is_some() || master_key_file.is_some()
+    }
+
     /// Returns the settings of the service.
     pub(super) fn settings(self) -> anyhow::Result<Settings> {
         let Self { config, data_dir, database_url, master_key_file } = self;

@@ -1,15 +1,27 @@
 //! Tables of text.
 
+use super::paint::{Paint, width};
+
 /// Returns the lines of a table, with each column as wide as its widest cell.
 pub(super) fn table<const COLUMNS: usize>(head: [&str; COLUMNS], rows: Vec<[String; COLUMNS]>) -> Vec<String> {
     let all: Vec<[String; COLUMNS]> = [head.map(str::to_owned)].into_iter().chain(rows).collect();
     let widths: Vec<usize> =
-        (0..COLUMNS).map(|column| all.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)).collect();
+        (0..COLUMNS).map(|column| all.iter().map(|row| width(&row[column])).max().unwrap_or(0)).collect();
     let line = |row: &[String; COLUMNS]| {
-        let padded = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        let padded = row.iter().zip(&widths).map(|(cell, most)| format!("{cell}{}", " ".repeat(most - width(cell))));
         padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };
     all.iter().map(line).collect()
+}
+
+/// Like [`table`], with a head in the style of headings.
+pub(super) fn headed<const COLUMNS: usize>(
+    paint: Paint,
+    head: [&str; COLUMNS],
+    rows: Vec<[String; COLUMNS]>,
+) -> Vec<String> {
+    let head = head.map(|title| paint.heading(title));
+    table(head.each_ref().map(String::as_str), rows)
 }
 
 #[cfg(test)]
@@ -20,5 +32,13 @@ mod tests {
     fn columns_are_as_wide_as_their_widest_cell() {
         let lines = table(["A", "B"], vec![["long".into(), "x".into()], ["s".into(), "ä".into()]]);
         assert_eq!(lines, ["A     B", "long  x", "s     ä"]);
+    }
+
+    #[test]
+    fn colors_do_not_make_a_column_wider() {
+        let lines = headed(Paint::ON, ["A", "B"], vec![[Paint::ON.good("long"), "x".into()], ["s".into(), "y".into()]]);
+        assert_eq!(lines[1..], ["\u{1b}[32mlong\u{1b}[0m  x", "s     y"]);
+        let plain = headed(Paint::OFF, ["A", "B"], vec![["long".into(), "x".into()]]);
+        assert_eq!(plain, ["A     B", "long  x"]);
     }
 }

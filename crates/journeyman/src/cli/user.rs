@@ -8,14 +8,19 @@ use journeyman_app::{Caller, UseCases};
 use journeyman_core::ports::{Store, StoreError};
 use journeyman_core::user::{Role, User, user_name};
 
-use super::store::{StoreArgs, block_on, print, print_lines};
+use super::place::PlaceArgs;
+use super::store::{block_on, print, print_lines};
 use super::table::table;
 use crate::app;
 
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Users are managed on the machine of the service, or on the dashboard's page System → Users: servers \
+                  have no operations for them. JOURNEYMAN_URL and contexts are not used."
+)]
 pub(crate) struct UserArgs {
     #[command(flatten)]
-    store: StoreArgs,
+    place: PlaceArgs,
     #[command(subcommand)]
     command: UserCommand,
 }
@@ -58,8 +63,9 @@ impl From<RoleArg> for Role {
 
 /// Runs a command.
 pub(crate) fn run(arguments: UserArgs) -> anyhow::Result<ExitCode> {
+    let store = arguments.place.store_only("users", "System → Users")?;
     block_on(async move {
-        let (settings, store) = arguments.store.open().await?;
+        let (settings, store) = store.open().await?;
         let (cases, caller) = (app::use_cases(&settings, &store)?, Caller::command_line());
         let url = settings.public_url(settings.listen);
         match arguments.command {

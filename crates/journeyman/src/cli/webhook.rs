@@ -7,7 +7,10 @@ use clap::{Args, Subcommand};
 use journeyman_client::models::{ChangeWebhook, CreateWebhook, DeliveryStatus, ProjectEventType, WebhookFormat};
 use serde_json::Value;
 
-use super::job::{Exit, Failure, HELP, ServerArgs, Session, cell, with_session};
+use super::exit::{Exit, Failure, HELP};
+use super::look::cell;
+use super::paint::ColorWhen;
+use super::session::{ServerArgs, Session, with_session};
 use super::store::print_lines;
 use super::table::table;
 
@@ -118,8 +121,8 @@ impl SettingArgs {
 }
 
 /// Runs a command of `journeyman webhook`.
-pub(crate) fn run(arguments: WebhookArgs) -> anyhow::Result<ExitCode> {
-    with_session(arguments.server, async |session| carry_out(&session, arguments.command).await)
+pub(crate) fn run(arguments: WebhookArgs, color: ColorWhen) -> anyhow::Result<ExitCode> {
+    with_session(arguments.server, color, async |session| carry_out(&session, arguments.command).await)
 }
 
 async fn carry_out(session: &Session, command: WebhookCommand) -> Result<Exit, Failure> {
@@ -159,7 +162,8 @@ async fn carry_out(session: &Session, command: WebhookCommand) -> Result<Exit, F
         WebhookCommand::Redeliver { webhook, delivery } => hooks.redeliver(project, &webhook, &delivery).await?,
         WebhookCommand::Replay { webhook, since } => {
             let count = hooks.replay(project, &webhook, &since).await?;
-            print_lines(&[format!("{count} deliveries are pending")])?;
+            let text = if count == 1 { "delivery is" } else { "deliveries are" };
+            print_lines(&[format!("{count} {text} pending")])?;
         }
     }
     Ok(Exit::Done)

@@ -114,6 +114,45 @@ pub(super) fn machine(model_keys: &BTreeSet<String>) -> MachineEnvironment {
     }
 }
 
+/// The values from the process's environment that the commands for people use. It has no `Debug`: one is a key.
+#[derive(Default)]
+pub(crate) struct ClientEnvironment {
+    /// The URL of the server (`JOURNEYMAN_URL`).
+    pub(crate) url: Option<String>,
+    /// The API key (`JOURNEYMAN_KEY`).
+    pub(crate) key: Option<String>,
+    /// The ID of the project (`JOURNEYMAN_PROJECT`).
+    pub(crate) project: Option<String>,
+    /// The user's folder for configuration: `XDG_CONFIG_HOME` if its path is absolute, or else `~/.config`.
+    pub(crate) config_home: Option<PathBuf>,
+    /// The browsers, separated by colons (`BROWSER`).
+    pub(crate) browser: Option<String>,
+    /// True if the process can open windows.
+    pub(crate) has_display: bool,
+    /// The search path (`PATH`).
+    pub(crate) path: String,
+    /// True if cargo has started this process or one above it.
+    pub(crate) is_below_cargo: bool,
+}
+
+/// Reads the values for the commands for people.
+pub(crate) fn client() -> ClientEnvironment {
+    let mut variables = process();
+    let mut take = |name: &str| variables.remove(name).filter(|value| !value.is_empty());
+    let home = take("HOME").map(|home| PathBuf::from(home).join(".config"));
+    let config_home = take("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute()).or(home);
+    ClientEnvironment {
+        url: take("JOURNEYMAN_URL"),
+        key: take("JOURNEYMAN_KEY"),
+        project: take("JOURNEYMAN_PROJECT"),
+        config_home,
+        browser: take("BROWSER"),
+        has_display: take("DISPLAY").is_some() || take("WAYLAND_DISPLAY").is_some(),
+        path: take("PATH").unwrap_or_default(),
+        is_below_cargo: take("CARGO").is_some(),
+    }
+}
+
 /// Parses the settings among `variables`.
 ///
 /// # Errors

@@ -371,7 +371,7 @@ fn a_check_with_a_project_uses_its_settings_and_changes_neither_it_nor_its_repos
         assert!(error.contains(line), "{line}: {error}");
     }
     assert_eq!(heads(), before);
-    let show = site.succeed(&["project", "show", "shop"]);
+    let show = site.succeed(&["project", "show", "shop", "--json"]);
     site.succeed(&["project", "update", "shop", "--setup", "test -f README.md && exit 7"]);
     let (code, out, error) = check("shop");
     assert!(code == Some(1) && out.contains("exit code 7"), "{out}{error}");

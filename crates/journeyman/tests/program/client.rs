@@ -46,7 +46,7 @@ fn a_job_is_created_watched_followed_up_and_archived() {
     let created = job(&site, &service, &["create", "Add a page\n[[write a.txt|one]][[say I did]]", "--watch"]);
     assert_eq!(created.status.code(), Some(0), "{}", err(&created));
     let transcript = out(&created);
-    for part in ["> Add a page", "I did", "pull request opened", "status        completed"] {
+    for part in ["> Add a page", "I did", "pull request opened", "status       completed"] {
         assert!(transcript.contains(part), "{part} is missing in {transcript}");
     }
     let listed = job(&site, &service, &["list", "--json"]);

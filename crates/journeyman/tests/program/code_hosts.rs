@@ -505,7 +505,7 @@ fn commits_are_signed_with_the_key_of_the_server() {
     }
     keygen(&["-q", "-p", "-P", "a passphrase", "-N", ""]);
     let public = std::fs::read_to_string(key.with_extension("pub")).unwrap();
-    let doctor = world.site.run(&["doctor"]);
+    let doctor = world.site.run(&["doctor", "--verbose"]);
     assert!(String::from_utf8_lossy(&doctor.stdout).contains(public.trim()), "doctor prints the public key");
 
     let service = world.start();

@@ -82,7 +82,7 @@ fn projects_are_managed_while_a_service_runs() {
         "--secret-use",
         "NPM=setup,agent",
     ]);
-    assert!(!made.contains("s3cret"), "{made}");
+    assert!(!made.contains("s3cret") && made.contains("repository  https://example.com/web.git"), "{made}");
     let project = service.get("/v2/projects/web");
     assert_eq!((project["codeHost"]["hasToken"].clone(), project["secrets"][0].clone()), (true.into(), "NPM".into()));
     assert_eq!(project["secretUses"]["NPM"], serde_json::json!(["setup", "agent"]));
@@ -173,7 +173,7 @@ fn the_configuration_file_overrides_the_environment() {
         let project: Value = serde_json::from_slice(&output.stdout).unwrap();
         project["cloneUrl"].as_str().unwrap().to_owned()
     };
-    let show = ["project", "show", "shop"];
+    let show = ["project", "show", "shop", "--json"];
     assert_eq!(names(&show, "http://from-environment"), "http://from-environment/git/shop.git");
     std::fs::write(site.path("config.toml"), "public-url = \"http://from-file/\"\n").unwrap();
     assert_eq!(names(&show, "http://from-environment"), "http://from-file/git/shop.git");
@@ -195,7 +195,8 @@ fn flags_override_the_configuration_file_and_the_environment() {
 fn completions_and_the_openapi_document_are_printed() {
     for shell in ["bash", "zsh", "fish"] {
         let output = Command::new(program()).args(["completions", shell]).output().unwrap();
-        assert!(output.status.success() && output.stdout.len() > 1000, "{shell}");
+        let script = String::from_utf8(output.stdout.clone()).unwrap();
+        assert!(output.status.success() && script.contains("JOURNEYMAN_COMPLETE"), "{shell}: {output:?}");
     }
     let output = Command::new(program()).arg("openapi").output().unwrap();
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -239,6 +240,8 @@ fn the_demo_shows_a_job_and_its_follow_up_and_prints_the_record() {
     ] {
         assert!(log.contains(part), "{part} is missing in {log}");
     }
+    assert!(!log.contains('\u{1b}'), "there are no colors in a pipe");
+    assert!(!log.contains("\"createdAt\""), "responses are trimmed: {log}");
     let folder = log.split("keeps its data in ").nth(1).unwrap().split(',').next().unwrap();
     assert!(!std::path::Path::new(folder).exists(), "{folder} is left behind");
 }
@@ -261,7 +264,7 @@ fn the_commands_that_a_demo_prints_work_unchanged() {
     let mut printed = Vec::new();
     for line in BufReader::new(demo.stderr.take().unwrap()).lines() {
         let line = line.unwrap();
-        let is_last = line.contains("Add a test for the parser");
+        let is_last = line.contains("/projects/demo/jobs/job_");
         printed.push(line);
         if is_last {
             break;
@@ -273,6 +276,9 @@ fn the_commands_that_a_demo_prints_work_unchanged() {
     let script = format!("{}\n{}", find("export JOURNEYMAN_URL="), find("job send"));
     let output = Command::new("sh").args(["-c", &script]).output().unwrap();
     assert!(output.status.success(), "{script}: {}", stderr(&output));
+    let merge = format!("{}\n{}", find("export JOURNEYMAN_URL="), find("job merge"));
+    let output = Command::new("sh").args(["-c", &merge]).output().unwrap();
+    assert!(output.status.success(), "{merge}: {}", stderr(&output));
     rustix::process::kill_process(rustix::process::Pid::from_child(&demo), rustix::process::Signal::TERM).unwrap();
     let output = demo.wait_with_output().unwrap();
     assert!(output.status.success(), "{output:?}");

@@ -82,7 +82,7 @@ fn a_comment_on_the_dashboard_reaches_the_job_and_is_answered_there_also_after_a
     let service = site.start();
     assert_eq!(ada.submit(&service, &format!("{PULL}/comments"), form), 303, "it is sent again");
     let page = ada.until(&service, PULL, "✅ Done in ");
-    assert_eq!(page.matches("<span class=\"chip\">sent to the job</span>").count(), 1, "{page}");
+    assert_eq!(page.matches(" sent to the agent</span>").count(), 1, "{page}");
     assert_eq!(page.matches("id=\"c-").count(), 3, "two comments, and one answer: {page}");
     assert_eq!(service.settled(&job)["status"], "completed");
     assert_eq!(site.file(&site.branch(), "hello.txt").as_deref(), Some("Hello\nGoodbye\n"));
@@ -117,7 +117,7 @@ fn a_review_of_lines_becomes_one_message() {
     let review = "body=[[append+hello.txt|Goodbye]]";
     assert_eq!(ada.submit(&service, &format!("{PULL}/review"), review), 303);
     let page = ada.until(&service, PULL, "✅ Done in ");
-    assert!(page.contains("<span>reviewed</span> <span class=\"chip\">sent to the job</span>"), "{page}");
+    assert!(page.contains("<span>reviewed</span>") && page.contains(" sent to the agent</span>"), "{page}");
     service.settled(&job);
     let messages = messages(&service, &job);
     assert_eq!((messages.len(), &messages[1]["origin"]), (2, &json!("review")), "{messages:#?}");

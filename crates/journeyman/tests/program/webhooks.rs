@@ -124,7 +124,7 @@ fn a_webhook_is_managed_and_its_events_arrive() {
     endpoint.wait_for("the redelivery", |received| received.iter().filter(|(of, ..)| *of == message).count() == 2);
     assert_eq!(
         out(&webhook(&site, &service, &["replay", &id, "--since", "2020-01-01T00:00:00Z"])),
-        "1 deliveries are pending\n"
+        "1 delivery is pending\n"
     );
     endpoint.wait_for("the replay", |received| received.iter().filter(|(of, ..)| *of == message).count() == 3);
     let rotated = out(&webhook(&site, &service, &["rotate", &id, "--keep-old", "60"]));

@@ -49,6 +49,17 @@ async fn a_prompt_becomes_a_pull_request_and_a_follow_up_extends_it() {
     let diff = harness.diffs.diff(&harness.project, &job).await.unwrap();
     let diff = String::from_utf8(diff.to_vec()).unwrap();
     assert!(diff.ends_with("+<h1>Shop</h1>\n+<p>Open</p>\n"), "{diff}");
+    for (message, lines) in messages.iter().zip(["+<h1>Shop</h1>\n", " <h1>Shop</h1>\n+<p>Open</p>\n"]) {
+        let diff = harness.diffs.diff_of_commits(&harness.project, &job, &message.commits).await.unwrap();
+        let diff = String::from_utf8(diff.to_vec()).unwrap();
+        assert!(diff.ends_with(lines), "the changes of one message: {diff}");
+    }
+    let first = &messages[0].commits[0];
+    let file = harness.diffs.file(&harness.project, &job, first, "page.html").await.unwrap();
+    assert_eq!(file.as_deref(), Some(b"<h1>Shop</h1>\n".as_slice()), "as it was after the first message");
+    for missing in ["missing.html", "", "../page.html", "page.html\0"] {
+        assert_eq!(harness.diffs.file(&harness.project, &job, first, missing).await, Ok(None), "{missing:?}");
+    }
     let log = harness.store.log(id, 0, 1000).await.unwrap();
     let count = |kind: &str| log.iter().filter(|entry| entry.kind == kind).count();
     assert_eq!((count("pull_request.opened"), count("pull_request.updated"), count("commit.pushed")), (1, 1, 2));

@@ -668,8 +668,9 @@ fn put_comment(repository: &str, pull: u64, comment: &Comment) -> Call {
     let line = comment.line.clone();
     call!(
         "INSERT INTO comments
-             (repository, number, place, author, author_id, body, at, path, side, line, hunk, review, draft, message)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+             (repository, number, place, author, author_id, body, at, path, side, line, hunk, review, draft, message,
+              verdict)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
          ON CONFLICT (repository, number, place)
          DO UPDATE SET at = excluded.at, review = excluded.review, draft = excluded.draft",
         repository.to_owned(),
@@ -686,6 +687,7 @@ fn put_comment(repository: &str, pull: u64, comment: &Comment) -> Call {
         comment.review.map(number),
         i64::from(comment.is_draft),
         comment.message.map(|message| message.to_string()),
+        comment.verdict.name(),
     )
 }
 

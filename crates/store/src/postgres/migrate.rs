@@ -56,7 +56,8 @@ pub(super) const MIGRATIONS: &[Migration] = &[
     Migration { sql: include_str!("../../migrations/postgres/0033_slack.sql"), needs: 5 },
     Migration { sql: include_str!("../../migrations/postgres/0034_slack_jobs.sql"), needs: 5 },
     Migration { sql: include_str!("../../migrations/postgres/0035_diffs.sql"), needs: 5 },
-    Migration { sql: include_str!("../../migrations/postgres/0037_plans.sql"), needs: 5 },
+    Migration { sql: include_str!("../../migrations/postgres/0036_plans.sql"), needs: 5 },
+    Migration { sql: include_str!("../../migrations/postgres/0037_verdicts.sql"), needs: 5 },
     Migration { sql: include_str!("../../migrations/postgres/0038_workers.sql"), needs: 5 },
 ];
 

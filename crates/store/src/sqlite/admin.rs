@@ -507,8 +507,9 @@ impl Tables<'_> {
         let line = comment.line.as_ref();
         self.execute(
             "INSERT INTO comments
-                 (repository, number, place, author, author_id, body, at, path, side, line, hunk, review, draft, message)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
+                 (repository, number, place, author, author_id, body, at, path, side, line, hunk, review, draft, message,
+                  verdict)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
              ON CONFLICT (repository, number, place)
              DO UPDATE SET at = excluded.at, review = excluded.review, draft = excluded.draft",
             params![
@@ -526,6 +527,7 @@ impl Tables<'_> {
                 comment.review.map(number),
                 comment.is_draft,
                 comment.message.map(|message| message.to_string()),
+                comment.verdict.name(),
             ],
         )
     }

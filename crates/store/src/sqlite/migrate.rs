@@ -44,7 +44,8 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0033_slack.sql"),
     include_str!("../../migrations/sqlite/0034_slack_jobs.sql"),
     include_str!("../../migrations/sqlite/0035_diffs.sql"),
-    include_str!("../../migrations/sqlite/0037_plans.sql"),
+    include_str!("../../migrations/sqlite/0036_plans.sql"),
+    include_str!("../../migrations/sqlite/0037_verdicts.sql"),
     include_str!("../../migrations/sqlite/0038_workers.sql"),
 ];
 

@@ -5,7 +5,7 @@ use journeyman_core::inbox::InboxState;
 use journeyman_core::ports::{AuditEntry, InboxFilter};
 use journeyman_core::pull::comment::SERVICE;
 use journeyman_core::pull::decide::{self, PullPage};
-use journeyman_core::pull::{Comment, DiffSide, LinePlace, NewComment, NewPull};
+use journeyman_core::pull::{Comment, DiffSide, LinePlace, NewComment, NewPull, Verdict};
 use journeyman_core::time::Timestamp;
 use journeyman_testkit::Seeds as _;
 
@@ -80,8 +80,11 @@ async fn drafts_are_submitted_with_the_review_of_their_author_or_removed() {
         fixture.change(|state| decide::remove_draft(state, "usr_ada", 3)).await.unwrap();
         fixture.change(|state| decide::remove_draft(state, "usr_ada", 2)).await.unwrap();
         let page = PullPage { project: "shop".parse().unwrap(), url: String::new() };
-        let text = NewComment { at: at(5), ..by("ada", "") };
+        let text = NewComment { at: at(5), verdict: Verdict::RequestChanges, ..by("ada", "") };
         fixture.change(move |state| decide::review(state, text.clone(), &page, audit())).await.unwrap();
+        let verdicts: Vec<Verdict> = fixture.comments().await.iter().map(|one| one.comment.verdict).collect();
+        let comment = Verdict::Comment;
+        assert_eq!(verdicts, [comment, comment, comment, Verdict::RequestChanges], "{name}");
         let found: Vec<_> = (fixture.comments().await.into_iter())
             .map(|one| (one.place, one.comment.body, one.comment.review, one.comment.is_draft, one.comment.line))
             .collect();

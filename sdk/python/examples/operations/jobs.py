@@ -110,6 +110,22 @@ def work_with_jobs(client: Journeyman) -> str:
     print(checks.result, [check.name for check in checks.checks])
     # endregion
 
+    # region listPulls
+    for opened in client.pulls.list("shop", state="open"):
+        print(opened.number, opened.title, opened.job)
+    # endregion
+
+    number = next(one.number for one in client.pulls.list("shop") if one.job == job_id)
+    # region getPull
+    shown = client.pulls.get("shop", number)
+    print(shown.mergeable, shown.body)
+    # endregion
+
+    # region mergePull
+    merged = client.pulls.merge("shop", number)
+    print(merged.state, merged.ended_at)
+    # endregion
+
     # region listJobs
     for record in client.jobs.list_records("shop", status="completed"):
         print(record.id, record.pr_link)

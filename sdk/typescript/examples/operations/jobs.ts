@@ -99,6 +99,21 @@ console.log(
 );
 // #endregion
 
+// #region listPulls
+for await (const { number, title } of client.pulls.list("shop", { state: "open" })) console.log(number, title);
+// #endregion
+
+const number = (await client.pulls.list("shop").toArray()).find((pull) => pull.job === jobId)?.number ?? 0;
+// #region getPull
+const pull = await client.pulls.get("shop", number);
+console.log(pull.mergeable, pull.body);
+// #endregion
+
+// #region mergePull
+const merged = await client.pulls.merge("shop", number);
+console.log(merged.state, merged.endedAt);
+// #endregion
+
 // #region listJobs
 for await (const { id, prLink } of client.jobs.list("shop", { status: "completed" })) console.log(id, prLink);
 // #endregion

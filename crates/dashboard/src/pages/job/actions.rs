@@ -1,4 +1,4 @@
-//! Actions on a job: send a message, withdraw one, retry, cancel, archive, unarchive.
+//! Actions on a job: send a message, send one again, withdraw one, retry, cancel, archive, unarchive.
 
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
@@ -6,6 +6,8 @@ use journeyman_app::MessageRequest;
 use journeyman_core::engine::Control;
 use journeyman_core::message::DeliveryMode;
 
+use super::outcome::retried;
+use super::talk::Talk;
 use super::{InJob, conversation};
 use crate::Shared;
 use crate::failure::{Failure, Page, refusal};
@@ -29,6 +31,22 @@ async fn send_page(shared: &Shared, at: InJob, fields: &Fields) -> Page {
             conversation::refused(shared, at, fields, text).await
         }
     }
+}
+
+/// Sends the last message of a failed job once more. If another message was sent meanwhile, only the job is shown.
+pub(super) async fn again(State(shared): State<Shared>, at: InJob, fields: Fields) -> Response {
+    let page = async {
+        at.needs_write()?;
+        let talk = Talk::read(&shared, at.job.id).await?;
+        let message = retried(&at, &talk).filter(|message| message.id.to_string() == fields.text("message"));
+        if let Some(message) = message {
+            let request = MessageRequest { prompt: message.prompt.clone(), delivery: DeliveryMode::Queue };
+            let once = fields.once(&format!("again {} {}", at.job.id, message.id));
+            at.cases().send_message(&at.caller(), &at.project.id, at.job.id, request, once).await?;
+        }
+        Ok(Redirect::to(&at.page("")).into_response())
+    };
+    at.answer(page.await)
 }
 
 pub(super) async fn withdraw(at: InJob, Path((_, _, message)): Path<(String, String, String)>) -> Response {

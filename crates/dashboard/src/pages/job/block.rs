@@ -1,83 +1,207 @@
 //! Rendering of one block of the conversation.
 
-use std::collections::HashMap;
-use std::time::Duration;
+use std::borrow::Cow;
 
 use askama::Template;
 use journeyman_core::code_host::HostName;
-use journeyman_core::ids::MessageId;
 use journeyman_core::message::{Message, MessageStatus, Origin};
 use journeyman_core::time::Timestamp;
 
-use crate::conversation::{Block, Kind, Part, Step, Tool, patch};
+use super::InJob;
+use super::talk::{Talk, failure};
+use crate::conversation::{Block, Kind, Line, Part, Tool, patch};
 use crate::fragment::Fragment;
 use crate::frame::Frame;
 use crate::highlight::{Budget, Highlighter};
 use crate::markdown::{self, Markup};
 use crate::moment::Moment;
+use crate::size::Size;
 use crate::{visible, words};
 
-/// Messages by ID.
-pub(super) type Messages = HashMap<MessageId, Message>;
+/// The number of lines of a failed tool call that are shown without opening it.
+const TAIL_LINES: usize = 2;
+
+/// The surroundings of a block on its page.
+pub(super) struct Scene<'a> {
+    pub(super) at: &'a InJob,
+    pub(super) talk: &'a Talk,
+    /// True if the page shows the result of the job above the conversation.
+    pub(super) has_outcome: bool,
+    pub(super) highlighter: &'a Highlighter,
+}
+
+/// The folded steps of a message whose turn is over.
+pub(super) struct Steps {
+    pub(super) count: usize,
+    /// The ID of the element that contains them, if they are on the page.
+    pub(super) fold: Option<String>,
+}
 
 #[derive(Template)]
 #[template(path = "_block.html")]
 struct BlockView<'a> {
+    at: &'a InJob,
     frame: &'a Frame,
     block: &'a Block,
     turn: Option<Turn<'a>>,
     markup: Option<Markup>,
+    parts: Vec<PartView<'a>>,
+    /// The sum of the changes of a tool call.
+    size: Option<Size>,
+    /// True if the page shows the reason of a line elsewhere.
+    is_told: bool,
 }
 
 /// A message with its receipt, as the template shows it.
 struct Turn<'a> {
+    number: usize,
+    initial: String,
     author: String,
-    origin: Option<&'static str>,
+    origin: Option<Source>,
     at: Moment,
-    text: std::borrow::Cow<'a, str>,
+    text: Cow<'a, str>,
+    /// The beginning of the text, for one line.
+    line: Cow<'a, str>,
+    is_over: bool,
     class: &'static str,
     status: &'static str,
+    state: &'static str,
     mark: &'static str,
-    finished: Option<Moment>,
-    took: Option<String>,
+    /// The time that the message has taken, with its preposition.
+    took: Option<(&'static str, String)>,
+    /// The start of the current run, and the time since then.
+    clock: Option<(String, String)>,
+    steps: Option<Steps>,
     commits: Vec<&'a str>,
+    size: Option<Size>,
+    cost: Option<String>,
+}
+
+/// The place that a message came from.
+struct Source {
+    icon: &'static str,
+    text: String,
+    href: Option<String>,
+}
+
+/// A part of the output of a tool call: a text, or a change of a file.
+struct PartView<'a> {
+    /// The path of a changed file.
+    path: Option<&'a str>,
+    text: &'a str,
+    rows: Vec<String>,
 }
 
 /// Renders a block. Call it within `spawn_blocking`, because rendering Markdown takes CPU time.
-pub(super) fn render(
-    frame: &Frame,
+pub(super) fn render(scene: &Scene<'_>, block: &Block, budget: &mut Budget) -> askama::Result<Fragment> {
+    render_with(scene, block, None, budget)
+}
+
+/// Renders a block like [`render`]; `steps` are those of its message.
+pub(super) fn render_with(
+    scene: &Scene<'_>,
     block: &Block,
-    messages: &Messages,
-    highlighter: &Highlighter,
+    steps: Option<Steps>,
     budget: &mut Budget,
 ) -> askama::Result<Fragment> {
     let turn = match &block.kind {
-        Kind::Turn(id) => messages.get(id).map(|message| Turn::new(frame, message)),
+        Kind::Turn(id) => {
+            let found = scene.talk.message(*id);
+            found.map(|(number, message)| Turn::new(scene, number, message, steps))
+        }
         _ => None,
     };
     let markup = match &block.kind {
-        Kind::Said(text) => Some(markdown::html_within(text, highlighter, budget)),
+        Kind::Said(text) => Some(markdown::html_within(text, scene.highlighter, budget)),
         _ => None,
     };
-    Fragment::of(&BlockView { frame, block, turn, markup })
+    let (parts, size) = match &block.kind {
+        Kind::Tool(tool) => parts(tool),
+        _ => (Vec::new(), None),
+    };
+    let told = failure(&scene.at.job).filter(|_| scene.has_outcome).map(|reason| reason.text.as_str());
+    let is_told = match &block.kind {
+        Kind::Line(Line { reason: Some(reason), short, .. }) => !short.is_empty() && Some(reason.as_str()) == told,
+        _ => false,
+    };
+    Fragment::of(&BlockView { at: scene.at, frame: scene.at, block, turn, markup, parts, size, is_told })
+}
+
+/// Returns the parts of a tool's output, and the sum of its changes.
+fn parts(tool: &Tool) -> (Vec<PartView<'_>>, Option<Size>) {
+    let parts: Vec<PartView<'_>> = tool.parts.iter().map(PartView::of).collect();
+    let count = |sign: char| {
+        let rows = parts.iter().flat_map(|part| &part.rows);
+        u64::try_from(rows.filter(|row| row.starts_with(sign)).count()).unwrap_or(u64::MAX)
+    };
+    let files = u64::try_from(parts.iter().filter(|part| part.path.is_some()).count()).unwrap_or(u64::MAX);
+    let size = (files > 0).then(|| Size::of_lines(count('+'), count('-'), files));
+    (parts, size)
+}
+
+impl<'a> PartView<'a> {
+    fn of(part: &'a Part) -> Self {
+        match part {
+            Part::Text(text) => Self { path: None, text, rows: Vec::new() },
+            Part::Change(path, old, new) => Self { path: Some(path), text: "", rows: patch(old, new) },
+        }
+    }
 }
 
 impl<'a> Turn<'a> {
-    fn new(frame: &Frame, message: &'a Message) -> Self {
+    fn new(scene: &Scene<'a>, number: usize, message: &'a Message, steps: Option<Steps>) -> Self {
+        let (at, talk) = (scene.at, scene.talk);
         let (status, mark) = status(message.status);
-        let took = message.delivered_at.zip(message.finished_at).map(|(begun, end)| end.since(begun));
+        let run = talk.running().filter(|run| run.message == message.id);
+        let author = author(message);
+        let is_over = scene.has_outcome && talk.is_over(&at.job, message);
+        let worked = Some(talk.worked_on(message.id)).filter(|time| message.status.is_final() && !time.is_zero());
+        let word = if message.status == MessageStatus::Finished { "in" } else { "after" };
         Self {
-            author: author(message),
-            origin: origin(message),
-            at: frame.moment(message.created_at),
+            number,
+            initial: author.chars().next().map(String::from).unwrap_or_default(),
+            author,
+            origin: Source::of(message),
+            at: at.moment(message.created_at),
             text: visible::lines(&message.prompt),
+            line: visible::line(first_line(&message.prompt)),
+            is_over,
             class: if message.status == MessageStatus::Withdrawn { "withdrawn" } else { "" },
             status,
+            state: state(message.status),
             mark,
-            finished: message.finished_at.map(|at| frame.moment(at)),
-            took: took.map(words::duration),
+            took: worked.map(|time| (word, words::duration(time))),
+            clock: run.map(|run| (run.started_at.to_string(), words::clock(at.now.since(run.started_at)))),
+            steps: steps.filter(|steps| is_over && steps.count > 0),
             commits: message.commits.iter().map(|sha| sha.as_str()).collect(),
+            size: Size::of(message.diff.as_ref().map(|diff| diff.stat)).filter(|_| !message.commits.is_empty()),
+            cost: talk.cost_of(message.id).map(words::money),
         }
+    }
+}
+
+/// Returns the beginning of a prompt: its first line that is not blank, cut where no page shows more.
+fn first_line(prompt: &str) -> &str {
+    let line = prompt.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    &line[..line.floor_char_boundary(300)]
+}
+
+impl Source {
+    /// Returns the place that a message came from; `None` if the name of its author says it.
+    fn of(message: &Message) -> Option<Self> {
+        let word = origin(message)?;
+        let source = message.source.as_ref();
+        let href = source.map(|source| source.url.clone()).filter(|url| words::is_page(url));
+        let text = match source {
+            Some(source) if message.origin != Origin::Slack => format!("from #{}", source.number),
+            _ => word.to_owned(),
+        };
+        let icon = match message.origin {
+            Origin::PullRequest | Origin::Comment | Origin::Review | Origin::Check => "pull",
+            Origin::Issue => "message",
+            Origin::Api | Origin::Dashboard | Origin::Slack => "",
+        };
+        Some(Self { icon, text, href })
     }
 }
 
@@ -115,9 +239,28 @@ pub(in crate::pages) const fn status(status: MessageStatus) -> (&'static str, &'
         MessageStatus::Delivered => ("delivered", "in_progress"),
         MessageStatus::Finished => ("finished", "completed"),
         MessageStatus::Failed => ("failed", "failed"),
-        MessageStatus::Cancelled => ("cancelled", "failed"),
-        MessageStatus::Withdrawn => ("withdrawn", "failed"),
+        MessageStatus::Cancelled => ("cancelled", "stopped"),
+        MessageStatus::Withdrawn => ("withdrawn", "stopped"),
     }
+}
+
+/// Returns the state of a message as its receipt says it.
+const fn state(status: MessageStatus) -> &'static str {
+    match status {
+        MessageStatus::Queued => "Queued",
+        MessageStatus::Delivered => "Working",
+        MessageStatus::Finished => "Finished",
+        MessageStatus::Failed => "Failed",
+        MessageStatus::Cancelled => "Stopped",
+        MessageStatus::Withdrawn => "Withdrawn",
+    }
+}
+
+/// The last lines of the output of a failed tool call.
+struct Tail<'t> {
+    lines: Vec<Cow<'t, str>>,
+    /// The number of all lines, if there are more.
+    all: Option<usize>,
 }
 
 /// Methods that the template calls.
@@ -127,41 +270,53 @@ impl BlockView<'_> {
     }
 
     #[expect(clippy::unused_self, reason = "a template calls methods")]
-    fn line<'t>(&self, text: &'t str) -> std::borrow::Cow<'t, str> {
+    fn line<'t>(&self, text: &'t str) -> Cow<'t, str> {
         visible::line(text)
     }
 
     #[expect(clippy::unused_self, reason = "a template calls methods")]
-    fn lines<'t>(&self, text: &'t str) -> std::borrow::Cow<'t, str> {
+    fn lines<'t>(&self, text: &'t str) -> Cow<'t, str> {
         visible::lines(text)
     }
 
-    #[expect(clippy::unused_self, reason = "a template calls methods")]
-    fn took(&self, from: &Timestamp, until: &Timestamp) -> Option<String> {
-        Some(until.since(*from)).filter(|time| *time >= Duration::from_secs(1)).map(words::duration)
+    /// Returns the time that a thought took.
+    fn thought_for(&self, until: &Timestamp) -> String {
+        words::brief(until.since(self.block.at))
     }
 
-    fn ended(&self, tool: &Tool) -> Option<String> {
-        self.took(&tool.began, tool.ended.as_ref()?)
+    /// Returns the time since the start of a tool call that is still running.
+    fn clock(&self, tool: &Tool) -> String {
+        words::clock(self.frame.now.since(tool.began))
     }
 
+    /// Returns the time that a tool call took.
     #[expect(clippy::unused_self, reason = "a template calls methods")]
-    fn done(&self, steps: &[Step]) -> usize {
-        steps.iter().filter(|step| step.status == "completed").count()
-    }
-
-    #[expect(clippy::unused_self, reason = "a template calls methods")]
-    fn step_class(&self, step: &Step) -> &'static str {
-        match step.status {
-            "completed" => "done",
-            "in_progress" => "doing",
-            _ => "todo",
+    fn took(&self, tool: &Tool) -> Option<String> {
+        match (tool.status, tool.ended) {
+            ("stopped", _) => Some("stopped".to_owned()),
+            (_, Some(ended)) if ended != tool.began => Some(words::brief(ended.since(tool.began))),
+            _ => None,
         }
     }
 
+    /// Returns the word for the state of a tool call.
     #[expect(clippy::unused_self, reason = "a template calls methods")]
-    fn rows(&self, old: &str, new: &str) -> Vec<String> {
-        patch(old, new)
+    fn word(&self, tool: &Tool) -> &'static str {
+        match tool.status {
+            "completed" => "done",
+            "in_progress" => "running",
+            "pending" => "waits",
+            status => status,
+        }
+    }
+
+    /// Returns the last lines of a failed tool call.
+    #[expect(clippy::unused_self, reason = "a template calls methods")]
+    fn tail<'t>(&self, tool: &'t Tool) -> Option<Tail<'t>> {
+        let (lines, all) = tool.last_lines(TAIL_LINES);
+        let all = (all > lines.len()).then_some(all);
+        let lines: Vec<_> = lines.into_iter().map(visible::line).collect();
+        (tool.status == "failed" && !lines.is_empty()).then_some(Tail { lines, all })
     }
 
     #[expect(clippy::unused_self, reason = "a template calls methods")]
@@ -172,5 +327,17 @@ impl BlockView<'_> {
             Some(b'@') => "muted",
             _ => "",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_beginning_of_a_prompt_is_its_first_line() {
+        assert_eq!(first_line("\n  \n  Fix it \nsoon"), "Fix it");
+        assert_eq!(first_line(""), "");
+        assert_eq!(first_line(&"ä".repeat(400)).chars().count(), 150);
     }
 }

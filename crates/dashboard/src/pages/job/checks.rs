@@ -8,6 +8,8 @@ use crate::{visible, words};
 
 /// The checks of the newest commit that a job has pushed.
 pub(super) struct ChecksLine {
+    /// The class of the mark.
+    pub(super) mark: &'static str,
     /// The result, or the progress.
     pub(super) text: String,
     pub(super) failed: Vec<FailedCheck>,
@@ -33,10 +35,16 @@ impl ChecksLine {
         let text = match settled.map(|settled| settled.result) {
             Some(CheckResult::Passed) => format!("{} passed", words::counted(total, "check")),
             Some(CheckResult::Failed) => format!("{} of {total} failed", count(CheckState::Failed)),
-            Some(CheckResult::None) => "None".to_owned(),
+            Some(CheckResult::None) => "none".to_owned(),
             Some(CheckResult::TimedOut) => format!("{} did not finish within a day", count(CheckState::Pending)),
             None if total == 0 => return None,
             None => format!("{} of {total} finished", total - count(CheckState::Pending)),
+        };
+        let mark = match settled.map(|settled| settled.result) {
+            Some(CheckResult::Passed) => "completed",
+            Some(CheckResult::Failed) => "failed",
+            Some(CheckResult::None | CheckResult::TimedOut) => "stopped",
+            None => "in_progress",
         };
         let failed =
             watch.checks.iter().filter(|check| check.state == CheckState::Failed).map(FailedCheck::of).collect();
@@ -45,7 +53,7 @@ impl ChecksLine {
             Some(stop) => Some(format!("Not repaired: {}.", stop.text())),
             None => settled.attempted.then(|| format!("Repair requested (attempt {}).", settled.attempts)),
         });
-        Some(Self { text, failed, note })
+        Some(Self { mark, text, failed, note })
     }
 }
 
@@ -120,7 +128,7 @@ mod tests {
         for (result, stop, states, text, note) in [
             (None, None, vec![Passed, Pending], "1 of 2 finished", None),
             (Some(CheckResult::Passed), None, vec![Passed], "1 check passed", None),
-            (Some(CheckResult::None), None, vec![], "None", None),
+            (Some(CheckResult::None), None, vec![], "none", None),
             (Some(CheckResult::Failed), None, vec![Failed], "1 of 1 failed", Some("Repair requested (attempt 1).")),
             (Some(CheckResult::Failed), Some(CheckStop::Archived), vec![Failed, Passed], "1 of 2 failed", Some("Not")),
         ] {

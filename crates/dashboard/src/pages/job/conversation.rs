@@ -7,23 +7,31 @@ use askama::Template;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
-use journeyman_core::job::JobState;
+use journeyman_core::ids::JobId;
+use journeyman_core::job::JobStatus;
 use journeyman_core::job::event::LogEntry;
+use journeyman_core::ports::StoreError;
 use serde::Deserialize;
 
-use super::block::{self, Messages};
+use super::block::Scene;
 use super::head::{self, Parts};
-use super::{InJob, live};
-use crate::conversation::Fold;
+use super::now::Now;
+use super::talk::{Talk, failure};
+use super::thread::{Thread, render_thread};
+use super::{InJob, live, outcome, status};
+use crate::conversation::{Fold, Plan};
 use crate::failure::{Failure, Page};
 use crate::fields::Fields;
 use crate::fragment::Fragment;
 use crate::frame::Frame;
 use crate::highlight::Budget;
-use crate::{Shared, visible};
+use crate::{Shared, visible, words};
 
 /// The maximum number of log entries on a page.
 const WINDOW: u64 = 400;
+
+/// The number of log entries before the window among which the plan is looked for.
+const PLAN_WINDOW: u64 = 1000;
 
 #[derive(Deserialize)]
 pub(super) struct WindowQuery {
@@ -37,14 +45,18 @@ struct JobPage<'a> {
     at: &'a InJob,
     frame: &'a Frame,
     title: String,
+    status: String,
     parts: Parts,
-    thread: Vec<Fragment>,
+    outcome: Fragment,
+    now: Fragment,
+    thread: Thread,
     earlier: Option<String>,
     later: Option<String>,
     /// The ID and the URL of the stream. The ID contains the window, so that Turbo replaces the element, and with it
     /// the connection, if the window changes.
     live: Option<(String, String)>,
     archived: bool,
+    failed: bool,
     once: String,
     draft: String,
     interrupts: bool,
@@ -71,45 +83,76 @@ async fn page(shared: &Shared, at: &Arc<InJob>, before: Option<u64>, refused: Op
     // come with them.
     entries.retain(|entry| entry.seq < end);
     let last = entries.last().map_or(start, |entry| entry.seq);
-    let messages = shared.services.store.messages(job.id).await?;
-    let parts = head::parts(shared, at, &messages).await?;
-    let messages: Messages = messages.into_iter().map(|message| (message.id, message)).collect();
-    let thread = thread(shared, Arc::clone(at), entries, messages).await?;
-    let status = if refused.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
+    let plan = if newest { plan_before(shared, job.id, start).await? } else { None };
+    let talk = Arc::new(Talk::read(shared, job.id).await?);
+    let (fold, thread, outcome) = rendered(shared, Arc::clone(at), entries, plan, Arc::clone(&talk), newest).await?;
+    let parts = head::parts_with(shared, at, &talk, fold.plan()).await?;
+    let code = if refused.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
     let (fields, error) = refused.map_or((None, None), |(fields, error)| (Some(fields), Some(error)));
     let page = JobPage {
         at,
         frame: at,
         title: visible::line(&job.title).into_owned(),
+        status: words::capitalized(status::badge(job).1),
         parts,
+        outcome,
+        now: Now::of(at, &talk, &fold).render(at)?,
         thread,
         earlier: (start > 0).then(|| format!("{}?before={}", at.page(""), start + 1)),
         later: (!newest).then(|| format!("{}?before={}", at.page(""), end + WINDOW)),
         live: newest.then(|| (format!("live-{start}-{last}"), live::address(at, start, last))),
-        archived: matches!(job.state, JobState::Archived { .. }),
+        archived: job.status() == JobStatus::Archived,
+        failed: failure(job).is_some(),
         once: at.once(),
         draft: fields.map(|fields| fields.text("prompt")).unwrap_or_default(),
         interrupts: fields.is_some_and(|fields| fields.text("delivery") == "interrupt"),
         error,
     };
-    Ok((status, Html(page.render()?)).into_response())
+    Ok((code, Html(page.render()?)).into_response())
 }
 
-async fn thread(
+/// Returns the newest plan before the window that begins after `start`, if it is not far away from it.
+pub(super) async fn plan_before(shared: &Shared, job: JobId, start: u64) -> Result<Option<Plan>, StoreError> {
+    let from = start.saturating_sub(PLAN_WINDOW);
+    let count = usize::try_from(start - from).unwrap_or(usize::MAX);
+    if count == 0 {
+        return Ok(None);
+    }
+    let mut fold = Fold::default();
+    for entry in &shared.services.store.log(job, from, count).await? {
+        if matches!(entry.kind.as_str(), "agent.plan" | "run.finished") {
+            fold.add(entry);
+        }
+    }
+    Ok(fold.plan().cloned())
+}
+
+/// Renders the conversation and the part above it.
+async fn rendered(
     shared: &Shared,
     at: Arc<InJob>,
     entries: Vec<LogEntry>,
-    messages: Messages,
-) -> Result<Vec<Fragment>, Failure> {
+    plan: Option<Plan>,
+    talk: Arc<Talk>,
+    newest: bool,
+) -> Result<(Fold, Thread, Fragment), Failure> {
+    let hold = shared.services.store.holds().await?.remove(&at.job.project);
     let highlighter = shared.highlighter.clone();
     // Markdown and highlighting take more CPU time than other requests should wait for.
     let rendered = tokio::task::spawn_blocking(move || {
         let (mut fold, mut budget) = (Fold::default(), Budget::page());
+        fold.begin_with(plan);
         for entry in &entries {
             fold.add(entry);
         }
-        fold.blocks().map(|one| block::render(&at, one, &messages, &highlighter, &mut budget)).collect()
+        let scene = Scene { at: &at, talk: &talk, has_outcome: newest, highlighter: &highlighter };
+        let outcome = match newest {
+            true => outcome::render(&at, &talk, hold.as_ref(), &highlighter, &mut budget)?,
+            false => Fragment::default(),
+        };
+        let thread = render_thread(&scene, &fold, &mut budget)?;
+        Ok::<_, askama::Error>((fold, thread, outcome))
     });
-    let rendered: askama::Result<Vec<Fragment>> = rendered.await.map_err(|error| Failure::Render(error.to_string()))?;
+    let rendered: askama::Result<_> = rendered.await.map_err(|error| Failure::Render(error.to_string()))?;
     Ok(rendered?)
 }

@@ -1,11 +1,11 @@
 //! The stream that keeps a job's page up to date: `turbo-stream` elements in server-sent events. The ID of an event is
 //! the sequence number of the last log entry that it covers, so a browser that reconnects continues after that entry.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
-use askama::Template;
 use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::{Event, Sse};
@@ -18,9 +18,13 @@ use journeyman_core::message::MessageStatus;
 use journeyman_core::time::Timestamp;
 use serde::Deserialize;
 
-use super::block::{self, Messages};
-use super::{InJob, head};
-use crate::conversation::{Block, Fold, Kind, Touched};
+use super::block::{Scene, Steps, render_with};
+use super::now::Now;
+use super::talk::Talk;
+use super::thread::render_fold;
+use super::update::{Change, Streams, divided};
+use super::{InJob, conversation, head, outcome};
+use crate::conversation::{Block, Fold, Kind, Section, Touched};
 use crate::failure::Failure;
 use crate::fragment::Fragment;
 use crate::highlight::Budget;
@@ -87,39 +91,31 @@ struct Live {
     at: InJob,
     fold: Fold,
     tail: Box<dyn LogTail>,
-    messages: Messages,
+    talk: Arc<Talk>,
     /// The status of each receipt that was sent. Initially empty: the receipts on the page are not known, because the
     /// page may have been rendered before the latest entries.
     sent: HashMap<MessageId, MessageStatus>,
+    /// The line that was sent last.
+    now: Now,
+    /// The ID of the section that was folded last, and the number of its first block that is not folded.
+    folded: (String, u64),
+    /// Events that are sent before the next entries are read.
+    pending: VecDeque<Event>,
     /// The time of the last successful check of the viewer's session.
     checked: Timestamp,
     _open: Open,
 }
 
-#[derive(Template)]
-#[template(path = "_streams.html")]
-struct Streams {
-    refresh: bool,
-    changes: Vec<Change>,
-}
-
-/// An element that is appended to the conversation, or that replaces another element.
-struct Change {
-    is_new: bool,
-    target: String,
-    content: Fragment,
-}
-
-impl Change {
-    fn replace(target: &str, content: Fragment) -> Self {
-        Self { is_new: false, target: target.to_owned(), content }
-    }
+/// Returns the ID of a section, and the number of its first block that is not folded; 0 if there is none.
+fn boundary(section: &Section<'_>) -> (String, u64) {
+    (section.fold_id(), section.rest.get(section.folded(false)).map_or(0, |block| block.seq))
 }
 
 impl Live {
     /// Creates a stream for a page. Folds the log entries on the page without sending them.
     async fn new((shared, open): (Shared, Open), at: InJob, from: u64, after: u64) -> Result<Self, Failure> {
         let mut fold = Fold::default();
+        fold.begin_with(conversation::plan_before(&shared, at.job.id, from).await?);
         let mut read = from;
         while read < after {
             let entries = shared.services.store.log(at.job.id, read, BATCH).await?;
@@ -136,19 +132,17 @@ impl Live {
         }
         let tail = shared.services.tails.tail(at.job.id, after);
         let checked = shared.services.clock.now();
-        let (messages, sent) = (Messages::new(), HashMap::new());
-        let mut live = Self { shared, at, fold, tail, messages, sent, checked, _open: open };
-        live.read_messages().await?;
-        Ok(live)
-    }
-
-    async fn read_messages(&mut self) -> Result<(), Failure> {
-        let messages = self.shared.services.store.messages(self.at.job.id).await?;
-        self.messages = messages.into_iter().map(|message| (message.id, message)).collect();
-        Ok(())
+        let talk = Arc::new(Talk::read(&shared, at.job.id).await?);
+        let folded = fold.sections().last().map(boundary).unwrap_or_default();
+        let (sent, now, pending) = (HashMap::new(), Now::default(), VecDeque::new());
+        Ok(Self { shared, at, fold, tail, talk, sent, now, folded, pending, checked, _open: open })
     }
 
     async fn next(&mut self) -> Option<Event> {
+        if let Some(event) = self.pending.pop_front() {
+            tokio::time::sleep(PAUSE).await;
+            return Some(event);
+        }
         let tail = self.tail.next().await;
         let now = self.shared.services.clock.now();
         if matches!(tail, Tail::Quiet) || now.since(self.checked) >= CHECK_INTERVAL {
@@ -162,75 +156,104 @@ impl Live {
                 let last = entries.last().map(|entry| entry.seq)?;
                 let update = self.update(&entries).await;
                 let warn = |error: &Failure| tracing::warn!(%error, "the live updates of a job's page failed");
-                let event = Event::default().id(last.to_string()).data(update.inspect_err(warn).ok()?);
+                let mut events: VecDeque<Event> =
+                    update.inspect_err(warn).ok()?.into_iter().map(|data| Event::default().data(data)).collect();
+                // A browser that reconnects before it has received all of them gets them again.
+                let whole = events.pop_back()?;
+                events.push_back(whole.id(last.to_string()));
                 // Each event contains the whole of a growing text. At most ten events per second are sent, which is
                 // enough to read along.
                 tokio::time::sleep(PAUSE).await;
-                Some(event)
+                self.pending = events;
+                self.pending.pop_front()
             }
             Tail::Quiet => Some(Event::default().comment("still here")),
             Tail::Over => None,
         }
     }
 
-    /// Renders the changes that these log entries cause on the page.
-    async fn update(&mut self, entries: &[LogEntry]) -> Result<String, Failure> {
-        let mut touched = BTreeMap::new();
+    /// Renders the changes that these log entries cause on the page, as the data of one or more events.
+    async fn update(&mut self, entries: &[LogEntry]) -> Result<Vec<String>, Failure> {
+        // Times in an update are relative to the time at which it is sent.
+        self.at.at.frame.now = self.shared.services.clock.now();
+        let (mut touched, mut has_plan) = (BTreeMap::new(), false);
         for entry in entries {
-            match self.fold.add(entry) {
-                Touched::New(seq) => {
-                    touched.insert(seq, true);
+            for one in self.fold.add(entry) {
+                match one {
+                    Touched::New(seq) => {
+                        touched.insert(seq, true);
+                    }
+                    Touched::Changed(seq) => {
+                        touched.entry(seq).or_insert(false);
+                    }
+                    Touched::Plan => has_plan = true,
                 }
-                Touched::Changed(seq) => {
-                    touched.entry(seq).or_insert(false);
-                }
-                Touched::Nothing => {}
             }
         }
-        let mut changes = Vec::new();
         let is_job_affected = entries.iter().any(|entry| affects_job(&entry.kind));
         if is_job_affected {
             self.read_job().await?;
         }
         let blocks: Vec<(Block, bool)> =
             touched.into_iter().filter_map(|(seq, is_new)| Some((self.fold.block(seq)?.clone(), is_new))).collect();
-        changes.extend(self.blocks(blocks).await?);
+        let mut changes = self.blocks(blocks).await?;
+        changes.extend(self.middle()?);
         if is_job_affected {
             changes.extend(self.receipts().await?);
-            let messages: Vec<_> = self.ordered();
-            let parts = head::parts(&self.shared, &self.at, &messages).await?;
-            changes.push(Change::replace("job-head", parts.head));
-            changes.push(Change::replace("job-side", parts.side));
-            changes.push(Change::replace("job-queue", parts.queue));
+            changes.push(Change::replace("job-outcome", self.outcome().await?));
+        }
+        if is_job_affected || has_plan {
+            let parts = head::parts_with(&self.shared, &self.at, &self.talk, self.fold.plan()).await?;
+            for (target, content) in [
+                ("job-head", parts.head),
+                ("count-changes", parts.changes),
+                ("count-runs", parts.runs),
+                ("job-side", parts.side),
+                ("job-brief", parts.brief),
+                ("job-queue", parts.queue),
+            ] {
+                changes.push(Change::replace(target, content));
+            }
+        }
+        let now = Now::of(&self.at, &self.talk, &self.fold);
+        if now != self.now {
+            changes.push(Change::replace("job-now", now.render(&self.at)?));
+            self.now = now;
         }
         self.fold.keep(MAX_BLOCKS);
-        let refresh = entries.iter().any(|entry| matches!(entry.kind.as_str(), "job.archived" | "job.unarchived"));
-        Ok(Streams { refresh, changes }.render()?)
+        if entries.iter().any(|entry| matches!(entry.kind.as_str(), "job.archived" | "job.unarchived")) {
+            return Ok(vec![Streams::refresh()?]);
+        }
+        let mut parts = divided(&changes);
+        if parts.is_empty() {
+            // The browser must learn the number of the last entry.
+            parts.push(&[]);
+        }
+        let render = |changes| Streams::render_changes(changes).map_err(Failure::from);
+        parts.into_iter().map(render).collect()
     }
 
     async fn read_job(&mut self) -> Result<(), Failure> {
         if let Some(job) = self.shared.services.store.job(self.at.job.id).await? {
             self.at.job = job;
         }
-        // Times in an update are relative to the time at which it is sent.
-        self.at.at.frame.now = self.shared.services.clock.now();
-        self.read_messages().await
-    }
-
-    fn ordered(&self) -> Vec<journeyman_core::message::Message> {
-        let mut all: Vec<_> = self.messages.values().cloned().collect();
-        all.sort_by_key(|message| (message.created_at, message.id));
-        all
+        self.talk = Arc::new(Talk::read(&self.shared, self.at.job.id).await?);
+        Ok(())
     }
 
     async fn blocks(&self, blocks: Vec<(Block, bool)>) -> Result<Vec<Change>, Failure> {
-        let (at, messages, highlighter) = (self.at.clone(), self.messages.clone(), self.shared.highlighter.clone());
+        if blocks.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (at, talk, highlighter) = (self.at.clone(), Arc::clone(&self.talk), self.shared.highlighter.clone());
+        let steps: HashMap<u64, usize> = self.steps();
         let rendered = tokio::task::spawn_blocking(move || {
             let mut budget = Budget::page();
+            let scene = Scene { at: &at, talk: &talk, has_outcome: true, highlighter: &highlighter };
             let change = |(block, is_new): (Block, bool)| {
-                let content = block::render(&at, &block, &messages, &highlighter, &mut budget)?;
-                let target = if is_new { "thread".to_owned() } else { block.id() };
-                Ok(Change { is_new, target, content })
+                let steps = steps.get(&block.seq).map(|count| Steps { count: *count, fold: None });
+                let content = render_with(&scene, &block, steps, &mut budget)?;
+                Ok(if is_new { Change::Append(content) } else { Change::replace(&block.id(), content) })
             };
             blocks.into_iter().map(change).collect()
         });
@@ -239,25 +262,56 @@ impl Live {
         Ok(changes?)
     }
 
+    /// Returns the number of steps of each message whose block is known, by the number of the block.
+    fn steps(&self) -> HashMap<u64, usize> {
+        let count = |section: Section<'_>| Some((section.head?.seq, section.summary(section.rest.len()).steps));
+        self.fold.sections().into_iter().filter_map(count).collect()
+    }
+
+    /// Folds the middle of the last section, if more of its blocks belong there than before.
+    fn middle(&mut self) -> Result<Option<Change>, Failure> {
+        let sections = self.fold.sections();
+        let Some(section) = sections.last() else { return Ok(None) };
+        let count = section.folded(false);
+        let (before, folded) = (section.rest.get(count), boundary(section));
+        let Some(before) = before.filter(|_| count > 0 && folded != self.folded) else { return Ok(None) };
+        let change = Change::Fold {
+            target: section.fold_id(),
+            after: section.head.map(Block::id).unwrap_or_default(),
+            before: before.id(),
+            content: render_fold(section, count)?,
+        };
+        self.folded = folded;
+        Ok(Some(change))
+    }
+
+    async fn outcome(&self) -> Result<Fragment, Failure> {
+        let hold = self.shared.services.store.holds().await?.remove(&self.at.job.project);
+        let (at, talk, highlighter) = (self.at.clone(), Arc::clone(&self.talk), self.shared.highlighter.clone());
+        let rendered = tokio::task::spawn_blocking(move || {
+            outcome::render(&at, &talk, hold.as_ref(), &highlighter, &mut Budget::page())
+        });
+        Ok(rendered.await.map_err(|error| Failure::Render(error.to_string()))??)
+    }
+
     /// Renders the receipts whose status differs from the one that was sent.
     async fn receipts(&mut self) -> Result<Vec<Change>, Failure> {
-        let changed: Vec<MessageId> = self
-            .messages
-            .values()
+        let changed: Vec<(MessageId, MessageStatus)> = (self.talk.messages.iter())
             .filter(|message| self.sent.get(&message.id) != Some(&message.status))
-            .map(|message| message.id)
+            .map(|message| (message.id, message.status))
             .collect();
-        let blocks = changed.iter().filter_map(|id| {
-            let message = self.messages.get(id)?;
-            let at = message.delivered_at?;
-            Some((Block { seq: 0, at, kind: Kind::Turn(*id) }, false))
+        let known: HashMap<MessageId, u64> = (self.fold.blocks())
+            .filter_map(|block| match &block.kind {
+                Kind::Turn(id) => Some((*id, block.seq)),
+                _ => None,
+            })
+            .collect();
+        let blocks = changed.iter().filter_map(|(id, _)| {
+            let at = self.talk.message(*id)?.1.delivered_at?;
+            Some((Block { seq: known.get(id).copied().unwrap_or(0), at, kind: Kind::Turn(*id) }, false))
         });
         let changes = self.blocks(blocks.collect()).await?;
-        for id in changed {
-            if let Some(message) = self.messages.get(&id) {
-                self.sent.insert(id, message.status);
-            }
-        }
+        self.sent.extend(changed);
         Ok(changes)
     }
 }

@@ -1,17 +1,21 @@
 //! Actions on a pull request: merge it, close it, comment on it, review it.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
-use journeyman_app::{Commented, Error, PullComment};
-use journeyman_core::pull::{DiffSide, LinePlace};
+use journeyman_app::{Commented, Error, MessageRequest, PullComment};
+use journeyman_core::message::DeliveryMode;
+use journeyman_core::pull::{LinePlace, Verdict};
 
-use super::Target;
-use super::detail::{self, Form, Refused};
+use super::read::{Form, Refused};
+use super::{Target, detail, files, merge_box};
 use crate::Shared;
-use crate::diff::{DiffView, LineKey, place_of};
+use crate::diff::{DiffView, place_of};
 use crate::failure::{Failure, Page, refusal};
 use crate::fields::Fields;
 use crate::in_project::segment;
+use crate::pages::line_form::key;
 
 pub(super) async fn merge(target: Target) -> Response {
     let page = async {
@@ -34,10 +38,36 @@ pub(super) async fn comment(State(shared): State<Shared>, target: Target, fields
     let page = async {
         target.needs_write()?;
         let (body, once) = (fields.text("body"), fields.given("once"));
-        let done = add(&target, PullComment::new(body.clone()), once).await;
+        let done = add(&target, PullComment::new(addressed(&body, fields.is_set("agent"))), once).await;
         answer(&shared, target, &fields, Form::Comment, body, done).await
     };
     frame.answer(page.await)
+}
+
+/// Returns the text of a comment, with a mention of the service if it is for the agent.
+fn addressed(body: &str, is_for_agent: bool) -> String {
+    let is_mentioned = body.to_lowercase().contains("@journeyman");
+    if is_for_agent && !is_mentioned && !body.trim().is_empty() {
+        format!("@journeyman {body}")
+    } else {
+        body.to_owned()
+    }
+}
+
+/// Asks the agent to merge the base into the branch of the pull request.
+pub(super) async fn update(State(shared): State<Shared>, target: Target, fields: Fields) -> Response {
+    let page = async {
+        target.needs_write()?;
+        let detail = shared.services.pulls.pull(&target.project, target.number).await?;
+        let job = target.cases().job_of_pull(&target.caller(), &target.project.id, &detail.pull).await?;
+        let job = job.ok_or(Failure::NotFound("job"))?;
+        let prompt = merge_box::request(&detail.pull.base, &detail.conflicts);
+        let once = fields.once(&format!("update {} {prompt}", target.number));
+        let request = MessageRequest { prompt, delivery: DeliveryMode::Queue };
+        target.cases().send_message(&target.caller(), &target.project.id, job.id, request, once).await?;
+        Ok(Redirect::to(&target.page("?done=asked")).into_response())
+    };
+    target.answer(page.await)
 }
 
 /// Adds a comment on a line, at once or to the review that is not submitted yet.
@@ -71,7 +101,9 @@ pub(super) async fn review(State(shared): State<Shared>, target: Target, fields:
         target.needs_write()?;
         let (body, once) = (fields.text("body"), fields.given("once"));
         let (caller, project) = (target.caller(), &target.project.id);
-        let done = target.cases().review_pull(&caller, project, target.number, body.clone(), once).await;
+        let verdict = fields.given("verdict").as_deref().and_then(Verdict::parse).unwrap_or_default();
+        let review = (body.clone(), verdict);
+        let done = target.cases().review_pull(&caller, project, target.number, review, once).await;
         let done = done.map(|done| if done == Commented::Sent { "review_sent" } else { "reviewed" });
         answer(&shared, target, &fields, Form::Review, body, done).await
     };
@@ -79,11 +111,12 @@ pub(super) async fn review(State(shared): State<Shared>, target: Target, fields:
 }
 
 /// Removes a comment from the review that is not submitted yet.
-pub(super) async fn remove_draft(target: Target, place: Place) -> Response {
+pub(super) async fn remove_draft(target: Target, place: Place, fields: Fields) -> Response {
     let page = async {
         let (caller, project) = (target.caller(), &target.project.id);
         target.cases().remove_draft(&caller, project, target.number, place.0).await?;
-        Ok(Redirect::to(&target.page("?done=draft_removed")).into_response())
+        let tab = if fields.text("at") == "files" { "/files" } else { "" };
+        Ok(Redirect::to(&target.page(&format!("{tab}?done=draft_removed"))).into_response())
     };
     target.answer(page.await)
 }
@@ -106,17 +139,6 @@ impl axum::extract::FromRequestParts<Shared> for Place {
     }
 }
 
-fn key(fields: &Fields) -> Result<LineKey, Failure> {
-    let side = fields.given("side").as_deref().and_then(DiffSide::parse);
-    let line = fields.given("line").and_then(|line| line.parse().ok());
-    // A path may begin or end with spaces.
-    let path = fields.text("path");
-    match (side, line) {
-        (Some(side), Some(line)) if !path.is_empty() => Ok(LineKey { path, side, line }),
-        _ => Err(Failure::Form("the form names no line; choose the line again".to_owned())),
-    }
-}
-
 /// Adds a comment, and returns the name of the confirmation.
 async fn add(target: &Target, new: PullComment, once: Option<String>) -> Result<&'static str, Error> {
     let (caller, project) = (target.caller(), &target.project.id);
@@ -136,14 +158,39 @@ async fn answer(
     draft: String,
     done: Result<&'static str, Error>,
 ) -> Page {
-    let view = DiffView::parse(&fields.text("view"));
+    let (target, view) = (Arc::new(target), DiffView::parse(&fields.text("view")));
+    let is_of_line = matches!(form, Form::Line(_));
     match done {
-        Ok(done) => {
+        // After a comment on a line, the reader goes on with the changes.
+        Ok(done) if is_of_line => {
             let view = if view == DiffView::Split { "view=split&" } else { "" };
-            // After a comment on a line, the reader goes on with the changes.
-            let place = if matches!(form, Form::Line(_)) { "#files" } else { "" };
-            Ok(Redirect::to(&target.page(&format!("?{view}done={done}{place}"))).into_response())
+            Ok(Redirect::to(&target.page(&format!("/files?{view}done={done}#files"))).into_response())
         }
-        Err(error) => detail::refused(shared, target, view, Refused { form, draft, error: refusal(error)? }).await,
+        Ok(done) => Ok(Redirect::to(&target.page(&format!("?done={done}"))).into_response()),
+        Err(error) => {
+            let refused = Refused { form, draft, error: refusal(error)? };
+            if is_of_line {
+                files::refused(shared, &target, view, refused).await
+            } else {
+                detail::page(shared, &target, Some(refused)).await
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::addressed;
+
+    #[test]
+    fn a_comment_for_the_agent_mentions_the_service() {
+        for (body, is_for_agent, text) in [
+            ("Go on", true, "@journeyman Go on"),
+            ("Go on, @Journeyman", true, "Go on, @Journeyman"),
+            ("Go on", false, "Go on"),
+            (" ", true, " "),
+        ] {
+            assert_eq!(addressed(body, is_for_agent), text);
+        }
     }
 }

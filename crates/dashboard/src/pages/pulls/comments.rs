@@ -1,119 +1,20 @@
-//! The comments on a pull request, and what became of those that address the job.
+//! The comments on a pull request, as entries of the conversation and below lines of the changes.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use askama::Template;
-use journeyman_core::code_host::HostName;
-use journeyman_core::inbox::route::{Identity, Request, Review};
-use journeyman_core::inbox::{InboxState, Outcome};
-use journeyman_core::job::{Job, PullRepository};
-use journeyman_core::message::Message;
-use journeyman_core::ports::StoreError;
-use journeyman_core::pull::comment::{self, SERVICE, service};
-use journeyman_core::pull::{Comment, LinePlace, LocalPull};
+use journeyman_core::pull::comment::SERVICE;
+use journeyman_core::pull::{Comment, LinePlace, Verdict};
 
 use super::Target;
-use crate::Shared;
-use crate::diff::{DiffShown, LineKey};
+use super::progress::Progress;
+use crate::diff::{DiffShown, LineKey, Outline};
 use crate::fragment::Fragment;
+use crate::frame::Frame;
 use crate::highlight::{Budget, Highlighter};
 use crate::markdown::{self, Markup};
 use crate::moment::Moment;
-use crate::pages::inbox::words;
-use crate::pages::job::block;
 use crate::visible;
-
-/// The outcome of a comment that addresses the job.
-pub(super) struct Progress {
-    text: &'static str,
-    /// The class of the mark.
-    mark: &'static str,
-    /// The path of the message.
-    href: Option<String>,
-    /// False if the comment led to no message.
-    is_sent: bool,
-}
-
-/// Returns what became of each comment and review that addresses the job, by its number. The comments of a review share
-/// its message.
-pub(super) async fn progress(
-    shared: &Shared,
-    target: &Target,
-    (pull, job): (&LocalPull, Option<&Job>),
-    comments: &[Comment],
-) -> Result<HashMap<u64, Progress>, StoreError> {
-    let store = &shared.services.store;
-    let messages = match job {
-        Some(job) => store.messages(job.id).await?,
-        None => Vec::new(),
-    };
-    let by_comment = by_comment(&messages, pull);
-    let mut found = HashMap::new();
-    for one in comments.iter().filter(|one| one.comment.review.is_none_or(|review| review == one.place)) {
-        let id = comment::id(&pull.repository, pull.number, one.place);
-        let parts = comments.iter().filter(|part| part.place == one.place || part.comment.review == Some(one.place));
-        let mut of_parts = parts.map(|part| comment::id(&pull.repository, pull.number, part.place));
-        let message = of_parts.find_map(|id| by_comment.get(&id).copied());
-        let of_older_version = || messages.iter().find(|message| one.comment.message == Some(message.id));
-        if let Some(message) = message.or_else(of_older_version) {
-            let (text, mark) = block::status(message.status);
-            let href = job.map(|job| target.path(&format!("/jobs/{}#m-{}", job.id, message.id)));
-            found.insert(one.place, Progress { text, mark, href, is_sent: true });
-        } else if let Some(key) = key(target, job.is_some(), comments, one, &id, pull.number) {
-            let events = store.events_about(HostName::local(), key).await?;
-            let last = events.last();
-            let progress = match last.and_then(|event| event.outcome) {
-                // The transaction that stores a message follows at once.
-                None => Progress { text: "queued", mark: "pending", href: None, is_sent: true },
-                Some(outcome) => {
-                    let is_done = last.is_some_and(|event| event.state == InboxState::Done);
-                    let is_sent = is_done || outcome == Outcome::Duplicate;
-                    let mark = if is_sent { "completed" } else { "failed" };
-                    Progress { text: words::outcome(outcome).0, mark, href: None, is_sent }
-                }
-            };
-            found.insert(one.place, progress);
-        }
-    }
-    Ok(found)
-}
-
-/// Returns the newest message of each comment.
-fn by_comment<'a>(messages: &'a [Message], pull: &LocalPull) -> HashMap<String, &'a Message> {
-    let repository = PullRepository::local(&pull.repository);
-    let mut found = HashMap::new();
-    for message in messages {
-        if let Some(source) = message.source.as_ref().filter(|source| source.repository == repository) {
-            found.extend(source.comments.iter().map(|comment| (comment.id.clone(), message)));
-        }
-    }
-    found
-}
-
-/// Returns the key of the events about a comment that addresses the job.
-fn key(target: &Target, has_job: bool, all: &[Comment], one: &Comment, id: &str, pull: u64) -> Option<String> {
-    let comment = &one.comment;
-    if comment.is_draft || comment.author_id.as_deref().is_none_or(|author| author == SERVICE) {
-        return None;
-    }
-    let identity = Identity { me: Some(service()), aliases: Vec::new(), trusted_bots: BTreeSet::new() };
-    let settings = &target.project.settings.comments;
-    match comment.review {
-        Some(review) => {
-            let is_for_job = review == one.place && has_job;
-            let lines = all.iter().filter(|line| line.place != one.place && line.comment.review == Some(review));
-            let lines = lines.map(|line| line.comment.body.as_str()).collect();
-            let texts = Review { text: &comment.body, lines, approves: false };
-            let is_request = identity.review_request(settings, &texts) != Request::None;
-            (is_for_job && is_request).then(|| format!("review/{pull}/{id}"))
-        }
-        None => {
-            let is_request = identity.comment_request(settings, &comment.body) != Request::None;
-            let kind = if comment.line.is_some() { "line" } else { "pull" };
-            is_request.then(|| format!("{kind}/{id}"))
-        }
-    }
-}
 
 /// The context in which comments are rendered.
 pub(super) struct Renderer<'a> {
@@ -126,10 +27,14 @@ pub(super) struct Renderer<'a> {
 #[template(path = "_pull_comment.html")]
 struct CommentView<'a> {
     at: &'a Target,
+    frame: &'a Frame,
     place: u64,
     author: String,
+    /// The first letter of the author's name.
+    initial: String,
     is_service: bool,
-    is_review: bool,
+    /// What a review says; `None` for other comments.
+    verdict: Option<&'static str>,
     is_draft: bool,
     written: Moment,
     line: Option<LineView<'a>>,
@@ -166,26 +71,35 @@ impl CommentView<'_> {
 /// The number of lines of a hunk that the conversation shows.
 const HUNK_LINES: usize = 4;
 
+/// Returns what a review with this verdict says, after the name of its author.
+pub(super) const fn said(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Comment => "reviewed",
+        Verdict::Approve => "approved",
+        Verdict::RequestChanges => "requested changes",
+    }
+}
+
+/// Returns comments in the order of their times.
+fn ordered(comments: &[Comment]) -> Vec<&Comment> {
+    let mut ordered: Vec<&Comment> = comments.iter().collect();
+    ordered.sort_by_key(|one| (one.comment.at, one.place));
+    ordered
+}
+
 impl Renderer<'_> {
-    /// Renders the conversation, and attaches the comments on current lines to the diff.
-    pub(super) fn render(
+    /// Renders the conversation. The comments of a review are below its text.
+    pub(super) fn conversation(
         &self,
         comments: &[Comment],
-        diff: &mut DiffShown<'_>,
+        outline: &Outline<'_>,
         budget: &mut Budget,
     ) -> askama::Result<Vec<Fragment>> {
-        let mut ordered: Vec<&Comment> = comments.iter().collect();
-        ordered.sort_by_key(|one| (one.comment.at, one.place));
         let mut replies: HashMap<u64, Vec<Fragment>> = HashMap::new();
         let mut roots = Vec::new();
-        for one in ordered {
-            let text = one.comment.body.trim();
-            let body = (!text.is_empty()).then(|| markdown::html_within(text, self.highlighter, budget));
-            let is_current = one.comment.line.as_ref().is_some_and(|place| diff.has(place));
-            if let (true, Some(LinePlace { path, side, line, .. })) = (is_current, &one.comment.line) {
-                let content = self.comment(one, body.as_ref(), (true, true), Vec::new())?;
-                diff.attach(&LineKey { path: path.clone(), side: *side, line: *line }, content);
-            }
+        for one in ordered(comments) {
+            let body = self.body(one, budget);
+            let is_current = one.comment.line.as_ref().is_some_and(|place| outline.has(place));
             match one.comment.review {
                 Some(review) if review != one.place => {
                     let reply = self.comment(one, body.as_ref(), (false, is_current), Vec::new())?;
@@ -199,6 +113,28 @@ impl Renderer<'_> {
             self.comment(one, body.as_ref(), (false, is_current), replies)
         };
         roots.into_iter().map(root).collect()
+    }
+
+    /// Attaches the comments on current lines to the diff.
+    pub(super) fn attach(
+        &self,
+        comments: &[Comment],
+        diff: &mut DiffShown<'_>,
+        budget: &mut Budget,
+    ) -> askama::Result<()> {
+        for one in ordered(comments) {
+            let Some(place) = one.comment.line.as_ref().filter(|place| diff.has(place)) else { continue };
+            let body = self.body(one, budget);
+            let content = self.comment(one, body.as_ref(), (true, true), Vec::new())?;
+            let LinePlace { path, side, line, .. } = place;
+            diff.attach(&LineKey { path: path.clone(), side: *side, line: *line }, content);
+        }
+        Ok(())
+    }
+
+    fn body(&self, one: &Comment, budget: &mut Budget) -> Option<Markup> {
+        let text = one.comment.body.trim();
+        (!text.is_empty()).then(|| markdown::html_within(text, self.highlighter, budget))
     }
 
     fn comment(
@@ -220,10 +156,12 @@ impl Renderer<'_> {
         });
         Fragment::of(&CommentView {
             at: self.at,
+            frame: self.at,
             place: one.place,
             author: visible::line(&comment.author).into_owned(),
+            initial: comment.author.chars().find(|c| c.is_alphanumeric()).map(String::from).unwrap_or_default(),
             is_service: comment.author_id.as_deref() == Some(SERVICE),
-            is_review: comment.review == Some(one.place),
+            verdict: (comment.review == Some(one.place)).then(|| said(comment.verdict)),
             is_draft: comment.is_draft,
             written: self.at.moment(comment.at),
             line,

@@ -10,7 +10,7 @@ use journeyman_core::time::Timestamp;
 
 use super::badge::Badge;
 use super::canonical;
-use super::list::ListQuery;
+use super::list::{ListQuery, STATES};
 use crate::failure::{Failure, Page, rendered};
 use crate::frame::Frame;
 use crate::in_project::InProject;
@@ -72,15 +72,6 @@ impl Row {
     }
 }
 
-impl ListQuery {
-    /// Returns the selected state; an unknown one selects the open pull requests.
-    fn state(&self) -> PullState {
-        let states = [PullState::Open, PullState::Merged, PullState::Closed];
-        let given = self.state.as_deref().unwrap_or_default();
-        states.into_iter().find(|state| state.name() == given).unwrap_or_default()
-    }
-}
-
 /// Returns the page of the list.
 pub(super) async fn page(shared: &Shared, at: &InProject, query: &ListQuery) -> Page {
     let (store, project) = (&shared.services.store, at.project.id.clone());
@@ -124,9 +115,14 @@ async fn titles(shared: &Shared, pulls: &[IndexedPull]) -> Result<HashMap<JobId,
 
 /// Returns the choices of the state filter with their labels.
 fn choices(counts: PullCounts) -> [(PullState, String); 3] {
-    let PullCounts { open, merged, closed } = counts;
-    [(PullState::Open, open), (PullState::Merged, merged), (PullState::Closed, closed)]
-        .map(|(state, count)| (state, format!("{count} {}", state.name())))
+    STATES.map(|state| {
+        let count = match state {
+            PullState::Open => counts.open,
+            PullState::Merged => counts.merged,
+            PullState::Closed => counts.closed,
+        };
+        (state, format!("{count} {}", state.name()))
+    })
 }
 
 fn href(at: &InProject, state: PullState, after: Option<&str>) -> String {

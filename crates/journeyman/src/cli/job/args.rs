@@ -1,42 +1,19 @@
 //! The command line of `journeyman job`.
 
 use clap::{Args, Subcommand, ValueEnum};
+use clap_complete::engine::ArgValueCandidates;
 
-use super::exit;
+use crate::cli::complete;
+use crate::cli::exit::HELP;
+use crate::cli::session::ServerArgs;
 
 #[derive(Debug, Args)]
-#[command(after_help = exit::HELP)]
+#[command(after_help = HELP)]
 pub(crate) struct JobArgs {
     #[command(flatten)]
     pub(super) server: ServerArgs,
     #[command(subcommand)]
     pub(super) command: JobCommand,
-}
-
-#[derive(Debug, Args)]
-pub(in crate::cli) struct ServerArgs {
-    /// URL of the server
-    #[arg(long, env = "JOURNEYMAN_URL", default_value = "http://127.0.0.1:8080", global = true)]
-    pub(in crate::cli) url: String,
-
-    /// API key; prefer the variable, because other users of this machine can read command lines
-    #[arg(
-        long,
-        env = "JOURNEYMAN_KEY",
-        hide_env_values = true,
-        default_value = "",
-        hide_default_value = true,
-        global = true
-    )]
-    pub(in crate::cli) key: String,
-
-    /// ID of the project
-    #[arg(short, long, env = "JOURNEYMAN_PROJECT", default_value = "", hide_default_value = true, global = true)]
-    pub(in crate::cli) project: String,
-
-    /// Print only the server's JSON, one document per line
-    #[arg(long, global = true)]
-    pub(in crate::cli) json: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -48,16 +25,21 @@ pub(super) enum JobCommand {
     /// Show a job
     Get {
         /// ID of the job
+        #[arg(add = ArgValueCandidates::new(complete::jobs))]
         job: String,
         /// Wait until the job is no longer active
         #[arg(long)]
         wait: bool,
+        /// Open the job's page in the browser instead
+        #[arg(short, long, conflicts_with = "wait")]
+        web: bool,
     },
     /// List jobs, newest first
     List(ListArgs),
     /// Show the transcript of a job until the job is no longer active
     Watch {
         /// ID of the job
+        #[arg(add = ArgValueCandidates::new(complete::jobs))]
         job: String,
         /// Start after the event with this number
         #[arg(long, value_name = "SEQ", default_value_t = 0)]
@@ -66,46 +48,79 @@ pub(super) enum JobCommand {
     /// List the messages of a job with their receipts
     Messages {
         /// ID of the job
+        #[arg(add = ArgValueCandidates::new(complete::jobs))]
         job: String,
     },
     /// List the runs of a job with attempts, tokens, costs and failure reasons
     Runs {
         /// ID of the job
+        #[arg(add = ArgValueCandidates::new(complete::jobs))]
         job: String,
     },
     /// Print the changes of a job as a unified diff
     Diff {
         /// ID of the job
+        #[arg(add = ArgValueCandidates::new(complete::jobs))]
+        job: String,
+    },
+    /// Open the page of a job in the browser, and print its URL
+    Open {
+        /// ID of the job
+        #[arg(add = ArgValueCandidates::new(complete::jobs))]
+        job: String,
+    },
+    /// Merge the open pull request of a job on the built-in code host
+    Merge {
+        /// ID of the job
+        #[arg(add = ArgValueCandidates::new(complete::jobs))]
+        job: String,
+    },
+    /// Apply the changes of a job to the working tree and the index, as `git apply --3way` does
+    Apply {
+        /// ID of the job
+        #[arg(add = ArgValueCandidates::new(complete::jobs))]
+        job: String,
+    },
+    /// Fetch the branch of a job, and switch to it
+    Checkout {
+        /// ID of the job
+        #[arg(add = ArgValueCandidates::new(complete::jobs))]
         job: String,
     },
     /// Retry a waiting job now
     Retry {
         /// ID of the job
+        #[arg(add = ArgValueCandidates::new(complete::jobs))]
         job: String,
     },
     /// Stop a job and withdraw its queued messages
     Cancel {
         /// ID of the job
+        #[arg(add = ArgValueCandidates::new(complete::jobs))]
         job: String,
     },
     /// Archive a job
     Archive {
         /// ID of the job
+        #[arg(add = ArgValueCandidates::new(complete::jobs))]
         job: String,
     },
     /// Restore an archived job
     Unarchive {
         /// ID of the job
+        #[arg(add = ArgValueCandidates::new(complete::jobs))]
         job: String,
     },
     /// Delete a job that is not active, with its messages, runs and events
     Delete {
         /// ID of the job
+        #[arg(add = ArgValueCandidates::new(complete::jobs))]
         job: String,
     },
     /// Withdraw a queued message
     Withdraw {
         /// ID of the job
+        #[arg(add = ArgValueCandidates::new(complete::jobs))]
         job: String,
         /// ID of the message
         message: String,
@@ -150,6 +165,7 @@ pub(super) struct CreateArgs {
 #[derive(Debug, Args)]
 pub(super) struct SendArgs {
     /// ID of the job
+    #[arg(add = ArgValueCandidates::new(complete::jobs))]
     pub(super) job: String,
     /// Prompt for the agent; "-" reads it from stdin
     pub(super) prompt: String,

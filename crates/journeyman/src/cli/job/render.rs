@@ -1,120 +1,115 @@
-//! Formats responses of the server for people.
-//!
-//! Invariant: text from a server, which can come from agents and repositories, reaches a terminal only through
-//! [`plain`]. An escape sequence could rewrite earlier output, or enter text for the user.
+//! The parts of a job as lines for people.
 
 use journeyman_core::model::price::dollars;
 use serde_json::Value;
 
-use crate::cli::table::table;
+use crate::cli::look::{Look, cell, plain};
+use crate::cli::paint::Paint;
+use crate::cli::table::headed;
+use crate::cli::words::short;
 
-/// Replaces characters that control a terminal, except line breaks and tabs.
-pub(in crate::cli) fn plain(text: &str) -> String {
-    let controls = |c: char| {
-        (c.is_control() && c != '\n' && c != '\t')
-            // Marks of writing direction can change how a line reads.
-            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    text.chars().map(|c| if controls(c) { '\u{fffd}' } else { c }).collect()
-}
-
-/// Returns the bytes of a diff: unchanged for a pipe, without control characters for a terminal.
-pub(super) fn diff(bytes: Vec<u8>, to_terminal: bool) -> Vec<u8> {
-    if to_terminal { plain(&String::from_utf8_lossy(&bytes)).into_bytes() } else { bytes }
-}
-
-/// Formats a value as one line; null is a dash.
-pub(in crate::cli) fn cell(value: &Value) -> String {
-    match value {
-        Value::Null => "-".to_owned(),
-        Value::String(text) => plain(text).replace(['\n', '\t'], " "),
-        Value::Array(values) => values.len().to_string(),
-        other => other.to_string(),
-    }
-}
-
-/// Shortens a text to at most `most` characters.
-fn short(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
-        return text.to_owned();
-    }
-    text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
+/// Returns the bytes of a diff: unchanged for a pipe, without control characters and with colors for a terminal.
+pub(super) fn diff(bytes: Vec<u8>, to_terminal: bool, paint: Paint) -> Vec<u8> {
+    if to_terminal || paint.is_on() { paint.diff(&plain(&String::from_utf8_lossy(&bytes))).into_bytes() } else { bytes }
 }
 
 /// Formats the record of a job, with one field per line.
-pub(super) fn record(record: &Value) -> Vec<String> {
+pub(super) fn record(look: Look, record: &Value) -> Vec<String> {
     let source = format!("{} at {}", cell(&record["source"]["repository"]), cell(&record["source"]["ref"]));
-    let lines = [
+    look.fields([
         ("job", cell(&record["id"])),
-        ("status", cell(&record["status"])),
+        ("status", look.status(&record["status"])),
         ("source", source),
         ("model", cell(&record["model"])),
-        ("pull request", cell(&record["prLink"])),
-        ("created", cell(&record["createdAt"])),
-        ("archived", cell(&record["archivedAt"])),
-    ];
-    lines.map(|(name, value)| format!("{name:<13} {value}")).into()
+        ("pull request", look.link(&record["prLink"])),
+        ("created", look.ago(&record["createdAt"])),
+        ("archived", look.ago(&record["archivedAt"])),
+    ])
 }
 
-/// Formats jobs as a table.
-pub(super) fn jobs(jobs: &[Value]) -> Vec<String> {
-    let row = |job: &Value| ["id", "status", "model", "createdAt", "prLink"].map(|field| cell(&job[field]));
-    table(["JOB", "STATUS", "MODEL", "CREATED", "PULL REQUEST"], jobs.iter().map(row).collect())
+/// Formats jobs with their details as a table.
+pub(super) fn jobs(look: Look, jobs: &[Value]) -> Vec<String> {
+    let row = |job: &Value| {
+        let title = short(&cell(&job["title"]), 60);
+        let (status, created) = (look.status(&job["status"]), look.ago(&job["createdAt"]));
+        [cell(&job["id"]), status, title, cell(&job["model"]), created, look.link(&job["pullRequest"]["url"])]
+    };
+    let head = ["JOB", "STATUS", "TITLE", "MODEL", "CREATED", "PULL REQUEST"];
+    headed(look.paint, head, jobs.iter().map(row).collect())
 }
 
 /// Formats messages as a table.
-pub(super) fn messages(messages: &[Value]) -> Vec<String> {
+pub(super) fn messages(look: Look, messages: &[Value]) -> Vec<String> {
     let row = |message: &Value| {
-        let [id, status, author, created, commits] =
-            ["id", "status", "author", "createdAt", "commits"].map(|field| cell(&message[field]));
+        let [id, author, commits] = ["id", "author", "commits"].map(|field| cell(&message[field]));
+        let (status, created) = (look.status(&message["status"]), look.ago(&message["createdAt"]));
         [id, status, author, created, commits, short(&cell(&message["prompt"]), 60)]
     };
-    table(["MESSAGE", "STATUS", "AUTHOR", "CREATED", "COMMITS", "PROMPT"], messages.iter().map(row).collect())
+    let head = ["MESSAGE", "STATUS", "AUTHOR", "CREATED", "COMMITS", "PROMPT"];
+    headed(look.paint, head, messages.iter().map(row).collect())
 }
 
 /// Formats runs as a table.
-pub(super) fn runs(runs: &[Value]) -> Vec<String> {
+pub(super) fn runs(look: Look, runs: &[Value]) -> Vec<String> {
     let row = |run: &Value| {
-        let [id, attempt, status, started, finished] =
-            ["id", "attempt", "status", "startedAt", "finishedAt"].map(|field| cell(&run[field]));
+        let [id, attempt] = ["id", "attempt"].map(|field| cell(&run[field]));
+        let [started, finished] = ["startedAt", "finishedAt"].map(|field| look.ago(&run[field]));
         let usage = &run["usage"];
         let tokens = format!("{}/{}", cell(&usage["inputTokens"]), cell(&usage["outputTokens"]));
         let cost = usage["costMicros"].as_u64().map_or_else(|| "-".to_owned(), dollars);
+        let status = look.status(&run["status"]);
         [id, attempt, status, started, finished, tokens, cost, short(&cell(&run["reason"]["text"]), 100)]
     };
     let head = ["RUN", "ATTEMPT", "STATUS", "STARTED", "FINISHED", "TOKENS", "COST", "REASON"];
-    table(head, runs.iter().map(row).collect())
+    headed(look.paint, head, runs.iter().map(row).collect())
 }
 
 #[cfg(test)]
 mod tests {
+    use journeyman_core::time::Timestamp;
     use serde_json::json;
 
     use super::*;
 
+    const LOOK: Look = Look { paint: Paint::OFF, now: Timestamp::from_micros(3_600_000_000) };
+
     #[test]
-    fn characters_that_control_a_terminal_are_replaced() {
-        assert_eq!(
-            plain("a\u{1b}[2J\u{9b}1m\r\u{8}b\n\tc\u{202e}"),
-            "a\u{fffd}[2J\u{fffd}1m\u{fffd}\u{fffd}b\n\tc\u{fffd}"
-        );
-        assert_eq!(diff(b"+\x1b[2J".to_vec(), true), "+\u{fffd}[2J".as_bytes());
-        assert_eq!(diff(b"+\x1b[2J".to_vec(), false), b"+\x1b[2J");
-        let rows = messages(&[json!({"prompt": "a\n\u{1b}]0;x\u{7}", "commits": ["a", "b"]})]);
+    fn a_diff_is_changed_only_for_people() {
+        assert_eq!(diff(b"+\x1b[2J".to_vec(), true, Paint::OFF), "+\u{fffd}[2J".as_bytes());
+        assert_eq!(diff(b"+\x1b[2J".to_vec(), false, Paint::OFF), b"+\x1b[2J");
+        assert_eq!(diff(b"+a".to_vec(), true, Paint::ON), b"\x1b[32m+a\x1b[0m");
+    }
+
+    #[test]
+    fn rows_have_no_sequences_of_the_server() {
+        let rows = messages(LOOK, &[json!({"prompt": "a\n\u{1b}]0;x\u{7}", "commits": ["a", "b"]})]);
         assert!(!rows[1].contains('\u{1b}') && !rows[1].contains('\n'), "{rows:?}");
     }
 
     #[test]
+    fn a_list_of_jobs_has_titles_and_relative_times() {
+        let job = json!({
+            "id": "job_1", "status": "active", "title": "Add a page", "model": "m",
+            "createdAt": "1970-01-01T00:00:00.000Z", "pullRequest": {"url": "http://h/7"},
+        });
+        let rows = jobs(LOOK, std::slice::from_ref(&job));
+        assert_eq!(rows[0], "JOB    STATUS  TITLE       MODEL  CREATED     PULL REQUEST");
+        assert_eq!(rows[1], "job_1  active  Add a page  m      1 hour ago  http://h/7");
+        let painted = jobs(Look { paint: Paint::ON, ..LOOK }, &[job]);
+        assert!(painted[1].contains("\u{1b}[33mactive\u{1b}[0m"), "{painted:?}");
+    }
+
+    #[test]
     fn a_run_has_a_cost_only_if_it_is_known() {
-        let rows = runs(&[json!({"usage": {"costMicros": 1_250_000}}), json!({"usage": {"costMicros": null}})]);
+        let rows = runs(LOOK, &[json!({"usage": {"costMicros": 1_250_000}}), json!({"usage": {"costMicros": null}})]);
         assert!(rows[1].contains("$1.25") && !rows[2].contains('$'), "{rows:?}");
     }
 
     #[test]
     fn a_record_has_a_line_for_each_field() {
-        let lines = record(&json!({"id": "job_1", "status": "active", "source": {"repository": "r", "ref": "main"}}));
-        assert_eq!(lines[2], "source        r at main");
-        assert_eq!(lines[4], "pull request  -");
-        assert_eq!(short("abcdef", 4), "abc…");
+        let job = json!({"id": "job_1", "status": "active", "source": {"repository": "r", "ref": "main"}});
+        let lines = record(LOOK, &job);
+        assert_eq!(lines[2], "source       r at main");
+        assert_eq!(lines[4], "pull request -");
     }
 }

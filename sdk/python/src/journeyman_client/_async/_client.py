@@ -20,6 +20,7 @@ from ._resources import (
     AsyncInbox,
     AsyncKeys,
     AsyncProjects,
+    AsyncPulls,
     AsyncUsage,
     AsyncWebhooks,
 )
@@ -72,6 +73,7 @@ class AsyncJourneyman:
         self.runs = AsyncRuns(self)
         self.events = AsyncEvents(self)
         self.projects = AsyncProjects(self)
+        self.pulls = AsyncPulls(self)
         self.code_hosts = AsyncCodeHosts(self)
         self.inbox = AsyncInbox(self)
         self.keys = AsyncKeys(self)

@@ -1,4 +1,4 @@
-"""The operations of projects, code hosts, keys, webhooks, and the service."""
+"""The operations of projects, pull requests, code hosts, keys, webhooks, and the service."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ._client import AsyncJourneyman
 
 _PROJECTS = page_of(models.ProjectList, lambda page: page.projects)
+_PULLS = page_of(models.ProjectPullList, lambda page: page.pulls)
 _CODE_HOSTS = page_of(models.CodeHostList, lambda page: page.code_hosts)
 _INBOX = page_of(models.InboxPage, lambda page: page.events)
 _KEYS = page_of(models.KeyList, lambda page: page.keys)
@@ -129,6 +130,46 @@ class AsyncProjects:
         body = models.CreateProject.model_validate(project)
         found = await self._transport.get(models.FindingList, op.TEST_NEW_PROJECT, body=body)
         return found.findings
+
+
+class AsyncPulls:
+    """The pull requests of projects: ``client.pulls``. Those of one job: ``client.jobs.pulls``."""
+
+    def __init__(self, client: AsyncJourneyman) -> None:
+        self._transport = client._transport
+
+    def list(
+        self,
+        project: str,
+        *,
+        state: Literal["open", "merged", "closed"] | None = None,
+        page_size: int | None = None,
+        cursor: str | None = None,
+    ) -> AsyncPager[models.ProjectPull]:
+        """Lists the pull requests of a project in a state, by default ``open``, newest first.
+
+        On other code hosts than the built-in one, these are those of jobs.
+        """
+        query = {"state": state, "limit": page_size, "cursor": cursor}
+        return AsyncPager(self._transport, _PULLS, op.LIST_PULLS, project, query=query)
+
+    async def get(self, project: str, number: int) -> models.ProjectPull:
+        """Returns a pull request of the built-in code host, and whether it can be merged now.
+
+        Raises:
+            NotFoundError: The pull request does not exist (``pull_request_not_found``).
+        """
+        return await self._transport.get(models.ProjectPull, op.GET_PULL, project, str(number))
+
+    async def merge(self, project: str, number: int) -> models.ProjectPull:
+        """Merges a pull request of the built-in code host. Merging it again changes nothing.
+
+        Raises:
+            ConflictError: The pull request is closed (``pull_request_ended``), or its branches
+                conflict (``pull_request_conflict``).
+            NotFoundError: The pull request does not exist (``pull_request_not_found``).
+        """
+        return await self._transport.get(models.ProjectPull, op.MERGE_PULL, project, str(number))
 
 
 class AsyncCodeHosts:

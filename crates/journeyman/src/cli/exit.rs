@@ -6,17 +6,17 @@ use std::process::ExitCode;
 use journeyman_client::Error;
 use serde_json::{Value, json};
 
-use crate::cli::connect::describe;
+use super::connect::describe;
 
 /// The description of the exit codes, shown below the help.
-pub(in crate::cli) const HELP: &str = "Exit codes: 0 success; 1 the request failed; 2 invalid usage; 3 the job failed (with \
+pub(super) const HELP: &str = "Exit codes: 0 success; 1 the command failed; 2 invalid usage; 3 the job failed (with \
                                --wait, --watch and watch); 4 not permitted (401, 403); 5 not found (404); 6 try \
-                               again later (429, 503, or no connection to the server); 7 conflict with the job's \
-                               state (409, 422).";
+                               again later (429, 503, or no connection to the server); 7 conflict with the state of \
+                               the job or the pull request (409, 422).";
 
 /// The exit code of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::cli) enum Exit {
+pub(super) enum Exit {
     Done = 0,
     Failed = 1,
     Usage = 2,
@@ -53,9 +53,13 @@ impl From<Exit> for ExitCode {
 
 /// An error of a command.
 #[derive(Debug)]
-pub(in crate::cli) enum Failure {
-    /// A required option is missing.
-    Usage(&'static str),
+pub(super) enum Failure {
+    /// A required option is missing, or an argument names nothing.
+    Usage(String),
+    /// What the command does on this machine failed, such as reading a file or running git.
+    Local(anyhow::Error),
+    /// The state of the job or the pull request does not allow what was asked.
+    State(String),
     /// The request to the server failed.
     Client(Error),
     /// Reading stdin or writing to stdout failed.
@@ -74,24 +78,37 @@ impl From<io::Error> for Failure {
     }
 }
 
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Local(error)
+    }
+}
+
 impl Failure {
     /// Returns the exit code for the error.
     pub(super) fn exit(&self) -> Exit {
         match self {
             Self::Usage(_) => Exit::Usage,
+            Self::State(_) => Exit::Conflict,
             Self::Client(Error::Connection { .. }) => Exit::TryLater,
             Self::Client(Error::Api(refusal)) => Exit::of_status(refusal.status),
-            Self::Client(_) | Self::Io(_) => Exit::Failed,
+            Self::Client(_) | Self::Io(_) | Self::Local(_) => Exit::Failed,
+        }
+    }
+
+    /// Returns the text of the error.
+    pub(super) fn text(&self) -> String {
+        match self {
+            Self::Usage(text) | Self::State(text) => text.clone(),
+            Self::Local(error) => format!("{error:#}"),
+            Self::Client(error) => describe(error),
+            Self::Io(error) => error.to_string(),
         }
     }
 
     /// Returns the text of the error for stderr.
     pub(super) fn message(&self, as_json: bool) -> String {
-        let text = match self {
-            Self::Usage(text) => (*text).to_owned(),
-            Self::Client(error) => describe(error),
-            Self::Io(error) => error.to_string(),
-        };
+        let text = self.text();
         match self {
             Self::Client(Error::Api(refusal)) if as_json && refusal.body.is_object() => refusal.body.to_string(),
             _ if as_json => json!({"error": text}).to_string(),
@@ -123,6 +140,9 @@ mod tests {
         let unreachable = Error::Connection { url, cause, is_unsent: true, is_timeout: false };
         assert_eq!(Failure::Client(unreachable).exit(), Exit::TryLater);
         assert_eq!(Failure::Client(Error::Invalid("the URL".to_owned())).exit(), Exit::Failed);
+        assert_eq!(Failure::Local(anyhow::anyhow!("git failed")).exit(), Exit::Failed);
+        assert_eq!(Failure::State("the job has no branch".to_owned()).exit(), Exit::Conflict);
+        assert_eq!(Failure::Usage("the key is missing".to_owned()).exit(), Exit::Usage);
     }
 
     #[test]

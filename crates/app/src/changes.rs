@@ -1,0 +1,60 @@
+//! Use cases about the changes of jobs.
+
+use journeyman_core::ids::{JobId, ProjectId};
+use journeyman_core::inbox::batch::{Part, prompt_about};
+use journeyman_core::key::Scope;
+use journeyman_core::message::DeliveryMode;
+use journeyman_core::ports::{Accepted, CommentKind, HostUser};
+use journeyman_core::pull::LinePlace;
+use journeyman_core::pull::comment::check;
+use journeyman_core::pull::decide::MOST_DRAFTS;
+
+use crate::{Caller, Error, Idempotency, MessageRequest, UseCases};
+
+/// Comments on lines of a job's changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LineComments {
+    /// The changes that the lines are of, such as "the changes of this job".
+    pub subject: String,
+    /// The lines, which the caller has found in the diff, with the texts.
+    pub comments: Vec<(LinePlace, String)>,
+}
+
+impl UseCases {
+    /// Sends comments on lines of a job's changes to the job, as one message.
+    ///
+    /// # Errors
+    /// There are no comments or too many, a text is not valid, or as for [`UseCases::send_message`].
+    pub async fn comment_on_changes(
+        &self,
+        caller: &Caller,
+        project: &ProjectId,
+        job: JobId,
+        new: LineComments,
+        idempotency: Option<Idempotency>,
+    ) -> Result<Accepted, Error> {
+        caller.needs(Scope::Jobs)?;
+        if new.comments.is_empty() || new.comments.len() > MOST_DRAFTS {
+            return Err(Error::invalid(format!("a message must have 1 to {MOST_DRAFTS} comments")));
+        }
+        let url = format!("{}/projects/{project}/jobs/{job}/changes", self.parts().public_url);
+        let author = HostUser { id: caller.id(), name: caller.name().to_owned(), is_bot: false };
+        let mut parts = Vec::with_capacity(new.comments.len());
+        for (LinePlace { path, line, hunk, .. }, body) in new.comments {
+            check(&body).map_err(Error::invalid)?;
+            parts.push(Part {
+                kind: CommentKind::Line,
+                id: String::new(),
+                version: String::new(),
+                url: url.clone(),
+                author: author.clone(),
+                body,
+                place: Some((path, Some(line))),
+                hunk: Some(hunk),
+            });
+        }
+        let prompt = prompt_about(&new.subject, &parts, &self.boundary());
+        let request = MessageRequest { prompt, delivery: DeliveryMode::Queue };
+        self.send_message(caller, project, job, request, idempotency).await
+    }
+}

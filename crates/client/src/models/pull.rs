@@ -1,0 +1,40 @@
+//! Pull requests of projects.
+
+use serde::{Deserialize, Serialize};
+
+use super::job::PullRequestState;
+
+/// A pull request of a project. The text, the labels and the base branch of those on other code hosts than the built-in
+/// one are on the code host.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct ProjectPull {
+    /// The number.
+    pub number: u64,
+    /// The URL.
+    pub url: String,
+    /// The state, as the code host last reported it.
+    pub state: PullRequestState,
+    /// `true` if it was a draft when the code host was last asked.
+    pub draft: Option<bool>,
+    /// The title, as the code host last reported it; `None` if it is not known.
+    pub title: Option<String>,
+    /// The description, in Markdown.
+    pub body: Option<String>,
+    /// The branch with the commits.
+    pub head: String,
+    /// The branch to merge into.
+    pub base: Option<String>,
+    /// The labels.
+    pub labels: Vec<String>,
+    /// The ID of the job that opened it or works on it; `None` if there is none.
+    pub job: Option<String>,
+    /// `true` if it can be merged now, `false` if its branches conflict or do not exist; `None` in lists, if it has
+    /// ended, and on other code hosts.
+    pub mergeable: Option<bool>,
+    /// The time at which it was opened; on other code hosts, the time at which the job opened it or began to work on it.
+    pub created_at: String,
+    /// The time at which it was merged or closed; on other code hosts, the time at which this was recorded.
+    pub ended_at: Option<String>,
+}

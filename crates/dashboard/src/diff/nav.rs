@@ -1,0 +1,65 @@
+//! The parts of a page with a diff that depend on its place: the choice of the changes, and the endpoint for more lines.
+
+use super::DiffShown;
+use super::shown::FileShown;
+use crate::words::in_query;
+
+/// The place of a diff.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Nav {
+    /// The parameter that selects the shown part of the changes; `None` for all changes.
+    pub(crate) part: Option<String>,
+    /// The parts of the changes, if there are several.
+    pub(crate) choices: Vec<Choice>,
+    /// The URL that returns lines around a hunk, with the query so far; `None` if there is none.
+    pub(crate) more: Option<String>,
+    /// The key with which the browser remembers the viewed files.
+    pub(crate) key: String,
+    /// The URL to which the comments that the browser has collected are sent; `None` if the server collects them.
+    pub(crate) send: Option<String>,
+    /// The reason why lines cannot have comments here, if they can elsewhere.
+    pub(crate) note: Option<&'static str>,
+}
+
+/// A part of the changes that the reader can choose.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Choice {
+    /// The parameter in the URL; `None` for all changes.
+    pub(crate) query: Option<String>,
+    /// The label, such as `Message 2`.
+    pub(crate) label: String,
+    /// True if the page shows this part.
+    pub(crate) is_current: bool,
+}
+
+impl DiffShown<'_> {
+    /// Sets the place of the diff.
+    pub(crate) fn placed(mut self, nav: Nav) -> Self {
+        let view = self.is_split().then_some("view=split");
+        let parts = [view, nav.part.as_deref()].into_iter().flatten();
+        self.query = parts.map(|part| format!("{part}&amp;")).collect();
+        self.nav = nav;
+        self
+    }
+
+    /// Returns the link to the same changes in another view.
+    pub(crate) fn view_link(&self, view: &str) -> String {
+        link(view, self.nav.part.as_deref())
+    }
+
+    /// Returns the link to a part of the changes in the same view.
+    pub(crate) fn part_link(&self, choice: &Choice) -> String {
+        link(self.view.name(), choice.query.as_deref())
+    }
+
+    /// Returns the URL of the endpoint that returns lines of a file around its hunks.
+    pub(crate) fn more(&self, file: &FileShown<'_>) -> Option<String> {
+        let more = self.nav.more.as_ref()?;
+        Some(format!("{more}&view={}&path={}", self.view.name(), in_query(&file.diff.path)))
+    }
+}
+
+fn link(view: &str, part: Option<&str>) -> String {
+    let part = part.map(|part| format!("&{part}")).unwrap_or_default();
+    format!("?view={view}{part}")
+}

@@ -1,0 +1,134 @@
+//! The box to merge a pull request: the reasons for and against it, above the button.
+
+use journeyman_core::job::JobStatus;
+use journeyman_core::pull::{Comment, NewComment, PullState, Verdict};
+
+use super::bar;
+use super::read::Read;
+use crate::visible;
+
+/// The box.
+pub(super) struct MergeBox {
+    pub(super) reasons: Vec<Reason>,
+    /// True if the pull request can be merged now.
+    pub(super) is_ready: bool,
+    /// True if the agent can be asked to merge the base into the branch.
+    pub(super) can_ask: bool,
+}
+
+/// A reason for or against the merge.
+pub(super) struct Reason {
+    /// The class of the mark.
+    pub(super) mark: &'static str,
+    /// The word for the mark.
+    pub(super) word: &'static str,
+    pub(super) text: String,
+    /// The files that the reason is about.
+    pub(super) files: Vec<String>,
+}
+
+impl Reason {
+    const fn new(mark: &'static str, word: &'static str, text: String) -> Self {
+        Self { mark, word, text, files: Vec::new() }
+    }
+}
+
+impl MergeBox {
+    pub(super) fn of(read: &Read) -> Self {
+        let (detail, base) = (&read.detail, visible::line(&read.detail.pull.base));
+        let mut reasons = Vec::new();
+        if read.job.as_ref().is_some_and(|job| job.status() == JobStatus::Active) {
+            reasons.push(Reason::new("in_progress", "running", "The agent works on it".to_owned()));
+        }
+        if detail.pull.draft {
+            reasons.push(Reason::new("queued", "note", "It is marked as a draft".to_owned()));
+        }
+        for (author, verdict) in verdicts(&read.comments) {
+            let (mark, word, text) = match verdict {
+                Verdict::Approve => ("completed", "done", format!("Approved by {author}")),
+                Verdict::RequestChanges => ("failed", "not done", format!("Changes requested by {author}")),
+                Verdict::Comment => continue,
+            };
+            reasons.push(Reason::new(mark, word, text));
+        }
+        let count = detail.conflicts.len();
+        if detail.mergeable {
+            reasons.push(Reason::new("completed", "done", format!("No conflicts with {base}")));
+        } else if count > 0 {
+            let text = match count {
+                1 => format!("1 file conflicts with {base}"),
+                _ => format!("{count} files conflict with {base}"),
+            };
+            let files = detail.conflicts.iter().map(|file| visible::line(file).into_owned()).collect();
+            reasons.push(Reason { files, ..Reason::new("failed", "failed", text) });
+        } else {
+            let text = "It cannot be merged: one of its branches was deleted, or the repository cannot be read";
+            reasons.push(Reason::new("failed", "failed", text.to_owned()));
+        }
+        let is_open = detail.pull.state == PullState::Open;
+        Self {
+            reasons,
+            is_ready: is_open && detail.mergeable,
+            can_ask: is_open && count > 0 && read.job.as_ref().is_some_and(bar::is_open),
+        }
+    }
+}
+
+/// Returns the latest verdict of each reviewer, in the order of their first reviews. A review without a verdict does not
+/// change an earlier one.
+fn verdicts(comments: &[Comment]) -> Vec<(String, Verdict)> {
+    let mut found: Vec<(&Option<String>, String, Verdict)> = Vec::new();
+    let reviews = comments.iter().filter(|one| one.comment.review == Some(one.place));
+    for NewComment { author_id, author, verdict, .. } in reviews.map(|one| &one.comment) {
+        if *verdict == Verdict::Comment {
+            continue;
+        }
+        match found.iter_mut().find(|(id, ..)| *id == author_id) {
+            Some((.., known)) => *known = *verdict,
+            None => found.push((author_id, visible::line(author).into_owned(), *verdict)),
+        }
+    }
+    found.into_iter().map(|(_, author, verdict)| (author, verdict)).collect()
+}
+
+/// Returns the message that asks the agent to resolve conflicts.
+pub(super) fn request(base: &str, conflicts: &[String]) -> String {
+    let quoted = |name: &str| format!("`{}`", name.replace(['`', '\n'], "'"));
+    let files: String = conflicts.iter().map(|file| format!("- {}\n", quoted(file))).collect();
+    format!(
+        "The pull request conflicts with {base}. Merge {base} into your branch and resolve the conflicts, so that both \
+         sides keep their intent. Then run the tests.\n\nThe files that conflict:\n\n{files}",
+        base = quoted(base)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_latest_verdict_of_a_reviewer_counts() {
+        let review = |place: u64, author: &str, verdict: Verdict| {
+            let (author, author_id) = (author.to_owned(), Some(author.to_owned()));
+            Comment {
+                place,
+                comment: NewComment { author, author_id, verdict, review: Some(place), ..NewComment::default() },
+            }
+        };
+        let all = [
+            review(1, "ada", Verdict::RequestChanges),
+            review(2, "bob", Verdict::Approve),
+            review(3, "ada", Verdict::Approve),
+            review(4, "ada", Verdict::Comment),
+        ];
+        let expected = [("ada".to_owned(), Verdict::Approve), ("bob".to_owned(), Verdict::Approve)];
+        assert_eq!(verdicts(&all), expected);
+    }
+
+    #[test]
+    fn the_request_names_the_branch_and_the_files() {
+        let text = request("main", &["a.txt".to_owned(), "odd`\nname".to_owned()]);
+        assert!(text.starts_with("The pull request conflicts with `main`. Merge `main` into your branch"), "{text}");
+        assert!(text.ends_with("\n- `a.txt`\n- `odd''name`\n"), "{text}");
+    }
+}

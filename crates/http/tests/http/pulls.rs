@@ -1,0 +1,86 @@
+//! Tests of the operations on the pull requests of a project.
+
+use journeyman_core::ports::PullStore as _;
+use journeyman_core::pull::NewPull;
+use journeyman_core::time::Clock as _;
+use serde_json::{Value, json};
+
+use super::given::{Service, service};
+
+impl Service {
+    /// Opens pull requests from these branches of the repository of `shop`.
+    async fn open_pulls(&self, heads: &[&str]) {
+        for head in heads {
+            let new = NewPull { title: format!("Title of {head}"), head: (*head).to_owned(), ..NewPull::default() };
+            let opened = self.store.open_pull("shop".into(), "main".into(), new, self.world.now()).await.unwrap();
+            assert!(opened.is_some(), "{head}");
+        }
+    }
+
+    async fn numbers(&self, query: &str) -> (Vec<u64>, Value) {
+        let page = self.get(&format!("/v2/projects/shop/pulls{query}")).await.json();
+        let numbers = page["pulls"].as_array().unwrap().iter().map(|pull| pull["number"].as_u64().unwrap()).collect();
+        (numbers, page["nextCursor"].clone())
+    }
+}
+
+#[tokio::test]
+async fn pull_requests_are_listed_by_state_in_pages() {
+    let service = service().await;
+    service.open_pulls(&["a", "b", "c"]).await;
+    assert_eq!(service.numbers("").await, (vec![3, 2, 1], Value::Null));
+    let (first, next) = service.numbers("?limit=2").await;
+    assert_eq!(first, [3, 2]);
+    let next = next.as_str().unwrap().to_owned();
+    assert_eq!(service.numbers(&format!("?limit=2&cursor={next}")).await, (vec![1], Value::Null));
+    assert_eq!(service.numbers("?state=merged").await.0, Vec::<u64>::new());
+    for query in ["?state=done", "?limit=0", "?cursor=x", "?cursor=1-99999999999999999999"] {
+        assert_eq!(service.get(&format!("/v2/projects/shop/pulls{query}")).await.code(), "invalid_query", "{query}");
+    }
+    let pull = service.get("/v2/projects/shop/pulls").await.json()["pulls"][0].clone();
+    assert_eq!((&pull["title"], &pull["base"], &pull["job"]), (&json!("Title of c"), &json!("main"), &Value::Null));
+    assert_eq!(pull["url"], "http://localhost:8080/projects/shop/pulls/3");
+}
+
+#[tokio::test]
+async fn a_pull_request_is_merged_once() {
+    let service = service().await;
+    service.open_pulls(&["a", "b"]).await;
+    let merge = "/v2/projects/shop/pulls/1/merge";
+    let merged = service.post(merge, "").await;
+    assert_eq!((merged.status.as_u16(), merged.json()["state"].clone()), (200, json!("merged")), "{merged:?}");
+    assert!(merged.json()["endedAt"].is_string());
+    let again = service.post(merge, "").await;
+    assert_eq!((again.status.as_u16(), again.json()), (200, merged.json()), "a repetition changes nothing");
+    assert_eq!(service.numbers("?state=merged").await.0, [1]);
+    assert_eq!(service.numbers("").await.0, [2]);
+    let audit = service.get("/v2/audit").await.json();
+    let lines = audit["entries"].as_array().unwrap().iter().filter(|line| line["action"] == "pull.merged").count();
+    assert_eq!(lines, 1, "{audit}");
+}
+
+#[tokio::test]
+async fn a_pull_request_that_does_not_exist_is_not_found() {
+    let service = service().await;
+    for number in ["3", "0", "01", "+1", "x", "18446744073709551615"] {
+        let path = format!("/v2/projects/shop/pulls/{number}");
+        assert_eq!(service.get(&path).await.code(), "pull_request_not_found", "{number}");
+        let merged = service.post(format!("{path}/merge"), "").await;
+        assert_eq!(merged.code(), "pull_request_not_found", "{number}: {merged:?}");
+    }
+    let shown = service.get("/v2/projects/shop/pulls/1").await.json();
+    assert_eq!((shown["mergeable"].clone(), shown["body"].clone()), (json!(true), json!("What and why")));
+    assert_eq!(service.get("/v2/projects/zoo/pulls/1").await.code(), "project_not_found");
+    assert_eq!(service.get("/v2/projects/zoo/pulls").await.code(), "project_not_found");
+}
+
+#[tokio::test]
+async fn pull_requests_of_other_code_hosts_can_only_be_listed() {
+    let service = service().await;
+    let project = json!({ "id": "web", "repository": "https://github.com/acme/web.git" });
+    assert_eq!(service.post("/v2/projects", &project.to_string()).await.status.as_u16(), 201);
+    assert_eq!(service.get("/v2/projects/web/pulls").await.json(), json!({ "pulls": [], "nextCursor": null }));
+    let path = "/v2/projects/web/pulls/1";
+    assert_eq!(service.get(path).await.code(), "pull_requests_unsupported");
+    assert_eq!(service.post(format!("{path}/merge"), "").await.code(), "pull_requests_unsupported");
+}

@@ -1,0 +1,192 @@
+//! `journeyman pr`: the pull requests of a project.
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand, ValueEnum};
+use journeyman_client::models::PullRequestState;
+use serde_json::Value;
+
+use super::browser;
+use super::exit::{Exit, Failure, HELP};
+use super::look::{Look, cell, plain};
+use super::paint::ColorWhen;
+use super::session::{ServerArgs, Session, with_session};
+use super::store::print;
+use super::table::headed;
+use super::words::short;
+use crate::config::client_environment;
+
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub(crate) struct PrArgs {
+    #[command(flatten)]
+    server: ServerArgs,
+    #[command(subcommand)]
+    command: PrCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum PrCommand {
+    /// List pull requests, newest first; on other code hosts than the built-in one, those of jobs
+    List {
+        /// State of the pull requests
+        #[arg(long, value_enum, default_value_t = StateArg::Open)]
+        state: StateArg,
+        /// Maximum number of pull requests to list
+        #[arg(long, default_value_t = 20)]
+        limit: usize,
+        /// Open the page of the list in the browser instead
+        #[arg(short, long)]
+        web: bool,
+    },
+    /// Show a pull request
+    View {
+        /// Number of the pull request
+        number: u64,
+        /// Open the page of the pull request in the browser instead
+        #[arg(short, long)]
+        web: bool,
+    },
+    /// Merge a pull request on the built-in code host
+    Merge {
+        /// Number of the pull request
+        number: u64,
+    },
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum StateArg {
+    Open,
+    Merged,
+    Closed,
+}
+
+impl From<StateArg> for PullRequestState {
+    fn from(state: StateArg) -> Self {
+        match state {
+            StateArg::Open => Self::Open,
+            StateArg::Merged => Self::Merged,
+            StateArg::Closed => Self::Closed,
+        }
+    }
+}
+
+/// Runs a command.
+pub(crate) fn run(arguments: PrArgs, color: ColorWhen) -> anyhow::Result<ExitCode> {
+    with_session(arguments.server, color, async |session| carry_out(&session, arguments.command).await)
+}
+
+async fn carry_out(session: &Session, command: PrCommand) -> Result<Exit, Failure> {
+    let (pulls, project, look) = (session.client.pulls(), session.project.as_str(), session.look);
+    match command {
+        PrCommand::List { web: true, .. } => browser::open(&session.page("/pulls"), &client_environment())?,
+        PrCommand::List { state, limit, .. } => {
+            let mut list = pulls.list(project, Some(state.into())).raw();
+            let mut found = Vec::new();
+            while found.len() < limit
+                && let Some(pull) = list.next().await?
+            {
+                found.push(pull);
+            }
+            session.print_rows(&found, |pulls| rows(look, pulls))?;
+        }
+        PrCommand::View { number, web } => {
+            let pull = pulls.get(project, number).raw().await?;
+            if web {
+                browser::open(&cell(&pull["url"]), &client_environment())?;
+            } else {
+                session.show(&pull, |pull| view(look, pull))?;
+            }
+        }
+        PrCommand::Merge { number } => return merge(session, number).await,
+    }
+    Ok(Exit::Done)
+}
+
+/// Merges a pull request, and prints it.
+pub(super) async fn merge(session: &Session, number: u64) -> Result<Exit, Failure> {
+    let pull = session.client.pulls().merge(&session.project, number).raw().await?;
+    if session.json {
+        print(&pull.to_string())?;
+    } else {
+        let text = format!("Merged #{number} into {}: {}", cell(&pull["base"]), cell(&pull["title"]));
+        print(&session.look.paint.good(&text))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn state(look: Look, pull: &Value) -> String {
+    if pull["state"] == "open" && pull["draft"] == true { look.paint.dim("draft") } else { look.status(&pull["state"]) }
+}
+
+fn rows(look: Look, pulls: &[Value]) -> Vec<String> {
+    let row = |pull: &Value| {
+        let title = short(&cell(&pull["title"]), 60);
+        let [head, job] = ["head", "job"].map(|field| cell(&pull[field]));
+        [format!("#{}", cell(&pull["number"])), state(look, pull), title, head, job, look.ago(&pull["createdAt"])]
+    };
+    headed(look.paint, ["NUMBER", "STATE", "TITLE", "BRANCH", "JOB", "CREATED"], pulls.iter().map(row).collect())
+}
+
+fn view(look: Look, pull: &Value) -> Vec<String> {
+    let labels: Vec<String> = pull["labels"].as_array().into_iter().flatten().map(cell).collect();
+    let mergeable = match pull["mergeable"].as_bool() {
+        Some(true) => look.paint.good("yes"),
+        Some(false) if pull["state"] == "open" => look.paint.bad("no, the branches conflict or do not exist"),
+        _ => "-".to_owned(),
+    };
+    let mut lines = vec![look.paint.heading(&format!("#{} {}", cell(&pull["number"]), cell(&pull["title"])))];
+    lines.extend(look.fields([
+        ("state", state(look, pull)),
+        ("branches", format!("{} into {}", cell(&pull["head"]), cell(&pull["base"]))),
+        ("mergeable", mergeable),
+        ("job", cell(&pull["job"])),
+        ("labels", if labels.is_empty() { "-".to_owned() } else { labels.join(", ") }),
+        ("created", look.ago(&pull["createdAt"])),
+        ("ended", look.ago(&pull["endedAt"])),
+        ("page", look.link(&pull["url"])),
+    ]));
+    let body = plain(pull["body"].as_str().unwrap_or_default());
+    if !body.trim().is_empty() {
+        lines.push(String::new());
+        lines.extend(body.trim().lines().map(str::to_owned));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use journeyman_core::time::Timestamp;
+    use serde_json::json;
+
+    use super::*;
+    use crate::cli::paint::Paint;
+
+    const LOOK: Look = Look { paint: Paint::OFF, now: Timestamp::from_micros(60_000_000) };
+
+    fn pull() -> Value {
+        json!({
+            "number": 7, "url": "http://h/7", "state": "open", "draft": false, "title": "Add\u{1b}[2J a page",
+            "body": "What\nand why\n", "head": "jm/add", "base": "main", "labels": ["ui", "small"], "job": "job_1",
+            "mergeable": true, "createdAt": "1970-01-01T00:00:00.000Z", "endedAt": null,
+        })
+    }
+
+    #[test]
+    fn a_list_has_a_row_for_each_pull_request() {
+        let lines = rows(LOOK, &[pull(), json!({"number": 12, "state": "open", "draft": true})]);
+        assert_eq!(lines[0], "NUMBER  STATE  TITLE           BRANCH  JOB    CREATED");
+        assert_eq!(lines[1], "#7      open   Add\u{fffd}[2J a page  jm/add  job_1  1 minute ago");
+        assert!(lines[2].starts_with("#12     draft  -"), "{lines:?}");
+    }
+
+    #[test]
+    fn a_pull_request_is_shown_with_its_text() {
+        let lines = view(LOOK, &pull());
+        assert_eq!(lines[0], "#7 Add\u{fffd}[2J a page");
+        assert!(lines.contains(&"branches  jm/add into main".to_owned()), "{lines:?}");
+        assert!(lines.contains(&"labels    ui, small".to_owned()), "{lines:?}");
+        assert_eq!(lines[lines.len() - 2..], ["What", "and why"]);
+        assert!(view(LOOK, &json!({"state": "open", "mergeable": false})).iter().any(|line| line.contains("conflict")));
+    }
+}

@@ -1,0 +1,71 @@
+//! Numbers and times in words.
+
+use std::time::Duration;
+
+use journeyman_core::time::Timestamp;
+
+/// Returns a number with its noun: `1 commit`, `2 commits`.
+pub(super) fn counted(number: usize, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}
+
+/// Returns how long ago a time was, such as `5 minutes ago`. Returns a text that is not a time as it is.
+pub(super) fn ago(time: &str, now: Timestamp) -> String {
+    time.parse::<Timestamp>().map_or_else(|_| time.to_owned(), |at| since(now.since(at)))
+}
+
+fn since(passed: Duration) -> String {
+    let seconds = passed.as_secs();
+    let (count, noun) = match seconds {
+        0..60 => return "just now".to_owned(),
+        60..3600 => (seconds / 60, "minute"),
+        3600..86_400 => (seconds / 3600, "hour"),
+        86_400..2_592_000 => (seconds / 86_400, "day"),
+        2_592_000..31_536_000 => (seconds / 2_592_000, "month"),
+        _ => (seconds / 31_536_000, "year"),
+    };
+    format!("{} ago", counted(usize::try_from(count).unwrap_or(usize::MAX), noun))
+}
+
+/// Shortens a text to at most `most` characters.
+pub(super) fn short(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_has_the_noun_in_its_form() {
+        assert_eq!((counted(1, "commit"), counted(0, "commit")), ("1 commit".to_owned(), "0 commits".to_owned()));
+    }
+
+    #[test]
+    fn a_time_is_described_by_its_distance() {
+        let day = 86_400;
+        for (seconds, text) in [
+            (0, "just now"),
+            (59, "just now"),
+            (60, "1 minute ago"),
+            (7200, "2 hours ago"),
+            (day, "1 day ago"),
+            (45 * day, "1 month ago"),
+            (800 * day, "2 years ago"),
+        ] {
+            assert_eq!(since(Duration::from_secs(seconds)), text);
+        }
+        let now = Timestamp::from_micros(120_000_000);
+        assert_eq!(ago("1970-01-01T00:00:00.000Z", now), "2 minutes ago");
+        assert_eq!(ago("1970-01-02T00:00:00.000Z", now), "just now", "the clock of the server may be ahead");
+        assert_eq!(ago("soon", now), "soon");
+    }
+
+    #[test]
+    fn a_long_text_is_shortened() {
+        assert_eq!((short("abcdef", 4), short("abcd", 4)), ("abc…".to_owned(), "abcd".to_owned()));
+    }
+}

@@ -1,0 +1,121 @@
+//! Tests of commands that manage projects and keys on a server, and of the output of the command line: colors,
+//! completions, and manual pages.
+
+use serde_json::Value;
+
+use super::given::site;
+use super::person::{Person, err, out};
+
+#[test]
+fn projects_are_managed_on_a_server() {
+    let site = site();
+    let service = site.start();
+    let person = Person::at(&site, &service);
+    let made = person.succeed(&["project", "create", "web", "--repository", "local:web", "--env", "CI=1"]);
+    assert!(made.contains("repository  local:web") && made.contains("environment CI"), "{made}");
+    assert_eq!(service.get("/v2/projects/web")["environment"]["CI"], "1");
+    let changed = person.succeed(&["project", "update", "web", "--model", "other/model", "--json"]);
+    let changed: Value = serde_json::from_str(&changed).unwrap();
+    assert_eq!((&changed["model"], &changed["environment"]["CI"]), (&"other/model".into(), &"1".into()));
+    assert!(person.succeed(&["project", "list"]).contains("web   local:web"));
+    let listed: Value = serde_json::from_str(&person.succeed(&["project", "list", "--json"])).unwrap();
+    assert_eq!(listed["projects"].as_array().unwrap().len(), 2);
+    let taken = person.run(&["project", "create", "web", "--repository", "local:web"]);
+    assert_eq!(taken.status.code(), Some(7), "{}", err(&taken));
+    person.succeed(&["project", "delete", "web"]);
+    assert_eq!(person.run(&["project", "show", "web"]).status.code(), Some(5));
+    let both = person.run(&["project", "list", "--url", &service.url, "--data-dir", "/nowhere"]);
+    assert!(err(&both).contains("name both a database and a server"), "{}", err(&both));
+    let empty = person.path("data");
+    let local = person.succeed(&["project", "list", "--data-dir", empty.to_str().unwrap()]);
+    assert_eq!(local.lines().count(), 1, "the new installation has no projects: {local}");
+}
+
+#[test]
+fn keys_are_managed_on_a_server() {
+    let site = site();
+    let service = site.start();
+    let person = Person::new();
+    let run = |arguments: &[&str]| {
+        let mut command = person.command(arguments);
+        command.env("JOURNEYMAN_URL", &service.url).env("JOURNEYMAN_KEY", &site.key).output().unwrap()
+    };
+    let made = run(&["key", "create", "--name", "ci", "--scope", "jobs", "--project", "shop", "--expires", "1h"]);
+    assert_eq!(out(&made).lines().count(), 1, "only the secret is printed: {}", err(&made));
+    assert!(err(&made).contains("(ci), expires "), "{}", err(&made));
+    let listed: Value = serde_json::from_str(&out(&run(&["key", "list", "--json"]))).unwrap();
+    let key = listed["keys"].as_array().unwrap().iter().find(|key| key["name"] == "ci").unwrap();
+    assert_eq!((&key["scopes"][0], &key["projects"][0]), (&"jobs".into(), &"shop".into()));
+    let id = key["id"].as_str().unwrap();
+    let rotated = run(&["key", "rotate", id, "--keep-old", "1h"]);
+    assert!(err(&rotated).contains("the old secret works until"), "{}", err(&rotated));
+    assert_ne!(out(&rotated), out(&made));
+    assert!(run(&["key", "revoke", id]).status.success());
+    assert!(out(&run(&["key", "list"])).lines().any(|line| line.starts_with(id) && line.ends_with("just now")));
+    assert_eq!(run(&["key", "rotate", id]).status.code(), Some(7));
+    let unknown = format!("key_{}", "0".repeat(32));
+    assert_eq!(run(&["key", "revoke", &unknown]).status.code(), Some(5));
+    let users = run(&["user", "list", "--url", &service.url]);
+    assert!(!users.status.success() && err(&users).contains("no operations for users"), "{}", err(&users));
+}
+
+#[test]
+fn colors_follow_the_option_and_the_environment() {
+    let site = site();
+    let service = site.start();
+    let person = Person::at(&site, &service);
+    service.settled(&service.create("Say something [[say x]]"));
+    for (arguments, variable, expected) in [
+        (&["job", "list"][..], None, false),
+        (&["job", "list", "--color", "always"], None, true),
+        (&["job", "list"], Some(("CLICOLOR_FORCE", "1")), true),
+        (&["job", "list", "--color", "never"], Some(("CLICOLOR_FORCE", "1")), false),
+        (&["job", "list"], Some(("NO_COLOR", "1")), false),
+        (&["--color", "always", "job", "list"], Some(("NO_COLOR", "1")), true),
+    ] {
+        let listed = person.command(arguments).envs(variable).output().unwrap();
+        assert!(out(&listed).contains("Say something"), "{arguments:?}: {}", err(&listed));
+        assert_eq!(out(&listed).contains('\u{1b}'), expected, "{arguments:?} {variable:?}");
+    }
+    let json = person.succeed(&["job", "list", "--json", "--color", "always"]);
+    assert!(
+        !json.contains('\u{1b}') && json.contains("\"prLink\""),
+        "JSON has no colors, and the same fields as before"
+    );
+}
+
+#[test]
+fn a_shell_completes_names_of_the_server() {
+    let site = site();
+    let service = site.start();
+    let person = Person::at(&site, &service);
+    let path = service.create("Say something [[say x]]");
+    let complete = |words: &[&str]| {
+        let mut command = person.command(&[&["--", "journeyman"], words].concat());
+        let output = command.env("JOURNEYMAN_COMPLETE", "fish").output().unwrap();
+        assert!(output.status.success(), "{}", err(&output));
+        out(&output)
+    };
+    assert!(complete(&["job", "get", ""]).contains(path.rsplit('/').next().unwrap()));
+    assert!(complete(&["project", "show", ""]).lines().any(|line| line.starts_with("shop")));
+    assert!(complete(&["logout", ""]).contains("tests"));
+    assert!(complete(&["job", "che"]).contains("checkout"));
+    service.kill();
+    assert!(!complete(&["job", "get", ""]).contains("job_"), "without the server, there are none");
+}
+
+#[test]
+fn manual_pages_are_written() {
+    let person = Person::new();
+    person.succeed(&["man", "--dir", "man"]);
+    for (name, part) in
+        [("journeyman.1", "code-host"), ("journeyman-job-create.1", "prompt"), ("journeyman-login.1", "key")]
+    {
+        let page = std::fs::read_to_string(person.path("man").join(name)).unwrap();
+        assert!(page.contains(part), "{name}: {page}");
+    }
+    let help = person.succeed(&["--help"]);
+    assert!(help.contains("Work with a server:") && help.contains("Store the key of a server"), "{help}");
+    let wrong = person.run(&["job", "nonsense"]);
+    assert_eq!(wrong.status.code(), Some(2), "{}", err(&wrong));
+}

@@ -1,0 +1,41 @@
+import type { ProjectPull } from "../generated/api.js";
+import type { Pages } from "../pages.js";
+import type { ApiPromise } from "../promise.js";
+import type { Query, RequestOptions, Transport } from "../transport.js";
+
+/** The parameters of a list of pull requests. */
+export type PullsQuery = Query<"listPulls">;
+
+/** The operations on the pull requests of projects. For those of one job, see `client.jobs.pulls`. */
+export class Pulls {
+  readonly #transport: Transport;
+
+  /** @internal */
+  constructor(transport: Transport) {
+    this.#transport = transport;
+  }
+
+  /**
+   * Lists the pull requests of a project in a state, by default `open`, newest first. On other code hosts than the
+   * built-in one, these are those of jobs.
+   */
+  list(project: string, query: PullsQuery = {}, options: RequestOptions = {}): Pages<ProjectPull> {
+    const parts = { path: { projectId: project }, query };
+    return this.#transport.list("listPulls", parts, options, ({ pulls }) => pulls);
+  }
+
+  /** Returns a pull request of the built-in code host, and whether it can be merged now. */
+  get(project: string, number: number, options?: RequestOptions): ApiPromise<ProjectPull> {
+    return this.#transport.call("getPull", { path: { projectId: project, number } }, options);
+  }
+
+  /**
+   * Merges a pull request of the built-in code host. Merging it again changes nothing.
+   *
+   * @throws {ConflictError} The pull request is closed (`pull_request_ended`), or its branches conflict
+   * (`pull_request_conflict`).
+   */
+  merge(project: string, number: number, options?: RequestOptions): ApiPromise<ProjectPull> {
+    return this.#transport.call("mergePull", { path: { projectId: project, number } }, options);
+  }
+}
