@@ -5,6 +5,7 @@ mod code_hosts;
 mod comments;
 mod docs;
 mod errors;
+mod events;
 mod frame;
 mod home;
 mod inbox;
