@@ -102,3 +102,76 @@ impl Presence {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use async_trait::async_trait;
+    use journeyman_core::ports::{Containment, FreeSpace, Guarantee, SandboxError, WorkerStore as _};
+    use journeyman_store::MemoryStore;
+    use uuid::Uuid;
+
+    use super::*;
+
+    struct Here;
+
+    #[async_trait]
+    impl Containing for Here {
+        async fn containment(&self) -> Containment {
+            let guarantees = vec![Guarantee { name: "network", holds: true, note: String::new() }];
+            Containment { sandbox: "none", guarantees, given_up: Vec::new() }
+        }
+
+        fn seen(&self) -> Option<Containment> {
+            None
+        }
+
+        fn free_space(&self) -> Option<FreeSpace> {
+            Some(FreeSpace { free_bytes: 10, reserve_bytes: 20 })
+        }
+
+        async fn available(&self) -> Result<(), SandboxError> {
+            Ok(())
+        }
+    }
+
+    impl InstalledAgents for Here {
+        fn is_installed(&self, id: &str) -> bool {
+            id == "codex"
+        }
+    }
+
+    #[tokio::test]
+    async fn a_worker_reports_itself_until_its_process_stops() {
+        let (store, dir) = (Arc::new(MemoryStore::default()), tempfile::tempdir().expect("a folder"));
+        let id = WorkerId::from_uuid(Uuid::from_u128(1));
+        let presence = Arc::new(Presence {
+            store: Arc::clone(&store) as Arc<dyn Store>,
+            id,
+            machine: Arc::new(Here),
+            runs: ActiveRuns::default(),
+            installed: Arc::new(Here),
+            agents: vec!["claude-code".to_owned(), "codex".to_owned()],
+            data_dir: dir.path().to_owned(),
+            host: "forge-1".to_owned(),
+            slots: 2,
+            serves: true,
+            started_at: Machine.now(),
+        });
+        let reports = Arc::clone(&presence);
+        let reporting = tokio::spawn(async move { reports.run().await });
+        while store.workers().await.expect("the reports").is_empty() {
+            tokio::task::yield_now().await;
+        }
+        reporting.abort();
+        let _ = reporting.await;
+        let report = store.workers().await.expect("the reports").remove(0);
+        assert_eq!(report.id, id);
+        let WorkerState { host, slots, busy, disk, sandbox, agents, .. } = report.state;
+        assert_eq!((host.as_str(), slots, busy, agents), ("forge-1", 2, 0, vec!["codex".to_owned()]));
+        assert_eq!(disk.map(|disk| (disk.free_bytes, disk.reserve_bytes, disk.total_bytes > 0)), Some((10, 20, true)));
+        assert_eq!(sandbox, None, "the guarantees were not checked yet");
+
+        presence.end().await;
+        assert!(store.workers().await.expect("the reports").is_empty());
+    }
+}

@@ -55,7 +55,7 @@ pub struct Worker {
 }
 
 /// Counts the runs that a worker carries out. Clones count the same runs.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct ActiveRuns(TaskTracker);
 
 impl ActiveRuns {
