@@ -36,9 +36,9 @@ use journeyman_core::message::Message;
 use journeyman_core::model::price::Scope;
 use journeyman_core::poll::Poll;
 use journeyman_core::ports::{
-    Accepted, Answer, AuditEntry, AuditFilter, AuditLine, ClaimFn, ClaimQuery, Decide, Guard, JobCounts, JobExtras, JobFilter,
-    JobStore, JobWatch, KeyStore, MessageFilter, PATIENCE, Picked, ProjectJobs, ProjectStore, PullStore, RateCharge,
-    Retention, Store, StoreError, Swept, UpdateError,
+    Accepted, Answer, AuditEntry, AuditFilter, AuditLine, ClaimFn, ClaimQuery, Decide, Guard, JobCounts, JobExtras,
+    JobFilter, JobStore, JobWatch, KeyStore, MessageFilter, PATIENCE, Picked, ProjectJobs, ProjectStore, PullStore,
+    RateCharge, Retention, Store, StoreError, Swept, UpdateError,
 };
 use journeyman_core::project::hold::Hold;
 use journeyman_core::project::{Project, RepositoryIdentity, SecretValue};

@@ -24,12 +24,12 @@ use journeyman_core::message::Message;
 use journeyman_core::outbox::{Backlog, Task};
 use journeyman_core::poll::Poll;
 use journeyman_core::ports::{
-    Accepted, AdminStore, Administered, AuditEntry, AuditFilter, AuditLine, Check, CheckStore, ClaimFn, ClaimQuery, CodeHostStore,
-    Decide, DecideAdmin, Decided, DeliveryBacklog, DeliveryFilter, DutyStore, FeedStore, Guard, HoldStore, InboxFilter,
-    InboxStore, JobCounts, JobExtras, JobFilter, JobStore, JobWatch, KeyStore, LockStore, MessageFilter, OutboxStore,
-    Picked, PollStore, ProjectJobs, ProjectStore, PullCounts, PullFilter, PullIndex, PullStore, Retention,
-    SessionsToEnd, SlackEventFilter, SlackStore, Spend, SpendError, SpendingStore, Store, StoreError, Swept, TaskQuery,
-    TrustStore, UpdateError, UsageStore, UserStore, WebhookStore, WorkerStore,
+    Accepted, AdminStore, Administered, AuditEntry, AuditFilter, AuditLine, Check, CheckStore, ClaimFn, ClaimQuery,
+    CodeHostStore, Decide, DecideAdmin, Decided, DeliveryBacklog, DeliveryFilter, DutyStore, FeedStore, Guard,
+    HoldStore, InboxFilter, InboxStore, JobCounts, JobExtras, JobFilter, JobStore, JobWatch, KeyStore, LockStore,
+    MessageFilter, OutboxStore, Picked, PollStore, ProjectJobs, ProjectStore, PullCounts, PullFilter, PullIndex,
+    PullStore, Retention, SessionsToEnd, SlackEventFilter, SlackStore, Spend, SpendError, SpendingStore, Store,
+    StoreError, Swept, TaskQuery, TrustStore, UpdateError, UsageStore, UserStore, WebhookStore, WorkerStore,
 };
 use journeyman_core::project::hold::{Hold, HoldFailure};
 use journeyman_core::project::{Project, RepositoryIdentity, SecretValue};
