@@ -92,7 +92,6 @@ async fn page(shared: &Shared, frame: &Frame) -> Page {
         ("#tiles", tiles.needs()),
         ("#workers", workers.iter().filter(|row| row.needs_person()).count()),
         ("#agents", agents.iter().filter(|row| row.needs_person()).count()),
-        ("#providers", providers.rows.iter().filter(|row| row.needs_person).count()),
         ("#queues", queues.iter().filter(|row| row.note.is_some()).count() + hooks.len()),
         ("#holds", holds.len()),
         ("#disk", disks.iter().filter(|row| row.note.is_some()).count()),

@@ -44,7 +44,6 @@ pub(super) struct ProviderRow {
     pub(super) cost: Option<String>,
     /// The label and the page of the button.
     pub(super) button: Option<(&'static str, String)>,
-    pub(super) needs_person: bool,
 }
 
 impl Providers {
@@ -76,7 +75,6 @@ impl Providers {
                     since: None,
                     cost,
                     button: None,
-                    needs_person: false,
                 }),
                 None => without_key.push((
                     name(&provider.prefix),
@@ -120,8 +118,6 @@ fn failure(frame: &Frame, project: &Project, hold: &Hold, prefix: &str) -> Provi
         since: Some(frame.moment(hold.since)),
         cost: None,
         button: frame.viewer.is_administrator().then_some(("Fix key", page)),
-        // The project is counted among those on hold.
-        needs_person: false,
     }
 }
 
