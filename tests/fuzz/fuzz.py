@@ -13,6 +13,9 @@ from program import ENVIRONMENT, ROOT, UNLIMITED, Server, serving
 # The number of random requests for each operation, in addition to those at the bounds of its parameters.
 EXAMPLES = int(os.environ.get("EXAMPLES", "5"))
 
+# The settings of single operations.
+CONFIGURATION = Path(__file__).with_name("schemathesis.toml")
+
 # These streams do not end.
 STREAMS = ["streamEvents", "streamProjectEvents", "streamAllEvents"]
 
@@ -34,7 +37,8 @@ def fuzz(server: Server, key: str, *selection: str) -> bool:
     options += ["--continue-on-failure", "--request-timeout=20", "--no-color", "--warnings=off"]
     options += [f"--checks={','.join(CHECKS)}", f"--url={server.url}", *selection]
     program = Path(sys.executable).parent / "schemathesis"
-    command = [program, "run", ROOT / "docs/openapi.json", *options, "--header", f"Authorization: Bearer {key}"]
+    command = [program, f"--config-file={CONFIGURATION}", "run", ROOT / "docs/openapi.json", *options]
+    command += ["--header", f"Authorization: Bearer {key}"]
     done = subprocess.run(command, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True, cwd=server.data)
     if done.returncode != 0:
         print(done.stdout, file=sys.stderr)

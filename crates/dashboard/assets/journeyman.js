@@ -141,9 +141,11 @@ document.addEventListener("turbo:before-morph-element", (event) => {
   if (event.target.matches?.("textarea")) event.preventDefault();
 });
 document.addEventListener("turbo:submit-end", (event) => {
+  // The target is the whole document if an update has replaced the form in the meantime.
+  const { formElement: form, submitter } = event.detail.formSubmission;
   // A button with the attribute formaction has submitted something other than the text.
-  const other = event.detail.formSubmission.submitter?.hasAttribute("formaction");
-  if (event.detail.success && !other && event.target.querySelector("[data-submit]")) event.target.reset();
+  const other = submitter?.hasAttribute("formaction");
+  if (event.detail.success && !other && form.querySelector("[data-submit]")) form.reset();
 });
 
 // Browsers open at most six connections to a server. A hidden page therefore closes its stream after a while (in
