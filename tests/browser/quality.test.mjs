@@ -191,7 +191,7 @@ addPage("job-changes", () => at("done", "/changes"));
 addPage("job-changes-split", () => at("done", "/changes?view=split"));
 addPage("job-changes-none", () => at("failed", "/changes"));
 addPage("job-runs", () => at("done", "/runs"));
-addPage("job-events", () => at("done", "/events"), { do: open(".events > li:nth-child(-n + 8) details") });
+addPage("job-events", () => at("done", "/events"), { do: open(".events .rows > li:nth-child(-n + 8) > details") });
 addPage("job-record", () => at("done", "/record"));
 addPage("job-viewer", () => at("running"), { as: "viewer" });
 addPage("pulls", "/projects/shop/pulls");
@@ -257,6 +257,8 @@ addPage("key-created", "/keys/new", {
   },
 });
 addPage("system", "/system");
+addPage("usage", "/usage", { do: open("#days") });
+addPage("usage-none", "/usage?from=2020-01-01&to=2020-01-31");
 addPage("trusts-none", "/system/trusts");
 addPage("trust-new", "/system/trusts/new?preset=gitlab");
 addPage("trust-edit", async () => {
@@ -275,6 +277,7 @@ addPage("users-link", "/users", {
   },
 });
 addPage("audit", "/audit");
+addPage("audit-none", "/audit?who=nobody&what=job.");
 addPage("account", "/account", { do: open("details.account") });
 addPage("search", "/search?q=greeting");
 addPage("keyboard", "/keyboard");

@@ -281,7 +281,7 @@ test("a viewer sees no controls, and forged forms of a viewer are refused", asyn
   await service.waitForJob(key, "shop", job.id);
   const at = `/projects/shop/jobs/${job.id}`;
   const pages = ["/", "/?whose=everybody", "/jobs", "/projects", "/projects/shop/jobs", at, `${at}/changes`, `${at}/runs`, `${at}/events`, `${at}/record`,
-    "/projects/shop/pulls", "/projects/shop/pulls/1", "/projects/shop/pulls/1/commits", "/projects/shop/pulls/1/files", "/projects/shop/inbox", "/system", "/account",
+    "/projects/shop/pulls", "/projects/shop/pulls/1", "/projects/shop/pulls/1/commits", "/projects/shop/pulls/1/files", "/projects/shop/inbox", "/system", "/usage", "/account",
     ...["repository", "agent", "environment", "sandbox", "pull-requests", "comments", "limits", "use"].map((name) => `/projects/shop/settings/${name}`)];
   const page = await suite.page({ cookie });
   for (const where of pages) {
@@ -313,14 +313,14 @@ test("a viewer sees no controls, and forged forms of a viewer are refused", asyn
     assert.equal(answer.status, 403, `POST ${where}`);
     assert.match(await answer.text(), /Not allowed/, `POST ${where}`);
   }
-  for (const where of ["/keys", "/keys/new", "/projects/new", "/projects/shop/jobs/new", "/users", "/audit"]) {
+  for (const where of ["/keys", "/keys/new", "/projects/new", "/projects/shop/jobs/new", "/users", "/audit", "/audit/export"]) {
     assert.equal((await getPage(cookie, where)).status, 403, `GET ${where}`);
   }
 });
 
 test("a member sees neither users nor the audit log, and creates neither projects nor keys for all projects", async () => {
   const cookie = await service.createUser("author", "member");
-  for (const where of ["/users", "/audit", "/projects/new"]) {
+  for (const where of ["/users", "/audit", "/audit/export", "/projects/new"]) {
     assert.equal((await getPage(cookie, where)).status, 403, `GET ${where}`);
   }
   const own = await idOf("author");
@@ -362,7 +362,7 @@ test("pages accept no keys, and the HTTP interface accepts no sessions", async (
 });
 
 test("the content security policy of every page allows only scripts and styles of the service", async () => {
-  const pages = ["/", "/jobs", "/projects", "/keys", "/users", "/audit", "/system", "/system/trusts", "/system/trusts/new", "/system/slack", "/system/slack/new", "/account", "/search", "/keyboard", "/secrets/none", "/projects/shop/jobs", "/projects/shop/settings/use", "/projects/none", "/login?next=/x", "/setup?link=x", "/docs", "/docs/reference/createJob", "/docs/none"];
+  const pages = ["/", "/jobs", "/projects", "/keys", "/users", "/audit", "/system", "/usage", "/system/trusts", "/system/trusts/new", "/system/slack", "/system/slack/new", "/account", "/search", "/keyboard", "/secrets/none", "/projects/shop/jobs", "/projects/shop/settings/use", "/projects/none", "/login?next=/x", "/setup?link=x", "/docs", "/docs/reference/createJob", "/docs/none"];
   for (const where of pages) {
     for (const cookie of [admin, undefined]) {
       const answer = await service.get(where, { cookie });
@@ -475,7 +475,7 @@ test("the pages of a job show the output and the changes of the agent as text", 
     assert.match(await page.locator("main").textContent(), /__pwned/, `the payload is not shown: ${tab}`);
   }
   for (const where of ["/projects/evil/jobs", "/jobs", "/?whose=everybody"]) await openAndCheck(page, where);
-  await openAndCheck(page, "/system");
+  for (const where of ["/system", "/usage"]) await openAndCheck(page, where);
   await page.context().close();
 });
 

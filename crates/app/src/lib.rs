@@ -24,6 +24,7 @@ mod polls;
 mod projects;
 mod pulls;
 mod slack;
+mod table;
 mod trusts;
 mod usage;
 mod users;
@@ -43,6 +44,7 @@ use journeyman_core::ports::{
 use journeyman_core::time::IdGen;
 use tokio::sync::Notify;
 
+pub use audit::{AuditExport, AuditFormat};
 pub use caller::{Actor, Caller};
 pub use changes::LineComments;
 pub use checks::ChecksOfJob;
@@ -60,6 +62,7 @@ pub use projects::ProjectEdit;
 pub use pulls::{Commented, PullComment};
 pub use slack::{DescribedSlack, SlackEdit, SlackReceived};
 pub use trusts::{Presented, TrustEdit};
+pub use usage::usage_table;
 pub use users::NewPassword;
 pub use webhooks::{CreatedWebhook, Deliverer};
 

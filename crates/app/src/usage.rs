@@ -1,8 +1,26 @@
 //! Reports on the usage of models.
 
-use journeyman_core::usage::{UsageLine, UsageQuery};
+use std::collections::HashMap;
 
-use crate::{Caller, Error, UseCases};
+use journeyman_core::usage::{UsageLine, UsageQuery, UsageSum, format_day};
+
+use crate::{Caller, Error, UseCases, table};
+
+/// The names of the columns of a table, in the order of [`columns`].
+const COLUMNS: [&str; 12] = [
+    "day",
+    "project",
+    "model",
+    "author",
+    "key",
+    "keyName",
+    "runs",
+    "inputTokens",
+    "outputTokens",
+    "cachedTokens",
+    "costMicros",
+    "unpriced",
+];
 
 impl UseCases {
     /// Returns the lines of a report about the projects that the caller may see.
@@ -17,5 +35,52 @@ impl UseCases {
             lines.push(UsageLine::default());
         }
         Ok(lines)
+    }
+}
+
+/// Returns the lines of a report as CSV. The first line has the names of the columns; `names` are the names of keys by
+/// their IDs. A text that a spreadsheet would take for a formula begins with an apostrophe.
+///
+/// # Errors
+/// A line cannot be written.
+pub fn usage_table(lines: Vec<UsageLine>, names: &HashMap<String, String>) -> Result<Vec<u8>, Error> {
+    let mut table = table::writer();
+    table.write_record(COLUMNS).map_err(|error| table::failed(&error))?;
+    for line in lines {
+        table.write_record(columns(line, names)).map_err(|error| table::failed(&error))?;
+    }
+    table::finished(table)
+}
+
+fn columns(line: UsageLine, names: &HashMap<String, String>) -> [String; 12] {
+    let text = |value: Option<String>| {
+        let mut text = value.unwrap_or_default();
+        table::no_formula(&mut text);
+        text
+    };
+    let UsageSum { runs, unpriced, input_tokens, output_tokens, cached_tokens, cost_micros } = line.sum;
+    let numbers = [runs, input_tokens, output_tokens, cached_tokens, cost_micros, unpriced];
+    let [runs, input, output, cached, cost, unpriced] = numbers.map(|number| number.to_string());
+    let (day, project) = (line.day.map(format_day), line.project.map(|project| project.to_string()));
+    let key = line.key.map(|key| key.to_string());
+    let key_name = key.as_ref().and_then(|key| names.get(key)).cloned();
+    let [project, model, author, key, key_name] = [project, line.model, line.author, key, key_name].map(text);
+    [day.unwrap_or_default(), project, model, author, key, key_name, runs, input, output, cached, cost, unpriced]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_has_a_line_for_each_group_and_no_formulas() {
+        let sum = UsageSum { runs: 2, cost_micros: 30, input_tokens: 10, output_tokens: 5, ..UsageSum::default() };
+        let author = Some("=HYPERLINK(\"http://x\")".to_owned());
+        let line = UsageLine { day: Some(31), model: Some("a/b, c".to_owned()), author, sum, ..UsageLine::default() };
+        let text = String::from_utf8(usage_table(vec![line], &HashMap::new()).unwrap()).unwrap();
+        let lines: Vec<&str> = text.split("\r\n").collect();
+        assert_eq!(lines[0], COLUMNS.join(","));
+        assert_eq!(lines[1], "1970-02-01,,\"a/b, c\",\"'=HYPERLINK(\"\"http://x\"\")\",,,2,10,5,0,30,0");
+        assert_eq!(lines[2..], [""]);
     }
 }

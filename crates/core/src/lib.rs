@@ -39,3 +39,4 @@ pub mod usage;
 pub mod user;
 pub mod version;
 pub mod webhook;
+pub mod worker;

@@ -51,12 +51,12 @@ pub use slack::{
     SignedRequest, Slack, SlackDelivery, SlackEnvelope, SlackError, SlackIdentity, SlackMessage, SlackSocket,
 };
 pub use store::{
-    AVOIDANCE, Accepted, AdminStore, Administered, Answer, AuditEntry, AuditLine, CheckStore, ClaimFn, ClaimQuery,
-    CodeHostStore, Cursor, Decide, DecideAdmin, Decided, DeliveryBacklog, DeliveryFilter, DutyStore, FeedStore, Guard,
-    HoldStore, InboxFilter, InboxStore, JobCounts, JobExtras, JobFilter, JobStore, JobWatch, KeyStore, LockStore,
-    MessageFilter, OutboxStore, PATIENCE, PROBE_TIME, Picked, PollStore, PoolState, ProjectJobs, ProjectStore,
-    PullCounts, PullCursor, PullFilter, PullIndex, PullStore, RECENT_EVENTS, RateCharge, Retention, SessionsToEnd,
-    SlackEventFilter, SlackStore, Spend, SpendError, SpendingStore, Store, StoreError, Swept, TaskQuery, TrustStore,
-    UpdateError, UsageStore, UserStore, WebhookStore,
+    AVOIDANCE, Accepted, AdminStore, Administered, Answer, AuditEntry, AuditFilter, AuditLine, CheckStore, ClaimFn,
+    ClaimQuery, CodeHostStore, Cursor, Decide, DecideAdmin, Decided, DeliveryBacklog, DeliveryFilter, DutyStore,
+    FeedStore, Guard, HoldStore, InboxFilter, InboxStore, JobCounts, JobExtras, JobFilter, JobStore, JobWatch,
+    KeyStore, LockStore, MessageFilter, OutboxStore, PATIENCE, PROBE_TIME, Picked, PollStore, PoolState, ProjectJobs,
+    ProjectStore, PullCounts, PullCursor, PullFilter, PullIndex, PullStore, RECENT_EVENTS, RateCharge, Retention,
+    SessionsToEnd, SlackEventFilter, SlackStore, Spend, SpendError, SpendingStore, Store, StoreError, Swept, TaskQuery,
+    TrustStore, UpdateError, UsageStore, UserStore, WebhookStore, WorkerStore,
 };
 pub use webhooks::WebhookSender;

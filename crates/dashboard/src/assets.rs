@@ -28,6 +28,7 @@ const STYLES: &str = concat!(
     include_str!("../assets/css/diff.css"),
     include_str!("../assets/css/lists.css"),
     include_str!("../assets/css/pull.css"),
+    include_str!("../assets/css/system.css"),
     include_str!("../assets/css/docs.css"),
 );
 

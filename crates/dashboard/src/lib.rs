@@ -13,6 +13,7 @@
 //! [`fragment::Fragment`], which another template has rendered.
 
 mod assets;
+mod chart;
 mod choices;
 mod conversation;
 mod cookies;

@@ -10,10 +10,10 @@ mod job;
 mod jobs;
 mod keyboard;
 mod keys;
-mod preferences;
 mod line_form;
 mod more_lines;
 mod part;
+mod preferences;
 mod problem;
 mod projects;
 mod provider;
@@ -27,6 +27,7 @@ mod sign_in;
 mod slack;
 mod system;
 mod trusts;
+mod usage;
 mod users;
 mod webhooks;
 
@@ -56,6 +57,7 @@ pub(crate) fn routes() -> Router<Shared> {
         .merge(slack::routes())
         .merge(system::routes())
         .merge(trusts::routes())
+        .merge(usage::routes())
         .merge(users::routes())
         .merge(webhooks::routes())
 }

@@ -1,9 +1,11 @@
 //! Tests of the pages through the router, with a store in memory and fake pull requests.
 
+mod audit;
 mod code_hosts;
 mod comments;
 mod docs;
 mod errors;
+mod events;
 mod frame;
 mod home;
 mod inbox;
@@ -17,7 +19,9 @@ mod secrets;
 mod settings;
 mod sign_in;
 mod slack;
+mod system;
 mod trusts;
+mod usage;
 mod webhooks;
 
 use std::sync::Arc;

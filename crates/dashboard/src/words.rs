@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use journeyman_core::usage::format_day;
+
 /// Formats a count with its noun: `1 file`, `2 files`.
 pub(crate) fn counted(count: usize, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
@@ -104,6 +106,53 @@ pub(crate) fn tokens(count: u64) -> String {
     }
 }
 
+/// Formats a size in units of 1000: `850 bytes`, `12 MB`, `1.4 GB`, `61 GB`.
+pub(crate) fn bytes(size: u64) -> String {
+    let units = [(1_000_000_000_000, "TB"), (1_000_000_000, "GB"), (1_000_000, "MB"), (1000, "kB")];
+    let Some((unit, name)) = units.into_iter().find(|(unit, _)| size >= *unit) else {
+        return format!("{size} bytes");
+    };
+    let tenths = size / (unit / 10);
+    if tenths < 100 { format!("{}.{} {name}", tenths / 10, tenths % 10) } else { format!("{} {name}", size / unit) }
+}
+
+/// Formats a time since something happened, from one second on: `2 s`, `3 min`, `2 h`, `4 d`.
+pub(crate) fn since(time: Duration) -> String {
+    if time < Duration::from_secs(5) { format!("{} s", time.as_secs().max(1)) } else { distance(time) }
+}
+
+/// The names of the months.
+const MONTHS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
+
+/// Formats a day, as [`journeyman_core::model::price::day`] numbers it, without the year: `November 22`.
+pub(crate) fn date(day: i64) -> String {
+    let text = format_day(day);
+    let mut parts = text.rsplit('-').map(|part| part.parse::<usize>().unwrap_or_default());
+    let (date, month) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let month = month.checked_sub(1).and_then(|place| MONTHS.get(place)).unwrap_or(&"");
+    format!("{month} {date}")
+}
+
+/// Formats a day as [`date`] does, with three letters of the month: `Nov 22`.
+pub(crate) fn short_date(day: i64) -> String {
+    let text = date(day);
+    let (month, date) = text.split_once(' ').unwrap_or((&text, ""));
+    format!("{} {date}", month.get(..3).unwrap_or(month))
+}
+
 /// Converts an error text into a sentence. Error texts begin in lower case and have no period, so that they can be
 /// embedded in others.
 pub(crate) fn sentence(text: &str) -> String {
@@ -161,6 +210,15 @@ mod tests {
             ["$0", "$0.0001", "$0.0042", "$0.1000", "$0.10", "$1.25"]
         );
         assert_eq!([counted(1, "file"), counted(0, "file")], ["1 file", "0 files"]);
+    }
+
+    #[test]
+    fn sizes_times_and_dates_have_one_unit() {
+        let all = [0, 999, 1000, 12_400_000, 1_450_000_000, 61_900_000_000, u64::MAX].map(bytes);
+        assert_eq!(all, ["0 bytes", "999 bytes", "1.0 kB", "12 MB", "1.4 GB", "61 GB", "18446744 TB"]);
+        let all = [0, 2, 7, 61, 90_000].map(|seconds| since(Duration::from_secs(seconds)));
+        assert_eq!(all, ["1 s", "2 s", "7 s", "1 min", "1 d"]);
+        assert_eq!([date(0), date(364), short_date(31)], ["January 1", "December 31", "Feb 1"]);
     }
 
     #[test]

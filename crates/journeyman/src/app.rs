@@ -287,6 +287,11 @@ impl App {
         self.worker.as_ref().map(|worker| Arc::clone(&worker.host))
     }
 
+    /// Returns the agents that are installed on this machine.
+    pub(crate) fn installed(&self) -> Arc<dyn InstalledAgents> {
+        Arc::new(AgentFolders::of(&self.settings))
+    }
+
     /// Returns the HTTP router: the whole interface on a machine with the API role, otherwise only the health checks.
     pub(crate) fn router(&self, shutdown: CancellationToken, connections: Arc<Registry>) -> Router {
         let local = Arc::new(self.hosts.local().clone());
@@ -302,10 +307,7 @@ impl App {
             provider: self.provider.clone(),
             seal: Arc::clone(&self.seal),
             clock: Arc::new(Machine),
-            installed: self
-                .worker
-                .as_ref()
-                .map(|_| Arc::new(AgentFolders::of(&self.settings)) as Arc<dyn InstalledAgents>),
+            installed: self.worker.as_ref().map(|_| self.installed()),
             machine: self.host().map(|host| host as Arc<dyn Containing>),
             models: self.worker.as_ref().map(|worker| worker.gateway.clone() as Arc<dyn ModelMeter>),
             connections: Some(connections),

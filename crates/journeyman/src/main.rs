@@ -7,6 +7,7 @@ mod config;
 mod connections;
 mod duties;
 mod lifecycle;
+mod presence;
 mod scope;
 mod server;
 mod system;

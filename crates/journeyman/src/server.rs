@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
+use journeyman_core::ports::Containing;
 use journeyman_core::time::Clock;
 use journeyman_worker::{Limits, Worker};
 use rustix::process::{Resource, getrlimit};
@@ -14,10 +15,14 @@ use crate::app::{self, App, leftovers};
 use crate::config::{ConnectionSettings, Role, Settings};
 use crate::connections::{self, Registry};
 use crate::lifecycle::Stages;
+use crate::presence::Presence;
 use crate::system::Machine;
 
 /// The time for answers in progress after the running turns were handed back, or after the database failed.
 const LAST_ANSWERS: Duration = Duration::from_secs(5);
+
+/// The time limit for the removal of the worker's report at the end.
+const LAST_REPORT: Duration = Duration::from_secs(2);
 
 /// A service that has its address and does not run yet.
 pub(crate) struct Server {
@@ -76,6 +81,12 @@ impl Server {
         let host = self.app.host();
         let id = app::worker_id(&self.settings)?;
         let worker = host.clone().map(|host| Worker::new(host, id, limits));
+        let presence = worker.as_ref().zip(host.clone()).map(|(worker, host)| {
+            let (store, machine) = (Arc::clone(&self.app.store), host as Arc<dyn Containing>);
+            let installed = self.app.installed();
+            Arc::new(Presence::new((store, id), machine, worker.active_runs(), installed, &self.settings))
+        });
+        let reporting = presence.clone().map(|presence| tokio::spawn(async move { presence.run().await }));
         let work = async {
             if let Some(worker) = worker {
                 // The lock on the data directory guarantees that no other process uses this ID.
@@ -116,6 +127,12 @@ impl Server {
         };
         duties.abort();
         inbox.abort();
+        if let Some((reporting, presence)) = reporting.zip(presence) {
+            reporting.abort();
+            // A report that is being stored must not follow the removal.
+            let _ = reporting.await;
+            let _ = tokio::time::timeout(LAST_REPORT, presence.end()).await;
+        }
         if let Some(host) = host {
             host.end_idle_agents().await;
         }

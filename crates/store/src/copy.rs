@@ -60,6 +60,7 @@ pub(crate) const TABLES: &[(&str, &str)] = &[
     ("slack_events", "number"),
     ("slack_threads", "workspace, channel, thread"),
     ("slack_posts", "number"),
+    ("workers", "id"),
 ];
 
 /// The tables whose rows triggers write when the rows of other tables are copied.

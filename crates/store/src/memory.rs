@@ -14,6 +14,7 @@ mod trusts;
 mod usage;
 mod users;
 mod webhooks;
+mod workers;
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -35,9 +36,9 @@ use journeyman_core::message::Message;
 use journeyman_core::model::price::Scope;
 use journeyman_core::poll::Poll;
 use journeyman_core::ports::{
-    Accepted, Answer, AuditEntry, AuditLine, ClaimFn, ClaimQuery, Decide, Guard, JobCounts, JobExtras, JobFilter,
-    JobStore, JobWatch, KeyStore, MessageFilter, PATIENCE, Picked, ProjectJobs, ProjectStore, PullStore, RateCharge,
-    Retention, Store, StoreError, Swept, UpdateError,
+    Accepted, Answer, AuditEntry, AuditFilter, AuditLine, ClaimFn, ClaimQuery, Decide, Guard, JobCounts, JobExtras,
+    JobFilter, JobStore, JobWatch, KeyStore, MessageFilter, PATIENCE, Picked, ProjectJobs, ProjectStore, PullStore,
+    RateCharge, Retention, Store, StoreError, Swept, UpdateError,
 };
 use journeyman_core::project::hold::Hold;
 use journeyman_core::project::{Project, RepositoryIdentity, SecretValue};
@@ -49,6 +50,7 @@ use journeyman_core::time::Timestamp;
 use journeyman_core::trust::Trust;
 use journeyman_core::usage::UsageSum;
 use journeyman_core::user::{Session, SignInLink, TokenHash, User};
+use journeyman_core::worker::WorkerReport;
 use uuid::Uuid;
 
 use crate::accept::{self, Ledger};
@@ -124,6 +126,7 @@ struct Tables {
     /// The position in the feed up to which there are deliveries.
     made: u64,
     slack: slack::SlackTables,
+    workers: BTreeMap<WorkerId, WorkerReport>,
 }
 
 impl Default for MemoryStore {
@@ -641,10 +644,10 @@ impl KeyStore for MemoryStore {
         Ok(())
     }
 
-    async fn audit(&self, before: Option<u64>, limit: usize) -> Result<Vec<AuditLine>, StoreError> {
+    async fn find_audit(&self, filter: AuditFilter) -> Result<Vec<AuditLine>, StoreError> {
         let tables = self.tables();
-        let lines = tables.audit.iter().rev().filter(|line| before.is_none_or(|before| line.number < before));
-        Ok(lines.take(limit).cloned().collect())
+        let lines = tables.audit.iter().rev().filter(|line| filter.selects(line));
+        Ok(lines.take(filter.limit).cloned().collect())
     }
 }
 

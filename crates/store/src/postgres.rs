@@ -32,6 +32,7 @@ mod trusts;
 mod usage;
 mod users;
 mod webhooks;
+mod workers;
 mod write;
 
 use std::sync::Arc;

@@ -33,6 +33,7 @@ use journeyman_core::trust::Trust;
 use journeyman_core::usage::{UsageLine, UsageSum};
 use journeyman_core::user::{Identity, PasswordHash, Role, Session, SignInLink, TokenHash, User};
 use journeyman_core::webhook::{AttemptResult, Delivery, DeliveryState, Response, Webhook};
+use journeyman_core::worker::WorkerReport;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -511,6 +512,12 @@ pub(crate) fn trust<R: Columns>(row: &R) -> Read<Trust, R> {
         last_used_at: at.time_or_null("last_used_at")?,
         version: at.number("version")?,
     })
+}
+
+/// Decodes the report of a worker.
+pub(crate) fn worker<R: Columns>(row: &R) -> Read<WorkerReport, R> {
+    let at = At::new("workers", row, &["id"])?;
+    Ok(WorkerReport { id: at.parsed("id")?, seen_at: at.time("seen_at")?, state: at.json("state")? })
 }
 
 pub(crate) fn audit_line<R: Columns>(row: &R) -> Read<AuditLine, R> {

@@ -25,4 +25,5 @@ mod store {
     mod trusts;
     mod users;
     mod webhooks;
+    mod workers;
 }

@@ -24,12 +24,12 @@ use journeyman_core::message::Message;
 use journeyman_core::outbox::{Backlog, Task};
 use journeyman_core::poll::Poll;
 use journeyman_core::ports::{
-    Accepted, AdminStore, Administered, AuditEntry, AuditLine, Check, CheckStore, ClaimFn, ClaimQuery, CodeHostStore,
-    Decide, DecideAdmin, Decided, DeliveryBacklog, DeliveryFilter, DutyStore, FeedStore, Guard, HoldStore, InboxFilter,
-    InboxStore, JobCounts, JobExtras, JobFilter, JobStore, JobWatch, KeyStore, LockStore, MessageFilter, OutboxStore,
-    Picked, PollStore, ProjectJobs, ProjectStore, PullCounts, PullFilter, PullIndex, PullStore, Retention,
-    SessionsToEnd, SlackEventFilter, SlackStore, Spend, SpendError, SpendingStore, Store, StoreError, Swept, TaskQuery,
-    TrustStore, UpdateError, UsageStore, UserStore, WebhookStore,
+    Accepted, AdminStore, Administered, AuditEntry, AuditFilter, AuditLine, Check, CheckStore, ClaimFn, ClaimQuery,
+    CodeHostStore, Decide, DecideAdmin, Decided, DeliveryBacklog, DeliveryFilter, DutyStore, FeedStore, Guard,
+    HoldStore, InboxFilter, InboxStore, JobCounts, JobExtras, JobFilter, JobStore, JobWatch, KeyStore, LockStore,
+    MessageFilter, OutboxStore, Picked, PollStore, ProjectJobs, ProjectStore, PullCounts, PullFilter, PullIndex,
+    PullStore, Retention, SessionsToEnd, SlackEventFilter, SlackStore, Spend, SpendError, SpendingStore, Store,
+    StoreError, Swept, TaskQuery, TrustStore, UpdateError, UsageStore, UserStore, WebhookStore, WorkerStore,
 };
 use journeyman_core::project::hold::{Hold, HoldFailure};
 use journeyman_core::project::{Project, RepositoryIdentity, SecretValue};
@@ -46,6 +46,7 @@ use journeyman_core::user::{Identity, Session, SignInLink, TokenHash, User};
 use journeyman_core::webhook::{
     Claim as WebhookClaim, ClaimedDelivery, Delivery, Finished, Replay, Replayed, Webhook, WebhookSecrets,
 };
+use journeyman_core::worker::WorkerReport;
 use uuid::Uuid;
 
 /// A call to a store.
@@ -243,7 +244,7 @@ delegate! {
         read keys() -> Result<Vec<ApiKey>, StoreError>;
         write key_used(id: KeyId, at: Timestamp) -> Result<(), StoreError>;
         write note(entry: AuditEntry) -> Result<(), StoreError>;
-        read audit(before: Option<u64>, limit: usize) -> Result<Vec<AuditLine>, StoreError>;
+        read find_audit(filter: AuditFilter) -> Result<Vec<AuditLine>, StoreError>;
     }
 }
 
@@ -440,5 +441,13 @@ delegate! {
         write finish_slack_post(posted: SlackPosted) -> Result<bool, StoreError>;
         read slack_posts(workspace: SlackWorkspaceId, before: Option<u64>, limit: usize) -> Result<Vec<SlackPost>, StoreError>;
         write sweep_slack(before: Timestamp, codes_before: Timestamp, limit: usize) -> Result<usize, StoreError>;
+    }
+}
+
+delegate! {
+    WorkerStore {
+        write report_worker(report: WorkerReport, forget_before: Timestamp) -> Result<(), StoreError>;
+        write forget_worker(id: WorkerId) -> Result<(), StoreError>;
+        read workers() -> Result<Vec<WorkerReport>, StoreError>;
     }
 }

@@ -35,4 +35,4 @@ pub use host::{Host, Resources};
 pub use run::outcome::Patience;
 pub use sandbox::containment::ContainmentCheck;
 pub use turn::idle_agents::IdleAgentLimits;
-pub use worker::{Limits, Worker};
+pub use worker::{ActiveRuns, Limits, Worker};

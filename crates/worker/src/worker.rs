@@ -51,6 +51,19 @@ pub struct Worker {
     deps: WorkerDeps,
     id: WorkerId,
     limits: Limits,
+    runs: TaskTracker,
+}
+
+/// Counts the runs that a worker carries out. Clones count the same runs.
+#[derive(Debug, Clone, Default)]
+pub struct ActiveRuns(TaskTracker);
+
+impl ActiveRuns {
+    /// Returns the current number.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
 }
 
 /// The dependencies of a worker's runs.
@@ -71,8 +84,14 @@ impl Worker {
         Self::with_deps(WorkerDeps { engine, store, ids, machine: host }, id, limits)
     }
 
-    pub(crate) const fn with_deps(deps: WorkerDeps, id: WorkerId, limits: Limits) -> Self {
-        Self { deps, id, limits }
+    pub(crate) fn with_deps(deps: WorkerDeps, id: WorkerId, limits: Limits) -> Self {
+        Self { deps, id, limits, runs: TaskTracker::new() }
+    }
+
+    /// Returns a counter of the runs that this worker carries out.
+    #[must_use]
+    pub fn active_runs(&self) -> ActiveRuns {
+        ActiveRuns(self.runs.clone())
     }
 
     /// Ends the leases that this worker held before its process restarted, so that their runs continue immediately.
@@ -87,7 +106,7 @@ impl Worker {
     /// Works until `drain` is cancelled; then claims nothing more and waits for the current runs. When `stop` is
     /// cancelled, these are handed back.
     pub async fn work(&self, drain: CancellationToken, stop: CancellationToken) {
-        let (slots, runs) = (Arc::new(Semaphore::new(self.limits.runs)), TaskTracker::new());
+        let slots = Arc::new(Semaphore::new(self.limits.runs));
         loop {
             let slot = tokio::select! {
                 biased;
@@ -97,14 +116,14 @@ impl Worker {
             let Ok(slot) = slot else { break };
             let Some(claimed) = self.next(&drain).await else { break };
             let (deps, limits, stop) = (self.deps.clone(), self.limits, stop.clone());
-            runs.spawn(async move {
+            self.runs.spawn(async move {
                 let _slot = slot;
                 let span = run_span(&claimed);
                 run(&deps, claimed, limits, stop).instrument(span).await;
             });
         }
-        runs.close();
-        runs.wait().await;
+        self.runs.close();
+        self.runs.wait().await;
     }
 
     /// Claims the next run; `None` when draining.

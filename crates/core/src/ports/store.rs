@@ -18,6 +18,7 @@ mod trusts;
 mod usage;
 mod users;
 mod webhooks;
+mod workers;
 
 use async_trait::async_trait;
 
@@ -32,7 +33,7 @@ pub use self::jobs::{
     AVOIDANCE, Accepted, Answer, ClaimFn, ClaimQuery, Cursor, Decide, Guard, JobCounts, JobExtras, JobFilter, JobStore,
     JobWatch, MessageFilter, PATIENCE, PROBE_TIME, Picked, ProjectJobs, RateCharge, UpdateError,
 };
-pub use self::keys::{AuditEntry, AuditLine, KeyStore};
+pub use self::keys::{AuditEntry, AuditFilter, AuditLine, KeyStore};
 pub use self::outbox::{DutyStore, LockStore, OutboxStore, TaskQuery};
 pub use self::polls::PollStore;
 pub use self::projects::{HoldStore, ProjectStore};
@@ -44,6 +45,7 @@ pub use self::trusts::TrustStore;
 pub use self::usage::UsageStore;
 pub use self::users::{SessionsToEnd, UserStore};
 pub use self::webhooks::{DeliveryBacklog, DeliveryFilter, WebhookStore};
+pub use self::workers::WorkerStore;
 
 /// An error of the store. Nothing was stored, except possibly after [`StoreError::Unknown`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -107,6 +109,7 @@ pub trait Store:
     + WebhookStore
     + TrustStore
     + SlackStore
+    + WorkerStore
 {
     /// Checks whether the database answers.
     ///

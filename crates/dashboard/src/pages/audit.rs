@@ -1,67 +1,121 @@
-//! `/audit`: the audit log, for administrators.
+//! `/audit`: the audit log as sentences, with filters in the URL, and as a file. For administrators.
+
+mod filter;
+mod sentence;
 
 use askama::Template;
 use axum::Router;
+use axum::body::Body;
 use axum::extract::{Query, State};
-use axum::response::Response;
+use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE};
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use serde::Deserialize;
+use futures::stream::try_unfold;
+use journeyman_app::{AuditFormat, Error};
+use journeyman_core::ports::AuditFilter;
 
-use super::keys::{display_name, names};
-use crate::failure::{Page, rendered};
+use self::filter::{AuditParameters, Choice, KINDS};
+use self::sentence::{People, Sentence};
+use crate::Shared;
+use crate::failure::{Failure, Page, rendered};
 use crate::frame::Frame;
 use crate::moment::Moment;
-use crate::{Shared, visible};
 
 pub(super) fn routes() -> Router<Shared> {
-    Router::new().route("/audit", get(show))
+    Router::new().route("/audit", get(show)).route("/audit/export", get(export))
 }
 
 /// The number of entries on a page.
 const ON_PAGE: usize = 50;
-
-#[derive(Deserialize)]
-struct AuditQuery {
-    before: Option<u64>,
-}
 
 #[derive(Template)]
 #[template(path = "audit.html")]
 struct AuditPage<'a> {
     frame: &'a Frame,
     rows: Vec<Row>,
-    older: Option<u64>,
-    is_older: bool,
+    /// The reason why a date in the URL was not used.
+    error: Option<String>,
+    people: Vec<Choice>,
+    kinds: Vec<Choice>,
+    projects: Vec<Choice>,
+    from: String,
+    to: String,
+    is_filtered: bool,
+    table: String,
+    json: String,
+    older: Option<String>,
+    newest: Option<String>,
 }
 
 struct Row {
+    number: u64,
     at: Moment,
-    actor: String,
+    sentence: Sentence,
     action: String,
-    subject: String,
-    address: String,
 }
 
-async fn show(State(shared): State<Shared>, frame: Frame, Query(query): Query<AuditQuery>) -> Response {
-    frame.answer(page(&shared, &frame, query.before).await)
+async fn show(State(shared): State<Shared>, frame: Frame, Query(query): Query<AuditParameters>) -> Response {
+    frame.answer(page(&shared, &frame, &query).await)
 }
 
-async fn page(shared: &Shared, frame: &Frame, before: Option<u64>) -> Page {
+async fn page(shared: &Shared, frame: &Frame, query: &AuditParameters) -> Page {
     frame.needs_administrator()?;
-    let names = names(shared).await?;
-    let mut lines = shared.services.store.audit(before, ON_PAGE + 1).await?;
-    let more = lines.len() > ON_PAGE;
+    let people = People::read(shared).await?;
+    let projects = shared.services.store.projects().await?;
+    let (filter, error) = match query.filter(shared, &people).await? {
+        Ok(filter) => (filter, None),
+        Err(error) => (AuditFilter::default(), Some(crate::words::sentence(&error))),
+    };
+    let filter = AuditFilter { before: query.before, limit: ON_PAGE + 1, ..filter };
+    let mut lines = frame.cases().audit_log(&frame.caller(), filter).await?;
+    let has_more = lines.len() > ON_PAGE;
     lines.truncate(ON_PAGE);
-    let older = lines.last().filter(|_| more).map(|line| line.number);
-    let rows = lines.iter().map(|line| {
-        let entry = &line.entry;
-        Row {
-            at: frame.moment(entry.at),
-            actor: display_name(&entry.actor, &names),
-            action: visible::line(&entry.action).into_owned(),
-            subject: display_name(&entry.subject, &names),
-            address: visible::line(entry.address.as_deref().unwrap_or_default()).into_owned(),
-        }
+    let older = lines.last().filter(|_| has_more).map(|line| query.path("/audit", &format!("before={}", line.number)));
+    let rows = lines.iter().map(|line| Row {
+        number: line.number,
+        at: frame.moment(line.entry.at),
+        sentence: Sentence::new(&line.entry, &people),
+        action: crate::visible::line(&line.entry.action).into_owned(),
     });
-    rendered(&AuditPage { frame, rows: rows.collect(), older, is_older: before.is_some() })
+    rendered(&AuditPage {
+        frame,
+        rows: rows.collect(),
+        error,
+        people: people.choices(query.who.as_deref()),
+        kinds: filter::choices(KINDS.iter().map(|(value, label)| (*value, *label)), query.what.as_deref()),
+        projects: filter::choices(
+            projects.iter().map(|project| (project.id.as_str(), project.id.as_str())),
+            query.project.as_deref(),
+        ),
+        from: filter::given(query.from.as_ref()).unwrap_or_default().to_owned(),
+        to: filter::given(query.to.as_ref()).unwrap_or_default().to_owned(),
+        is_filtered: query.is_filtered(),
+        table: query.path("/audit/export", "format=csv"),
+        json: query.path("/audit/export", "format=jsonl"),
+        older,
+        newest: query.before.map(|_| query.path("/audit", "")),
+    })
+}
+
+async fn export(State(shared): State<Shared>, frame: Frame, Query(query): Query<AuditParameters>) -> Response {
+    frame.answer(file(&shared, &frame, &query).await)
+}
+
+/// Returns all selected entries as a file.
+async fn file(shared: &Shared, frame: &Frame, query: &AuditParameters) -> Page {
+    frame.needs_administrator()?;
+    let people = People::read(shared).await?;
+    let filter = query.filter(shared, &people).await?.map_err(Failure::Form)?;
+    let (format, kind, name) = match query.format.as_deref() {
+        Some("jsonl") => (AuditFormat::JsonLines, "application/jsonl; charset=utf-8", "audit.jsonl"),
+        _ => (AuditFormat::Csv, "text/csv; charset=utf-8; header=present", "audit.csv"),
+    };
+    let export = frame.cases().export_audit(frame.caller(), filter, format).await?;
+    let parts = try_unfold(export, async |mut export| Ok::<_, Error>(export.part().await?.map(|part| (part, export))));
+    let headers = [
+        (CONTENT_TYPE, kind.to_owned()),
+        (CONTENT_DISPOSITION, format!("attachment; filename=\"{name}\"")),
+        (CACHE_CONTROL, "no-store".to_owned()),
+    ];
+    Ok((headers, Body::from_stream(parts)).into_response())
 }

@@ -21,9 +21,10 @@ use journeyman_core::pull::PullState;
 use serde::Deserialize;
 
 use self::needs::Need;
-use self::spend::{MAX_KEYS, Week};
+use self::spend::Week;
 use super::jobs::row::{self, JobRow};
 use super::refresh::{self, SeenQuery};
+use crate::chart::{self, MAX_KEYS};
 use crate::failure::{Page, rendered};
 use crate::frame::Frame;
 use crate::{Shared, words};
@@ -177,7 +178,7 @@ fn order(found: &Found) -> Vec<ProjectId> {
 fn rows(found: &Found, order: &[ProjectId]) -> Vec<ProjectRow> {
     let row = |(place, id): (usize, &ProjectId)| {
         let counts = found.counts.get(id).copied().unwrap_or_default();
-        let key = spend::key(place.min(MAX_KEYS));
+        let key = chart::key(place.min(MAX_KEYS));
         ProjectRow { id: id.to_string(), key, running: counts.running, open: counts.open_pulls }
     };
     order.iter().enumerate().map(row).take(MAX_PROJECTS).collect()
@@ -185,25 +186,7 @@ fn rows(found: &Found, order: &[ProjectId]) -> Vec<ProjectRow> {
 
 /// Formats a day: `Sunday, November 22`.
 fn date(day: i64) -> String {
-    const MONTHS: [&str; 12] = [
-        "January",
-        "February",
-        "March",
-        "April",
-        "May",
-        "June",
-        "July",
-        "August",
-        "September",
-        "October",
-        "November",
-        "December",
-    ];
-    let text = journeyman_core::usage::format_day(day);
-    let mut parts = text.rsplit('-').map(|part| part.parse::<usize>().unwrap_or_default());
-    let (date, month) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-    let month = month.checked_sub(1).and_then(|place| MONTHS.get(place)).unwrap_or(&"");
-    format!("{}, {month} {date}", spend::weekday(day))
+    format!("{}, {}", spend::weekday(day), words::date(day))
 }
 
 async fn live(

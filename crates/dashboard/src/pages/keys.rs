@@ -89,7 +89,7 @@ impl Row {
 
 /// Returns the name to show for an ID from the audit log or of the creator of a key. IDs without a name are shown
 /// unchanged.
-pub(super) fn display_name(actor: &str, names: &HashMap<String, String>) -> String {
+fn display_name(actor: &str, names: &HashMap<String, String>) -> String {
     match actor {
         "cli" => "command line".to_owned(),
         _ => {
@@ -99,7 +99,7 @@ pub(super) fn display_name(actor: &str, names: &HashMap<String, String>) -> Stri
 }
 
 /// Returns the names of users and keys by ID.
-pub(super) async fn names(shared: &Shared) -> Result<HashMap<String, String>, Failure> {
+async fn names(shared: &Shared) -> Result<HashMap<String, String>, Failure> {
     let names = shared.services.cases.names().await?.into_iter();
     let of_kind = |(id, name): (String, String)| match id.parse::<KeyId>() {
         Ok(_) => (id, format!("key {name}")),

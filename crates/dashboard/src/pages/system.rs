@@ -1,51 +1,61 @@
-//! `/system`: workers and their runs, the queue, and the sandbox of this machine.
+//! `/system`: the workers and their slots, the agents, the providers, the disk, and what waits to be carried out. Each
+//! entry that needs a person says what to do.
 
-use std::collections::BTreeMap;
+mod agents;
+mod found;
+mod providers;
+mod queues;
+mod tiles;
+mod workers;
 
 use askama::Template;
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{Query, State};
+use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::routing::get;
-use journeyman_core::job::{Job, JobState, JobStatus, Work};
-use journeyman_core::ports::{Containment, JobFilter};
+use journeyman_core::ports::Containment;
 
-use crate::failure::{Failure, Page, rendered};
+use self::agents::AgentRow;
+use self::found::Found;
+use self::providers::Providers;
+use self::queues::{HoldRow, HookRow, QueueRow};
+use self::tiles::Tiles;
+use self::workers::{DiskRow, WorkerRow};
+use super::refresh::{self, SeenQuery};
+use crate::failure::{Page, rendered};
 use crate::frame::Frame;
-use crate::moment::Moment;
 use crate::{Shared, visible, words};
 
 pub(super) fn routes() -> Router<Shared> {
-    Router::new().route("/system", get(show))
+    Router::new().route("/system", get(show)).route("/system/live", get(live))
 }
-
-/// The maximum number of active jobs of each project that are read.
-const MAX_JOBS: usize = 500;
 
 #[derive(Template)]
 #[template(path = "system.html")]
 struct SystemPage<'a> {
     frame: &'a Frame,
-    active: usize,
-    running: usize,
-    waiting: usize,
-    oldest: Option<String>,
-    workers: Vec<Worker>,
+    summary: String,
+    /// The number of entries that need a person, and the anchor of the first one.
+    needs: Option<(String, &'static str)>,
+    tiles: Tiles,
+    workers: Vec<WorkerRow>,
+    agents: Vec<AgentRow>,
+    /// The number of installed agents in words.
+    installed: String,
+    providers: Providers,
+    queues: Vec<QueueRow>,
+    hooks: Vec<HookRow>,
+    holds: Vec<HoldRow>,
+    disks: Vec<DiskRow>,
     sandbox: Option<Sandbox>,
     facts: &'a [(String, String)],
+    live: String,
+    /// The digest of the data on the page.
+    seen: String,
 }
 
-struct Worker {
-    id: String,
-    runs: Vec<Running>,
-}
-
-struct Running {
-    path: String,
-    title: String,
-    until: Moment,
-}
-
+/// The sandbox of the machine that serves the page.
 struct Sandbox {
     kind: String,
     enough: bool,
@@ -63,50 +73,74 @@ async fn show(State(shared): State<Shared>, frame: Frame) -> Response {
 }
 
 async fn page(shared: &Shared, frame: &Frame) -> Page {
-    let jobs = active(shared).await?;
-    let mut workers: BTreeMap<String, Vec<Running>> = BTreeMap::new();
-    let mut waiting = Vec::new();
-    for job in &jobs {
-        match &job.state {
-            JobState::Active(Work::Running { lease, .. }) => {
-                let running = Running {
-                    path: format!("/projects/{}/jobs/{}", job.project, job.id),
-                    title: visible::line(&job.title).into_owned(),
-                    until: frame.moment(lease.until),
-                };
-                workers.entry(lease.worker.to_string()).or_default().push(running);
-            }
-            JobState::Active(Work::Waiting) => waiting.push(job.waiting_since),
-            _ => {}
-        }
-    }
+    let found = Found::read(shared, frame.now).await?;
+    let seen = found.digest(frame.now);
+    let workers = workers::rows(frame, &found);
+    let agents = agents::rows(shared, frame, &found);
+    let providers = Providers::read(shared, frame, &found).await?;
+    let hooks = queues::hooks(frame, &found).await?;
+    let (queues, holds) = (queues::rows(frame, &found), queues::holds(frame, &found));
+    let tiles = Tiles::new(frame, &found);
+    let disks = workers::disks(frame, &found);
+    let is_administrator = frame.viewer.is_administrator();
     // Only administrators see the sandbox, as in the HTTP interface.
-    let sandbox = match frame.viewer.is_administrator() {
-        true => match &shared.services.machine {
-            Some(machine) => Some(sandbox(&machine.containment().await)),
-            None => None,
-        },
-        false => None,
+    let sandbox = match shared.services.machine.as_ref().filter(|_| is_administrator) {
+        Some(machine) => Some(sandbox(&machine.containment().await)),
+        None => None,
     };
+    let counts = [
+        ("#tiles", tiles.needs()),
+        ("#workers", workers.iter().filter(|row| row.needs_person()).count()),
+        ("#agents", agents.iter().filter(|row| row.needs_person()).count()),
+        ("#queues", queues.iter().filter(|row| row.note.is_some()).count() + hooks.len()),
+        ("#holds", holds.len()),
+        ("#disk", disks.iter().filter(|row| row.note.is_some()).count()),
+    ];
+    let installed = agents.iter().filter(|row| row.is_installed).count();
     rendered(&SystemPage {
         frame,
-        active: jobs.len(),
-        running: workers.values().map(Vec::len).sum(),
-        waiting: waiting.len(),
-        oldest: waiting.iter().min().map(|since| words::duration(frame.now.since(*since))),
-        workers: workers.into_iter().map(|(id, runs)| Worker { id, runs }).collect(),
+        summary: summary(frame, &found),
+        needs: needs(&counts),
+        tiles,
+        installed: format!("{installed} of {} installed", agents.len()),
+        workers,
+        agents,
+        providers,
+        queues,
+        hooks,
+        holds,
+        disks,
         sandbox,
-        facts: if frame.viewer.is_administrator() { &shared.settings.facts } else { &[] },
+        facts: if is_administrator { &shared.settings.facts } else { &[] },
+        live: format!("/system/live?seen={seen}"),
+        seen,
     })
 }
 
-async fn active(shared: &Shared) -> Result<Vec<Job>, Failure> {
-    let mut jobs = Vec::new();
-    for project in shared.services.store.projects().await? {
-        let filter = JobFilter { status: Some(JobStatus::Active), ..JobFilter::newest(project.id, MAX_JOBS) };
-        jobs.extend(shared.services.store.jobs(filter).await?);
+/// Returns how many entries need a person, in words, and the anchor of the first ones.
+fn needs(counts: &[(&'static str, usize)]) -> Option<(String, &'static str)> {
+    let (anchor, _) = counts.iter().find(|(_, count)| *count > 0)?;
+    let text = match counts.iter().map(|(_, count)| count).sum::<usize>() {
+        1 => "1 thing needs you".to_owned(),
+        count => format!("{count} things need you"),
+    };
+    Some((text, anchor))
+}
+
+/// Returns the version, the number of machines, and the time since the oldest of their processes started.
+fn summary(frame: &Frame, found: &Found) -> String {
+    let reporting = || found.reporting(frame.now);
+    let mut hosts: Vec<&str> = reporting().map(|worker| worker.state.host.as_str()).collect();
+    hosts.sort_unstable();
+    hosts.dedup();
+    let mut text = format!("Version {}", frame.version());
+    if !hosts.is_empty() {
+        text.push_str(&format!(" on {}", words::counted(hosts.len(), "machine")));
     }
-    Ok(jobs)
+    if let Some(started) = reporting().map(|worker| worker.state.started_at).min() {
+        text.push_str(&format!(", up for {}", words::since(frame.now.since(started))));
+    }
+    text
 }
 
 fn sandbox(found: &Containment) -> Sandbox {
@@ -124,5 +158,33 @@ fn sandbox(found: &Containment) -> Sandbox {
         kind: text(found.sandbox),
         enough: found.is_enough(),
         guarantees: found.guarantees.iter().map(guarantee).collect(),
+    }
+}
+
+async fn live(
+    State(shared): State<Shared>,
+    frame: Frame,
+    Query(seen): Query<SeenQuery>,
+    headers: HeaderMap,
+) -> Response {
+    refresh::stream(&frame, seen, &headers, move || {
+        let shared = shared.clone();
+        async move {
+            let now = shared.services.clock.now();
+            Ok(Found::read(&shared, now).await?.digest(now))
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_badge_counts_what_needs_a_person_and_leads_to_the_first() {
+        assert_eq!(needs(&[("#tiles", 0), ("#workers", 0)]), None);
+        assert_eq!(needs(&[("#tiles", 0), ("#workers", 1)]), Some(("1 thing needs you".to_owned(), "#workers")));
+        let several = needs(&[("#tiles", 1), ("#workers", 0), ("#disk", 2)]);
+        assert_eq!(several, Some(("3 things need you".to_owned(), "#tiles")));
     }
 }

@@ -1,16 +1,14 @@
 //! The audit log: as pages, and as a table of all entries.
 
-use std::collections::HashMap;
-
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use futures::stream::try_unfold;
-use journeyman_core::ports::AuditLine;
+use journeyman_app::{AuditFormat, Error};
+use journeyman_core::ports::AuditFilter;
 
 use crate::app::App;
-use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::extract::{Administrator, Parameters};
 use crate::openapi::errors;
@@ -20,9 +18,6 @@ use crate::wire::audit::{AuditEntry, AuditPage};
 
 errors!(ListErrors: 400, 401, 403, 503);
 errors!(ExportErrors: 401, 403, 503);
-
-/// The number of entries that an export reads at a time.
-const AT_ONCE: usize = 500;
 
 /// List the audit log
 ///
@@ -35,7 +30,8 @@ pub(crate) async fn list(
     Parameters(query): Parameters<PageQuery>,
 ) -> Result<Json<AuditPage>, ApiError> {
     let (limit, before) = query.read()?;
-    let mut lines = app.cases.audit_log(&caller, before, limit + 1).await?;
+    let filter = AuditFilter { before, ..AuditFilter::newest(limit + 1) };
+    let mut lines = app.cases.audit_log(&caller, filter).await?;
     let next_cursor = page::cut(&mut lines, limit, |line| line.number.to_string());
     let names = app.cases.names().await?;
     let entries = lines.into_iter().map(|line| AuditEntry::of(line, &names)).collect();
@@ -50,42 +46,7 @@ pub(crate) async fn list(
 #[utoipa::path(get, path = "/v2/audit/export", tag = "System", operation_id = "exportAudit",
     responses((status = 200, description = "The audit log", body = String, content_type = "text/csv"), ExportErrors))]
 pub(crate) async fn export(State(app): State<App>, Administrator(caller): Administrator) -> Result<Response, ApiError> {
-    let names = app.cases.names().await?;
-    // The first part is read here, so that an error of the store gets its own status.
-    let first = app.cases.audit_log(&caller, None, AT_ONCE).await?;
-    let rest = Export { app, caller, names, next: Some(first), has_head: false };
-    let parts = try_unfold(rest, async |mut export| {
-        Ok::<_, Box<dyn std::error::Error + Send + Sync>>(export.part().await?.map(|part| (part, export)))
-    });
+    let export = app.cases.export_audit(caller, AuditFilter::default(), AuditFormat::Csv).await?;
+    let parts = try_unfold(export, async |mut export| Ok::<_, Error>(export.part().await?.map(|part| (part, export))));
     Ok((table::headers("audit.csv"), Body::from_stream(parts)).into_response())
-}
-
-/// An export that is under way.
-struct Export {
-    app: App,
-    caller: Caller,
-    names: HashMap<String, String>,
-    /// The entries that were read and not written yet; `None` at the end.
-    next: Option<Vec<AuditLine>>,
-    /// `true` if the names of the columns were written.
-    has_head: bool,
-}
-
-impl Export {
-    /// Returns the next lines of the table; `None` at the end.
-    async fn part(&mut self) -> Result<Option<Vec<u8>>, Box<dyn std::error::Error + Send + Sync>> {
-        let Some(lines) = self.next.take() else { return Ok(None) };
-        let last = lines.last().map(|line| line.number).filter(|_| lines.len() == AT_ONCE);
-        let mut table = table::writer();
-        if !std::mem::replace(&mut self.has_head, true) {
-            table.write_record(["id", "at", "actor", "actorName", "action", "subject", "address"])?;
-        }
-        for line in lines {
-            table.serialize(AuditEntry::of(line, &self.names).without_formulas())?;
-        }
-        if let Some(last) = last {
-            self.next = Some(self.app.cases.audit_log(&self.caller, Some(last), AT_ONCE).await?);
-        }
-        Ok(Some(table.into_inner()?))
-    }
 }

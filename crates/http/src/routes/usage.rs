@@ -5,6 +5,7 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::http::header::ACCEPT;
 use axum::response::{IntoResponse, Response};
+use journeyman_app::usage_table;
 use journeyman_core::ids::ProjectId;
 use journeyman_core::model::price::day;
 use journeyman_core::usage::{UsageQuery, UsageSum, format_day, parse_day};
@@ -16,7 +17,7 @@ use crate::error::{ApiError, ErrorCode};
 use crate::extract::{Authenticated, Parameters};
 use crate::openapi::errors;
 use crate::table;
-use crate::wire::usage::{COLUMNS, Format, Group, UsageLine, UsageReport};
+use crate::wire::usage::{Format, Group, UsageLine, UsageReport};
 
 errors!(Errors: 400, 401, 403, 503);
 
@@ -97,22 +98,15 @@ pub(crate) async fn report(
         return Err(invalid(text));
     }
     let names = if query.group_by.contains(&Group::Key) { app.cases.names().await? } else { Default::default() };
-    let total = lines.iter().fold(UsageSum::default(), |sum, line| sum.plus(&line.sum));
-    let lines = lines.into_iter().map(|line| UsageLine::of(line, &names));
     if is_table(query.format, &headers) {
-        let mut table = table::writer();
-        table.write_record(COLUMNS).map_err(|error| ApiError::internal(&error))?;
-        for line in lines {
-            table.write_record(line.columns()).map_err(|error| ApiError::internal(&error))?;
-        }
-        let bytes = table.into_inner().map_err(|error| ApiError::internal(&error))?;
-        return Ok((table::headers("usage.csv"), bytes).into_response());
+        return Ok((table::headers("usage.csv"), usage_table(lines, &names)?).into_response());
     }
+    let total = lines.iter().fold(UsageSum::default(), |sum, line| sum.plus(&line.sum));
     let report = UsageReport {
         from: format_day(first_day),
         to: format_day(last_day),
         total: total.into(),
-        lines: lines.collect(),
+        lines: lines.into_iter().map(|line| UsageLine::of(line, &names)).collect(),
     };
     Ok(Json(report).into_response())
 }

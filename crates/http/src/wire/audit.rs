@@ -6,8 +6,6 @@ use journeyman_core::ports::AuditLine;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::table;
-
 /// A page of the audit log.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -55,13 +53,5 @@ impl AuditEntry {
             subject: line.entry.subject,
             address: line.entry.address,
         }
-    }
-
-    /// Returns the entry for a table in which texts are not formulas: a name that was entered at a failed sign-in, and
-    /// the name of a key, may be any text.
-    pub(crate) fn without_formulas(mut self) -> Self {
-        let texts = [Some(&mut self.actor), self.actor_name.as_mut(), Some(&mut self.subject)];
-        texts.into_iter().flatten().for_each(table::no_formula);
-        self
     }
 }

@@ -6,8 +6,6 @@ use journeyman_core::usage::{self, UsageGroup, format_day};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::table;
-
 /// A property by which a report groups runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -113,22 +111,6 @@ pub(crate) struct UsageLine {
     sum: UsageSum,
 }
 
-/// The names of the columns of a table, in the order of [`UsageLine::columns`].
-pub(crate) const COLUMNS: [&str; 12] = [
-    "day",
-    "project",
-    "model",
-    "author",
-    "key",
-    "keyName",
-    "runs",
-    "inputTokens",
-    "outputTokens",
-    "cachedTokens",
-    "costMicros",
-    "unpriced",
-];
-
 impl UsageLine {
     /// Returns the line; `names` are the names of users and keys by their IDs.
     pub(crate) fn of(line: usage::UsageLine, names: &HashMap<String, String>) -> Self {
@@ -142,20 +124,5 @@ impl UsageLine {
             key,
             sum: line.sum.into(),
         }
-    }
-
-    /// Returns the columns of the line in a table.
-    pub(crate) fn columns(self) -> [String; 12] {
-        let text = |value: Option<String>| {
-            let mut text = value.unwrap_or_default();
-            table::no_formula(&mut text);
-            text
-        };
-        let UsageSum { runs, input_tokens, output_tokens, cached_tokens, cost_micros, unpriced } = self.sum;
-        let numbers = [runs, input_tokens, output_tokens, cached_tokens, cost_micros, unpriced];
-        let [runs, input, output, cached, cost, unpriced] = numbers.map(|number| number.to_string());
-        let texts = [self.day, self.project, self.model, self.author, self.key, self.key_name];
-        let [day, project, model, author, key, key_name] = texts.map(text);
-        [day, project, model, author, key, key_name, runs, input, output, cached, cost, unpriced]
     }
 }

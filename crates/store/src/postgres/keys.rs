@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use journeyman_core::ids::KeyId;
 use journeyman_core::key::{ApiKey, KeyHash};
-use journeyman_core::ports::{AuditEntry, AuditLine, KeyStore, StoreError};
+use journeyman_core::ports::{AuditEntry, AuditFilter, AuditLine, KeyStore, StoreError};
 use journeyman_core::time::Timestamp;
 
 use super::PostgresStore;
@@ -48,13 +48,24 @@ impl KeyStore for PostgresStore {
         Ok(())
     }
 
-    async fn audit(&self, before: Option<u64>, limit: usize) -> Result<Vec<AuditLine>, StoreError> {
+    async fn find_audit(&self, filter: AuditFilter) -> Result<Vec<AuditLine>, StoreError> {
+        let AuditFilter { actors, action, about, from, until, before, limit } = filter;
         let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
-        let text = "SELECT * FROM audit WHERE number < $1 ORDER BY number DESC LIMIT $2";
-        let found = self.read(call!(text, number(before.unwrap_or(u64::MAX)), number(limit as u64))).await?;
+        let (before, limit) = (number(before.unwrap_or(u64::MAX)), number(limit as u64));
+        let [from, until] = [from, until].map(|at| at.map(Timestamp::as_micros));
+        let found = self.read(call!(FIND_AUDIT, before, limit, actors, action, about, from, until)).await?;
         Ok(found.iter().map(rows::audit_line).collect::<Result<_, PgError>>()?)
     }
 }
+
+const FIND_AUDIT: &str = "SELECT * FROM audit
+    WHERE number < $1 AND ($3::text[] IS NULL OR actor = ANY($3))
+      AND ($4::text IS NULL OR left(action, length($4)) = $4)
+      AND ($5::text[] IS NULL OR EXISTS (
+          SELECT 1 FROM unnest($5) AS objects (about)
+          WHERE subject = about OR left(subject, length(about) + 1) IN (about || ' ', about || '#', about || '/')))
+      AND ($6::bigint IS NULL OR at >= $6) AND ($7::bigint IS NULL OR at < $7)
+    ORDER BY number DESC LIMIT $2";
 
 /// Returns the statement that inserts an entry into the audit log.
 pub(super) fn audit(entry: &AuditEntry) -> Call {

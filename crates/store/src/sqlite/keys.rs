@@ -3,14 +3,14 @@
 use async_trait::async_trait;
 use journeyman_core::ids::KeyId;
 use journeyman_core::key::{ApiKey, KeyHash};
-use journeyman_core::ports::{AuditEntry, AuditLine, KeyStore, StoreError};
+use journeyman_core::ports::{AuditEntry, AuditFilter, AuditLine, KeyStore, StoreError};
 use journeyman_core::time::Timestamp;
 use rusqlite::{Connection, params};
 
 use super::SqliteStore;
 use super::error::OpError;
 use super::rows::collect;
-use crate::rows;
+use crate::rows::{self, to_json};
 
 #[async_trait]
 impl KeyStore for SqliteStore {
@@ -68,18 +68,31 @@ impl KeyStore for SqliteStore {
         self.writer.write(move |db| Ok::<_, OpError<StoreError>>(audit(db, &entry)?)).await
     }
 
-    async fn audit(&self, before: Option<u64>, limit: usize) -> Result<Vec<AuditLine>, StoreError> {
+    async fn find_audit(&self, filter: AuditFilter) -> Result<Vec<AuditLine>, StoreError> {
+        let AuditFilter { actors, action, about, from, until, before, limit } = filter;
         let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         let (before, limit) = (number(before.unwrap_or(u64::MAX)), number(limit as u64));
+        let [from, until] = [from, until].map(|at| at.map(Timestamp::as_micros));
+        let (actors, about) = (actors.as_ref().map(to_json).transpose()?, about.as_ref().map(to_json).transpose()?);
         self.readers
             .read(move |db| {
-                let text = "SELECT * FROM audit WHERE number < ?1 ORDER BY number DESC LIMIT ?2";
-                let mut query = db.prepare_cached(text)?;
-                collect(&mut query.query([before, limit])?, |row| rows::audit_line(row))
+                let mut query = db.prepare_cached(FIND_AUDIT)?;
+                let mut found = query.query(params![before, limit, actors, action, about, from, until])?;
+                collect(&mut found, |row| rows::audit_line(row))
             })
             .await
     }
 }
+
+const FIND_AUDIT: &str = "SELECT * FROM audit
+    WHERE number < ?1 AND (?3 IS NULL OR actor IN (SELECT value FROM json_each(?3)))
+      AND (?4 IS NULL OR substr(action, 1, length(?4)) = ?4)
+      AND (?5 IS NULL OR EXISTS (
+          SELECT 1 FROM json_each(?5) AS about
+          WHERE subject = about.value OR substr(subject, 1, length(about.value) + 1)
+                IN (about.value || ' ', about.value || '#', about.value || '/')))
+      AND (?6 IS NULL OR at >= ?6) AND (?7 IS NULL OR at < ?7)
+    ORDER BY number DESC LIMIT ?2";
 
 /// Inserts an entry into the audit log.
 pub(super) fn audit(db: &Connection, entry: &AuditEntry) -> rusqlite::Result<()> {

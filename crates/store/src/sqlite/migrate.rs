@@ -46,6 +46,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0035_diffs.sql"),
     include_str!("../../migrations/sqlite/0036_plans.sql"),
     include_str!("../../migrations/sqlite/0037_verdicts.sql"),
+    include_str!("../../migrations/sqlite/0038_workers.sql"),
 ];
 
 /// The current schema version.

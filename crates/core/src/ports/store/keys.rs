@@ -31,6 +31,50 @@ pub struct AuditLine {
     pub entry: AuditEntry,
 }
 
+/// A selection of the audit log, newest first.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AuditFilter {
+    /// Only entries of these actors; `None` means all.
+    pub actors: Option<Vec<String>>,
+    /// Only entries whose action begins with this text, such as `key.`.
+    pub action: Option<String>,
+    /// Only entries about one of these objects: the subject is equal, or begins with it and one of ` `, `#` and `/`.
+    /// `None` means all objects.
+    pub about: Option<Vec<String>>,
+    /// Only entries at this time or later.
+    pub from: Option<Timestamp>,
+    /// Only entries before this time.
+    pub until: Option<Timestamp>,
+    /// Only entries with a lower number.
+    pub before: Option<u64>,
+    /// The maximum number of entries.
+    pub limit: usize,
+}
+
+impl AuditFilter {
+    /// Returns a filter for the newest entries.
+    #[must_use]
+    pub fn newest(limit: usize) -> Self {
+        Self { limit, ..Self::default() }
+    }
+
+    /// Returns whether the filter selects a line, apart from the maximum number.
+    #[must_use]
+    pub fn selects(&self, line: &AuditLine) -> bool {
+        let AuditEntry { at, actor, action, subject, .. } = &line.entry;
+        let is_about = |object: &String| {
+            let rest = subject.strip_prefix(object.as_str());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '#', '/']))
+        };
+        self.actors.as_ref().is_none_or(|actors| actors.contains(actor))
+            && self.action.as_ref().is_none_or(|start| action.starts_with(start.as_str()))
+            && self.about.as_ref().is_none_or(|objects| objects.iter().any(is_about))
+            && self.from.is_none_or(|from| *at >= from)
+            && self.until.is_none_or(|until| *at < until)
+            && self.before.is_none_or(|before| line.number < before)
+    }
+}
+
 /// Stores API keys and the audit log.
 #[async_trait]
 pub trait KeyStore: Send + Sync {
@@ -53,7 +97,12 @@ pub trait KeyStore: Send + Sync {
     /// Writes an entry of the audit log that belongs to no other change.
     async fn note(&self, entry: AuditEntry) -> Result<(), StoreError>;
 
+    /// Returns the selected entries of the audit log, newest first.
+    async fn find_audit(&self, filter: AuditFilter) -> Result<Vec<AuditLine>, StoreError>;
+
     /// Returns at most `limit` entries of the audit log, newest first. If `before` is given, returns only entries with
     /// a lower number.
-    async fn audit(&self, before: Option<u64>, limit: usize) -> Result<Vec<AuditLine>, StoreError>;
+    async fn audit(&self, before: Option<u64>, limit: usize) -> Result<Vec<AuditLine>, StoreError> {
+        self.find_audit(AuditFilter { before, ..AuditFilter::newest(limit) }).await
+    }
 }

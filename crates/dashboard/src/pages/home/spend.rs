@@ -9,27 +9,14 @@ use journeyman_core::project::Project;
 use journeyman_core::time::Timestamp;
 use journeyman_core::usage::{UsageGroup, UsageQuery};
 
+use crate::chart::{self, Area, Bar, GridLine, MAX_KEYS, key};
 use crate::{Shared, words};
-
-/// The number of projects that have a color. The others share one.
-pub(super) const MAX_KEYS: usize = 4;
 
 /// The maximum number of lines of the report: seven days of a thousand projects.
 const MAX_LINES: usize = 7000;
 
-/// The classes of the colors in lists, and in the chart.
-const KEYS: [(&str, &str); MAX_KEYS + 1] = [("k1", "v1"), ("k2", "v2"), ("k3", "v3"), ("k4", "v4"), ("k5", "v5")];
-
-/// The size of the chart's area for bars: the left edge, the width, the top and the bottom, in units of the view box.
-const AREA: (f64, f64, f64, f64) = (36.0, 252.0, 8.0, 112.0);
-
-/// The width of a bar.
-const BAR: f64 = 22.0;
-
-/// Returns the class of the color of the project at a place.
-pub(super) fn key(place: usize) -> &'static str {
-    KEYS.get(place).map_or("k5", |(list, _)| *list)
-}
+/// The area of the chart's bars.
+const AREA: Area = Area { left: 36.0, width: 252.0, top: 8.0, bottom: 112.0, bar: 22.0, days: 7 };
 
 /// Returns the name of a day.
 pub(super) fn weekday(day: i64) -> &'static str {
@@ -72,22 +59,6 @@ pub(super) struct Day {
     pub(super) x: String,
 }
 
-/// A part of a bar, in units of the view box.
-pub(super) struct Bar {
-    pub(super) class: &'static str,
-    pub(super) x: String,
-    pub(super) y: String,
-    pub(super) height: String,
-}
-
-/// A line of the grid.
-pub(super) struct GridLine {
-    pub(super) y: String,
-    /// The vertical position of the label.
-    pub(super) text_y: String,
-    pub(super) label: String,
-}
-
 impl Week {
     /// Reads the sums of the week. `order` has the projects in the order of their colors.
     pub(super) async fn read(
@@ -120,7 +91,7 @@ impl Week {
         let at = |day: i64, place: usize| sums.get(&(day, place)).copied().unwrap_or_default();
         let of_day = |day: i64| (0..=MAX_KEYS).map(|place| at(day, place)).fold(0, u64::saturating_add);
         let total = (first..first + 7).map(of_day).fold(0, u64::saturating_add);
-        let top = nice((first..first + 7).map(of_day).max().unwrap_or_default());
+        let top = chart::nice((first..first + 7).map(of_day).max().unwrap_or_default());
         let has_others = (first..first + 7).any(|day| at(day, MAX_KEYS) > 0);
         let mut columns: Vec<(&'static str, String)> =
             names.into_iter().enumerate().map(|(place, name)| (key(place), name)).collect();
@@ -134,18 +105,18 @@ impl Week {
             short: weekday(day).get(..3).unwrap_or_default(),
             total: words::money(of_day(day)),
             cells: places.iter().map(|place| words::money(at(day, *place))).collect(),
-            bars: bars(number, &places.iter().map(|place| (*place, at(day, *place))).collect::<Vec<_>>(), top),
-            x: decimal(middle(number)),
+            bars: AREA.stack(number, &places.iter().map(|place| (*place, at(day, *place))).collect::<Vec<_>>(), top),
+            x: chart::decimal(AREA.middle(number)),
         };
         Self {
             total: words::money(total),
             budget: budget.map(|limit| Budget {
-                text: axis(limit),
+                text: chart::axis(limit),
                 spent: (total / 10_000).min(limit / 10_000),
                 limit: (limit / 10_000).max(1),
             }),
             days: (0..7).zip(first..).map(day).collect(),
-            lines: [0, top / 2, top].map(|micros| grid_line(micros, top)).into(),
+            lines: AREA.grid(top),
             columns,
             is_empty: total == 0,
         }
@@ -161,77 +132,9 @@ fn weekly_budget(projects: &[Project]) -> Option<u64> {
         .map(|sum| sum.saturating_mul(7))
 }
 
-/// Returns the end of the scale: an amount that is at least `micros`, and whose half is a round number too.
-fn nice(micros: u64) -> u64 {
-    let mut unit = 10_000;
-    loop {
-        for factor in [2, 4, 10] {
-            if unit * factor >= micros {
-                return unit * factor;
-            }
-        }
-        if unit > u64::MAX / 1000 {
-            return u64::MAX;
-        }
-        unit *= 10;
-    }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "positions in a chart need no more digits")]
-fn y_of(micros: u64, top: u64) -> f64 {
-    let (_, _, above, below) = AREA;
-    below - (below - above) * (micros as f64 / top.max(1) as f64)
-}
-
-fn middle(number: i32) -> f64 {
-    let (left, width, ..) = AREA;
-    left + width / 7.0 * (f64::from(number) + 0.5)
-}
-
-fn decimal(value: f64) -> String {
-    format!("{value:.1}")
-}
-
-fn grid_line(micros: u64, top: u64) -> GridLine {
-    let y = y_of(micros, top);
-    GridLine { y: decimal(y), text_y: decimal(y + 4.0), label: axis(micros) }
-}
-
-/// Formats an amount without cents that are zero: `$10`, `$0.50`.
-fn axis(micros: u64) -> String {
-    let text = words::money(micros);
-    let text = text.strip_suffix("00").filter(|text| micros < 100_000 && text.contains('.')).unwrap_or(&text);
-    text.strip_suffix(".00").unwrap_or(text).to_owned()
-}
-
-/// Stacks the amounts of a day, with a gap between them.
-fn bars(number: i32, amounts: &[(usize, u64)], top: u64) -> Vec<Bar> {
-    let mut below = 0_u64;
-    let mut bars = Vec::new();
-    for (place, micros) in amounts.iter().filter(|(_, micros)| *micros > 0) {
-        let (bottom, upper) = (y_of(below, top), y_of(below.saturating_add(*micros), top));
-        bars.push(Bar {
-            class: KEYS.get(*place).map_or("v5", |(_, chart)| *chart),
-            x: decimal(middle(number) - BAR / 2.0),
-            y: decimal(upper),
-            height: decimal((bottom - upper - 1.0).max(0.8)),
-        });
-        below = below.saturating_add(*micros);
-    }
-    bars
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_scale_ends_at_a_round_amount_whose_half_is_round_too() {
-        let all = [0, 1, 20_000, 20_001, 9_400_000, 14_600_000, 21_000_000].map(nice);
-        assert_eq!(all, [20_000, 20_000, 20_000, 40_000, 10_000_000, 20_000_000, 40_000_000]);
-        assert_eq!(nice(u64::MAX), u64::MAX);
-        assert_eq!([0, 10_000, 500_000, 10_000_000].map(axis), ["$0", "$0.01", "$0.50", "$10"]);
-    }
 
     #[test]
     fn a_week_has_a_bar_for_each_project_and_a_table_with_the_same_amounts() {

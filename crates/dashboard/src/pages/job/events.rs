@@ -1,25 +1,86 @@
-//! The tab with the raw events of a job's log.
+//! The tab with the events of a job's log: one line for each, which opens to its JSON.
+
+use std::borrow::Cow;
 
 use askama::Template;
 use axum::extract::{Query, State};
 use axum::response::Response;
 use journeyman_core::job::event::LogEntry;
+use journeyman_core::ports::StoreError;
 use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::InJob;
 use super::head::{self, Parts};
 use crate::failure::{Page, rendered};
 use crate::frame::Frame;
 use crate::moment::Moment;
+use crate::words::in_query;
 use crate::{Shared, visible};
 
 /// The maximum number of events on a page.
-const ON_PAGE: u64 = 100;
+const ON_PAGE: usize = 100;
 
-#[derive(Deserialize)]
+/// The number of events that are read at a time for a filter, and the maximum number for a page.
+const AT_ONCE: usize = 500;
+const MAX_READ: usize = 5000;
+
+/// The maximum length of a summary in characters.
+const MAX_SUMMARY: usize = 160;
+
+/// The known types of events. A URL can name any other.
+const KINDS: [&str; 33] = [
+    "agent.continued",
+    "agent.line_dropped",
+    "agent.message",
+    "agent.model_call",
+    "agent.plan",
+    "agent.session",
+    "agent.thought",
+    "agent.tool_call",
+    "agent.usage",
+    "checks.settled",
+    "commit.pushed",
+    "egress.allowed",
+    "egress.denied",
+    "job.archived",
+    "job.completed",
+    "job.created",
+    "job.failed",
+    "job.unarchived",
+    "message.accepted",
+    "message.changed",
+    "message.finished",
+    "message.published_with",
+    "message.waiting",
+    "message.withdrawn",
+    "model.denied",
+    "permission.answered",
+    "pull_request.closed",
+    "pull_request.merged",
+    "pull_request.opened",
+    "pull_request.reopened",
+    "pull_request.updated",
+    "run.finished",
+    "run.started",
+];
+
+/// The fields of an event's data that say most about it, the best ones first.
+const TELLING: [&str; 12] =
+    ["text", "prompt", "title", "reason", "url", "host", "branch", "model", "status", "name", "code", "messageId"];
+
+#[derive(Debug, Clone, Default, Deserialize)]
 pub(super) struct EventsQuery {
     /// The sequence number after which the page begins.
     after: Option<u64>,
+    /// The type of the events.
+    kind: Option<String>,
+}
+
+impl EventsQuery {
+    fn kind(&self) -> Option<&str> {
+        self.kind.as_deref().map(str::trim).filter(|kind| !kind.is_empty())
+    }
 }
 
 #[derive(Template)]
@@ -30,7 +91,13 @@ struct EventsPage<'a> {
     title: String,
     parts: Parts,
     rows: Vec<Row>,
+    /// The chosen type; empty for all.
+    kind: String,
+    kinds: Vec<&'a str>,
     last: u64,
+    /// The numbers of the first and the last event that were read for the page.
+    read: (u64, u64),
+    first: Option<String>,
     earlier: Option<String>,
     later: Option<String>,
 }
@@ -39,34 +106,131 @@ struct Row {
     seq: u64,
     kind: String,
     at: Moment,
-    data: String,
+    summary: String,
+    /// The whole event, as the HTTP interface returns it.
+    json: String,
 }
 
 pub(super) async fn show(State(shared): State<Shared>, at: InJob, Query(query): Query<EventsQuery>) -> Response {
-    at.answer(page(&shared, &at, query.after.unwrap_or(0)).await)
+    at.answer(page(&shared, &at, &query).await)
 }
 
-async fn page(shared: &Shared, at: &InJob, after: u64) -> Page {
+async fn page(shared: &Shared, at: &InJob, query: &EventsQuery) -> Page {
     let messages = shared.services.store.messages(at.job.id).await?;
     let parts = head::parts(shared, at, &messages).await?;
-    let after = after.min(at.job.last_seq);
-    let entries = shared.services.store.log(at.job.id, after, usize::try_from(ON_PAGE).unwrap_or(usize::MAX)).await?;
-    let last = entries.last().map_or(after, |entry| entry.seq);
-    let path = |after: u64| at.page(&format!("/events?after={after}"));
+    let (newest, kind) = (at.job.last_seq, query.kind());
+    let after = query.after.unwrap_or(0).min(newest);
+    let (entries, last) = read(shared, at, after, kind).await?;
+    let path = |after: u64| {
+        let kind = kind.map(|kind| format!("&kind={}", in_query(kind))).unwrap_or_default();
+        at.page(&format!("/events?after={after}{kind}"))
+    };
+    let mut kinds: Vec<&str> = KINDS.iter().copied().collect();
+    kinds.extend(kind.filter(|kind| !KINDS.contains(kind)));
+    // With a filter, the number of events before a page is not known.
+    let earlier = (after > 0 && kind.is_none()).then(|| path(after.saturating_sub(ON_PAGE as u64)));
     rendered(&EventsPage {
         at,
         frame: at,
         title: visible::line(&at.job.title).into_owned(),
         parts,
         rows: entries.iter().map(|entry| row(at, entry)).collect(),
-        last: at.job.last_seq,
-        earlier: (after > 0).then(|| path(after.saturating_sub(ON_PAGE))),
-        later: (last < at.job.last_seq).then(|| path(last)),
+        kind: kind.unwrap_or_default().to_owned(),
+        kinds,
+        last: newest,
+        read: (after.saturating_add(1).min(last), last),
+        first: (after > 0).then(|| path(0)),
+        earlier,
+        later: (last < newest).then(|| path(last)),
     })
 }
 
+/// Reads the events of a page, and the number of the last event that was read.
+async fn read(shared: &Shared, at: &InJob, after: u64, kind: Option<&str>) -> Result<(Vec<LogEntry>, u64), StoreError> {
+    let store = &shared.services.store;
+    let Some(kind) = kind else {
+        let entries = store.log(at.job.id, after, ON_PAGE).await?;
+        let last = entries.last().map_or(after, |entry| entry.seq);
+        return Ok((entries, last));
+    };
+    let (mut found, mut last) = (Vec::new(), after);
+    for _ in 0..MAX_READ / AT_ONCE {
+        let part = store.log(at.job.id, last, AT_ONCE).await?;
+        let is_end = part.len() < AT_ONCE;
+        for entry in part {
+            last = entry.seq;
+            if entry.kind == kind {
+                found.push(entry);
+            }
+            if found.len() == ON_PAGE {
+                return Ok((found, last));
+            }
+        }
+        if is_end {
+            break;
+        }
+    }
+    Ok((found, last))
+}
+
 fn row(at: &InJob, entry: &LogEntry) -> Row {
-    let data = serde_json::to_string_pretty(&entry.data).unwrap_or_default();
-    let (kind, data) = (visible::line(&entry.kind).into_owned(), visible::lines(&data).into_owned());
-    Row { seq: entry.seq, kind, at: at.moment(entry.at), data }
+    let LogEntry { seq, kind, at: time, run_id, data } = entry;
+    let run = run_id.map(|run| run.to_string());
+    let whole = json!({"seq": seq, "type": kind, "at": time.to_string(), "runId": run, "data": data});
+    let text = serde_json::to_string_pretty(&whole).unwrap_or_default();
+    Row {
+        seq: *seq,
+        kind: visible::line(kind).into_owned(),
+        at: at.moment(*time),
+        summary: summary(data),
+        json: visible::lines(&text).into_owned(),
+    }
+}
+
+/// Returns what an event says, in one line.
+fn summary(data: &Value) -> String {
+    let told = |value: &Value| match value {
+        Value::String(text) => text.lines().find(|line| !line.trim().is_empty()).map(str::to_owned),
+        Value::Object(object) => object.get("text").and_then(Value::as_str).map(str::to_owned),
+        _ => None,
+    };
+    let text = TELLING.iter().find_map(|field| data.get(field).and_then(told));
+    let text = match (text, data.get("entries").and_then(Value::as_array)) {
+        (Some(text), _) => Cow::Owned(text),
+        (None, Some(entries)) => Cow::Owned(crate::words::counted(entries.len(), "step")),
+        (None, None) if data.as_object().is_some_and(serde_json::Map::is_empty) || data.is_null() => Cow::Borrowed(""),
+        (None, None) => Cow::Owned(data.to_string()),
+    };
+    let mut cut: String = text.chars().take(MAX_SUMMARY).collect();
+    if cut.len() < text.len() {
+        cut.push('…');
+    }
+    visible::line(&cut).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_is_the_most_telling_field_in_one_line() {
+        for (data, expected) in [
+            (json!({"text": "\nFirst line\nsecond"}), "First line"),
+            (json!({"messageId": "msg_1", "status": "succeeded"}), "succeeded"),
+            (json!({"reason": {"code": "internal", "text": "over"}}), "over"),
+            (json!({"entries": [1, 2]}), "2 steps"),
+            (json!({"inputTokens": 5}), "{\"inputTokens\":5}"),
+            (json!({}), ""),
+            (Value::Null, ""),
+        ] {
+            assert_eq!(summary(&data), expected, "{data}");
+        }
+        let long = summary(&json!({"text": "ä".repeat(500)}));
+        assert_eq!((long.chars().count(), long.ends_with('…')), (MAX_SUMMARY + 1, true));
+    }
+
+    #[test]
+    fn the_known_types_are_sorted_and_unique() {
+        assert!(KINDS.is_sorted_by(|one, other| one < other));
+    }
 }

@@ -1,0 +1,228 @@
+//! Entries of the audit log as sentences: "ada revoked the key ci with the key admin from 10.0.0.7".
+
+use std::collections::HashMap;
+
+use journeyman_core::key::ApiKey;
+use journeyman_core::ports::AuditEntry;
+
+use super::filter::Choice;
+use crate::failure::Failure;
+use crate::{Shared, visible};
+
+/// The names of users, keys and trusts.
+pub(super) struct People {
+    /// The names by ID.
+    names: HashMap<String, String>,
+    keys: HashMap<String, ApiKey>,
+    /// The IDs and names of users, and of keys, sorted by name.
+    users: Vec<(String, String)>,
+}
+
+/// The actors that are neither users nor keys, with the words for them.
+const OTHERS: [(&str, &str); 3] =
+    [("cli", "The command line"), ("service", "The service"), ("nobody", "Somebody who was not signed in")];
+
+impl People {
+    pub(super) async fn read(shared: &Shared) -> Result<Self, Failure> {
+        let names = shared.services.cases.names().await?;
+        let keys = shared.services.store.keys().await?.into_iter().map(|key| (key.id.to_string(), key)).collect();
+        let users = shared.services.store.users().await?.into_iter();
+        let mut users: Vec<(String, String)> = users.map(|user| (user.id.to_string(), user.name)).collect();
+        users.sort_by(|one, other| one.1.cmp(&other.1));
+        Ok(Self { names, keys, users })
+    }
+
+    /// Returns the actors of a choice. Those of a user include the user's keys.
+    pub(super) fn actors_of(&self, who: &str) -> Vec<String> {
+        let owned = self.keys.values().filter(|key| key.owner.is_some_and(|owner| owner.to_string() == who));
+        [who.to_owned()].into_iter().chain(owned.map(|key| key.id.to_string())).collect()
+    }
+
+    /// Returns the choices of the filter: users, keys, and the command line.
+    pub(super) fn choices(&self, chosen: Option<&str>) -> Vec<Choice> {
+        let mut keys: Vec<(String, String)> =
+            self.keys.values().map(|key| (key.id.to_string(), format!("key {}", key.name))).collect();
+        keys.sort_by(|one, other| one.1.cmp(&other.1));
+        let known = self.users.iter().chain(&keys).map(|(id, name)| (id.as_str(), name.as_str()));
+        let mut choices = super::filter::choices(known.chain(OTHERS), chosen);
+        // A name from a link may belong to nobody who is known any more.
+        if let Some(other) = chosen.filter(|who| !who.is_empty() && choices.iter().all(|choice| choice.value != **who))
+        {
+            choices.extend(super::filter::choices([(other, other)].into_iter(), chosen));
+        }
+        choices
+    }
+
+    fn name(&self, id: &str) -> Option<String> {
+        self.names.get(id).map(|name| visible::line(name).into_owned())
+    }
+}
+
+/// The parts of a sentence.
+pub(super) struct Sentence {
+    /// The subject of the sentence.
+    pub(super) who: String,
+    /// The verb, with the kind of the object.
+    pub(super) did: String,
+    /// The name of the object; empty if the verb says all.
+    pub(super) object: String,
+    /// The ID of the object, if it has a name.
+    pub(super) id: Option<String>,
+    /// The page of the object.
+    pub(super) href: Option<String>,
+    /// The end of the sentence, such as an adjective.
+    pub(super) how: String,
+    /// The name of the key that was used.
+    pub(super) key: Option<String>,
+    pub(super) address: Option<String>,
+}
+
+impl Sentence {
+    pub(super) fn new(entry: &AuditEntry, people: &People) -> Self {
+        let text = |text: &str| visible::line(text).into_owned();
+        let (who, key) = actor(&entry.actor, people);
+        let (did, how) = verb(&entry.action);
+        // Subjects can have a note in parentheses after the ID.
+        let (id, note) = entry.subject.split_once(' ').unwrap_or((&entry.subject, ""));
+        let is_own = entry.subject == entry.actor;
+        let name = people.name(id);
+        let (object, id) = match name {
+            _ if is_own && entry.action.starts_with("session.") => (String::new(), None),
+            Some(name) => (name, Some(text(id))),
+            None => (text(&entry.subject), None),
+        };
+        let has_name = id.is_some() && !note.is_empty();
+        Self {
+            who,
+            did,
+            href: href(&entry.action, &entry.subject),
+            how: if has_name { format!("{how} {}", text(note)).trim().to_owned() } else { how },
+            object,
+            id,
+            key,
+            address: entry.address.as_deref().map(text),
+        }
+    }
+}
+
+/// Returns who acted, and the name of the key with which a person did.
+fn actor(actor: &str, people: &People) -> (String, Option<String>) {
+    if let Some((_, words)) = OTHERS.iter().find(|(id, _)| *id == actor) {
+        return ((*words).to_owned(), None);
+    }
+    let Some(key) = people.keys.get(actor) else {
+        let name = people.name(actor).unwrap_or_else(|| visible::line(actor).into_owned());
+        let name = if actor.starts_with("trust_") { format!("The trust {name}") } else { name };
+        return (name, None);
+    };
+    let key_name = visible::line(&key.name).into_owned();
+    match key.owner.and_then(|owner| people.name(&owner.to_string())) {
+        Some(owner) => (owner, Some(key_name)),
+        None => (format!("The key {key_name}"), None),
+    }
+}
+
+/// Returns the verb of an action with the kind of its object, and the end of the sentence. An unknown action is shown as
+/// it is stored.
+fn verb(action: &str) -> (String, String) {
+    if let Some(role) = action.strip_prefix("user.role.") {
+        return ("gave the user".to_owned(), format!("the role {}", visible::line(role)));
+    }
+    if action == "webhook.disabled" {
+        return ("disabled the webhook".to_owned(), "because its endpoint accepted nothing".to_owned());
+    }
+    let known = [
+        ("code_host.changed", "changed the code host"),
+        ("code_host.created", "added the code host"),
+        ("code_host.removed", "removed the code host"),
+        ("code_host.tested", "tested the code host"),
+        ("job.deleted", "deleted the job"),
+        ("key.created", "created the key"),
+        ("key.revoked", "revoked the key"),
+        ("key.rotated", "replaced the secret of the key"),
+        ("oidc.exchanged", "exchanged a token for the key"),
+        ("project.changed", "changed the project"),
+        ("project.created", "created the project"),
+        ("project.deleted", "deleted the project"),
+        ("pull.closed", "closed the pull request"),
+        ("pull.commented", "commented on the pull request"),
+        ("pull.merged", "merged the pull request"),
+        ("pull.reviewed", "reviewed the pull request"),
+        ("repository.tested", "tested the repository of"),
+        ("session.ended", "signed out"),
+        ("session.refused", "entered a wrong password for the user"),
+        ("session.started", "signed in"),
+        ("slack_account.connected", "connected the Slack account"),
+        ("slack_code.created", "made a code that links a Slack account for the user"),
+        ("slack_workspace.changed", "changed the Slack workspace"),
+        ("slack_workspace.created", "connected the Slack workspace"),
+        ("slack_workspace.removed", "removed the Slack workspace"),
+        ("trust.changed", "changed the trust"),
+        ("trust.created", "created the trust"),
+        ("trust.removed", "removed the trust"),
+        ("user.created", "added the user"),
+        ("user.disabled", "disabled the user"),
+        ("user.enabled", "enabled the user"),
+        ("user.identity.connected", "connected an account of the identity provider with the user"),
+        ("user.identity.disconnected", "disconnected the account of the identity provider from the user"),
+        ("user.link", "made a sign-in link for"),
+        ("user.password", "set a new password of the user"),
+        ("webhook.changed", "changed the webhook"),
+        ("webhook.created", "created the webhook"),
+        ("webhook.removed", "removed the webhook"),
+        ("webhook.rotated", "replaced the secret of the webhook"),
+    ];
+    let found = known.iter().find(|(name, _)| *name == action);
+    let did = found.map_or_else(|| visible::line(action).into_owned(), |(_, words)| (*words).to_owned());
+    (did, String::new())
+}
+
+/// Returns the page of an object whose path its name says.
+fn href(action: &str, subject: &str) -> Option<String> {
+    let id = subject.split(' ').next().unwrap_or_default();
+    let is_path = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
+    match action.split_once('.')? {
+        ("project", "changed" | "created") if is_path(id) => Some(format!("/projects/{id}/jobs")),
+        ("pull", _) => {
+            let (project, number) = id.split_once('#')?;
+            (is_path(project) && is_path(number)).then(|| format!("/projects/{project}/pulls/{number}"))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use journeyman_core::time::Timestamp;
+
+    use super::*;
+
+    fn said(actor: &str, action: &str, subject: &str) -> Sentence {
+        let names = [("user_1", "ada"), ("user_2", "<b>bob")].map(|(id, name)| (id.to_owned(), name.to_owned()));
+        let people = People { names: names.into(), keys: HashMap::new(), users: Vec::new() };
+        let [actor, action, subject] = [actor, action, subject].map(str::to_owned);
+        let entry = AuditEntry { at: Timestamp::default(), actor, action, subject, address: Some("10.0.0.7".into()) };
+        Sentence::new(&entry, &people)
+    }
+
+    #[test]
+    fn an_entry_is_a_sentence() {
+        let role = said("user_1", "user.role.viewer", "user_2");
+        assert_eq!(
+            (role.who.as_str(), role.did.as_str(), role.how.as_str()),
+            ("ada", "gave the user", "the role viewer")
+        );
+        assert_eq!((role.object.as_str(), role.id.as_deref()), ("<b>bob", Some("user_2")));
+        let out = said("user_1", "session.ended", "user_1");
+        assert_eq!((out.did.as_str(), out.object.as_str(), out.id), ("signed out", "", None));
+        let refused = said("nobody", "session.refused", "user_1");
+        assert_eq!((refused.who.as_str(), refused.object.as_str()), ("Somebody who was not signed in", "ada"));
+        let made = said("cli", "project.created", "shop (repository at 169.254.0.1)");
+        assert_eq!((made.who.as_str(), made.href.as_deref()), ("The command line", Some("/projects/shop/jobs")));
+        assert_eq!(made.object, "shop (repository at 169.254.0.1)");
+        assert_eq!(said("user_1", "pull.merged", "shop#7").href.as_deref(), Some("/projects/shop/pulls/7"));
+        assert_eq!(said("user_1", "pull.merged", "../x#7").href, None);
+        assert_eq!(said("user_1", "moon.landed", "it").did, "moon.landed");
+        assert_eq!(said("trust_1", "oidc.exchanged", "key_1 (iss x)").who, "The trust trust_1");
+    }
+}

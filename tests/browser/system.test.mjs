@@ -1,0 +1,119 @@
+// Tests of the operator's pages: the system, usage, the audit log, and the events of a job. Each test continues where the
+// one before ended.
+
+import assert from "node:assert/strict";
+import fs from "node:fs";
+import path from "node:path";
+import { Suite, assertNone, axe, makeFolder, overflow, screenshot, script, waitUntil } from "./lib.mjs";
+
+const suite = await Suite.start({ agentName: "fake", flags: ["--workers", "2"] });
+const step = suite.sequence();
+const { service } = suite;
+const admin = await service.createAdministrator("ada");
+const key = service.key("CI");
+/** The file that lets the running agent end its turn. */
+const endFile = path.join(makeFolder("end"), "end");
+let page;
+let job;
+
+/** Checks a page: no accessibility violations, and nothing wider than narrow, medium and wide windows. */
+async function check(name) {
+  for (const colorScheme of ["light", "dark"]) {
+    await page.emulateMedia({ colorScheme });
+    assertNone(await axe(page), `accessibility violations, ${colorScheme}`);
+  }
+  await page.emulateMedia({ colorScheme: "light" });
+  for (const width of [390, 1024, 1440]) {
+    await page.setViewportSize({ width, height: 900 });
+    assert.equal(await overflow(page), null, `${name} at ${width}`);
+    await screenshot(page, `${name}-${width}`);
+  }
+}
+
+/** Downloads the file of a link. */
+async function download(name) {
+  const [file] = await Promise.all([page.waitForEvent("download"), page.getByRole("link", { name, exact: true }).click()]);
+  return { name: file.suggestedFilename(), text: fs.readFileSync(await file.path(), "utf8") };
+}
+
+step("an idle server shows its worker and its free slots", async () => {
+  page = await suite.page({ cookie: admin });
+  await suite.open(page, "/system");
+  await page.getByRole("img", { name: "0 of 2 slots busy" }).waitFor();
+  await page.getByText(/^on 1 worker, seen \d+ s ago$/).waitFor();
+  await page.getByText("0 of 2 busy").waitFor();
+  await page.getByText("no job waits").waitFor();
+  await page.locator("#disk").waitFor();
+  await check("system");
+});
+
+step("the page shows a busy slot without a reload, and that it is free again", async () => {
+  await page.evaluate(() => { window.__mark = true; });
+  await service.project(key, "shop", { model: "test/scripted" });
+  job = await service.job(key, "shop", script("Wait", [{ sessionUpdate: "agent_message_chunk", content: { type: "text", text: "Waiting." } }, { wait: endFile }]), { agent: "fake" });
+  await page.getByRole("img", { name: "1 of 2 slots busy" }).waitFor({ timeout: 30_000 });
+  fs.writeFileSync(endFile, "");
+  await service.waitForJob(key, "shop", job.id);
+  await page.getByRole("img", { name: "0 of 2 slots busy" }).waitFor({ timeout: 30_000 });
+  assert.equal(await page.evaluate(() => window.__mark), true, "the page was loaded again");
+});
+
+step("the command that installs an agent is copied", async () => {
+  const row = page.getByRole("row", { name: /Claude Code/ });
+  await row.getByText("not installed").waitFor();
+  await row.getByRole("button", { name: "Copy" }).click();
+  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), "journeyman agent install claude-code");
+});
+
+step("usage has charts, tables, a period in the URL, and a file with the same numbers", async () => {
+  await page.getByRole("navigation", { name: "Main" }).getByRole("link", { name: "Usage" }).click();
+  await page.getByRole("heading", { level: 1, name: "Usage" }).waitFor();
+  await page.getByRole("link", { name: "7 days" }).click();
+  await page.waitForURL(/\/usage\?days=7$/);
+  const projects = page.getByRole("region", { name: "By project" });
+  await projects.getByRole("rowheader", { name: "shop" }).waitFor();
+  await page.getByLabel("Project", { exact: true }).selectOption("shop");
+  await page.getByRole("button", { name: "Show" }).click();
+  await page.waitForURL(/project=shop/);
+  await projects.getByRole("rowheader", { name: "shop" }).waitFor();
+  const file = await download("CSV");
+  assert.match(file.name, /^usage-\d{4}-\d\d-\d\d-\d{4}-\d\d-\d\d\.csv$/);
+  const [head, line] = file.text.trim().split("\r\n").map((text) => text.split(","));
+  assert.equal(line[head.indexOf("project")], "shop");
+  assert.equal(line[head.indexOf("runs")], "1");
+  await page.locator("#days > summary").click();
+  await check("usage");
+});
+
+step("the audit log says who did what, with filters, and exports the same entries", async () => {
+  await suite.open(page, "/audit");
+  await page.locator(".said", { hasText: "The command line created the key CI" }).waitFor();
+  await page.locator(".said", { hasText: "The key CI created the project shop" }).waitFor();
+  await page.getByLabel("What", { exact: true }).selectOption({ label: "Projects" });
+  await page.getByRole("button", { name: "Filter" }).click();
+  await page.waitForURL(/what=project\./);
+  await page.locator(".said", { hasText: "created the project shop" }).waitFor();
+  assert.equal(await page.locator(".said", { hasText: "created the key" }).count(), 0);
+  const lines = (await download("JSON lines")).text.trim().split("\n").map((line) => JSON.parse(line));
+  assert.ok(lines.length > 0 && lines.every((entry) => entry.action.startsWith("project.")), JSON.stringify(lines));
+  assert.match((await download("CSV")).text, /^id,at,actor,actorName,action,subject,address\r\n/);
+  await check("audit");
+  await page.getByRole("link", { name: "Clear filters" }).click();
+  await page.waitForURL(/\/audit$/);
+});
+
+step("the events of a job are lines that open to JSON, and can be filtered", async () => {
+  await suite.open(page, `/projects/shop/jobs/${job.id}/events`);
+  const lines = page.locator(".events summary");
+  await lines.filter({ hasText: "run.started" }).first().waitFor();
+  await page.getByLabel("Type", { exact: true }).selectOption("agent.message");
+  await page.getByRole("button", { name: "Filter" }).click();
+  await page.waitForURL(/kind=agent\.message/);
+  await waitUntil("only messages are listed", async () => await lines.count() === 1);
+  await lines.first().click();
+  await page.locator(".events").getByRole("button", { name: "Copy" }).click();
+  const event = JSON.parse(await page.evaluate(() => navigator.clipboard.readText()));
+  assert.equal(event.type, "agent.message");
+  assert.match(JSON.stringify(event.data), /Waiting\./);
+  await check("events");
+});
