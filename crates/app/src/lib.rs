@@ -62,7 +62,7 @@ pub use projects::ProjectEdit;
 pub use pulls::{Commented, PullComment};
 pub use slack::{DescribedSlack, SlackEdit, SlackReceived};
 pub use trusts::{Presented, TrustEdit};
-pub use usage::usage_table;
+pub use usage::{USAGE_COLUMNS, usage_table};
 pub use users::NewPassword;
 pub use webhooks::{CreatedWebhook, Deliverer};
 

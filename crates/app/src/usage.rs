@@ -6,8 +6,8 @@ use journeyman_core::usage::{UsageLine, UsageQuery, UsageSum, format_day};
 
 use crate::{Caller, Error, UseCases, table};
 
-/// The names of the columns of a table, in the order of [`columns`].
-const COLUMNS: [&str; 12] = [
+/// The names of the columns of a usage table, in order.
+pub const USAGE_COLUMNS: [&str; 12] = [
     "day",
     "project",
     "model",
@@ -45,7 +45,7 @@ impl UseCases {
 /// A line cannot be written.
 pub fn usage_table(lines: Vec<UsageLine>, names: &HashMap<String, String>) -> Result<Vec<u8>, Error> {
     let mut table = table::writer();
-    table.write_record(COLUMNS).map_err(|error| table::failed(&error))?;
+    table.write_record(USAGE_COLUMNS).map_err(|error| table::failed(&error))?;
     for line in lines {
         table.write_record(columns(line, names)).map_err(|error| table::failed(&error))?;
     }
@@ -79,7 +79,7 @@ mod tests {
         let line = UsageLine { day: Some(31), model: Some("a/b, c".to_owned()), author, sum, ..UsageLine::default() };
         let text = String::from_utf8(usage_table(vec![line], &HashMap::new()).unwrap()).unwrap();
         let lines: Vec<&str> = text.split("\r\n").collect();
-        assert_eq!(lines[0], COLUMNS.join(","));
+        assert_eq!(lines[0], USAGE_COLUMNS.join(","));
         assert_eq!(lines[1], "1970-02-01,,\"a/b, c\",\"'=HYPERLINK(\"\"http://x\"\")\",,,2,10,5,0,30,0");
         assert_eq!(lines[2..], [""]);
     }

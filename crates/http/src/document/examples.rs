@@ -1,10 +1,10 @@
 //! Examples of all requests and responses. The linters of `make lint-openapi` compare them with the schemas.
 
+use journeyman_app::USAGE_COLUMNS;
 use journeyman_core::time::Timestamp;
 use serde_json::{Value, json};
 
 use crate::wire::project;
-use crate::wire::usage::COLUMNS;
 
 /// 2026-11-22 09:00 UTC.
 const EXAMPLE_TIME: Timestamp = Timestamp::from_micros(1_795_338_000_000_000);
@@ -51,7 +51,7 @@ pub(super) fn add(id: &str, operation: &mut Value) {
 fn table(id: &str) -> String {
     let (head, line) = if id == "getUsage" {
         let usage = "12,981240,44410,870112,1200000,0";
-        (COLUMNS.join(","), format!("2026-11-22,shop,anthropic/claude-sonnet-4-5,ci,{KEY},ci,{usage}"))
+        (USAGE_COLUMNS.join(","), format!("2026-11-22,shop,anthropic/claude-sonnet-4-5,ci,{KEY},ci,{usage}"))
     } else {
         let head = "id,at,actor,actorName,action,subject,address".to_owned();
         (head, format!("7,{CREATED},{KEY},ci,project.changed,shop,192.0.2.7"))
