@@ -579,6 +579,7 @@ ErrorCode = TypeAliasType(
         "pull_request_taken",
         "pull_request_not_found",
         "pull_request_ended",
+        "pull_request_conflict",
         "pull_request_not_writable",
         "pull_requests_unsupported",
         "message_already_delivered",
@@ -667,8 +668,9 @@ The error code, for programs. New codes may be added; the status gives the class
 - `pull_request_taken`: Another job works on this pull request.
 - `pull_request_not_found`: The pull request does not exist in the repository of the project.
 - `pull_request_ended`: The pull request was merged or closed.
+- `pull_request_conflict`: The branches of the pull request conflict.
 - `pull_request_not_writable`: Jobs cannot push to the branch of the pull request, which may be in a fork.
-- `pull_requests_unsupported`: The repository of the project has no pull requests that the server can read.
+- `pull_requests_unsupported`: The server cannot do this with the pull requests of the repository, which is on another code host or has none.
 - `message_already_delivered`: The message is no longer queued.
 - `code_host_not_found`: The code host does not exist.
 - `code_host_exists`: A code host with this ID or address already exists.
@@ -2087,6 +2089,49 @@ class ProjectList(Model):
 
     projects: list[Project]
     """The projects, ordered by ID."""
+    next_cursor: str | None
+    """The value of `cursor` for the next page; `null` on the last page."""
+
+
+class ProjectPull(Model):
+    """
+    A pull request of a project. The text, the labels and the base branch of those on other code hosts than the built-in
+    one are on the code host.
+    """
+
+    number: int
+    url: str
+    state: PullRequestState
+    """The state, as the code host last reported it."""
+    draft: bool | None
+    """`true` if it was a draft when the code host was last asked."""
+    title: str | None
+    """The title, as the code host last reported it; `null` if it is not known."""
+    body: str | None
+    """The description, in Markdown."""
+    head: str
+    """The branch with the commits."""
+    base: str | None
+    """The branch to merge into."""
+    labels: list[str]
+    job: str | None
+    """The ID of the job that opened it or works on it; `null` if there is none."""
+    mergeable: bool | None
+    """
+    `true` if it can be merged now, `false` if its branches conflict or do not exist; `null` in lists, if it has ended,
+    and on other code hosts.
+    """
+    created_at: AwareDatetime
+    """The time at which it was opened; on other code hosts, the time at which the job opened it or began to work on it."""
+    ended_at: AwareDatetime | None
+    """The time at which it was merged or closed; on other code hosts, the time at which this was recorded."""
+
+
+class ProjectPullList(Model):
+    """A page of the pull requests of a project."""
+
+    pulls: list[ProjectPull]
+    """The pull requests, newest first."""
     next_cursor: str | None
     """The value of `cursor` for the next page; `null` on the last page."""
 

@@ -353,8 +353,9 @@ export interface paths {
         };
         /**
          * Read a page of a job's events
-         * @description Send `Accept: application/json`. To get the next page, send `nextAfter` as `after`. A client that does not prefer
-         *     `application/json` to `text/event-stream` gets the stream of `…/events/stream` instead.
+         * @description Send `Accept: application/json`; generated clients must send it too. If the header is missing, or does not prefer
+         *     `application/json` to `text/event-stream`, the response is the stream of `…/events/stream`, which does not end. To get
+         *     the next page, send `nextAfter` as `after`.
          */
         get: operations["listEvents"];
         put?: never;
@@ -582,6 +583,69 @@ export interface paths {
          *     reason.
          */
         post: operations["testProject"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/projects/{projectId}/pulls": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List pull requests
+         * @description Returns the pull requests of the project's repository in pages, newest first. On the built-in code host, these are
+         *     all pull requests; on other code hosts, those that jobs have opened or work on, as the code host last reported them.
+         */
+        get: operations["listPulls"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/projects/{projectId}/pulls/{number}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a pull request
+         * @description Returns a pull request of the built-in code host, and whether it can be merged now. Those on other code hosts are
+         *     refused with 422; the list has their URLs.
+         */
+        get: operations["getPull"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/projects/{projectId}/pulls/{number}/merge": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Merge a pull request
+         * @description Merges a pull request of the built-in code host into its base branch. Merging it again changes nothing. A closed one,
+         *     and one whose branches conflict, are refused with 409; one on another code host is refused with 422.
+         */
+        post: operations["mergePull"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1941,8 +2005,9 @@ export interface components {
          *     - `pull_request_taken`: Another job works on this pull request.
          *     - `pull_request_not_found`: The pull request does not exist in the repository of the project.
          *     - `pull_request_ended`: The pull request was merged or closed.
+         *     - `pull_request_conflict`: The branches of the pull request conflict.
          *     - `pull_request_not_writable`: Jobs cannot push to the branch of the pull request, which may be in a fork.
-         *     - `pull_requests_unsupported`: The repository of the project has no pull requests that the server can read.
+         *     - `pull_requests_unsupported`: The server cannot do this with the pull requests of the repository, which is on another code host or has none.
          *     - `message_already_delivered`: The message is no longer queued.
          *     - `code_host_not_found`: The code host does not exist.
          *     - `code_host_exists`: A code host with this ID or address already exists.
@@ -1972,7 +2037,7 @@ export interface components {
          *     - `internal`: An internal error occurred in the server.
          * @enum {string}
          */
-        ErrorCode: "bad_request" | "no_key" | "malformed_key" | "unknown_key" | "expired_key" | "address_not_allowed" | "scope_missing" | "key_limited" | "foreign_origin" | "invalid_signature" | "not_found" | "job_not_found" | "message_not_found" | "project_not_found" | "webhook_not_found" | "delivery_not_found" | "webhook_disabled" | "too_many_webhooks" | "token_refused" | "token_not_trusted" | "issuer_unavailable" | "too_many_attempts" | "trust_not_found" | "trust_exists" | "too_many_trusts" | "key_not_found" | "key_ended" | "repository_not_found" | "cursor_expired" | "method_not_allowed" | "invalid_json" | "invalid_body" | "invalid_query" | "invalid_prompt" | "invalid_idempotency_key" | "invalid_last_event_id" | "unknown_agent" | "unsupported_policy" | "repository_address_refused" | "body_broken" | "body_timeout" | "body_too_large" | "prompt_too_long" | "uri_too_long" | "headers_too_large" | "content_type_not_json" | "charset_not_utf8" | "content_encoding_unknown" | "job_archived" | "job_busy" | "branch_taken" | "pull_request_taken" | "pull_request_not_found" | "pull_request_ended" | "pull_request_not_writable" | "pull_requests_unsupported" | "message_already_delivered" | "code_host_not_found" | "code_host_exists" | "code_host_configured" | "code_host_used" | "slack_workspace_not_found" | "slack_workspace_exists" | "slack_failed" | "project_exists" | "project_busy" | "idempotency_key_reused" | "precondition_failed" | "changed_meanwhile" | "rate_limited" | "queue_full" | "credential_refused" | "permission_missing" | "repository_archived" | "repository_unreachable" | "repository_unavailable" | "sandbox_unavailable" | "shutting_down" | "too_many_connections" | "overloaded" | "store_unavailable" | "outcome_unknown" | "internal";
+        ErrorCode: "bad_request" | "no_key" | "malformed_key" | "unknown_key" | "expired_key" | "address_not_allowed" | "scope_missing" | "key_limited" | "foreign_origin" | "invalid_signature" | "not_found" | "job_not_found" | "message_not_found" | "project_not_found" | "webhook_not_found" | "delivery_not_found" | "webhook_disabled" | "too_many_webhooks" | "token_refused" | "token_not_trusted" | "issuer_unavailable" | "too_many_attempts" | "trust_not_found" | "trust_exists" | "too_many_trusts" | "key_not_found" | "key_ended" | "repository_not_found" | "cursor_expired" | "method_not_allowed" | "invalid_json" | "invalid_body" | "invalid_query" | "invalid_prompt" | "invalid_idempotency_key" | "invalid_last_event_id" | "unknown_agent" | "unsupported_policy" | "repository_address_refused" | "body_broken" | "body_timeout" | "body_too_large" | "prompt_too_long" | "uri_too_long" | "headers_too_large" | "content_type_not_json" | "charset_not_utf8" | "content_encoding_unknown" | "job_archived" | "job_busy" | "branch_taken" | "pull_request_taken" | "pull_request_not_found" | "pull_request_ended" | "pull_request_conflict" | "pull_request_not_writable" | "pull_requests_unsupported" | "message_already_delivered" | "code_host_not_found" | "code_host_exists" | "code_host_configured" | "code_host_used" | "slack_workspace_not_found" | "slack_workspace_exists" | "slack_failed" | "project_exists" | "project_busy" | "idempotency_key_reused" | "precondition_failed" | "changed_meanwhile" | "rate_limited" | "queue_full" | "credential_refused" | "permission_missing" | "repository_archived" | "repository_unreachable" | "repository_unavailable" | "sandbox_unavailable" | "shutting_down" | "too_many_connections" | "overloaded" | "store_unavailable" | "outcome_unknown" | "internal";
         /** @description An entry in the log of a job. New types may be added; ignore types that you do not know. */
         Event: components["schemas"]["EventJobCreated"] | components["schemas"]["EventJobCompleted"] | components["schemas"]["EventJobFailed"] | components["schemas"]["EventJobArchived"] | components["schemas"]["EventJobUnarchived"] | components["schemas"]["EventMessageAccepted"] | components["schemas"]["EventMessageWithdrawn"] | components["schemas"]["EventMessageChanged"] | components["schemas"]["EventMessageWaiting"] | components["schemas"]["EventMessagePublishedWith"] | components["schemas"]["EventMessageFinished"] | components["schemas"]["EventRunStarted"] | components["schemas"]["EventRunFinished"] | components["schemas"]["EventCommitPushed"] | components["schemas"]["EventPullRequestOpened"] | components["schemas"]["EventPullRequestUpdated"] | components["schemas"]["EventPullRequestMerged"] | components["schemas"]["EventPullRequestClosed"] | components["schemas"]["EventPullRequestReopened"] | components["schemas"]["EventChecksSettled"] | components["schemas"]["EventAgentMessage"] | components["schemas"]["EventAgentThought"] | components["schemas"]["EventAgentPlan"] | components["schemas"]["EventAgentToolCall"] | components["schemas"]["EventAgentUsage"] | components["schemas"]["EventAgentSession"] | components["schemas"]["EventAgentContinued"] | components["schemas"]["EventAgentLineDropped"] | components["schemas"]["EventAgentModelCall"] | components["schemas"]["EventModelDenied"] | components["schemas"]["EventPermissionAnswered"] | components["schemas"]["EventEgressAllowed"] | components["schemas"]["EventEgressDenied"];
         /** @description The agent's turn was cut short, and the agent is asked to continue. */
@@ -3589,6 +3654,52 @@ export interface components {
             /** @description The value of `cursor` for the next page; `null` on the last page. */
             nextCursor: string | null;
         };
+        /**
+         * @description A pull request of a project. The text, the labels and the base branch of those on other code hosts than the built-in
+         *     one are on the code host.
+         */
+        ProjectPull: {
+            /** Format: int64 */
+            number: number;
+            url: string;
+            /** @description The state, as the code host last reported it. */
+            state: components["schemas"]["PullRequestState"];
+            /** @description `true` if it was a draft when the code host was last asked. */
+            draft: boolean | null;
+            /** @description The title, as the code host last reported it; `null` if it is not known. */
+            title: string | null;
+            /** @description The description, in Markdown. */
+            body: string | null;
+            /** @description The branch with the commits. */
+            head: string;
+            /** @description The branch to merge into. */
+            base: string | null;
+            labels: string[];
+            /** @description The ID of the job that opened it or works on it; `null` if there is none. */
+            job: string | null;
+            /**
+             * @description `true` if it can be merged now, `false` if its branches conflict or do not exist; `null` in lists, if it has ended,
+             *     and on other code hosts.
+             */
+            mergeable: boolean | null;
+            /**
+             * Format: date-time
+             * @description The time at which it was opened; on other code hosts, the time at which the job opened it or began to work on it.
+             */
+            createdAt: string;
+            /**
+             * Format: date-time
+             * @description The time at which it was merged or closed; on other code hosts, the time at which this was recorded.
+             */
+            endedAt: string | null;
+        };
+        /** @description A page of the pull requests of a project. */
+        ProjectPullList: {
+            /** @description The pull requests, newest first. */
+            pulls: components["schemas"]["ProjectPull"][];
+            /** @description The value of `cursor` for the next page; `null` on the last page. */
+            nextCursor: string | null;
+        };
         /** @description A provider of models. */
         Provider: {
             /**
@@ -4334,6 +4445,8 @@ export type ProjectEventData = components['schemas']['ProjectEventData'];
 export type ProjectEventPage = components['schemas']['ProjectEventPage'];
 export type ProjectEventType = components['schemas']['ProjectEventType'];
 export type ProjectList = components['schemas']['ProjectList'];
+export type ProjectPull = components['schemas']['ProjectPull'];
+export type ProjectPullList = components['schemas']['ProjectPullList'];
 export type Provider = components['schemas']['Provider'];
 export type Pull = components['schemas']['Pull'];
 export type PullRequest = components['schemas']['PullRequest'];
@@ -6339,6 +6452,148 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["FindingList"];
+                };
+            };
+        };
+    };
+    listPulls: {
+        parameters: {
+            query?: {
+                /** @description Returns only pull requests in this state; by default, those that are open. */
+                state?: "open" | "merged" | "closed";
+                /** @description The maximum number of pull requests on the page; by default, 100. */
+                limit?: number;
+                /** @description The `nextCursor` of the previous page. */
+                cursor?: string;
+            };
+            header?: {
+                /** @description The `ETag` of the version that the client has. If nothing has changed, the response is 304 without a body. */
+                "If-None-Match"?: string;
+            };
+            path: {
+                /** @description The ID of the project. */
+                projectId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of pull requests */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "pulls": [
+                     *         {
+                     *           "number": 7,
+                     *           "url": "https://journeyman.example.com/projects/shop/pulls/7",
+                     *           "state": "open",
+                     *           "draft": false,
+                     *           "title": "Add a search field to the list of orders.",
+                     *           "body": "Add a search field to the list of orders.",
+                     *           "head": "journeyman/add-a-search-field-19aa3bb4",
+                     *           "base": "main",
+                     *           "labels": [],
+                     *           "createdAt": "2026-11-22T09:04:10.512Z",
+                     *           "endedAt": null,
+                     *           "job": "job_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7",
+                     *           "mergeable": null
+                     *         }
+                     *       ],
+                     *       "nextCursor": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ProjectPullList"];
+                };
+            };
+        };
+    };
+    getPull: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` of the version that the client has. If nothing has changed, the response is 304 without a body. */
+                "If-None-Match"?: string;
+            };
+            path: {
+                /** @description The ID of the project. */
+                projectId: string;
+                /** @description The number of the pull request. */
+                number: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The pull request */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "number": 7,
+                     *       "url": "https://journeyman.example.com/projects/shop/pulls/7",
+                     *       "state": "open",
+                     *       "draft": false,
+                     *       "title": "Add a search field to the list of orders.",
+                     *       "body": "Add a search field to the list of orders.",
+                     *       "head": "journeyman/add-a-search-field-19aa3bb4",
+                     *       "base": "main",
+                     *       "labels": [],
+                     *       "createdAt": "2026-11-22T09:04:10.512Z",
+                     *       "endedAt": null,
+                     *       "job": "job_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7",
+                     *       "mergeable": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ProjectPull"];
+                };
+            };
+        };
+    };
+    mergePull: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The ID of the project. */
+                projectId: string;
+                /** @description The number of the pull request. */
+                number: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The merged pull request */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "number": 7,
+                     *       "url": "https://journeyman.example.com/projects/shop/pulls/7",
+                     *       "state": "merged",
+                     *       "draft": false,
+                     *       "title": "Add a search field to the list of orders.",
+                     *       "body": "Add a search field to the list of orders.",
+                     *       "head": "journeyman/add-a-search-field-19aa3bb4",
+                     *       "base": "main",
+                     *       "labels": [],
+                     *       "createdAt": "2026-11-22T09:04:10.512Z",
+                     *       "endedAt": "2026-11-22T10:00:00.000Z",
+                     *       "job": "job_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7",
+                     *       "mergeable": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ProjectPull"];
                 };
             };
         };

@@ -21,6 +21,7 @@ from ._resources import (
     Inbox,
     Keys,
     Projects,
+    Pulls,
     Usage,
     Webhooks,
 )
@@ -73,6 +74,7 @@ class Journeyman:
         self.runs = Runs(self)
         self.events = Events(self)
         self.projects = Projects(self)
+        self.pulls = Pulls(self)
         self.code_hosts = CodeHosts(self)
         self.inbox = Inbox(self)
         self.keys = Keys(self)
