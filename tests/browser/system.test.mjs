@@ -87,13 +87,13 @@ step("usage has charts, tables, a period in the URL, and a file with the same nu
 
 step("the audit log says who did what, with filters, and exports the same entries", async () => {
   await suite.open(page, "/audit");
-  await page.locator(".said", { hasText: "The command line created the key CI" }).waitFor();
-  await page.locator(".said", { hasText: "The key CI created the project shop" }).waitFor();
+  await page.locator(".sentence", { hasText: "The command line created the key CI" }).waitFor();
+  await page.locator(".sentence", { hasText: "The key CI created the project shop" }).waitFor();
   await page.getByLabel("What", { exact: true }).selectOption({ label: "Projects" });
   await page.getByRole("button", { name: "Filter" }).click();
   await page.waitForURL(/what=project\./);
-  await page.locator(".said", { hasText: "created the project shop" }).waitFor();
-  assert.equal(await page.locator(".said", { hasText: "created the key" }).count(), 0);
+  await page.locator(".sentence", { hasText: "created the project shop" }).waitFor();
+  assert.equal(await page.locator(".sentence", { hasText: "created the key" }).count(), 0);
   const lines = (await download("JSON lines")).text.trim().split("\n").map((line) => JSON.parse(line));
   assert.ok(lines.length > 0 && lines.every((entry) => entry.action.startsWith("project.")), JSON.stringify(lines));
   assert.match((await download("CSV")).text, /^id,at,actor,actorName,action,subject,address\r\n/);

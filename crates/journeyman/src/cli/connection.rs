@@ -162,7 +162,7 @@ mod tests {
             (
                 [Some("https://work.example.com/"), None, None],
                 [None, None],
-                pair("https://work.example.com/", "work-key"),
+                pair(work, "work-key"),
             ),
             ([None, None, None], [None, Some("env-key")], pair(DEFAULT_URL, "env-key")),
         ] {
