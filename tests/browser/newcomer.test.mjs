@@ -245,7 +245,7 @@ step("a comment for the agent is sent to the job, and the commit appears on the 
 
 step("the pull request is merged", async () => {
   await suite.open(page, "/projects/shop/pulls");
-  await page.getByRole("link", { name: "Add a greeting" }).click();
+  await page.locator(".row-link", { hasText: "Add a greeting" }).click();
   await page.getByText("No conflicts with main").waitFor();
   await page.getByRole("button", { name: "Merge", exact: true }).click();
   await page.getByText("Merged.", { exact: true }).waitFor();

@@ -145,6 +145,8 @@ document.addEventListener("turbo:submit-end", (event) => {
   const { formElement: form, submitter } = event.detail.formSubmission;
   // A button with the attribute formaction has submitted something other than the text.
   const other = submitter?.hasAttribute("formaction");
+  const menu = form.closest("details.menu, details.confirm");
+  if (event.detail.success && menu) menu.open = false;
   if (event.detail.success && !other && form.querySelector("[data-submit]")) form.reset();
 });
 

@@ -261,12 +261,17 @@
       // A file with a comment that is being written stays open.
       if (box.checked && !file.querySelector("#remark")) twist(file).checked = false;
     }
-    if (new URLSearchParams(location.search).get("done") === "comments_sent") write(sessionStorage, heldKey(), []);
     showHeld();
     showViewed();
     showTarget();
     markCurrent();
   }
+
+  // The comments are held until the server has taken them.
+  document.addEventListener("turbo:submit-end", (event) => {
+    const { formElement } = event.detail.formSubmission;
+    if (event.detail.success && formElement.matches("[data-pending]")) write(sessionStorage, heldKey(), []);
+  });
 
   document.addEventListener("turbo:load", begin);
   document.addEventListener("turbo:render", () => { if (review()) { enhance(document); showHeld(); showViewed(); } });

@@ -192,7 +192,14 @@ impl PullPages for FakeRepository {
             ended_at: None,
             ended_between: None,
         };
-        Ok(PullDetail { pull, commits: vec![], diff: String::new(), diff_cut: false, mergeable: true, conflicts: vec![] })
+        Ok(PullDetail {
+            pull,
+            commits: vec![],
+            diff: String::new(),
+            diff_cut: false,
+            mergeable: true,
+            conflicts: vec![],
+        })
     }
 
     async fn merge(&self, _: &Project, _: u64, _: &str, _: Timestamp) -> Result<(Sha, Sha), PullPagesError> {

@@ -159,11 +159,7 @@ mod tests {
             ([None, None, None], [Some("http://env"), Some("env-key")], pair("http://env", "env-key")),
             ([Some("http://flag"), None, None], [Some("http://env"), Some("env-key")], pair("http://flag", "env-key")),
             ([None, Some("flag-key"), None], [Some("http://env"), Some("env-key")], pair("http://env", "flag-key")),
-            (
-                [Some("https://work.example.com/"), None, None],
-                [None, None],
-                pair(work, "work-key"),
-            ),
+            ([Some("https://work.example.com/"), None, None], [None, None], pair(work, "work-key")),
             ([None, None, None], [None, Some("env-key")], pair(DEFAULT_URL, "env-key")),
         ] {
             assert_eq!(chosen(flags, environment), expected, "{flags:?} {environment:?}");

@@ -156,7 +156,10 @@ impl ContextFile {
         };
         check(&file.metadata().with_context(|| format!("{path} cannot be read"))?, &self.path)?;
         let mut text = String::new();
-        Read::by_ref(&mut file).take(MAX_BYTES).read_to_string(&mut text).with_context(|| format!("{path} cannot be read"))?;
+        Read::by_ref(&mut file)
+            .take(MAX_BYTES)
+            .read_to_string(&mut text)
+            .with_context(|| format!("{path} cannot be read"))?;
         // The error of the parser could contain a part of a key.
         serde_json::from_str(&text)
             .ok()

@@ -20,7 +20,7 @@ use crate::rows::to_json;
 use crate::{lists, rows, vault};
 
 /// Selects the pull requests of the jobs in a JSON array, oldest first.
-pub(super) const PULLS_OF_JOBS: &str =
+const PULLS_OF_JOBS: &str =
     "SELECT * FROM job_pulls WHERE job IN (SELECT value FROM json_each(?1)) ORDER BY created_at, number";
 
 #[async_trait]

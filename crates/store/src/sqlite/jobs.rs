@@ -20,7 +20,6 @@ use journeyman_core::time::Timestamp;
 use rusqlite::types::Value;
 use rusqlite::{Connection, params, params_from_iter};
 
-use super::code_hosts::PULLS_OF_JOBS;
 use super::error::{OpError, ReadError};
 use super::ledger::{Tables, job_by_id, write};
 use super::rows::collect;
@@ -273,11 +272,11 @@ impl JobStore for SqliteStore {
     }
 
     async fn extras_of_jobs(&self, jobs: Vec<JobId>) -> Result<BTreeMap<JobId, JobExtras>, StoreError> {
-        let wanted = to_json(&jobs)?;
-        match jobs.as_slice() {
-            [_] => self.readers.find(|db| extras(db, &wanted)),
-            _ => self.readers.read(move |db| extras(db, &wanted)).await,
+        if let [job] = jobs.as_slice() {
+            return self.readers.find(|db| extras(db, &EXTRAS_OF_JOB, &job.to_string()));
         }
+        let wanted = to_json(&jobs)?;
+        self.readers.read(move |db| extras(db, &EXTRAS_OF_JOBS, &wanted)).await
     }
 
     async fn summaries_of_jobs(&self, jobs: Vec<JobId>) -> Result<BTreeMap<JobId, JobSummary>, StoreError> {
@@ -496,7 +495,7 @@ const OPEN_PULLS_OF_PROJECTS: &str = "
 fn summaries(db: &Connection, jobs: &str) -> Result<BTreeMap<JobId, JobSummary>, ReadError> {
     let _state = db.unchecked_transaction()?;
     let mut sums = db.prepare_cached(SUMMARIES)?;
-    let mut attributes = db.prepare_cached(ATTRIBUTES_OF_JOBS)?;
+    let mut attributes = db.prepare_cached(EXTRAS_OF_JOBS.attributes)?;
     let mut plans = db.prepare_cached(PLANS)?;
     let mut steps = db.prepare_cached(STEPS)?;
     let window = i64::try_from(STEP_WINDOW).unwrap_or(i64::MAX);
@@ -558,26 +557,47 @@ fn list(db: &Connection, filter: &JobFilter) -> Result<Vec<Job>, ReadError> {
     collect(&mut query.query(params_from_iter(values))?, |row| rows::job(row))
 }
 
-const ATTRIBUTES_OF_JOBS: &str =
-    "SELECT job, attribute FROM job_attributes WHERE job IN (SELECT value FROM json_each(?1))";
+/// The queries for the data about jobs that is not in their documents.
+struct ExtrasQueries {
+    attributes: &'static str,
+    runs: &'static str,
+    pulls: &'static str,
+    holds: &'static str,
+}
 
-/// Reads the data about jobs that is not in their documents, in one snapshot. `jobs` is a JSON array of their IDs.
-fn extras(db: &Connection, jobs: &str) -> Result<BTreeMap<JobId, JobExtras>, ReadError> {
+/// Returns the queries for the jobs whose IDs meet a condition on the parameter `?1`.
+macro_rules! extras_queries {
+    ($condition:literal) => {
+        ExtrasQueries {
+            attributes: concat!("SELECT job, attribute FROM job_attributes WHERE job ", $condition),
+            runs: concat!("SELECT job, id, usage, started_at, finished_at FROM runs WHERE job ", $condition),
+            pulls: concat!("SELECT * FROM job_pulls WHERE job ", $condition, " ORDER BY created_at, number"),
+            holds: concat!(
+                "SELECT jobs.id AS job, hold FROM jobs JOIN project_holds ON project_holds.project = jobs.project
+                 WHERE jobs.id ",
+                $condition
+            ),
+        }
+    };
+}
+
+/// The queries for one job. SQLite prepares a statement with `json_each(?1)` again whenever its parameter changes, which
+/// takes longer than these reads.
+const EXTRAS_OF_JOB: ExtrasQueries = extras_queries!("= ?1");
+const EXTRAS_OF_JOBS: ExtrasQueries = extras_queries!("IN (SELECT value FROM json_each(?1))");
+
+/// Reads the data about jobs that is not in their documents, in one snapshot. `wanted` is the parameter of the queries.
+fn extras(db: &Connection, queries: &ExtrasQueries, wanted: &str) -> Result<BTreeMap<JobId, JobExtras>, ReadError> {
     let _state = db.unchecked_transaction()?;
-    let mut attributes = db.prepare_cached(ATTRIBUTES_OF_JOBS)?;
-    let mut runs = db.prepare_cached(
-        "SELECT job, id, usage, started_at, finished_at FROM runs WHERE job IN (SELECT value FROM json_each(?1))",
-    )?;
-    let mut pulls = db.prepare_cached(PULLS_OF_JOBS)?;
-    let mut holds = db.prepare_cached(
-        "SELECT jobs.id AS job, hold FROM jobs JOIN project_holds ON project_holds.project = jobs.project
-         WHERE jobs.id IN (SELECT value FROM json_each(?1))",
-    )?;
+    let mut attributes = db.prepare_cached(queries.attributes)?;
+    let mut runs = db.prepare_cached(queries.runs)?;
+    let mut pulls = db.prepare_cached(queries.pulls)?;
+    let mut holds = db.prepare_cached(queries.holds)?;
     Ok(lists::extras(
-        collect(&mut attributes.query([jobs])?, |row| rows::attribute(row))?,
-        collect(&mut runs.query([jobs])?, |row| rows::usage_of_job(row))?,
-        collect(&mut pulls.query([jobs])?, |row| rows::indexed_pull(row))?,
-        collect(&mut holds.query([jobs])?, |row| rows::hold_of_job(row))?,
+        collect(&mut attributes.query([wanted])?, |row| rows::attribute(row))?,
+        collect(&mut runs.query([wanted])?, |row| rows::usage_of_job(row))?,
+        collect(&mut pulls.query([wanted])?, |row| rows::indexed_pull(row))?,
+        collect(&mut holds.query([wanted])?, |row| rows::hold_of_job(row))?,
     ))
 }
 
@@ -614,6 +634,10 @@ mod tests {
             ("feed", super::super::feed::FEED),
             ("feed of a project", super::super::feed::FEED_OF_PROJECT),
             ("poll", "SELECT id, state FROM jobs WHERE id = ?1"),
+            ("attributes of a job", EXTRAS_OF_JOB.attributes),
+            ("runs of a job", EXTRAS_OF_JOB.runs),
+            ("pull requests of a job", EXTRAS_OF_JOB.pulls),
+            ("hold of a job", EXTRAS_OF_JOB.holds),
             ("write", "UPDATE jobs SET state = ?2 WHERE id = ?1"),
             ("waiting jobs", "SELECT waiting, count(*) FROM jobs WHERE waiting IS NOT NULL GROUP BY waiting"),
             ("active jobs", "SELECT count(*) FROM jobs WHERE due_at IS NOT NULL"),
