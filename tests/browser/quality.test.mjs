@@ -326,10 +326,10 @@ test("a diff in a tool call is shown line by line", async () => {
 test("text in a box is at least 8 px from the edge", async () => {
   const page = await pageFor(admin);
   await suite.open(page, await pullPath(jobs.done));
-  const gap = await page.locator("article.message .prose > p").first().evaluate((text) => {
+  const gap = await page.locator("article.entry .prose > p").first().evaluate((text) => {
     const range = document.createRange();
     range.selectNodeContents(text);
-    return range.getBoundingClientRect().left - text.closest("article").getBoundingClientRect().left;
+    return range.getBoundingClientRect().left - text.closest(".panel").getBoundingClientRect().left;
   });
   assert.ok(gap >= 8, `the text of a comment is ${gap} px from the edge of its box`);
 });

@@ -74,7 +74,7 @@ function watchToasts() {
 
 // Scrolls rows of tabs that are wider than the window to the current tab.
 function showTab() {
-  for (const tab of document.querySelectorAll(":is(.tabs, .sidenav, .mainnav, .subnav) > [aria-current]")) {
+  for (const tab of document.querySelectorAll(":is(.tabs, .sidenav, .mainnav, .subnav, .switch) > [aria-current]")) {
     const row = tab.parentElement;
     const [inner, outer] = [tab.getBoundingClientRect(), row.getBoundingClientRect()];
     if (inner.right > outer.right || inner.left < outer.left) row.scrollLeft += inner.left - outer.left - 24;
