@@ -6,6 +6,7 @@ mod browser;
 mod code_host;
 mod complete;
 mod completions;
+mod config_file;
 mod connect;
 mod connection;
 mod context;
@@ -50,7 +51,7 @@ use self::paint::ColorWhen;
 
 /// Run coding agents on git repositories: a prompt becomes a pull request, and a follow-up extends it
 #[derive(Debug, Parser)]
-#[command(name = "journeyman", version)]
+#[command(name = "journeyman", version = env!("JOURNEYMAN_VERSION"))]
 struct Cli {
     /// When the output has colors; `NO_COLOR` and `CLICOLOR_FORCE` also count
     #[arg(long, value_enum, value_name = "WHEN", default_value_t, global = true, help_heading = "Output")]
@@ -109,6 +110,8 @@ enum Command {
     ///
     /// Without a subcommand, runs the built-in agent, which speaks the Agent Client Protocol on stdin and stdout.
     Agent(agent::AgentArgs),
+    /// Print an example of the configuration file, and check a configuration file
+    Config(config_file::ConfigArgs),
     /// Generate a script that completes commands and names in a shell
     Completions(completions::CompletionArgs),
     /// Write the manual pages
@@ -176,6 +179,7 @@ fn carry_out(command: Command, color: ColorWhen) -> anyhow::Result<ExitCode> {
         Command::Restore(arguments) => restore::run(arguments),
         Command::Store(arguments) => copy::run(arguments),
         Command::Agent(arguments) => agent::run(arguments),
+        Command::Config(arguments) => config_file::run(arguments),
         Command::Completions(arguments) => completions::run(&arguments),
         Command::Man(arguments) => completions::man(&arguments, command_line()),
         Command::Openapi => completions::openapi(),

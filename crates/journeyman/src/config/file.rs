@@ -34,7 +34,11 @@ pub(super) fn read(path: &Path) -> anyhow::Result<File> {
     parse(&text).with_context(|| format!("the configuration file {} is not valid", path.display()))
 }
 
-fn parse(text: &str) -> anyhow::Result<File> {
+/// Parses the content of a configuration file.
+///
+/// # Errors
+/// The text is not TOML, or contains an unknown setting.
+pub(super) fn parse(text: &str) -> anyhow::Result<File> {
     let mut table: toml::Table = text.parse()?;
     // Parsed separately, because serde does not support `deny_unknown_fields` together with a flattened field.
     let agents = match table.remove("agents") {

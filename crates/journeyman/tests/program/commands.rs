@@ -316,3 +316,36 @@ fn a_command_reads_the_master_key_from_a_file() {
     let output = Command::new(program()).args(arguments).output().unwrap();
     assert!(!output.status.success() && stderr(&output).contains("/nowhere/key"), "{}", stderr(&output));
 }
+
+#[test]
+fn the_version_names_the_commit() {
+    let output = Command::new(program()).arg("--version").output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let version = String::from_utf8(output.stdout).unwrap();
+    let plain = concat!("journeyman ", env!("CARGO_PKG_VERSION"));
+    let format = ["log", "--max-count=1", "--no-show-signature", "--abbrev=10", "--format=%h %cs"];
+    let git = Command::new("git").args(format).current_dir(env!("CARGO_MANIFEST_DIR")).output();
+    // Sources without a repository have no commit, and a packager may name another one.
+    match git.ok().filter(|git| git.status.success() && option_env!("JOURNEYMAN_COMMIT").is_none()) {
+        Some(git) => {
+            let commit = String::from_utf8(git.stdout).unwrap();
+            assert_eq!(version.trim(), format!("{plain} ({})", commit.trim()));
+        }
+        None => assert!(version.starts_with(plain), "{version}"),
+    }
+}
+
+#[test]
+fn the_example_of_a_configuration_file_is_a_valid_one() {
+    let site = site();
+    let output = Command::new(program()).args(["config", "example"]).output().unwrap();
+    let example = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && example.contains("\n#listen = \"127.0.0.1:8080\"\n"), "{example}");
+    std::fs::write(site.path("config.toml"), &example).unwrap();
+    assert!(site.succeed(&["config", "check"]).contains("the settings are valid"));
+    for (setting, named) in [("lissten = 1", "lissten"), ("lease = \"1s\"", "lease must be at least 3s")] {
+        std::fs::write(site.path("config.toml"), format!("{setting}\n{example}")).unwrap();
+        let answer = site.run(&["config", "check"]);
+        assert!(!answer.status.success() && stderr(&answer).contains(named), "{setting}: {answer:?}");
+    }
+}
