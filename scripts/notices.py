@@ -5,7 +5,6 @@ its pages load, and of the syntax definitions with which it highlights code. Equ
 Fails if a crate has no license file, and no other crate has one for its license.
 """
 
-import json
 import os
 import re
 import subprocess
@@ -13,27 +12,10 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-TARGETS = ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"]
+from shipped import TARGETS, shipped
+
 FILES = re.compile(r"(?i)^(licen[cs]e|copying|copyright|notice|unlicense)([-._].*)?$")
 RULE = "-" * 100
-
-
-def shipped(target: str) -> dict[str, dict]:
-    """Returns the third-party packages that the program for a target is built from, by ID."""
-    command = ["cargo", "metadata", "--locked", "--format-version", "1", "--filter-platform", target]
-    metadata = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
-    packages = {package["id"]: package for package in metadata["packages"]}
-    needs = {
-        node["id"]: [dep["pkg"] for dep in node["deps"] if any(kind["kind"] is None for kind in dep["dep_kinds"])]
-        for node in metadata["resolve"]["nodes"]
-    }
-    found = {package["id"] for package in metadata["packages"] if package["name"] == "journeyman"}
-    new = list(found)
-    while new:
-        fresh = set(needs[new.pop()]) - found
-        found |= fresh
-        new.extend(fresh)
-    return {key: packages[key] for key in found if packages[key]["source"]}
 
 
 def texts(folder: Path) -> list[str]:

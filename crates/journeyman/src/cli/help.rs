@@ -8,7 +8,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Work with a server", &["job", "pr", "webhook", "mcp", "login", "logout", "context"]),
     ("Manage projects and access, on this machine or a server", &["project", "key"]),
     ("Manage an installation on this machine", &["trust", "code-host", "slack", "user", "agent"]),
-    ("Run the service", &["serve", "demo", "doctor", "migrate", "backup", "restore", "store"]),
+    ("Run the service", &["serve", "config", "demo", "doctor", "migrate", "backup", "restore", "store"]),
     ("About the program", &["completions", "man", "openapi", "help"]),
 ];
 
