@@ -1,6 +1,6 @@
 # The commands of this project. On Debian, each target installs the packages that it needs, and reports this.
 
-.PHONY: demo test lint-openapi test-browser test-fuzz test-sdks test-a2a test-mcp test-clients test-ci-clients test-agents test-containers check chaos chaos-hosts simulate bench fmt notices setup setup-test openapi
+.PHONY: demo test lint-openapi test-browser test-fuzz test-sdks test-a2a test-mcp test-clients test-ci-clients test-agents test-containers test-packages package release check chaos chaos-hosts simulate bench fmt notices setup setup-test openapi
 
 ## Install prerequisites, build, show a job step by step, and serve until Ctrl-C.
 demo: setup
@@ -70,6 +70,21 @@ test-containers:
 test-agents:
 	@sh scripts/setup.sh test-agents
 	cargo test --locked --package journeyman --test main -- program::real --ignored --nocapture --test-threads=1
+
+## Package the program in target/packages: PROGRAM=target/release/journeyman, by default the debug build.
+package: notices
+	@sh scripts/setup.sh package
+	sh scripts/package.sh
+
+## Build the program for x86_64 and arm64 with an old glibc, and package both. See scripts/release.sh.
+release: notices
+	@sh scripts/setup.sh package
+	sh scripts/release.sh
+
+## Package the debug build, and try the packages in a fresh Debian and in a container.
+test-packages: notices
+	@sh scripts/setup.sh test-packages
+	sh scripts/test-packages.sh
 
 ## Run the checks that CI runs before the tests.
 check:

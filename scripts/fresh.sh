@@ -5,7 +5,7 @@
 #   sh scripts/fresh.sh debian trixie
 #   sh scripts/fresh.sh ubuntu noble
 #
-# Variables: OUT, the folder with the package (target/packages); MIRROR, the mirror of the system.
+# Variables: OUT, the folder with the package (target/packages), and those of scripts/base-system.sh.
 #
 # The system is a directory with the minimal packages, in namespaces: the kernel is that of this
 # machine, there is no systemd, and no network once the package is installed.
@@ -17,24 +17,15 @@ target=${CARGO_TARGET_DIR:-target}
 out=${OUT:-$target/packages}
 package=$(ls "$out"/journeyman_*_"$(dpkg --print-architecture)".deb)
 case $system in
-debian) suite=${2:-bookworm} mirror=${MIRROR:-http://deb.debian.org/debian} components=main ;;
-ubuntu) suite=${2:-noble} mirror=${MIRROR:-http://archive.ubuntu.com/ubuntu} components=main,universe ;;
+debian) suite=${2:-bookworm} ;;
+ubuntu) suite=${2:-noble} ;;
 *) echo "fresh: $system is neither debian nor ubuntu" >&2; exit 1 ;;
 esac
-work=$target/fresh
-mkdir -p "$work"
-base=$(realpath "$work")/$system-$suite.tar
+base=$(sh scripts/base-system.sh "$system" "$suite")
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 chmod 755 "$root"
 
-if [ ! -s "$base" ]; then
-    # mmdebstrap accepts only keys that it is given; Debian does not package Ubuntu's.
-    keyring=/usr/share/keyrings/debian-archive-keyring.gpg
-    [ "$system" = debian ] || keyring=${KEYRING:?set KEYRING to the file with the archive keys of $system}
-    mmdebstrap --quiet --variant=minbase --include=apt --format=tar --keyring="$keyring" --components="$components" "$suite" "$base.new" "$mirror"
-    mv "$base.new" "$base"
-fi
 tar -C "$root" -xf "$base"
 cp "$package" "$root/root/journeyman.deb"
 cp README.md "$root/root/README.md"

@@ -4,8 +4,7 @@
 #
 #   sh scripts/image.sh [TAG]     # localhost/journeyman:VERSION
 #
-# Variables: OUT, the folder with the package (target/packages); BASE, an archive of a minimal Debian, which is made if it
-# does not exist (target/fresh/debian-bookworm.tar).
+# Variables: OUT, the folder with the package (target/packages), and those of scripts/base-system.sh.
 #
 # The image runs as user 10001, and works with a read-only root. deploy/container/Containerfile builds the same image
 # where Debian's image can be fetched.
@@ -17,7 +16,7 @@ out=${OUT:-$target/packages}
 package=$(ls "$out"/journeyman_*_"$(dpkg --print-architecture)".deb)
 version=$(dpkg-deb --field "$package" Version)
 tag=${1:-localhost/journeyman:$version}
-base=${BASE:-$target/fresh/debian-bookworm.tar}
+base=$(sh scripts/base-system.sh debian bookworm)
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log --max-count=1 --no-show-signature --format=%ct)}
 # That of OCI has no health check.
 BUILDAH_FORMAT=docker
@@ -25,11 +24,6 @@ export SOURCE_DATE_EPOCH BUILDAH_FORMAT
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-if [ ! -s "$base" ]; then
-    mkdir -p "$(dirname "$base")"
-    mmdebstrap --quiet --variant=minbase --include=apt --format=tar bookworm "$base.new" http://deb.debian.org/debian
-    mv "$base.new" "$base"
-fi
 mkdir "$work/root"
 tar -C "$work/root" -xf "$base"
 cp "$package" "$work/root/journeyman.deb"

@@ -3,7 +3,8 @@
 # (SQLite, the TLS library). With the argument "test" also a PostgreSQL server, which the tests start for themselves,
 # the tools that set clocks wrong and cut networks in the storm, the tool that makes disks for power cuts, ssh-keygen for
 # signatures, a browser with its driver, Python with virtual environments, curl, jq and openssl for the clients in CI
-# services, and what GitHub publishes about its interfaces; with "python" Python; with "test-agents" npm; with
+# services, and what GitHub publishes about its interfaces; with "python" Python; with "package" what packages are made
+# with; with "test-packages" also what they are tried with; with "test-agents" npm; with
 # "test-containers" Podman and Docker, and a user who runs rootless Podman. The script knows only Debian and its
 # derivatives; elsewhere it prints what to install by hand.
 set -eu
@@ -30,6 +31,19 @@ if [ "${1:-}" = test ]; then
 fi
 if [ "${1:-}" = python ]; then
     command -v python3 >/dev/null 2>&1 || missing="$missing python3"
+fi
+if [ "${1:-}" = package ] || [ "${1:-}" = test-packages ]; then
+    command -v python3 >/dev/null 2>&1 || missing="$missing python3"
+    command -v readelf >/dev/null 2>&1 || missing="$missing binutils"
+fi
+if [ "${1:-}" = test-packages ]; then
+    command -v mmdebstrap >/dev/null 2>&1 || missing="$missing mmdebstrap"
+    command -v buildah >/dev/null 2>&1 || missing="$missing buildah"
+    command -v podman >/dev/null 2>&1 || missing="$missing podman"
+    [ -x /usr/bin/crun ] || missing="$missing crun"
+    [ -x /usr/sbin/runc ] || [ -x /usr/bin/runc ] || missing="$missing runc"
+    command -v ip >/dev/null 2>&1 || missing="$missing iproute2"
+    command -v curl >/dev/null 2>&1 || missing="$missing curl ca-certificates"
 fi
 if [ "${1:-}" = test-containers ]; then
     command -v podman >/dev/null 2>&1 || missing="$missing podman"

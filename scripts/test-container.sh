@@ -44,7 +44,7 @@ tail -n 1 "$work/demo" | grep -o '"status":"completed"'
 
 # Starts the service in a container, and waits until it is ready.
 serve() {
-    confined create --name "$1" --network host --volume "$name:/var/lib/journeyman" --health-interval disable \
+    confined create --name "$1" --network host --volume "$name:/var/lib/journeyman" --no-healthcheck \
         --env "JOURNEYMAN_LISTEN=127.0.0.1:$port" --env "JOURNEYMAN_URL=http://127.0.0.1:$port" "$image" >/dev/null
     engine start "$1" >/dev/null
     for _ in $(seq 100); do
