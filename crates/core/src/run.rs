@@ -191,3 +191,44 @@ pub struct Run {
     /// The commits that the run published, oldest first.
     pub commits: Vec<Sha>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the codes in their order, from the source of the enum.
+    fn codes() -> Vec<String> {
+        let source = include_str!("run.rs");
+        let (_, rest) = source.split_once("pub enum ReasonCode {").expect("the enum");
+        let (body, _) = rest.split_once("\n}").expect("its end");
+        let lines = body.lines().map(str::trim).filter(|line| !line.starts_with('/'));
+        let code = |variant: &str| {
+            let mut code = String::new();
+            for c in variant.chars() {
+                if c.is_ascii_uppercase() && !code.is_empty() {
+                    code.push('_');
+                }
+                code.push(c.to_ascii_lowercase());
+            }
+            code
+        };
+        lines.filter_map(|line| line.strip_suffix(',')).map(code).collect()
+    }
+
+    #[test]
+    fn the_operations_guide_explains_every_reason_code() {
+        let documented: Vec<&str> = include_str!("../../../docs/operations.md")
+            .split_once("## Troubleshooting by reason code")
+            .and_then(|(_, rest)| rest.split("\n## ").next())
+            .expect("the section")
+            .lines()
+            .filter_map(|line| line.strip_prefix("| `")?.split_once('`').map(|(code, _)| code))
+            .collect();
+        let codes = codes();
+        for code in &codes {
+            let parsed: ReasonCode = serde_json::from_value(code.as_str().into()).expect("a code");
+            assert_eq!(serde_json::to_value(parsed).expect("JSON"), code.as_str(), "the code of a variant");
+        }
+        assert_eq!(documented, codes, "docs/operations.md and ReasonCode, in their order");
+    }
+}
