@@ -45,7 +45,7 @@ tail -n 1 "$work/demo" | grep -o '"status":"completed"'
 # Starts the service in a container, and waits until it is ready.
 serve() {
     confined create --name "$1" --network host --volume "$name:/var/lib/journeyman" --no-healthcheck \
-        --env "JOURNEYMAN_LISTEN=127.0.0.1:$port" --env "JOURNEYMAN_URL=http://127.0.0.1:$port" "$image" >/dev/null
+        --env "JOURNEYMAN_LISTEN=127.0.0.1:$port" "$image" >/dev/null
     engine start "$1" >/dev/null
     for _ in $(seq 100); do
         if curl --fail --silent --max-time 5 "http://127.0.0.1:$port/readyz" > "$work/ready"; then
