@@ -54,7 +54,8 @@ fn options_and_the_environment_come_before_the_current_context() {
     let elsewhere = ("JOURNEYMAN_URL", "http://127.0.0.1:1");
     let refused = with(&[elsewhere], &["job", "list"]);
     assert_eq!(refused.status.code(), Some(2), "a stored key is not sent to another server: {}", err(&refused));
-    assert_eq!(with(&[elsewhere, ("JOURNEYMAN_KEY", "jmn_x")], &["job", "list"]).status.code(), Some(6));
+    let other = [elsewhere, ("JOURNEYMAN_KEY", "jmn_x"), ("JOURNEYMAN_PROJECT", "shop")];
+    assert_eq!(with(&other, &["job", "list"]).status.code(), Some(6), "nothing listens there");
     let project = [("JOURNEYMAN_PROJECT", "nowhere")];
     assert_eq!(with(&project, &["job", "list"]).status.code(), Some(5));
     assert_eq!(with(&project, &["job", "list", "--project", "shop"]).status.code(), Some(0));

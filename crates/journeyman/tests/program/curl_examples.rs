@@ -108,9 +108,7 @@ fn example(page: &str) -> Option<String> {
 /// Makes the key of the service one of a user, who is an administrator.
 fn use_key_of_a_user(site: &Site, service: &mut Service) {
     let cookie = service.use_link(&site.succeed(&["user", "add", "ada", "--role", "administrator"]));
-    let form = reqwest::blocking::Client::new().post(format!("{}/keys", service.url)).header("cookie", cookie);
-    let form = form.header("origin", &service.url).header("content-type", "application/x-www-form-urlencoded");
-    let page = form.body("name=examples&scope=write&where=all").send().unwrap().text().unwrap();
+    let page = service.secret_page(&cookie, "/keys", "name=examples&scope=write&where=all");
     let secret = page.split_once("id=\"key\">").and_then(|(_, rest)| rest.split_once('<'));
     service.key = secret.unwrap_or_else(|| panic!("no key: {page}")).0.to_owned();
 }

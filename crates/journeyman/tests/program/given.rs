@@ -260,6 +260,18 @@ impl Service {
         cookie.split(';').next().unwrap().to_owned()
     }
 
+    /// Sends a form of the dashboard with the cookie of a session, and returns the page that shows the new secret.
+    pub(crate) fn secret_page(&self, cookie: &str, path: &str, form: &'static str) -> String {
+        let client = reqwest::blocking::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
+        let request = client.post(format!("{}{path}", self.url)).header("cookie", cookie).header("origin", &self.url);
+        let answer = request.header("content-type", "application/x-www-form-urlencoded").body(form).send().unwrap();
+        assert_eq!(answer.status(), 303, "{path}");
+        let location = answer.headers()["location"].to_str().unwrap().to_owned();
+        let secret = answer.headers()["set-cookie"].to_str().unwrap().split(';').next().unwrap().to_owned();
+        let page = client.get(format!("{}{location}", self.url)).header("cookie", format!("{cookie}; {secret}"));
+        page.send().unwrap().text().unwrap()
+    }
+
     pub(crate) fn text(&self, path: &str) -> String {
         self.client.get(format!("{}{path}", self.url)).bearer_auth(&self.key).send().unwrap().text().unwrap()
     }

@@ -234,11 +234,8 @@ fn a_thread_shows_the_status_and_stops_its_job() {
 /// Creates a user, and returns a function that gets codes for an account of Slack from the user's page.
 fn codes<'a>(world: &World, service: &'a Service, name: &str) -> impl Fn() -> String + 'a {
     let cookie = service.use_link(&world.site.succeed(&["user", "add", name, "--role", "member"]));
-    let client = reqwest::blocking::Client::new();
     move || {
-        let form = client.post(format!("{}/account/slack", service.url)).header("cookie", &cookie);
-        let form = form.header("content-type", "application/x-www-form-urlencoded").header("origin", &service.url);
-        let page = form.send().unwrap().text().unwrap();
+        let page = service.secret_page(&cookie, "/account/slack", "");
         let mut words = page.split("link ").filter_map(|part| part.split(['<', '"', ' ']).next());
         let code = words.find(|code| code.len() > 20).unwrap_or_else(|| panic!("no code: {page}"));
         code.to_owned()
