@@ -59,7 +59,7 @@ impl UseCases {
         let store = &self.parts().store;
         let mut extras = store.extras_of_jobs(jobs.iter().map(|job| job.id).collect()).await?;
         let detailed = jobs.into_iter().map(|job| {
-            let JobExtras { attributes, usage, worked: _, pulls, hold } = extras.remove(&job.id).unwrap_or_default();
+            let JobExtras { attributes, usage, pulls, hold } = extras.remove(&job.id).unwrap_or_default();
             let (labels, metadata) = (Vec::new(), BTreeMap::new());
             let mut detailed = DetailedJob { job, hold, author: None, labels, metadata, usage, pulls };
             for attribute in attributes {

@@ -5,7 +5,6 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use journeyman_core::ids::{JobId, ProjectId, RunId};
 use journeyman_core::job::label::Attribute;
@@ -135,7 +134,7 @@ pub(crate) fn after<T, I: PartialEq>(all: Vec<T>, after: Option<I>, id: impl Fn(
 /// pull requests must be sorted.
 pub(crate) fn extras(
     mut attributes: Vec<(JobId, String)>,
-    runs: Vec<(JobId, Usage, Duration)>,
+    runs: Vec<(JobId, Usage)>,
     pulls: Vec<IndexedPull>,
     holds: Vec<(JobId, Hold)>,
 ) -> BTreeMap<JobId, JobExtras> {
@@ -144,10 +143,8 @@ pub(crate) fn extras(
     for (job, text) in attributes {
         by_job.entry(job).or_default().attributes.extend(Attribute::parse(&text));
     }
-    for (job, usage, duration) in runs {
-        let extras = by_job.entry(job).or_default();
-        extras.worked = extras.worked.saturating_add(duration);
-        let sum = &mut extras.usage;
+    for (job, usage) in runs {
+        let sum = &mut by_job.entry(job).or_default().usage;
         // A run that used nothing has no cost either, and must not make the sum unknown.
         if usage != Usage::default() {
             *sum = if *sum == Usage::default() { usage } else { sum.plus(&usage) };

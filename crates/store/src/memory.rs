@@ -467,9 +467,7 @@ impl JobStore for MemoryStore {
         let tables = self.tables();
         let of = |id| tables.attributes.get(id).into_iter().flatten();
         let attributes = jobs.iter().flat_map(|id| of(id).map(|attribute| (*id, attribute.to_string())));
-        let duration = |run: &Run| run.finished_at.map(|end| end.since(run.started_at)).unwrap_or_default();
-        let runs = tables.runs.iter().filter(|run| jobs.contains(&run.job));
-        let runs = runs.map(|run| (run.job, run.usage, duration(run)));
+        let runs = tables.runs.iter().filter(|run| jobs.contains(&run.job)).map(|run| (run.job, run.usage));
         let project = |id| tables.jobs.get(id).map(|job| &job.project);
         let holds = jobs.iter().filter_map(|id| Some((*id, tables.holds.get(project(id)?)?.clone())));
         Ok(lists::extras(attributes.collect(), runs.collect(), tables.pulls_of(&jobs), holds.collect()))

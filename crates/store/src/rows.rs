@@ -399,12 +399,10 @@ pub(crate) fn attribute<R: Columns>(row: &R) -> Read<(JobId, String), R> {
     Ok((at.parsed("job")?, at.text("attribute")?))
 }
 
-/// Decodes the job, the usage and the duration of a run; a run that has not finished counts as zero.
-pub(crate) fn usage_of_job<R: Columns>(row: &R) -> Read<(JobId, Usage, Duration), R> {
+/// Decodes the job and the usage of a run.
+pub(crate) fn usage_of_job<R: Columns>(row: &R) -> Read<(JobId, Usage), R> {
     let at = At::new("runs", row, &["id"])?;
-    let (started, finished) = (at.time("started_at")?, at.time_or_null("finished_at")?);
-    let duration = finished.map(|finished| finished.since(started)).unwrap_or_default();
-    Ok((at.parsed("job")?, at.json("usage")?, duration))
+    Ok((at.parsed("job")?, at.json("usage")?))
 }
 
 /// Decodes a job of a list with the sums over its rows in other tables.

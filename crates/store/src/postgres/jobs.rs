@@ -319,7 +319,7 @@ impl JobStore for PostgresStore {
         let wanted: Vec<String> = jobs.iter().map(ToString::to_string).collect();
         let calls = [
             call!(ATTRIBUTES_OF_JOBS, wanted.clone()),
-            call!("SELECT job, id, usage, started_at, finished_at FROM runs WHERE job = ANY ($1)", wanted.clone()),
+            call!("SELECT job, id, usage FROM runs WHERE job = ANY ($1)", wanted.clone()),
             call!(PULLS_OF_JOBS, wanted.clone()),
             call!(
                 "SELECT jobs.id AS job, hold FROM jobs JOIN project_holds ON project_holds.project = jobs.project

@@ -570,7 +570,7 @@ macro_rules! extras_queries {
     ($condition:literal) => {
         ExtrasQueries {
             attributes: concat!("SELECT job, attribute FROM job_attributes WHERE job ", $condition),
-            runs: concat!("SELECT job, id, usage, started_at, finished_at FROM runs WHERE job ", $condition),
+            runs: concat!("SELECT job, id, usage FROM runs WHERE job ", $condition),
             pulls: concat!("SELECT * FROM job_pulls WHERE job ", $condition, " ORDER BY created_at, number"),
             holds: concat!(
                 "SELECT jobs.id AS job, hold FROM jobs JOIN project_holds ON project_holds.project = jobs.project

@@ -133,8 +133,8 @@ async fn the_time_of_a_job_is_that_of_its_runs() {
             // The time until a person reacts does not count.
             fixture.world.advance(Duration::from_secs(3600));
         }
-        let extras = fixture.store.extras_of_jobs(vec![id]).await.unwrap();
-        assert_eq!(extras[&id].worked, Duration::from_secs(30), "{}", fixture.name);
+        let summaries = fixture.store.summaries_of_jobs(vec![id]).await.unwrap();
+        assert_eq!(summaries[&id].run_time, Duration::from_secs(30), "{}", fixture.name);
     }
 }
 

@@ -210,8 +210,6 @@ pub struct JobExtras {
     pub attributes: Vec<Attribute>,
     /// The usage of all runs.
     pub usage: Usage,
-    /// The sum of the durations of the finished runs.
-    pub worked: Duration,
     /// The pull requests, oldest first.
     pub pulls: Vec<IndexedPull>,
     /// The hold of the job's project.
