@@ -11,7 +11,6 @@ mod parse;
 mod pieces;
 mod place;
 mod shown;
-mod size;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -27,9 +26,9 @@ use self::parse::parse;
 pub(crate) use self::pieces::{Piece, of_lines};
 pub(crate) use self::place::{LineKey, Outline, Selected, place_of};
 pub(crate) use self::shown::{DiffShown, DiffView};
-pub(crate) use self::size::ChangedLines;
 pub(crate) use self::tree::Step;
 
+use crate::size::Size;
 use crate::visible;
 
 /// The number of changed lines above which a file is initially collapsed.
@@ -168,8 +167,8 @@ impl FileDiff<'_> {
     }
 
     /// Returns the number of added and removed lines.
-    pub(crate) fn size(&self) -> ChangedLines {
-        ChangedLines { added: self.added, removed: self.removed }
+    pub(crate) fn size(&self) -> Size {
+        Size::of_lines(self.added, self.removed, 1)
     }
 
     /// Returns the name of the icon for the kind of change.

@@ -2,6 +2,7 @@
 
 use super::DiffShown;
 use super::shown::FileShown;
+use crate::size::Size;
 use crate::words::in_query;
 
 /// The place of a diff.
@@ -28,6 +29,8 @@ pub(crate) struct Choice {
     pub(crate) query: Option<String>,
     /// The label, such as `Message 2`.
     pub(crate) label: String,
+    /// The size of the part, if it is known.
+    pub(crate) size: Option<Size>,
     /// True if the page shows this part.
     pub(crate) is_current: bool,
 }

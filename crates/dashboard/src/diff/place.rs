@@ -5,9 +5,10 @@ use std::fmt;
 use askama::filters::HtmlSafe;
 use journeyman_core::pull::{DiffSide, LinePlace};
 
-use super::{ChangedLines, DiffShown, FileDiff, Line, LineClass, parse};
+use super::{DiffShown, FileDiff, Line, LineClass, parse};
 use crate::diff::shown::SHOWN_LINES;
 use crate::fragment::Fragment;
+use crate::size::Size;
 
 /// The maximum number of lines of a hunk before the line of a comment.
 const LINES_BEFORE: usize = 8;
@@ -131,10 +132,10 @@ impl<'a> Outline<'a> {
         Self(parse(diff, SHOWN_LINES))
     }
 
-    /// Returns the number of added and removed lines in all files.
-    pub(crate) fn size(&self) -> ChangedLines {
+    /// Returns the size of the whole diff.
+    pub(crate) fn size(&self) -> Size {
         let sum = |count: fn(&FileDiff<'a>) -> usize| self.0.iter().map(count).sum();
-        ChangedLines { added: sum(|file| file.added), removed: sum(|file| file.removed) }
+        Size::of_lines(sum(|file| file.added), sum(|file| file.removed), self.0.len())
     }
 
     /// Returns whether the diff still has the line of a comment, with the same text.

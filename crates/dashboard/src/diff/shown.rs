@@ -8,9 +8,10 @@ use journeyman_core::pull::DiffSide;
 use super::blocks::{Block, blocks};
 use super::pieces::{self, Piece};
 use super::tree::{self, Step};
-use super::{ChangedLines, FileDiff, Gap, Line, LineClass, Nav, gaps, parse};
+use super::{FileDiff, Gap, Line, LineClass, Nav, gaps, parse};
 use crate::fragment::Fragment;
 use crate::highlight::{Budget, Highlighter};
+use crate::size::Size;
 use crate::words::{counted, in_query};
 
 /// The maximum number of lines of a diff on a page. The markup of a row is many times as long as its line, and browsers
@@ -93,9 +94,9 @@ impl<'a> DiffShown<'a> {
         .placed(Nav::default())
     }
 
-    /// Returns the number of added and removed lines in all files.
-    pub(crate) fn size(&self) -> ChangedLines {
-        ChangedLines { added: self.added, removed: self.removed }
+    /// Returns the size of the whole diff.
+    pub(crate) fn size(&self) -> Size {
+        Size::of_lines(self.added, self.removed, self.files.len())
     }
 
     /// Returns the file with this number, from 1.

@@ -10,6 +10,7 @@ use crate::Shared;
 use crate::frame::Frame;
 use crate::moment::Moment;
 use crate::pages::jobs::row::{self, JobRow, Places};
+use crate::size::Size;
 use crate::visible;
 
 /// A row of *Needs you*.
@@ -20,8 +21,7 @@ pub(super) struct Need {
     pub(super) href: String,
     pub(super) project: String,
     pub(super) text: String,
-    pub(super) plus: Option<String>,
-    pub(super) minus: Option<String>,
+    pub(super) size: Option<Size>,
     pub(super) since: Moment,
     /// The label and the page of the button.
     pub(super) verb: (&'static str, String),
@@ -94,8 +94,7 @@ impl Need {
             title: row.title,
             href: row.path,
             project: row.project,
-            plus: None,
-            minus: None,
+            size: None,
             since: row.since,
         }
     }
@@ -117,8 +116,7 @@ impl Need {
             href: href.clone(),
             project: row.project,
             text: text.to_owned(),
-            plus: row.plus,
-            minus: row.minus,
+            size: row.size,
             since: row.since,
             verb: (label, href),
         }

@@ -132,9 +132,9 @@ fn parts(tool: &Tool) -> (Vec<PartView<'_>>, Option<Size>) {
     let parts: Vec<PartView<'_>> = tool.parts.iter().map(PartView::of).collect();
     let count = |sign: char| {
         let rows = parts.iter().flat_map(|part| &part.rows);
-        u64::try_from(rows.filter(|row| row.starts_with(sign)).count()).unwrap_or(u64::MAX)
+        rows.filter(|row| row.starts_with(sign)).count()
     };
-    let files = u64::try_from(parts.iter().filter(|part| part.path.is_some()).count()).unwrap_or(u64::MAX);
+    let files = parts.iter().filter(|part| part.path.is_some()).count();
     let size = (files > 0).then(|| Size::of_lines(count('+'), count('-'), files));
     (parts, size)
 }

@@ -21,6 +21,7 @@ use crate::highlight::{Budget, Highlighter};
 use crate::pages::line_form::LineForm;
 use crate::pages::more_lines::{self, Wanted};
 use crate::pages::part::{MAX_DIFF_BYTES, Part, turns};
+use crate::size::Size;
 use crate::{Shared, visible};
 
 #[derive(Template)]
@@ -75,7 +76,7 @@ async fn part(shared: &Shared, at: &InJob, query: Option<&str>) -> Result<(Part,
     let query = part.query();
     let more = tip(&at.job, &part).map(|tip| Wanted::link(&at.page("/changes/lines"), tip, query.as_deref()));
     let nav = Nav {
-        choices: part.choices(&turns),
+        choices: part.choices(&turns, Size::of(at.job.diff)),
         more,
         key: format!("{}/{}", at.viewer.user.id, at.job.id),
         send: takes_comments(at).then(|| at.page("/changes/comments")),

@@ -1,7 +1,6 @@
 //! A job as a row of a list.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use journeyman_core::ids::ProjectId;
 use journeyman_core::job::label::Attribute;
@@ -16,6 +15,7 @@ use crate::frame::Frame;
 use crate::in_project::InProject;
 use crate::moment::Moment;
 use crate::pages::pulls::badge::Pill;
+use crate::size::Size;
 use crate::{Shared, visible, words};
 
 /// The contexts of projects, by their IDs.
@@ -37,8 +37,8 @@ pub(in crate::pages) struct JobRow {
     pub(in crate::pages) note: Option<Note>,
     /// The completed and all steps of the plan.
     pub(in crate::pages) plan: Option<(u64, u64)>,
-    pub(in crate::pages) plus: Option<String>,
-    pub(in crate::pages) minus: Option<String>,
+    /// The size of the change, if it has lines.
+    pub(in crate::pages) size: Option<Size>,
     pub(in crate::pages) pull: Option<Pill>,
     pub(in crate::pages) cost: Option<String>,
     pub(in crate::pages) clock: Option<Clock>,
@@ -66,15 +66,8 @@ pub(in crate::pages) struct Clock {
 
 impl Clock {
     pub(in crate::pages) fn since(start: Timestamp, now: Timestamp) -> Self {
-        Self { start: start.to_string(), text: clock(now.since(start)) }
+        Self { start: start.to_string(), text: words::clock(now.since(start)) }
     }
-}
-
-/// Formats a running time: `0:21`, `9:03`, `1:02:03`.
-fn clock(time: Duration) -> String {
-    let seconds = time.as_secs();
-    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    if hours == 0 { format!("{minutes}:{seconds:02}") } else { format!("{hours}:{minutes:02}:{seconds:02}") }
 }
 
 /// Returns the contexts of these projects.
@@ -103,7 +96,6 @@ pub(in crate::pages) async fn rows(shared: &Shared, places: &Places, jobs: &[Job
 impl JobRow {
     fn new(at: &InProject, job: &Job, summary: &JobSummary) -> Self {
         let line = |text: &str| visible::line(text).into_owned();
-        let size = job.diff.unwrap_or_default();
         Self {
             path: at.path(&format!("/jobs/{}", job.id)),
             key: format!("{}/{}", job.project, job.id),
@@ -115,8 +107,7 @@ impl JobRow {
             took: took(summary),
             note: note(job, summary),
             plan: summary.plan.map(|plan| (plan.done, plan.total)),
-            plus: (size.additions > 0).then(|| format!("+{}", size.additions)),
-            minus: (size.deletions > 0).then(|| format!("−{}", size.deletions)),
+            size: Size::of(job.diff).filter(Size::has_lines),
             pull: Pill::of_job(at, job),
             cost: (summary.cost_micros > 0).then(|| words::money(summary.cost_micros)),
             clock: summary.running_since.map(|start| Clock::since(start, at.now)),
@@ -168,18 +159,14 @@ fn note(job: &Job, summary: &JobSummary) -> Option<Note> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use journeyman_core::ids::JobId;
     use journeyman_core::job::Source;
     use journeyman_core::run::Reason;
     use uuid::Uuid;
 
     use super::*;
-
-    #[test]
-    fn a_clock_has_minutes_and_hours() {
-        let all = [0, 21, 97, 543, 3723].map(|seconds| clock(Duration::from_secs(seconds)));
-        assert_eq!(all, ["0:00", "0:21", "1:37", "9:03", "1:02:03"]);
-    }
 
     #[test]
     fn a_row_says_what_matters_now() {

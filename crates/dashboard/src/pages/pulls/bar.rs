@@ -6,7 +6,8 @@ use journeyman_core::pull::PullState;
 use super::Target;
 use super::badge::Badge;
 use super::read::Read;
-use crate::diff::{ChangedLines, Outline};
+use crate::diff::Outline;
+use crate::size::Size;
 use crate::visible;
 use crate::words::counted;
 
@@ -22,7 +23,7 @@ pub(super) struct Bar {
     /// True if the job can get messages.
     pub(super) is_job_open: bool,
     pub(super) is_open: bool,
-    pub(super) size: ChangedLines,
+    pub(super) size: Size,
     pub(super) files: usize,
     pub(super) commits: usize,
     /// The number of comments and reviews that others see too.

@@ -80,8 +80,8 @@ fn part(read: &Read, query: Option<&str>) -> Result<(Part, Vec<Turn>), Failure> 
     let known: HashSet<&Sha> = own.iter().collect();
     let mut turns = turns(&read.messages);
     // A job that went on after a merge has other pull requests too.
-    for turn in turns.iter_mut().filter(|turn| !turn.iter().any(|commit| known.contains(commit))) {
-        turn.clear();
+    for turn in turns.iter_mut().filter(|turn| !turn.commits.iter().any(|commit| known.contains(commit))) {
+        *turn = Turn::default();
     }
     let part = Part::of_query(query, &turns, &own).ok_or(Failure::NotFound("commit"))?;
     Ok((part, turns))
@@ -100,7 +100,7 @@ async fn page(shared: &Shared, target: &Arc<Target>, query: Option<&str>, refuse
     let link = |tip: &Sha| Wanted::link(&target.page("/files/lines"), tip, part.query().as_deref());
     let is_part = part != Part::All;
     let nav = Nav {
-        choices: part.choices(&turns),
+        choices: part.choices(&turns, Some(bar.size.clone())),
         more: tip.filter(|_| read.job.is_some()).map(link),
         key: format!("{}/{}/{}", target.viewer.user.id, target.project.id, target.number),
         send: None,

@@ -3,6 +3,7 @@
 use askama::Template;
 use axum::extract::{Query, State};
 use axum::response::Response;
+use journeyman_core::job::Job;
 use journeyman_core::pull::{LocalPull, PullState};
 use serde::Deserialize;
 
@@ -12,6 +13,7 @@ use crate::failure::{Failure, Page, rendered};
 use crate::frame::Frame;
 use crate::in_project::InProject;
 use crate::moment::Moment;
+use crate::size::Size;
 use crate::{Shared, visible};
 
 #[derive(Deserialize)]
@@ -59,13 +61,15 @@ struct Row {
     labels: Vec<String>,
     /// The path and the title of the job.
     job: Option<(String, String)>,
+    /// The size of the job's change, if the pull request is its current one.
+    size: Option<Size>,
     opened: Moment,
     /// The word for the end, and its time.
     ended: Option<(&'static str, Moment)>,
 }
 
 impl Row {
-    fn new(at: &InProject, pull: &LocalPull, job: Option<(String, String)>) -> Self {
+    fn new(at: &InProject, pull: &LocalPull, job: Option<&Job>) -> Self {
         let line = |text: &str| visible::line(text).into_owned();
         Self {
             number: pull.number,
@@ -74,11 +78,19 @@ impl Row {
             badge: Badge::of(pull),
             head: line(&pull.head),
             labels: pull.labels.iter().map(|label| line(label)).collect(),
-            job,
+            job: job.map(|job| (at.path(&format!("/jobs/{}", job.id)), line(&job.title))),
+            size: job.and_then(|job| size(job, pull.number)),
             opened: at.moment(pull.created_at),
             ended: pull.ended_at.map(|ended| (pull.state.name(), at.moment(ended))),
         }
     }
+}
+
+/// Returns the size of a pull request from its job. An earlier pull request of a job has none: a job that went on after a
+/// merge has another branch, whose size it stores.
+pub(super) fn size(job: &Job, number: u64) -> Option<Size> {
+    let is_current = job.pull.as_ref().is_some_and(|pull| pull.number == number);
+    Size::of(job.diff.filter(|_| is_current)).filter(Size::has_lines)
 }
 
 /// Responds with the list, or with an error page.
@@ -99,8 +111,9 @@ async fn page(shared: &Shared, at: &InProject, state: PullState) -> Page {
     };
     let mut rows = Vec::new();
     for pull in pulls.iter().filter(|pull| pull.state == state) {
-        let job = if rows.len() < MOST_JOBS { job(at, pull).await? } else { None };
-        rows.push(Row::new(at, pull, job));
+        let has_job = rows.len() < MOST_JOBS;
+        let job = if has_job { at.cases().job_of_pull(&at.caller(), &at.project.id, pull).await? } else { None };
+        rows.push(Row::new(at, pull, job.as_ref()));
     }
     rendered(&ListPage {
         at,
@@ -113,8 +126,27 @@ async fn page(shared: &Shared, at: &InProject, state: PullState) -> Page {
     })
 }
 
-/// Returns the path and the title of the job that opened a pull request.
-async fn job(at: &InProject, pull: &LocalPull) -> Result<Option<(String, String)>, Failure> {
-    let job = at.cases().job_of_pull(&at.caller(), &at.project.id, pull).await?;
-    Ok(job.map(|job| (at.path(&format!("/jobs/{}", job.id)), visible::line(&job.title).into_owned())))
+#[cfg(test)]
+mod tests {
+    use journeyman_core::diff_stat::DiffStat;
+    use journeyman_core::ids::JobId;
+    use journeyman_core::job::{Pull, Source};
+    use journeyman_core::time::Timestamp;
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn the_current_pull_request_of_a_job_has_a_size() {
+        let source = Source { repository: "local:shop".to_owned(), reference: "main".to_owned() };
+        let id = JobId::from_uuid(Uuid::from_u128(1));
+        let mut job = Job::new(id, "shop".parse().unwrap(), source, Timestamp::default());
+        job.pull = Some(Pull::new(8, "https://git.example/acme/shop/pull/8".to_owned()));
+        let text = |job: &Job, number: u64| size(job, number).map(|size| size.text());
+        assert_eq!(text(&job, 8), None, "an older version counted nothing");
+        job.diff = Some(DiffStat { additions: 145, deletions: 0, files: 2 });
+        assert_eq!((text(&job, 8).as_deref(), text(&job, 7)), (Some("+145"), None));
+        job.diff = Some(DiffStat { additions: 0, deletions: 0, files: 1 });
+        assert_eq!(text(&job, 8), None, "a binary file has no lines");
+    }
 }

@@ -18,6 +18,7 @@ use crate::moment::Moment;
 use crate::pages::inbox::words;
 use crate::pages::job::block;
 use crate::pages::part::short;
+use crate::size::Size;
 use crate::words::duration;
 
 /// The outcome of a comment that addresses the job.
@@ -38,11 +39,13 @@ pub(super) struct Step {
     pub(super) at: Option<Moment>,
     /// The commits, with their hashes and links.
     pub(super) commits: Vec<(String, String)>,
+    /// The size of their change.
+    pub(super) size: Option<Size>,
 }
 
 impl Step {
     const fn new(mark: &'static str, text: String) -> Self {
-        Self { mark, text, href: None, at: None, commits: Vec::new() }
+        Self { mark, text, href: None, at: None, commits: Vec::new(), size: None }
     }
 }
 
@@ -66,7 +69,9 @@ fn steps(target: &Target, job: Option<&Job>, message: &Message) -> Vec<Step> {
             let link = |sha: &Sha| (short(sha).to_owned(), target.page(&format!("/files?commit={sha}")));
             let commits: Vec<(String, String)> = message.commits.iter().map(link).collect();
             let text = if commits.is_empty() { "no changes" } else { "pushed" };
-            steps.push(Step { commits, ..Step::new("completed", text.to_owned()) });
+            let stat = message.diff.as_ref().map(|diff| diff.stat).filter(|_| !commits.is_empty());
+            let size = Size::of(stat).filter(Size::has_lines);
+            steps.push(Step { commits, size, ..Step::new("completed", text.to_owned()) });
         }
         MessageStatus::Failed => steps.push(Step::new(mark, word.to_owned())),
         MessageStatus::Cancelled | MessageStatus::Withdrawn => steps.push(Step::new("stopped", word.to_owned())),

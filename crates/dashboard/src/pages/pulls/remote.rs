@@ -4,18 +4,20 @@ use std::collections::HashMap;
 
 use askama::Template;
 use journeyman_core::ids::JobId;
+use journeyman_core::job::Job;
 use journeyman_core::ports::{PullCounts, PullCursor, PullFilter};
 use journeyman_core::pull::{IndexedPull, PullState};
 use journeyman_core::time::Timestamp;
 
 use super::badge::Badge;
 use super::canonical;
-use super::list::{ListQuery, STATES};
+use super::list::{ListQuery, STATES, size};
 use crate::failure::{Failure, Page, rendered};
 use crate::frame::Frame;
 use crate::in_project::InProject;
 use crate::moment::Moment;
 use crate::pages::problem::Problem;
+use crate::size::Size;
 use crate::words::is_page;
 use crate::{Shared, visible};
 
@@ -49,23 +51,27 @@ struct Row {
     head: String,
     /// The path and the title of the job, if it still exists.
     job: Option<(String, String)>,
+    /// The size of the job's change, if the pull request is its current one.
+    size: Option<Size>,
     opened: Moment,
     /// The word for the end, and the time at which it was recorded.
     ended: Option<(&'static str, Moment)>,
 }
 
 impl Row {
-    fn new(at: &InProject, pull: &IndexedPull, job: Option<&str>) -> Self {
+    fn new(at: &InProject, pull: &IndexedPull, job: Option<&Job>) -> Self {
         let line = |text: &str| visible::line(text).into_owned();
         // An older version did not store the title, which usually is that of the job.
-        let title = pull.title.as_deref().or(job).map_or_else(|| format!("Pull request #{}", pull.number), line);
+        let title = pull.title.as_deref().or(job.map(|job| job.title.as_str()));
+        let title = title.map_or_else(|| format!("Pull request #{}", pull.number), line);
         Self {
             number: pull.number,
             href: Some(&pull.url).filter(|url| is_page(url)).cloned(),
             title,
             badge: Badge::of_indexed(pull),
             head: line(&pull.head),
-            job: job.map(|title| (at.path(&format!("/jobs/{}", pull.job)), line(title))),
+            job: job.map(|job| (at.path(&format!("/jobs/{}", pull.job)), line(&job.title))),
+            size: job.and_then(|job| size(job, pull.number)),
             opened: at.moment(pull.created_at),
             ended: pull.ended_at.map(|ended| (pull.state.name(), at.moment(ended))),
         }
@@ -83,8 +89,8 @@ pub(super) async fn page(shared: &Shared, at: &InProject, query: &ListQuery) -> 
     let last = pulls.last().filter(|_| more);
     let older = last.map(|last| format!("{}-{}", last.created_at.as_micros(), last.number));
     let counts = store.count_remote_pulls(project).await?;
-    let titles = titles(shared, &pulls).await?;
-    let row = |pull: &IndexedPull| Row::new(at, pull, titles.get(&pull.job).map(String::as_str));
+    let jobs = jobs(shared, &pulls).await?;
+    let row = |pull: &IndexedPull| Row::new(at, pull, jobs.get(&pull.job));
     rendered(&RemotePage {
         at,
         frame: at,
@@ -99,18 +105,18 @@ pub(super) async fn page(shared: &Shared, at: &InProject, query: &ListQuery) -> 
     })
 }
 
-/// Returns the titles of the jobs of pull requests, without those of deleted jobs.
-async fn titles(shared: &Shared, pulls: &[IndexedPull]) -> Result<HashMap<JobId, String>, Failure> {
-    let mut titles = HashMap::new();
+/// Returns the jobs of pull requests, without deleted ones.
+async fn jobs(shared: &Shared, pulls: &[IndexedPull]) -> Result<HashMap<JobId, Job>, Failure> {
+    let mut jobs = HashMap::new();
     for pull in pulls {
-        if titles.contains_key(&pull.job) {
+        if jobs.contains_key(&pull.job) {
             continue;
         }
         if let Some(job) = shared.services.store.job(pull.job).await? {
-            titles.insert(job.id, job.title);
+            jobs.insert(job.id, job);
         }
     }
-    Ok(titles)
+    Ok(jobs)
 }
 
 /// Returns the choices of the state filter with their labels.
