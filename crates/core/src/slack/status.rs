@@ -1,6 +1,7 @@
 //! The texts that the service writes to a thread.
 
 use super::text::{cut, escape, from_markdown, link};
+use crate::diff_stat::DiffStat;
 use crate::ids::Sha;
 use crate::job::Job;
 use crate::message::{Message, MessageStatus};
@@ -42,7 +43,10 @@ fn finished(message: &Message, job: &Job, page: &str) -> String {
     let commits: Vec<String> = message.commits.iter().map(short).collect();
     let head = match commits.is_empty() {
         true => "✅ Done, without a change to the code.".to_owned(),
-        false => format!("✅ Done in {}.", cut(&commits.join(", "), REASON_CHARS)),
+        false => {
+            let size = message.diff.as_ref().map(|diff| size(diff.stat)).unwrap_or_default();
+            format!("✅ Done in {}{size}.", cut(&commits.join(", "), REASON_CHARS))
+        }
     };
     let pull = message.pr_link.clone().or_else(|| job.pull.as_ref().map(|pull| pull.url.clone()));
     let pull = pull.filter(|url| url.starts_with("https://") || url.starts_with("http://"));
@@ -54,6 +58,13 @@ fn finished(message: &Message, job: &Job, page: &str) -> String {
         Some(answer) => format!("{head}\n\n{}\n\n{tail}", fitting(answer, left)),
         None => format!("{head} {tail}"),
     }
+}
+
+/// Returns the numbers of changed lines, such as ` (+145 −18)`. A zero is left out; without changed lines, the text is empty.
+fn size(stat: DiffStat) -> String {
+    let number = |(sign, count): (char, u64)| (count > 0).then(|| format!("{sign}{count}"));
+    let numbers: Vec<String> = [('+', stat.additions), ('−', stat.deletions)].into_iter().filter_map(number).collect();
+    if numbers.is_empty() { String::new() } else { format!(" ({})", numbers.join(" ")) }
 }
 
 /// Converts an answer, cut so that the result has at most `left` characters. The Markdown is cut, because a cut in the
@@ -127,6 +138,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
+    use crate::diff_stat::MessageDiff;
     use crate::ids::{JobId, MessageId};
     use crate::job::Source;
     use crate::message::{DeliveryMode, Origin};
@@ -191,6 +203,20 @@ mod tests {
         let expected = "✅ Done in `aaaaaaaaaaaa`.\n\nFixed *all* &lt;b&gt;.\n\n\
                         <https://git.example/pull/1|Pull request> · <https://jm.example/job|Job>";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_finished_message_shows_the_numbers_of_changed_lines() {
+        for (additions, deletions, size) in [(145, 18, " (+145 −18)"), (145, 0, " (+145)"), (0, 2, " (−2)"), (0, 0, "")] {
+            let stat = DiffStat { additions, deletions, files: 1 };
+            let done = Message {
+                commits: vec!["a".repeat(40).parse().unwrap()],
+                diff: Some(MessageDiff { stat, commits: Vec::new() }),
+                ..message(MessageStatus::Finished, None)
+            };
+            let text = status(&done, None, &job(), URL);
+            assert_eq!(text, format!("✅ Done in `aaaaaaaaaaaa`{size}. <https://jm.example/job|Job>"));
+        }
     }
 
     #[test]
