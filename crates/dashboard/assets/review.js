@@ -336,7 +336,7 @@
       return hold(target.form);
     }
     if (target.matches?.("#remark textarea") && event.key === "Escape" && !target.value.trim()) return closeForm();
-    if (event.ctrlKey || event.metaKey || event.altKey || document.documentElement.dataset.keys === "off") return;
+    if (event.ctrlKey || event.metaKey || event.altKey || document.body.dataset.letters === "off") return;
     if (target.matches?.("input:not([type=checkbox]), textarea, select, [contenteditable]")) return;
     const at = currentFile();
     switch (event.key) {
