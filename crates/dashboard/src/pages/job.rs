@@ -10,7 +10,7 @@ mod head;
 mod line_comments;
 mod live;
 mod now;
-mod outcome;
+pub(super) mod outcome;
 mod reason;
 mod record;
 mod runs;

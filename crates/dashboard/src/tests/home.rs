@@ -76,6 +76,17 @@ async fn home_shows_failures_with_their_remedy_and_only_those_of_the_viewer_unle
     let all = see(&fixture, Role::Viewer, "/?whose=everybody").await;
     assert!(all.contains(&own.to_string()) && all.contains(&other.to_string()), "{all}");
     assert!(!all.contains("Fix key"), "a viewer cannot change the settings: {all}");
+    assert!(!all.contains("Try again"), "a viewer cannot send messages: {all}");
+    let member = see(&fixture, Role::Member, "/?whose=everybody").await;
+    let action = |id: JobId| format!("<form method=\"post\" action=\"/projects/shop/jobs/{id}/again\">");
+    assert!(member.contains(&action(other)) && !member.contains(&action(own)), "a setting is the remedy: {member}");
+    let message = fixture.store.messages(other).await.unwrap().remove(0).id;
+    let body = format!("message={message}&once=again-{message}");
+    assert!(member.contains(&format!("value=\"again-{message}\"")), "{member}");
+    let path = format!("/projects/shop/jobs/{other}");
+    let sent = fixture.send(Some(Role::Member), Method::POST, &format!("{path}/again"), &body).await;
+    assert_eq!((sent.status, sent.header("location")), (StatusCode::SEE_OTHER, path.as_str()));
+    assert_eq!(fixture.store.messages(other).await.unwrap().len(), 2);
     let nothing = see(&fixture, Role::Viewer, "/").await;
     assert!(nothing.contains("Nothing: no job has failed"), "{nothing}");
 }

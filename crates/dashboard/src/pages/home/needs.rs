@@ -1,7 +1,9 @@
 //! What needs a person: failed jobs, and pull requests to review.
 
 use journeyman_core::checks::CheckResult;
+use journeyman_core::ids::MessageId;
 use journeyman_core::job::{Job, JobState};
+use journeyman_core::message::Message;
 use journeyman_core::ports::StoreError;
 use journeyman_core::pull::PullState;
 use journeyman_core::run::ReasonCode;
@@ -9,6 +11,7 @@ use journeyman_core::run::ReasonCode;
 use crate::Shared;
 use crate::frame::Frame;
 use crate::moment::Moment;
+use crate::pages::job::outcome::{failed_message, retry_key};
 use crate::pages::jobs::row::{self, JobRow, Places};
 use crate::size::Size;
 use crate::visible;
@@ -25,6 +28,33 @@ pub(super) struct Need {
     pub(super) since: Moment,
     /// The label and the page of the button.
     pub(super) verb: (&'static str, String),
+    /// The form *Try again*, in place of the button.
+    pub(super) again: Option<Again>,
+}
+
+/// The form that sends the last message of a failed job once more.
+pub(super) struct Again {
+    pub(super) action: String,
+    pub(super) message: MessageId,
+    /// The idempotency key.
+    pub(super) once: String,
+}
+
+impl Again {
+    /// Returns the form for a job that failed; `None` if a setting is the remedy, or the viewer may not send messages.
+    async fn of(shared: &Shared, frame: &Frame, job: &Job, row: &JobRow) -> Result<Option<Self>, StoreError> {
+        let JobState::Failed(reason) = &job.state else { return Ok(None) };
+        if remedy(reason.code).is_some() || !frame.viewer.can_write() {
+            return Ok(None);
+        }
+        let messages = shared.services.store.messages(job.id).await?;
+        let form = |message: &Message| Self {
+            action: format!("{}/again", row.path),
+            message: message.id,
+            once: retry_key(message.id),
+        };
+        Ok(failed_message(job, &messages).map(form))
+    }
 }
 
 /// The sign in front of a row.
@@ -58,12 +88,18 @@ pub(super) async fn needs(
 ) -> Result<Vec<Need>, StoreError> {
     let jobs: Vec<Job> = failed.iter().chain(to_review).cloned().collect();
     let rows = row::rows(shared, places, &jobs).await?.rows;
-    let job_of = |row: &JobRow| jobs.iter().find(|job| row.key.ends_with(&job.id.to_string()));
-    let need = |row: JobRow| {
-        let job = job_of(&row)?;
-        Some(if has_failed(job) { Need::failed(frame, job, row) } else { Need::review(job, row) })
-    };
-    Ok(rows.into_iter().filter_map(need).collect())
+    let mut needs = Vec::new();
+    for row in rows {
+        let Some(job) = jobs.iter().find(|job| row.key.ends_with(&job.id.to_string())) else { continue };
+        needs.push(match has_failed(job) {
+            true => {
+                let again = Again::of(shared, frame, job, &row).await?;
+                Need { again, ..Need::failed(frame, job, row) }
+            }
+            false => Need::review(job, row),
+        });
+    }
+    Ok(needs)
 }
 
 impl Need {
@@ -96,6 +132,7 @@ impl Need {
             project: row.project,
             size: None,
             since: row.since,
+            again: None,
         }
     }
 
@@ -118,6 +155,7 @@ impl Need {
             text: text.to_owned(),
             size: row.size,
             since: row.since,
+            again: None,
             verb: (label, href),
         }
     }

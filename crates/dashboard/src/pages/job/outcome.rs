@@ -2,7 +2,7 @@
 
 use askama::Template;
 use journeyman_core::ids::MessageId;
-use journeyman_core::job::{Ended, JobState};
+use journeyman_core::job::{Ended, Job, JobState};
 use journeyman_core::message::{Message, MessageStatus};
 use journeyman_core::project::hold::Hold;
 use journeyman_core::run::ReasonCode;
@@ -10,7 +10,7 @@ use journeyman_core::time::Timestamp;
 
 use super::InJob;
 use super::reason::{Link, Remedy};
-use super::talk::{Talk, ended};
+use super::talk::{Talk, ended, last_delivered};
 use crate::fragment::Fragment;
 use crate::frame::Frame;
 use crate::highlight::{Budget, Highlighter};
@@ -115,15 +115,20 @@ pub(super) fn render(
     })
 }
 
-/// Returns the message that *Try again* sends once more: the last message of a job that failed and accepts messages.
+/// Returns the message that *Try again* sends once more, if the viewer may send messages.
 pub(super) fn retried<'a>(at: &InJob, talk: &'a Talk) -> Option<&'a Message> {
-    let JobState::Failed(reason) = &at.job.state else { return None };
-    let last = talk.last_delivered().filter(|message| message.status == MessageStatus::Failed);
-    last.filter(|_| reason.code != ReasonCode::Cancelled && at.viewer.can_write())
+    failed_message(&at.job, &talk.messages).filter(|_| at.viewer.can_write())
+}
+
+/// Returns the last message of a job that failed and accepts messages.
+pub(in crate::pages) fn failed_message<'a>(job: &Job, messages: &'a [Message]) -> Option<&'a Message> {
+    let JobState::Failed(reason) = &job.state else { return None };
+    let last = last_delivered(messages).filter(|message| message.status == MessageStatus::Failed);
+    last.filter(|_| reason.code != ReasonCode::Cancelled)
 }
 
 /// Returns the idempotency key of the form *Try again*. It is the same on all pages that offer to send the message again.
-pub(super) fn retry_key(message: MessageId) -> String {
+pub(in crate::pages) fn retry_key(message: MessageId) -> String {
     format!("again-{message}")
 }
 

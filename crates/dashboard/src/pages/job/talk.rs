@@ -49,7 +49,7 @@ impl Talk {
 
     /// Returns the last message that a run has taken.
     pub(super) fn last_delivered(&self) -> Option<&Message> {
-        self.messages.iter().filter(|message| message.delivered_at.is_some()).max_by_key(|message| message.delivered_at)
+        last_delivered(&self.messages)
     }
 
     /// Returns the runs of a message, oldest first.
@@ -91,6 +91,11 @@ impl Talk {
         let is_last = || self.last_delivered().is_some_and(|last| last.id == message.id);
         message.status.is_final() && !(message.status == MessageStatus::Failed && failure(job).is_some() && is_last())
     }
+}
+
+/// Returns the last message that a run has taken.
+pub(super) fn last_delivered(messages: &[Message]) -> Option<&Message> {
+    messages.iter().filter(|message| message.delivered_at.is_some()).max_by_key(|message| message.delivered_at)
 }
 
 fn worked<'a>(runs: impl Iterator<Item = &'a Run>) -> Duration {
