@@ -101,7 +101,7 @@ step("the list of jobs has the step of a running job, and what matters about the
 
 step("home shows the failure, the running job and its plan", async () => {
   await suite.open(page, "/?whose=everybody");
-  await page.getByRole("link", { name: /^View/ }).first().waitFor();
+  await page.getByRole("button", { name: /^Try again/ }).first().waitFor();
   const now = page.locator("section", { has: page.getByRole("heading", { name: "Running now" }) });
   await now.getByText("cargo test -p shop").waitFor();
   await now.getByText("1 of 3").first().waitFor();

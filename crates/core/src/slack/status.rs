@@ -207,7 +207,8 @@ mod tests {
 
     #[test]
     fn a_finished_message_shows_the_numbers_of_changed_lines() {
-        for (additions, deletions, size) in [(145, 18, " (+145 −18)"), (145, 0, " (+145)"), (0, 2, " (−2)"), (0, 0, "")] {
+        for (additions, deletions, size) in [(145, 18, " (+145 −18)"), (145, 0, " (+145)"), (0, 2, " (−2)"), (0, 0, "")]
+        {
             let stat = DiffStat { additions, deletions, files: 1 };
             let done = Message {
                 commits: vec!["a".repeat(40).parse().unwrap()],
