@@ -87,7 +87,7 @@ async fn comments_on_lines_become_one_message_to_the_job() {
     for part in [
         "Send to the agent</button>",
         "data-pending hidden>",
-        &format!("action=\"{path}/comments\" data-holds><input type=\"hidden\" name=\"path\" value=\"x.txt\">"),
+        &format!("action=\"{path}/comments\"><input type=\"hidden\" name=\"path\" value=\"x.txt\">"),
     ] {
         assert!(page.contains(part), "{part} is not in {page}");
     }
