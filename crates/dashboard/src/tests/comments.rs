@@ -1,6 +1,7 @@
 //! Tests of comments and reviews on the pages of pull requests.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
 use journeyman_core::engine::Control;
@@ -12,6 +13,7 @@ use journeyman_core::time::Clock as _;
 use journeyman_core::user::Role;
 use journeyman_testkit::Seeds as _;
 
+use super::job::complete;
 use super::pulls::{Fake, assert_harmless, detail, hostile, job_with_pull};
 use super::{Fixture, fixture};
 
@@ -69,6 +71,18 @@ async fn a_comment_says_what_became_of_it() {
     let link =
         format!("<span class=\"mark queued\"></span> <a href=\"/projects/shop/jobs/{id}#m-{message}\">queued</a>");
     assert!(page.contains(&link), "{link}: {page}");
+
+    // The worker of the first turn has priority for a moment.
+    fixture.world.advance(Duration::from_secs(10));
+    complete(&fixture, id, 40, Vec::new()).await;
+    let (page, list) =
+        (fixture.page(Role::Viewer, &path).await, fixture.page(Role::Viewer, "/projects/shop/pulls").await);
+    let size = "<span class=\"plus\">+1,145</span> <span class=\"minus\">−18</span>";
+    let sha = "b".repeat(40);
+    let pushed =
+        format!("pushed <a class=\"commit\" href=\"{path}/files?commit={sha}\"><code>bbbbbbbb</code></a> {size}</li>");
+    assert!(page.contains("worked 40 s") && page.contains(&pushed), "{pushed}: {page}");
+    assert!(list.contains(&format!("<span>{size}</span>")), "{list}");
 
     let answer = NewComment {
         author: SERVICE.to_owned(),

@@ -200,7 +200,7 @@ async fn pages_can_show_the_largest_number_of_tokens() {
 }
 
 /// Claims the job, carries out its message within `seconds`, and finishes it with one commit.
-async fn complete(fixture: &Fixture, id: JobId, seconds: u64, entries: Vec<(TranscriptKind, Value)>) {
+pub(super) async fn complete(fixture: &Fixture, id: JobId, seconds: u64, entries: Vec<(TranscriptKind, Value)>) {
     let worker = WorkerId::from_uuid(Uuid::from_u128(9));
     let claimed = fixture.engine.claim(worker, Duration::from_secs(3600)).await.unwrap().unwrap();
     let (token, at) = (claimed.lease.token, fixture.world.now());
