@@ -63,7 +63,7 @@ pub use pulls::{Commented, PullComment};
 pub use slack::{DescribedSlack, SlackEdit, SlackReceived};
 pub use trusts::{Presented, TrustEdit};
 pub use usage::{USAGE_COLUMNS, usage_table};
-pub use users::NewPassword;
+pub use users::{CreatedLink, CreatedUser, NewPassword};
 pub use webhooks::{CreatedWebhook, Deliverer};
 
 /// The ports and settings of the use cases.

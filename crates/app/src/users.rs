@@ -1,16 +1,37 @@
 //! Use cases about users, their sessions, and their sign-in links.
 
-use journeyman_core::admin::{AdminChange, Precondition, Subject};
+use std::sync::Arc;
+
+use journeyman_core::admin::{AdminChange, AdminRefusal, Once, Precondition, Subject};
 use journeyman_core::ids::UserId;
 use journeyman_core::ports::{Administered, AuditEntry, DecideAdmin};
-use journeyman_core::user::decide::{self, PasswordChange};
+use journeyman_core::time::Timestamp;
+use journeyman_core::user::decide::{self, PasswordChange, UserChanges};
 use journeyman_core::user::{
     Identity, PasswordHash, Role, SETUP_LINK_LIFETIME, SIGN_IN_LINK_LIFETIME, Session, SignInLink, TokenHash, User,
     new_token, user_name,
 };
 use journeyman_core::version::FIRST_VERSION;
 
-use crate::{Caller, Error, UseCases};
+use crate::{Answered, Caller, Error, Idempotency, UseCases, claim};
+
+/// A link with which a user sets a password once. Only its creation shows it: the store has a hash of its token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CreatedLink {
+    /// The URL of the page.
+    pub url: String,
+    /// The time from which the link is refused.
+    pub expires_at: Timestamp,
+}
+
+/// A new user, and the link to set a password.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CreatedUser {
+    /// The user.
+    pub user: User,
+    /// The link.
+    pub link: CreatedLink,
+}
 
 /// The password that a person sets with a sign-in link.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,16 +66,57 @@ impl UseCases {
         })
     }
 
-    /// Adds a user without a password.
+    /// Returns all users, sorted by name.
+    ///
+    /// # Errors
+    /// The caller is not an administrator, or the store failed.
+    pub async fn users(&self, caller: &Caller) -> Result<Vec<User>, Error> {
+        caller.needs_administrator_to_read()?;
+        Ok(self.parts().store.users().await?)
+    }
+
+    /// Returns a user.
+    ///
+    /// # Errors
+    /// The caller is not an administrator, the user does not exist, or the store failed.
+    pub async fn user(&self, caller: &Caller, id: UserId) -> Result<User, Error> {
+        caller.needs_administrator_to_read()?;
+        self.parts().store.user(id).await?.ok_or(Error::Admin(AdminRefusal::NoUser))
+    }
+
+    /// Creates a user without a password, and a link to set one. `answer` renders the answer that is stored, encrypted,
+    /// for the idempotency key.
     ///
     /// # Errors
     /// The caller is not an administrator, the name is not valid or in use, or the store failed.
-    pub async fn add_user(&self, caller: &Caller, name: &str, role: Role) -> Result<User, Error> {
+    pub async fn create_user(
+        &self,
+        caller: &Caller,
+        name: &str,
+        role: Role,
+        idempotency: Option<Idempotency>,
+        answer: impl FnOnce(&CreatedUser) -> String,
+    ) -> Result<Answered<CreatedUser>, Error> {
         caller.needs_administrator()?;
         self.confirm(caller).await?;
+        let claim = claim(caller, None, idempotency);
+        if let Some(answer) = self.replay(claim.as_ref()).await? {
+            return Ok(Answered::Replayed(answer));
+        }
         let user = self.new_user(name, role, None)?;
-        let audit = self.audit(caller, "user.created", user.id);
-        self.store_user(user, audit).await
+        let (link, shown) = self.new_link(Some(user.id));
+        let audits = ["user.created", "user.link"].map(|action| self.audit(caller, action, user.id));
+        let created = CreatedUser { user, link: shown };
+        let once = claim.map(|claim| Once { claim, answer: answer(&created) });
+        let (subject, user) = (Subject::NewUser(created.user.name.clone(), None), created.user.clone());
+        let decide: DecideAdmin = Box::new(move |state| {
+            let [user_audit, link_audit] = audits.clone();
+            decide::create_with_link(state, user.clone(), link.clone(), user_audit, link_audit)
+        });
+        match self.administer(subject, once, decide).await? {
+            Administered::Replayed(answer) => Ok(Answered::Replayed(answer)),
+            Administered::Done(_) => Ok(Answered::New(created)),
+        }
     }
 
     /// Stores a new user whom an identity provider has authenticated. The user is the actor of the audit entry.
@@ -62,73 +124,90 @@ impl UseCases {
     /// # Errors
     /// The name or the identity is in use, or the store failed.
     pub async fn add_authenticated_user(&self, user: User, address: Option<std::net::IpAddr>) -> Result<User, Error> {
-        let caller = Caller::user(std::sync::Arc::new(user.clone()), address);
+        let caller = Caller::user(Arc::new(user.clone()), address);
         let audit = self.audit(&caller, "user.created", user.id);
-        self.store_user(user, audit).await
-    }
-
-    async fn store_user(&self, user: User, audit: AuditEntry) -> Result<User, Error> {
         let subject = Subject::NewUser(user.name.clone(), user.identity.clone());
         let new = user.clone();
         self.change(subject, Box::new(move |state| decide::create(state, new.clone(), audit.clone()))).await?;
         Ok(user)
     }
 
-    /// Gives a user another role.
+    /// Gives a user another role, and disables or enables the user. Returns the user as changed.
     ///
     /// # Errors
     /// The caller is not an administrator; the user does not exist, has another version, or is the last administrator;
     /// or the store failed.
-    pub async fn set_role(
+    pub async fn change_user(
         &self,
         caller: &Caller,
         id: UserId,
         precondition: Precondition,
-        role: Role,
-    ) -> Result<(), Error> {
+        changes: UserChanges,
+    ) -> Result<User, Error> {
         caller.needs_administrator()?;
         self.confirm(caller).await?;
-        let audit = self.audit(caller, &format!("user.role.{}", role.name()), id);
-        let decide: DecideAdmin = Box::new(move |state| decide::set_role(state, &precondition, role, audit.clone()));
-        self.change(Subject::User(id), decide).await.map(drop)
+        let audit = self.audit(caller, "", id);
+        let decide: DecideAdmin = Box::new(move |state| {
+            let about = |action: &str| AuditEntry { action: action.to_owned(), ..audit.clone() };
+            decide::change(state, &precondition, changes, about)
+        });
+        let changed = self.change(Subject::User(id), decide).await?.user().cloned();
+        match changed {
+            Some(user) => Ok(user),
+            None => self.user(caller, id).await,
+        }
     }
 
-    /// Disables or enables a user.
-    ///
-    /// # Errors
-    /// Fails like [`UseCases::set_role`].
-    pub async fn set_disabled(
-        &self,
-        caller: &Caller,
-        id: UserId,
-        precondition: Precondition,
-        disabled: bool,
-    ) -> Result<(), Error> {
-        caller.needs_administrator()?;
-        self.confirm(caller).await?;
-        let action = if disabled { "user.disabled" } else { "user.enabled" };
-        let audit = self.audit(caller, action, id);
-        let decide: DecideAdmin =
-            Box::new(move |state| decide::set_disabled(state, &precondition, disabled, audit.clone()));
-        self.change(Subject::User(id), decide).await.map(drop)
-    }
-
-    /// Creates a link with which a user sets a password once, and returns its token. Without a user, the link creates
-    /// the first administrator.
+    /// Creates a link with which a user sets a password once, instead of the user's earlier links. `answer` renders the
+    /// answer that is stored, encrypted, for the idempotency key.
     ///
     /// # Errors
     /// The caller is not an administrator, the user does not exist or is disabled, or the store failed.
-    pub async fn create_link(&self, caller: &Caller, user: Option<UserId>) -> Result<String, Error> {
+    pub async fn create_link(
+        &self,
+        caller: &Caller,
+        id: UserId,
+        idempotency: Option<Idempotency>,
+        answer: impl FnOnce(&CreatedLink) -> String,
+    ) -> Result<Answered<CreatedLink>, Error> {
         caller.needs_administrator()?;
         self.confirm(caller).await?;
+        let claim = claim(caller, None, idempotency);
+        if let Some(answer) = self.replay(claim.as_ref()).await? {
+            return Ok(Answered::Replayed(answer));
+        }
+        let (link, created) = self.new_link(Some(id));
+        let audit = self.audit(caller, "user.link", id);
+        let once = claim.map(|claim| Once { claim, answer: answer(&created) });
+        let decide: DecideAdmin = Box::new(move |state| decide::create_link(state, link.clone(), audit.clone()));
+        match self.administer(Subject::User(id), once, decide).await? {
+            Administered::Replayed(answer) => Ok(Answered::Replayed(answer)),
+            Administered::Done(_) => Ok(Answered::New(created)),
+        }
+    }
+
+    /// Creates a link that makes the person who opens it the first administrator.
+    ///
+    /// # Errors
+    /// The caller is not an administrator, there is an administrator who may sign in, or the store failed.
+    pub async fn create_first_link(&self, caller: &Caller) -> Result<CreatedLink, Error> {
+        caller.needs_administrator()?;
+        self.confirm(caller).await?;
+        let (link, created) = self.new_link(None);
+        let audit = self.audit(caller, "user.link", "the first administrator");
+        let subject = Subject::Link(link.hash, String::new());
+        self.change(subject, Box::new(move |state| decide::create_link(state, link.clone(), audit.clone()))).await?;
+        Ok(created)
+    }
+
+    /// Returns a link that is not stored yet: as the store has it, and as its user sees it. Without a user, it is for the
+    /// first administrator.
+    fn new_link(&self, user: Option<UserId>) -> (SignInLink, CreatedLink) {
         let (token, hash) = new_token(&*self.parts().ids);
         let lifetime = if user.is_some() { SIGN_IN_LINK_LIFETIME } else { SETUP_LINK_LIFETIME };
-        let link = SignInLink { hash, user, expires_at: self.parts().engine.now() + lifetime };
-        let subject = user.map_or_else(|| "the first administrator".to_owned(), |user| user.to_string());
-        let audit = self.audit(caller, "user.link", subject);
-        let subject = user.map_or_else(|| Subject::Link(hash, String::new()), Subject::User);
-        self.change(subject, Box::new(move |state| decide::create_link(state, link.clone(), audit.clone()))).await?;
-        Ok(token)
+        let expires_at = self.parts().engine.now() + lifetime;
+        let url = format!("{}/setup?link={token}", self.parts().public_url);
+        (SignInLink { hash, user, expires_at }, CreatedLink { url, expires_at })
     }
 
     /// Sets a password with a link, and returns the user.
@@ -138,7 +217,7 @@ impl UseCases {
     pub async fn use_link(&self, new: NewPassword, address: Option<std::net::IpAddr>) -> Result<User, Error> {
         let NewPassword { link, user, is_first, password } = new;
         let user = User { password: Some(password), ..user };
-        let caller = Caller::user(std::sync::Arc::new(user.clone()), address);
+        let caller = Caller::user(Arc::new(user.clone()), address);
         let action = if is_first { "user.created" } else { "user.password" };
         let audit = self.audit(&caller, action, user.id);
         let (subject, stored) = (Subject::Link(link, user.name.clone()), user.clone());

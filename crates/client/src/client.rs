@@ -13,7 +13,8 @@ use crate::error::Error;
 use crate::job::JobHandle;
 use crate::request::Request;
 use crate::resources::{
-    Audit, CodeHosts, Events, Inbox, Jobs, Keys, Messages, Projects, Pulls, Runs, Slack, Trusts, UsageReports, Webhooks,
+    Audit, CodeHosts, Events, Inbox, Jobs, Keys, Messages, Projects, Pulls, Runs, Slack, Trusts, UsageReports, Users,
+    Webhooks,
 };
 
 /// The timeout of connections.
@@ -257,6 +258,11 @@ impl Client {
     /// Returns the operations on trusts, and the exchange of tokens.
     pub fn trusts(&self) -> Trusts {
         Trusts { client: self.clone() }
+    }
+
+    /// Returns the operations on users of the dashboard.
+    pub fn users(&self) -> Users {
+        Users { client: self.clone() }
     }
 
     /// Returns the operations on Slack workspaces.

@@ -73,6 +73,7 @@ mod review_changes;
 mod slack;
 mod system;
 mod trust;
+mod user;
 mod values;
 mod webhook;
 
@@ -95,5 +96,6 @@ pub use self::review_changes::*;
 pub use self::slack::*;
 pub use self::system::*;
 pub use self::trust::*;
+pub use self::user::*;
 pub use self::values::*;
 pub use self::webhook::*;

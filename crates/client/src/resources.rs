@@ -9,6 +9,7 @@ mod pulls;
 mod slack;
 mod system;
 mod trusts;
+mod users;
 mod webhooks;
 
 pub use self::code_hosts::{CodeHosts, Inbox};
@@ -20,4 +21,5 @@ pub use self::pulls::Pulls;
 pub use self::slack::Slack;
 pub use self::system::{Audit, UsageReports};
 pub use self::trusts::Trusts;
+pub use self::users::Users;
 pub use self::webhooks::Webhooks;

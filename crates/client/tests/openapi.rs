@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// Operations, and the names of the methods that carry them out.
-const METHODS: [(&str, &str, &[&str]); 80] = [
+const METHODS: [(&str, &str, &[&str]); 85] = [
     ("createJob", "resources/jobs.rs", &["create", "create_and_wait"]),
     ("getJob", "job.rs", &["get", "poll", "wait"]),
     ("deleteJob", "job.rs", &["delete"]),
@@ -62,6 +62,11 @@ const METHODS: [(&str, &str, &[&str]); 80] = [
     ("changeTrust", "resources/trusts.rs", &["change"]),
     ("deleteTrust", "resources/trusts.rs", &["delete"]),
     ("exchangeToken", "resources/trusts.rs", &["exchange"]),
+    ("listUsers", "resources/users.rs", &["list"]),
+    ("createUser", "resources/users.rs", &["create"]),
+    ("getUser", "resources/users.rs", &["get"]),
+    ("changeUser", "resources/users.rs", &["change"]),
+    ("createUserLink", "resources/users.rs", &["create_link"]),
     ("listSlackWorkspaces", "resources/slack.rs", &["list"]),
     ("createSlackWorkspace", "resources/slack.rs", &["create"]),
     ("getSlackWorkspace", "resources/slack.rs", &["get"]),
@@ -147,6 +152,7 @@ fn read(schema: &str, example: &Value) -> Option<Result<(), String>> {
         "AuditPage" => entries::<models::AuditEntry>(example, "entries"),
         "CodeHostList" => entries::<models::InstalledCodeHost>(example, "codeHosts"),
         "CreatedKey" => reads::<models::CreatedKey>(example),
+        "CreatedUser" => reads::<models::CreatedUser>(example),
         "CreatedWebhook" => reads::<models::CreatedWebhook>(example),
         "DeliveryPage" => entries::<models::WebhookDelivery>(example, "deliveries"),
         "EventPage" => entries::<models::Event>(example, "events"),
@@ -182,6 +188,9 @@ fn read(schema: &str, example: &Value) -> Option<Result<(), String>> {
         "Trust" => reads::<models::Trust>(example),
         "TrustList" => entries::<models::Trust>(example, "trusts"),
         "UsageReport" => reads::<models::UsageReport>(example),
+        "User" => reads::<models::User>(example),
+        "UserLink" => reads::<models::UserLink>(example),
+        "UserList" => entries::<models::User>(example, "users"),
         "Webhook" => reads::<models::Webhook>(example),
         "WebhookBody" => reads::<models::WebhookBody>(example),
         "WebhookList" => entries::<models::Webhook>(example, "webhooks"),

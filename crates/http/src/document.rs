@@ -131,6 +131,7 @@ fn tags() -> Value {
         ("Projects", "Repositories, and the settings for the agents that work on them"),
         ("Pull requests", "The pull requests of a project's repository"),
         ("Keys", "The API keys of clients; managing keys and projects needs a key that is not limited to projects"),
+        ("Users", "The users of the dashboard, and links with which they set their passwords"),
         ("Trusts", "Rules about which tokens of CI services and other OpenID issuers are exchanged for keys"),
         ("Code hosts", "GitHub, GitLab, and other servers of repositories, with the credentials of the service"),
         ("Inbox", "What code hosts reported, and what became of it"),

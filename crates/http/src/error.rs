@@ -309,17 +309,17 @@ impl From<AdminRefusal> for ApiError {
                 Self::new(StatusCode::PRECONDITION_FAILED, ErrorCode::PreconditionFailed, text)
             }
             AdminRefusal::KeyReused(error) => error.into(),
-            // The interface has no operations on users.
-            AdminRefusal::NoUser
-            | AdminRefusal::UserExists
-            | AdminRefusal::UserChanged
+            AdminRefusal::NoUser => Self::new(StatusCode::NOT_FOUND, ErrorCode::UserNotFound, text),
+            AdminRefusal::UserExists => conflict(ErrorCode::UserExists),
+            AdminRefusal::UserDisabled => conflict(ErrorCode::UserDisabled),
+            AdminRefusal::LastAdministrator => conflict(ErrorCode::LastAdministrator),
+            // The interface has no operations on passwords, identities, and the first administrator.
+            AdminRefusal::UserChanged
             | AdminRefusal::IdentityTaken
             | AdminRefusal::IdentityConnected
             | AdminRefusal::NoIdentity
             | AdminRefusal::PasswordMissing
-            | AdminRefusal::UserDisabled
             | AdminRefusal::HasAdministrator
-            | AdminRefusal::LastAdministrator
             | AdminRefusal::LinkExpired
             | AdminRefusal::NoPull
             | AdminRefusal::PullNotOpen => Self::internal(&text),

@@ -21,6 +21,7 @@ pub(crate) mod slack;
 pub(crate) mod system;
 pub(crate) mod trusts;
 pub(crate) mod usage;
+pub(crate) mod users;
 pub(crate) mod webhooks;
 
 use axum::middleware::from_fn;
@@ -83,6 +84,9 @@ fn others() -> OpenApiRouter<App> {
         .routes(routes!(keys::rotate))
         .routes(routes!(trusts::list, trusts::create))
         .routes(routes!(trusts::get, trusts::change, trusts::delete))
+        .routes(routes!(users::list, users::create))
+        .routes(routes!(users::get, users::change))
+        .routes(routes!(users::link))
         .routes(routes!(me::me))
         .routes(routes!(me::agents))
         .routes(routes!(audit::list))

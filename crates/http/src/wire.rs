@@ -22,4 +22,5 @@ pub mod slack;
 pub mod system;
 pub mod trust;
 pub(crate) mod usage;
+pub mod user;
 pub(crate) mod webhook;

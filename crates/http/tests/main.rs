@@ -19,5 +19,6 @@ mod http {
     mod slack;
     mod system;
     mod trusts;
+    mod users;
     mod webhooks;
 }

@@ -96,7 +96,7 @@ enum Command {
     CodeHost(code_host::CodeHostArgs),
     /// Connect Slack workspaces, their channels and their people
     Slack(slack::SlackArgs),
-    /// List and add users of the dashboard, and create links to set their passwords
+    /// Manage users of the dashboard, and create links to set their passwords
     User(user::UserArgs),
     /// Update the schema of the database, if the service does not do so at startup
     Migrate(migrate::MigrateArgs),
@@ -173,7 +173,7 @@ fn carry_out(command: Command, color: ColorWhen) -> anyhow::Result<ExitCode> {
         Command::Project(arguments) => project::run(*arguments, color),
         Command::CodeHost(arguments) => code_host::run(arguments, color),
         Command::Slack(arguments) => slack::run(arguments, color),
-        Command::User(arguments) => user::run(arguments),
+        Command::User(arguments) => user::run(arguments, color),
         Command::Migrate(arguments) => migrate::run(arguments),
         Command::Backup(arguments) => backup::run(arguments),
         Command::Restore(arguments) => restore::run(arguments),

@@ -11,7 +11,7 @@ use journeyman_core::project::{self, Project, SecretChanges};
 use journeyman_core::pull::decide::PullPage;
 use journeyman_core::pull::{self, NewComment, PullEnding};
 use journeyman_core::time::Timestamp;
-use journeyman_core::user::decide::PasswordChange;
+use journeyman_core::user::decide::{PasswordChange, UserChanges};
 use journeyman_core::user::{self, Identity, PasswordHash, Role, Session, SignInLink, TokenHash, User};
 
 /// Administrative changes for tests, in any store.
@@ -115,12 +115,14 @@ impl<T: AdminStore + ?Sized> Seeds for T {
     }
 
     async fn set_role(&self, id: UserId, role: Role, audit: AuditEntry) -> Result<(), AdminError> {
-        let set = move |state: &_| user::decide::set_role(state, &Precondition::None, role, audit.clone());
+        let changes = UserChanges { role: Some(role), disabled: None };
+        let set = move |state: &_| user::decide::change(state, &Precondition::None, changes, |_| audit.clone());
         change(self, Subject::User(id), set).await.map(drop)
     }
 
     async fn set_disabled(&self, id: UserId, disabled: bool, audit: AuditEntry) -> Result<(), AdminError> {
-        let set = move |state: &_| user::decide::set_disabled(state, &Precondition::None, disabled, audit.clone());
+        let changes = UserChanges { role: None, disabled: Some(disabled) };
+        let set = move |state: &_| user::decide::change(state, &Precondition::None, changes, |_| audit.clone());
         change(self, Subject::User(id), set).await.map(drop)
     }
 

@@ -1,15 +1,31 @@
 //! Tests of versions, preconditions, concurrent changes, and audit entries.
 
 use futures::future::join_all;
-use journeyman_app::{Actor, Answered, Caller, Error, JobRequest, MessageRequest, RefusalKind};
+use journeyman_app::{Actor, Answered, Caller, Error, JobRequest, MessageRequest, RefusalKind, UseCases};
 use journeyman_core::admin::{AdminRefusal, Precondition};
 use journeyman_core::engine::Control;
 use journeyman_core::key::Scope;
 use journeyman_core::message::DeliveryMode;
 use journeyman_core::project::{PermissionPolicy, Project};
-use journeyman_core::user::Role;
+use journeyman_core::user::decide::UserChanges;
+use journeyman_core::user::{Role, TokenHash, User};
 
-use super::given::{all, new_key, operator, shop};
+use super::given::{all, new_key, once, operator, shop};
+
+const fn to_role(role: Role) -> UserChanges {
+    UserChanges { role: Some(role), disabled: None }
+}
+
+const fn to_disabled(disabled: bool) -> UserChanges {
+    UserChanges { role: None, disabled: Some(disabled) }
+}
+
+async fn add_user(cases: &UseCases, name: &str, role: Role) -> User {
+    match cases.create_user(&operator(), name, role, None, |_| String::new()).await.unwrap() {
+        Answered::New(created) => created.user,
+        Answered::Replayed(_) => unreachable!("there is no idempotency key"),
+    }
+}
 
 #[tokio::test]
 async fn concurrent_changes_of_different_fields_are_all_kept() {
@@ -50,12 +66,13 @@ async fn a_change_of_another_version_is_refused_and_stores_nothing() {
         let refused = cases.delete_project(&operator(), &shop().id, first.clone()).await.unwrap_err();
         assert_eq!(refused, Error::Admin(AdminRefusal::VersionMismatch { current: 2 }), "{name}");
 
-        let user = cases.add_user(&operator(), "ada", Role::Administrator).await.unwrap();
-        let other = cases.add_user(&operator(), "bob", Role::Member).await.unwrap();
-        cases.set_role(&operator(), other.id, first.clone(), Role::Viewer).await.unwrap();
-        let refused = cases.set_disabled(&operator(), other.id, first.clone(), true).await.unwrap_err();
+        let user = add_user(cases, "ada", Role::Administrator).await;
+        let other = add_user(cases, "bob", Role::Member).await;
+        cases.change_user(&operator(), other.id, first.clone(), to_role(Role::Viewer)).await.unwrap();
+        let refused = cases.change_user(&operator(), other.id, first.clone(), to_disabled(true)).await.unwrap_err();
         assert_eq!(refused, Error::Admin(AdminRefusal::VersionMismatch { current: 2 }), "{name}");
-        let last = cases.set_role(&operator(), user.id, Precondition::None, Role::Viewer).await.unwrap_err();
+        let last =
+            cases.change_user(&operator(), user.id, Precondition::None, to_role(Role::Viewer)).await.unwrap_err();
         assert_eq!(last, Error::Admin(AdminRefusal::LastAdministrator), "{name}");
 
         let Answered::New(created) = cases.create_key(&operator(), new_key(), None, |_| String::new()).await.unwrap()
@@ -68,7 +85,8 @@ async fn a_change_of_another_version_is_refused_and_stores_nothing() {
         assert_eq!((project.model.as_str(), project.version), ("a/b", 2), "{name}");
         let after = fixture.audited().await;
         let added: Vec<&str> = after[before.len()..].iter().filter_map(|line| line.split(' ').nth(1)).collect();
-        assert_eq!(added, ["user.created", "user.created", "user.role.viewer", "key.created"], "{name}");
+        let users = ["user.created", "user.link", "user.created", "user.link", "user.role.viewer"];
+        assert_eq!(added, [&users[..], &["key.created"]].concat(), "{name}");
     }
 }
 
@@ -80,9 +98,9 @@ async fn every_change_leaves_an_entry_with_its_actor() {
         let caller = fixture.key(Scope::Write).await;
         let same = Box::new(|project| Ok((project, [].into())));
         cases.change_project(&caller, &shop().id, Precondition::None, same).await.unwrap();
-        let user = cases.add_user(&operator(), "ada", Role::Member).await.unwrap();
-        cases.set_disabled(&operator(), user.id, Precondition::None, true).await.unwrap();
-        cases.set_disabled(&operator(), user.id, Precondition::None, false).await.unwrap();
+        let user = add_user(cases, "ada", Role::Member).await;
+        cases.change_user(&operator(), user.id, Precondition::None, to_disabled(true)).await.unwrap();
+        cases.change_user(&operator(), user.id, Precondition::None, to_disabled(false)).await.unwrap();
         cases.delete_project(&caller, &shop().id, Precondition::None).await.unwrap();
         let key = caller.id();
         let id = user.id;
@@ -91,11 +109,42 @@ async fn every_change_leaves_an_entry_with_its_actor() {
             format!("cli key.created {key}"),
             format!("{key} project.changed shop"),
             format!("cli user.created {id}"),
+            format!("cli user.link {id}"),
             format!("cli user.disabled {id}"),
             format!("cli user.enabled {id}"),
             format!("{key} project.deleted shop"),
         ];
         assert_eq!(fixture.audited().await, expected, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_user_is_created_with_a_link_and_changed_at_once() {
+    for fixture in all().await {
+        let (name, cases) = (fixture.name, &fixture.cases);
+        let create = async || {
+            let idempotency = once("key", "create ada");
+            cases.create_user(&operator(), "Ada", Role::Member, idempotency, |created| created.link.url.clone()).await
+        };
+        let Answered::New(created) = create().await.unwrap() else { unreachable!("{name}: it is the first request") };
+        let token = created.link.url.strip_prefix("http://localhost:8080/setup?link=").unwrap();
+        let stored = fixture.store.link(TokenHash::of(token)).await.unwrap().unwrap();
+        assert_eq!((stored.user, stored.expires_at), (Some(created.user.id), created.link.expires_at), "{name}");
+        assert_eq!(create().await.unwrap(), Answered::Replayed(created.link.url.clone()), "{name}");
+        let taken = cases.create_user(&operator(), "ada", Role::Viewer, None, |_| String::new()).await.unwrap_err();
+        assert_eq!(taken, Error::Admin(AdminRefusal::UserExists), "{name}");
+
+        let both = UserChanges { role: Some(Role::Viewer), disabled: Some(true) };
+        let id = created.user.id;
+        let changed = cases.change_user(&operator(), id, Precondition::Version(vec![1]), both).await.unwrap();
+        assert_eq!((changed.role, changed.disabled_at.is_some(), changed.version), (Role::Viewer, true, 2), "{name}");
+        assert_eq!(fixture.store.link(stored.hash).await.unwrap(), None, "{name}: disabling deletes the links");
+        let again = cases.change_user(&operator(), id, Precondition::None, both).await.unwrap();
+        assert_eq!(again, changed, "{name}: the same values change nothing");
+        let refused = cases.create_link(&operator(), id, None, |_| String::new()).await.unwrap_err();
+        assert_eq!(refused, Error::Admin(AdminRefusal::UserDisabled), "{name}");
+        let expected = ["user.created", "user.link", "user.role.viewer", "user.disabled"];
+        assert_eq!(fixture.audited().await, expected.map(|action| format!("cli {action} {id}")), "{name}");
     }
 }
 
@@ -156,14 +205,14 @@ async fn a_message_that_is_accepted_during_the_deletion_of_its_project_is_not_lo
 async fn a_caller_that_lost_its_rights_during_the_request_changes_nothing() {
     for fixture in all().await {
         let (name, cases) = (fixture.name, &fixture.cases);
-        let add = async |user: &str| cases.add_user(&operator(), user, Role::Administrator).await.unwrap();
+        let add = async |user: &str| add_user(cases, user, Role::Administrator).await;
         let [demoted, disabled, _] = [add("ada").await, add("bob").await, add("eve").await];
         let key = fixture.key(Scope::Write).await;
         let Actor::Key(revoked) = &key.actor else { unreachable!("it is the caller of a key") };
         let callers =
             [Caller::user(demoted.clone().into(), None), Caller::user(disabled.clone().into(), None), key.clone()];
-        cases.set_role(&operator(), demoted.id, Precondition::None, Role::Member).await.unwrap();
-        cases.set_disabled(&operator(), disabled.id, Precondition::None, true).await.unwrap();
+        cases.change_user(&operator(), demoted.id, Precondition::None, to_role(Role::Member)).await.unwrap();
+        cases.change_user(&operator(), disabled.id, Precondition::None, to_disabled(true)).await.unwrap();
         cases.revoke_key(&operator(), revoked.id, Precondition::None).await.unwrap();
         let before = fixture.audited().await;
         for caller in callers {

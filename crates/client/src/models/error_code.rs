@@ -57,6 +57,14 @@ open_enum! {
         KeyNotFound = "key_not_found",
         /// The key was revoked or has expired.
         KeyEnded = "key_ended",
+        /// The user does not exist.
+        UserNotFound = "user_not_found",
+        /// A user with this name already exists.
+        UserExists = "user_exists",
+        /// The user is disabled.
+        UserDisabled = "user_disabled",
+        /// No administrator who may sign in would remain.
+        LastAdministrator = "last_administrator",
         /// The repository does not exist at this address.
         RepositoryNotFound = "repository_not_found",
         /// The events after the cursor are no longer stored.

@@ -17,50 +17,75 @@ pub fn create(state: &AdminState, user: User, audit: AuditEntry) -> Result<Admin
     Ok(AdminChange::new([AdminRow::User(User { version: FIRST_VERSION, ..user })], audit))
 }
 
-/// Changes a user's role, and revokes keys that exceed the new role: all keys of a viewer, and those keys of a member
-/// that are for all projects.
+/// Stores a new user with a link to set a password. `user_audit` is about the user, and `link_audit` about the link.
+///
+/// # Errors
+/// Returns an error if a user with the same name or identity exists.
+pub fn create_with_link(
+    state: &AdminState,
+    user: User,
+    link: SignInLink,
+    user_audit: AuditEntry,
+    link_audit: AuditEntry,
+) -> Result<AdminChange, AdminRefusal> {
+    let mut change = create(state, user, user_audit)?;
+    change.rows.push(AdminRow::Link(link));
+    change.audit.push(link_audit);
+    Ok(change)
+}
+
+/// The changes of a user that an administrator makes. `None` keeps a value.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct UserChanges {
+    /// The new role.
+    pub role: Option<Role>,
+    /// Whether the user may no longer sign in.
+    pub disabled: Option<bool>,
+}
+
+/// Changes a user's role, and disables or enables the user. `audit` returns the entry about an action. Values that the
+/// user already has change nothing.
+///
+/// Keys that exceed a new role are revoked: all keys of a viewer, and those keys of a member that are for all projects.
+/// Disabling ends the user's sessions, deletes the links, and revokes the keys.
 ///
 /// # Errors
 /// Returns an error if the user does not exist, has another version, or is the last administrator.
-pub fn set_role(
+pub fn change(
     state: &AdminState,
     precondition: &Precondition,
-    role: Role,
-    audit: AuditEntry,
+    changes: UserChanges,
+    audit: impl Fn(&str) -> AuditEntry,
 ) -> Result<AdminChange, AdminRefusal> {
     let user = found(state, precondition)?;
-    keep_an_administrator(state, user, role == Role::Administrator)?;
-    let exceeds = |key: &&ApiKey| match role {
+    let (mut changed, mut entries) = (user.clone(), Vec::new());
+    if let Some(role) = changes.role.filter(|role| *role != user.role) {
+        changed.role = role;
+        entries.push(audit(&format!("user.role.{}", role.name())));
+    }
+    let disabled = changes.disabled.filter(|disabled| *disabled != user.disabled_at.is_some());
+    if let Some(disabled) = disabled {
+        let entry = audit(if disabled { "user.disabled" } else { "user.enabled" });
+        changed.disabled_at = disabled.then_some(entry.at);
+        entries.push(entry);
+    }
+    let Some(at) = entries.first().map(|entry| entry.at) else { return Ok(AdminChange::nothing()) };
+    let (role, is_disabled) = (changed.role, changed.disabled_at.is_some());
+    keep_an_administrator(state, user, role == Role::Administrator && !is_disabled)?;
+    changed.version += 1;
+    let mut rows = vec![AdminRow::User(changed)];
+    if disabled == Some(true) {
+        rows.push(AdminRow::SessionsEnded(SessionsToEnd::AllOf(user.id)));
+        rows.push(AdminRow::LinksDeleted(user.id));
+    }
+    let exceeds = |key: &ApiKey| match role {
         Role::Administrator => false,
         Role::Member => key.projects.is_none(),
         Role::Viewer => true,
     };
-    let revoked = state.keys.iter().filter(exceeds).map(|key| AdminRow::Key(key.revoked(audit.at)));
-    let changed = User { role, version: user.version + 1, ..user.clone() };
-    let rows: Vec<AdminRow> = [AdminRow::User(changed)].into_iter().chain(revoked).collect();
-    Ok(AdminChange::new(rows, audit))
-}
-
-/// Disables or enables a user. Disabling ends the user's sessions, deletes the links, and revokes the keys.
-///
-/// # Errors
-/// Returns an error if the user does not exist, has another version, or is the last administrator.
-pub fn set_disabled(
-    state: &AdminState,
-    precondition: &Precondition,
-    disabled: bool,
-    audit: AuditEntry,
-) -> Result<AdminChange, AdminRefusal> {
-    let user = found(state, precondition)?;
-    keep_an_administrator(state, user, !disabled)?;
-    let changed = User { disabled_at: disabled.then_some(audit.at), version: user.version + 1, ..user.clone() };
-    let mut rows = vec![AdminRow::User(changed)];
-    if disabled {
-        rows.push(AdminRow::SessionsEnded(SessionsToEnd::AllOf(user.id)));
-        rows.push(AdminRow::LinksDeleted(user.id));
-        rows.extend(state.keys.iter().map(|key| AdminRow::Key(key.revoked(audit.at))));
-    }
-    Ok(AdminChange::new(rows, audit))
+    let ended = state.keys.iter().filter(|key| is_disabled || exceeds(key));
+    rows.extend(ended.map(|key| AdminRow::Key(key.revoked(at))));
+    Ok(AdminChange { rows, audit: entries })
 }
 
 /// A change of a password.

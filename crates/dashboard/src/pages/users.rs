@@ -5,6 +5,8 @@ use axum::Router;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
+use journeyman_app::{Answered, CreatedLink};
+use journeyman_core::user::decide::UserChanges;
 use journeyman_core::user::{Role, User};
 
 use super::secret::NewSecret;
@@ -88,11 +90,15 @@ async fn created(shared: &Shared, frame: &Frame, fields: &Fields) -> Page {
     frame.needs_administrator()?;
     let name = fields.text("name");
     let made = match Role::parse(&fields.text("role")) {
-        Some(role) => frame.cases().add_user(&frame.caller(), &name, role).await.map_err(refusal),
+        Some(role) => {
+            let created = frame.cases().create_user(&frame.caller(), &name, role, None, |_| String::new()).await;
+            created.map_err(refusal)
+        }
         None => Err(Ok("Choose a role.".to_owned())),
     };
     match made {
-        Ok(user) => with_link(shared, frame, &user).await,
+        Ok(Answered::New(created)) => show_link(frame, &created.user, created.link),
+        Ok(Answered::Replayed(_)) => Err(Failure::Form("the user has already been added".to_owned())),
         Err(text) => {
             let mut page = users(shared, frame).await?;
             page.name = name;
@@ -103,9 +109,8 @@ async fn created(shared: &Shared, frame: &Frame, fields: &Fields) -> Page {
     }
 }
 
-/// Creates a link for a user and redirects to the page with it.
-async fn with_link(shared: &Shared, frame: &Frame, user: &User) -> Page {
-    let token = frame.cases().create_link(&frame.caller(), Some(user.id)).await?;
+/// Redirects to the page with a new link of a user.
+fn show_link(frame: &Frame, user: &User, link: CreatedLink) -> Page {
     let text = "The user can set a password with it once, within seven days. Send it through a channel that only this \
                 person can read.";
     let new = NewSecret {
@@ -114,7 +119,7 @@ async fn with_link(shared: &Shared, frame: &Frame, user: &User) -> Page {
         request: "Copy the link now".to_owned(),
         text: text.to_owned(),
         times: Vec::new(),
-        values: vec![("link".to_owned(), format!("{}/setup?link={token}", shared.settings.public_url))],
+        values: vec![("link".to_owned(), link.url)],
         example: None,
     };
     new.show(frame)
@@ -129,7 +134,10 @@ async fn found(shared: &Shared, frame: &Frame, id: &str) -> Result<User, Failure
 async fn link(State(shared): State<Shared>, frame: Frame, Path(id): Path<String>) -> Response {
     let page = async {
         let user = found(&shared, &frame, &id).await?;
-        with_link(&shared, &frame, &user).await
+        match frame.cases().create_link(&frame.caller(), user.id, None, |_| String::new()).await? {
+            Answered::New(link) => show_link(&frame, &user, link),
+            Answered::Replayed(_) => Err(Failure::Form("the link has already been created".to_owned())),
+        }
     };
     frame.answer(page.await)
 }
@@ -138,7 +146,8 @@ async fn role(State(shared): State<Shared>, frame: Frame, Path(id): Path<String>
     let page = async {
         let user = found(&shared, &frame, &id).await?;
         let role = Role::parse(&fields.text("role")).ok_or(Failure::NotFound("role"))?;
-        frame.cases().set_role(&frame.caller(), user.id, fields.precondition(), role).await?;
+        let changes = UserChanges { role: Some(role), disabled: None };
+        frame.cases().change_user(&frame.caller(), user.id, fields.precondition(), changes).await?;
         Ok(Redirect::to("/users?done=saved").into_response())
     };
     frame.answer(page.await)
@@ -147,7 +156,8 @@ async fn role(State(shared): State<Shared>, frame: Frame, Path(id): Path<String>
 async fn disable(State(shared): State<Shared>, frame: Frame, Path(id): Path<String>, fields: Fields) -> Response {
     let page = async {
         let user = found(&shared, &frame, &id).await?;
-        frame.cases().set_disabled(&frame.caller(), user.id, fields.precondition(), true).await?;
+        let changes = UserChanges { role: None, disabled: Some(true) };
+        frame.cases().change_user(&frame.caller(), user.id, fields.precondition(), changes).await?;
         Ok(Redirect::to("/users?done=disabled").into_response())
     };
     frame.answer(page.await)
@@ -156,7 +166,8 @@ async fn disable(State(shared): State<Shared>, frame: Frame, Path(id): Path<Stri
 async fn enable(State(shared): State<Shared>, frame: Frame, Path(id): Path<String>, fields: Fields) -> Response {
     let page = async {
         let user = found(&shared, &frame, &id).await?;
-        frame.cases().set_disabled(&frame.caller(), user.id, fields.precondition(), false).await?;
+        let changes = UserChanges { role: None, disabled: Some(false) };
+        frame.cases().change_user(&frame.caller(), user.id, fields.precondition(), changes).await?;
         Ok(Redirect::to("/users?done=enabled").into_response())
     };
     frame.answer(page.await)

@@ -14,6 +14,7 @@ const MESSAGE: &str = "msg_019aa3bb4a2c7d10b2b1a1c5d0f3e8a8";
 const RUN: &str = "run_019aa3bb4a2c7d10b2b1a1c5d0f3e8a9";
 const KEY: &str = "key_019aa3bb4a2c7d10b2b1a1c5d0f3e8aa";
 const TRUST: &str = "trust_019aa3bb4a2c7d10b2b1a1c5d0f3e8ab";
+const USER: &str = "user_019aa3bb4a2c7d10b2b1a1c5d0f3e8ac";
 const COMMIT: &str = "1f8c0d6f7a0c4bb0a1e7c3b5d9e2f4a6b8c0d1e2";
 const PULL: &str = "https://journeyman.example.com/projects/shop/pulls/7";
 const CREATED: &str = "2026-11-22T09:00:00.000Z";
@@ -91,6 +92,8 @@ fn request(id: &str) -> Value {
         }),
         "changeWebhook" => json!({ "enabled": false }),
         "replayWebhook" => json!({ "since": CREATED }),
+        "createUser" => json!({ "name": "ada@example.com", "role": "member" }),
+        "changeUser" => json!({ "role": "viewer" }),
         "createTrust" => json!({
             "name": "shop-ci",
             "issuer": "https://token.actions.githubusercontent.com",
@@ -235,6 +238,16 @@ fn answer(id: &str) -> Value {
             created["secret"] = json!("jmn_example000000000000000000000000000000");
             created
         }
+        "listUsers" => json!({ "users": [user()], "nextCursor": null }),
+        "getUser" | "changeUser" => user(),
+        "createUser" => {
+            let mut created = user();
+            created["hasPassword"] = json!(false);
+            created["signedInAt"] = Value::Null;
+            created["link"] = link();
+            created
+        }
+        "createUserLink" => link(),
         "listTrusts" => json!({ "trusts": [trust()], "nextCursor": null }),
         "createTrust" | "getTrust" | "changeTrust" => trust(),
         "exchangeToken" => exchanged(),
@@ -512,6 +525,23 @@ fn project_event() -> Value {
             "reason": null,
         },
     })
+}
+
+fn user() -> Value {
+    json!({
+        "id": USER,
+        "name": "ada@example.com",
+        "role": "member",
+        "hasPassword": true,
+        "hasIdentity": false,
+        "createdAt": CREATED,
+        "signedInAt": ENDED,
+        "disabledAt": null,
+    })
+}
+
+fn link() -> Value {
+    json!({ "url": "https://journeyman.example.com/setup?link=0123456789abcdef", "expiresAt": "2026-11-29T09:00:00.000Z" })
 }
 
 fn trust() -> Value {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 const LIMITED: [&str; 2] = ["createJob", "sendMessage"];
 
 /// The operations that accept an idempotency key.
-const IDEMPOTENT: [&str; 14] = [
+const IDEMPOTENT: [&str; 16] = [
     "createJob",
     "sendMessage",
     "retryJob",
@@ -16,6 +16,8 @@ const IDEMPOTENT: [&str; 14] = [
     "createProject",
     "createKey",
     "rotateKey",
+    "createUser",
+    "createUserLink",
     "createCodeHost",
     "createWebhook",
     "rotateWebhook",
@@ -24,11 +26,12 @@ const IDEMPOTENT: [&str; 14] = [
 ];
 
 /// The operations that create a resource with its own URL, at the path in `Location`.
-const CREATING: [&str; 8] = [
+const CREATING: [&str; 9] = [
     "createJob",
     "sendMessage",
     "createProject",
     "createKey",
+    "createUser",
     "createCodeHost",
     "createWebhook",
     "createTrust",
@@ -36,11 +39,13 @@ const CREATING: [&str; 8] = [
 ];
 
 /// The operations that change a resource and whose responses have an `ETag` header.
-const TAGGED: [&str; 13] = [
+const TAGGED: [&str; 15] = [
     "createProject",
     "changeProject",
     "createKey",
     "rotateKey",
+    "createUser",
+    "changeUser",
     "createCodeHost",
     "replaceCodeHost",
     "createWebhook",

@@ -8,7 +8,7 @@ const WRITING: [&str; 7] =
     ["deleteJob", "archiveJob", "unarchiveJob", "listInbox", "listWebhooks", "getWebhook", "listDeliveries"];
 
 /// The tags whose operations need a key that is not limited to projects.
-const OF_ALL_PROJECTS: [&str; 5] = ["Code hosts", "Keys", "Slack", "Trusts", "Webhooks"];
+const OF_ALL_PROJECTS: [&str; 6] = ["Code hosts", "Keys", "Slack", "Trusts", "Users", "Webhooks"];
 
 /// The other operations that need such a key.
 const NEEDING_ALL_PROJECTS: [&str; 9] = [

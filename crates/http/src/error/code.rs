@@ -92,6 +92,14 @@ codes! {
     KeyNotFound = "key_not_found" [404],
     /// The key was revoked or has expired.
     KeyEnded = "key_ended" [409],
+    /// The user does not exist.
+    UserNotFound = "user_not_found" [404],
+    /// A user with this name already exists.
+    UserExists = "user_exists" [409],
+    /// The user is disabled.
+    UserDisabled = "user_disabled" [409],
+    /// No administrator who may sign in would remain.
+    LastAdministrator = "last_administrator" [409],
     /// The repository does not exist at this address.
     RepositoryNotFound = "repository_not_found" [404, 422],
     /// The events after the cursor are no longer stored.

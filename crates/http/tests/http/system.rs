@@ -192,7 +192,7 @@ fn every_operation_is_described() {
             assert_eq!(named, in_path, "{method} {path}");
         }
     }
-    assert_eq!(operations.len(), 80, "{operations:?}");
+    assert_eq!(operations.len(), 85, "{operations:?}");
     assert_eq!(document["components"]["schemas"]["Job"]["required"].as_array().unwrap().len(), 7);
 }
 
@@ -212,6 +212,7 @@ async fn every_json_answer_to_get_has_a_tag_with_which_it_is_not_sent_again() {
         json!({ "name": "ci", "issuer": "https://ci.example/", "claims": { "sub": "a" }, "projects": ["shop"] });
     let trust = service.post("/v2/oidc/trusts", &trust.to_string()).await.json();
     let trust = trust["id"].as_str().unwrap().to_owned();
+    let user = service.post("/v2/users", r#"{"name":"ada"}"#).await.json()["id"].as_str().unwrap().to_owned();
     let slack = service.post("/v2/slack/workspaces", r#"{"botToken":"xoxb-12345","signingSecret":"0123456789"}"#).await;
     let slack = slack.json()["id"].as_str().unwrap().to_owned();
     let document: Value = document("1");
@@ -224,6 +225,7 @@ async fn every_json_answer_to_get_has_a_tag_with_which_it_is_not_sent_again() {
             _ if path.starts_with("/v2/keys") => &key,
             _ if path.contains("/webhooks/") => &hook,
             _ if path.starts_with("/v2/oidc/trusts") => &trust,
+            _ if path.starts_with("/v2/users") => &user,
             _ if path.starts_with("/v2/slack/") => &slack,
             _ => &job,
         };

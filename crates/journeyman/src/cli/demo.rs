@@ -180,7 +180,7 @@ async fn show_workflow(
     out.onward(url, key, handle.id())?;
     out.step("The dashboard")?;
     out.line("Open this link and choose a password; it makes you the administrator of this demo:")?;
-    out.line(&out.paint.link(&super::user::link(cases, url, None).await?))?;
+    out.line(&out.paint.link(&super::user::first_link(cases).await?))?;
     out.line("Then the conversation of this job is at:")?;
     Ok(out.line(&out.paint.link(&format!("{url}/projects/demo/jobs/{}", handle.id())))?)
 }

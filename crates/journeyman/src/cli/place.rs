@@ -57,20 +57,6 @@ impl PlaceArgs {
             }
         }
     }
-
-    /// Returns the installation, for a command about something that servers have no operations for.
-    ///
-    /// # Errors
-    /// The options name a server. `what` says what the operations would be about.
-    pub(super) fn store_only(self, what: &str, page: &str) -> anyhow::Result<StoreArgs> {
-        if self.connection.is_given() {
-            bail!(
-                "a server has no operations for {what}: run this command on the machine of the service without --url, \
-                 --key and --context, or use the page {page}"
-            );
-        }
-        Ok(self.store)
-    }
 }
 
 #[cfg(test)]
@@ -117,8 +103,5 @@ mod tests {
     fn options_that_name_both_are_refused() {
         let both = PlaceArgs { local: true, connection: connection(), ..PlaceArgs::default() };
         assert!(both.choose_in(&ClientEnvironment::default()).is_err());
-        let server = PlaceArgs { connection: connection(), ..PlaceArgs::default() };
-        let error = server.store_only("users", "System → Users").unwrap_err().to_string();
-        assert!(error.contains("no operations for users"), "{error}");
     }
 }

@@ -7,7 +7,7 @@ use journeyman_core::ports::Containment;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::store::print;
-use super::user::{has_administrator, link};
+use super::user::{first_link, has_administrator};
 use crate::config::{self, Layer, Role};
 use crate::lifecycle::{Signals, Stages};
 use crate::server::Server;
@@ -54,7 +54,7 @@ pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
         }
         if serves_clients && !has_administrator(&*server.app.store).await? {
             // The link is not logged, because anyone who has it can become the administrator.
-            let link = link(&server.app.cases, &server.public_url, None).await?;
+            let link = first_link(&server.app.cases).await?;
             print(&format!(
                 "This server has no administrator yet. Open this link within a day to become its administrator:\n{link}"
             ))?;

@@ -1,26 +1,38 @@
-//! `journeyman user`: users of the dashboard, with or without a running service.
+//! `journeyman user`: users of the dashboard, in the database of an installation or on a server.
 
 use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::{Args, Subcommand, ValueEnum};
-use journeyman_app::{Caller, UseCases};
+use journeyman_app::{Answered, Caller, UseCases};
+use journeyman_client::models::{self, ChangeUser, CreateUser};
+use journeyman_core::admin::Precondition;
+use journeyman_core::ids::UserId;
 use journeyman_core::ports::{Store, StoreError};
-use journeyman_core::user::{Role, User, user_name};
+use journeyman_core::time::Clock;
+use journeyman_core::user::decide::UserChanges;
+use journeyman_core::user::{Role, user_name};
+use journeyman_http::wire::user::{CreatedUser, User, UserLink};
+use serde_json::{Value, json};
 
-use super::place::PlaceArgs;
-use super::store::{block_on, print, print_lines};
-use super::table::table;
+use super::exit::{Exit, Failure, HELP};
+use super::look::{Look, cell, plain};
+use super::paint::{ColorWhen, Paint};
+use super::place::{Place, PlaceArgs};
+use super::session::{Session, with_connection};
+use super::store::{StoreArgs, block_on, print, print_json, print_lines};
+use super::table::headed;
 use crate::app;
+use crate::system::Machine;
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Users are managed on the machine of the service, or on the dashboard's page System → Users: servers \
-                  have no operations for them. JOURNEYMAN_URL and contexts are not used."
-)]
+#[command(after_help = HELP)]
 pub(crate) struct UserArgs {
     #[command(flatten)]
     place: PlaceArgs,
+    /// Print JSON
+    #[arg(long, global = true, help_heading = "Output")]
+    json: bool,
     #[command(subcommand)]
     command: UserCommand,
 }
@@ -37,10 +49,28 @@ enum UserCommand {
         #[arg(long, value_enum, default_value = "member")]
         role: RoleArg,
     },
-    /// Print a link to set a password once; without a name, a link for the first administrator
+    /// Print a link to set a password once; without a name, and not on a server, a link for the first administrator
     Link {
-        /// Name of the user
+        /// Name or ID of the user
         name: Option<String>,
+    },
+    /// Give a user another role; keys that exceed it are revoked
+    Role {
+        /// Name or ID of the user
+        name: String,
+        /// Role of the user
+        #[arg(value_enum)]
+        role: RoleArg,
+    },
+    /// Disable a user: end the sessions, delete the links, and revoke the keys
+    Disable {
+        /// Name or ID of the user
+        name: String,
+    },
+    /// Let a disabled user sign in again
+    Enable {
+        /// Name or ID of the user
+        name: String,
     },
 }
 
@@ -61,55 +91,180 @@ impl From<RoleArg> for Role {
     }
 }
 
+impl From<RoleArg> for models::Role {
+    fn from(role: RoleArg) -> Self {
+        match role {
+            RoleArg::Administrator => Self::Administrator,
+            RoleArg::Member => Self::Member,
+            RoleArg::Viewer => Self::Viewer,
+        }
+    }
+}
+
 /// Runs a command.
-pub(crate) fn run(arguments: UserArgs) -> anyhow::Result<ExitCode> {
-    let store = arguments.place.store_only("users", "System → Users")?;
+pub(crate) fn run(arguments: UserArgs, color: ColorWhen) -> anyhow::Result<ExitCode> {
+    let UserArgs { place, json, command } = arguments;
+    match place.choose()? {
+        Place::Store(store) => in_store(store, command, json, color),
+        Place::Server(connection) => {
+            with_connection(connection, json, color, async |session| carry_out(&session, command).await)
+        }
+    }
+}
+
+/// Carries out a command on the database of an installation.
+fn in_store(store: StoreArgs, command: UserCommand, json: bool, color: ColorWhen) -> anyhow::Result<ExitCode> {
     block_on(async move {
         let (settings, store) = store.open().await?;
         let (cases, caller) = (app::use_cases(&settings, &store)?, Caller::command_line());
-        let url = settings.public_url(settings.listen);
-        match arguments.command {
-            UserCommand::List => list(&*store).await,
+        let change = async |name: String, changes: UserChanges| {
+            let id = stored(&cases, &name).await?;
+            let changed = cases.change_user(&caller, id, Precondition::None, changes).await?;
+            show_changed(&serde_json::to_value(User::from(changed))?, json)
+        };
+        match command {
+            UserCommand::List => {
+                let users = cases.users(&caller).await?.into_iter();
+                let users: Result<Vec<Value>, _> = users.map(|user| serde_json::to_value(User::from(user))).collect();
+                print_list(Look { paint: Paint::for_stdout(color), now: Machine.now() }, &users?, json)
+            }
             UserCommand::Add { name, role } => {
-                let user = cases.add_user(&caller, &name, role.into()).await?;
-                Ok(print(&link(&cases, &url, Some(&user)).await?)?)
+                let created = cases.create_user(&caller, &name, role.into(), None, |_| String::new()).await?;
+                let Answered::New(created) = created else { bail!("the user was added already") };
+                let created = serde_json::to_value(CreatedUser::from(created))?;
+                show(&created, &created["link"], json)
             }
-            UserCommand::Link { name: Some(name) } => {
-                let name = user_name(&name)?;
-                let user = store.user_by_name(name.clone()).await?;
-                let user =
-                    user.with_context(|| format!("there is no user {name}; `journeyman user list` lists the users"))?;
-                Ok(print(&link(&cases, &url, Some(&user)).await?)?)
+            UserCommand::Link { name } => {
+                let link = match name {
+                    None => cases.create_first_link(&caller).await?,
+                    Some(name) => {
+                        let id = stored(&cases, &name).await?;
+                        match cases.create_link(&caller, id, None, |_| String::new()).await? {
+                            Answered::New(link) => link,
+                            Answered::Replayed(_) => bail!("the link was created already"),
+                        }
+                    }
+                };
+                let link = serde_json::to_value(UserLink::from(link))?;
+                show(&link, &link, json)
             }
-            UserCommand::Link { name: None } => Ok(print(&link(&cases, &url, None).await?)?),
+            UserCommand::Role { name, role } => {
+                change(name, UserChanges { role: Some(role.into()), disabled: None }).await
+            }
+            UserCommand::Disable { name } => change(name, UserChanges { role: None, disabled: Some(true) }).await,
+            UserCommand::Enable { name } => change(name, UserChanges { role: None, disabled: Some(false) }).await,
         }
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
+/// Carries out a command on a server.
+async fn carry_out(session: &Session, command: UserCommand) -> Result<Exit, Failure> {
+    let (users, json) = (session.client.users(), session.json);
+    let change = async |name: String, changes: ChangeUser| {
+        let id = on_server(session, &name).await?;
+        let changed = users.change(&id, &changes).raw().await?;
+        Ok::<(), Failure>(show_changed(&changed, json)?)
+    };
+    match command {
+        UserCommand::List => print_list(session.look, &users.list().raw().all().await?, json)?,
+        UserCommand::Add { name, role } => {
+            let created = users.create(&CreateUser::new(name).role(role.into())).raw().await?;
+            show(&created, &created["link"], json)?;
+        }
+        UserCommand::Link { name } => {
+            let missing = "name the user: a link for the first administrator is made on the machine of the service, \
+                           with `journeyman user link --local`";
+            let name = name.ok_or_else(|| Failure::Usage(missing.to_owned()))?;
+            let id = on_server(session, &name).await?;
+            let link = users.create_link(&id).raw().await?;
+            show(&link, &link, json)?;
+        }
+        UserCommand::Role { name, role } => change(name, ChangeUser::new().role(role.into())).await?,
+        UserCommand::Disable { name } => change(name, ChangeUser::new().disabled(true)).await?,
+        UserCommand::Enable { name } => change(name, ChangeUser::new().disabled(false)).await?,
+    }
+    Ok(Exit::Done)
+}
+
+/// Finds a user of an installation by name or ID.
+async fn stored(cases: &UseCases, text: &str) -> anyhow::Result<UserId> {
+    let name = user_name(text)?;
+    let users = cases.users(&Caller::command_line()).await?;
+    let found = users.iter().find(|user| user.name == name || user.id.to_string() == name);
+    found.map(|user| user.id).with_context(|| unknown(&name))
+}
+
+/// Finds a user of a server by name or ID.
+async fn on_server(session: &Session, text: &str) -> Result<String, Failure> {
+    let name = user_name(text).map_err(|error| Failure::Usage(error.to_string()))?;
+    let users = session.client.users().list().all().await?;
+    let found = users.into_iter().find(|user| user.name == name || user.id == name);
+    found.map(|user| user.id).ok_or_else(|| Failure::Usage(unknown(&name)))
+}
+
+fn unknown(name: &str) -> String {
+    format!("there is no user {name}; `journeyman user list` lists the users")
+}
+
 /// Returns whether there is an administrator who may sign in.
 pub(super) async fn has_administrator(store: &dyn Store) -> Result<bool, StoreError> {
-    let is_one = |user: &User| user.role == Role::Administrator && user.disabled_at.is_none();
-    Ok(store.users().await?.iter().any(is_one))
+    let users = store.users().await?;
+    Ok(users.iter().any(|user| user.role == Role::Administrator && user.disabled_at.is_none()))
 }
 
-/// Creates a link with which a user can set a password once. Without a user, the link creates the first administrator.
-pub(super) async fn link(cases: &UseCases, url: &str, user: Option<&User>) -> anyhow::Result<String> {
-    let token = cases.create_link(&Caller::command_line(), user.map(|user| user.id)).await?;
-    Ok(format!("{url}/setup?link={token}"))
+/// Creates a link that makes the person who opens it the first administrator.
+pub(super) async fn first_link(cases: &UseCases) -> anyhow::Result<String> {
+    Ok(cases.create_first_link(&Caller::command_line()).await?.url)
 }
 
-async fn list(store: &dyn Store) -> anyhow::Result<()> {
-    let row = |user: User| {
-        let method = match (&user.identity, &user.password) {
-            (Some(_), _) => "provider",
-            (None, Some(_)) => "password",
-            (None, None) => "not yet",
-        };
-        let state = if user.disabled_at.is_some() { "disabled" } else { "" };
-        let seen = user.signed_in_at.map_or_else(|| "never".to_owned(), |at| at.to_string());
-        [user.name, user.role.name().to_owned(), method.to_owned(), seen, state.to_owned()]
+/// Prints a new link, or the whole document with it as JSON.
+fn show(document: &Value, link: &Value, json: bool) -> anyhow::Result<()> {
+    if json { print_json(document) } else { Ok(print(&plain(link["url"].as_str().unwrap_or_default()))?) }
+}
+
+/// Prints a user who was changed, if the output is JSON.
+fn show_changed(user: &Value, json: bool) -> anyhow::Result<()> {
+    if json { print_json(user) } else { Ok(()) }
+}
+
+fn print_list(look: Look, users: &[Value], json: bool) -> anyhow::Result<()> {
+    if json {
+        return print_json(&json!({ "users": users, "nextCursor": null }));
+    }
+    let head = ["NAME", "ROLE", "SIGN-IN", "LAST SIGN-IN", "STATE"];
+    Ok(print_lines(&headed(look.paint, head, users.iter().map(|user| row(look, user)).collect()))?)
+}
+
+fn row(look: Look, user: &Value) -> [String; 5] {
+    let method = match (&user["hasIdentity"], &user["hasPassword"]) {
+        (Value::Bool(true), _) => "provider",
+        (_, Value::Bool(true)) => "password",
+        _ => "not yet",
     };
-    let rows: Vec<_> = store.users().await?.into_iter().map(row).collect();
-    Ok(print_lines(&table(["name", "role", "sign-in", "last sign-in", ""], rows))?)
+    let seen = if user["signedInAt"].is_null() { "never".to_owned() } else { look.ago(&user["signedInAt"]) };
+    let state = if user["disabledAt"].is_null() { "" } else { "disabled" };
+    [cell(&user["name"]), cell(&user["role"]), method.to_owned(), seen, state.to_owned()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_says_how_a_user_signs_in() {
+        let look = Look { paint: Paint::OFF, now: journeyman_core::time::Timestamp::from_micros(60_000_000) };
+        let user = |password: bool, identity: bool, at: Value| {
+            json!({"name": "ada", "role": "member", "hasPassword": password, "hasIdentity": identity, "signedInAt": at,
+                   "disabledAt": at})
+        };
+        let at = json!("1970-01-01T00:00:00.000Z");
+        for (user, expected) in [
+            (user(false, false, Value::Null), ["ada", "member", "not yet", "never", ""]),
+            (user(true, false, Value::Null), ["ada", "member", "password", "never", ""]),
+            (user(true, true, at), ["ada", "member", "provider", "1 minute ago", "disabled"]),
+        ] {
+            assert_eq!(row(look, &user), expected);
+        }
+    }
 }

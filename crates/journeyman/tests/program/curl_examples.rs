@@ -17,6 +17,7 @@ const JOB: &str = "job_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7";
 const MESSAGE: &str = "msg_019aa3bb4a2c7d10b2b1a1c5d0f3e8a8";
 const KEY: &str = "key_019aa3bb4a2c7d10b2b1a1c5d0f3e8aa";
 const TRUST: &str = "trust_019aa3bb4a2c7d10b2b1a1c5d0f3e8ab";
+const USER: &str = "user_019aa3bb4a2c7d10b2b1a1c5d0f3e8ac";
 const WORKSPACE: &str = "slw_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7";
 const WEBHOOK: &str = "whk_019aa3bb4a2c7d10b2b1a1c5d0f3e8ab";
 const DELIVERY: &str = "/deliveries/4711/";
@@ -187,7 +188,7 @@ fn change_a_job(examples: &mut Examples<'_>) {
     examples.run("deleteJob", 204);
 }
 
-/// Runs the examples about code hosts and keys.
+/// Runs the examples about code hosts, keys, users and trusts.
 fn manage(examples: &mut Examples<'_>) {
     examples.run("createCodeHost", 201);
     // The code host of the example does not exist, so no credential can be tested; the findings say so.
@@ -197,6 +198,9 @@ fn manage(examples: &mut Examples<'_>) {
     examples.set_id(KEY, &key);
     examples.run_all(200, &["listKeys", "getKey", "rotateKey"]);
     examples.run("revokeKey", 204);
+    let user = examples.run("createUser", 201);
+    examples.set_id(USER, &user);
+    examples.run_all(200, &["listUsers", "getUser", "createUserLink", "changeUser"]);
     let trust = examples.run("createTrust", 201);
     examples.set_id(TRUST, &trust);
     examples.run_all(200, &["listTrusts", "getTrust", "changeTrust"]);

@@ -1,4 +1,4 @@
-//! Tests of commands that manage projects and keys on a server, and of the output of the command line: colors,
+//! Tests of commands that manage projects, keys and users on a server, and of the output of the command line: colors,
 //! completions, and manual pages.
 
 use serde_json::Value;
@@ -55,8 +55,53 @@ fn keys_are_managed_on_a_server() {
     assert_eq!(run(&["key", "rotate", id]).status.code(), Some(7));
     let unknown = format!("key_{}", "0".repeat(32));
     assert_eq!(run(&["key", "revoke", &unknown]).status.code(), Some(5));
-    let users = run(&["user", "list", "--url", &service.url]);
-    assert!(!users.status.success() && err(&users).contains("no operations for users"), "{}", err(&users));
+}
+
+#[test]
+fn users_are_managed_on_a_server() {
+    let site = site();
+    let service = site.start();
+    let person = Person::at(&site, &service);
+    site.succeed(&["user", "add", "root", "--role", "administrator"]);
+    let link = person.succeed(&["user", "add", "Ada@example.com"]);
+    assert!(link.starts_with(&format!("{}/setup?link=", service.url)) && link.lines().count() == 1, "{link}");
+    let newer = person.succeed(&["user", "link", "ada@example.com"]);
+    service.use_link(&newer);
+    let listed = person.succeed(&["user", "list"]);
+    let line =
+        |text: &str| text.lines().find(|line| line.starts_with("ada@example.com")).unwrap_or_default().to_owned();
+    assert!(line(&listed).contains("member") && line(&listed).contains("password"), "{listed}");
+    assert_eq!(line(&listed), line(&site.succeed(&["user", "list"])), "the installation has the same list");
+
+    assert_eq!(person.succeed(&["user", "role", "ada@example.com", "viewer"]), "");
+    let disabled: Value =
+        serde_json::from_str(&person.succeed(&["user", "disable", "ada@example.com", "--json"])).unwrap();
+    assert_eq!((&disabled["role"], disabled["disabledAt"].is_string()), (&"viewer".into(), true), "{disabled}");
+    let id = disabled["id"].as_str().unwrap();
+    assert_eq!(service.get(&format!("/v2/users/{id}")), disabled);
+    let refused = person.run(&["user", "link", id]);
+    assert_eq!(refused.status.code(), Some(7), "{}", err(&refused));
+    assert!(err(&refused).contains("the user is disabled; enable the user first"), "{}", err(&refused));
+    person.succeed(&["user", "enable", "ada@example.com"]);
+    let created: Value = serde_json::from_str(&person.succeed(&["user", "add", "bob", "--json"])).unwrap();
+    assert!(created["link"]["url"].is_string() && created["name"] == "bob", "{created}");
+
+    for (arguments, code, text) in [
+        (&["user", "add", "bob"][..], 7, "a user with this name already exists"),
+        (&["user", "disable", "root"], 7, "this is the last administrator"),
+        (&["user", "link", "nobody"], 2, "there is no user nobody; `journeyman user list` lists the users"),
+        (&["user", "link"], 2, "journeyman user link --local"),
+        (&["user", "list", "--url", &service.url, "--data-dir", "/nowhere"], 1, "name both a database and a server"),
+    ] {
+        let output = person.run(arguments);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", err(&output));
+        assert!(err(&output).contains(text), "{arguments:?}: {}", err(&output));
+    }
+    assert!(!service.log().contains("setup?link="), "a link is in the log: {}", service.log());
+    assert_eq!(site.succeed(&["user", "disable", "bob", "--local"]), "");
+    assert!(
+        person.succeed(&["user", "list"]).lines().any(|line| line.starts_with("bob") && line.ends_with("disabled"))
+    );
 }
 
 #[test]

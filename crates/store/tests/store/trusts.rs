@@ -7,6 +7,7 @@ use journeyman_core::ids::{TrustId, UserId};
 use journeyman_core::key::{ApiKey, NewKey, Scope};
 use journeyman_core::ports::{AuditEntry, DecideAdmin, Retention, Swept};
 use journeyman_core::trust::{KEY_LIFETIME, TokenClaims, Trust, TrustSettings, decide};
+use journeyman_core::user::decide::UserChanges;
 use journeyman_core::user::{Role, User};
 use journeyman_testkit::Seeds as _;
 use serde_json::{Value, json};
@@ -156,7 +157,8 @@ async fn a_trust_gives_no_keys_after_its_owner_was_disabled() {
         assert_eq!(key.owner, Some(user), "{name}");
         let audit = fixture.line("user.disabled");
         let decide = Box::new(move |state: &AdminState| {
-            journeyman_core::user::decide::set_disabled(state, &Precondition::None, true, audit.clone())
+            let changes = UserChanges { role: None, disabled: Some(true) };
+            journeyman_core::user::decide::change(state, &Precondition::None, changes, |_| audit.clone())
         });
         fixture.administer_trust(Subject::User(user), decide).await.unwrap();
         assert!(fixture.is_revoked(&key).await, "{name}");
