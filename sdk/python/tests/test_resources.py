@@ -98,6 +98,26 @@ def test_keys(client: Journeyman) -> None:
     assert client.keys.get(made.id).revoked_at is not None
 
 
+def test_users(client: Journeyman) -> None:
+    made = client.users.create(name="Eve@example.com", role="viewer")
+    assert (made.name, made.role, made.has_password) == ("eve@example.com", "viewer", False)
+    assert "/setup?link=" in made.link.url
+    assert made.link.url not in repr(made)
+    with pytest.raises(ConflictError):
+        client.users.create(name="eve@example.com")
+    read = client.users.get(made.id)
+    assert made.id in [user.id for user in client.users.list(page_size=1)]
+    once = [client.users.create_link(made.id, idempotency_key="link-of-eve") for _ in range(2)]
+    assert once[0].url == once[1].url != made.link.url
+    changed = client.users.update(made.id, if_match=read, role="member", disabled=True)
+    assert changed.role == "member"
+    assert changed.disabled_at is not None
+    with pytest.raises(PreconditionFailedError):
+        client.users.update(made.id, if_match=read, disabled=False)
+    with pytest.raises(ConflictError):
+        client.users.create_link(made.id)
+
+
 def test_usage(client: Journeyman) -> None:
     client.jobs.create("shop", prompt="[[say hi]]").wait(timeout=30)
     report = client.usage.report(group_by=["project", "model"], project="shop")

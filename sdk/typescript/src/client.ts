@@ -11,6 +11,7 @@ import { Pulls } from "./resources/pulls.js";
 import { Slack } from "./resources/slack.js";
 import { Audit, Inbox, Runs, UsageReports } from "./resources/system.js";
 import { Trusts } from "./resources/trusts.js";
+import { Users } from "./resources/users.js";
 import { Webhooks } from "./resources/webhooks.js";
 import { type ClientOptions, type RequestOptions, Transport } from "./transport.js";
 
@@ -53,6 +54,8 @@ export class Journeyman {
   readonly inbox: Inbox;
   /** API keys. */
   readonly keys: Keys;
+  /** Users of the dashboard. */
+  readonly users: Users;
   /** Rules about which tokens of CI services are exchanged for keys. */
   readonly trusts: Trusts;
   /** Slack workspaces. */
@@ -81,6 +84,7 @@ export class Journeyman {
     this.codeHosts = new CodeHosts(transport);
     this.inbox = new Inbox(transport);
     this.keys = new Keys(transport);
+    this.users = new Users(transport);
     this.trusts = new Trusts(transport);
     this.slack = new Slack(transport);
     this.usage = new UsageReports(transport);

@@ -40,6 +40,7 @@ export type { Pulls, PullsQuery } from "./resources/pulls.js";
 export type { Slack } from "./resources/slack.js";
 export type { Audit, Inbox, Runs, UsageReports } from "./resources/system.js";
 export type { Trusts } from "./resources/trusts.js";
+export type { Users } from "./resources/users.js";
 export type { Webhooks } from "./resources/webhooks.js";
 export type { SentMessage } from "./sent-message.js";
 export type { ChangeOptions, ClientOptions, IdempotentOptions, RequestOptions } from "./transport.js";

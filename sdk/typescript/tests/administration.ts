@@ -48,6 +48,24 @@ test("keys are created, listed in pages, rotated, and revoked", async () => {
   }
 });
 
+test("users are created with a link, listed, changed, and disabled", async () => {
+  const made = await client.users.create({ name: "Eve@example.com", role: "viewer" });
+  assert.equal(made.name, "eve@example.com");
+  assert.match(made.link.url, /\/setup\?link=/);
+  const again = await rejected(client.users.create({ name: "eve@example.com" }), ConflictError);
+  assert.equal(again.code, "user_exists");
+  const { data, response } = await client.users.get(made.id).withResponse();
+  assert.equal(data.hasPassword, false);
+  assert.ok((await client.users.list({ limit: 1 }).toArray()).some((user) => user.id === made.id));
+  assert.notEqual((await client.users.createLink(made.id)).url, made.link.url);
+  const changes = { role: "member", disabled: true } as const;
+  const changed = await client.users.update(made.id, changes, { ifMatch: response.etag });
+  assert.equal(changed.role, "member");
+  assert.ok(changed.disabledAt);
+  await rejected(client.users.update(made.id, changes, { ifMatch: response.etag }), PreconditionFailedError);
+  assert.equal((await rejected(client.users.createLink(made.id), ConflictError)).code, "user_disabled");
+});
+
 test("code hosts are created, replaced, checked, and removed", async () => {
   const codeHost = { kind: "gitea", url: "http://127.0.0.1:1" } as const;
   await client.codeHosts.create({ id: "forge", ...codeHost, token: "x" });

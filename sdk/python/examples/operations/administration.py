@@ -1,4 +1,4 @@
-"""Calls the operations on projects, code hosts and keys, and those that report.
+"""Calls the operations on projects, code hosts, keys and users, and those that report.
 
 The reference at ``/docs`` of a server shows each region as the example of the operation that it is
 named after. Set JOURNEYMAN_URL and JOURNEYMAN_KEY. The server needs a project ``shop`` with
@@ -140,6 +140,36 @@ def manage_keys(client: Journeyman) -> None:
     assert secret != old_secret  # noqa: S101
 
 
+def manage_users(client: Journeyman) -> None:
+    """Creates, changes and disables a user."""
+    # region createUser
+    user = client.users.create(name="ada@example.com", role="member")
+    url = user.link.url  # send it to the user: no other response contains it
+    # endregion
+
+    # region listUsers
+    for listed in client.users.list():
+        print(listed.name, listed.role, listed.signed_in_at)
+    # endregion
+
+    user_id, old_url = user.id, url
+    # region getUser
+    found = client.users.get(user_id)
+    print(found.name, found.has_password, found.disabled_at)
+    # endregion
+
+    # region createUserLink
+    link = client.users.create_link(user_id)
+    url = link.url  # the old link no longer works
+    # endregion
+
+    # region changeUser
+    changed = client.users.update(user_id, if_match=found, role="viewer", disabled=True)
+    print(changed.role, changed.disabled_at)
+    # endregion
+    assert url != old_url  # noqa: S101
+
+
 def read_reports(client: Journeyman) -> None:
     """Reads reports, and the settings of the server."""
     # region getUsage
@@ -177,6 +207,7 @@ def main() -> None:
         manage_projects(client)
         manage_code_hosts(client)
         manage_keys(client)
+        manage_users(client)
         read_reports(client)
 
 

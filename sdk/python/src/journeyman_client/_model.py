@@ -25,7 +25,7 @@ _SECRET_FIELDS = frozenset(
 )
 
 #: Classes with fields whose names are those of secrets only there.
-_SECRETS_OF = {"SlackCode": "code"}
+_SECRETS_OF = {"SlackCode": "code", "UserLink": "url"}
 
 
 def _alias(name: str) -> str:

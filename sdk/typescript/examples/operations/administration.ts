@@ -1,4 +1,4 @@
-// Calls the operations on projects, code hosts and keys, and those that report.
+// Calls the operations on projects, code hosts, keys and users, and those that report.
 //
 // The reference at /docs of a server shows each region as the example of the operation that it is named after. The
 // server needs a project "shop" with the test model, and no project "cafe".
@@ -122,6 +122,33 @@ console.log(rotated.secret.length); // the old secret works for an hour more
 
 // #region revokeKey
 await client.keys.revoke(keyId);
+// #endregion
+
+// Users
+
+// #region createUser
+const user = await client.users.create({ name: "ada@example.com", role: "member" });
+console.log(user.link.url.length); // send it to the user: no other response contains it
+// #endregion
+
+// #region listUsers
+for await (const { name, role, signedInAt } of client.users.list()) console.log(name, role, signedInAt);
+// #endregion
+
+const userId = user.id;
+// #region getUser
+const stored = await client.users.get(userId).withResponse();
+console.log(stored.data.hasPassword, stored.data.disabledAt, stored.response.etag);
+// #endregion
+
+// #region createUserLink
+const link = await client.users.createLink(userId);
+console.log(link.expiresAt); // the old link no longer works
+// #endregion
+
+// #region changeUser
+const updated = await client.users.update(userId, { role: "viewer" }, { ifMatch: stored.response.etag });
+console.log(updated.role);
 // #endregion
 
 // Reports, and the settings of the server

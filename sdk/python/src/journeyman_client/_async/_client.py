@@ -25,6 +25,7 @@ from ._resources import (
     AsyncWebhooks,
 )
 from ._transport import AsyncTransport
+from ._users import AsyncUsers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,6 +79,7 @@ class AsyncJourneyman:
         self.inbox = AsyncInbox(self)
         self.keys = AsyncKeys(self)
         self.webhooks = AsyncWebhooks(self)
+        self.users = AsyncUsers(self)
         self.trusts = AsyncTrusts(self)
         self.slack = AsyncSlack(self)
         self.usage = AsyncUsage(self)

@@ -26,6 +26,7 @@ from ._resources import (
     Webhooks,
 )
 from ._transport import Transport
+from ._users import Users
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,6 +80,7 @@ class Journeyman:
         self.inbox = Inbox(self)
         self.keys = Keys(self)
         self.webhooks = Webhooks(self)
+        self.users = Users(self)
         self.trusts = Trusts(self)
         self.slack = Slack(self)
         self.usage = Usage(self)
