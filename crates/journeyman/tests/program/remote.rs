@@ -154,7 +154,7 @@ fn manual_pages_are_written() {
     let person = Person::new();
     person.succeed(&["man", "--dir", "man"]);
     for (name, part) in
-        [("journeyman.1", "code\\-host"), ("journeyman-job-create.1", "prompt"), ("journeyman-login.1", "key")]
+        [("journeyman.1", "code\\-host"), ("journeyman-job-create.1", "PROMPT"), ("journeyman-login.1", "key")]
     {
         let page = std::fs::read_to_string(person.path("man").join(name)).unwrap();
         assert!(page.contains(part), "{name}: {page}");
