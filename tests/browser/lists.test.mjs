@@ -162,3 +162,29 @@ step("without scripts, jobs are chosen and archived with the mouse", async () =>
   assert.equal(await page.locator(".mark.archived").count(), 2);
   await context.close();
 });
+
+step("an empty project imports the history of another repository", async () => {
+  await service.api(key, "POST", "/projects", { id: "copy", repository: "local:copy" });
+  page = await suite.page({ cookie: admin });
+  await suite.open(page, "/projects/copy/jobs");
+  await page.getByText("Import from a URL").click();
+  const form = page.locator(".import-form");
+  await form.getByLabel("URL").fill("http://127.0.0.1:1/acme/shop.git");
+  assertNone(await axe(page), "accessibility violations");
+  await page.setViewportSize({ width: 390, height: 844 });
+  assert.equal(await overflow(page), null);
+  await screenshot(page, "import-390");
+  await page.setViewportSize({ width: 1280, height: 900 });
+  await form.getByRole("button", { name: "Import" }).click();
+  // The import fails in the background, and the page says so by itself.
+  await page.getByText("The import from 127.0.0.1 failed.").waitFor({ timeout: 30_000 });
+  assertNone(await axe(page), "accessibility violations");
+  await screenshot(page, "import-failed");
+
+  await form.getByLabel("URL").fill(`${service.url}/git/shop.git`);
+  await form.getByLabel("User name").fill("git");
+  await form.getByLabel("Token").fill(key);
+  await form.getByRole("button", { name: "Import" }).click();
+  await page.getByText("main has arrived").waitFor({ timeout: 30_000 });
+  await page.getByRole("button", { name: "Send job" }).waitFor();
+});

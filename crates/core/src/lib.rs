@@ -17,6 +17,7 @@ pub mod finding;
 pub mod hook;
 pub mod idempotency;
 pub mod ids;
+pub mod import;
 pub mod inbox;
 pub mod job;
 pub mod json;

@@ -29,8 +29,8 @@ pub use duties::{DutyMeter, DutyTotals, PollTotals};
 pub use effects::{EffectError, EffectHandler};
 pub use forge::{
     Changes, Check, CheckState, Checks, CommentKind, CommentPlace, CommentRef, CommitStatus, CreatedPull, Credential,
-    Discussion, Forge, ForgeError, Forges, HostRepository, HostUser, LineComment, Permission, Reaction, Remote,
-    StatusState,
+    Discussion, Forge, ForgeError, Forges, HostRepository, HostUser, ImportFailed, LineComment, Permission, Reaction,
+    Remote, StatusState,
 };
 pub use gateway::{
     EgressDecision, EgressLog, Gate, Gateway, ModelAccount, ModelCall, ModelFailure, ModelLog, ModelMeter, ModelProxy,
@@ -53,10 +53,10 @@ pub use slack::{
 pub use store::{
     AVOIDANCE, Accepted, AdminStore, Administered, Answer, AuditEntry, AuditFilter, AuditLine, CheckStore, ClaimFn,
     ClaimQuery, CodeHostStore, Cursor, Decide, DecideAdmin, Decided, DeliveryBacklog, DeliveryFilter, DutyStore,
-    FeedStore, Guard, HoldStore, InboxFilter, InboxStore, JobCounts, JobExtras, JobFilter, JobStore, JobWatch,
-    KeyStore, LockStore, MessageFilter, OutboxStore, PATIENCE, PROBE_TIME, Picked, PollStore, PoolState, ProjectJobs,
-    ProjectStore, PullCounts, PullCursor, PullFilter, PullIndex, PullStore, RECENT_EVENTS, RateCharge, Retention,
-    SessionsToEnd, SlackEventFilter, SlackStore, Spend, SpendError, SpendingStore, Store, StoreError, Swept, TaskQuery,
-    TrustStore, UpdateError, UsageStore, UserStore, WebhookStore, WorkerStore,
+    FeedStore, Guard, HoldStore, ImportStore, InboxFilter, InboxStore, JobCounts, JobExtras, JobFilter, JobStore,
+    JobWatch, KeyStore, LockStore, MessageFilter, OutboxStore, PATIENCE, PROBE_TIME, Picked, PollStore, PoolState,
+    ProjectJobs, ProjectStore, PullCounts, PullCursor, PullFilter, PullIndex, PullStore, RECENT_EVENTS, RateCharge,
+    Retention, SessionsToEnd, SlackEventFilter, SlackStore, Spend, SpendError, SpendingStore, Store, StoreError, Swept,
+    TaskQuery, TrustStore, UpdateError, UsageStore, UserStore, WebhookStore, WorkerStore,
 };
 pub use webhooks::WebhookSender;

@@ -43,7 +43,8 @@ use journeyman_core::code_host::manifest::CreatedApp;
 use journeyman_core::code_host::{CodeHost, CodeHostId, HostSecrets};
 use journeyman_core::finding::Finding;
 use journeyman_core::ports::{
-    CodeHostStore, DescribedHost, Forge, ForgeError, Forges, HostAdmin, ProjectStore, PullStore, StoreError, UserStore,
+    CodeHostStore, DescribedHost, Forge, ForgeError, Forges, HostAdmin, ImportFailed, ProjectStore, PullStore, Remote,
+    StoreError, UserStore,
 };
 use journeyman_core::project::{Address, CODE_HOST_TOKEN, CodeHostKind, Project, SecretChanges, parse_address};
 use journeyman_core::run::{Reason, ReasonCode};
@@ -161,6 +162,13 @@ impl Forges for CodeHosts {
         match parse_address(&project.repository) {
             Ok(Address::Path(_) | Address::Url(_)) => self.finder.host_of(project).await,
             Ok(Address::Local(_)) | Err(_) => Ok(None),
+        }
+    }
+
+    async fn import(&self, project: &Project, from: &Remote) -> Result<(), ImportFailed> {
+        match parse_address(&project.repository) {
+            Ok(Address::Local(name)) => self.local.import(&name, from).await,
+            _ => Err(ImportFailed("The project's repository is not on the built-in code host.".to_owned())),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Tests of the built-in host with real git and the reference store.
 
+mod import;
 mod serve;
 
 use std::path::Path;

@@ -36,6 +36,7 @@ pub(crate) mod program {
     mod curl_examples;
     mod disk;
     pub(crate) mod given;
+    mod imports;
     mod leftovers;
     mod machines;
     mod mcp;

@@ -61,6 +61,7 @@ pub(crate) const TABLES: &[(&str, &str)] = &[
     ("slack_threads", "workspace, channel, thread"),
     ("slack_posts", "number"),
     ("workers", "id"),
+    ("imports", "project"),
 ];
 
 /// The tables whose rows triggers write when the rows of other tables are copied.

@@ -5,6 +5,7 @@ mod checks;
 mod code_hosts;
 mod feed;
 mod holds;
+mod imports;
 mod inbox;
 mod outbox;
 mod polls;
@@ -25,6 +26,7 @@ use journeyman_core::code_host::{CodeHost, CodeHostId, HostSecret};
 use journeyman_core::feed::FeedEntry;
 use journeyman_core::idempotency::{Claim, Remembered};
 use journeyman_core::ids::{JobId, KeyId, MessageId, ProjectId, RunId, TrustId, UserId, WebhookId, WorkerId};
+use journeyman_core::import::Import;
 use journeyman_core::job::change::{Change, MESSAGE_ACCEPTED, Row};
 use journeyman_core::job::effect::Effect;
 use journeyman_core::job::event::{LogEntry, TRANSCRIPT, TranscriptKind};
@@ -110,6 +112,7 @@ struct Tables {
     job_issues: BTreeMap<(String, String, u64), JobId>,
     watches: BTreeMap<JobId, CheckWatch>,
     polls: BTreeMap<ProjectId, Poll>,
+    imports: BTreeMap<ProjectId, Import>,
     /// The jobs whose transcript was removed since they became inactive.
     trimmed: HashSet<JobId>,
     /// The times at which projects and jobs were deleted.

@@ -13,6 +13,7 @@ mod durability;
 mod error;
 mod feed;
 mod holds;
+mod imports;
 mod inbox;
 mod jobs;
 mod keys;

@@ -13,6 +13,7 @@ use journeyman_core::feed::{FeedEnds, FeedEntry};
 use journeyman_core::hook::HookEvent;
 use journeyman_core::idempotency::{Fingerprint, Remembered};
 use journeyman_core::ids::{JobId, ProjectId};
+use journeyman_core::import::Import;
 use journeyman_core::inbox::{Content, InboxEvent};
 use journeyman_core::job::change;
 use journeyman_core::job::event::LogEntry;
@@ -510,6 +511,12 @@ pub(crate) fn trust<R: Columns>(row: &R) -> Read<Trust, R> {
         last_used_at: at.time_or_null("last_used_at")?,
         version: at.number("version")?,
     })
+}
+
+/// Decodes the last import of a project.
+pub(crate) fn import<R: Columns>(row: &R) -> Read<Import, R> {
+    let at = At::new("imports", row, &["project"])?;
+    Ok(Import { project: at.parsed("project")?, state: at.json("state")?, version: at.number("version")? })
 }
 
 /// Decodes the report of a worker.

@@ -13,6 +13,7 @@ mod error;
 mod fault;
 mod feed;
 mod holds;
+mod imports;
 mod inbox;
 mod jobs;
 mod keys;

@@ -13,6 +13,7 @@ mod store {
     mod feed;
     mod given;
     mod holds;
+    mod imports;
     mod inbox;
     mod io_errors;
     mod outbox;

@@ -11,8 +11,8 @@ use journeyman_core::hook::{HookEvent, HostReview};
 use journeyman_core::ids::{ProjectId, Sha};
 use journeyman_core::ports::{
     Checks, CodeHostStore, CommentPlace, CommentRef, CreatedPull, DescribedHost, Discussion, Forge, ForgeError, Forges,
-    HookRefusal, Hooks, HostAdmin, HostRepository, HostUser, LineComment, Permission, PullDetail, PullPages,
-    PullPagesError, RawHook, Reaction, Remote, StoreError, VerifiedHook,
+    HookRefusal, Hooks, HostAdmin, HostRepository, HostUser, ImportFailed, LineComment, Permission, PullDetail,
+    PullPages, PullPagesError, RawHook, Reaction, Remote, StoreError, VerifiedHook,
 };
 use journeyman_core::project::{Project, SecretChanges};
 use journeyman_core::pull::comment::service;
@@ -34,6 +34,10 @@ impl FakeForges {
     pub const NO_PULLS: &str = "https://closed.example/acme/closed.git";
     /// A name with a link-local address.
     pub const LINK_LOCAL: &str = "links.example";
+    /// A repository whose import does not end.
+    pub const ENDLESS: &str = "https://endless.example/a.git";
+    /// A repository whose import succeeds.
+    pub const IMPORTED: &str = "https://imported.example/a.git";
 }
 
 #[async_trait]
@@ -64,6 +68,14 @@ impl Forges for FakeForges {
         let is_known = project.repository == Self::NO_PULLS;
         let (id, kind) = ("closed.example".parse().unwrap(), HostKind::Gitea);
         Ok(is_known.then(|| CodeHost::of_address(id, kind, "https://closed.example".to_owned())))
+    }
+
+    async fn import(&self, _: &Project, from: &Remote) -> Result<(), ImportFailed> {
+        match from.url.as_str() {
+            Self::ENDLESS => std::future::pending().await,
+            Self::IMPORTED => Ok(()),
+            _ => Err(ImportFailed("There is no repository at this URL.".to_owned())),
+        }
     }
 
     async fn addresses(&self, name: &str) -> Vec<IpAddr> {

@@ -14,6 +14,7 @@ use journeyman_core::idempotency::Claim;
 use journeyman_core::ids::{
     JobId, KeyId, MessageId, ProjectId, RunId, Sha, SlackWorkspaceId, TrustId, UserId, WebhookId, WorkerId,
 };
+use journeyman_core::import::Import;
 use journeyman_core::inbox::{Decision, InboxEvent, InboxState, NewEvent, Outcome};
 use journeyman_core::job::change::Change;
 use journeyman_core::job::event::LogEntry;
@@ -26,10 +27,10 @@ use journeyman_core::poll::Poll;
 use journeyman_core::ports::{
     Accepted, AdminStore, Administered, AuditEntry, AuditFilter, AuditLine, Check, CheckStore, ClaimFn, ClaimQuery,
     CodeHostStore, Decide, DecideAdmin, Decided, DeliveryBacklog, DeliveryFilter, DutyStore, FeedStore, Guard,
-    HoldStore, InboxFilter, InboxStore, JobCounts, JobExtras, JobFilter, JobStore, JobWatch, KeyStore, LockStore,
-    MessageFilter, OutboxStore, Picked, PollStore, ProjectJobs, ProjectStore, PullCounts, PullFilter, PullIndex,
-    PullStore, Retention, SessionsToEnd, SlackEventFilter, SlackStore, Spend, SpendError, SpendingStore, Store,
-    StoreError, Swept, TaskQuery, TrustStore, UpdateError, UsageStore, UserStore, WebhookStore, WorkerStore,
+    HoldStore, ImportStore, InboxFilter, InboxStore, JobCounts, JobExtras, JobFilter, JobStore, JobWatch, KeyStore,
+    LockStore, MessageFilter, OutboxStore, Picked, PollStore, ProjectJobs, ProjectStore, PullCounts, PullFilter,
+    PullIndex, PullStore, Retention, SessionsToEnd, SlackEventFilter, SlackStore, Spend, SpendError, SpendingStore,
+    Store, StoreError, Swept, TaskQuery, TrustStore, UpdateError, UsageStore, UserStore, WebhookStore, WorkerStore,
 };
 use journeyman_core::project::hold::{Hold, HoldFailure};
 use journeyman_core::project::{Project, RepositoryIdentity, SecretValue};
@@ -449,5 +450,12 @@ delegate! {
         write report_worker(report: WorkerReport, forget_before: Timestamp) -> Result<(), StoreError>;
         write forget_worker(id: WorkerId) -> Result<(), StoreError>;
         read workers() -> Result<Vec<WorkerReport>, StoreError>;
+    }
+}
+
+delegate! {
+    ImportStore {
+        read import_of(project: ProjectId) -> Result<Option<Import>, StoreError>;
+        write put_import(import: Import, audit: Option<AuditEntry>) -> Result<bool, StoreError>;
     }
 }

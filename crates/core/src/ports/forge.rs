@@ -79,6 +79,11 @@ impl ForgeError {
     }
 }
 
+/// The reason why nothing was imported, and the remedy, as sentences for people. It contains no credential.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ImportFailed(pub String);
+
 /// A repository as its code host describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostRepository {
@@ -399,6 +404,16 @@ pub trait Forges: Send + Sync {
 
     /// Returns the code host of a project's repository; `None` for the built-in one and for plain remotes.
     async fn code_host(&self, project: &Project) -> Result<Option<CodeHost>, ForgeError>;
+
+    /// Copies the branches and tags of a remote into the repository of a project on the built-in code host, which has none.
+    /// They are on disk when this returns. A push that arrives first wins: nothing is imported then. An import that was
+    /// interrupted can be repeated.
+    ///
+    /// # Errors
+    /// Nothing was imported.
+    async fn import(&self, _project: &Project, _from: &Remote) -> Result<(), ImportFailed> {
+        Err(ImportFailed("Only the built-in code host can import a repository.".to_owned()))
+    }
 
     /// Returns the addresses of a host name; empty if it cannot be resolved.
     async fn addresses(&self, name: &str) -> Vec<IpAddr>;

@@ -4,6 +4,7 @@ mod admin;
 mod checks;
 mod code_hosts;
 mod feed;
+mod imports;
 mod inbox;
 mod jobs;
 mod keys;
@@ -28,6 +29,7 @@ pub use self::admin::{AdminStore, Administered, DecideAdmin};
 pub use self::checks::CheckStore;
 pub use self::code_hosts::{CodeHostStore, PullCounts, PullCursor, PullFilter, PullIndex};
 pub use self::feed::FeedStore;
+pub use self::imports::ImportStore;
 pub use self::inbox::{Decided, InboxFilter, InboxStore, RECENT_EVENTS};
 pub use self::jobs::{
     AVOIDANCE, Accepted, Answer, ClaimFn, ClaimQuery, Cursor, Decide, Guard, JobCounts, JobExtras, JobFilter, JobStore,
@@ -110,6 +112,7 @@ pub trait Store:
     + TrustStore
     + SlackStore
     + WorkerStore
+    + ImportStore
 {
     /// Checks whether the database answers.
     ///

@@ -2,6 +2,7 @@
 
 mod archive;
 mod begin;
+mod import;
 mod list;
 mod new;
 mod query;
@@ -20,4 +21,5 @@ pub(super) fn routes() -> Router<Shared> {
         .route("/projects/{project}/jobs", get(list::of_project).post(new::create))
         .route("/projects/{project}/jobs/new", get(new::new))
         .route("/projects/{project}/jobs/live", get(list::project_live))
+        .route("/projects/{project}/import", post(import::import))
 }

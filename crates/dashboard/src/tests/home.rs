@@ -6,19 +6,21 @@ use std::time::Duration;
 use axum::http::{Method, StatusCode};
 use journeyman_core::engine::{Admission, NewJob, Prompt};
 use journeyman_core::ids::{JobId, WorkerId};
+use journeyman_core::import::ImportProgress;
 use journeyman_core::job::command::{Outcome, Report};
 use journeyman_core::job::event::TranscriptKind;
-use journeyman_core::ports::{JobFilter, JobStore as _};
+use journeyman_core::ports::{AuditFilter, ImportStore as _, JobFilter, JobStore as _, KeyStore as _};
 use journeyman_core::pull::PullState;
 use journeyman_core::run::{Reason, ReasonCode, Usage};
+use journeyman_core::time::Clock as _;
 use journeyman_core::user::Role;
-use journeyman_testkit::Seeds as _;
+use journeyman_testkit::{FakeForges, Seeds as _};
 use serde_json::json;
 use uuid::Uuid;
 
 use super::job::{prompt, running_job};
 use super::pulls::{Fake, detail, job_with_pull};
-use super::{Fixture, empty_fixture, fixture, project};
+use super::{Fixture, Reply, empty_fixture, fixture, project};
 
 async fn shop() -> Fixture {
     fixture(Arc::new(Fake::with(detail(PullState::Open)))).await
@@ -165,6 +167,110 @@ async fn a_project_without_jobs_waits_for_the_first_push() {
     assert_eq!(sent.status, StatusCode::SEE_OTHER, "{}", sent.body);
     let viewer = see(&fixture, Role::Viewer, "/projects/shop/jobs?status=failed").await;
     assert!(viewer.contains("No matching jobs") && viewer.contains("Clear filters"), "{viewer}");
+}
+
+/// Sends the form of an import, and returns the answer.
+async fn import(fixture: &Fixture, role: Role, form: &str) -> Reply {
+    fixture.send(Some(role), Method::POST, "/projects/shop/import", form).await
+}
+
+/// Waits until the import of the project has ended.
+async fn import_ended(fixture: &Fixture) {
+    loop {
+        let import = fixture.store.import_of(project().id).await.unwrap().unwrap();
+        if import.progress(fixture.world.now()) != ImportProgress::Running {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn an_administrator_imports_a_repository_into_an_empty_project() {
+    let fake = Arc::new(Fake::with(detail(PullState::Open)));
+    let fixture = fixture(fake.clone()).await;
+    let branches = std::mem::take(&mut *fake.branches.lock().unwrap());
+    let path = "/projects/shop/jobs";
+    let page = see(&fixture, Role::Administrator, path).await;
+    assert!(page.contains("Import from a URL") && page.contains("action=\"/projects/shop/import\""), "{page}");
+    assert!(!see(&fixture, Role::Member, path).await.contains("Import from a URL"));
+    let refused = import(&fixture, Role::Member, "url=https://git.example/a.git").await;
+    assert_eq!(refused.status, StatusCode::FORBIDDEN, "{}", refused.body);
+
+    for (form, text) in [
+        ("url=/srv/git/shop.git", "The URL must be https://"),
+        ("url=https://ada:s3cr3t@git.example/a.git", "must not contain a credential"),
+        ("url=https://links.example/a.git&token=s3cr3t", "links.example, which has the address 169.254.7.7"),
+        ("url=http://169.254.169.254/a.git", "a cloud metadata service"),
+        ("url=git@git.example:a.git&token=s3cr3t", "A token is only for https"),
+    ] {
+        let refused = import(&fixture, Role::Administrator, form).await;
+        assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY, "{form}: {}", refused.body);
+        assert!(
+            refused.body.contains("The import was not started.") && refused.body.contains(text),
+            "{}",
+            refused.body
+        );
+        assert!(!refused.body.contains("s3cr3t"), "{}", refused.body);
+    }
+    assert_eq!(fixture.store.import_of(project().id).await.unwrap(), None);
+
+    let sent = import(&fixture, Role::Administrator, "url=https://git.example/a.git&username=ada&token=s3cr3t").await;
+    assert_eq!((sent.status, sent.header("location")), (StatusCode::SEE_OTHER, path));
+    import_ended(&fixture).await;
+    let failed = see(&fixture, Role::Administrator, path).await;
+    for part in [
+        "<strong>The import from git.example failed.</strong> There is no repository at this URL.",
+        "value=\"https://git.example/a.git\"",
+        "id=\"how-import\" checked",
+    ] {
+        assert!(failed.contains(part), "{part} is not in {failed}");
+    }
+    let stored = fixture.store.import_of(project().id).await.unwrap().unwrap();
+    assert!(!format!("{stored:?}").contains("s3cr3t"));
+    let audit = fixture.store.find_audit(AuditFilter::newest(1)).await.unwrap().remove(0).entry;
+    assert_eq!(
+        (audit.action.as_str(), audit.subject.as_str()),
+        ("project.import_started", "shop (from https://git.example/a.git)")
+    );
+
+    let sent = import(&fixture, Role::Administrator, &format!("url={}", FakeForges::IMPORTED)).await;
+    assert_eq!(sent.status, StatusCode::SEE_OTHER, "{}", sent.body);
+    import_ended(&fixture).await;
+    *fake.branches.lock().unwrap() = branches;
+    let arrived = see(&fixture, Role::Administrator, path).await;
+    assert!(arrived.contains("<bdi>main</bdi> has arrived</strong>, 3 commits."), "{arrived}");
+    let late = import(&fixture, Role::Administrator, "url=https://git.example/a.git").await;
+    assert_eq!((late.status, late.header("location")), (StatusCode::SEE_OTHER, path));
+}
+
+#[tokio::test]
+async fn a_running_import_is_shown_and_refuses_another_one_until_its_lease_expires() {
+    let fake = Arc::new(Fake::with(detail(PullState::Open)));
+    let fixture = fixture(fake.clone()).await;
+    let branches = std::mem::take(&mut *fake.branches.lock().unwrap());
+    let (path, form) = ("/projects/shop/jobs", format!("url={}", FakeForges::ENDLESS));
+    assert_eq!(import(&fixture, Role::Administrator, &form).await.status, StatusCode::SEE_OTHER);
+    fixture.world.advance(Duration::from_secs(12));
+    // Branches count when the import has ended.
+    *fake.branches.lock().unwrap() = branches;
+    let running = see(&fixture, Role::Member, path).await;
+    assert!(running.contains("Importing from <bdi>endless.example</bdi>…</strong>"), "{running}");
+    assert!(running.contains(">0:12</span>") && !running.contains("git push journeyman"), "{running}");
+    let early = fixture.send(Some(Role::Member), Method::POST, path, "prompt=Kept&after-push=1").await;
+    assert_eq!(early.status, StatusCode::UNPROCESSABLE_ENTITY, "{}", early.body);
+
+    fake.branches.lock().unwrap().clear();
+    let second = import(&fixture, Role::Administrator, &form).await;
+    assert_eq!(second.status, StatusCode::UNPROCESSABLE_ENTITY, "{}", second.body);
+
+    // The clock of the store advances and that of the timers does not, as if the process had died.
+    fixture.world.advance(Duration::from_secs(60));
+    let interrupted = see(&fixture, Role::Administrator, path).await;
+    assert!(interrupted.contains("The server stopped during the import. Start it again"), "{interrupted}");
+    assert_eq!(import(&fixture, Role::Administrator, &form).await.status, StatusCode::SEE_OTHER);
+    let stored = fixture.store.import_of(project().id).await.unwrap().unwrap();
+    assert_eq!(stored.state.number, 2);
 }
 
 #[tokio::test]

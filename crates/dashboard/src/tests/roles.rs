@@ -97,6 +97,8 @@ const FORMS: &[(&str, &str, [u16; 3])] = &[
     ("/projects/shop/settings/agent", "agent=journeyman&model=m", [303, 403, 403]),
     ("/projects/shop/settings/repository", "repository=local:shop", [303, 403, 403]),
     ("/projects/shop/jobs", "prompt=x", [303, 303, 403]),
+    // The project has branches, so its page answers.
+    ("/projects/shop/import", "url=https://git.example/a.git", [303, 403, 403]),
     ("/jobs/archive", "job=shop%2Fnone", [404, 404, 403]),
     ("/jobs/archive", "", [422, 422, 403]),
     ("/projects/shop/jobs/JOB/messages", "prompt=x", [303, 303, 403]),

@@ -60,7 +60,7 @@ async fn answer(host: LocalHost, project: Project, mut socket: TcpStream) {
 }
 
 /// Starts a server for the repository and returns its address.
-async fn server(setup: &Setup) -> String {
+pub(super) async fn server(setup: &Setup) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}/shop.git", listener.local_addr().unwrap());
     let (host, project) = (setup.hosts.local().clone(), setup.project.clone());

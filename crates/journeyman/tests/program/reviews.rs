@@ -7,33 +7,33 @@ use serde_json::{Value, json};
 use super::given::{PATIENCE, Service, Site, site};
 
 /// A signed-in user of the dashboard.
-struct Person {
+pub(super) struct Person {
     cookie: String,
     client: reqwest::blocking::Client,
 }
 
 impl Person {
-    fn new(site: &Site, service: &Service, name: &str, role: &str) -> Self {
+    pub(super) fn new(site: &Site, service: &Service, name: &str, role: &str) -> Self {
         let cookie = service.use_link(&site.succeed(&["user", "add", name, "--role", role]));
         let client = reqwest::blocking::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
         Self { cookie, client }
     }
 
-    fn read(&self, service: &Service, path: &str) -> String {
+    pub(super) fn read(&self, service: &Service, path: &str) -> String {
         let request = self.client.get(format!("{}{path}", service.url)).header("cookie", &self.cookie);
         request.send().unwrap().text().unwrap()
     }
 
     /// Sends a form; returns the status.
-    fn submit(&self, service: &Service, path: &str, form: &'static str) -> u16 {
+    pub(super) fn submit(&self, service: &Service, path: &str, form: &str) -> u16 {
         let request = self.client.post(format!("{}{path}", service.url)).header("cookie", &self.cookie);
-        let request = request.header("origin", &service.url).body(form);
+        let request = request.header("origin", &service.url).body(form.to_owned());
         let answer = request.header("content-type", "application/x-www-form-urlencoded").send().unwrap();
         answer.status().as_u16()
     }
 
     /// Waits until a page contains a text; returns the page.
-    fn until(&self, service: &Service, path: &str, text: &str) -> String {
+    pub(super) fn until(&self, service: &Service, path: &str, text: &str) -> String {
         let end = Instant::now() + PATIENCE;
         loop {
             let page = self.read(service, path);

@@ -213,6 +213,7 @@ impl Tables {
         self.spending.retain(|(project, ..), _| project != id);
         self.secrets.retain(|(project, _), _| project != id);
         self.holds.remove(id);
+        self.imports.remove(id);
         self.inbox.retain(|row| row.event.project.as_ref() != Some(id));
         self.feed.retain(|entry| entry.project != *id);
         self.remove_webhooks(|webhook| webhook.project == *id);

@@ -47,6 +47,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0036_plans.sql"),
     include_str!("../../migrations/sqlite/0037_verdicts.sql"),
     include_str!("../../migrations/sqlite/0038_workers.sql"),
+    include_str!("../../migrations/sqlite/0039_imports.sql"),
 ];
 
 /// The current schema version.

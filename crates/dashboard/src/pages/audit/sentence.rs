@@ -144,6 +144,7 @@ fn verb(action: &str) -> (String, String) {
         ("project.changed", "changed the project"),
         ("project.created", "created the project"),
         ("project.deleted", "deleted the project"),
+        ("project.import_started", "started to import a repository into the project"),
         ("pull.closed", "closed the pull request"),
         ("pull.commented", "commented on the pull request"),
         ("pull.merged", "merged the pull request"),
@@ -182,7 +183,7 @@ fn href(action: &str, subject: &str) -> Option<String> {
     let id = subject.split(' ').next().unwrap_or_default();
     let is_path = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
     match action.split_once('.')? {
-        ("project", "changed" | "created") if is_path(id) => Some(format!("/projects/{id}/jobs")),
+        ("project", "changed" | "created" | "import_started") if is_path(id) => Some(format!("/projects/{id}/jobs")),
         ("pull", _) => {
             let (project, number) = id.split_once('#')?;
             (is_path(project) && is_path(number)).then(|| format!("/projects/{project}/pulls/{number}"))

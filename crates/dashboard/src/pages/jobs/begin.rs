@@ -1,12 +1,14 @@
-//! The page of a project on the built-in code host that has no jobs: how to push the first commit, and the form of the
-//! first job.
+//! The page of a project on the built-in code host that has no jobs: how to push the first commit or import a history, and
+//! the form of the first job.
 
 use askama::Template;
 use axum::response::Response;
 use journeyman_core::model::price;
-use journeyman_core::ports::PullPagesError;
+use journeyman_core::ports::{PullPagesError, StoreError};
 use journeyman_core::project::Project;
 
+use super::import::{ImportForm, Importing};
+use super::row::Clock;
 use crate::failure::{Failure, rendered};
 use crate::fields::Fields;
 use crate::frame::Frame;
@@ -32,8 +34,12 @@ pub(super) struct BeginPage<'a> {
     folder: String,
     /// The branch that was pushed, and its commits.
     arrived: Option<(String, String)>,
+    /// The host of a running import, and the time that it has taken.
+    importing: Option<(String, Clock)>,
+    /// The form of an import, for administrators.
+    import_form: Option<ImportForm>,
     live: String,
-    /// The digest of the branches.
+    /// The digest of the state.
     seen: String,
     /// The text of the first job.
     prompt: String,
@@ -41,8 +47,29 @@ pub(super) struct BeginPage<'a> {
     error: Option<String>,
 }
 
+/// The state of an empty project.
+#[derive(Debug, Hash)]
+pub(super) struct State {
+    /// The branches of the repository.
+    branches: Vec<String>,
+    importing: Importing,
+}
+
+impl State {
+    /// Reads the state of a project; `None` if its branches cannot be read.
+    pub(super) async fn read(shared: &Shared, project: &Project) -> Result<Option<Self>, StoreError> {
+        let Some(branches) = branches(shared, project).await else { return Ok(None) };
+        Ok(Some(Self { branches, importing: Importing::read(shared, project).await? }))
+    }
+
+    /// Returns the branches that have arrived. Those of a running import count when they are on disk.
+    fn arrived(&self) -> &[String] {
+        if matches!(self.importing, Importing::Running { .. }) { &[] } else { &self.branches }
+    }
+}
+
 /// Returns the branches of a project's repository; `None` if they cannot be read.
-pub(super) async fn state(shared: &Shared, project: &Project) -> Option<Vec<String>> {
+pub(super) async fn branches(shared: &Shared, project: &Project) -> Option<Vec<String>> {
     shared.services.pulls.branches(project).await.ok()
 }
 
@@ -51,29 +78,34 @@ pub(super) async fn state(shared: &Shared, project: &Project) -> Option<Vec<Stri
 /// # Errors
 /// The page cannot be rendered.
 pub(super) async fn page(shared: &Shared, at: &InProject) -> Result<Option<Response>, Failure> {
-    let branches = if at.is_hosted() { state(shared, &at.project).await } else { None };
-    match branches {
-        Some(branches) => Ok(Some(rendered(&BeginPage::new(shared, at, &branches).await?)?)),
+    let state = if at.is_hosted() { State::read(shared, &at.project).await? } else { None };
+    match state {
+        Some(state) => Ok(Some(rendered(&BeginPage::new(shared, at, &state).await?)?)),
         None => Ok(None),
     }
 }
 
-/// Returns true if the repository has no commit, so that a job would fail.
-pub(super) async fn is_empty(shared: &Shared, at: &InProject) -> bool {
-    at.is_hosted() && state(shared, &at.project).await.is_some_and(|branches| branches.is_empty())
+/// Returns the state of a repository that has no commits yet, so that a job would fail; otherwise `None`.
+pub(super) async fn empty(shared: &Shared, at: &InProject) -> Result<Option<State>, Failure> {
+    let state = if at.is_hosted() { State::read(shared, &at.project).await? } else { None };
+    Ok(state.filter(|state| state.arrived().is_empty()))
 }
 
 impl<'a> BeginPage<'a> {
-    pub(super) async fn new(shared: &Shared, at: &'a InProject, branches: &[String]) -> Result<Self, PullPagesError> {
+    pub(super) async fn new(shared: &Shared, at: &'a InProject, state: &State) -> Result<Self, PullPagesError> {
         let project = &at.project;
-        let arrived = match branches.first() {
+        let arrived = match state.arrived().first() {
             Some(branch) => {
                 let count = shared.services.pulls.commits(project, branch, MAX_COUNTED).await?;
                 Some((visible::line(branch).into_owned(), commits(count.unwrap_or_default())))
             }
             None => None,
         };
-        let seen = refresh::digest(&branches);
+        let importing = match &state.importing {
+            Importing::Running { host, start } => Some((host.clone(), Clock::since(*start, at.frame.now))),
+            _ => None,
+        };
+        let seen = refresh::digest(state);
         let budget = project.settings.limits.budget.of(price::Scope::Job);
         let user = words::in_query(&at.viewer.user.name);
         let url = shared.settings.public_url.replacen("://", &format!("://{user}@"), 1);
@@ -86,6 +118,8 @@ impl<'a> BeginPage<'a> {
             url: format!("{url}/git/{}.git", project.id),
             folder: project.id.to_string(),
             arrived,
+            importing,
+            import_form: at.viewer.is_administrator().then(|| ImportForm::after(&state.importing)),
             live: format!("{}?seen={seen}", at.path("/jobs/live")),
             seen,
             prompt: String::new(),
@@ -95,10 +129,25 @@ impl<'a> BeginPage<'a> {
     }
 
     /// Returns the page with the text of a job that was sent before the first push.
-    pub(super) async fn refused(shared: &Shared, at: &'a InProject, fields: &Fields) -> Result<Self, PullPagesError> {
+    pub(super) async fn refused(
+        shared: &Shared,
+        at: &'a InProject,
+        state: &State,
+        fields: &Fields,
+    ) -> Result<Self, PullPagesError> {
         let error = "Nothing has been pushed yet. Your text is kept: send it after the push.".to_owned();
-        let page = Self::new(shared, at, &[]).await?;
+        let page = Self::new(shared, at, state).await?;
         Ok(Self { prompt: fields.text("prompt"), error: Some(error), ..page })
+    }
+
+    /// Returns true if the form of an import is chosen first, because it shows an error.
+    fn shows_import(&self) -> bool {
+        self.import_form.as_ref().is_some_and(|form| form.error.is_some())
+    }
+
+    /// Returns the page with the form of an import that was refused.
+    pub(super) fn with_import(self, form: ImportForm) -> Self {
+        Self { import_form: Some(form), ..self }
     }
 }
 

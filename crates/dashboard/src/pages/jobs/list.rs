@@ -228,10 +228,10 @@ pub(super) async fn project_live(
         let (shared, query, project) = (shared.clone(), query.clone(), project.clone());
         async move {
             let jobs = Found::read(&shared, &query, Some(&project.id)).await?.jobs();
-            // While there are no jobs, the page may wait for the first push.
-            let branches = if jobs.is_empty() && may_wait { begin::state(&shared, &project).await } else { None };
-            Ok(match branches {
-                Some(branches) => refresh::digest(&branches),
+            // While there are no jobs, the page may wait for the first push or for an import.
+            let state = if jobs.is_empty() && may_wait { begin::State::read(&shared, &project).await? } else { None };
+            Ok(match state {
+                Some(state) => refresh::digest(&state),
                 None => refresh::digest(&refresh::state_of(&jobs)),
             })
         }

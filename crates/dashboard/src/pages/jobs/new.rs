@@ -47,7 +47,7 @@ struct NewPage<'a> {
 impl<'a> NewPage<'a> {
     async fn new(shared: &Shared, at: &'a InProject, fields: &Fields) -> Self {
         let once = fields.given("once").unwrap_or_else(|| at.once());
-        let branches = if at.is_hosted() { begin::state(shared, &at.project).await } else { None };
+        let branches = if at.is_hosted() { begin::branches(shared, &at.project).await } else { None };
         let options = ["branch", "title", "labels", "pull-request"];
         Self {
             at,
@@ -88,8 +88,10 @@ pub(super) async fn create(State(shared): State<Shared>, at: InProject, fields: 
 
 async fn create_page(shared: &Shared, at: &InProject, fields: &Fields) -> Page {
     at.needs_write()?;
-    if fields.is_set("after-push") && begin::is_empty(shared, at).await {
-        return refused(&BeginPage::refused(shared, at, fields).await?);
+    if fields.is_set("after-push")
+        && let Some(state) = begin::empty(shared, at).await?
+    {
+        return refused(&BeginPage::refused(shared, at, &state, fields).await?);
     }
     let request = request(fields);
     let once = fields.once(&format!("create job {request:?}"));

@@ -1,0 +1,215 @@
+//! Imports of repositories.
+//!
+//! Invariants:
+//!
+//! - The repository changes in one transaction of refs: before it, all objects are fetched and checked in a separate
+//!   folder. An import that ends early changes nothing.
+//! - A push that arrives first wins. Refs are only created, and none is if the repository has one that is not in the
+//!   import.
+//! - Only branches, tags and the name of the default branch are taken over: no other refs, no hooks, no configuration.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use journeyman_core::ports::{ForgeError, ImportFailed, Remote};
+use journeyman_core::project::{Host, repository_host};
+use journeyman_git::{Failure, Folders, Git, GitError};
+
+use super::{LocalHost, blocking};
+
+/// The time limit of a fetch, as for the mirrors of repositories on other hosts.
+const FETCH_TIMEOUT: Duration = Duration::from_secs(1800);
+
+/// The branches and tags, and nothing else. Without `+`, a fetch changes no branch that has other commits.
+const REFSPECS: [&str; 2] = ["refs/heads/*:refs/heads/*", "refs/tags/*:refs/tags/*"];
+
+/// The maximum number of characters of an error of git in a cause.
+const MAX_ERROR: usize = 1000;
+
+/// The objects of refs by the names of the refs.
+type Refs = BTreeMap<String, String>;
+
+/// The reason why an import failed.
+#[derive(Debug)]
+enum Problem {
+    /// Git could not read the remote.
+    Remote(GitError),
+    /// The remote has no branches.
+    Empty,
+    /// The repository has a ref that is not in the import.
+    Pushed,
+    /// The repository could not be written.
+    Local(String),
+}
+
+impl From<GitError> for Problem {
+    fn from(error: GitError) -> Self {
+        Self::Local(error.to_string())
+    }
+}
+
+impl From<io::Error> for Problem {
+    fn from(error: io::Error) -> Self {
+        Self::Local(error.to_string())
+    }
+}
+
+impl From<ForgeError> for Problem {
+    fn from(error: ForgeError) -> Self {
+        Self::Local(error.to_string())
+    }
+}
+
+impl LocalHost {
+    /// Copies the branches and tags of a remote into the repository with this name, which has none.
+    pub(crate) async fn import(&self, name: &str, from: &Remote) -> Result<(), ImportFailed> {
+        self.imported(name, from).await.map_err(|problem| ImportFailed(cause(&problem, from)))
+    }
+
+    async fn imported(&self, name: &str, from: &Remote) -> Result<(), Problem> {
+        self.prepare(name).await?;
+        let (staging, _lock) = self.building(name).await?;
+        let done = self.import_through(&staging, &self.path(name), from).await;
+        // A folder that stays is removed at the next start of the service.
+        let _ = tokio::fs::remove_dir_all(&staging).await;
+        done
+    }
+
+    async fn import_through(&self, staging: &Path, to: &Path, from: &Remote) -> Result<(), Problem> {
+        self.git.at(staging, ["init", "--quiet", "--bare", "--template="]).run().await?;
+        self.git.at(staging, ["config", "fetch.fsckObjects", "true"]).run().await?;
+        let default_branch = default_branch(&self.git, staging, from).await.map_err(Problem::Remote)?;
+        fetch(&self.git, staging, from, &[]).await.map_err(Problem::Remote)?;
+        let staged = refs(&self.git, staging).await?;
+        let branches: Vec<&str> = staged.keys().filter_map(|name| name.strip_prefix("refs/heads/")).collect();
+        let default_branch = default_branch.filter(|branch| branches.contains(&branch.as_str()));
+        let guess = || branches.iter().find(|branch| **branch == "main").or_else(|| branches.first());
+        let default_branch = match default_branch {
+            Some(branch) => branch,
+            None => (*guess().ok_or(Problem::Empty)?).to_owned(),
+        };
+        self.publish(staging, to, &staged).await?;
+        let head = format!("refs/heads/{default_branch}");
+        self.git.at(to, ["symbolic-ref", "HEAD", &head]).run().await?;
+        let head = to.join("HEAD");
+        Ok(blocking(move || File::open(head)?.sync_all()).await?)
+    }
+
+    /// Creates the refs of `staging` in `to`, with their objects, and syncs them to disk.
+    async fn publish(&self, staging: &Path, to: &Path, staged: &Refs) -> Result<(), Problem> {
+        let path = to.to_owned();
+        let folders = blocking(move || Folders::look(&path)).await?;
+        self.check_untouched(to, staged).await?;
+        let url = staging.to_string_lossy().into_owned();
+        let staging = Remote { url, credential: None, is_ours: true };
+        let fetched = fetch(&self.git, to, &staging, &["--atomic"]).await;
+        // A push may have come between the check and the transaction.
+        if let Err(error) = fetched {
+            self.check_untouched(to, staged).await?;
+            return Err(error.into());
+        }
+        Ok(blocking(move || folders.sync()).await?)
+    }
+
+    /// Checks that the repository has no refs but those of the import, which an interrupted one may have created.
+    async fn check_untouched(&self, to: &Path, staged: &Refs) -> Result<(), Problem> {
+        let there = refs(&self.git, to).await?;
+        let is_staged = |(name, at): (&String, &String)| staged.get(name) == Some(at);
+        if there.iter().all(is_staged) { Ok(()) } else { Err(Problem::Pushed) }
+    }
+}
+
+/// Returns the default branch of a remote, if it names one.
+async fn default_branch(git: &Git, at: &Path, from: &Remote) -> Result<Option<String>, GitError> {
+    let route = git.route(from).await?;
+    let arguments = ["ls-remote", "--symref"].map(str::to_owned).into_iter().chain(route.reading());
+    let arguments = arguments.chain(["--", route.address(), "HEAD"].map(str::to_owned));
+    let listing = git.at(at, arguments).credential_of(from).run().await?.text()?;
+    let named = listing.lines().find_map(|line| line.strip_prefix("ref: refs/heads/")?.strip_suffix("\tHEAD"));
+    Ok(named.map(str::to_owned))
+}
+
+/// Fetches the branches and tags of a remote.
+async fn fetch(git: &Git, into: &Path, from: &Remote, options: &[&str]) -> Result<(), GitError> {
+    let route = git.route(from).await?;
+    let arguments = ["fetch", "--quiet", "--no-write-fetch-head", "--no-tags", "--no-recurse-submodules"];
+    let arguments = arguments.iter().chain(options).map(|option| (*option).to_owned()).chain(route.reading());
+    let arguments = arguments.chain(["--", route.address()].map(str::to_owned)).chain(REFSPECS.map(str::to_owned));
+    git.at(into, arguments).credential_of(from).timeout(FETCH_TIMEOUT).run().await?;
+    Ok(())
+}
+
+async fn refs(git: &Git, repository: &Path) -> Result<Refs, GitError> {
+    let listing = git.at(repository, ["for-each-ref", "--format=%(objectname) %(refname)"]).run().await?.text()?;
+    let pairs = listing.lines().filter_map(|line| line.split_once(' '));
+    Ok(pairs.map(|(at, name)| (name.to_owned(), at.to_owned())).collect())
+}
+
+/// Describes the cause of a failure, and the remedy.
+fn cause(problem: &Problem, from: &Remote) -> String {
+    let host = match repository_host(&from.url) {
+        Some(Host::Name(name)) => name,
+        Some(Host::Address(address)) => address.to_string(),
+        None => "the server".to_owned(),
+    };
+    match problem {
+        Problem::Pushed => "Something was pushed to the repository of the project before the import had finished, so \
+                            nothing was imported. Push the rest with git."
+            .to_owned(),
+        Problem::Empty => format!("The repository on {host} has no branches. Push to it first, or start without it."),
+        Problem::Local(error) => {
+            let error = shortened(error);
+            format!("The project's repository could not be written: {error}. Repair this, and start the import again.")
+        }
+        Problem::Remote(error) => remote_cause(error, &host, from.credential.is_some()),
+    }
+}
+
+fn remote_cause(error: &GitError, host: &str, has_credential: bool) -> String {
+    let text = shortened(&error.to_string());
+    if text.contains("fsck error") {
+        return format!(
+            "The repository on {host} has objects that the built-in code host refuses, also in pushes: {text}. Repair its \
+             history, for example with git filter-repo, and import the result."
+        );
+    }
+    match error.failure() {
+        Failure::CredentialRefused if has_credential => format!(
+            "{host} refused the user name and the token. Check both, and that the token may read the repository."
+        ),
+        Failure::CredentialRefused if is_from_ssh(&text) => {
+            format!("{host} or its SSH key was refused: {text}. Use an https:// URL with a token.")
+        }
+        Failure::CredentialRefused => format!(
+            "{host} asks for a credential: the repository is private, or does not exist. Enter a user name and a token."
+        ),
+        Failure::NotFound => format!(
+            "There is no repository at this URL on {host}, or the credential may not read it. Check the URL and the token."
+        ),
+        Failure::Unreachable => format!(
+            "{host} does not answer, or not in time: {text}. Check the URL, and that this server can connect to it."
+        ),
+        Failure::TooLarge => format!(
+            "The repository needs more memory or time than git may use: {text}. Push it with git in several steps."
+        ),
+        Failure::DiskFull => {
+            "The disk with the repositories is full. Make room on it, and start the import again.".to_owned()
+        }
+        _ => format!("Git could not copy the repository: {text}. Check the URL, and start the import again."),
+    }
+}
+
+/// Returns whether a refusal comes from ssh.
+fn is_from_ssh(text: &str) -> bool {
+    text.contains("Permission denied (") || text.contains("Host key verification failed")
+}
+
+/// Returns the beginning of an error, in one line and without a period at its end.
+fn shortened(error: &str) -> String {
+    let line = error.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text: String = line.chars().take(MAX_ERROR).collect();
+    text.trim_end_matches('.').to_owned()
+}
