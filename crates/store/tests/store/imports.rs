@@ -7,7 +7,7 @@ use journeyman_core::ports::{AuditEntry, AuditFilter};
 use journeyman_core::time::{Clock as _, Timestamp};
 use journeyman_testkit::Seeds as _;
 
-use super::given::{Fixture, all, project, shop};
+use super::given::{Fixture, all, shop};
 
 fn begun(before: Option<&Import>, now: Timestamp) -> Import {
     Import::begin(before, shop(), "https://git.example/shop.git".to_owned(), now).unwrap()
@@ -30,7 +30,6 @@ impl Fixture {
 async fn only_the_next_version_of_an_import_is_stored_together_with_its_audit_entry() {
     for fixture in all().await {
         let (name, now, store) = (fixture.name, fixture.world.now(), &fixture.store);
-        store.update_project(project("shop"), [].into()).await.unwrap();
         assert_eq!(store.import_of(shop()).await.unwrap(), None, "{name}");
         let first = begun(None, now);
         assert!(store.put_import(first.clone(), Some(entry(now))).await.unwrap(), "{name}");
@@ -59,7 +58,6 @@ async fn only_the_next_version_of_an_import_is_stored_together_with_its_audit_en
 async fn an_import_is_deleted_with_its_project_and_needs_one() {
     for fixture in all().await {
         let (name, now, store) = (fixture.name, fixture.world.now(), &fixture.store);
-        store.update_project(project("shop"), [].into()).await.unwrap();
         let first = begun(None, now);
         assert!(store.put_import(first.clone(), None).await.unwrap(), "{name}");
         store.delete_project(shop()).await.unwrap();
