@@ -46,8 +46,8 @@ impl UseCases {
         let remote = remote(&project, request)?;
         if let Some(host) = self.parts().forges.restricted_host(&remote.url).await {
             let text = format!(
-                "the repository is at {host}; requests to such a host may expose credentials of the server, so nothing is \
-                 imported from it. Use the repository's public address"
+                "the repository is at {host}; requests to such a host may expose credentials of the server, so nothing \
+                 is imported from it. Use the repository's public address"
             );
             return Err(Error::refused(RefusalKind::RepositoryAddressRefused, text));
         }

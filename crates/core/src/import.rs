@@ -1,10 +1,10 @@
 //! Imports: the branches and tags of a repository elsewhere become those of an empty repository on the built-in code
 //! host.
 //!
-//! Only the process that got the request has the credential, which is not stored, so this process carries the import out.
-//! It renews a lease in the row of the project. If the process ends, the lease expires, and a person can start the import
-//! again. [`Import::number`] is the fencing token: a process that has lost its lease, so that another import has begun,
-//! can no longer change the row.
+//! Only the process that got the request has the credential, which is not stored, so this process carries the import
+//! out. It renews a lease in the row of the project. If the process ends, the lease expires, and a person can start the
+//! import again. [`ImportState::number`] is the fencing token: a process that has lost its lease, so that another import
+//! has begun, can no longer change the row.
 
 use std::time::Duration;
 
@@ -19,8 +19,8 @@ pub const IMPORT_LEASE: Duration = Duration::from_secs(20);
 /// The interval at which a process renews the lease of its import.
 pub const RENEW_PERIOD: Duration = Duration::from_secs(5);
 
-/// The longest time until the end of a lease. A lease that ends later was stored before a clock was set back, and counts
-/// as expired.
+/// The longest time until the end of a lease. A lease that ends later was stored before a clock was set back, and
+/// counts as expired.
 const LONGEST_LEASE: Duration = Duration::from_secs(IMPORT_LEASE.as_secs() + 300);
 
 /// The last import into the repository of a project.

@@ -172,8 +172,8 @@ fn remote_cause(error: &GitError, host: &str, has_credential: bool) -> String {
     let text = shortened(&error.to_string());
     if text.contains("fsck error") {
         return format!(
-            "The repository on {host} has objects that the built-in code host refuses, also in pushes: {text}. Repair its \
-             history, for example with git filter-repo, and import the result."
+            "The repository on {host} has objects that the built-in code host refuses, also in pushes: {text}. Repair \
+             its history, for example with git filter-repo, and import the result."
         );
     }
     match error.failure() {
@@ -187,7 +187,8 @@ fn remote_cause(error: &GitError, host: &str, has_credential: bool) -> String {
             "{host} asks for a credential: the repository is private, or does not exist. Enter a user name and a token."
         ),
         Failure::NotFound => format!(
-            "There is no repository at this URL on {host}, or the credential may not read it. Check the URL and the token."
+            "There is no repository at this URL on {host}, or the credential may not read it. Check the URL and the \
+             token."
         ),
         Failure::Unreachable => format!(
             "{host} does not answer, or not in time: {text}. Check the URL, and that this server can connect to it."

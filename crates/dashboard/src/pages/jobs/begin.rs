@@ -1,5 +1,5 @@
-//! The page of a project on the built-in code host that has no jobs: how to push the first commit or import a history, and
-//! the form of the first job.
+//! The page of a project on the built-in code host that has no jobs: how to push the first commit or import a history,
+//! and the form of the first job.
 
 use askama::Template;
 use axum::response::Response;
