@@ -43,7 +43,7 @@ impl From<user::Role> for Role {
 #[serde(rename_all = "camelCase")]
 pub struct User {
     /// The ID of the user.
-    #[schema(example = "user_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7")]
+    #[schema(example = "usr_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7")]
     pub id: String,
     /// The name to sign in with, in lower case, which no other user has.
     pub name: String,

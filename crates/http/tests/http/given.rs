@@ -175,7 +175,7 @@ impl PullPages for FakeRepository {
     }
 
     async fn pull(&self, _: &Project, number: u64) -> Result<PullDetail, PullPagesError> {
-        if number > 2 {
+        if !(1..=2).contains(&number) {
             return Err(PullPagesError::NotFound);
         }
         let pull = LocalPull {

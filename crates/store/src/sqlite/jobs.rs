@@ -636,7 +636,6 @@ mod tests {
             ("poll", "SELECT id, state FROM jobs WHERE id = ?1"),
             ("attributes of a job", EXTRAS_OF_JOB.attributes),
             ("runs of a job", EXTRAS_OF_JOB.runs),
-            ("pull requests of a job", EXTRAS_OF_JOB.pulls),
             ("hold of a job", EXTRAS_OF_JOB.holds),
             ("write", "UPDATE jobs SET state = ?2 WHERE id = ?1"),
             ("waiting jobs", "SELECT waiting, count(*) FROM jobs WHERE waiting IS NOT NULL GROUP BY waiting"),
