@@ -149,6 +149,17 @@ ChangeTrustClaims = TypeAliasType("ChangeTrustClaims", dict[str, str])
 """All patterns; those that are left out are removed."""
 
 
+class ChangeUser(RequestModel):
+    """Changes of a user. Fields that are left out stay as they are."""
+
+    role: Role | None = None
+    disabled: bool | None = None
+    """
+    `true` ends the sessions of the user, deletes the links, and revokes the keys; `false` lets the user sign in
+    again.
+    """
+
+
 class ChangeWebhook(RequestModel):
     """The changes of a webhook. Fields that are not given stay."""
 
@@ -470,6 +481,14 @@ class CreateTrust(RequestModel):
     scope: TrustScope | None = None
 
 
+class CreateUser(RequestModel):
+    """A user to create."""
+
+    name: str
+    """The name to sign in with, such as an email address: letters, digits, and `.`, `_`, `-`, `@` and `+`."""
+    role: Role | None = None
+
+
 class CreateWebhook(RequestModel):
     """A webhook to create."""
 
@@ -552,6 +571,10 @@ ErrorCode = TypeAliasType(
         "too_many_trusts",
         "key_not_found",
         "key_ended",
+        "user_not_found",
+        "user_exists",
+        "user_disabled",
+        "last_administrator",
         "repository_not_found",
         "cursor_expired",
         "method_not_allowed",
@@ -641,6 +664,10 @@ The error code, for programs. New codes may be added; the status gives the class
 - `too_many_trusts`: There are 500 trusts.
 - `key_not_found`: The API key does not exist.
 - `key_ended`: The key was revoked or has expired.
+- `user_not_found`: The user does not exist.
+- `user_exists`: A user with this name already exists.
+- `user_disabled`: The user is disabled.
+- `last_administrator`: No administrator who may sign in would remain.
 - `repository_not_found`: The repository does not exist at this address.
 - `cursor_expired`: The events after the cursor are no longer stored.
 - `method_not_allowed`: The path does not support this method.
@@ -2276,6 +2303,10 @@ Reviews = TypeAliasType("Reviews", Literal["all", "mentioned"])
 """The submitted reviews that become messages."""
 
 
+Role = TypeAliasType("Role", Literal["administrator", "member", "viewer"])
+"""What a user may do."""
+
+
 class RotateKey(RequestModel):
     """The rotation of a key."""
 
@@ -2619,6 +2650,52 @@ class UsageLine(UsageSum):
     """The ID of the API key that sent the messages; also `null` for messages that were sent without one."""
     key_name: str | None
     """The name of that key; `null` if it is not known."""
+
+
+class User(Model):
+    """A user of the dashboard."""
+
+    id: str
+    """The ID of the user."""
+    name: str
+    """The name to sign in with, in lower case, which no other user has."""
+    role: Role
+    """What the user may do."""
+    has_password: bool
+    """`true` if the user has set a password."""
+    has_identity: bool
+    """`true` if the user can sign in through the OpenID provider."""
+    created_at: AwareDatetime
+    """The time of creation."""
+    signed_in_at: AwareDatetime | None
+    """The time of the last sign-in; `null` if there was none."""
+    disabled_at: AwareDatetime | None
+    """The time at which the user was disabled; `null` if the user may sign in."""
+
+
+class CreatedUser(User):
+    """A user with a link to set a password, which only the response to the creation contains."""
+
+    link: UserLink
+    """The link."""
+
+
+class UserLink(Model):
+    """A link with which a user sets a password once, and so can sign in. A newer link of the user replaces it."""
+
+    url: str
+    """The URL. Send it through a channel that only the user can read: it cannot be read again."""
+    expires_at: AwareDatetime
+    """The time from which the link is refused."""
+
+
+class UserList(Model):
+    """A page of users."""
+
+    users: list[User]
+    """The users, sorted by name."""
+    next_cursor: str | None
+    """The value of `cursor` for the next page; `null` on the last page."""
 
 
 class Waiting(Model):

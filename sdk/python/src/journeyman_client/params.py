@@ -60,6 +60,17 @@ ChangeTrustClaims: TypeAlias = dict[str, str]
 """All patterns; those that are left out are removed."""
 
 
+class ChangeUser(TypedDict):
+    """Changes of a user. Fields that are left out stay as they are."""
+
+    role: NotRequired[Role | None]
+    disabled: NotRequired[bool | None]
+    """
+    `true` ends the sessions of the user, deletes the links, and revokes the keys; `false` lets the user sign in
+    again.
+    """
+
+
 class ChangeWebhook(TypedDict):
     """The changes of a webhook. Fields that are not given stay."""
 
@@ -272,6 +283,14 @@ class CreateTrust(TypedDict):
     projects: list[str]
     """The IDs of the projects for which the keys may be used."""
     scope: NotRequired[TrustScope | None]
+
+
+class CreateUser(TypedDict):
+    """A user to create."""
+
+    name: str
+    """The name to sign in with, such as an email address: letters, digits, and `.`, `_`, `-`, `@` and `+`."""
+    role: NotRequired[Role | None]
 
 
 class CreateWebhook(TypedDict):
@@ -500,6 +519,10 @@ class ReplayWebhook(TypedDict):
 
 Reviews: TypeAlias = Literal["all", "mentioned"]
 """The submitted reviews that become messages."""
+
+
+Role: TypeAlias = Literal["administrator", "member", "viewer"]
+"""What a user may do."""
 
 
 class RotateKey(TypedDict):

@@ -894,6 +894,81 @@ export interface paths {
         patch: operations["changeTrust"];
         trace?: never;
     };
+    "/v2/users": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List users
+         * @description Returns the users of the dashboard in pages, sorted by name, including disabled ones.
+         */
+        get: operations["listUsers"];
+        put?: never;
+        /**
+         * Create a user
+         * @description Creates a user without a password, and a link with which the user sets one within seven days. Only this response
+         *     contains the link: the server stores a hash of it. A repetition with the same idempotency key returns the same link
+         *     for 24 hours.
+         */
+        post: operations["createUser"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/users/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a user
+         * @description Returns the user.
+         */
+        get: operations["getUser"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Change a user
+         * @description Gives the user another role, and disables or enables the user. Keys that exceed the new role are revoked: all keys of
+         *     a viewer, and those keys of a member that are for all projects. Disabling ends the sessions of the user, deletes the
+         *     links, and revokes the keys. The last administrator who may sign in can be neither disabled nor given another role
+         *     (`last_administrator`).
+         */
+        patch: operations["changeUser"];
+        trace?: never;
+    };
+    "/v2/users/{id}/link": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create a link for a user
+         * @description Creates a link with which the user sets a password once, within seven days, for example a forgotten one. Earlier links
+         *     of the user are no longer valid. Only this response contains the link. A repetition with the same idempotency key
+         *     returns the same link for 24 hours.
+         */
+        post: operations["createUserLink"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v2/me": {
         parameters: {
             query?: never;
@@ -1548,6 +1623,15 @@ export interface components {
         ChangeTrustClaims: {
             [key: string]: string;
         };
+        /** @description Changes of a user. Fields that are left out stay as they are. */
+        ChangeUser: {
+            role?: components["schemas"]["Role"] | null;
+            /**
+             * @description `true` ends the sessions of the user, deletes the links, and revokes the keys; `false` lets the user sign in
+             *     again.
+             */
+            disabled?: boolean | null;
+        };
         /** @description The changes of a webhook. Fields that are not given stay. */
         ChangeWebhook: {
             /** @description The URL of the endpoint. */
@@ -1878,6 +1962,12 @@ export interface components {
             projects: string[];
             scope?: components["schemas"]["TrustScope"] | null;
         };
+        /** @description A user to create. */
+        CreateUser: {
+            /** @description The name to sign in with, such as an email address: letters, digits, and `.`, `_`, `-`, `@` and `+`. */
+            name: string;
+            role?: components["schemas"]["Role"] | null;
+        };
         /** @description A webhook to create. */
         CreateWebhook: {
             /**
@@ -1903,6 +1993,11 @@ export interface components {
         CreatedKey: components["schemas"]["Key"] & {
             /** @description The secret. Save it, because it cannot be read again: the server stores a hash of it. */
             secret: string;
+        };
+        /** @description A user with a link to set a password, which only the response to the creation contains. */
+        CreatedUser: components["schemas"]["User"] & {
+            /** @description The link. */
+            link: components["schemas"]["UserLink"];
         };
         /** @description A webhook with its secret. */
         CreatedWebhook: components["schemas"]["Webhook"] & {
@@ -1978,6 +2073,10 @@ export interface components {
          *     - `too_many_trusts`: There are 500 trusts.
          *     - `key_not_found`: The API key does not exist.
          *     - `key_ended`: The key was revoked or has expired.
+         *     - `user_not_found`: The user does not exist.
+         *     - `user_exists`: A user with this name already exists.
+         *     - `user_disabled`: The user is disabled.
+         *     - `last_administrator`: No administrator who may sign in would remain.
          *     - `repository_not_found`: The repository does not exist at this address.
          *     - `cursor_expired`: The events after the cursor are no longer stored.
          *     - `method_not_allowed`: The path does not support this method.
@@ -2037,7 +2136,7 @@ export interface components {
          *     - `internal`: An internal error occurred in the server.
          * @enum {string}
          */
-        ErrorCode: "bad_request" | "no_key" | "malformed_key" | "unknown_key" | "expired_key" | "address_not_allowed" | "scope_missing" | "key_limited" | "foreign_origin" | "invalid_signature" | "not_found" | "job_not_found" | "message_not_found" | "project_not_found" | "webhook_not_found" | "delivery_not_found" | "webhook_disabled" | "too_many_webhooks" | "token_refused" | "token_not_trusted" | "issuer_unavailable" | "too_many_attempts" | "trust_not_found" | "trust_exists" | "too_many_trusts" | "key_not_found" | "key_ended" | "repository_not_found" | "cursor_expired" | "method_not_allowed" | "invalid_json" | "invalid_body" | "invalid_query" | "invalid_prompt" | "invalid_idempotency_key" | "invalid_last_event_id" | "unknown_agent" | "unsupported_policy" | "repository_address_refused" | "body_broken" | "body_timeout" | "body_too_large" | "prompt_too_long" | "uri_too_long" | "headers_too_large" | "content_type_not_json" | "charset_not_utf8" | "content_encoding_unknown" | "job_archived" | "job_busy" | "branch_taken" | "pull_request_taken" | "pull_request_not_found" | "pull_request_ended" | "pull_request_conflict" | "pull_request_not_writable" | "pull_requests_unsupported" | "message_already_delivered" | "code_host_not_found" | "code_host_exists" | "code_host_configured" | "code_host_used" | "slack_workspace_not_found" | "slack_workspace_exists" | "slack_failed" | "project_exists" | "project_busy" | "idempotency_key_reused" | "precondition_failed" | "changed_meanwhile" | "rate_limited" | "queue_full" | "credential_refused" | "permission_missing" | "repository_archived" | "repository_unreachable" | "repository_unavailable" | "sandbox_unavailable" | "shutting_down" | "too_many_connections" | "overloaded" | "store_unavailable" | "outcome_unknown" | "internal";
+        ErrorCode: "bad_request" | "no_key" | "malformed_key" | "unknown_key" | "expired_key" | "address_not_allowed" | "scope_missing" | "key_limited" | "foreign_origin" | "invalid_signature" | "not_found" | "job_not_found" | "message_not_found" | "project_not_found" | "webhook_not_found" | "delivery_not_found" | "webhook_disabled" | "too_many_webhooks" | "token_refused" | "token_not_trusted" | "issuer_unavailable" | "too_many_attempts" | "trust_not_found" | "trust_exists" | "too_many_trusts" | "key_not_found" | "key_ended" | "user_not_found" | "user_exists" | "user_disabled" | "last_administrator" | "repository_not_found" | "cursor_expired" | "method_not_allowed" | "invalid_json" | "invalid_body" | "invalid_query" | "invalid_prompt" | "invalid_idempotency_key" | "invalid_last_event_id" | "unknown_agent" | "unsupported_policy" | "repository_address_refused" | "body_broken" | "body_timeout" | "body_too_large" | "prompt_too_long" | "uri_too_long" | "headers_too_large" | "content_type_not_json" | "charset_not_utf8" | "content_encoding_unknown" | "job_archived" | "job_busy" | "branch_taken" | "pull_request_taken" | "pull_request_not_found" | "pull_request_ended" | "pull_request_conflict" | "pull_request_not_writable" | "pull_requests_unsupported" | "message_already_delivered" | "code_host_not_found" | "code_host_exists" | "code_host_configured" | "code_host_used" | "slack_workspace_not_found" | "slack_workspace_exists" | "slack_failed" | "project_exists" | "project_busy" | "idempotency_key_reused" | "precondition_failed" | "changed_meanwhile" | "rate_limited" | "queue_full" | "credential_refused" | "permission_missing" | "repository_archived" | "repository_unreachable" | "repository_unavailable" | "sandbox_unavailable" | "shutting_down" | "too_many_connections" | "overloaded" | "store_unavailable" | "outcome_unknown" | "internal";
         /** @description An entry in the log of a job. New types may be added; ignore types that you do not know. */
         Event: components["schemas"]["EventJobCreated"] | components["schemas"]["EventJobCompleted"] | components["schemas"]["EventJobFailed"] | components["schemas"]["EventJobArchived"] | components["schemas"]["EventJobUnarchived"] | components["schemas"]["EventMessageAccepted"] | components["schemas"]["EventMessageWithdrawn"] | components["schemas"]["EventMessageChanged"] | components["schemas"]["EventMessageWaiting"] | components["schemas"]["EventMessagePublishedWith"] | components["schemas"]["EventMessageFinished"] | components["schemas"]["EventRunStarted"] | components["schemas"]["EventRunFinished"] | components["schemas"]["EventCommitPushed"] | components["schemas"]["EventPullRequestOpened"] | components["schemas"]["EventPullRequestUpdated"] | components["schemas"]["EventPullRequestMerged"] | components["schemas"]["EventPullRequestClosed"] | components["schemas"]["EventPullRequestReopened"] | components["schemas"]["EventChecksSettled"] | components["schemas"]["EventAgentMessage"] | components["schemas"]["EventAgentThought"] | components["schemas"]["EventAgentPlan"] | components["schemas"]["EventAgentToolCall"] | components["schemas"]["EventAgentUsage"] | components["schemas"]["EventAgentSession"] | components["schemas"]["EventAgentContinued"] | components["schemas"]["EventAgentLineDropped"] | components["schemas"]["EventAgentModelCall"] | components["schemas"]["EventModelDenied"] | components["schemas"]["EventPermissionAnswered"] | components["schemas"]["EventEgressAllowed"] | components["schemas"]["EventEgressDenied"];
         /** @description The agent's turn was cut short, and the agent is asked to continue. */
@@ -3844,6 +3943,11 @@ export interface components {
          * @enum {string}
          */
         Reviews: "all" | "mentioned";
+        /**
+         * @description What a user may do.
+         * @enum {string}
+         */
+        Role: "administrator" | "member" | "viewer";
         /** @description The rotation of a key. */
         RotateKey: {
             /**
@@ -4217,6 +4321,54 @@ export interface components {
              */
             unpriced: number;
         };
+        /** @description A user of the dashboard. */
+        User: {
+            /**
+             * @description The ID of the user.
+             * @example usr_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7
+             */
+            id: string;
+            /** @description The name to sign in with, in lower case, which no other user has. */
+            name: string;
+            /** @description What the user may do. */
+            role: components["schemas"]["Role"];
+            /** @description `true` if the user has set a password. */
+            hasPassword: boolean;
+            /** @description `true` if the user can sign in through the OpenID provider. */
+            hasIdentity: boolean;
+            /**
+             * Format: date-time
+             * @description The time of creation.
+             */
+            createdAt: string;
+            /**
+             * Format: date-time
+             * @description The time of the last sign-in; `null` if there was none.
+             */
+            signedInAt: string | null;
+            /**
+             * Format: date-time
+             * @description The time at which the user was disabled; `null` if the user may sign in.
+             */
+            disabledAt: string | null;
+        };
+        /** @description A link with which a user sets a password once, and so can sign in. A newer link of the user replaces it. */
+        UserLink: {
+            /** @description The URL. Send it through a channel that only the user can read: it cannot be read again. */
+            url: string;
+            /**
+             * Format: date-time
+             * @description The time from which the link is refused.
+             */
+            expiresAt: string;
+        };
+        /** @description A page of users. */
+        UserList: {
+            /** @description The users, sorted by name. */
+            users: components["schemas"]["User"][];
+            /** @description The value of `cursor` for the next page; `null` on the last page. */
+            nextCursor: string | null;
+        };
         /**
          * @description An external cause that prevents a message from being carried out. The message is retried until the cause has passed
          *     or the deadline is reached.
@@ -4337,6 +4489,7 @@ export type BudgetChanges = components['schemas']['BudgetChanges'];
 export type ChangeSlackWorkspace = components['schemas']['ChangeSlackWorkspace'];
 export type ChangeTrust = components['schemas']['ChangeTrust'];
 export type ChangeTrustClaims = components['schemas']['ChangeTrustClaims'];
+export type ChangeUser = components['schemas']['ChangeUser'];
 export type ChangeWebhook = components['schemas']['ChangeWebhook'];
 export type Check = components['schemas']['Check'];
 export type CheckChanges = components['schemas']['CheckChanges'];
@@ -4357,8 +4510,10 @@ export type CreateJob = components['schemas']['CreateJob'];
 export type CreateKey = components['schemas']['CreateKey'];
 export type CreateProject = components['schemas']['CreateProject'];
 export type CreateTrust = components['schemas']['CreateTrust'];
+export type CreateUser = components['schemas']['CreateUser'];
 export type CreateWebhook = components['schemas']['CreateWebhook'];
 export type CreatedKey = components['schemas']['CreatedKey'];
+export type CreatedUser = components['schemas']['CreatedUser'];
 export type CreatedWebhook = components['schemas']['CreatedWebhook'];
 export type Definition = components['schemas']['Definition'];
 export type Delivery = components['schemas']['Delivery'];
@@ -4457,6 +4612,7 @@ export type ReplaceCodeHost = components['schemas']['ReplaceCodeHost'];
 export type ReplayWebhook = components['schemas']['ReplayWebhook'];
 export type Replayed = components['schemas']['Replayed'];
 export type Reviews = components['schemas']['Reviews'];
+export type Role = components['schemas']['Role'];
 export type RotateKey = components['schemas']['RotateKey'];
 export type Run = components['schemas']['Run'];
 export type RunList = components['schemas']['RunList'];
@@ -4487,6 +4643,9 @@ export type Usage = components['schemas']['Usage'];
 export type UsageLine = components['schemas']['UsageLine'];
 export type UsageReport = components['schemas']['UsageReport'];
 export type UsageSum = components['schemas']['UsageSum'];
+export type User = components['schemas']['User'];
+export type UserLink = components['schemas']['UserLink'];
+export type UserList = components['schemas']['UserList'];
 export type Waiting = components['schemas']['Waiting'];
 export type Webhook = components['schemas']['Webhook'];
 export type WebhookBody = components['schemas']['WebhookBody'];
@@ -7478,6 +7637,226 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["Trust"];
+                };
+            };
+        };
+    };
+    listUsers: {
+        parameters: {
+            query?: {
+                /** @description The maximum number of entries on the page; by default, 100. */
+                limit?: number;
+                /** @description The `nextCursor` of the previous page. */
+                cursor?: string;
+            };
+            header?: {
+                /** @description The `ETag` of the version that the client has. If nothing has changed, the response is 304 without a body. */
+                "If-None-Match"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of users, including disabled ones */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "users": [
+                     *         {
+                     *           "id": "usr_019aa3bb4a2c7d10b2b1a1c5d0f3e8ac",
+                     *           "name": "ada@example.com",
+                     *           "role": "member",
+                     *           "hasPassword": true,
+                     *           "hasIdentity": false,
+                     *           "createdAt": "2026-11-22T09:00:00.000Z",
+                     *           "signedInAt": "2026-11-22T09:04:10.512Z",
+                     *           "disabledAt": null
+                     *         }
+                     *       ],
+                     *       "nextCursor": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["UserList"];
+                };
+            };
+        };
+    };
+    createUser: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description A key that the client chooses. A request with the same key and body within 24 hours gets the response to the
+                 *     first one, with `Idempotent-Replayed: true`, and stores nothing.
+                 */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "ada@example.com",
+                 *       "role": "member"
+                 *     }
+                 */
+                "application/json": components["schemas"]["CreateUser"];
+            };
+        };
+        responses: {
+            /** @description The user with the link */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "usr_019aa3bb4a2c7d10b2b1a1c5d0f3e8ac",
+                     *       "name": "ada@example.com",
+                     *       "role": "member",
+                     *       "hasPassword": false,
+                     *       "hasIdentity": false,
+                     *       "createdAt": "2026-11-22T09:00:00.000Z",
+                     *       "signedInAt": null,
+                     *       "disabledAt": null,
+                     *       "link": {
+                     *         "url": "https://journeyman.example.com/setup?link=0123456789abcdef",
+                     *         "expiresAt": "2026-11-29T09:00:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CreatedUser"];
+                };
+            };
+        };
+    };
+    getUser: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` of the version that the client has. If nothing has changed, the response is 304 without a body. */
+                "If-None-Match"?: string;
+            };
+            path: {
+                /** @description The ID of the user */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The user */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "usr_019aa3bb4a2c7d10b2b1a1c5d0f3e8ac",
+                     *       "name": "ada@example.com",
+                     *       "role": "member",
+                     *       "hasPassword": true,
+                     *       "hasIdentity": false,
+                     *       "createdAt": "2026-11-22T09:00:00.000Z",
+                     *       "signedInAt": "2026-11-22T09:04:10.512Z",
+                     *       "disabledAt": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["User"];
+                };
+            };
+        };
+    };
+    changeUser: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The `ETag` of the version that the client has read. If the resource has another version, the request is refused
+                 *     with 412.
+                 */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description The ID of the user */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "role": "viewer"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ChangeUser"];
+            };
+        };
+        responses: {
+            /** @description The user */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "usr_019aa3bb4a2c7d10b2b1a1c5d0f3e8ac",
+                     *       "name": "ada@example.com",
+                     *       "role": "member",
+                     *       "hasPassword": true,
+                     *       "hasIdentity": false,
+                     *       "createdAt": "2026-11-22T09:00:00.000Z",
+                     *       "signedInAt": "2026-11-22T09:04:10.512Z",
+                     *       "disabledAt": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["User"];
+                };
+            };
+        };
+    };
+    createUserLink: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description A key that the client chooses. A request with the same key and body within 24 hours gets the response to the
+                 *     first one, with `Idempotent-Replayed: true`, and stores nothing.
+                 */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The ID of the user */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The link */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "url": "https://journeyman.example.com/setup?link=0123456789abcdef",
+                     *       "expiresAt": "2026-11-29T09:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["UserLink"];
                 };
             };
         };
