@@ -113,7 +113,7 @@ step("comments on lines are collected, and sent to the agent as one message", as
   await suite.open(page, path("#f2-R1"));
   await page.reload();
   await page.locator("body").press("i");
-  await page.getByRole("textbox", { name: "Comment on line 1" }).fill("And this.");
+  await page.getByRole("textbox", { name: "Comment on line 1" }).fill("And this. [[say done]]");
   await page.getByRole("button", { name: "Add to review" }).click();
   await page.getByRole("button", { name: "Send 2 comments" }).click();
   await page.getByText("The comments are sent to the agent.").waitFor();
@@ -130,7 +130,7 @@ step("without scripts, a comment on a line is sent on its own", async () => {
   const plain = await suite.page({ cookie: admin, javaScriptEnabled: false });
   await suite.open(plain, path());
   await plain.locator("#f1-R101 > a").click();
-  await plain.getByRole("textbox", { name: "Comment on line 101" }).fill("Without scripts.");
+  await plain.getByRole("textbox", { name: "Comment on line 101" }).fill("Without scripts. [[say done]]");
   await plain.getByRole("button", { name: "Send to the agent" }).click();
   await plain.getByText("The comments are sent to the agent.").waitFor();
   assert.match((await messages()).at(-1).prompt, /Without scripts\./);

@@ -125,7 +125,7 @@ async fn page(shared: &Shared, at: &InJob, query: &EventsQuery) -> Page {
         let kind = kind.map(|kind| format!("&kind={}", in_query(kind))).unwrap_or_default();
         at.page(&format!("/events?after={after}{kind}"))
     };
-    let mut kinds: Vec<&str> = KINDS.iter().copied().collect();
+    let mut kinds: Vec<&str> = KINDS.to_vec();
     kinds.extend(kind.filter(|kind| !KINDS.contains(kind)));
     // With a filter, the number of events before a page is not known.
     let earlier = (after > 0 && kind.is_none()).then(|| path(after.saturating_sub(ON_PAGE as u64)));
