@@ -137,7 +137,7 @@ pub(super) fn configure(changes: &[(String, Option<&str>)]) -> anyhow::Result<()
         };
         let done = command.output().context("git could not be started")?;
         // 5: the setting to remove does not exist.
-        if !done.status.success() && !(value.is_none() && done.status.code() == Some(5)) {
+        if !(done.status.success() || value.is_none() && done.status.code() == Some(5)) {
             bail!("git config --global {name}: {}", String::from_utf8_lossy(&done.stderr).trim());
         }
     }
