@@ -490,7 +490,7 @@ pub(super) async fn job_with_pull(fixture: &Fixture) -> (JobId, u64) {
     let ended = Report::TurnEnded { head: sha.clone(), commits: vec![sha.clone()], artifacts, ending };
     let repository = Some(PullRepository::local("shop"));
     let pull = Published::Opened(
-        Pull { repository, ..Pull::new(number, &format!("https://example.com/pulls/{number}")) },
+        Pull { repository, ..Pull::new(number, format!("https://example.com/pulls/{number}")) },
         None,
     );
     let finished =

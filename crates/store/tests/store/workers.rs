@@ -41,7 +41,7 @@ async fn a_report_replaces_the_previous_one_and_removes_old_ones() {
         store.report_worker(later.clone(), now).await.unwrap();
         assert_eq!(store.workers().await.unwrap(), [later.clone(), second], "{name}: not older than the limit");
         store.report_worker(later.clone(), now + Duration::from_secs(1)).await.unwrap();
-        assert_eq!(store.workers().await.unwrap(), [later.clone()], "{name}");
+        assert_eq!(store.workers().await.unwrap(), std::slice::from_ref(&later), "{name}");
 
         store.forget_worker(worker(2)).await.unwrap();
         assert_eq!(store.workers().await.unwrap(), [later], "{name}: the worker is not known any more");
