@@ -88,10 +88,8 @@ download() {
         *) set -- "$1" "$2" "=http,https,file" ;;
         esac
         curl --fail --silent --show-error --location --proto "$3" --retry 3 --output "$2" "$1" || fail "$1 cannot be downloaded"
-    elif command -v wget >/dev/null 2>&1; then
-        wget --quiet --output-document="$2" "$1" || fail "$1 cannot be downloaded"
     else
-        fail "curl or wget is needed"
+        fail "curl is needed"
     fi
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use journeyman_core::ids::ProjectId;
-use journeyman_core::import::{IMPORT_LEASE, Import, ImportIsRunning, ImportStage, RENEW_PERIOD};
+use journeyman_core::import::{IMPORT_LEASE, Import, ImportIsRunning, ImportProgress, ImportStage, RENEW_PERIOD};
 use journeyman_core::ports::{Credential, Remote, StoreError};
 use journeyman_core::project::{Address, InvalidProject, Project, SecretValue, parse_address};
 
@@ -51,15 +51,19 @@ impl UseCases {
             );
             return Err(Error::refused(RefusalKind::RepositoryAddressRefused, text));
         }
-        if !self.parts().pulls.branches(&project).await?.is_empty() {
+        let (store, now) = (&self.parts().store, self.parts().engine.now());
+        let before = store.import_of(id.clone()).await?;
+        // An import that ended early may have created its branches. The code host refuses any other ones.
+        let is_retry = before.as_ref().is_some_and(|import| {
+            matches!(import.progress(now), ImportProgress::Interrupted | ImportProgress::Failed(_))
+        });
+        if !is_retry && !self.parts().pulls.branches(&project).await?.is_empty() {
             return Err(Error::invalid(
                 "the repository of the project has branches already; only an empty one can import another repository. \
                  Push the rest with git",
             ));
         }
         let running = |_: ImportIsRunning| Error::invalid(ImportIsRunning.to_string());
-        let (store, now) = (&self.parts().store, self.parts().engine.now());
-        let before = store.import_of(id.clone()).await?;
         let import = Import::begin(before.as_ref(), id.clone(), remote.url.clone(), now).map_err(running)?;
         let audit = self.audit(caller, "project.import_started", format!("{id} (from {})", remote.url));
         if !store.put_import(import.clone(), Some(audit)).await? {

@@ -5,7 +5,7 @@ use axum::Router;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
-use journeyman_core::ports::{SessionsToEnd, StoreError};
+use journeyman_core::ports::{PasswordsFailed, SessionsToEnd, StoreError};
 use journeyman_core::user::Session;
 use journeyman_core::user::decide::PasswordChange;
 
@@ -82,6 +82,26 @@ async fn password(State(shared): State<Shared>, frame: Frame, fields: Fields) ->
     frame.answer(changed(&shared, &frame, &fields).await)
 }
 
+fn passwords_failed(error: PasswordsFailed) -> StoreError {
+    StoreError::Unavailable(error.to_string())
+}
+
+/// Compares the field `current` with the password of the viewer. The inner error is a text for the viewer.
+pub(super) async fn confirm_password(
+    shared: &Shared,
+    frame: &Frame,
+    fields: &Fields,
+) -> Result<Result<(), String>, StoreError> {
+    let viewer = &frame.viewer;
+    if let Err(seconds) = shared.throttle.attempt(viewer.address, &viewer.user.name) {
+        return Ok(Err(format!("Too many attempts. Try again in {seconds} seconds.")));
+    }
+    let passwords = &shared.services.passwords;
+    let given = passwords.verify(fields.text("current"), viewer.user.password.clone()).await;
+    let text = || "The current password is wrong.".to_owned();
+    Ok(given.map_err(passwords_failed)?.then_some(()).ok_or_else(text))
+}
+
 async fn changed(shared: &Shared, frame: &Frame, fields: &Fields) -> Page {
     let services = &shared.services;
     let viewer = &frame.viewer;
@@ -90,20 +110,14 @@ async fn changed(shared: &Shared, frame: &Frame, fields: &Fields) -> Page {
         page.error = Some(text);
         refused(&page)
     };
-    if let Err(seconds) = shared.throttle.attempt(viewer.address, &viewer.user.name) {
-        return wrong(format!("Too many attempts. Try again in {seconds} seconds.")).await;
-    }
-    let failed = |error: journeyman_core::ports::PasswordsFailed| StoreError::Unavailable(error.to_string());
-    let given =
-        services.passwords.verify(fields.text("current"), viewer.user.password.clone()).await.map_err(failed)?;
-    if !given {
-        return wrong("The current password is wrong.".to_owned()).await;
+    if let Err(text) = confirm_password(shared, frame, fields).await? {
+        return wrong(text).await;
     }
     let new = fields.text("password");
     if let Err(text) = services.passwords.check_new(&new, &viewer.user.name) {
         return wrong(words::sentence(&text)).await;
     }
-    let hash = services.passwords.hash(new).await.map_err(failed)?;
+    let hash = services.passwords.hash(new).await.map_err(passwords_failed)?;
     let change = PasswordChange { from: viewer.user.password.clone(), to: hash, keep: viewer.session };
     if let Err(error) = frame.cases().set_password(&frame.caller(), viewer.user.id, change).await {
         return wrong(refusal(error)?).await;

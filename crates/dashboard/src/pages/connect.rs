@@ -13,8 +13,10 @@ use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::post;
 use journeyman_core::ports::{NotProven, ProvenPerson};
 
+use super::account;
 use super::provider::{Pending, pending_cookie, redirect};
 use crate::failure::{Failure, Page, rendered};
+use crate::fields::Fields;
 use crate::frame::{Frame, OpenFrame};
 use crate::viewer::ClientAddress;
 use crate::{Shared, error_page, session};
@@ -37,16 +39,22 @@ struct ContinuePage<'a> {
     url: String,
 }
 
-async fn begin(State(shared): State<Shared>, frame: Frame) -> Response {
-    frame.answer(begun(&shared, &frame).await)
+async fn begin(State(shared): State<Shared>, frame: Frame, fields: Fields) -> Response {
+    frame.answer(begun(&shared, &frame, &fields).await)
 }
 
-async fn begun(shared: &Shared, frame: &Frame) -> Page {
+async fn begun(shared: &Shared, frame: &Frame, fields: &Fields) -> Page {
     let none = || Failure::NotFound("provider");
     let (provider, name) =
         (shared.services.provider.as_ref().ok_or_else(none)?, provider_name(shared).ok_or_else(none)?);
     if let Err(seconds) = shared.throttle.ask(frame.viewer.address) {
         return Err(Failure::Form(format!("too many attempts; try again in {seconds} seconds")));
+    }
+    // The account at the provider will sign in as this user, even after a change of the password.
+    if frame.viewer.user.password.is_some()
+        && let Err(text) = account::confirm_password(shared, frame, fields).await?
+    {
+        return Err(Failure::Form(text));
     }
     let begun = provider.begin(&redirect(shared), frame.now).await;
     let begun = begun.map_err(|error| Failure::Form(error.to_string()))?;

@@ -100,7 +100,10 @@ impl Pending {
     }
 
     fn of(shared: &Shared, headers: &HeaderMap) -> Self {
-        Self::decode(cookies::all(headers, cookie_name(shared)).next().unwrap_or_default())
+        let mut all = cookies::all(headers, cookie_name(shared));
+        // A second cookie may come from another server at this host name.
+        let only = all.next().filter(|_| all.next().is_none());
+        Self::decode(only.unwrap_or_default())
     }
 }
 

@@ -80,7 +80,6 @@ impl LocalHost {
 
     async fn import_through(&self, staging: &Path, to: &Path, from: &Remote) -> Result<(), Problem> {
         self.git.at(staging, ["init", "--quiet", "--bare", "--template="]).run().await?;
-        self.git.at(staging, ["config", "fetch.fsckObjects", "true"]).run().await?;
         let default_branch = default_branch(&self.git, staging, from).await.map_err(Problem::Remote)?;
         fetch(&self.git, staging, from, &[]).await.map_err(Problem::Remote)?;
         let staged = refs(&self.git, staging).await?;
@@ -94,8 +93,9 @@ impl LocalHost {
         self.publish(staging, to, &staged).await?;
         let head = format!("refs/heads/{default_branch}");
         self.git.at(to, ["symbolic-ref", "HEAD", &head]).run().await?;
-        let head = to.join("HEAD");
-        Ok(blocking(move || File::open(head)?.sync_all()).await?)
+        // Git syncs the new file, but not its name in the folder.
+        let folder = to.to_owned();
+        Ok(blocking(move || File::open(folder)?.sync_all()).await?)
     }
 
     /// Creates the refs of `staging` in `to`, with their objects, and syncs them to disk.
@@ -109,7 +109,8 @@ impl LocalHost {
         // A push may have come between the check and the transaction.
         if let Err(error) = fetched {
             self.check_untouched(to, staged).await?;
-            return Err(error.into());
+            let is_refused = error.to_string().contains("fsck error");
+            return Err(if is_refused { Problem::Remote(error) } else { error.into() });
         }
         Ok(blocking(move || folders.sync()).await?)
     }
@@ -122,10 +123,13 @@ impl LocalHost {
     }
 }
 
+/// Forbids redirects: only the address that the administrator entered was checked.
+const NO_REDIRECTS: &str = "http.followRedirects=false";
+
 /// Returns the default branch of a remote, if it names one.
 async fn default_branch(git: &Git, at: &Path, from: &Remote) -> Result<Option<String>, GitError> {
     let route = git.route(from).await?;
-    let arguments = ["ls-remote", "--symref"].map(str::to_owned).into_iter().chain(route.reading());
+    let arguments = ["-c", NO_REDIRECTS, "ls-remote", "--symref"].map(str::to_owned).into_iter().chain(route.reading());
     let arguments = arguments.chain(["--", route.address(), "HEAD"].map(str::to_owned));
     let listing = git.at(at, arguments).credential_of(from).run().await?.text()?;
     let named = listing.lines().find_map(|line| line.strip_prefix("ref: refs/heads/")?.strip_suffix("\tHEAD"));
@@ -135,8 +139,11 @@ async fn default_branch(git: &Git, at: &Path, from: &Remote) -> Result<Option<St
 /// Fetches the branches and tags of a remote.
 async fn fetch(git: &Git, into: &Path, from: &Remote, options: &[&str]) -> Result<(), GitError> {
     let route = git.route(from).await?;
+    // Git checks no objects of a server that serves a repository as plain files. The second fetch, from the folder, does.
+    let settings = ["-c", NO_REDIRECTS, "-c", "fetch.fsckObjects=true"];
     let arguments = ["fetch", "--quiet", "--no-write-fetch-head", "--no-tags", "--no-recurse-submodules"];
-    let arguments = arguments.iter().chain(options).map(|option| (*option).to_owned()).chain(route.reading());
+    let arguments =
+        settings.iter().chain(&arguments).chain(options).map(|option| (*option).to_owned()).chain(route.reading());
     let arguments = arguments.chain(["--", route.address()].map(str::to_owned)).chain(REFSPECS.map(str::to_owned));
     git.at(into, arguments).credential_of(from).timeout(FETCH_TIMEOUT).run().await?;
     Ok(())
@@ -174,6 +181,11 @@ fn remote_cause(error: &GitError, host: &str, has_credential: bool) -> String {
         return format!(
             "The repository on {host} has objects that the built-in code host refuses, also in pushes: {text}. Repair \
              its history, for example with git filter-repo, and import the result."
+        );
+    }
+    if text.contains("returned error: 30") {
+        return format!(
+            "{host} redirects to another address. Enter that address, which often only adds .git at the end."
         );
     }
     match error.failure() {

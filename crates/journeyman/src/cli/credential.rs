@@ -51,6 +51,10 @@ fn answer(request: &str, connections: &[Connection]) -> String {
         lines.filter_map(|line| line.split_once('=')).filter(|(key, _)| *key == name).map(|(_, value)| value).last()
     };
     let (Some(protocol), Some(host)) = (attribute("protocol"), attribute("host")) else { return String::new() };
+    // In URLs, a backslash ends the host as a slash does, and tabs are ignored.
+    if host.contains(['\\', '\t', '/', '?', '#', '@', '%']) {
+        return String::new();
+    }
     let Ok(address) = Url::parse(&format!("{protocol}://{host}/{}", attribute("path").unwrap_or_default())) else {
         return String::new();
     };

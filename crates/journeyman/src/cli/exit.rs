@@ -112,7 +112,8 @@ impl Failure {
         match self {
             Self::Client(Error::Api(refusal)) if as_json && refusal.body.is_object() => refusal.body.to_string(),
             _ if as_json => json!({"error": text}).to_string(),
-            _ => format!("error: {text}"),
+            // The text of a server can contain control characters.
+            _ => format!("error: {}", super::look::plain(&text)),
         }
     }
 }

@@ -76,9 +76,10 @@ const VALUES: [(&str, Value); 57] = [
 ];
 
 const HEAD: &str = "\
-# The settings of journeyman serve. Every setting is a comment here; remove the # before its name to set it. A flag takes
-# precedence over this file, which takes precedence over the environment (JOURNEYMAN_LISTEN for listen). The service
-# reads this file at startup; journeyman config check --config FILE checks it. docs/settings.md describes the settings.
+# The settings of journeyman serve. Every setting is a comment here; remove the # before its name to set it. A flag
+# takes precedence over this file, which takes precedence over the environment (JOURNEYMAN_LISTEN for listen). The
+# service reads this file at startup; journeyman config check --config FILE checks it. docs/settings.md describes the
+# settings.
 ";
 
 const TABLES: &str = r#"

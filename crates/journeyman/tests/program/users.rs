@@ -157,10 +157,11 @@ fn a_user_with_a_password_is_connected_with_the_provider_and_disconnected() {
     let (issuer, secret) = (provider.issuer.to_string(), secret.display().to_string());
     let service = site.start_with(&flags(&issuer, &secret));
     let client = reqwest::blocking::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
-    let post = |path: &str, cookies: &str| {
-        let request = client.post(format!("{}{path}", service.url)).header("origin", &service.url);
+    let send = |path: &str, cookies: &str, form: &'static str| {
+        let request = client.post(format!("{}{path}", service.url)).header("origin", &service.url).body(form);
         request.header("cookie", cookies).header("content-type", "application/x-www-form-urlencoded").send().unwrap()
     };
+    let post = |path: &str, cookies: &str| send(path, cookies, "current=lantern+orbit+walnut");
     // Begins a connection, signs in at the provider, and returns the answer to the return of the browser.
     let connect = |session: &str| {
         let begun = post("/account/provider", session);
@@ -174,6 +175,10 @@ fn a_user_with_a_password_is_connected_with_the_provider_and_disconnected() {
     let bob = service.use_link(&site.succeed(&["user", "add", "bob", "--role", "member"]));
     let page = client.get(format!("{}/account", service.url)).header("cookie", &bob).send().unwrap().text().unwrap();
     assert!(page.contains("Connect with Example") && page.contains("not connected"), "{page}");
+
+    let refused = send("/account/provider", &bob, "current=wrong");
+    assert_eq!(refused.status(), 422);
+    assert!(refused.text().unwrap().contains("The current password is wrong."));
 
     // The return is bound to the session that began: without it, and in another one, nobody is connected.
     let eve = service.use_link(&site.succeed(&["user", "add", "eve", "--role", "member"]));

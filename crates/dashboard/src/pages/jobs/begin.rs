@@ -62,9 +62,10 @@ impl State {
         Ok(Some(Self { branches, importing: Importing::read(shared, project).await? }))
     }
 
-    /// Returns the branches that have arrived. Those of a running import count when they are on disk.
+    /// Returns the branches that have arrived. Those of an import count when it has finished.
     fn arrived(&self) -> &[String] {
-        if matches!(self.importing, Importing::Running { .. }) { &[] } else { &self.branches }
+        let is_part = matches!(self.importing, Importing::Running { .. } | Importing::Interrupted { .. });
+        if is_part { &[] } else { &self.branches }
     }
 }
 

@@ -21,8 +21,10 @@ pub(super) enum Importing {
     None,
     /// The import runs.
     Running { host: String, start: Timestamp },
-    /// The import has ended early.
+    /// The import has failed.
     Failed { host: String, url: String, cause: String },
+    /// The import ended early because its server stopped. Its branches may be there in part.
+    Interrupted { host: String, url: String },
 }
 
 impl Importing {
@@ -34,10 +36,7 @@ impl Importing {
             ImportProgress::Running => Self::Running { host, start },
             ImportProgress::Finished => Self::None,
             ImportProgress::Failed(cause) => Self::Failed { host, url, cause: words::sentence(&visible::line(cause)) },
-            ImportProgress::Interrupted => {
-                let cause = "The server stopped during the import. Start it again; a token must be entered again.";
-                Self::Failed { host, url, cause: cause.to_owned() }
-            }
+            ImportProgress::Interrupted => Self::Interrupted { host, url },
         })
     }
 }
@@ -67,6 +66,11 @@ impl ImportForm {
             Importing::None | Importing::Running { .. } => Self::default(),
             Importing::Failed { host, url, cause } => {
                 let error = Some((format!("The import from {host} failed."), cause.clone()));
+                Self { url: url.clone(), username: String::new(), error }
+            }
+            Importing::Interrupted { host, url } => {
+                let text = "The server stopped during the import. Start it again; a token must be entered again.";
+                let error = Some((format!("The import from {host} failed."), text.to_owned()));
                 Self { url: url.clone(), username: String::new(), error }
             }
         }

@@ -3,6 +3,7 @@
 use journeyman_client::models::PullRequestState;
 
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::look::plain;
 use crate::cli::session::Session;
 use crate::cli::store::print;
 use crate::cli::working_tree::{RemoteBranch, WorkingTree};
@@ -66,7 +67,7 @@ impl Session {
         let settings: Vec<String> = settings.into_iter().map(|(name, value)| format!("{name}={value}")).collect();
         tree.switch_to(&RemoteBranch { urls: &urls, branch: &branch, settings: &settings })?;
         if !self.json {
-            print(&format!("Switched to the branch {branch} of the job."))?;
+            print(&format!("Switched to the branch {} of the job.", plain(&branch)))?;
         }
         Ok(Exit::Done)
     }
