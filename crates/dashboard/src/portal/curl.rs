@@ -6,11 +6,13 @@ use super::spec::{Operation, Spec};
 use crate::shell;
 
 /// The IDs in the paths of examples.
-const IDS: [(&str, &str); 8] = [
+const IDS: [(&str, &str); 10] = [
     ("{projectId}", "shop"),
     ("{messageId}", "msg_019aa3bb4a2c7d10b2b1a1c5d0f3e8a8"),
     ("{deliveryId}", "4711"),
     ("{codeHost}", "gitlab"),
+    ("{number}", "7"),
+    ("/users/{id}", "/users/usr_019aa3bb4a2c7d10b2b1a1c5d0f3e8ac"),
     ("/keys/{id}", "/keys/key_019aa3bb4a2c7d10b2b1a1c5d0f3e8aa"),
     ("/trusts/{id}", "/trusts/trust_019aa3bb4a2c7d10b2b1a1c5d0f3e8ab"),
     ("/workspaces/{id}", "/workspaces/slw_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7"),

@@ -171,6 +171,7 @@ fn read(examples: &mut Examples<'_>) {
     examples.set(JOB, id);
     let of_a_job = ["getJob", "getJobDetails", "listMessages", "listRuns", "listJobPulls", "getJobChecks", "getDiff"];
     examples.run_all(200, &of_a_job);
+    examples.set("/pulls/7", "/pulls/1");
     examples.run_all(200, &["listPulls", "getPull", "mergePull"]);
     examples.run_all(200, &["listJobs", "listProjectJobs", "listAllJobs", "listEvents", "streamEvents"]);
     examples.run_all(200, &["listProjectEvents", "listAllEvents", "streamProjectEvents", "streamAllEvents"]);
