@@ -322,7 +322,7 @@ async function main() {
   await open("/projects/shop/inbox");
   await save("inbox");
   await open(`/projects/shop/jobs/${job.id}`);
-  await page.getByText("It passes.").first().waitFor();
+  await page.locator("#job-outcome .prose").getByText("It passes.").waitFor();
   await save("job", 1100);
 
   await browser.close();
