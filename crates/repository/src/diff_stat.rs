@@ -8,8 +8,8 @@ use journeyman_git::GitError;
 
 use crate::Mirror;
 
-/// The time limit for counting the lines of a change.
-const TIMEOUT: Duration = Duration::from_secs(30);
+/// The time limit for counting the lines of all changes of a turn. The end of the turn is reported after that.
+const TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The options of git that count lines, one line for each file. The agent's repository cannot select another format.
 const FORMAT: [&str; 5] = ["--numstat", "--find-renames", "--no-color", "--no-ext-diff", "--no-textconv"];
@@ -20,10 +20,14 @@ pub async fn turn_diff(mirror: &Mirror, base: &Sha, start: &Sha, head: &Sha) -> 
     if start == head {
         return None;
     }
-    match counted(mirror, base, start, head).await {
-        Ok(diff) => Some(Box::new(diff)),
-        Err(error) => {
+    match tokio::time::timeout(TIMEOUT, counted(mirror, base, start, head)).await {
+        Ok(Ok(diff)) => Some(Box::new(diff)),
+        Ok(Err(error)) => {
             tracing::warn!(%head, %error, "the changed lines of a turn could not be counted");
+            None
+        }
+        Err(_) => {
+            tracing::warn!(%head, "counting the changed lines of a turn took too long");
             None
         }
     }

@@ -56,17 +56,19 @@ impl Listing {
         if filter.branch.is_some() {
             return Self::OfBranch;
         }
+        // Few pull requests are open.
+        if filter.pull_state == Some(PullState::Open) {
+            return Self::OfOpenPull;
+        }
         // Over time, active and failed jobs become a small fraction of all jobs.
         let is_rare = matches!(filter.status, Some(JobStatus::Active | JobStatus::Failed));
         if !filter.attributes.is_empty() {
             return if is_rare { Self::OfStatusWithAttributes } else { Self::OfAttribute };
         }
         match filter.pull_state {
-            // Few pull requests are open.
-            Some(PullState::Open) => return Self::OfOpenPull,
             Some(PullState::Merged | PullState::Closed) if is_rare => return Self::OfStatusWithAttributes,
             Some(PullState::Merged | PullState::Closed) => return Self::OfEndedPull,
-            None => {}
+            Some(PullState::Open) | None => {}
         }
         match (filter.status, &filter.title_contains) {
             (Some(_), None) => Self::OfStatus,

@@ -58,12 +58,11 @@ impl KeyStore for PostgresStore {
     }
 }
 
+/// Selects entries. The object of an entry is the beginning of its subject, up to the first space, `#` or `/`.
 const FIND_AUDIT: &str = "SELECT * FROM audit
     WHERE number < $1 AND ($3::text[] IS NULL OR actor = ANY($3))
       AND ($4::text IS NULL OR left(action, length($4)) = $4)
-      AND ($5::text[] IS NULL OR EXISTS (
-          SELECT 1 FROM unnest($5) AS objects (about)
-          WHERE subject = about OR left(subject, length(about) + 1) IN (about || ' ', about || '#', about || '/')))
+      AND ($5::text[] IS NULL OR substring(subject FROM '^[^ #/]*') = ANY ($5))
       AND ($6::bigint IS NULL OR at >= $6) AND ($7::bigint IS NULL OR at < $7)
     ORDER BY number DESC LIMIT $2";
 

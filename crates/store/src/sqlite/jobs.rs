@@ -438,9 +438,8 @@ const LIST_OF_BRANCH: &str = list_by!(
 );
 
 const LIST_OF_OPEN_PULL: &str = list_by!(
-    "jobs WHERE jobs.project = ?1 AND jobs.id IN (
-         SELECT job FROM job_pulls INDEXED BY job_pulls_listed WHERE project = ?1 AND state = 'open'
-     )",
+    "(SELECT DISTINCT job FROM job_pulls INDEXED BY job_pulls_listed WHERE project = ?1 AND state = 'open') AS open
+     CROSS JOIN jobs WHERE jobs.id = open.job AND jobs.project = ?1",
     "jobs.created_at DESC, jobs.id DESC"
 );
 const LIST_OF_ENDED_PULL: &str =

@@ -84,13 +84,15 @@ impl KeyStore for SqliteStore {
     }
 }
 
+/// Selects entries. The object of an entry is the beginning of its subject, up to the first space, `#` or `/`.
 const FIND_AUDIT: &str = "SELECT * FROM audit
     WHERE number < ?1 AND (?3 IS NULL OR actor IN (SELECT value FROM json_each(?3)))
       AND (?4 IS NULL OR substr(action, 1, length(?4)) = ?4)
-      AND (?5 IS NULL OR EXISTS (
-          SELECT 1 FROM json_each(?5) AS about
-          WHERE subject = about.value OR substr(subject, 1, length(about.value) + 1)
-                IN (about.value || ' ', about.value || '#', about.value || '/')))
+      AND (?5 IS NULL OR substr(subject, 1, min(
+              coalesce(nullif(instr(subject, ' '), 0) - 1, length(subject)),
+              coalesce(nullif(instr(subject, '#'), 0) - 1, length(subject)),
+              coalesce(nullif(instr(subject, '/'), 0) - 1, length(subject))
+          )) IN (SELECT value FROM json_each(?5)))
       AND (?6 IS NULL OR at >= ?6) AND (?7 IS NULL OR at < ?7)
     ORDER BY number DESC LIMIT ?2";
 
