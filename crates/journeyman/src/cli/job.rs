@@ -19,9 +19,10 @@ use self::args::{CreateArgs, Delivery, JobCommand, ListArgs, SendArgs, ThenArgs}
 pub(super) use self::transcript::Transcript;
 use super::connect::settled;
 use super::exit::{Exit, Failure};
+use super::look::cell;
 use super::paint::ColorWhen;
 use super::session::{Session, with_session};
-use super::store::write_out;
+use super::store::{print, print_lines, write_out};
 
 /// The maximum number of jobs in a page.
 const PAGE: u32 = 100;
@@ -67,7 +68,7 @@ impl Session {
 
     /// Carries out a call, and prints the record of the job in its response.
     async fn show_result(&self, call: Call<Job>) -> Result<Exit, Failure> {
-        self.show_record(&call.raw().await?)?;
+        self.show_record(&call.raw().await?).await?;
         Ok(Exit::Done)
     }
 
@@ -112,13 +113,14 @@ impl Session {
         } else if then.wait {
             self.wait(&job).await
         } else {
-            self.show_record(&record).map(|()| Exit::Done)
+            self.show_record(&record).await?;
+            Ok(Exit::Done)
         }
     }
 
     async fn wait(&self, job: &str) -> Result<Exit, Failure> {
         let record = settled(&self.job(job)).await?;
-        self.show_record(&record)?;
+        self.show_record(&record).await?;
         Ok(Exit::of(&record))
     }
 
@@ -154,8 +156,14 @@ impl Session {
         Ok(Exit::Done)
     }
 
-    fn show_record(&self, record: &Value) -> Result<(), Failure> {
-        self.show(record, |record| render::record(self.look, record))
+    /// Prints the record of a job as JSON, or the job with its details for people.
+    async fn show_record(&self, record: &Value) -> Result<(), Failure> {
+        if self.json {
+            return Ok(print(&record.to_string())?);
+        }
+        let details = self.job(&cell(&record["id"])).details().raw().await;
+        // The command has taken effect; without the details, the record still has the ID of the job.
+        Ok(print_lines(&render::job(self.look, details.as_ref().unwrap_or(record)))?)
     }
 }
 

@@ -7,7 +7,7 @@ use journeyman_core::time::Timestamp;
 use serde_json::Value;
 
 use super::paint::Paint;
-use super::words::ago;
+use super::words::{ago, when};
 
 /// The colors, and the time to which others are relative.
 #[derive(Debug, Clone, Copy)]
@@ -32,8 +32,14 @@ impl Look {
         if value.is_null() { cell(value) } else { ago(&cell(value), self.now) }
     }
 
+    /// Formats a time that may be in the future by its distance.
+    pub(super) fn when(self, value: &Value) -> String {
+        if value.is_null() { cell(value) } else { when(&cell(value), self.now) }
+    }
+
     /// Formats fields, one per line, with their names in a column.
-    pub(super) fn fields<const COUNT: usize>(self, fields: [(&str, String); COUNT]) -> Vec<String> {
+    pub(super) fn fields<'a>(self, fields: impl IntoIterator<Item = (&'a str, String)>) -> Vec<String> {
+        let fields: Vec<(&str, String)> = fields.into_iter().collect();
         let width = fields.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
         let line =
             |(name, value): (&str, String)| format!("{} {value}", self.paint.heading(&format!("{name:<width$}")));
@@ -80,6 +86,10 @@ mod tests {
         let look = Look { paint: Paint::OFF, now: Timestamp::from_micros(120_000_000) };
         assert_eq!(look.ago(&json!("1970-01-01T00:00:00.000Z")), "2 minutes ago");
         assert_eq!((look.ago(&Value::Null), look.link(&Value::Null)), ("-".to_owned(), "-".to_owned()));
+        assert_eq!(
+            (look.when(&json!("1970-01-01T00:03:00.000Z")), look.when(&Value::Null)),
+            ("in 1 minute".to_owned(), "-".to_owned())
+        );
         let fields = look.fields([("id", "1".to_owned()), ("model", "m".to_owned())]);
         assert_eq!(fields, ["id    1", "model m"]);
         let painted = Look { paint: Paint::ON, ..look };

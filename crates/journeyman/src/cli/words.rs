@@ -27,6 +27,28 @@ fn since(passed: Duration) -> String {
     format!("{} ago", counted(usize::try_from(count).unwrap_or(usize::MAX), noun))
 }
 
+/// Returns the distance of a time that may be in the future, such as `in 5 minutes`. Returns a text that is not a time as
+/// it is.
+pub(super) fn when(time: &str, now: Timestamp) -> String {
+    match time.parse::<Timestamp>() {
+        Err(_) => time.to_owned(),
+        Ok(at) if at > now => until(at.since(now)),
+        Ok(at) => since(now.since(at)),
+    }
+}
+
+fn until(left: Duration) -> String {
+    // The server leaves out fractions of milliseconds: a key for 30 days must not have 29 days left at once.
+    let seconds = (left + Duration::from_millis(999)).as_secs();
+    let (count, noun) = match seconds {
+        0..60 => return "in less than a minute".to_owned(),
+        60..3600 => (seconds / 60, "minute"),
+        3600..86_400 => (seconds / 3600, "hour"),
+        _ => (seconds / 86_400, "day"),
+    };
+    format!("in {}", counted(usize::try_from(count).unwrap_or(usize::MAX), noun))
+}
+
 /// Shortens a text to at most `most` characters.
 pub(super) fn short(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
@@ -62,6 +84,21 @@ mod tests {
         assert_eq!(ago("1970-01-01T00:00:00.000Z", now), "2 minutes ago");
         assert_eq!(ago("1970-01-02T00:00:00.000Z", now), "just now", "the clock of the server may be ahead");
         assert_eq!(ago("soon", now), "soon");
+    }
+
+    #[test]
+    fn a_time_in_the_future_is_described_by_its_distance_too() {
+        let now = Timestamp::from_micros(120_000_500);
+        for (time, text) in [
+            ("1970-01-01T00:02:30.000Z", "in less than a minute"),
+            ("1970-01-01T00:07:00.000Z", "in 5 minutes"),
+            ("1970-01-01T01:02:00.000Z", "in 1 hour"),
+            ("1970-04-01T00:02:00.000Z", "in 90 days"),
+            ("1970-01-01T00:00:00.000Z", "2 minutes ago"),
+            ("soon", "soon"),
+        ] {
+            assert_eq!(when(time, now), text, "{time}");
+        }
     }
 
     #[test]

@@ -86,7 +86,10 @@ fn a_command_ends_with_a_code_that_scripts_can_use() {
     let id = record["id"].as_str().unwrap();
     assert!(out(&job(&site, &service, &["runs", id])).contains("on purpose"));
     assert_eq!(job(&site, &service, &["watch", id]).status.code(), Some(3));
-    assert_eq!(job(&site, &service, &["get", id, "--wait"]).status.code(), Some(3));
+    let shown = job(&site, &service, &["get", id, "--wait"]);
+    assert_eq!(shown.status.code(), Some(3));
+    let reason = out(&shown).lines().any(|line| line.starts_with("reason ") && line.contains("on purpose"));
+    assert!(reason && out(&shown).contains("[[fail on purpose]]"), "{}", out(&shown));
     assert_eq!(job(&site, &service, &["get", "../../v2/keys"]).status.code(), Some(5));
     assert_eq!(job(&site, &service, &["get", id, "--project", "nowhere"]).status.code(), Some(5));
     assert_eq!(job(&site, &service, &["list", "--status", "done"]).status.code(), Some(1));

@@ -13,18 +13,30 @@ pub(super) fn diff(bytes: Vec<u8>, to_terminal: bool, paint: Paint) -> Vec<u8> {
     if to_terminal || paint.is_on() { paint.diff(&plain(&String::from_utf8_lossy(&bytes))).into_bytes() } else { bytes }
 }
 
-/// Formats the record of a job, with one field per line.
-pub(super) fn record(look: Look, record: &Value) -> Vec<String> {
-    let source = format!("{} at {}", cell(&record["source"]["repository"]), cell(&record["source"]["ref"]));
-    look.fields([
-        ("job", cell(&record["id"])),
-        ("status", look.status(&record["status"])),
-        ("source", source),
-        ("model", cell(&record["model"])),
-        ("pull request", look.link(&record["prLink"])),
-        ("created", look.ago(&record["createdAt"])),
-        ("archived", look.ago(&record["archivedAt"])),
-    ])
+/// Formats a job with its details, with one field per line. The reason of a failure follows the status, as does what the
+/// job waits for.
+pub(super) fn job(look: Look, job: &Value) -> Vec<String> {
+    let mut fields = vec![("job", cell(&job["id"])), ("status", look.status(&job["status"]))];
+    let (failure, waiting) = (&job["failure"], &job["waiting"]);
+    if !failure.is_null() {
+        fields.push(("reason", look.paint.bad(&cell(&failure["text"]))));
+    }
+    if !waiting.is_null() {
+        fields.push(("waits for", look.paint.warn(&cell(&waiting["reason"]["text"]))));
+        fields.push(("next attempt", look.when(&waiting["nextAttemptAt"])));
+    }
+    // The record of a job has the pull request in another field.
+    let pull = [&job["pullRequest"]["url"], &job["prLink"]].into_iter().find(|link| !link.is_null());
+    fields.extend([
+        ("title", cell(&job["title"])),
+        ("source", format!("{} at {}", cell(&job["source"]["repository"]), cell(&job["source"]["ref"]))),
+        ("branch", cell(&job["branch"])),
+        ("model", cell(&job["model"])),
+        ("pull request", look.link(pull.unwrap_or(&Value::Null))),
+        ("created", look.ago(&job["createdAt"])),
+        ("archived", look.ago(&job["archivedAt"])),
+    ]);
+    look.fields(fields)
 }
 
 /// Formats jobs with their details as a table.
@@ -106,10 +118,26 @@ mod tests {
     }
 
     #[test]
-    fn a_record_has_a_line_for_each_field() {
-        let job = json!({"id": "job_1", "status": "active", "source": {"repository": "r", "ref": "main"}});
-        let lines = record(LOOK, &job);
-        assert_eq!(lines[2], "source       r at main");
-        assert_eq!(lines[4], "pull request -");
+    fn a_job_has_a_line_for_each_field() {
+        let mut record = json!({"id": "job_1", "status": "active", "source": {"repository": "r", "ref": "main"}});
+        let lines = job(LOOK, &record);
+        assert_eq!(lines[3], "source       r at main");
+        assert_eq!(lines[6], "pull request -");
+        record["prLink"] = "http://h/7".into();
+        assert_eq!(job(LOOK, &record)[6], "pull request http://h/7");
+        record["pullRequest"] = json!({"url": "http://h/8"});
+        assert_eq!(job(LOOK, &record)[6], "pull request http://h/8");
+    }
+
+    #[test]
+    fn a_job_is_shown_with_the_reason_of_its_failure_or_with_what_it_waits_for() {
+        let failed = json!({"status": "failed", "failure": {"code": "timed_out", "text": "too\u{1b}[2J slow"}});
+        assert_eq!(job(LOOK, &failed)[2], "reason       too\u{fffd}[2J slow");
+        let waiting = json!({
+            "status": "active", "failure": null,
+            "waiting": {"reason": {"text": "no quota"}, "nextAttemptAt": "1970-01-01T01:05:00.000Z"},
+        });
+        let lines = job(LOOK, &waiting);
+        assert_eq!(lines[2..4], ["waits for    no quota", "next attempt in 5 minutes"]);
     }
 }

@@ -6,7 +6,6 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use journeyman_client::models::Event;
 
-use super::render;
 use super::transcript::{Transcript, activity};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::session::Session;
@@ -25,7 +24,7 @@ pub(super) async fn watch(session: &Session, job: &str, after: u64) -> Result<Ex
     }
     screen.end();
     let record = job.get().raw().await?;
-    session.show(&record, |record| render::record(session.look, record))?;
+    session.show_record(&record).await?;
     Ok(Exit::of(&record))
 }
 
