@@ -146,12 +146,26 @@ fn view(look: Look, pull: &Value) -> Vec<String> {
         ("ended", look.ago(&pull["endedAt"])),
         ("page", look.link(&pull["url"])),
     ]));
-    let body = plain(pull["body"].as_str().unwrap_or_default());
+    let body = plain(&without_comments(pull["body"].as_str().unwrap_or_default()));
     if !body.trim().is_empty() {
         lines.push(String::new());
         lines.extend(body.trim().lines().map(str::to_owned));
     }
     lines
+}
+
+/// Leaves out HTML comments, which the pages of code hosts do not show, with the rest of their lines if nothing else is
+/// there. A comment without an end stays.
+fn without_comments(text: &str) -> String {
+    let (mut kept, mut rest) = (String::new(), text);
+    while let Some((before, comment)) = rest.split_once("<!--")
+        && let Some((_, after)) = comment.split_once("-->")
+    {
+        kept.push_str(before);
+        let is_line = kept.is_empty() || kept.ends_with('\n');
+        rest = after.strip_prefix('\n').filter(|_| is_line).unwrap_or(after);
+    }
+    kept + rest
 }
 
 #[cfg(test)]
@@ -181,12 +195,26 @@ mod tests {
     }
 
     #[test]
+    fn comments_are_left_out() {
+        for (text, shown) in [
+            ("<!-- a -->\nb\n<!-- c\nd -->\ne", "b\ne"),
+            ("a <!-- b -->c\n", "a c\n"),
+            ("a <!-- b", "a <!-- b"),
+            ("a -->", "a -->"),
+        ] {
+            assert_eq!(without_comments(text), shown, "{text}");
+        }
+    }
+
+    #[test]
     fn a_pull_request_is_shown_with_its_text() {
         let lines = view(LOOK, &pull());
         assert_eq!(lines[0], "#7 Add\u{fffd}[2J a page");
         assert!(lines.contains(&"branches  jm/add into main".to_owned()), "{lines:?}");
         assert!(lines.contains(&"labels    ui, small".to_owned()), "{lines:?}");
         assert_eq!(lines[lines.len() - 2..], ["What", "and why"]);
+        let marked = json!({"body": "<!-- journeyman:begin -->\nWhat\n<!-- journeyman:end -->\n"});
+        assert_eq!(view(LOOK, &marked).last().map(String::as_str), Some("What"));
         assert!(view(LOOK, &json!({"state": "open", "mergeable": false})).iter().any(|line| line.contains("conflict")));
     }
 }

@@ -121,6 +121,7 @@ fn pull_requests_are_listed_shown_and_merged() {
     assert!(listed.contains("#1      open   Add a greeting") && listed.contains(&id), "{listed}");
     let shown = person.succeed(&["pr", "view", "1"]);
     assert!(shown.starts_with("#1 Add a greeting") && shown.contains("mergeable yes"), "{shown}");
+    assert!(!shown.contains("<!--"), "the marks in the text are for the service: {shown}");
 
     let merged = person.succeed(&["job", "merge", &id]);
     assert!(merged.starts_with("Merged #1 into main"), "{merged}");
