@@ -20,7 +20,7 @@ use super::doctor::print_findings;
 use super::paint::ColorWhen;
 use super::secret;
 use super::store::{StoreArgs, block_on, print, print_json, print_lines};
-use super::table::table;
+use super::table::{listed, table};
 use crate::app;
 
 #[derive(Debug, Args)]
@@ -236,7 +236,8 @@ async fn list(cases: &UseCases, json: bool) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let rows = all.iter().map(row).collect();
-    print_lines(&table(["ID", "KIND", "URL", "CREDENTIAL", "WEBHOOK SECRET", "DEFINED IN"], rows))?;
+    let table = table(["ID", "KIND", "URL", "CREDENTIAL", "WEBHOOK SECRET", "DEFINED IN"], rows);
+    print_lines(&listed(table, "No code hosts; `journeyman code-host add` adds one."))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -12,7 +12,7 @@ use super::look::plain;
 use super::paint::{ColorWhen, Paint};
 use super::session::run as run_with_exit;
 use super::store::{print, print_lines};
-use super::table::headed;
+use super::table::{headed, listed};
 use super::{complete, login};
 use crate::config::client_environment;
 
@@ -97,7 +97,8 @@ fn rows(contexts: &Contexts, paint: Paint) -> Vec<String> {
         let project = one.project.clone().unwrap_or_else(|| "-".to_owned());
         [mark, plain(name), paint.link(&plain(&one.url)), plain(&project), plain(&one.key_name)]
     });
-    headed(paint, ["CURRENT", "NAME", "URL", "PROJECT", "KEY"], all.collect())
+    let table = headed(paint, ["CURRENT", "NAME", "URL", "PROJECT", "KEY"], all.collect());
+    listed(table, "No contexts; `journeyman login` stores one.")
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ use super::look::cell;
 use super::paint::ColorWhen;
 use super::session::{Session, with_session};
 use super::store::{print, print_lines, write_out};
+use super::table::listed;
 
 /// The maximum number of jobs in a page.
 const PAGE: u32 = 100;
@@ -43,9 +44,13 @@ impl Session {
             JobCommand::List(list) => self.list(list).await,
             JobCommand::Watch { job, after } => watch::watch(self, &job, after).await,
             JobCommand::Messages { job } => {
-                self.rows(self.job(&job).messages(), |rows| render::messages(self.look, rows)).await
+                let table = |rows: &[Value]| listed(render::messages(self.look, rows), "No messages.");
+                self.rows(self.job(&job).messages(), table).await
             }
-            JobCommand::Runs { job } => self.rows(self.job(&job).runs(), |rows| render::runs(self.look, rows)).await,
+            JobCommand::Runs { job } => {
+                let table = |rows: &[Value]| listed(render::runs(self.look, rows), "No runs yet.");
+                self.rows(self.job(&job).runs(), table).await
+            }
             JobCommand::Diff { job } => {
                 let diff = self.job(&job).diff().await?;
                 write_out(&render::diff(diff.into(), std::io::stdout().is_terminal(), self.look.paint))?;
@@ -152,7 +157,8 @@ impl Session {
         {
             jobs.push(job);
         }
-        self.print_rows(&jobs, |jobs| render::jobs(self.look, jobs))?;
+        let none = format!("No jobs found in {}.", self.project);
+        self.print_rows(&jobs, |jobs| listed(render::jobs(self.look, jobs), &none))?;
         Ok(Exit::Done)
     }
 

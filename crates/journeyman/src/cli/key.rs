@@ -23,7 +23,7 @@ use super::paint::{ColorWhen, Paint};
 use super::place::{Place, PlaceArgs};
 use super::session::{Session, with_connection};
 use super::store::{StoreArgs, block_on, print, print_json, print_lines};
-use super::table::headed;
+use super::table::{headed, listed};
 use crate::app;
 use crate::system::Machine;
 
@@ -277,7 +277,8 @@ fn print_list(look: Look, keys: &[Value], json: bool) -> anyhow::Result<()> {
         return print_json(&json!({ "keys": keys, "nextCursor": null }));
     }
     let head = ["ID", "NAME", "PREFIX", "SCOPES", "PROJECTS", "EXPIRES", "LAST USED", "REVOKED"];
-    Ok(print_lines(&headed(look.paint, head, keys.iter().map(|key| row(look, key)).collect()))?)
+    let table = headed(look.paint, head, keys.iter().map(|key| row(look, key)).collect());
+    Ok(print_lines(&listed(table, "No keys; `journeyman key create` creates one."))?)
 }
 
 fn row(look: Look, key: &Value) -> [String; 8] {

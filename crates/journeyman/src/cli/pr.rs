@@ -12,7 +12,7 @@ use super::look::{Look, cell, plain};
 use super::paint::ColorWhen;
 use super::session::{ServerArgs, Session, with_session};
 use super::store::print;
-use super::table::headed;
+use super::table::{headed, listed};
 use super::words::short;
 use crate::config::client_environment;
 
@@ -81,14 +81,16 @@ async fn carry_out(session: &Session, command: PrCommand) -> Result<Exit, Failur
     match command {
         PrCommand::List { web: true, .. } => browser::open(&session.page("/pulls"), &client_environment())?,
         PrCommand::List { state, limit, .. } => {
-            let mut list = pulls.list(project, Some(state.into())).raw();
+            let state = PullRequestState::from(state);
+            let none = format!("No {state} pull requests in {project}.");
+            let mut list = pulls.list(project, Some(state)).raw();
             let mut found = Vec::new();
             while found.len() < limit
                 && let Some(pull) = list.next().await?
             {
                 found.push(pull);
             }
-            session.print_rows(&found, |pulls| rows(look, pulls))?;
+            session.print_rows(&found, |pulls| listed(rows(look, pulls), &none))?;
         }
         PrCommand::View { number, web } => {
             let pull = pulls.get(project, number).raw().await?;

@@ -26,7 +26,7 @@ use super::paint::{ColorWhen, Paint};
 use super::place::{Place, PlaceArgs};
 use super::session::{Session, with_connection};
 use super::store::{StoreArgs, block_on, print_json, print_lines};
-use super::table::headed;
+use super::table::{headed, listed};
 use super::{browser, complete};
 use crate::app;
 use crate::config::client_environment;
@@ -312,7 +312,7 @@ fn print_list(look: Look, projects: &[Value], json: bool) -> anyhow::Result<()> 
     if json {
         return print_json(&json!({ "projects": projects, "nextCursor": null }));
     }
-    Ok(print_lines(&rows(look, projects))?)
+    Ok(print_lines(&listed(rows(look, projects), "No projects; `journeyman project create` creates one."))?)
 }
 
 fn rows(look: Look, projects: &[Value]) -> Vec<String> {

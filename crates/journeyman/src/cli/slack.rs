@@ -23,6 +23,7 @@ use super::doctor::print_findings;
 use super::paint::ColorWhen;
 use super::secret;
 use super::store::{StoreArgs, block_on, print, print_json, print_lines};
+use super::table::listed;
 use crate::app;
 
 /// The number of events and posts that are listed.
@@ -280,7 +281,7 @@ impl Command {
             let show = |one: &DescribedSlack| wire::show(one, self.cases.slack_url(one.workspace.id));
             return print_json(&wire::SlackWorkspaceList { workspaces: all.iter().map(show).collect() });
         }
-        Ok(print_lines(&show::workspaces(&all))?)
+        Ok(print_lines(&listed(show::workspaces(&all), "No workspaces found."))?)
     }
 
     async fn show(&self, id: SlackWorkspaceId) -> anyhow::Result<()> {
@@ -323,7 +324,7 @@ impl Command {
             let events = events.into_iter().map(Into::into).collect();
             return print_json(&wire::SlackEventPage { events, next_cursor: None });
         }
-        Ok(print_lines(&show::events(events))?)
+        Ok(print_lines(&listed(show::events(events), "No events found."))?)
     }
 
     async fn posts(&self, id: SlackWorkspaceId) -> anyhow::Result<()> {
@@ -332,7 +333,7 @@ impl Command {
             let posts = posts.into_iter().map(Into::into).collect();
             return print_json(&wire::SlackPostPage { posts, next_cursor: None });
         }
-        Ok(print_lines(&show::posts(posts))?)
+        Ok(print_lines(&listed(show::posts(posts), "No posts found."))?)
     }
 
     async fn described(&self, id: SlackWorkspaceId) -> anyhow::Result<DescribedSlack> {

@@ -24,6 +24,11 @@ pub(super) fn headed<const COLUMNS: usize>(
     table(head.each_ref().map(String::as_str), rows)
 }
 
+/// Returns the lines of a table, or `none`, a sentence, if the table has only a head.
+pub(super) fn listed(table: Vec<String>, none: &str) -> Vec<String> {
+    if table.len() > 1 { table } else { vec![none.to_owned()] }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -32,6 +37,13 @@ mod tests {
     fn columns_are_as_wide_as_their_widest_cell() {
         let lines = table(["A", "B"], vec![["long".into(), "x".into()], ["s".into(), "ä".into()]]);
         assert_eq!(lines, ["A     B", "long  x", "s     ä"]);
+    }
+
+    #[test]
+    fn an_empty_table_is_a_sentence() {
+        let rows = vec![["1".to_owned()], ["2".to_owned()]];
+        assert_eq!(listed(table(["A"], rows), "No rows."), ["A", "1", "2"]);
+        assert_eq!(listed(table(["A"], Vec::new()), "No rows."), ["No rows."]);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use journeyman_core::trust::{self, TrustSettings};
 use journeyman_http::wire::trust::{Trust, TrustList};
 
 use super::store::{StoreArgs, block_on, print, print_json, print_lines};
-use super::table::table;
+use super::table::{listed, table};
 use crate::app;
 
 #[derive(Debug, Args)]
@@ -212,7 +212,8 @@ async fn list(cases: &UseCases, json: bool) -> anyhow::Result<()> {
         return print_json(&TrustList { trusts, next_cursor: None });
     }
     let head = ["ID", "NAME", "ISSUER", "CLAIMS", "PROJECTS", "SCOPE", "LAST USED"];
-    Ok(print_lines(&table(head, trusts.into_iter().map(row).collect()))?)
+    let table = table(head, trusts.into_iter().map(row).collect());
+    Ok(print_lines(&listed(table, "No trusts; `journeyman trust create` creates one."))?)
 }
 
 fn show(trust: trust::Trust, json: bool) -> anyhow::Result<()> {

@@ -21,7 +21,7 @@ use super::paint::{ColorWhen, Paint};
 use super::place::{Place, PlaceArgs};
 use super::session::{Session, with_connection};
 use super::store::{StoreArgs, block_on, print, print_json, print_lines};
-use super::table::headed;
+use super::table::{headed, listed};
 use crate::app;
 use crate::system::Machine;
 
@@ -233,7 +233,8 @@ fn print_list(look: Look, users: &[Value], json: bool) -> anyhow::Result<()> {
         return print_json(&json!({ "users": users, "nextCursor": null }));
     }
     let head = ["NAME", "ROLE", "SIGN-IN", "LAST SIGN-IN", "STATE"];
-    Ok(print_lines(&headed(look.paint, head, users.iter().map(|user| row(look, user)).collect()))?)
+    let table = headed(look.paint, head, users.iter().map(|user| row(look, user)).collect());
+    Ok(print_lines(&listed(table, "No users; `journeyman user add` adds one."))?)
 }
 
 fn row(look: Look, user: &Value) -> [String; 5] {

@@ -12,7 +12,7 @@ use super::look::cell;
 use super::paint::ColorWhen;
 use super::session::{ServerArgs, Session, with_session};
 use super::store::print_lines;
-use super::table::table;
+use super::table::{listed, table};
 
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
@@ -134,7 +134,11 @@ async fn carry_out(session: &Session, command: WebhookCommand) -> Result<Exit, F
             webhook.description = settings.description;
             session.print_rows(&[hooks.create(project, &webhook).raw().await?], webhooks)?;
         }
-        WebhookCommand::List => session.print_rows(&hooks.list(project).raw().all().await?, webhooks)?,
+        WebhookCommand::List => {
+            let none = format!("No webhooks in {project}.");
+            let all = hooks.list(project).raw().all().await?;
+            session.print_rows(&all, |all| listed(webhooks(all), &none))?;
+        }
         WebhookCommand::Change { webhook, endpoint, settings, enable, disable } => {
             let mut changes = ChangeWebhook::new();
             (changes.events, changes.format) = (settings.events(), settings.format());
@@ -157,7 +161,7 @@ async fn carry_out(session: &Session, command: WebhookCommand) -> Result<Exit, F
             let state = state.as_deref().map(DeliveryStatus::from);
             let mut list = hooks.deliveries(project, &webhook, state).query("limit", limit).raw();
             let found = list.page().await?.map(|page| page.items).unwrap_or_default();
-            session.print_rows(&found, deliveries)?;
+            session.print_rows(&found, |found| listed(deliveries(found), "No deliveries found."))?;
         }
         WebhookCommand::Redeliver { webhook, delivery } => hooks.redeliver(project, &webhook, &delivery).await?,
         WebhookCommand::Replay { webhook, since } => {
