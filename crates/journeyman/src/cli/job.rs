@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::io::{IsTerminal, Read};
 use std::process::ExitCode;
 
-use journeyman_client::models::{self, CreateJob, Job, JobFilter, SendMessage, Status};
+use journeyman_client::models::{self, CreateJob, Job, JobFilter, SendMessage};
 use journeyman_client::{Call, Pager};
 use serde_json::Value;
 
@@ -131,7 +131,7 @@ impl Session {
 
     async fn list(&self, arguments: ListArgs) -> Result<Exit, Failure> {
         let mut filter = JobFilter::new();
-        filter.status = arguments.status.as_deref().map(Status::from);
+        filter.status = arguments.status.map(Into::into);
         filter.created_after.clone_from(&arguments.created_after);
         filter.created_before.clone_from(&arguments.created_before);
         filter.q.clone_from(&arguments.query);
@@ -148,11 +148,11 @@ impl Session {
     }
 
     async fn list_of<T>(&self, pager: Pager<T>, arguments: &ListArgs) -> Result<Exit, Failure> {
-        let size = u32::try_from(arguments.limit).unwrap_or(PAGE).clamp(1, PAGE);
+        let size = u32::try_from(arguments.limit.get()).unwrap_or(PAGE).clamp(1, PAGE);
         let entries = arguments.metadata.iter().map(|(key, value)| format!("{key}:{value}"));
         let mut pager = entries.fold(pager.page_size(size), |pager, entry| pager.query("metadata", entry)).raw();
         let mut jobs = Vec::new();
-        while jobs.len() < arguments.limit
+        while jobs.len() < arguments.limit.get()
             && let Some(job) = pager.next().await?
         {
             jobs.push(job);

@@ -1,5 +1,6 @@
 //! `journeyman pr`: the pull requests of a project.
 
+use std::num::NonZeroUsize;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -33,8 +34,8 @@ enum PrCommand {
         #[arg(long, value_enum, default_value_t = StateArg::Open)]
         state: StateArg,
         /// Maximum number of pull requests to list
-        #[arg(long, default_value_t = 20)]
-        limit: usize,
+        #[arg(long, default_value = "20")]
+        limit: NonZeroUsize,
         /// Open the page of the list in the browser instead
         #[arg(short, long)]
         web: bool,
@@ -85,7 +86,7 @@ async fn carry_out(session: &Session, command: PrCommand) -> Result<Exit, Failur
             let none = format!("No {state} pull requests in {project}.");
             let mut list = pulls.list(project, Some(state)).raw();
             let mut found = Vec::new();
-            while found.len() < limit
+            while found.len() < limit.get()
                 && let Some(pull) = list.next().await?
             {
                 found.push(pull);

@@ -92,7 +92,12 @@ fn a_command_ends_with_a_code_that_scripts_can_use() {
     assert!(reason && out(&shown).contains("[[fail on purpose]]"), "{}", out(&shown));
     assert_eq!(job(&site, &service, &["get", "../../v2/keys"]).status.code(), Some(5));
     assert_eq!(job(&site, &service, &["get", id, "--project", "nowhere"]).status.code(), Some(5));
-    assert_eq!(job(&site, &service, &["list", "--status", "done"]).status.code(), Some(1));
+    let unknown = job(&site, &service, &["list", "--status", "done"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(err(&unknown).contains("active, completed, archived, failed"), "{}", err(&unknown));
+    assert_eq!(job(&site, &service, &["list", "--limit", "0"]).status.code(), Some(2));
+    assert!(out(&job(&site, &service, &["list", "--status", "failed", "--limit", "1"])).contains(id));
+    assert!(!out(&job(&site, &service, &["list", "--status", "completed"])).contains(id));
     let refused = job(&site, &service, &["list", "--key", "jmn_x", "--json"]);
     assert_eq!(refused.status.code(), Some(4));
     let error: Value = serde_json::from_str(&err(&refused)).unwrap();

@@ -1,7 +1,10 @@
 //! The command line of `journeyman job`.
 
+use std::num::NonZeroUsize;
+
 use clap::{Args, Subcommand, ValueEnum};
 use clap_complete::engine::ArgValueCandidates;
+use journeyman_client::models::Status;
 
 use crate::cli::complete;
 use crate::cli::exit::HELP;
@@ -198,9 +201,9 @@ pub(super) struct ThenArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct ListArgs {
-    /// Filter by status: active, completed, archived or failed
-    #[arg(long)]
-    pub(super) status: Option<String>,
+    /// Filter by status
+    #[arg(long, value_enum)]
+    pub(super) status: Option<StatusArg>,
     /// Filter by creation after this time (ISO 8601)
     #[arg(long, value_name = "TIME")]
     pub(super) created_after: Option<String>,
@@ -229,8 +232,27 @@ pub(super) struct ListArgs {
     #[arg(long, value_name = "NUMBER")]
     pub(super) pull_request: Option<u64>,
     /// Maximum number of jobs to list
-    #[arg(long, default_value_t = 20)]
-    pub(super) limit: usize,
+    #[arg(long, default_value = "20")]
+    pub(super) limit: NonZeroUsize,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(super) enum StatusArg {
+    Active,
+    Completed,
+    Archived,
+    Failed,
+}
+
+impl From<StatusArg> for Status {
+    fn from(status: StatusArg) -> Self {
+        match status {
+            StatusArg::Active => Self::Active,
+            StatusArg::Completed => Self::Completed,
+            StatusArg::Archived => Self::Archived,
+            StatusArg::Failed => Self::Failed,
+        }
+    }
 }
 
 /// Parses an entry of the metadata.
