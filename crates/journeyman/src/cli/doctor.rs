@@ -34,6 +34,9 @@ const LITTLE_SPACE: u64 = 1 << 30;
 /// The maximum number of repositories that are tested at the same time.
 const CONCURRENT_TESTS: usize = 8;
 
+/// The beginning of the names of the checks of the sandbox, before the name of the back end and the guarantee.
+const SANDBOX: &str = "sandbox ";
+
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
     #[command(flatten)]
@@ -90,7 +93,8 @@ async fn examine(settings: &Settings) -> Vec<Finding> {
 /// Formats the findings: first the failures, then the warnings, and then what is in order, as one line unless `verbose`.
 fn report(findings: &[Finding], verbose: bool, paint: Paint) -> Vec<String> {
     let of = |health: Health| findings.iter().filter(move |finding| finding.health == health);
-    let wrong = of(Health::Failure).chain(of(Health::Warning)).map(|finding| line(finding, paint));
+    let wrong = joined(of(Health::Failure).chain(of(Health::Warning)));
+    let wrong = wrong.iter().map(|finding| line(finding, paint));
     let passed: Vec<&Finding> = of(Health::Ok).collect();
     let folded = (!verbose && !passed.is_empty()).then(|| {
         let them = if passed.len() == 1 { "it" } else { "them" };
@@ -98,6 +102,26 @@ fn report(findings: &[Finding], verbose: bool, paint: Paint) -> Vec<String> {
     });
     let listed = passed.iter().filter(|_| verbose).map(|finding| line(finding, paint));
     wrong.chain(listed).chain(folded).collect()
+}
+
+/// Joins the findings about guarantees of the sandbox that have one cause: their health and text are the same. The check
+/// of the joined finding names all guarantees.
+fn joined<'a>(findings: impl Iterator<Item = &'a Finding>) -> Vec<Finding> {
+    let mut joined: Vec<Finding> = Vec::new();
+    for finding in findings {
+        let is_same = |one: &&mut Finding| {
+            one.check.starts_with(SANDBOX) && one.health == finding.health && one.text == finding.text
+        };
+        let guarantee = finding.check.strip_prefix(SANDBOX).and_then(|check| check.split_once(", "));
+        match (guarantee, joined.iter_mut().find(is_same)) {
+            (Some((_, guarantee)), Some(first)) => {
+                first.check.push_str(", ");
+                first.check.push_str(guarantee);
+            }
+            _ => joined.push(finding.clone()),
+        }
+    }
+    joined
 }
 
 /// Prints findings, one in each line.
@@ -189,7 +213,7 @@ async fn sandbox(settings: &Settings) -> Vec<Finding> {
         false if missing.contains(&guarantee.name) => Health::Failure,
         false => Health::Warning,
     };
-    let check = |guarantee: &Guarantee| format!("sandbox {}, {}", found.sandbox, guarantee.name);
+    let check = |guarantee: &Guarantee| format!("{SANDBOX}{}, {}", found.sandbox, guarantee.name);
     found.guarantees.iter().map(|one| finding(&check(one), judge(one), one.note.clone())).collect()
 }
 
@@ -370,6 +394,24 @@ mod tests {
         assert_eq!(report(&findings[2..3], false, Paint::OFF), ["FAIL  c: missing"]);
         let colored = report(&findings, false, Paint::ON);
         assert!(colored[0].starts_with("\u{1b}[31mFAIL\u{1b}[0m  "), "{colored:?}");
+    }
+
+    #[test]
+    fn guarantees_of_the_sandbox_with_one_cause_are_one_line() {
+        let findings = [
+            finding("sandbox container, files", Health::Failure, "no engine"),
+            finding("a", Health::Failure, "no engine"),
+            finding("sandbox container, network", Health::Failure, "no engine"),
+            finding("sandbox container, cpu", Health::Failure, "another cause"),
+            finding("sandbox container, memory", Health::Warning, "no engine"),
+        ];
+        let lines = [
+            "FAIL  sandbox container, files, network: no engine",
+            "FAIL  a: no engine",
+            "FAIL  sandbox container, cpu: another cause",
+            "warn  sandbox container, memory: no engine",
+        ];
+        assert_eq!(report(&findings, false, Paint::OFF), lines);
     }
 
     #[test]
