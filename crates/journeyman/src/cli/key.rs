@@ -114,12 +114,13 @@ fn in_store(store: StoreArgs, command: KeyCommand, json: bool, color: ColorWhen)
     block_on(async move {
         let (settings, store) = store.open().await?;
         let cases = app::use_cases(&settings, &store)?;
+        let look = Look { paint: Paint::for_stdout(color), now: Machine.now() };
         match command {
-            KeyCommand::Create(create) => create_key(&cases, create, json).await,
+            KeyCommand::Create(create) => create_key(&cases, look, create, json).await,
             KeyCommand::List => {
                 let keys = cases.keys(&Caller::command_line()).await?.into_iter();
                 let keys: Result<Vec<Value>, _> = keys.map(|key| serde_json::to_value(Key::from(key))).collect();
-                print_list(Look { paint: Paint::for_stdout(color), now: Machine.now() }, &keys?, json)
+                print_list(look, &keys?, json)
             }
             KeyCommand::Rotate { id, keep_old } => rotate(&cases, id, keep_old.unwrap_or_default(), json).await,
             KeyCommand::Revoke { id } => {
@@ -145,7 +146,7 @@ async fn carry_out(session: &Session, command: KeyCommand) -> Result<Exit, Failu
     match command {
         KeyCommand::Create(arguments) => {
             let created = keys.create(&request(arguments, session.look.now)).raw().await?;
-            show(&created, &expiry_note(&created["expiresAt"]), json)?;
+            show(&created, &expiry_note(session.look, &created["expiresAt"]), json)?;
         }
         KeyCommand::List => print_list(session.look, &keys.list().raw().all().await?, json)?,
         KeyCommand::Rotate { id, keep_old } => {
@@ -182,15 +183,14 @@ fn request(arguments: CreateArgs, now: Timestamp) -> models::CreateKey {
     }
 }
 
-async fn create_key(cases: &UseCases, arguments: CreateArgs, json: bool) -> anyhow::Result<()> {
-    let now = Machine.now();
+async fn create_key(cases: &UseCases, look: Look, arguments: CreateArgs, json: bool) -> anyhow::Result<()> {
     let usual = Lifetime::For(Duration::from_secs(u64::from(DEFAULT_LIFETIME_DAYS) * 24 * 3600));
     let listed = |empty: bool| !empty;
     let new = NewKey {
         name: arguments.name,
         scopes: arguments.scope.into_iter().map(scope).collect(),
         projects: Some(arguments.project).filter(|list| listed(list.is_empty())),
-        expires_at: expiry(arguments.expires.unwrap_or(usual), now),
+        expires_at: expiry(arguments.expires.unwrap_or(usual), look.now),
         allowed_ips: Some(arguments.allow_ip).filter(|list| listed(list.is_empty())),
     };
     let created = match cases.create_key(&Caller::command_line(), new, None, |_| String::new()).await {
@@ -202,7 +202,7 @@ async fn create_key(cases: &UseCases, arguments: CreateArgs, json: bool) -> anyh
         Err(error) => return Err(error.into()),
     };
     let created = document(created)?;
-    show(&created, &expiry_note(&created["expiresAt"]), json)
+    show(&created, &expiry_note(look, &created["expiresAt"]), json)
 }
 
 async fn rotate(cases: &UseCases, id: KeyId, keep_old: Duration, json: bool) -> anyhow::Result<()> {
@@ -221,8 +221,13 @@ fn check_overlap(keep_old: Duration) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn expiry_note(expires_at: &Value) -> String {
-    if expires_at.is_null() { "does not expire".to_owned() } else { format!("expires {}", cell(expires_at)) }
+fn expiry_note(look: Look, expires_at: &Value) -> String {
+    if expires_at.is_null() {
+        return "does not expire".to_owned();
+    }
+    let time = cell(expires_at);
+    let date = time.split('T').next().unwrap_or_default();
+    format!("expires {} ({date})", look.when(expires_at))
 }
 
 fn old_secret(until: Option<&str>) -> String {
@@ -283,7 +288,6 @@ fn print_list(look: Look, keys: &[Value], json: bool) -> anyhow::Result<()> {
 
 fn row(look: Look, key: &Value) -> [String; 8] {
     let list = |values: &Value| values.as_array().into_iter().flatten().map(cell).collect::<Vec<_>>().join(",");
-    let or = |value: &Value, none: &str| if value.is_null() { none.to_owned() } else { cell(value) };
     let [id, name, prefix] = ["id", "name", "prefix"].map(|field| cell(&key[field]));
     [
         id,
@@ -291,15 +295,34 @@ fn row(look: Look, key: &Value) -> [String; 8] {
         prefix,
         list(&key["scopes"]),
         if key["projects"].is_null() { "all".to_owned() } else { list(&key["projects"]) },
-        or(&key["expiresAt"], "never"),
+        expires(look, &key["expiresAt"]),
         look.ago(&key["lastUsedAt"]),
         look.ago(&key["revokedAt"]),
     ]
 }
 
+/// Formats the time at which a key expires, with the color of failures if it has expired.
+fn expires(look: Look, at: &Value) -> String {
+    if at.is_null() {
+        return "never".to_owned();
+    }
+    let is_past = cell(at).parse::<Timestamp>().is_ok_and(|at| at <= look.now);
+    if is_past { look.paint.bad(&look.when(at)) } else { look.when(at) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_time_at_which_a_key_expires_is_relative() {
+        let look = Look { paint: Paint::ON, now: Timestamp::from_micros(120_000_000) };
+        let (later, past) = (json!("1970-01-31T00:02:00.000Z"), json!("1970-01-01T00:00:00.000Z"));
+        assert_eq!(expiry_note(look, &later), "expires in 30 days (1970-01-31)");
+        assert_eq!(expiry_note(look, &Value::Null), "does not expire");
+        assert_eq!((expires(look, &later), expires(look, &Value::Null)), ("in 30 days".to_owned(), "never".to_owned()));
+        assert_eq!(expires(look, &past), "\u{1b}[31m2 minutes ago\u{1b}[0m");
+    }
 
     #[test]
     fn the_request_for_a_server_has_what_the_options_say() {

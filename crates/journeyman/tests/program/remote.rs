@@ -42,11 +42,13 @@ fn keys_are_managed_on_a_server() {
     };
     let made = run(&["key", "create", "--name", "ci", "--scope", "jobs", "--project", "shop", "--expires", "1h"]);
     assert_eq!(out(&made).lines().count(), 1, "only the secret is printed: {}", err(&made));
-    assert!(err(&made).contains("(ci), expires "), "{}", err(&made));
+    assert!(err(&made).contains("(ci), expires in "), "{}", err(&made));
     let listed: Value = serde_json::from_str(&out(&run(&["key", "list", "--json"]))).unwrap();
     let key = listed["keys"].as_array().unwrap().iter().find(|key| key["name"] == "ci").unwrap();
     assert_eq!((&key["scopes"][0], &key["projects"][0]), (&"jobs".into(), &"shop".into()));
     let id = key["id"].as_str().unwrap();
+    let table = out(&run(&["key", "list"]));
+    assert!(table.lines().any(|line| line.starts_with(id) && line.contains(" in ")), "{table}");
     let rotated = run(&["key", "rotate", id, "--keep-old", "1h"]);
     assert!(err(&rotated).contains("the old secret works until"), "{}", err(&rotated));
     assert_ne!(out(&rotated), out(&made));
