@@ -19,7 +19,7 @@ use self::args::{CreateArgs, Delivery, JobCommand, ListArgs, SendArgs, ThenArgs}
 pub(super) use self::transcript::Transcript;
 use super::connect::settled;
 use super::exit::{Exit, Failure};
-use super::look::cell;
+use super::look::{cell, plain};
 use super::paint::ColorWhen;
 use super::session::{Session, with_session};
 use super::store::{print, print_lines, write_out};
@@ -65,6 +65,9 @@ impl Session {
             JobCommand::Unarchive { job } => self.show_result(self.job(&job).unarchive()).await,
             JobCommand::Delete { job } => {
                 self.job(&job).delete().await?;
+                if !self.json {
+                    print(&format!("Deleted the job {} with its messages, runs and events.", plain(&job)))?;
+                }
                 Ok(Exit::Done)
             }
             JobCommand::Withdraw { job, message } => self.show_result(self.job(&job).withdraw(&message)).await,

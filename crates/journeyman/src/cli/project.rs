@@ -25,7 +25,7 @@ use super::look::{Look, cell};
 use super::paint::{ColorWhen, Paint};
 use super::place::{Place, PlaceArgs};
 use super::session::{Session, with_connection};
-use super::store::{StoreArgs, block_on, print_json, print_lines};
+use super::store::{StoreArgs, block_on, print, print_json, print_lines};
 use super::table::{headed, listed};
 use super::{browser, complete};
 use crate::app;
@@ -177,7 +177,10 @@ fn in_store(store: StoreArgs, command: ProjectCommand, json: bool, color: ColorW
                 let edit = Box::new(move |project| change(project, patch.clone()));
                 print_project(&cases.change_project(&caller, &id, Precondition::None, edit).await?)
             }
-            ProjectCommand::Delete { id } => Ok(cases.delete_project(&caller, &id, Precondition::None).await?),
+            ProjectCommand::Delete { id } => {
+                cases.delete_project(&caller, &id, Precondition::None).await?;
+                print_deleted(&id, json)
+            }
         }
     })?;
     Ok(ExitCode::SUCCESS)
@@ -215,7 +218,10 @@ async fn carry_out(session: &Session, command: ProjectCommand) -> Result<Exit, F
             let changed = call.json(&Value::Object(fields.patch()?)).await?.json::<Value>()?;
             print_project(look, &changed, json)?;
         }
-        ProjectCommand::Delete { id } => client.projects().delete(id.as_str()).await?,
+        ProjectCommand::Delete { id } => {
+            client.projects().delete(id.as_str()).await?;
+            print_deleted(&id, json)?;
+        }
     }
     Ok(Exit::Done)
 }
@@ -306,6 +312,14 @@ async fn find(cases: &UseCases, caller: &Caller, id: &ProjectId) -> anyhow::Resu
 
 fn print_project(look: Look, project: &Value, json: bool) -> anyhow::Result<()> {
     if json { print_json(project) } else { Ok(print_lines(&lines(look, project))?) }
+}
+
+/// Prints that a project was deleted, for people.
+fn print_deleted(id: &ProjectId, json: bool) -> anyhow::Result<()> {
+    if json {
+        return Ok(());
+    }
+    Ok(print(&format!("Deleted the project {id} with its jobs, their logs and its secrets. The repository remains."))?)
 }
 
 fn print_list(look: Look, projects: &[Value], json: bool) -> anyhow::Result<()> {

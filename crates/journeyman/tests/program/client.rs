@@ -74,6 +74,13 @@ fn a_job_is_created_watched_followed_up_and_archived() {
     let watched = job(&site, &service, &["watch", id, "--json"]);
     let events = out(&watched).lines().filter(|line| line.contains("\"seq\"")).count();
     assert!(events > 10, "{}", out(&watched));
+    let deleted = job(&site, &service, &["delete", id]);
+    assert_eq!(
+        out(&deleted),
+        format!("Deleted the job {id} with its messages, runs and events.\n"),
+        "{}",
+        err(&deleted)
+    );
 }
 
 #[test]

@@ -90,7 +90,7 @@ fn projects_are_managed_while_a_service_runs() {
     assert_eq!(service.get("/v2/projects/web")["model"], "other/model");
     assert_eq!(service.get("/v2/projects/web")["ref"], "main", "settings that are not named stay the same");
     assert!(site.succeed(&["project", "list"]).contains("https://example.com/web.git"));
-    site.succeed(&["project", "delete", "web"]);
+    assert!(site.succeed(&["project", "delete", "web"]).starts_with("Deleted the project web with its jobs"));
     assert_eq!(service.call("GET", "/v2/projects/web", None).0, 404);
     for (arguments, named) in [
         (vec!["project", "create", "shop", "--repository", "local:x"], "already"),

@@ -22,7 +22,7 @@ fn projects_are_managed_on_a_server() {
     assert_eq!(listed["projects"].as_array().unwrap().len(), 2);
     let taken = person.run(&["project", "create", "web", "--repository", "local:web"]);
     assert_eq!(taken.status.code(), Some(7), "{}", err(&taken));
-    person.succeed(&["project", "delete", "web"]);
+    assert!(person.succeed(&["project", "delete", "web"]).starts_with("Deleted the project web with its jobs"));
     assert_eq!(person.run(&["project", "show", "web"]).status.code(), Some(5));
     let both = person.run(&["project", "list", "--url", &service.url, "--data-dir", "/nowhere"]);
     assert!(err(&both).contains("name both a database and a server"), "{}", err(&both));
