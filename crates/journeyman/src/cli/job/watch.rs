@@ -14,6 +14,9 @@ use crate::cli::store::{print, print_lines};
 /// The longest time for which the command tries to reconnect, which is enough for a restart of the server.
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// The text of the progress line before the first run.
+const WAITING: &str = "waiting for a run";
+
 /// Prints a job's events after `after` until the job is no longer active, and then its record.
 pub(super) async fn watch(session: &Session, job: &str, after: u64) -> Result<Exit, Failure> {
     let job = session.job(job);
@@ -45,11 +48,12 @@ impl Screen {
             if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed} {wide_msg}") {
                 bar.set_style(style);
             }
+            bar.set_message(WAITING);
             bar.enable_steady_tick(Duration::from_millis(120));
             bar
         });
         let transcript = Transcript::new(session.look.paint);
-        Self { json, progress, transcript, run: "waiting".to_owned(), activity: String::new() }
+        Self { json, progress, transcript, run: WAITING.to_owned(), activity: String::new() }
     }
 
     fn show(&mut self, event: &Event) -> std::io::Result<()> {
@@ -66,7 +70,7 @@ impl Screen {
         let lines = self.transcript.lines(&event.kind, data);
         match &self.progress {
             Some(bar) => {
-                bar.set_message(format!("{}: {}", self.run, self.activity));
+                bar.set_message(message(&self.run, &self.activity));
                 bar.suspend(|| print_lines(&lines))
             }
             None => print_lines(&lines),
@@ -77,5 +81,21 @@ impl Screen {
         if let Some(bar) = &self.progress {
             bar.finish_and_clear();
         }
+    }
+}
+
+/// Returns the text of the progress line.
+fn message(run: &str, activity: &str) -> String {
+    if activity.is_empty() { run.to_owned() } else { format!("{run}: {activity}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_progress_line_has_a_colon_only_before_an_activity() {
+        assert_eq!(message(WAITING, ""), "waiting for a run");
+        assert_eq!(message("attempt 1", "finishing"), "attempt 1: finishing");
     }
 }
