@@ -109,16 +109,16 @@ fn report(findings: &[Finding], verbose: bool, paint: Paint) -> Vec<String> {
 fn joined<'a>(findings: impl Iterator<Item = &'a Finding>) -> Vec<Finding> {
     let mut joined: Vec<Finding> = Vec::new();
     for finding in findings {
-        let is_same = |one: &&mut Finding| {
-            one.check.starts_with(SANDBOX) && one.health == finding.health && one.text == finding.text
-        };
         let guarantee = finding.check.strip_prefix(SANDBOX).and_then(|check| check.split_once(", "));
-        match (guarantee, joined.iter_mut().find(is_same)) {
-            (Some((_, guarantee)), Some(first)) => {
-                first.check.push_str(", ");
-                first.check.push_str(guarantee);
-            }
-            _ => joined.push(finding.clone()),
+        let has_same_cause =
+            |one: &Finding| one.check.starts_with(SANDBOX) && one.health == finding.health && one.text == finding.text;
+        if let Some((_, guarantee)) = guarantee
+            && let Some(first) = joined.iter_mut().find(|one| has_same_cause(one))
+        {
+            first.check.push_str(", ");
+            first.check.push_str(guarantee);
+        } else {
+            joined.push(finding.clone());
         }
     }
     joined
