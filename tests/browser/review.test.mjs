@@ -144,7 +144,7 @@ step("a narrow window has a list of files in place of the tree", async () => {
   assert.ok(!await page.locator(".tree").isVisible());
   await page.locator(".files-menu > summary").click();
   await page.locator(".files-list").getByRole("link", { name: /a\.md/ }).click();
-  assert.equal(await page.evaluate(() => location.hash), "#f2");
+  await page.waitForURL((url) => url.hash === "#f2");
   await page.setViewportSize({ width: 1440, height: 900 });
 });
 

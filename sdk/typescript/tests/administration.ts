@@ -89,7 +89,10 @@ test("usage, the audit log, the inbox, and the system can be read", async () => 
   assert.match(await client.audit.export(), /^id,at,actor,/);
   assert.deepEqual(await client.inbox.list("jobs").toArray(), []);
   const events = await client.inbox.listAll().toArray();
-  assert.deepEqual(events.filter((event) => event.projectId === "jobs"), []);
+  assert.deepEqual(
+    events.filter((event) => event.projectId === "jobs"),
+    [],
+  );
   assert.ok((await client.agents()).some((agent) => agent.id === "journeyman"));
   assert.ok((await client.models()).length);
   assert.match((await client.system()).version, /^\d/);
