@@ -190,7 +190,7 @@ async fn a_pull_request_is_shown_with_its_actions() {
 #[tokio::test]
 async fn the_tabs_show_commits_and_files() {
     let commits = get(Fake::with(detail(PullState::Open)), "/projects/shop/pulls/7/commits").await;
-    let row = "<code title=\"0123456789012345678901234567890123456789\">01234567</code>";
+    let row = "<code class=\"commit\" title=\"0123456789012345678901234567890123456789\">01234567</code>";
     assert!(commits.body.contains("1 commit") && commits.body.contains(row), "{}", commits.body);
     let files = get(Fake::with(detail(PullState::Open)), "/projects/shop/pulls/7/files").await;
     assert_eq!(files.status, StatusCode::OK);

@@ -41,8 +41,9 @@ async fn the_changes_of_a_message_and_of_a_commit_are_shown() {
         }
         let commit = fixture.member(Method::GET, &format!("{page}?commit=aaaaaaaa"), "").await.body;
         for part in [
-            "<a href=\"?view=unified\">All</a><a href=\"?view=unified&#38;message=1\">Message 1</a>",
-            &format!("<a href=\"?view=unified&#38;commit={COMMIT}\" aria-current=\"true\">Commit aaaaaaaa</a>"),
+            "<a href=\"?view=unified\">All",
+            "<a href=\"?view=unified&#38;message=1\">Message 1",
+            &format!("<a href=\"?view=unified&#38;commit={COMMIT}\" aria-current=\"true\">Commit aaaaaaaa"),
             &format!("/lines?tip={COMMIT}&#38;commit={COMMIT}&#38;view=unified&#38;path=a.txt\""),
         ] {
             assert!(commit.contains(part), "{part} is not in {commit}");
