@@ -67,7 +67,7 @@ pub enum ImportStage {
     Finished,
 }
 
-/// What became of an import.
+/// The state of an import at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ImportProgress<'a> {
     /// A process carries out the import.

@@ -62,6 +62,21 @@ pub(crate) fn cut<T>(entries: &mut Vec<T>, limit: usize, cursor: impl Fn(&T) -> 
     entries.last().filter(|_| !is_last).map(cursor)
 }
 
+/// Cuts a short list that was read as a whole to the page after the entry with the ID `after`. Returns the cursor of the
+/// next page, if there is one. If that entry was removed, the page is empty.
+pub(crate) fn cut_after<T, I: PartialEq + ToString>(
+    entries: &mut Vec<T>,
+    after: Option<I>,
+    limit: usize,
+    id: impl Fn(&T) -> I,
+) -> Option<String> {
+    if let Some(after) = after {
+        let begin = entries.iter().position(|entry| id(entry) == after).map_or(entries.len(), |place| place + 1);
+        entries.drain(..begin);
+    }
+    cut(entries, limit, |entry| id(entry).to_string())
+}
+
 /// Like [`cut`], for entries with texts of `size` bytes: a page with much text ends before `limit`.
 pub(crate) fn cut_by_size<T>(
     entries: &mut Vec<T>,
@@ -96,6 +111,18 @@ mod tests {
         assert_eq!(page(&[FULL, 2, 3], 5), (1, Some(FULL.to_string())), "the next entry is on the next page");
         assert_eq!(page(&[FULL - 1, FULL, 3], 5).0, 2, "an entry is never cut");
         assert_eq!(page(&[FULL * 9], 5), (1, None));
+    }
+
+    #[test]
+    fn a_page_of_a_whole_list_begins_after_an_entry() {
+        let page = |after| {
+            let mut entries = vec![3, 5, 8];
+            let next = cut_after(&mut entries, after, 2, |entry| *entry);
+            (entries, next)
+        };
+        assert_eq!(page(None), (vec![3, 5], Some("5".to_owned())));
+        assert_eq!(page(Some(5)), (vec![8], None));
+        assert_eq!(page(Some(4)), (vec![], None), "the entry was removed");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::values::Secret;
 
 open_enum! {
-    /// What a user may do.
+    /// The role of a user, which decides what the user may do.
     Role {
         /// The user may do everything, including the management of users.
         Administrator = "administrator",
@@ -25,7 +25,7 @@ pub struct User {
     pub id: String,
     /// The name to sign in with, in lower case, which no other user has.
     pub name: String,
-    /// What the user may do.
+    /// The role of the user.
     pub role: Role,
     /// `true` if the user has set a password.
     pub has_password: bool,
@@ -69,7 +69,7 @@ pub struct CreatedUser {
 pub struct CreateUser {
     /// The name to sign in with, such as an email address: letters, digits, and `.`, `_`, `-`, `@` and `+`.
     pub name: String,
-    /// What the user may do; by default, [`Role::Member`].
+    /// The role of the user; by default, [`Role::Member`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
 }
@@ -93,7 +93,7 @@ impl CreateUser {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ChangeUser {
-    /// What the user may do. Keys of the user that exceed the role are revoked.
+    /// The role of the user. Keys of the user that exceed the role are revoked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
     /// `true` ends the sessions of the user, deletes the links, and revokes the keys; `false` lets the user sign in

@@ -39,7 +39,7 @@ pub fn create_with_link(
 pub struct UserChanges {
     /// The new role.
     pub role: Option<Role>,
-    /// Whether the user may no longer sign in.
+    /// `true` if the user may no longer sign in; `None` keeps the state.
     pub disabled: Option<bool>,
 }
 

@@ -76,7 +76,7 @@ pub(super) async fn finish(
         Ok(viewer) => viewer.filter(|viewer| viewer.session.short() == session),
         Err(error) => return error_page::unavailable(&open.shared, &error),
     };
-    // The session has ended, or another user has signed in: nobody is connected.
+    // The session has ended, or another user has signed in, so no user is connected.
     let Some(viewer) = viewer else { return Redirect::to(&session::sign_in_path("/account")).into_response() };
     let frame = Frame::new(open, viewer, String::new());
     let page = async {

@@ -65,7 +65,7 @@ struct Found {
 }
 
 impl Found {
-    /// Reads the data. `author` restricts what needs somebody to the jobs of one person.
+    /// Reads the data. `author` restricts *Needs you* to the jobs of one person.
     async fn read(shared: &Shared, author: Option<&str>) -> Result<Self, StoreError> {
         let store = &shared.services.store;
         let of_author = JobFilter {

@@ -42,14 +42,8 @@ pub(crate) async fn list(
     Parameters(query): Parameters<PageQuery>,
 ) -> Result<Json<TrustList>, ApiError> {
     let (limit, after) = query.read::<TrustId>()?;
-    let all = app.cases.trusts(&caller).await?;
-    // There are few trusts. If the one of the cursor was removed, there are none after it.
-    let begin = match after {
-        Some(after) => all.iter().position(|trust| trust.id == after).map_or(all.len(), |place| place + 1),
-        None => 0,
-    };
-    let mut trusts: Vec<trust::Trust> = all.into_iter().skip(begin).collect();
-    let next_cursor = page::cut(&mut trusts, limit, |trust| trust.id.to_string());
+    let mut trusts = app.cases.trusts(&caller).await?;
+    let next_cursor = page::cut_after(&mut trusts, after, limit, |trust| trust.id);
     Ok(Json(TrustList { trusts: trusts.into_iter().map(Trust::from).collect(), next_cursor }))
 }
 

@@ -37,14 +37,9 @@ pub(crate) async fn list(
     Parameters(query): Parameters<PageQuery>,
 ) -> Result<Json<UserList>, ApiError> {
     let (limit, after) = query.read::<UserId>()?;
-    let all = app.cases.users(&caller).await?;
+    let mut users = app.cases.users(&caller).await?;
     // Users are neither deleted nor renamed, so the one of a cursor keeps its place.
-    let begin = match after {
-        Some(after) => all.iter().position(|user| user.id == after).map_or(all.len(), |place| place + 1),
-        None => 0,
-    };
-    let mut users: Vec<user::User> = all.into_iter().skip(begin).collect();
-    let next_cursor = page::cut(&mut users, limit, |user| user.id.to_string());
+    let next_cursor = page::cut_after(&mut users, after, limit, |user| user.id);
     Ok(Json(UserList { users: users.into_iter().map(User::from).collect(), next_cursor }))
 }
 

@@ -6,7 +6,7 @@ use journeyman_core::user::{self, decide};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What a user may do.
+/// The role of a user, which decides what the user may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -47,7 +47,7 @@ pub struct User {
     pub id: String,
     /// The name to sign in with, in lower case, which no other user has.
     pub name: String,
-    /// What the user may do.
+    /// The role of the user.
     pub role: Role,
     /// `true` if the user has set a password.
     pub has_password: bool,
@@ -132,7 +132,7 @@ pub(crate) struct CreateUser {
     /// The name to sign in with, such as an email address: letters, digits, and `.`, `_`, `-`, `@` and `+`.
     #[schema(min_length = 1, max_length = 100)]
     pub(crate) name: String,
-    /// What the user may do; by default, `member`.
+    /// The role of the user; by default, `member`.
     pub(crate) role: Option<Role>,
 }
 
@@ -140,7 +140,7 @@ pub(crate) struct CreateUser {
 #[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ChangeUser {
-    /// What the user may do. Keys of the user that exceed the role are revoked.
+    /// The role of the user. Keys of the user that exceed the role are revoked.
     role: Option<Role>,
     /// `true` ends the sessions of the user, deletes the links, and revokes the keys; `false` lets the user sign in
     /// again.

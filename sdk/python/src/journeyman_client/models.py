@@ -2304,7 +2304,7 @@ Reviews = TypeAliasType("Reviews", Literal["all", "mentioned"])
 
 
 Role = TypeAliasType("Role", Literal["administrator", "member", "viewer"])
-"""What a user may do."""
+"""The role of a user, which decides what the user may do."""
 
 
 class RotateKey(RequestModel):
@@ -2660,7 +2660,7 @@ class User(Model):
     name: str
     """The name to sign in with, in lower case, which no other user has."""
     role: Role
-    """What the user may do."""
+    """The role of the user."""
     has_password: bool
     """`true` if the user has set a password."""
     has_identity: bool

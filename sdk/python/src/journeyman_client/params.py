@@ -522,7 +522,7 @@ Reviews: TypeAlias = Literal["all", "mentioned"]
 
 
 Role: TypeAlias = Literal["administrator", "member", "viewer"]
-"""What a user may do."""
+"""The role of a user, which decides what the user may do."""
 
 
 class RotateKey(TypedDict):

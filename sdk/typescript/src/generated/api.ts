@@ -3944,7 +3944,7 @@ export interface components {
          */
         Reviews: "all" | "mentioned";
         /**
-         * @description What a user may do.
+         * @description The role of a user, which decides what the user may do.
          * @enum {string}
          */
         Role: "administrator" | "member" | "viewer";
@@ -4330,7 +4330,7 @@ export interface components {
             id: string;
             /** @description The name to sign in with, in lower case, which no other user has. */
             name: string;
-            /** @description What the user may do. */
+            /** @description The role of the user. */
             role: components["schemas"]["Role"];
             /** @description `true` if the user has set a password. */
             hasPassword: boolean;

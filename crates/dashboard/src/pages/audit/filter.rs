@@ -62,7 +62,7 @@ pub(super) fn given(value: Option<&String>) -> Option<&str> {
 pub(super) struct AuditParameters {
     /// The ID of a user or of a key, `cli`, or `service`.
     pub(super) who: Option<String>,
-    /// One of [`KINDS`].
+    /// The selected kind of action, one of [`KINDS`].
     pub(super) what: Option<String>,
     pub(super) project: Option<String>,
     /// The first day, in UTC.

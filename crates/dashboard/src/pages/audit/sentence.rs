@@ -20,7 +20,7 @@ pub(super) struct People {
 
 /// The actors that are neither users nor keys, with the words for them.
 const OTHERS: [(&str, &str); 3] =
-    [("cli", "The command line"), ("service", "The service"), ("nobody", "Somebody who was not signed in")];
+    [("cli", "The command line"), ("service", "The service"), ("nobody", "A person who was not signed in")];
 
 impl People {
     pub(super) async fn read(shared: &Shared) -> Result<Self, Failure> {
@@ -45,7 +45,7 @@ impl People {
         keys.sort_by(|one, other| one.1.cmp(&other.1));
         let known = self.users.iter().chain(&keys).map(|(id, name)| (id.as_str(), name.as_str()));
         let mut choices = super::filter::choices(known.chain(OTHERS), chosen);
-        // A name from a link may belong to nobody who is known any more.
+        // The parameter of a link may name no known user or key.
         if let Some(other) = chosen.filter(|who| !who.is_empty() && choices.iter().all(|choice| choice.value != **who))
         {
             choices.extend(super::filter::choices([(other, other)].into_iter(), chosen));
@@ -217,7 +217,7 @@ mod tests {
         let out = said("user_1", "session.ended", "user_1");
         assert_eq!((out.did.as_str(), out.object.as_str(), out.id), ("signed out", "", None));
         let refused = said("nobody", "session.refused", "user_1");
-        assert_eq!((refused.who.as_str(), refused.object.as_str()), ("Somebody who was not signed in", "ada"));
+        assert_eq!((refused.who.as_str(), refused.object.as_str()), ("A person who was not signed in", "ada"));
         let made = said("cli", "project.created", "shop (repository at 169.254.0.1)");
         assert_eq!((made.who.as_str(), made.href.as_deref()), ("The command line", Some("/projects/shop/jobs")));
         assert_eq!(made.object, "shop (repository at 169.254.0.1)");

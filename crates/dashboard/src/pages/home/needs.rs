@@ -1,4 +1,4 @@
-//! What needs a person: failed jobs, and pull requests to review.
+//! Items that need a person: failed jobs, and pull requests to review.
 
 use journeyman_core::checks::CheckResult;
 use journeyman_core::ids::MessageId;

@@ -1,4 +1,4 @@
-//! What became of the comments on a pull request that address its job.
+//! The progress of comments on a pull request that were sent to its job.
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -1,4 +1,4 @@
-//! What waits to be carried out: effects, events of code hosts, webhooks, and projects on hold.
+//! Queued work: effects, events of code hosts, webhooks, and projects on hold.
 
 use std::time::Duration;
 
