@@ -43,6 +43,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use journeyman_core::ports::{Retention, Store, StoreError, Swept};
 use journeyman_core::time::{IdGen, Timestamp};
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
 use self::cache::JobCache;
@@ -174,7 +175,7 @@ impl SqliteStore {
         // After a large transaction, SQLite truncates the log when it starts to reuse it.
         connection.pragma_update(None, "journal_size_limit", LOG_BYTES).map_err(failed)?;
         connection.pragma_update(None, "cache_size", -WRITER_CACHE_KIB).map_err(failed)?;
-        connection.set_prepared_statement_cache_capacity(64);
+        keep_statements(&connection).map_err(failed)?;
         migrate::migrate(&mut connection, path)?;
         check_master_key(&connection, &master_key, &*ids).map_err(failed)??;
         let (cache, fault) = (Arc::new(JobCache::default()), Arc::new(Fault::default()));
@@ -215,8 +216,16 @@ fn open_reader(path: &Path) -> rusqlite::Result<Connection> {
         Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.pragma_update(None, "query_only", true)?;
-    connection.set_prepared_statement_cache_capacity(64);
+    keep_statements(&connection)?;
     Ok(connection)
+}
+
+/// Keeps prepared statements for their next use. Without the stability guarantee of the planner, SQLite plans a statement
+/// again whenever a parameter changes that it compares with the condition of a partial index, which takes longer than a
+/// lookup (<https://www.sqlite.org/queryplanner-ng.html#qpstab>).
+fn keep_statements(connection: &Connection) -> rusqlite::Result<()> {
+    connection.set_prepared_statement_cache_capacity(64);
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
 }
 
 #[async_trait]

@@ -580,8 +580,7 @@ macro_rules! extras_queries {
     };
 }
 
-/// The queries for one job. SQLite prepares a statement with `json_each(?1)` again whenever its parameter changes, which
-/// takes longer than these reads.
+/// The queries for one job, which do without the parsing of a list.
 const EXTRAS_OF_JOB: ExtrasQueries = extras_queries!("= ?1");
 const EXTRAS_OF_JOBS: ExtrasQueries = extras_queries!("IN (SELECT value FROM json_each(?1))");
 
