@@ -112,8 +112,9 @@ pub struct Job {
     pub last_message_at: Timestamp,
     /// The current branch; `None` before the first turn.
     pub branch: Option<Branch>,
-    /// The size of the change of that branch; `None` if it has no commits, or an older version made them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The size of the change of that branch; `None` if it has no commits, or an older version made them. The store
+    /// keeps it next to the document, because older versions would drop it; documents of earlier versions have it.
+    #[serde(default, skip_serializing)]
     pub diff: Option<DiffStat>,
     /// The pull request of that branch.
     pub pull: Option<Pull>,

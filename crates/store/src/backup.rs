@@ -49,7 +49,8 @@ impl ExportedTable {
     }
 }
 
-/// A job in a backup, for callers that copy the files that the job refers to.
+/// A job in a backup, for callers that copy the files that the job refers to. The job does not have the size of its
+/// change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExportedJob {
     /// The job.

@@ -1,6 +1,7 @@
 //! Conversion of database rows to values, the same for every database. An unknown value is an error that names the
 //! table and the row.
 
+mod jobs;
 mod slack;
 
 use std::collections::BTreeSet;
@@ -15,10 +16,10 @@ use journeyman_core::idempotency::{Fingerprint, Remembered};
 use journeyman_core::ids::{JobId, ProjectId};
 use journeyman_core::import::Import;
 use journeyman_core::inbox::{Content, InboxEvent};
+use journeyman_core::job::PullRepository;
 use journeyman_core::job::change;
 use journeyman_core::job::event::LogEntry;
 use journeyman_core::job::summary::{JobSummary, PlanProgress, ToolEntry};
-use journeyman_core::job::{Job, PullRepository};
 use journeyman_core::key::{ApiKey, KeyHash, OldSecret};
 use journeyman_core::message::{Message, MessageSource};
 use journeyman_core::outbox::{Backlog, Task};
@@ -38,6 +39,7 @@ use journeyman_core::worker::WorkerReport;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use jobs::{job, job_diff, job_document};
 pub(crate) use slack::{slack_code, slack_event, slack_post, slack_thread, slack_workspace};
 
 use crate::lists::{PlanRow, SummaryRow};
@@ -152,10 +154,6 @@ impl<'a, R: Columns> At<'a, R> {
         let value = serde_json::Value::String(self.text(column)?);
         serde_json::from_value(value).map_err(|error| self.corrupt(format!("{column}: {error}")))
     }
-}
-
-pub(crate) fn job<R: Columns>(row: &R) -> Read<Job, R> {
-    At::new("jobs", row, &["id"])?.json("state")
 }
 
 pub(crate) fn message<R: Columns>(row: &R) -> Read<Message, R> {

@@ -25,6 +25,7 @@ mod store {
     mod slack;
     mod trusts;
     mod users;
+    mod versions;
     mod webhooks;
     mod workers;
 }

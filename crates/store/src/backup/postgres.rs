@@ -57,7 +57,7 @@ pub async fn export_postgres(
     let no_values: [&str; 0] = [];
     let mut jobs = std::pin::pin!(client.query_raw(JOBS, no_values).await?);
     while let Some(row) = jobs.try_next().await? {
-        each(ExportedJob { job: rows::job(&row)?, repository: Columns::text(&row, "repository")? });
+        each(ExportedJob { job: rows::job_document(&row)?, repository: Columns::text(&row, "repository")? });
     }
     client.batch_execute("COMMIT").await?;
     Ok(Exported { schema_version, tables })

@@ -77,7 +77,7 @@ fn each_job(copy: &Connection, each: EachJob<'_>) -> Result<(), ReadError> {
     let mut query = copy.prepare(JOBS)?;
     let mut found = query.query([])?;
     while let Some(row) = found.next()? {
-        each(ExportedJob { job: rows::job(row)?, repository: Columns::text(row, "repository")? });
+        each(ExportedJob { job: rows::job_document(row)?, repository: Columns::text(row, "repository")? });
     }
     Ok(())
 }

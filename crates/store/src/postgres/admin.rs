@@ -24,6 +24,7 @@ use super::accept::lock_number;
 use super::connect::PLAN_FOR_MANY;
 use super::error::PgError;
 use super::inbox::insert_event;
+use super::jobs::JOB;
 use super::keys::audit;
 use super::pipeline::{Call, call};
 use super::projects::PROJECT;
@@ -179,7 +180,7 @@ async fn load(session: &Session, subject: &Subject, is_begun: bool) -> Result<Ad
         }
         Subject::Job(id, project) => vec![
             call!("SELECT id FROM jobs WHERE id = $1 FOR UPDATE", id.to_string()),
-            call!("SELECT id, state FROM jobs WHERE id = $1", id.to_string()),
+            call!(JOB, id.to_string()),
             call!(DELETED, deleted_job(*id, project)),
         ],
         Subject::Webhook(id, project) => {

@@ -36,6 +36,9 @@ use crate::watch::Watch;
 /// The time after which a waiter wakes up without a notification, because notifications may be lost with a connection.
 const RECHECK: Duration = Duration::from_secs(5);
 
+/// Selects a job.
+pub(super) const JOB: &str = "SELECT id, state, diff FROM jobs WHERE id = $1";
+
 /// Selects entries of a job's log. The table `log` has all entries except those of accepted messages, which
 /// [`rows::accepted_line`] derives from the messages that [`ACCEPTED`] selects.
 pub(super) const LOG: &str = "SELECT * FROM log WHERE job = $1 AND seq > $2 ORDER BY seq LIMIT $3";
@@ -79,7 +82,7 @@ pub(super) const DUE_JOB: &str = "
         WHERE (shares.most IS NULL OR shares.live < shares.most)
             AND (shares.probe_at IS NULL OR shares.probe_at <= $1 OR shares.probe_at > $5)
     )
-    SELECT jobs.id, jobs.state, jobs.project, heads.most, heads.probe_at
+    SELECT jobs.id, jobs.state, jobs.diff, jobs.project, heads.most, heads.probe_at
     FROM heads JOIN jobs ON jobs.id = heads.id
     WHERE jobs.due_at <= $1
         OR ((jobs.worker IS NULL OR jobs.due_at > $6) AND (jobs.due_at > $5 OR jobs.state::json #>> '{state,active}' = 'waiting'))
@@ -201,7 +204,7 @@ impl JobStore for PostgresStore {
     }
 
     async fn job(&self, id: JobId) -> Result<Option<Job>, StoreError> {
-        let found = self.read(call!("SELECT id, state FROM jobs WHERE id = $1", id.to_string())).await?;
+        let found = self.read(call!(JOB, id.to_string())).await?;
         Ok(found.first().map(rows::job).transpose()?)
     }
 
@@ -241,9 +244,9 @@ impl JobStore for PostgresStore {
     }
 
     async fn leased_jobs(&self, worker: WorkerId) -> Result<Vec<JobId>, StoreError> {
-        let text = "SELECT id, state FROM jobs WHERE due_at IS NOT NULL AND worker = $1 ORDER BY id";
+        let text = "SELECT id FROM jobs WHERE due_at IS NOT NULL AND worker = $1 ORDER BY id";
         let found = self.read(call!(text, worker.to_string())).await?;
-        Ok(found.iter().map(|row| Ok(rows::job(row)?.id)).collect::<Result<_, PgError>>()?)
+        Ok(found.iter().map(rows::job_id).collect::<Result<_, PgError>>()?)
     }
 
     async fn messages(&self, job: JobId) -> Result<Vec<Message>, StoreError> {
@@ -415,19 +418,19 @@ macro_rules! list {
     };
 }
 
-pub(super) const LIST: &str = concat!(list!("id, state", " AND $7 = ''"), " LIMIT $6");
+pub(super) const LIST: &str = concat!(list!("id, state, diff", " AND $7 = ''"), " LIMIT $6");
 
 /// A separate query, because PostgreSQL would not use the index by status otherwise.
-pub(super) const LIST_OF_STATUS: &str = concat!(list!("id, state", " AND status = $7"), " LIMIT $6");
+pub(super) const LIST_OF_STATUS: &str = concat!(list!("id, state, diff", " AND status = $7"), " LIMIT $6");
 
 /// Selects the newest jobs that match a search. The inner query needs only the index; the outer query reads the found
 /// jobs, one after the other. `LIMIT $8` limits nothing: it keeps the inner query separate and in the order of the
 /// index, because the planner expects to read only a fraction of it.
 pub(super) const SEARCH: &str = concat!(
-    "SELECT job.id, job.state FROM (",
+    "SELECT job.id, job.state, job.diff FROM (",
     list!("id, created_at", ""),
     " LIMIT $8) AS hit CROSS JOIN LATERAL (
-         SELECT id, state FROM jobs WHERE id = hit.id AND $7 IN ('', status) OFFSET 0
+         SELECT id, state, diff FROM jobs WHERE id = hit.id AND $7 IN ('', status) OFFSET 0
      ) AS job
      ORDER BY hit.created_at DESC, hit.id DESC LIMIT $6"
 );
@@ -437,10 +440,10 @@ pub(super) const SEARCH: &str = concat!(
 macro_rules! list_by {
     ($hits:literal) => {
         concat!(
-            "SELECT job.id, job.state FROM (",
+            "SELECT job.id, job.state, job.diff FROM (",
             $hits,
             ") AS hit CROSS JOIN LATERAL (
-                 SELECT id, state FROM jobs
+                 SELECT id, state, diff FROM jobs
                  WHERE id = hit.id AND strpos(lower(title), lower($5 COLLATE \"C\")) > 0 AND $7 IN ('', status)
                    AND $8 IN ('', branch)
                    AND ($9::bigint < 0 OR EXISTS (SELECT 1 FROM job_pulls WHERE job = hit.id COLLATE \"default\" AND number = $9))
@@ -640,7 +643,7 @@ mod tests {
             (LIST_OF_STATUS_WITH_ATTRIBUTES, "jobs_of_status", &of_status_with_attribute, false),
             (FEED, "feed_by_position", &["29000", "'{}'", "20"], true),
             (FEED_OF_PROJECTS, "feed_of_project", &["0", "'{}'", "20", "'{p1,p2}'"], false),
-            ("SELECT id, state FROM jobs WHERE id = $1", "jobs_pkey", &["'job_7'"], true),
+            (JOB, "jobs_pkey", &["'job_7'"], true),
             (LOCKED_JOBS, "jobs_pkey", &["'{job_7,job_8}'"], false),
             ("SELECT * FROM runs WHERE job = $1 ORDER BY number", "runs_of_job", &["'job_7'"], true),
             (ABOUT, "inbox_of_subject", &["'h'", "'pull/77'"], false),

@@ -60,6 +60,7 @@ pub(super) const MIGRATIONS: &[Migration] = &[
     Migration { sql: include_str!("../../migrations/postgres/0037_verdicts.sql"), needs: 5 },
     Migration { sql: include_str!("../../migrations/postgres/0038_workers.sql"), needs: 5 },
     Migration { sql: include_str!("../../migrations/postgres/0039_imports.sql"), needs: 5 },
+    Migration { sql: include_str!("../../migrations/postgres/0040_job_diffs.sql"), needs: 5 },
 ];
 
 /// Takes the lock for migrations, so that processes that start together do not migrate twice.

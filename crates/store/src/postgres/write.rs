@@ -22,7 +22,7 @@ use super::feed;
 use super::inbox::{events_done, put_issue_job};
 use super::pipeline::{Call, call};
 use super::usage::{RunSum, add_sums};
-use crate::rows::{name_of, to_json};
+use crate::rows::{job_diff, name_of, to_json};
 
 /// The rows that a transaction writes.
 #[derive(Debug, Default)]
@@ -312,9 +312,9 @@ fn prefers(job: &Job) -> Option<String> {
 fn insert_jobs(jobs: &[Job]) -> Result<Call, StoreError> {
     Ok(call!(
         "INSERT INTO jobs (id, project, status, title, created_at, due_at, worker, prefers, rests_since, state,
-                           branch)
+                           branch, diff)
          SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::text[],
-                              $8::text[], $9::bigint[], $10::text[], $11::text[])",
+                              $8::text[], $9::bigint[], $10::text[], $11::text[], $12::text[])",
         column(jobs, |job| job.id.to_string()),
         column(jobs, |job| job.project.to_string()),
         column(jobs, |job| job.status().name()),
@@ -326,6 +326,7 @@ fn insert_jobs(jobs: &[Job]) -> Result<Call, StoreError> {
         column(jobs, rests_since),
         try_column(jobs, to_json)?,
         column(jobs, Job::branch_name),
+        try_column(jobs, job_diff)?,
     ))
 }
 
@@ -345,10 +346,10 @@ fn update_jobs<'a>(jobs: impl Iterator<Item = &'a Job> + Clone) -> Result<Call, 
         "UPDATE jobs
          SET status = new.status, due_at = new.due_at, worker = new.worker, prefers = new.prefers,
              rests_since = new.rests_since, trimmed = 0, state = new.state, avoids = new.avoids, waiting = new.waiting,
-             branch = new.branch
+             branch = new.branch, diff = new.diff
          FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::bigint[], $7::text[],
-                     $8::text[], $9::text[], $10::text[])
-             AS new (id, status, due_at, worker, prefers, rests_since, state, avoids, waiting, branch)
+                     $8::text[], $9::text[], $10::text[], $11::text[])
+             AS new (id, status, due_at, worker, prefers, rests_since, state, avoids, waiting, branch, diff)
          WHERE jobs.id = new.id",
         column(jobs.clone(), |job| job.id.to_string()),
         column(jobs.clone(), |job| job.status().name()),
@@ -359,7 +360,8 @@ fn update_jobs<'a>(jobs: impl Iterator<Item = &'a Job> + Clone) -> Result<Call, 
         try_column(jobs.clone(), to_json)?,
         column(jobs.clone(), |job| job.avoids().map(|worker| worker.to_string())),
         try_column(jobs.clone(), |job| job.waiting().map(|(waiting, _)| name_of(&waiting.reason.code)).transpose())?,
-        column(jobs, Job::branch_name),
+        column(jobs.clone(), Job::branch_name),
+        try_column(jobs, job_diff)?,
     ))
 }
 

@@ -158,10 +158,9 @@ impl JobStore for SqliteStore {
     async fn leased_jobs(&self, worker: WorkerId) -> Result<Vec<JobId>, StoreError> {
         self.readers
             .read(move |db| {
-                let mut query = db.prepare_cached(
-                    "SELECT id, state FROM jobs WHERE due_at IS NOT NULL AND worker = ?1 ORDER BY id",
-                )?;
-                collect(&mut query.query([worker.to_string()])?, |row| Ok(rows::job(row)?.id))
+                let mut query =
+                    db.prepare_cached("SELECT id FROM jobs WHERE due_at IS NOT NULL AND worker = ?1 ORDER BY id")?;
+                collect(&mut query.query([worker.to_string()])?, |row| rows::job_id(row))
             })
             .await
     }
@@ -358,7 +357,7 @@ const DUE_JOB: &str = "
         )) AS id
         FROM shares WHERE most IS NULL OR live < most
     )
-    SELECT jobs.id, jobs.state FROM heads JOIN jobs ON jobs.id = heads.id
+    SELECT jobs.id, jobs.state, jobs.diff FROM heads JOIN jobs ON jobs.id = heads.id
     ORDER BY heads.live, jobs.due_at, jobs.id LIMIT 1";
 
 fn due_job(db: &Connection, ClaimQuery { now, worker, avoidance }: ClaimQuery) -> Result<Option<Job>, ReadError> {
@@ -377,7 +376,7 @@ fn due_job(db: &Connection, ClaimQuery { now, worker, avoidance }: ClaimQuery) -
 macro_rules! list {
     ($index:literal, $status:literal) => {
         concat!(
-            "SELECT id, state FROM jobs INDEXED BY ",
+            "SELECT id, state, diff FROM jobs INDEXED BY ",
             $index,
             " WHERE project = ?1 AND created_at > ?2 AND (created_at, id) < (?3, ?4)
                AND instr(lower(title), lower(?5)) > 0 AND ",
@@ -396,7 +395,7 @@ const LIST_OF_STATUS: &str = list!("jobs_of_status", "status = ?7");
 macro_rules! list_by {
     ($from:literal, $order:literal) => {
         concat!(
-            "SELECT jobs.id, jobs.state FROM ",
+            "SELECT jobs.id, jobs.state, jobs.diff FROM ",
             $from,
             " AND jobs.created_at > ?2 AND (jobs.created_at, jobs.id) < (?3, ?4)
                AND instr(lower(jobs.title), lower(?5)) > 0 AND ?7 IN ('', jobs.status)
@@ -631,11 +630,11 @@ mod tests {
             ("running jobs of projects", RUNNING_OF_PROJECTS),
             ("feed", super::super::feed::FEED),
             ("feed of a project", super::super::feed::FEED_OF_PROJECT),
-            ("poll", "SELECT id, state FROM jobs WHERE id = ?1"),
+            ("poll", "SELECT id, state, diff FROM jobs WHERE id = ?1"),
             ("attributes of a job", EXTRAS_OF_JOB.attributes),
             ("runs of a job", EXTRAS_OF_JOB.runs),
             ("hold of a job", EXTRAS_OF_JOB.holds),
-            ("write", "UPDATE jobs SET state = ?2 WHERE id = ?1"),
+            ("write", "UPDATE jobs SET state = ?2, diff = ?3 WHERE id = ?1"),
             ("waiting jobs", "SELECT waiting, count(*) FROM jobs WHERE waiting IS NOT NULL GROUP BY waiting"),
             ("active jobs", "SELECT count(*) FROM jobs WHERE due_at IS NOT NULL"),
             ("key", "SELECT * FROM keys WHERE hash = ?1"),

@@ -100,7 +100,7 @@ impl Ledger for Tables<'_> {
 
 /// Reads a job.
 pub(super) fn job_by_id(db: &Connection, id: JobId) -> Result<Option<Job>, ReadError> {
-    let mut query = db.prepare_cached("SELECT id, state FROM jobs WHERE id = ?1")?;
+    let mut query = db.prepare_cached("SELECT id, state, diff FROM jobs WHERE id = ?1")?;
     let mut rows = query.query([id.to_string()])?;
     rows.next()?.map(rows::job).transpose()
 }
@@ -109,8 +109,8 @@ fn insert_job(db: &Connection, job: &Job) -> Result<(), ReadError> {
     db.prepare_cached(
         // A new job neither waits for a cause nor avoids a worker.
         "INSERT INTO jobs (id, project, status, title, created_at, due_at, worker, prefers, rests_since, state,
-                           branch)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+                           branch, diff)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
     )?
     .execute(params![
         job.id.to_string(),
@@ -123,7 +123,8 @@ fn insert_job(db: &Connection, job: &Job) -> Result<(), ReadError> {
         job.prefers().map(|worker| worker.to_string()),
         job.rests_since().map(Timestamp::as_micros),
         to_json(job)?,
-        job.branch_name()
+        job.branch_name(),
+        rows::job_diff(job)?
     ])?;
     Ok(())
 }
@@ -142,8 +143,9 @@ pub(super) fn write(db: &Session<'_>, change: &Change) -> Result<Option<Message>
     let before = db.known(change.job.id);
     if before.is_some_and(|before| searched(&before) == searched(&change.job)) {
         // SQLite rewrites an index if the statement names one of its columns, even if the value stays the same.
-        let text = "UPDATE jobs SET state = ?2 WHERE id = ?1";
-        db.prepare_cached(text)?.execute(params![change.job.id.to_string(), to_json(&change.job)?])?;
+        let text = "UPDATE jobs SET state = ?2, diff = ?3 WHERE id = ?1";
+        let (document, diff) = (to_json(&change.job)?, rows::job_diff(&change.job)?);
+        db.prepare_cached(text)?.execute(params![change.job.id.to_string(), document, diff])?;
     } else {
         update_job(db, &change.job)?;
     }
@@ -151,7 +153,7 @@ pub(super) fn write(db: &Session<'_>, change: &Change) -> Result<Option<Message>
     write_rows(db, change)
 }
 
-/// Returns the fields of a job that have a separate column besides `state`.
+/// Returns the fields of a job that have a separate column in an index.
 fn searched(job: &Job) -> Searched {
     Searched {
         status: job.status(),
@@ -174,7 +176,7 @@ struct Searched {
 fn update_job(db: &Connection, job: &Job) -> Result<(), ReadError> {
     let text = "UPDATE jobs
          SET status = ?2, due_at = ?3, worker = ?4, prefers = ?5, rests_since = ?6, trimmed = 0, state = ?7, avoids = ?8,
-             waiting = ?9, branch = ?10
+             waiting = ?9, branch = ?10, diff = ?11
          WHERE id = ?1";
     db.prepare_cached(text)?.execute(params![
         job.id.to_string(),
@@ -186,7 +188,8 @@ fn update_job(db: &Connection, job: &Job) -> Result<(), ReadError> {
         to_json(job)?,
         job.avoids().map(|worker| worker.to_string()),
         job.waiting().map(|(waiting, _)| name_of(&waiting.reason.code)).transpose()?,
-        job.branch_name()
+        job.branch_name(),
+        rows::job_diff(job)?
     ])?;
     Ok(())
 }

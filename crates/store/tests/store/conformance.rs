@@ -43,7 +43,8 @@ pub(crate) async fn complete_next_job(fixture: &Fixture) {
     complete_next_job_with(fixture, usage).await;
 }
 
-fn size() -> DiffStat {
+/// Returns the size of the change that [`complete_next_job`] reports.
+pub(crate) fn size() -> DiffStat {
     DiffStat { additions: 145, deletions: 18, files: 6 }
 }
 
