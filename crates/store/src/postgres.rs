@@ -37,6 +37,7 @@ mod workers;
 mod write;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use deadpool_postgres::Pool;
@@ -101,6 +102,20 @@ pub enum OpenError {
         found: i64,
         /// The schema version that this program needs.
         known: i64,
+    },
+    /// Other transactions hold locks that a migration needs.
+    #[error(
+        "migration {number} of the schema needs locks that other transactions have held for {} s; it was not applied, \
+         and the processes of the previous version can continue. Let these transactions end (SELECT pid, xact_start, \
+         query FROM pg_stat_activity WHERE xact_start IS NOT NULL lists them; a backup is one), then start the service \
+         or journeyman migrate again",
+        .waited.as_secs()
+    )]
+    Locked {
+        /// The number of the migration.
+        number: i64,
+        /// The time of all attempts.
+        waited: Duration,
     },
 }
 

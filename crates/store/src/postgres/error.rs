@@ -23,6 +23,11 @@ impl PgError {
         matches!(self, Self::Refused(state, _) if conflicts.contains(&state))
     }
 
+    /// Returns whether other transactions hold locks that the statement needs, so that a later attempt may succeed.
+    pub(super) fn is_locked(&self) -> bool {
+        self.is_conflict() || matches!(self, Self::Refused(SqlState::LOCK_NOT_AVAILABLE, _))
+    }
+
     /// Returns whether a prepared statement no longer fits its table, because a newer version of the program has added a
     /// column. The connection cannot be used any more; another one prepares the statement again.
     pub(super) fn is_stale_plan(&self) -> bool {

@@ -4,6 +4,12 @@
 //! migration states the oldest program that it needs. A migration that only adds something ("expand") keeps that
 //! number, and older programs continue to run. A migration that removes something that older programs use ("contract")
 //! raises the number, and is released after these programs are no longer in use.
+//!
+//! Older programs serve requests meanwhile, so a migration must not block them: one that changes a table gives up
+//! waiting for its lock soon, and tries again later; one that creates an index on a large table runs without a
+//! transaction (`docs/decisions/0052-migrations-under-load.md`).
+
+use std::time::{Duration, Instant};
 
 use tokio_postgres::Client;
 use tokio_util::task::AbortOnDropHandle;
@@ -14,6 +20,7 @@ use super::error::PgError;
 
 /// A migration of the schema.
 pub(super) struct Migration {
+    /// The statements, which run in one transaction unless the first line is [`NO_TRANSACTION`].
     pub(super) sql: &'static str,
     /// The oldest program that can use the migrated schema, as the number of migrations that the program knows.
     pub(super) needs: i64,
@@ -63,8 +70,38 @@ pub(super) const MIGRATIONS: &[Migration] = &[
     Migration { sql: include_str!("../../migrations/postgres/0040_job_diffs.sql"), needs: 5 },
 ];
 
+/// The first line of a migration whose statements run one after the other, outside of a transaction, as
+/// `CREATE INDEX CONCURRENTLY` must. If such a migration is interrupted, the next process runs all of its statements
+/// again. Therefore, it first drops the index that it creates, which may exist and be invalid. Each statement ends with
+/// the line.
+const NO_TRANSACTION: &str = "-- no transaction\n";
+
+/// Limits how long a migration waits for the locks of other transactions. Requests that need the same table wait behind
+/// the migration.
+#[derive(Debug, Clone, Copy)]
+struct LockLimits {
+    /// The maximum time that a statement waits.
+    wait: Duration,
+    /// The pause before the next attempt, in which the requests that have waited continue.
+    pause: Duration,
+    /// The number of attempts.
+    attempts: u32,
+}
+
+/// The wait is shorter than the time after which requests give up (`lock_timeout` in [`super::connect::SET_UP`]). All
+/// attempts take about as long as the longest transaction of a process: the deletion of a large project.
+const LOCK_LIMITS: LockLimits =
+    LockLimits { wait: Duration::from_secs(2), pause: Duration::from_secs(3), attempts: 120 };
+
+/// The settings of the connection. Another process may be migrating, and the migration of a large table takes time. The
+/// creation of an index blocks no request, so it may wait.
+const NO_TIMEOUTS: &str = "SET statement_timeout = 0; SET lock_timeout = 0";
+
 /// Takes the lock for migrations, so that processes that start together do not migrate twice.
-const LOCK: &str = "SELECT pg_advisory_lock(hashtextextended('journeyman/migrate', 0))";
+const LOCK: &str = "SELECT pg_try_advisory_lock(hashtextextended('journeyman/migrate', 0)) AS taken";
+
+/// The interval between two attempts to take the lock for migrations.
+const LOCK_POLL: Duration = Duration::from_millis(200);
 
 const SCHEMA: &str = "
     CREATE SCHEMA IF NOT EXISTS journeyman;
@@ -82,37 +119,88 @@ pub(super) fn known() -> i64 {
 
 /// Applies the missing migrations, up to number `only_to` if it is given, and returns how many it applied.
 pub(super) async fn migrate(connector: &Connector, only_to: Option<i64>) -> Result<usize, OpenError> {
-    // A separate connection without statement timeouts: another process may be migrating, and the migration of a large
-    // table takes time. Closing the connection releases the lock.
-    let (client, connection) = connector.config.connect(connector.tls.clone()).await.map_err(PgError::from)?;
-    let _connection = AbortOnDropHandle::new(tokio::spawn(connection));
-    client.batch_execute(LOCK).await.map_err(PgError::from)?;
-    client.batch_execute(SCHEMA).await.map_err(PgError::from)?;
-    run(&client, only_to).await
+    migrate_within(connector, only_to, LOCK_LIMITS).await
 }
 
-async fn run(client: &Client, only_to: Option<i64>) -> Result<usize, OpenError> {
+async fn migrate_within(connector: &Connector, only_to: Option<i64>, limits: LockLimits) -> Result<usize, OpenError> {
+    // A separate connection. Closing it releases the lock.
+    let (client, connection) = connector.config.connect(connector.tls.clone()).await.map_err(PgError::from)?;
+    let _connection = AbortOnDropHandle::new(tokio::spawn(connection));
+    client.batch_execute(NO_TIMEOUTS).await.map_err(PgError::from)?;
+    lock(&client).await?;
+    client.batch_execute(SCHEMA).await.map_err(PgError::from)?;
+    run(&client, only_to, limits).await
+}
+
+/// Waits for the lock for migrations. A statement that waits in the server has a snapshot, and the process that holds
+/// the lock waits for the end of all snapshots if it creates an index: they would wait for each other.
+async fn lock(client: &Client) -> Result<(), PgError> {
+    let mut waits = false;
+    while !client.query_one(LOCK, &[]).await?.try_get::<_, bool>("taken")? {
+        if !waits {
+            tracing::info!("another process updates the schema of the database; this process waits until it is done");
+        }
+        waits = true;
+        tokio::time::sleep(LOCK_POLL).await;
+    }
+    Ok(())
+}
+
+async fn run(client: &Client, only_to: Option<i64>, limits: LockLimits) -> Result<usize, OpenError> {
     let mut made = 0;
     let last = only_to.unwrap_or_else(known);
-    if let (Some(only_to), Some((found, needs))) = (only_to, newest(client).await?)
+    let before = newest(client).await?;
+    if let (Some(only_to), Some((found, needs))) = (only_to, before)
         && found > only_to
     {
         return Err(OpenError::Newer { found, needs, known: only_to });
     }
-    for (number, migration) in (1..=last).zip(MIGRATIONS) {
-        if newest(client).await?.is_some_and(|(newest, _)| newest >= number) {
-            continue;
-        }
-        // One transaction, so that a killed process leaves the previous schema.
-        let note = format!("INSERT INTO migrations (number, needs) VALUES ({number}, {})", migration.needs);
-        let text = format!("BEGIN; {}; {note}; COMMIT", migration.sql);
-        client.batch_execute(&text).await.map_err(PgError::from)?;
+    let done = before.map_or(0, |(number, _)| number);
+    for (number, migration) in (1..=last).zip(MIGRATIONS).filter(|(number, _)| *number > done) {
+        apply(client, number, migration, limits).await?;
         made += 1;
     }
     if only_to.is_none() {
         check(client).await?;
     }
     Ok(made)
+}
+
+/// Applies a migration, in several attempts if other transactions hold the locks that it needs.
+async fn apply(client: &Client, number: i64, migration: &Migration, limits: LockLimits) -> Result<(), OpenError> {
+    let begun = Instant::now();
+    for attempt in 1..=limits.attempts {
+        match attempt_to_apply(client, number, migration, limits.wait).await {
+            Err(error) if error.is_locked() => {}
+            done => return Ok(done?),
+        }
+        client.batch_execute("ROLLBACK").await.map_err(PgError::from)?;
+        if attempt == 1 {
+            tracing::warn!(number, "a migration waits for transactions of other processes");
+        }
+        tokio::time::sleep(limits.pause).await;
+    }
+    Err(OpenError::Locked { number, waited: begun.elapsed() })
+}
+
+async fn attempt_to_apply(client: &Client, number: i64, migration: &Migration, wait: Duration) -> Result<(), PgError> {
+    let note = format!("INSERT INTO migrations (number, needs) VALUES ({number}, {})", migration.needs);
+    let Some(statements) = separate_statements(migration.sql) else {
+        // One transaction, so that a killed process leaves the previous schema.
+        let (wait, sql) = (wait.as_millis(), migration.sql);
+        let text = format!("BEGIN; SET LOCAL lock_timeout = {wait}; {sql}; {note}; COMMIT");
+        return Ok(client.batch_execute(&text).await?);
+    };
+    for statement in statements {
+        client.batch_execute(statement).await?;
+    }
+    Ok(client.batch_execute(&note).await?)
+}
+
+/// Returns the statements of a migration that runs without a transaction; `None` for other migrations.
+fn separate_statements(sql: &str) -> Option<impl Iterator<Item = &str>> {
+    let statements = sql.strip_prefix(NO_TRANSACTION)?;
+    Some(statements.split(";\n").filter(|statement| !statement.trim().is_empty()))
 }
 
 /// Checks that this program can use the schema.
@@ -142,8 +230,125 @@ pub(crate) async fn newest(client: &Client) -> Result<Option<(i64, i64)>, PgErro
 #[cfg(test)]
 mod tests {
     use journeyman_testkit::Postgres;
+    use tokio_postgres::NoTls;
 
     use super::*;
+
+    /// Returns a database with the schema after a number of migrations, as a connection of an older process sees it.
+    async fn database(version: i64) -> (Connector, Client, String) {
+        let url = Postgres::shared().database();
+        let connector = Connector::new(&url).unwrap();
+        migrate(&connector, Some(version)).await.unwrap();
+        let client = connect(&url).await;
+        (connector, client, url)
+    }
+
+    /// Connects to a database, with a short time limit for locks.
+    async fn connect(url: &str) -> Client {
+        let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
+        tokio::spawn(connection);
+        client.batch_execute("SET search_path TO journeyman; SET lock_timeout = '1s'").await.unwrap();
+        client
+    }
+
+    /// Returns whether the index of plans is valid, and its definition.
+    async fn index_of_plans(client: &Client) -> (bool, String) {
+        let text =
+            "SELECT indisvalid, pg_get_indexdef(indexrelid) FROM pg_index WHERE indexrelid = 'log_plans'::regclass";
+        let row = client.query_one(text, &[]).await.unwrap();
+        (row.get(0), row.get(1))
+    }
+
+    #[test]
+    fn a_migration_without_a_transaction_can_be_repeated() {
+        for (number, migration) in (1..).zip(MIGRATIONS) {
+            let Some(statements) = separate_statements(migration.sql) else {
+                assert!(!migration.sql.contains("CONCURRENTLY"), "{number}: needs the line {NO_TRANSACTION:?}");
+                continue;
+            };
+            let mut dropped = Vec::new();
+            for statement in statements {
+                let lines: Vec<&str> = statement.lines().filter(|line| !line.starts_with("--")).collect();
+                let text = lines.join(" ");
+                let words: Vec<&str> = text.split_whitespace().collect();
+                match words.as_slice() {
+                    ["DROP", "INDEX", "CONCURRENTLY", "IF", "EXISTS", name] => dropped.push((*name).to_owned()),
+                    ["CREATE", "INDEX", "CONCURRENTLY", name, ..] => {
+                        assert!(dropped.iter().any(|known| known == name), "{number}: {name} is not dropped first");
+                    }
+                    _ => panic!("{number}: can this be repeated? {statement}"),
+                }
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_migration_that_does_not_get_its_locks_is_not_applied() {
+        let (connector, reader, _) = database(39).await;
+        reader.batch_execute("BEGIN; SELECT id FROM jobs").await.unwrap();
+        let limits = LockLimits { wait: Duration::from_millis(50), pause: Duration::from_millis(10), attempts: 2 };
+        let error = migrate_within(&connector, Some(40), limits).await.unwrap_err();
+        assert!(matches!(error, OpenError::Locked { number: 40, .. }), "{error}");
+        assert!(error.to_string().contains("pg_stat_activity"), "{error}");
+        reader.batch_execute("COMMIT").await.unwrap();
+        assert_eq!(newest(&reader).await.unwrap(), Some((39, 5)));
+        assert_eq!(migrate_within(&connector, Some(40), limits).await.unwrap(), 1);
+    }
+
+    #[tokio::test]
+    async fn requests_continue_while_a_migration_waits_for_a_long_transaction() {
+        let (connector, long, url) = database(39).await;
+        long.batch_execute("BEGIN; SELECT id FROM jobs").await.unwrap();
+        let limits = LockLimits { wait: Duration::from_millis(200), pause: Duration::from_millis(50), attempts: 1000 };
+        let migrating = tokio::spawn(async move { migrate_within(&connector, Some(40), limits).await });
+        let (request, begun) = (connect(&url).await, Instant::now());
+        // Longer than a request waits.
+        while begun.elapsed() < Duration::from_secs(2) {
+            request.batch_execute("SELECT id FROM jobs").await.unwrap();
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        assert!(!migrating.is_finished());
+        long.batch_execute("COMMIT").await.unwrap();
+        assert_eq!(migrating.await.unwrap().unwrap(), 1);
+    }
+
+    #[tokio::test]
+    async fn an_index_is_created_while_other_processes_write_and_start() {
+        let (connector, writer, url) = database(35).await;
+        let entry = |seq: u32| {
+            format!("INSERT INTO log (job, seq, type, at, data) VALUES ('job_1', {seq}, 'agent.plan', 1, '{{}}')")
+        };
+        writer.batch_execute(&format!("BEGIN; {}", entry(1))).await.unwrap();
+        let mut starting = tokio::task::JoinSet::new();
+        for connector in [connector.clone(), connector] {
+            starting.spawn(async move { migrate(&connector, Some(36)).await });
+        }
+        let other = connect(&url).await;
+        let waits = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
+                         AND query LIKE 'CREATE INDEX CONCURRENTLY%'";
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while other.query(waits, &[]).await.unwrap().is_empty() {
+            assert!(Instant::now() < deadline, "the creation of the index does not wait for the transaction");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        other.batch_execute(&entry(2)).await.unwrap();
+        writer.batch_execute("COMMIT").await.unwrap();
+        let made: Vec<usize> = starting.join_all().await.into_iter().map(Result::unwrap).collect();
+        assert_eq!(made.iter().sum::<usize>(), 1, "{made:?}");
+        assert!(index_of_plans(&other).await.0);
+    }
+
+    #[tokio::test]
+    async fn an_index_that_an_interrupted_migration_has_left_is_created_again() {
+        let (connector, client, _) = database(35).await;
+        // An interruption leaves an invalid index. That it has another definition shows that it is replaced.
+        client.batch_execute("CREATE INDEX log_plans ON log (seq)").await.unwrap();
+        let invalid = "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'log_plans'::regclass";
+        client.batch_execute(invalid).await.unwrap();
+        assert_eq!(migrate(&connector, Some(36)).await.unwrap(), 1);
+        let (is_valid, definition) = index_of_plans(&client).await;
+        assert!(is_valid && definition.contains("(job, seq)"), "{definition}");
+    }
 
     #[tokio::test]
     async fn the_usage_of_existing_runs_is_added_up_whatever_providers_reported() {
