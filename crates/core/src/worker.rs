@@ -16,7 +16,7 @@ pub const REPORT_PERIOD: Duration = Duration::from_secs(5);
 /// The time after which a worker that sends no report counts as silent. Clocks of machines may differ a little.
 pub const SILENT: Duration = Duration::from_secs(30);
 
-/// The time after which the last report of a worker is removed.
+/// The time after which the last report of a worker is removed, by the clock of the database.
 pub const FORGOTTEN: Duration = Duration::from_secs(24 * 3600);
 
 /// The last report of a worker.

@@ -61,9 +61,7 @@ impl Presence {
         timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             timer.tick().await;
-            let report = self.report();
-            let forget_before = report.seen_at - FORGOTTEN;
-            if let Err(error) = self.store.report_worker(report, forget_before).await {
+            if let Err(error) = self.store.report_worker(self.report(), FORGOTTEN).await {
                 tracing::debug!(%error, "the state of this worker could not be stored");
             }
         }

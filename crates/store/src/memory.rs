@@ -19,6 +19,7 @@ mod workers;
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use async_trait::async_trait;
 use journeyman_core::checks::CheckWatch;
@@ -129,7 +130,8 @@ struct Tables {
     /// The position in the feed up to which there are deliveries.
     made: u64,
     slack: slack::SlackTables,
-    workers: BTreeMap<WorkerId, WorkerReport>,
+    /// The reports of workers, with the times at which they were stored.
+    workers: BTreeMap<WorkerId, (Instant, WorkerReport)>,
 }
 
 impl Default for MemoryStore {

@@ -447,7 +447,7 @@ delegate! {
 
 delegate! {
     WorkerStore {
-        write report_worker(report: WorkerReport, forget_before: Timestamp) -> Result<(), StoreError>;
+        write report_worker(report: WorkerReport, forget_after: Duration) -> Result<(), StoreError>;
         write forget_worker(id: WorkerId) -> Result<(), StoreError>;
         read workers() -> Result<Vec<WorkerReport>, StoreError>;
     }

@@ -48,7 +48,7 @@ fn state(host: &str, busy: u32, now: Timestamp) -> WorkerState {
 async fn report(fixture: &Fixture, number: u128, state: WorkerState) {
     let now = fixture.world.now();
     let report = WorkerReport { id: worker(number), seen_at: now, state };
-    fixture.store.report_worker(report, now - Duration::from_secs(3600)).await.unwrap();
+    fixture.store.report_worker(report, Duration::from_secs(3600)).await.unwrap();
 }
 
 async fn see(fixture: &Fixture, role: Role) -> String {

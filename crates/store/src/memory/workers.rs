@@ -1,19 +1,20 @@
 //! The reports of workers.
 
+use std::time::{Duration, Instant};
+
 use async_trait::async_trait;
 use journeyman_core::ids::WorkerId;
 use journeyman_core::ports::{StoreError, WorkerStore};
-use journeyman_core::time::Timestamp;
 use journeyman_core::worker::WorkerReport;
 
 use super::MemoryStore;
 
 #[async_trait]
 impl WorkerStore for MemoryStore {
-    async fn report_worker(&self, report: WorkerReport, forget_before: Timestamp) -> Result<(), StoreError> {
-        let mut tables = self.tables();
-        tables.workers.insert(report.id, report);
-        tables.workers.retain(|_, report| report.seen_at >= forget_before);
+    async fn report_worker(&self, report: WorkerReport, forget_after: Duration) -> Result<(), StoreError> {
+        let (mut tables, id, now) = (self.tables(), report.id, Instant::now());
+        tables.workers.insert(id, (now, report));
+        tables.workers.retain(|other, (stored_at, _)| *other == id || now.duration_since(*stored_at) <= forget_after);
         Ok(())
     }
 
@@ -23,6 +24,6 @@ impl WorkerStore for MemoryStore {
     }
 
     async fn workers(&self) -> Result<Vec<WorkerReport>, StoreError> {
-        Ok(self.tables().workers.values().cloned().collect())
+        Ok(self.tables().workers.values().map(|(_, report)| report.clone()).collect())
     }
 }

@@ -1,9 +1,10 @@
 //! The reports of workers.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use journeyman_core::ids::WorkerId;
 use journeyman_core::ports::{StoreError, WorkerStore};
-use journeyman_core::time::Timestamp;
 use journeyman_core::worker::WorkerReport;
 
 use super::PostgresStore;
@@ -11,20 +12,26 @@ use super::error::PgError;
 use super::pipeline::call;
 use crate::rows::{self, to_json};
 
-/// Stores a report. Each worker writes only its own row.
+/// Stores a report with the current time. Each worker writes only its own row.
 const REPORT: &str = "
-    INSERT INTO workers (id, seen_at, state) VALUES ($1, $2, $3)
-    ON CONFLICT (id) DO UPDATE SET seen_at = $2, state = $3";
+    INSERT INTO workers (id, seen_at, state, stored_at)
+    VALUES ($1, $2, $3, (extract(epoch FROM now()) * 1000000)::bigint)
+    ON CONFLICT (id) DO UPDATE SET seen_at = $2, state = $3, stored_at = excluded.stored_at";
 
 /// Removes old reports. Rows that another worker removes at the same time are left to it.
 const FORGET: &str = "
-    DELETE FROM workers WHERE id IN (SELECT id FROM workers WHERE seen_at < $1 ORDER BY id FOR UPDATE SKIP LOCKED)";
+    DELETE FROM workers WHERE id IN (
+        SELECT id FROM workers
+        WHERE id <> $1 AND coalesce(stored_at, seen_at) < (extract(epoch FROM now()) * 1000000)::bigint - $2
+        ORDER BY id FOR UPDATE SKIP LOCKED
+    )";
 
 #[async_trait]
 impl WorkerStore for PostgresStore {
-    async fn report_worker(&self, report: WorkerReport, forget_before: Timestamp) -> Result<(), StoreError> {
+    async fn report_worker(&self, report: WorkerReport, forget_after: Duration) -> Result<(), StoreError> {
         let put = call!(REPORT, report.id.to_string(), report.seen_at.as_micros(), to_json(&report.state)?);
-        self.write(vec![put, call!(FORGET, forget_before.as_micros())]).await?;
+        let forgotten = i64::try_from(forget_after.as_micros()).unwrap_or(i64::MAX);
+        self.write(vec![put, call!(FORGET, report.id.to_string(), forgotten)]).await?;
         Ok(())
     }
 

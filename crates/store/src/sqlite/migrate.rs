@@ -48,7 +48,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0037_verdicts.sql"),
     include_str!("../../migrations/sqlite/0038_workers.sql"),
     include_str!("../../migrations/sqlite/0039_imports.sql"),
-    include_str!("../../migrations/sqlite/0040_job_diffs.sql"),
+    include_str!("../../migrations/sqlite/0040_diffs_and_reports.sql"),
 ];
 
 /// The current schema version.

@@ -1,9 +1,10 @@
 //! The reports of workers.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use journeyman_core::ids::WorkerId;
 use journeyman_core::ports::{StoreError, WorkerStore};
-use journeyman_core::time::Timestamp;
 use journeyman_core::worker::WorkerReport;
 use rusqlite::params;
 
@@ -12,16 +13,26 @@ use super::error::OpError;
 use super::rows::collect;
 use crate::rows::{self, to_json};
 
+/// Stores a report with the current time.
+const REPORT: &str = "
+    INSERT OR REPLACE INTO workers (id, seen_at, state, stored_at)
+    VALUES (?1, ?2, ?3, CAST(unixepoch('subsec') * 1000000 AS INTEGER))";
+
+/// Removes the old reports of other workers.
+const FORGET: &str = "
+    DELETE FROM workers
+    WHERE id <> ?1 AND coalesce(stored_at, seen_at) < CAST(unixepoch('subsec') * 1000000 AS INTEGER) - ?2";
+
 #[async_trait]
 impl WorkerStore for SqliteStore {
-    async fn report_worker(&self, report: WorkerReport, forget_before: Timestamp) -> Result<(), StoreError> {
+    async fn report_worker(&self, report: WorkerReport, forget_after: Duration) -> Result<(), StoreError> {
         let (id, state) = (report.id.to_string(), to_json(&report.state)?);
-        let (seen_at, forgotten) = (report.seen_at.as_micros(), forget_before.as_micros());
+        let seen_at = report.seen_at.as_micros();
+        let forgotten = i64::try_from(forget_after.as_micros()).unwrap_or(i64::MAX);
         self.writer
             .write(move |db| {
-                db.prepare_cached("INSERT OR REPLACE INTO workers (id, seen_at, state) VALUES (?1, ?2, ?3)")?
-                    .execute(params![id, seen_at, state])?;
-                db.prepare_cached("DELETE FROM workers WHERE seen_at < ?1")?.execute([forgotten])?;
+                db.prepare_cached(REPORT)?.execute(params![id, seen_at, state])?;
+                db.prepare_cached(FORGET)?.execute(params![id, forgotten])?;
                 Ok::<_, OpError<StoreError>>(())
             })
             .await

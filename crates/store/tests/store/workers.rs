@@ -26,6 +26,11 @@ fn report(number: u128, seen_at: Timestamp, busy: u32) -> WorkerReport {
     WorkerReport { id: worker(number), seen_at, state }
 }
 
+/// Lets time pass by the clock of the database.
+async fn pass() {
+    tokio::time::sleep(Duration::from_millis(50)).await;
+}
+
 #[tokio::test]
 async fn a_report_replaces_the_previous_one_and_removes_old_ones() {
     for fixture in all().await {
@@ -33,20 +38,33 @@ async fn a_report_replaces_the_previous_one_and_removes_old_ones() {
         assert!(store.workers().await.unwrap().is_empty(), "{name}");
         let (first, second) = (report(1, now, 0), report(2, now, 1));
         for report in [&second, &first] {
-            store.report_worker(report.clone(), now - DAY).await.unwrap();
+            store.report_worker(report.clone(), DAY).await.unwrap();
         }
         assert_eq!(store.workers().await.unwrap(), [first, second.clone()], "{name}");
 
-        let later = report(1, now + DAY, 2);
-        store.report_worker(later.clone(), now).await.unwrap();
+        pass().await;
+        let later = report(1, now + Duration::from_secs(5), 2);
+        store.report_worker(later.clone(), DAY).await.unwrap();
         assert_eq!(store.workers().await.unwrap(), [later.clone(), second], "{name}: not older than the limit");
-        store.report_worker(later.clone(), now + Duration::from_secs(1)).await.unwrap();
+        store.report_worker(later.clone(), Duration::from_millis(10)).await.unwrap();
         assert_eq!(store.workers().await.unwrap(), std::slice::from_ref(&later), "{name}");
 
         store.forget_worker(worker(2)).await.unwrap();
         assert_eq!(store.workers().await.unwrap(), [later], "{name}: the worker is not known any more");
         store.forget_worker(worker(1)).await.unwrap();
         assert!(store.workers().await.unwrap().is_empty(), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_worker_with_a_wrong_clock_removes_no_report_and_keeps_its_own() {
+    for fixture in all().await {
+        let (name, now, store) = (fixture.name, fixture.world.now(), &fixture.store);
+        let (right, ahead, behind) = (report(1, now, 0), report(2, now + 30 * DAY, 0), report(3, now - 30 * DAY, 0));
+        for report in [&right, &ahead, &behind, &right, &ahead] {
+            store.report_worker(report.clone(), DAY).await.unwrap();
+        }
+        assert_eq!(store.workers().await.unwrap(), [right, ahead, behind], "{name}");
     }
 }
 
