@@ -16,12 +16,12 @@ use crate::rows::{self, to_json};
 /// Stores a report with the current time.
 const REPORT: &str = "
     INSERT OR REPLACE INTO workers (id, seen_at, state, stored_at)
-    VALUES (?1, ?2, ?3, CAST(unixepoch('subsec') * 1000000 AS INTEGER))";
+    VALUES (?1, ?2, ?3, CAST(unixepoch('now', 'subsec') * 1000000 AS INTEGER))";
 
 /// Removes the old reports of other workers.
 const FORGET: &str = "
     DELETE FROM workers
-    WHERE id <> ?1 AND coalesce(stored_at, seen_at) < CAST(unixepoch('subsec') * 1000000 AS INTEGER) - ?2";
+    WHERE id <> ?1 AND coalesce(stored_at, seen_at) < CAST(unixepoch('now', 'subsec') * 1000000 AS INTEGER) - ?2";
 
 #[async_trait]
 impl WorkerStore for SqliteStore {
