@@ -1,0 +1,51 @@
+//! API keys and the audit log.
+
+use async_trait::async_trait;
+use journeyman_core::ids::KeyId;
+use journeyman_core::key::{ApiKey, KeyHash};
+use journeyman_core::ports::{AuditEntry, AuditFilter, AuditLine, KeyStore, StoreError};
+use journeyman_core::time::Timestamp;
+
+use super::MemoryStore;
+use crate::lists;
+
+#[async_trait]
+impl KeyStore for MemoryStore {
+    async fn key_by_hash(&self, hash: KeyHash) -> Result<Option<ApiKey>, StoreError> {
+        let is_it = |key: &&ApiKey| key.hash == hash || key.old_secret.is_some_and(|old| old.hash == hash);
+        Ok(self.tables().keys.values().find(is_it).cloned())
+    }
+
+    async fn keys(&self) -> Result<Vec<ApiKey>, StoreError> {
+        let mut keys: Vec<ApiKey> = self.tables().keys.values().cloned().collect();
+        keys.sort_by_key(|key| std::cmp::Reverse((key.created_at, key.id)));
+        Ok(keys)
+    }
+
+    async fn keys_after(&self, after: Option<KeyId>, limit: usize) -> Result<Vec<ApiKey>, StoreError> {
+        let all = self.keys().await?;
+        Ok(lists::after(all, after, |key| key.id, limit))
+    }
+
+    async fn key(&self, id: KeyId) -> Result<Option<ApiKey>, StoreError> {
+        Ok(self.tables().keys.get(&id).cloned())
+    }
+
+    async fn key_used(&self, id: KeyId, at: Timestamp) -> Result<(), StoreError> {
+        if let Some(key) = self.tables().keys.get_mut(&id) {
+            key.last_used_at = key.last_used_at.max(Some(at));
+        }
+        Ok(())
+    }
+
+    async fn note(&self, entry: AuditEntry) -> Result<(), StoreError> {
+        self.tables().note(entry);
+        Ok(())
+    }
+
+    async fn find_audit(&self, filter: AuditFilter) -> Result<Vec<AuditLine>, StoreError> {
+        let tables = self.tables();
+        let lines = tables.audit.iter().rev().filter(|line| filter.selects(line));
+        Ok(lines.take(filter.limit).cloned().collect())
+    }
+}
