@@ -1,48 +1,42 @@
 //! Conversion of database rows to values, the same for every database. An unknown value is an error that names the
 //! table and the row.
 
+mod hosts;
 mod jobs;
 mod slack;
 
-use std::collections::BTreeSet;
 use std::str::FromStr;
 use std::time::Duration;
 
 use journeyman_core::checks::CheckWatch;
-use journeyman_core::code_host::{Access, CodeHost, DefinedIn, HostKind, HostName};
+use journeyman_core::code_host::HostName;
 use journeyman_core::feed::{FeedEnds, FeedEntry};
 use journeyman_core::hook::HookEvent;
 use journeyman_core::idempotency::{Fingerprint, Remembered};
-use journeyman_core::ids::{JobId, ProjectId};
+use journeyman_core::ids::ProjectId;
 use journeyman_core::import::Import;
 use journeyman_core::inbox::{Content, InboxEvent};
-use journeyman_core::job::PullRepository;
-use journeyman_core::job::change;
-use journeyman_core::job::event::LogEntry;
-use journeyman_core::job::summary::{JobSummary, PlanProgress, ToolEntry};
 use journeyman_core::key::{ApiKey, KeyHash, OldSecret};
-use journeyman_core::message::{Message, MessageSource};
 use journeyman_core::outbox::{Backlog, Task};
-use journeyman_core::poll::{Cursor, Poll, PollProblem};
-use journeyman_core::ports::{Answer, AuditEntry, AuditLine, DeliveryBacklog, JobCounts, StoreError};
+use journeyman_core::ports::{Answer, AuditEntry, AuditLine, DeliveryBacklog, StoreError};
 use journeyman_core::project::Project;
 use journeyman_core::project::hold::Hold;
-use journeyman_core::pull::{Comment, DiffSide, IndexedPull, LinePlace, LocalPull, NewComment, PullState, Verdict};
 use journeyman_core::rate::Window;
-use journeyman_core::run::{Run, Usage};
 use journeyman_core::time::Timestamp;
 use journeyman_core::trust::Trust;
 use journeyman_core::usage::{UsageLine, UsageSum};
 use journeyman_core::user::{Identity, PasswordHash, Role, Session, SignInLink, TokenHash, User};
 use journeyman_core::webhook::{AttemptResult, Delivery, DeliveryState, Response, Webhook};
 use journeyman_core::worker::WorkerReport;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 
-pub(crate) use jobs::{job, job_diff, job_document};
+pub(crate) use hosts::{HostDocument, code_host, comment, indexed_pull, poll, project_pulls, pull, pull_count};
+pub(crate) use jobs::{
+    accepted_line, attribute, hold_of_job, job, job_counts, job_diff, job_document, job_id, log_entry, merge_lines,
+    message, plan, project_running, run, summary, tool_entry, usage, usage_of_job,
+};
 pub(crate) use slack::{slack_code, slack_event, slack_post, slack_thread, slack_workspace};
-
-use crate::lists::{PlanRow, SummaryRow};
 
 /// Access to the columns of a database row; NULL is `None`.
 pub(crate) trait Columns {
@@ -156,36 +150,6 @@ impl<'a, R: Columns> At<'a, R> {
     }
 }
 
-pub(crate) fn message<R: Columns>(row: &R) -> Read<Message, R> {
-    let at = At::new("messages", row, &["id"])?;
-    let source: Option<MessageSource> = at.json_or_null("source")?;
-    Ok(Message {
-        id: at.parsed("id")?,
-        job: at.parsed("job")?,
-        prompt: at.text("prompt")?,
-        origin: match (row.text("via")?, &source) {
-            (Some(_), _) => at.named("via")?,
-            (None, Some(source)) => source.origin,
-            (None, None) => at.named("origin")?,
-        },
-        author: at.row.text("author")?,
-        key: at.parsed_or_null("key")?,
-        delivery: at.named("delivery")?,
-        status: at.named("status")?,
-        created_at: at.time("created_at")?,
-        delivered_at: at.time_or_null("delivered_at")?,
-        finished_at: at.time_or_null("finished_at")?,
-        run: at.parsed_or_null("run")?,
-        commits: at.json("commits")?,
-        diff: at.json_or_null("diff")?,
-        pr_link: at.row.text("pr_link")?,
-        published_with: at.parsed_or_null("published_with")?,
-        answer: at.row.text("answer")?,
-        traceparent: at.parsed_or_null("traceparent")?,
-        source,
-    })
-}
-
 pub(crate) fn hold<R: Columns>(row: &R) -> Read<(ProjectId, Hold), R> {
     let at = At::new("project_holds", row, &["project"])?;
     Ok((at.parsed("project")?, at.json("hold")?))
@@ -211,58 +175,10 @@ pub(crate) fn tasks<T, E: std::fmt::Debug>(rows: impl Iterator<Item = Result<T, 
     tasks
 }
 
-pub(crate) fn job_counts<R: Columns>(row: &R) -> Read<JobCounts, R> {
-    let at = At::new("jobs", row, &[])?;
-    let (active, running, due) = (at.number("active")?, at.number("running")?, at.number("due")?);
-    Ok(JobCounts { active, running, due, oldest_due: at.time_or_null("oldest")? })
-}
-
 pub(crate) fn backlog<R: Columns>(row: &R) -> Read<Backlog, R> {
     let at = At::new("tasks", row, &[])?;
     let oldest = at.time_or_null("oldest")?;
     Ok(Backlog { tasks: at.number("tasks")?, retried: at.number("retried")?, oldest })
-}
-
-/// Returns the log entry of an accepted message, made from the row of the message.
-pub(crate) fn accepted_line<R: Columns>(row: &R) -> Read<LogEntry, R> {
-    let seq = At::new("messages", row, &["id"])?.number("seq")?;
-    Ok(change::accepted_line(seq, &message(row)?))
-}
-
-/// Merges the log entries of both tables, in order, and returns at most `limit`.
-pub(crate) fn merge_lines(mut lines: Vec<LogEntry>, accepted: Vec<LogEntry>, limit: usize) -> Vec<LogEntry> {
-    lines.extend(accepted);
-    lines.sort_unstable_by_key(|line| line.seq);
-    lines.truncate(limit);
-    lines
-}
-
-pub(crate) fn run<R: Columns>(row: &R) -> Read<Run, R> {
-    let at = At::new("runs", row, &["id"])?;
-    Ok(Run {
-        id: at.parsed("id")?,
-        job: at.parsed("job")?,
-        message: at.parsed("message")?,
-        attempt: at.number("attempt")?,
-        status: at.named("status")?,
-        reason: at.json_or_null("reason")?,
-        worker: at.parsed("worker")?,
-        started_at: at.time("started_at")?,
-        finished_at: at.time_or_null("finished_at")?,
-        usage: at.json("usage")?,
-        commits: at.json("commits")?,
-    })
-}
-
-pub(crate) fn log_entry<R: Columns>(row: &R) -> Read<LogEntry, R> {
-    let at = At::new("log", row, &["job"])?;
-    Ok(LogEntry {
-        seq: at.number("seq")?,
-        kind: at.text("type")?,
-        at: at.time("at")?,
-        run_id: at.parsed_or_null("run")?,
-        data: at.json("data")?,
-    })
 }
 
 /// Decodes the stored request of an idempotency key, with its answer as JSON text.
@@ -282,16 +198,6 @@ pub(crate) fn remembered_job<R: Columns>(row: &R) -> Read<Remembered<Answer>, R>
 pub(crate) fn window<R: Columns>(row: &R) -> Read<Window, R> {
     let at = At::new("rate_windows", row, &["project", "kind"])?;
     Ok(Window { started_at: at.time("started_at")?, used: at.number("used")? })
-}
-
-/// Decodes the ID of a job.
-pub(crate) fn job_id<R: Columns>(row: &R) -> Read<JobId, R> {
-    At::new("jobs", row, &["id"])?.parsed("id")
-}
-
-/// Decodes the usage of a run.
-pub(crate) fn usage<R: Columns>(row: &R) -> Read<Usage, R> {
-    At::new("runs", row, &["id"])?.json("usage")
 }
 
 pub(crate) fn feed_entry<R: Columns>(row: &R) -> Read<FeedEntry, R> {
@@ -390,63 +296,6 @@ pub(crate) fn usage_line<R: Columns>(row: &R) -> Read<UsageLine, R> {
             cost_micros: at.number("cost_micros")?,
         },
     })
-}
-
-/// Decodes an attribute, with its job.
-pub(crate) fn attribute<R: Columns>(row: &R) -> Read<(JobId, String), R> {
-    let at = At::new("job_attributes", row, &["job"])?;
-    Ok((at.parsed("job")?, at.text("attribute")?))
-}
-
-/// Decodes the job and the usage of a run.
-pub(crate) fn usage_of_job<R: Columns>(row: &R) -> Read<(JobId, Usage), R> {
-    let at = At::new("runs", row, &["id"])?;
-    Ok((at.parsed("job")?, at.json("usage")?))
-}
-
-/// Decodes a job of a list with the sums over its rows in other tables.
-pub(crate) fn summary<R: Columns>(row: &R) -> Read<SummaryRow, R> {
-    let at = At::new("jobs", row, &["job"])?;
-    let summary = JobSummary {
-        messages: at.number("messages")?,
-        run_time: Duration::from_micros(at.number_or_null("run_time")?.unwrap_or_default()),
-        running_since: at.time_or_null("running_since")?,
-        cost_micros: at.number_or_null("cost_micros")?.unwrap_or_default(),
-        ..JobSummary::default()
-    };
-    Ok(SummaryRow { job: at.parsed("job")?, run: at.parsed_or_null("run")?, summary })
-}
-
-/// Decodes the plan of a job.
-pub(crate) fn plan<R: Columns>(row: &R) -> Read<PlanRow, R> {
-    let at = At::new("log", row, &["job"])?;
-    let data: serde_json::Value = at.json("data")?;
-    Ok(PlanRow { job: at.parsed("job")?, run: at.parsed_or_null("run")?, plan: PlanProgress::of(&data) })
-}
-
-/// Decodes an entry of a tool call.
-pub(crate) fn tool_entry<R: Columns>(row: &R) -> Read<(JobId, ToolEntry), R> {
-    let at = At::new("log", row, &["job"])?;
-    let entry = ToolEntry {
-        seq: at.number("seq")?,
-        run: at.parsed_or_null("run")?,
-        call: row.text("call")?,
-        title: row.text("title")?,
-        status: row.text("status")?,
-    };
-    Ok((at.parsed("job")?, entry))
-}
-
-/// Decodes the number of running jobs of a project.
-pub(crate) fn project_running<R: Columns>(row: &R) -> Read<(ProjectId, u32), R> {
-    let at = At::new("jobs", row, &["project"])?;
-    Ok((at.parsed("project")?, at.number("running")?))
-}
-
-/// Decodes a job, and the hold of its project.
-pub(crate) fn hold_of_job<R: Columns>(row: &R) -> Read<(JobId, Hold), R> {
-    let at = At::new("project_holds", row, &["job"])?;
-    Ok((at.parsed("job")?, at.json("hold")?))
 }
 
 /// Decodes the ID of a project.
@@ -586,89 +435,6 @@ pub(crate) fn check_watch<R: Columns>(row: &R) -> Read<CheckWatch, R> {
     })
 }
 
-/// The fields of a code host that are stored as one document.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct HostDocument {
-    kind: HostKind,
-    url: String,
-    #[serde(default)]
-    api_url: Option<String>,
-    #[serde(default)]
-    access: Option<Access>,
-    #[serde(default)]
-    trusted_bots: BTreeSet<String>,
-    #[serde(default = "yes")]
-    polls: bool,
-}
-
-const fn yes() -> bool {
-    true
-}
-
-impl HostDocument {
-    pub(crate) fn of(host: &CodeHost) -> Self {
-        let CodeHost { kind, url, api_url, access, trusted_bots, polls, .. } = host.clone();
-        Self { kind, url, api_url, access, trusted_bots, polls }
-    }
-}
-
-pub(crate) fn code_host<R: Columns>(row: &R) -> Read<CodeHost, R> {
-    let at = At::new("code_hosts", row, &["id"])?;
-    let HostDocument { kind, url, api_url, access, trusted_bots, polls } = at.json("settings")?;
-    let (created_at, version) = (at.time("created_at")?, at.number("version")?);
-    let (id, defined_in) = (at.parsed("id")?, DefinedIn::Store);
-    Ok(CodeHost { id, kind, url, api_url, access, trusted_bots, polls, defined_in, created_at, version })
-}
-
-pub(crate) fn indexed_pull<R: Columns>(row: &R) -> Read<IndexedPull, R> {
-    let at = At::new("job_pulls", row, &["host", "repository"])?;
-    let state = at.named("state")?;
-    Ok(IndexedPull {
-        repository: PullRepository { host: HostName(at.text("host")?), id: at.text("repository")? },
-        number: at.number("number")?,
-        job: at.parsed("job")?,
-        project: at.parsed("project")?,
-        url: at.text("url")?,
-        head: at.text("head")?,
-        head_sha: at.parsed_or_null("head_sha")?,
-        title: row.text("title")?,
-        draft: at.number::<u8>("draft")? != 0,
-        state,
-        created_at: at.time("created_at")?,
-        // An older version that opens a pull request again leaves the time of its end.
-        ended_at: at.time_or_null("ended_at")?.filter(|_| state != PullState::Open),
-    })
-}
-
-pub(crate) fn poll<R: Columns>(row: &R) -> Read<Poll, R> {
-    let at = At::new("polls", row, &["project"])?;
-    let since = at.time_or_null("failing_since")?;
-    let problem = row.text("problem")?.zip(since).map(|(text, since)| PollProblem { text, since });
-    Ok(Poll {
-        project: at.parsed("project")?,
-        host: HostName(at.text("host")?),
-        cursor: row.text("cursor")?.map(Cursor),
-        next_at: at.time("next_at")?,
-        pulls: at.number("pulls")?,
-        quiet: at.number("quiet")?,
-        failures: at.number("failures")?,
-        problem,
-        version: at.number("version")?,
-    })
-}
-
-/// Reads the number of pull requests with a state.
-pub(crate) fn pull_count<R: Columns>(row: &R) -> Read<(PullState, u64), R> {
-    let at = At::new("job_pulls", row, &["state"])?;
-    Ok((at.named("state")?, at.number("pulls")?))
-}
-
-/// Reads the number of open pull requests of a project.
-pub(crate) fn project_pulls<R: Columns>(row: &R) -> Read<(ProjectId, u32), R> {
-    let at = At::new("job_pulls", row, &["project"])?;
-    Ok((at.parsed("project")?, at.number("pulls")?))
-}
-
 pub(crate) fn session<R: Columns>(row: &R) -> Read<Session, R> {
     let at = At::new("sessions", row, &["owner"])?;
     Ok(Session {
@@ -687,58 +453,6 @@ pub(crate) fn link<R: Columns>(row: &R) -> Read<SignInLink, R> {
         hash: TokenHash(at.hash("hash")?),
         user: at.parsed_or_null("owner")?,
         expires_at: at.time("expires_at")?,
-    })
-}
-
-pub(crate) fn comment<R: Columns>(row: &R) -> Read<Comment, R> {
-    let at = At::new("comments", row, &["repository"])?;
-    let comment = NewComment {
-        author: at.text("author")?,
-        author_id: at.row.text("author_id")?,
-        body: at.text("body")?,
-        at: at.time("at")?,
-        message: at.parsed_or_null("message")?,
-        line: line(&at)?,
-        review: at.number_or_null("review")?,
-        is_draft: at.number::<i64>("draft")? != 0,
-        verdict: verdict(&at)?,
-    };
-    Ok(Comment { place: at.number("place")?, comment })
-}
-
-fn verdict<R: Columns>(at: &At<'_, R>) -> Read<Verdict, R> {
-    // Older versions store none.
-    let Some(name) = at.row.text("verdict")? else { return Ok(Verdict::default()) };
-    Verdict::parse(&name).ok_or_else(|| at.corrupt("verdict is unknown"))
-}
-
-fn line<R: Columns>(at: &At<'_, R>) -> Read<Option<LinePlace>, R> {
-    let Some(path) = at.row.text("path")? else { return Ok(None) };
-    let side = DiffSide::parse(&at.text("side")?).ok_or_else(|| at.corrupt("side is unknown"))?;
-    Ok(Some(LinePlace { path, side, line: at.number("line")?, hunk: at.text("hunk")? }))
-}
-
-pub(crate) fn pull<R: Columns>(row: &R) -> Read<LocalPull, R> {
-    let mut at = At::new("pulls", row, &["repository"])?;
-    let number: u64 = at.number("number")?;
-    at.key = format!("{}#{number}", at.key);
-    let state = at.text("state")?;
-    let known = [PullState::Open, PullState::Merged, PullState::Closed];
-    let state = known.into_iter().find(|known| known.name() == state);
-    let (base, head) = (at.parsed_or_null("ended_base")?, at.parsed_or_null("ended_head")?);
-    Ok(LocalPull {
-        repository: at.text("repository")?,
-        number,
-        title: at.text("title")?,
-        body: at.text("body")?,
-        state: state.ok_or_else(|| at.corrupt("state is unknown"))?,
-        draft: at.number::<i64>("draft")? != 0,
-        head: at.text("head")?,
-        base: at.text("base")?,
-        labels: at.json("labels")?,
-        created_at: at.time("created_at")?,
-        ended_at: at.time_or_null("ended_at")?,
-        ended_between: base.zip(head),
     })
 }
 
