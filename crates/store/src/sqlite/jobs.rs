@@ -1,5 +1,8 @@
 //! Jobs, messages, runs and logs.
 
+mod list;
+mod related;
+
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -8,7 +11,7 @@ use journeyman_core::ids::{JobId, MessageId, ProjectId, RunId, WorkerId};
 use journeyman_core::job::Job;
 use journeyman_core::job::change::Change;
 use journeyman_core::job::event::LogEntry;
-use journeyman_core::job::summary::{JobSummary, STEP_WINDOW};
+use journeyman_core::job::summary::JobSummary;
 use journeyman_core::message::Message;
 use journeyman_core::ports::{
     Accepted, ClaimFn, ClaimQuery, Decide, Guard, JobCounts, JobExtras, JobFilter, JobStore, JobWatch, MessageFilter,
@@ -17,16 +20,17 @@ use journeyman_core::ports::{
 use journeyman_core::retry::{LONGEST_BACKOFF, LONGEST_LEASE};
 use journeyman_core::run::Run;
 use journeyman_core::time::Timestamp;
-use rusqlite::types::Value;
-use rusqlite::{Connection, params, params_from_iter};
+use rusqlite::{Connection, params};
 
+use self::list::list;
+use self::related::{EXTRAS_OF_JOB, EXTRAS_OF_JOBS, extras, jobs_of_projects, summaries};
 use super::error::{OpError, ReadError};
 use super::ledger::{Tables, job_by_id, write};
 use super::rows::collect;
 use super::write::Session;
 use super::{SqliteStore, holds};
 use crate::accept;
-use crate::lists::{self, Listing, Merge};
+use crate::lists::{self, Merge};
 use crate::rows::{self, to_json};
 use crate::watch::Watch;
 
@@ -370,236 +374,15 @@ fn due_job(db: &Connection, ClaimQuery { now, worker, avoidance }: ClaimQuery) -
     rows.next()?.map(rows::job).transpose()
 }
 
-/// Selects the newest jobs of a project; filters that are not set have values that match everything. `instr` instead of
-/// LIKE, because the text has no wildcards. The query names its index: SQLite, which has no statistics here, would use
-/// the index by project for a status too, and read all jobs of the project.
-macro_rules! list {
-    ($index:literal, $status:literal) => {
-        concat!(
-            "SELECT id, state, diff FROM jobs INDEXED BY ",
-            $index,
-            " WHERE project = ?1 AND created_at > ?2 AND (created_at, id) < (?3, ?4)
-               AND instr(lower(title), lower(?5)) > 0 AND ",
-            $status,
-            " ORDER BY created_at DESC, id DESC LIMIT ?6"
-        )
-    };
-}
-
-/// Also used for a search, because the index contains the title.
-const LIST: &str = list!("jobs_of_project", "?7 IN ('', status)");
-const LIST_OF_STATUS: &str = list!("jobs_of_status", "status = ?7");
-
-/// Selects the newest jobs of a project by rarer properties. CROSS JOIN keeps the order of the tables, so that the jobs
-/// have the order of the index.
-macro_rules! list_by {
-    ($from:literal, $order:literal) => {
-        concat!(
-            "SELECT jobs.id, jobs.state, jobs.diff FROM ",
-            $from,
-            " AND jobs.created_at > ?2 AND (jobs.created_at, jobs.id) < (?3, ?4)
-               AND instr(lower(jobs.title), lower(?5)) > 0 AND ?7 IN ('', jobs.status)
-               AND (?8 IS NULL OR jobs.branch = ?8)
-               AND (?9 IS NULL OR jobs.id IN (SELECT job FROM job_pulls WHERE project = ?1 AND number = ?9))
-               AND (?11 IS NULL OR EXISTS (SELECT 1 FROM job_pulls WHERE job = jobs.id AND state = ?11))
-               AND NOT EXISTS (
-                   SELECT 1 FROM json_each(?10) AS wanted
-                   WHERE NOT EXISTS (
-                       SELECT 1 FROM job_attributes AS own
-                       WHERE own.project = ?1 AND own.attribute = wanted.value AND own.created_at = jobs.created_at
-                         AND own.job = jobs.id
-                   )
-               )
-             ORDER BY ",
-            $order,
-            " LIMIT ?6"
-        )
-    };
-}
-
-const LIST_OF_ATTRIBUTE: &str = list_by!(
-    "job_attributes AS first CROSS JOIN jobs
-     WHERE first.project = ?1 AND first.attribute = ?10 ->> 0 AND first.created_at > ?2
-       AND (first.created_at, first.job) < (?3, ?4) AND jobs.id = first.job",
-    "first.created_at DESC, first.job DESC"
-);
-const LIST_OF_STATUS_WITH_ATTRIBUTES: &str = list_by!(
-    "jobs INDEXED BY jobs_of_status WHERE jobs.project = ?1 AND jobs.status = ?7",
-    "jobs.created_at DESC, jobs.id DESC"
-);
-const LIST_OF_PULL: &str = list_by!(
-    "jobs WHERE jobs.project = ?1 AND jobs.id IN (SELECT job FROM job_pulls WHERE project = ?1 AND number = ?9)",
-    "jobs.created_at DESC, jobs.id DESC"
-);
-const LIST_OF_BRANCH: &str = list_by!(
-    "jobs INDEXED BY jobs_by_branch WHERE jobs.project = ?1 AND jobs.branch = ?8",
-    "jobs.created_at DESC, jobs.id DESC"
-);
-
-const LIST_OF_OPEN_PULL: &str = list_by!(
-    "(SELECT DISTINCT job FROM job_pulls INDEXED BY job_pulls_listed WHERE project = ?1 AND state = 'open') AS open
-     CROSS JOIN jobs WHERE jobs.id = open.job AND jobs.project = ?1",
-    "jobs.created_at DESC, jobs.id DESC"
-);
-const LIST_OF_ENDED_PULL: &str =
-    list_by!("jobs INDEXED BY jobs_of_project WHERE jobs.project = ?1", "jobs.created_at DESC, jobs.id DESC");
-
-/// Selects the sums over the messages and runs of jobs. `?1` is a JSON array of their IDs. The messages are counted in
-/// their index.
-const SUMMARIES: &str = "
-    SELECT jobs.id AS job,
-        (SELECT count(*) FROM messages WHERE messages.job = jobs.id) AS messages,
-        (SELECT sum(max(finished_at - started_at, 0)) FROM runs WHERE runs.job = jobs.id AND finished_at IS NOT NULL)
-            AS run_time,
-        (SELECT max(started_at) FROM runs WHERE runs.job = jobs.id AND runs.status = 'running') AS running_since,
-        (SELECT id FROM runs WHERE runs.job = jobs.id AND runs.status = 'running' ORDER BY number DESC LIMIT 1) AS run,
-        (SELECT micros FROM spending WHERE spending.project = jobs.project AND kind = 'job' AND subject = jobs.id)
-            AS cost_micros
-    FROM jobs WHERE jobs.id IN (SELECT value FROM json_each(?1))";
-
-/// Selects the newest plan of each job that a worker has a lease on. The partial index has only the plans.
-const PLANS: &str = "
-    SELECT plan.job, plan.run, plan.data
-    FROM jobs CROSS JOIN log AS plan INDEXED BY log_plans
-    WHERE jobs.id IN (SELECT value FROM json_each(?1)) AND jobs.worker IS NOT NULL
-        AND plan.job = jobs.id AND plan.type = 'agent.plan'
-        AND plan.seq = (
-            SELECT newest.seq FROM log AS newest INDEXED BY log_plans
-            WHERE newest.job = jobs.id AND newest.type = 'agent.plan' ORDER BY newest.seq DESC LIMIT 1
-        )";
-
-/// Selects the entries of tool calls among the last entries of the log of each job that a worker has a lease on. `?2` is
-/// the number of these entries. An agent may give a field another type than text.
-const STEPS: &str = "
-    SELECT log.job, log.seq, log.run,
-        CASE json_type(log.data, '$.toolCallId') WHEN 'text' THEN log.data ->> '$.toolCallId' END AS call,
-        CASE json_type(log.data, '$.title') WHEN 'text' THEN log.data ->> '$.title' END AS title,
-        CASE json_type(log.data, '$.status') WHEN 'text' THEN log.data ->> '$.status' END AS status
-    FROM jobs CROSS JOIN log
-    WHERE jobs.id IN (SELECT value FROM json_each(?1)) AND jobs.worker IS NOT NULL
-        AND log.job = jobs.id AND log.type = 'agent.tool_call'
-        AND log.seq > (SELECT max(seq) FROM log AS newest WHERE newest.job = jobs.id) - ?2";
-
-const RUNNING_OF_PROJECTS: &str = "
-    SELECT project, count(*) AS running FROM jobs WHERE due_at IS NOT NULL AND worker IS NOT NULL GROUP BY project";
-
-/// Counts along the index for each project, instead of reading all pull requests.
-const OPEN_PULLS_OF_PROJECTS: &str = "
-    SELECT id AS project,
-        (SELECT count(*) FROM job_pulls INDEXED BY job_pulls_listed WHERE project = projects.id AND state = 'open') AS pulls
-    FROM projects";
-
-/// Reads the summaries of jobs in one snapshot. `jobs` is a JSON array of their IDs.
-fn summaries(db: &Connection, jobs: &str) -> Result<BTreeMap<JobId, JobSummary>, ReadError> {
-    let _state = db.unchecked_transaction()?;
-    let mut sums = db.prepare_cached(SUMMARIES)?;
-    let mut attributes = db.prepare_cached(EXTRAS_OF_JOBS.attributes)?;
-    let mut plans = db.prepare_cached(PLANS)?;
-    let mut steps = db.prepare_cached(STEPS)?;
-    let window = i64::try_from(STEP_WINDOW).unwrap_or(i64::MAX);
-    Ok(lists::summaries(
-        collect(&mut sums.query([jobs])?, |row| rows::summary(row))?,
-        collect(&mut attributes.query([jobs])?, |row| rows::attribute(row))?,
-        collect(&mut plans.query([jobs])?, |row| rows::plan(row))?,
-        collect(&mut steps.query(params![jobs, window])?, |row| rows::tool_entry(row))?,
-    ))
-}
-
-/// Counts the running jobs and the open pull requests of projects, in one snapshot.
-fn jobs_of_projects(db: &Connection) -> Result<BTreeMap<ProjectId, ProjectJobs>, ReadError> {
-    let _state = db.unchecked_transaction()?;
-    let mut running = db.prepare_cached(RUNNING_OF_PROJECTS)?;
-    let mut pulls = db.prepare_cached(OPEN_PULLS_OF_PROJECTS)?;
-    let open = collect(&mut pulls.query([])?, |row| rows::project_pulls(row))?;
-    Ok(lists::project_jobs(
-        collect(&mut running.query([])?, |row| rows::project_running(row))?,
-        open.into_iter().filter(|(_, count)| *count > 0).collect(),
-    ))
-}
-
 fn all_projects(db: &Connection) -> Result<Vec<ProjectId>, ReadError> {
     let mut query = db.prepare_cached("SELECT id FROM projects ORDER BY id")?;
     collect(&mut query.query([])?, |row| rows::project_id(row))
 }
 
-/// Reads the jobs of one project.
-fn list(db: &Connection, filter: &JobFilter) -> Result<Vec<Job>, ReadError> {
-    let (before_at, before_id) = lists::beginning(filter);
-    let listing = Listing::of(filter);
-    let mut query = db.prepare_cached(match listing {
-        Listing::All | Listing::Search => LIST,
-        Listing::OfStatus => LIST_OF_STATUS,
-        Listing::OfAttribute => LIST_OF_ATTRIBUTE,
-        Listing::OfStatusWithAttributes => LIST_OF_STATUS_WITH_ATTRIBUTES,
-        Listing::OfPull => LIST_OF_PULL,
-        Listing::OfBranch => LIST_OF_BRANCH,
-        Listing::OfOpenPull => LIST_OF_OPEN_PULL,
-        Listing::OfEndedPull => LIST_OF_ENDED_PULL,
-    })?;
-    let mut values: Vec<Value> = vec![
-        filter.projects.iter().flatten().next().map_or_else(String::new, ToString::to_string).into(),
-        filter.created_after.map_or(i64::MIN, Timestamp::as_micros).into(),
-        before_at.into(),
-        before_id.into(),
-        filter.title_contains.clone().unwrap_or_default().into(),
-        i64::try_from(filter.limit).unwrap_or(i64::MAX).into(),
-        filter.status.map(|status| status.name()).unwrap_or_default().to_owned().into(),
-    ];
-    if listing.has_properties() {
-        let attributes: Vec<String> = filter.attributes.iter().map(ToString::to_string).collect();
-        values.push(filter.branch.clone().into());
-        values.push(filter.pull.map(|number| i64::try_from(number).unwrap_or(i64::MAX)).into());
-        values.push(to_json(&attributes)?.into());
-        values.push(filter.pull_state.map(|state| state.name().to_owned()).into());
-    }
-    collect(&mut query.query(params_from_iter(values))?, |row| rows::job(row))
-}
-
-/// The queries for the data about jobs that is not in their documents.
-struct ExtrasQueries {
-    attributes: &'static str,
-    runs: &'static str,
-    pulls: &'static str,
-    holds: &'static str,
-}
-
-/// Returns the queries for the jobs whose IDs meet a condition on the parameter `?1`.
-macro_rules! extras_queries {
-    ($condition:literal) => {
-        ExtrasQueries {
-            attributes: concat!("SELECT job, attribute FROM job_attributes WHERE job ", $condition),
-            runs: concat!("SELECT job, id, usage FROM runs WHERE job ", $condition),
-            pulls: concat!("SELECT * FROM job_pulls WHERE job ", $condition, " ORDER BY created_at, number"),
-            holds: concat!(
-                "SELECT jobs.id AS job, hold FROM jobs JOIN project_holds ON project_holds.project = jobs.project
-                 WHERE jobs.id ",
-                $condition
-            ),
-        }
-    };
-}
-
-/// The queries for one job, which do without the parsing of a list.
-const EXTRAS_OF_JOB: ExtrasQueries = extras_queries!("= ?1");
-const EXTRAS_OF_JOBS: ExtrasQueries = extras_queries!("IN (SELECT value FROM json_each(?1))");
-
-/// Reads the data about jobs that is not in their documents, in one snapshot. `wanted` is the parameter of the queries.
-fn extras(db: &Connection, queries: &ExtrasQueries, wanted: &str) -> Result<BTreeMap<JobId, JobExtras>, ReadError> {
-    let _state = db.unchecked_transaction()?;
-    let mut attributes = db.prepare_cached(queries.attributes)?;
-    let mut runs = db.prepare_cached(queries.runs)?;
-    let mut pulls = db.prepare_cached(queries.pulls)?;
-    let mut holds = db.prepare_cached(queries.holds)?;
-    Ok(lists::extras(
-        collect(&mut attributes.query([wanted])?, |row| rows::attribute(row))?,
-        collect(&mut runs.query([wanted])?, |row| rows::usage_of_job(row))?,
-        collect(&mut pulls.query([wanted])?, |row| rows::indexed_pull(row))?,
-        collect(&mut holds.query([wanted])?, |row| rows::hold_of_job(row))?,
-    ))
-}
-
 #[cfg(test)]
 mod tests {
+    use super::list::{LIST, LIST_OF_ATTRIBUTE, LIST_OF_ENDED_PULL, LIST_OF_STATUS, LIST_OF_STATUS_WITH_ATTRIBUTES};
+    use super::related::{PLANS, RUNNING_OF_PROJECTS, STEPS, SUMMARIES};
     use super::*;
 
     /// Returns SQLite's plan for a query.

@@ -1,0 +1,119 @@
+//! Lists of jobs.
+
+use journeyman_core::job::Job;
+use journeyman_core::ports::JobFilter;
+use journeyman_core::time::Timestamp;
+use rusqlite::types::Value;
+use rusqlite::{Connection, params_from_iter};
+
+use crate::lists::{self, Listing};
+use crate::rows::{self, to_json};
+use crate::sqlite::error::ReadError;
+use crate::sqlite::rows::collect;
+
+/// Selects the newest jobs of a project; filters that are not set have values that match everything. `instr` instead of
+/// LIKE, because the text has no wildcards. The query names its index: SQLite, which has no statistics here, would use
+/// the index by project for a status too, and read all jobs of the project.
+macro_rules! list {
+    ($index:literal, $status:literal) => {
+        concat!(
+            "SELECT id, state, diff FROM jobs INDEXED BY ",
+            $index,
+            " WHERE project = ?1 AND created_at > ?2 AND (created_at, id) < (?3, ?4)
+               AND instr(lower(title), lower(?5)) > 0 AND ",
+            $status,
+            " ORDER BY created_at DESC, id DESC LIMIT ?6"
+        )
+    };
+}
+
+/// Also used for a search, because the index contains the title.
+pub(super) const LIST: &str = list!("jobs_of_project", "?7 IN ('', status)");
+pub(super) const LIST_OF_STATUS: &str = list!("jobs_of_status", "status = ?7");
+
+/// Selects the newest jobs of a project by rarer properties. CROSS JOIN keeps the order of the tables, so that the jobs
+/// have the order of the index.
+macro_rules! list_by {
+    ($from:literal, $order:literal) => {
+        concat!(
+            "SELECT jobs.id, jobs.state, jobs.diff FROM ",
+            $from,
+            " AND jobs.created_at > ?2 AND (jobs.created_at, jobs.id) < (?3, ?4)
+               AND instr(lower(jobs.title), lower(?5)) > 0 AND ?7 IN ('', jobs.status)
+               AND (?8 IS NULL OR jobs.branch = ?8)
+               AND (?9 IS NULL OR jobs.id IN (SELECT job FROM job_pulls WHERE project = ?1 AND number = ?9))
+               AND (?11 IS NULL OR EXISTS (SELECT 1 FROM job_pulls WHERE job = jobs.id AND state = ?11))
+               AND NOT EXISTS (
+                   SELECT 1 FROM json_each(?10) AS wanted
+                   WHERE NOT EXISTS (
+                       SELECT 1 FROM job_attributes AS own
+                       WHERE own.project = ?1 AND own.attribute = wanted.value AND own.created_at = jobs.created_at
+                         AND own.job = jobs.id
+                   )
+               )
+             ORDER BY ",
+            $order,
+            " LIMIT ?6"
+        )
+    };
+}
+
+pub(super) const LIST_OF_ATTRIBUTE: &str = list_by!(
+    "job_attributes AS first CROSS JOIN jobs
+     WHERE first.project = ?1 AND first.attribute = ?10 ->> 0 AND first.created_at > ?2
+       AND (first.created_at, first.job) < (?3, ?4) AND jobs.id = first.job",
+    "first.created_at DESC, first.job DESC"
+);
+pub(super) const LIST_OF_STATUS_WITH_ATTRIBUTES: &str = list_by!(
+    "jobs INDEXED BY jobs_of_status WHERE jobs.project = ?1 AND jobs.status = ?7",
+    "jobs.created_at DESC, jobs.id DESC"
+);
+const LIST_OF_PULL: &str = list_by!(
+    "jobs WHERE jobs.project = ?1 AND jobs.id IN (SELECT job FROM job_pulls WHERE project = ?1 AND number = ?9)",
+    "jobs.created_at DESC, jobs.id DESC"
+);
+const LIST_OF_BRANCH: &str = list_by!(
+    "jobs INDEXED BY jobs_by_branch WHERE jobs.project = ?1 AND jobs.branch = ?8",
+    "jobs.created_at DESC, jobs.id DESC"
+);
+
+const LIST_OF_OPEN_PULL: &str = list_by!(
+    "(SELECT DISTINCT job FROM job_pulls INDEXED BY job_pulls_listed WHERE project = ?1 AND state = 'open') AS open
+     CROSS JOIN jobs WHERE jobs.id = open.job AND jobs.project = ?1",
+    "jobs.created_at DESC, jobs.id DESC"
+);
+pub(super) const LIST_OF_ENDED_PULL: &str =
+    list_by!("jobs INDEXED BY jobs_of_project WHERE jobs.project = ?1", "jobs.created_at DESC, jobs.id DESC");
+
+/// Reads the jobs of one project.
+pub(super) fn list(db: &Connection, filter: &JobFilter) -> Result<Vec<Job>, ReadError> {
+    let (before_at, before_id) = lists::beginning(filter);
+    let listing = Listing::of(filter);
+    let mut query = db.prepare_cached(match listing {
+        Listing::All | Listing::Search => LIST,
+        Listing::OfStatus => LIST_OF_STATUS,
+        Listing::OfAttribute => LIST_OF_ATTRIBUTE,
+        Listing::OfStatusWithAttributes => LIST_OF_STATUS_WITH_ATTRIBUTES,
+        Listing::OfPull => LIST_OF_PULL,
+        Listing::OfBranch => LIST_OF_BRANCH,
+        Listing::OfOpenPull => LIST_OF_OPEN_PULL,
+        Listing::OfEndedPull => LIST_OF_ENDED_PULL,
+    })?;
+    let mut values: Vec<Value> = vec![
+        filter.projects.iter().flatten().next().map_or_else(String::new, ToString::to_string).into(),
+        filter.created_after.map_or(i64::MIN, Timestamp::as_micros).into(),
+        before_at.into(),
+        before_id.into(),
+        filter.title_contains.clone().unwrap_or_default().into(),
+        i64::try_from(filter.limit).unwrap_or(i64::MAX).into(),
+        filter.status.map(|status| status.name()).unwrap_or_default().to_owned().into(),
+    ];
+    if listing.has_properties() {
+        let attributes: Vec<String> = filter.attributes.iter().map(ToString::to_string).collect();
+        values.push(filter.branch.clone().into());
+        values.push(filter.pull.map(|number| i64::try_from(number).unwrap_or(i64::MAX)).into());
+        values.push(to_json(&attributes)?.into());
+        values.push(filter.pull_state.map(|state| state.name().to_owned()).into());
+    }
+    collect(&mut query.query(params_from_iter(values))?, |row| rows::job(row))
+}
