@@ -2,15 +2,15 @@
 //!
 //! Every change is a pure decision over the rows that the store has locked ([`AdminState`]). The decisions are in
 //! [`crate::project::decide`], [`crate::key::decide`], [`crate::pull::decide`], [`crate::user::decide`],
-//! [`crate::code_host::decide`] and [`crate::trust::decide`]; a store only loads and writes rows
-//! ([`crate::ports::AdminStore`]). An audit entry is part of the change, so it is in the same transaction.
+//! [`crate::code_host::decide`], [`crate::template::decide`] and [`crate::trust::decide`]; a store only loads and writes
+//! rows ([`crate::ports::AdminStore`]). An audit entry is part of the change, so it is in the same transaction.
 
 use std::time::Duration;
 
 use crate::code_host::decide::HostSecretChanges;
 use crate::code_host::{CodeHost, CodeHostId, HostName};
 use crate::idempotency::{Claim, KeyReused};
-use crate::ids::{JobId, KeyId, ProjectId, SlackWorkspaceId, TrustId, UserId, WebhookId};
+use crate::ids::{JobId, KeyId, ProjectId, SlackWorkspaceId, TemplateId, TrustId, UserId, WebhookId};
 use crate::inbox::NewEvent;
 use crate::job::Job;
 use crate::key::ApiKey;
@@ -18,6 +18,7 @@ use crate::ports::{AuditEntry, SessionsToEnd, StoreError};
 use crate::project::{Project, SecretChanges};
 use crate::pull::{Comment, LocalPull};
 use crate::slack::{SlackSecretChanges, SlackWorkspace};
+use crate::template::{MAX_TEMPLATES, Template};
 use crate::time::Timestamp;
 use crate::trust::{MAX_TRUSTS, Trust};
 use crate::user::{Identity, Session, SignInLink, TokenHash, User};
@@ -46,6 +47,8 @@ pub enum Subject {
     Pull(String, u64),
     /// A webhook of a project, which need not exist, and its project.
     Webhook(WebhookId, ProjectId),
+    /// A template of a project, which need not exist, its project, and the name that it has or would get.
+    Template(TemplateId, ProjectId, String),
     /// A code host, which need not exist, and the name that it has or would get.
     CodeHost(CodeHostId, HostName),
     /// A trust, which need not exist, its live keys, and the name that it has or would get.
@@ -69,12 +72,16 @@ pub struct AdminState {
     pub has_active_jobs: bool,
     /// The job.
     pub job: Option<Job>,
-    /// `true` if the project, job, webhook or trust was deleted in the last 30 days, and does not exist.
+    /// `true` if the project, job, webhook, template or trust was deleted in the last 30 days, and does not exist.
     pub was_deleted: bool,
     /// The webhook, if it belongs to the project of the subject.
     pub webhook: Option<Webhook>,
     /// The number of webhooks of the project.
     pub webhooks: usize,
+    /// The template, if it belongs to the project of the subject.
+    pub template: Option<Template>,
+    /// The number of templates of the project.
+    pub templates: usize,
     /// The key.
     pub key: Option<ApiKey>,
     /// The user, the user of the link, or the owner of the trust.
@@ -87,8 +94,8 @@ pub struct AdminState {
     pub slack: Option<SlackWorkspace>,
     /// The user of the code; `None` if the code was used, or was removed.
     pub slack_code: Option<UserId>,
-    /// `true` if another user has the name or the identity of the subject, another code host or trust has its name, or
-    /// another Slack workspace has its ID at Slack.
+    /// `true` if another user has the name or the identity of the subject, another code host, trust or template of the
+    /// project has its name, or another Slack workspace has its ID at Slack.
     pub name_is_taken: bool,
     /// The keys that act for the user, or that the trust has created, without revoked ones.
     pub keys: Vec<ApiKey>,
@@ -109,11 +116,12 @@ pub struct AdminState {
 }
 
 impl AdminState {
-    /// Returns whether the project, job, webhook, code host or trust of a subject exists.
+    /// Returns whether the project, job, webhook, template, code host or trust of a subject exists.
     #[must_use]
     pub const fn has(&self, subject: &Subject) -> bool {
         match subject {
             Subject::Webhook(..) => self.webhook.is_some(),
+            Subject::Template(..) => self.template.is_some(),
             Subject::Job(..) => self.job.is_some(),
             Subject::CodeHost(..) => self.code_host.is_some(),
             Subject::Trust(..) | Subject::Exchange(..) => self.trust.is_some(),
@@ -153,6 +161,17 @@ pub enum AdminRow {
         /// The project of the webhook.
         project: ProjectId,
         /// The time of the deletion.
+        at: Timestamp,
+    },
+    /// Stores a template.
+    Template(Box<Template>),
+    /// Deletes a template.
+    TemplateRemoved {
+        /// The template.
+        id: TemplateId,
+        /// The project of the template.
+        project: ProjectId,
+        /// The time of the removal.
         at: Timestamp,
     },
     /// Stores a code host, and changes its secrets.
@@ -258,6 +277,7 @@ impl Subject {
             Self::ProjectWithJobs(id) => Some(deleted_project(id)),
             Self::Job(id, project) => Some(deleted_job(*id, project)),
             Self::Webhook(id, project) => Some(deleted_webhook(*id, project)),
+            Self::Template(id, project, _) => Some(deleted_template(*id, project)),
             Self::CodeHost(id, _) => Some(deleted_code_host(id)),
             Self::Trust(id, _) => Some(deleted_trust(*id)),
             Self::SlackWorkspace(id, _) => Some(deleted_slack_workspace(*id)),
@@ -300,6 +320,12 @@ pub fn deleted_slack_workspace(id: SlackWorkspaceId) -> String {
 #[must_use]
 pub fn deleted_webhook(id: WebhookId, project: &ProjectId) -> String {
     format!("webhook/{project}/{id}")
+}
+
+/// Returns the name under which the store remembers that a template of a project was removed.
+#[must_use]
+pub fn deleted_template(id: TemplateId, project: &ProjectId) -> String {
+    format!("template/{project}/{id}")
 }
 
 impl AdminChange {
@@ -391,6 +417,18 @@ pub enum AdminRefusal {
     /// The project has too many webhooks.
     #[error("a project can have at most {MAX_WEBHOOKS} webhooks; remove one first")]
     TooManyWebhooks,
+    /// The template does not exist.
+    #[error("there is no such template in this project")]
+    NoTemplate,
+    /// The template would have a value that is not valid.
+    #[error("{0}")]
+    InvalidTemplate(String),
+    /// A template of the project with this name exists.
+    #[error("a template with this name already exists in this project")]
+    TemplateExists,
+    /// The project has too many templates.
+    #[error("a project can have at most {MAX_TEMPLATES} templates; remove one first")]
+    TooManyTemplates,
     /// The job does not exist.
     #[error("there is no such job")]
     NoJob,

@@ -113,6 +113,12 @@ id!(
 );
 
 id!(
+    /// The ID of a template: a prompt of a project that people choose when they create a job.
+    TemplateId,
+    "tpl"
+);
+
+id!(
     /// The ID of a trust: a rule about which tokens of an OpenID issuer are exchanged for keys.
     TrustId,
     "trust"

@@ -33,6 +33,7 @@ pub mod rate;
 pub mod retry;
 pub mod run;
 pub mod slack;
+pub mod template;
 pub mod time;
 pub mod trace;
 pub mod trust;

@@ -57,6 +57,6 @@ pub use store::{
     JobWatch, KeyStore, LockStore, MessageFilter, OutboxStore, PATIENCE, PROBE_TIME, Picked, PollStore, PoolState,
     ProjectJobs, ProjectStore, PullCounts, PullCursor, PullFilter, PullIndex, PullStore, RECENT_EVENTS, RateCharge,
     Retention, SessionsToEnd, SlackEventFilter, SlackStore, Spend, SpendError, SpendingStore, Store, StoreError, Swept,
-    TaskQuery, TrustStore, UpdateError, UsageStore, UserStore, WebhookStore, WorkerStore,
+    TaskQuery, TemplateStore, TrustStore, UpdateError, UsageStore, UserStore, WebhookStore, WorkerStore,
 };
 pub use webhooks::WebhookSender;

@@ -62,6 +62,7 @@ pub(crate) const TABLES: &[(&str, &str)] = &[
     ("slack_posts", "number"),
     ("workers", "id"),
     ("imports", "project"),
+    ("templates", "id"),
 ];
 
 /// The tables whose rows triggers write when the rows of other tables are copied.

@@ -15,6 +15,7 @@ mod projects;
 mod pulls;
 mod slack;
 mod spending;
+mod templates;
 mod trusts;
 mod usage;
 mod users;
@@ -30,7 +31,7 @@ use journeyman_core::checks::CheckWatch;
 use journeyman_core::code_host::{CodeHost, CodeHostId, HostSecret};
 use journeyman_core::feed::FeedEntry;
 use journeyman_core::idempotency::{Claim, Remembered};
-use journeyman_core::ids::{JobId, KeyId, ProjectId, TrustId, UserId, WebhookId, WorkerId};
+use journeyman_core::ids::{JobId, KeyId, ProjectId, TemplateId, TrustId, UserId, WebhookId, WorkerId};
 use journeyman_core::import::Import;
 use journeyman_core::job::change::{Change, Row};
 use journeyman_core::job::effect::Effect;
@@ -49,6 +50,7 @@ use journeyman_core::project::{Project, SecretValue};
 use journeyman_core::pull::{Comment, IndexedPull, LocalPull};
 use journeyman_core::rate::Window;
 use journeyman_core::run::Run;
+use journeyman_core::template::Template;
 use journeyman_core::time::Timestamp;
 use journeyman_core::trust::Trust;
 use journeyman_core::usage::UsageSum;
@@ -124,6 +126,7 @@ struct Tables {
     deliveries: Vec<webhooks::DeliveryRow>,
     last_delivery: u64,
     trusts: BTreeMap<TrustId, Trust>,
+    templates: BTreeMap<TemplateId, Template>,
     /// The position in the feed up to which there are deliveries.
     made: u64,
     slack: slack::SlackTables,

@@ -29,6 +29,7 @@ mod session;
 mod slack;
 mod spending;
 mod sweep;
+mod templates;
 mod trusts;
 mod usage;
 mod users;

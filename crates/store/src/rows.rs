@@ -22,6 +22,7 @@ use journeyman_core::ports::{Answer, AuditEntry, AuditLine, DeliveryBacklog, Sto
 use journeyman_core::project::Project;
 use journeyman_core::project::hold::Hold;
 use journeyman_core::rate::Window;
+use journeyman_core::template::Template;
 use journeyman_core::time::Timestamp;
 use journeyman_core::trust::Trust;
 use journeyman_core::usage::{UsageLine, UsageSum};
@@ -356,6 +357,18 @@ pub(crate) fn trust<R: Columns>(row: &R) -> Read<Trust, R> {
         owner: at.parsed_or_null("owner")?,
         created_at: at.time("created_at")?,
         last_used_at: at.time_or_null("last_used_at")?,
+        version: at.number("version")?,
+    })
+}
+
+/// Decodes a template.
+pub(crate) fn template<R: Columns>(row: &R) -> Read<Template, R> {
+    let at = At::new("templates", row, &["id"])?;
+    Ok(Template {
+        id: at.parsed("id")?,
+        project: at.parsed("project")?,
+        settings: at.json("settings")?,
+        created_at: at.time("created_at")?,
         version: at.number("version")?,
     })
 }

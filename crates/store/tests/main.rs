@@ -23,6 +23,7 @@ mod store {
     mod replication;
     mod reports;
     mod slack;
+    mod templates;
     mod trusts;
     mod users;
     mod versions;

@@ -12,7 +12,7 @@ use journeyman_core::code_host::{CodeHost, CodeHostId, HostName, HostSecrets};
 use journeyman_core::feed::{FeedEnds, FeedEntry, FeedQuery};
 use journeyman_core::idempotency::Claim;
 use journeyman_core::ids::{
-    JobId, KeyId, MessageId, ProjectId, RunId, Sha, SlackWorkspaceId, TrustId, UserId, WebhookId, WorkerId,
+    JobId, KeyId, MessageId, ProjectId, RunId, Sha, SlackWorkspaceId, TemplateId, TrustId, UserId, WebhookId, WorkerId,
 };
 use journeyman_core::import::Import;
 use journeyman_core::inbox::{Decision, InboxEvent, InboxState, NewEvent, Outcome};
@@ -30,7 +30,8 @@ use journeyman_core::ports::{
     HoldStore, ImportStore, InboxFilter, InboxStore, JobCounts, JobExtras, JobFilter, JobStore, JobWatch, KeyStore,
     LockStore, MessageFilter, OutboxStore, Picked, PollStore, ProjectJobs, ProjectStore, PullCounts, PullFilter,
     PullIndex, PullStore, Retention, SessionsToEnd, SlackEventFilter, SlackStore, Spend, SpendError, SpendingStore,
-    Store, StoreError, Swept, TaskQuery, TrustStore, UpdateError, UsageStore, UserStore, WebhookStore, WorkerStore,
+    Store, StoreError, Swept, TaskQuery, TemplateStore, TrustStore, UpdateError, UsageStore, UserStore, WebhookStore,
+    WorkerStore,
 };
 use journeyman_core::project::hold::{Hold, HoldFailure};
 use journeyman_core::project::{Project, RepositoryIdentity, SecretValue};
@@ -40,6 +41,7 @@ use journeyman_core::slack::{
     NewSlackEvent, SlackDecision, SlackInboxEvent, SlackPlace, SlackPost, SlackPosted, SlackSecrets, SlackThread,
     SlackWorkspace,
 };
+use journeyman_core::template::Template;
 use journeyman_core::time::Timestamp;
 use journeyman_core::trust::Trust;
 use journeyman_core::usage::{UsageLine, UsageQuery};
@@ -401,6 +403,13 @@ delegate! {
     async fn feed_changed(&self, seen: u64) {
         self.store.feed_changed(seen).await;
     }
+    }
+}
+
+delegate! {
+    TemplateStore {
+        read templates(project: ProjectId) -> Result<Vec<Template>, StoreError>;
+        read template(id: TemplateId) -> Result<Option<Template>, StoreError>;
     }
 }
 

@@ -15,6 +15,7 @@ mod pulls;
 mod slack;
 mod spending;
 mod sweep;
+mod templates;
 mod trusts;
 mod usage;
 mod users;
@@ -43,6 +44,7 @@ pub use self::pulls::PullStore;
 pub use self::slack::{SlackEventFilter, SlackStore};
 pub use self::spending::{Spend, SpendError, SpendingStore};
 pub use self::sweep::{Retention, Swept};
+pub use self::templates::TemplateStore;
 pub use self::trusts::TrustStore;
 pub use self::usage::UsageStore;
 pub use self::users::{SessionsToEnd, UserStore};
@@ -109,6 +111,7 @@ pub trait Store:
     + UsageStore
     + FeedStore
     + WebhookStore
+    + TemplateStore
     + TrustStore
     + SlackStore
     + WorkerStore

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use journeyman_core::admin::{
     AdminError, AdminRow, AdminState, Once, Subject, deleted_code_host, deleted_job, deleted_project,
-    deleted_slack_workspace, deleted_trust, deleted_webhook,
+    deleted_slack_workspace, deleted_template, deleted_trust, deleted_webhook,
 };
 use journeyman_core::idempotency::{Claim, Remembered};
 use journeyman_core::ids::{JobId, ProjectId, UserId};
@@ -12,6 +12,7 @@ use journeyman_core::ports::{AdminStore, Administered, AuditEntry, DecideAdmin, 
 use journeyman_core::project::{Project, SecretChanges};
 use journeyman_core::pull::Comment;
 use journeyman_core::slack::SlackWorkspace;
+use journeyman_core::template::{Template, name_key};
 use journeyman_core::time::Timestamp;
 use journeyman_core::trust::Trust;
 use journeyman_core::user::{Role, User};
@@ -59,6 +60,14 @@ impl AdminTables for Tables {
                 let own = |webhook: &&Webhook| webhook.project == *project;
                 state.webhook = self.webhooks.get(id).map(|row| &row.webhook).filter(own).cloned();
                 state.webhooks = self.webhooks.values().map(|row| &row.webhook).filter(own).count();
+            }
+            Subject::Template(id, project, name) => {
+                state.project = self.projects.get(project).cloned();
+                let own = |template: &&Template| template.project == *project;
+                state.template = self.templates.get(id).filter(own).cloned();
+                state.templates = self.templates.values().filter(own).count();
+                let has_name = |other: &Template| other.id != *id && name_key(&other.settings.name) == name_key(name);
+                state.name_is_taken = self.templates.values().filter(own).any(has_name);
             }
             Subject::Key(id) => state.key = self.keys.get(id).cloned(),
             Subject::User(id) => self.load_user(&mut state, *id),
@@ -133,6 +142,11 @@ impl AdminTables for Tables {
             AdminRow::WebhookRemoved { id, project, at } => {
                 self.remove_webhooks(|webhook| webhook.id == id && webhook.project == project);
                 self.deleted.insert(deleted_webhook(id, &project), at);
+            }
+            AdminRow::Template(template) => drop(self.templates.insert(template.id, *template)),
+            AdminRow::TemplateRemoved { id, project, at } => {
+                self.templates.remove(&id);
+                self.deleted.insert(deleted_template(id, &project), at);
             }
             AdminRow::CodeHost(host, secrets) => self.put_code_host(*host, secrets),
             AdminRow::CodeHostRemoved { id, at } => {
@@ -214,6 +228,7 @@ impl Tables {
         self.secrets.retain(|(project, _), _| project != id);
         self.holds.remove(id);
         self.imports.remove(id);
+        self.templates.retain(|_, template| template.project != *id);
         self.inbox.retain(|row| row.event.project.as_ref() != Some(id));
         self.feed.retain(|entry| entry.project != *id);
         self.remove_webhooks(|webhook| webhook.project == *id);

@@ -6,7 +6,7 @@
 use async_trait::async_trait;
 use journeyman_core::admin::{
     AdminChange, AdminError, AdminRow, AdminState, Once, Subject, deleted_code_host, deleted_job, deleted_project,
-    deleted_slack_workspace, deleted_trust, deleted_webhook,
+    deleted_slack_workspace, deleted_template, deleted_trust, deleted_webhook,
 };
 use journeyman_core::code_host::{CodeHost, CodeHostId};
 use journeyman_core::idempotency::{Claim, Remembered};
@@ -16,6 +16,7 @@ use journeyman_core::key::ApiKey;
 use journeyman_core::ports::{AdminStore, Administered, DecideAdmin, SessionsToEnd, StoreError};
 use journeyman_core::project::Project;
 use journeyman_core::pull::{Comment, LocalPull};
+use journeyman_core::template::name_key;
 use journeyman_core::time::Timestamp;
 use journeyman_core::user::{Identity, Session as SignedIn, TokenHash, User};
 use journeyman_core::webhook::decide::SecretChange;
@@ -31,7 +32,7 @@ use super::projects::PROJECT;
 use super::pulls::PULLS_LOCK;
 use super::session::Session;
 use super::sweep::remove_job;
-use super::{PostgresStore, slack, trusts, webhooks};
+use super::{PostgresStore, slack, templates, trusts, webhooks};
 use crate::admin::Answers;
 use crate::rows::{self, HostDocument, to_json};
 use crate::vault;
@@ -191,6 +192,16 @@ async fn load(session: &Session, subject: &Subject, is_begun: bool) -> Result<Ad
             calls.push(call!(DELETED, deleted_webhook(*id, project)));
             calls
         }
+        Subject::Template(id, project, name) => {
+            let mut calls = project_calls("SELECT id FROM projects WHERE id = $1 FOR NO KEY UPDATE", project);
+            let one = "SELECT * FROM templates WHERE id = $1 AND project = $2";
+            calls.push(call!(one, id.to_string(), project.to_string()));
+            calls.push(call!("SELECT count(*) AS templates FROM templates WHERE project = $1", project.to_string()));
+            let taken = "SELECT 1 FROM templates WHERE project = $1 AND name_key = $2 AND id <> $3";
+            calls.push(call!(taken, project.to_string(), name_key(name), id.to_string()));
+            calls.push(call!(DELETED, deleted_template(*id, project)));
+            calls
+        }
         Subject::Key(id) => {
             let lock = lock_number("key", "", &id.to_string());
             vec![
@@ -288,6 +299,14 @@ async fn load(session: &Session, subject: &Subject, is_begun: bool) -> Result<Ad
             let count = rows(3).first().map(|row| row.try_get::<_, i64>("webhooks")).transpose()?;
             state.webhooks = count.and_then(|count| usize::try_from(count).ok()).unwrap_or(0);
             state.was_deleted = state.webhook.is_none() && is_any(4);
+        }
+        Subject::Template(..) => {
+            state.project = rows(1).first().map(rows::project).transpose()?;
+            state.template = rows(2).first().map(rows::template).transpose()?;
+            let count = rows(3).first().map(|row| row.try_get::<_, i64>("templates")).transpose()?;
+            state.templates = count.and_then(|count| usize::try_from(count).ok()).unwrap_or(0);
+            state.name_is_taken = is_any(4);
+            state.was_deleted = state.template.is_none() && is_any(5);
         }
         Subject::Job(..) => {
             state.job = rows(0).first().map(rows::job).transpose()?;
@@ -398,6 +417,11 @@ impl PostgresStore {
                     calls.push(call!("SET LOCAL statement_timeout = '10min'"));
                     calls.extend(webhooks::remove(Some(*id), project));
                     calls.push(put_deleted(deleted_webhook(*id, project), *at));
+                }
+                AdminRow::Template(template) => calls.push(templates::put(template)?),
+                AdminRow::TemplateRemoved { id, project, at } => {
+                    calls.push(call!("DELETE FROM templates WHERE id = $1", id.to_string()));
+                    calls.push(put_deleted(deleted_template(*id, project), *at));
                 }
                 AdminRow::CodeHost(host, secrets) => {
                     calls.push(put_code_host(host)?);

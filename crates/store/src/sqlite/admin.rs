@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use journeyman_core::admin::{
     AdminError, AdminRow, AdminState, Once, Subject, deleted_code_host, deleted_job, deleted_project,
-    deleted_slack_workspace, deleted_trust, deleted_webhook,
+    deleted_slack_workspace, deleted_template, deleted_trust, deleted_webhook,
 };
 use journeyman_core::code_host::CodeHost;
 use journeyman_core::idempotency::{Claim, Remembered};
@@ -15,6 +15,7 @@ use journeyman_core::key::ApiKey;
 use journeyman_core::ports::{AdminStore, Administered, AuditEntry, DecideAdmin};
 use journeyman_core::project::Project;
 use journeyman_core::pull::{Comment, LocalPull};
+use journeyman_core::template::name_key;
 use journeyman_core::time::{IdGen, Timestamp};
 use journeyman_core::user::{Session as SignedIn, SignInLink, TokenHash, User};
 use journeyman_core::webhook::decide::SecretChange;
@@ -29,7 +30,7 @@ use super::rows::collect;
 use super::sweep::remove_job;
 use super::users::end_sessions;
 use super::write::Session;
-use super::{SqliteStore, slack, trusts, webhooks};
+use super::{SqliteStore, slack, templates, trusts, webhooks};
 use crate::admin::{AdminTables, Answers, administer};
 use crate::rows::{self, HostDocument, to_json};
 use crate::vault::{self, MasterKey, Sealed};
@@ -105,6 +106,18 @@ impl AdminTables for Tables<'_> {
                 let count = "SELECT count(*) FROM webhooks WHERE project = ?1";
                 let count: i64 = self.db.prepare_cached(count)?.query_row([project.as_str()], |row| row.get(0))?;
                 state.webhooks = usize::try_from(count).unwrap_or(usize::MAX);
+            }
+            Subject::Template(id, project, name) => {
+                state.project = self.project(project)?;
+                let own = [id.to_string(), project.to_string()];
+                let text = "SELECT * FROM templates WHERE id = ?1 AND project = ?2";
+                state.template = self.one(text, own, |row| rows::template(row))?;
+                let count = "SELECT count(*) FROM templates WHERE project = ?1";
+                let count: i64 = self.db.prepare_cached(count)?.query_row([project.as_str()], |row| row.get(0))?;
+                state.templates = usize::try_from(count).unwrap_or(usize::MAX);
+                let taken = "SELECT 1 FROM templates WHERE project = ?1 AND name_key = ?2 AND id <> ?3";
+                let values = params![project.as_str(), name_key(name), id.to_string()];
+                state.name_is_taken = self.db.prepare_cached(taken)?.exists(values)?;
             }
             Subject::Key(id) => {
                 state.key = self.one("SELECT * FROM keys WHERE id = ?1", [id.to_string()], |row| rows::key(row))?;
@@ -209,6 +222,11 @@ impl AdminTables for Tables<'_> {
             AdminRow::WebhookRemoved { id, project, at } => {
                 webhooks::remove(self.db, Some(*id), project)?;
                 self.deleted(&deleted_webhook(*id, project), *at)
+            }
+            AdminRow::Template(template) => Ok(templates::put(self.db, template)?),
+            AdminRow::TemplateRemoved { id, project, at } => {
+                self.execute("DELETE FROM templates WHERE id = ?1", [id.to_string()])?;
+                self.deleted(&deleted_template(*id, project), *at)
             }
             AdminRow::CodeHost(host, secrets) => {
                 let sealed = vault::seal_host(self.key, self.ids, &host.id, secrets.clone())?;

@@ -49,6 +49,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0038_workers.sql"),
     include_str!("../../migrations/sqlite/0039_imports.sql"),
     include_str!("../../migrations/sqlite/0040_diffs_and_reports.sql"),
+    include_str!("../../migrations/sqlite/0041_templates.sql"),
 ];
 
 /// The current schema version.

@@ -1,0 +1,187 @@
+//! Templates of projects: the same tests for every store.
+
+use std::sync::Arc;
+
+use journeyman_core::admin::{AdminError, AdminRefusal, AdminState, Once, Precondition, Subject};
+use journeyman_core::idempotency::{Claim, Fingerprint};
+use journeyman_core::ids::{ProjectId, TemplateId};
+use journeyman_core::ports::{Administered, AuditEntry};
+use journeyman_core::template::{MAX_TEMPLATES, Template, TemplateSettings, decide};
+use journeyman_store::{PostgresStore, Schema, copy_to_postgres};
+use journeyman_testkit::{Postgres, Seeds as _};
+use uuid::Uuid;
+
+use super::given::{Fixture, all, master_key, project, shop, sqlite};
+
+fn id(number: u128) -> TemplateId {
+    TemplateId::from_uuid(Uuid::from_u128(number))
+}
+
+fn refused<T>(refusal: AdminRefusal) -> Result<T, AdminError> {
+    Err(AdminError::Refused(refusal))
+}
+
+impl Fixture {
+    fn template_line(&self, action: &str) -> AuditEntry {
+        let (at, actor, action) = (self.engine.now(), "cli".to_owned(), action.to_owned());
+        AuditEntry { at, actor, action, subject: "shop".to_owned(), address: None }
+    }
+
+    fn new_template(&self, number: u128, of: ProjectId, name: &str) -> Template {
+        let settings = TemplateSettings {
+            name: name.to_owned(),
+            description: "What it is „for“.".to_owned(),
+            prompt: "Fix this:\n\n\\N ''".to_owned(),
+            agent: None,
+            model: Some("test/scripted".to_owned()),
+            labels: ["ui".to_owned(), "bug".to_owned()].into(),
+        };
+        Template { id: id(number), project: of, settings, created_at: self.engine.now(), version: 1 }
+    }
+
+    async fn create_template(&self, template: Template) -> Result<(), AdminError> {
+        let audit = self.template_line("template.created");
+        let subject = Subject::Template(template.id, template.project.clone(), template.settings.name.clone());
+        let decide = Box::new(move |state: &AdminState| decide::create(state, template.clone(), audit.clone()));
+        self.store.administer(subject, None, self.engine.now(), decide).await.map(drop)
+    }
+
+    async fn rename_template(&self, number: u128, name: &str, expected: Precondition) -> Result<(), AdminError> {
+        let (audit, new) = (self.template_line("template.changed"), name.to_owned());
+        let decide = Box::new(move |state: &AdminState| {
+            let edit = |known: &TemplateSettings| TemplateSettings { name: new.clone(), ..known.clone() };
+            decide::change(state, &expected, edit, audit.clone())
+        });
+        let subject = Subject::Template(id(number), shop(), name.to_owned());
+        self.store.administer(subject, None, self.engine.now(), decide).await.map(drop)
+    }
+
+    async fn remove_template(&self, number: u128, of: ProjectId) -> Result<(), AdminError> {
+        let audit = self.template_line("template.removed");
+        let decide = Box::new(move |state: &AdminState| decide::remove(state, &Precondition::None, audit.clone()));
+        let subject = Subject::Template(id(number), of, String::new());
+        self.store.administer(subject, None, self.engine.now(), decide).await.map(drop)
+    }
+
+    async fn template_names(&self, of: ProjectId) -> Vec<String> {
+        self.store.templates(of).await.unwrap().into_iter().map(|template| template.settings.name).collect()
+    }
+
+    /// Returns the actions of the audit log, oldest first.
+    async fn noted(&self) -> Vec<String> {
+        let lines = self.store.audit(None, 100).await.unwrap();
+        let mut actions: Vec<String> = lines.into_iter().map(|line| line.entry.action).collect();
+        actions.reverse();
+        actions
+    }
+}
+
+#[tokio::test]
+async fn a_template_is_stored_changed_and_removed_together_with_its_audit_entry() {
+    for fixture in all().await {
+        let name = fixture.name;
+        let made = fixture.new_template(1, shop(), "Fix a bug");
+        fixture.create_template(made.clone()).await.unwrap();
+        assert_eq!(fixture.store.template(id(1)).await.unwrap(), Some(made.clone()), "{name}");
+        fixture.rename_template(1, "Repair", Precondition::Version(vec![1])).await.unwrap();
+        let changed = fixture.store.template(id(1)).await.unwrap().unwrap();
+        let settings = TemplateSettings { name: "Repair".to_owned(), ..made.settings.clone() };
+        assert_eq!(changed, Template { settings, version: 2, ..made }, "{name}");
+        let stale = fixture.rename_template(1, "x", Precondition::Version(vec![1])).await;
+        assert_eq!(stale, refused(AdminRefusal::VersionMismatch { current: 2 }), "{name}");
+        fixture.rename_template(1, "Repair", Precondition::None).await.unwrap();
+        assert_eq!(fixture.store.template(id(1)).await.unwrap(), Some(changed), "{name}: nothing has changed");
+
+        fixture.remove_template(1, shop()).await.unwrap();
+        assert_eq!(fixture.store.template(id(1)).await.unwrap(), None, "{name}");
+        fixture.remove_template(1, shop()).await.unwrap();
+        assert_eq!(fixture.remove_template(9, shop()).await, refused(AdminRefusal::NoTemplate), "{name}");
+        let gone = fixture.rename_template(1, "x", Precondition::None).await;
+        assert_eq!(gone, refused(AdminRefusal::NoTemplate), "{name}");
+        let noted: Vec<String> =
+            fixture.noted().await.into_iter().filter(|action| action.starts_with("template.")).collect();
+        assert_eq!(noted, ["template.created", "template.changed", "template.removed"], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_name_is_used_once_in_a_project_ignoring_case() {
+    for fixture in all().await {
+        let name = fixture.name;
+        let other: ProjectId = "other".parse().unwrap();
+        fixture.store.create_project(project("other"), [].into()).await.unwrap();
+        fixture.create_template(fixture.new_template(1, shop(), "Ärger beheben")).await.unwrap();
+        let taken = refused(AdminRefusal::TemplateExists);
+        let again = fixture.new_template(2, shop(), "ÄRGER Beheben");
+        assert_eq!(fixture.create_template(again.clone()).await, taken, "{name}");
+        fixture.create_template(Template { project: other.clone(), ..again }).await.unwrap();
+        fixture.create_template(fixture.new_template(3, shop(), "b")).await.unwrap();
+        fixture.create_template(fixture.new_template(4, shop(), "A")).await.unwrap();
+        assert_eq!(fixture.rename_template(3, "a", Precondition::None).await, taken, "{name}");
+        fixture.rename_template(3, "B", Precondition::None).await.unwrap();
+        assert_eq!(fixture.template_names(shop()).await, ["A", "B", "Ärger beheben"], "{name}: sorted");
+        assert_eq!(fixture.template_names(other).await, ["ÄRGER Beheben"], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_template_is_not_reached_through_another_project_and_needs_one() {
+    for fixture in all().await {
+        let name = fixture.name;
+        let other: ProjectId = "other".parse().unwrap();
+        fixture.store.create_project(project("other"), [].into()).await.unwrap();
+        fixture.create_template(fixture.new_template(1, shop(), "a")).await.unwrap();
+        let elsewhere = fixture.remove_template(1, other).await;
+        assert_eq!(elsewhere, refused(AdminRefusal::NoTemplate), "{name}");
+        let nowhere = fixture.new_template(2, "nowhere".parse().unwrap(), "a");
+        assert_eq!(fixture.create_template(nowhere).await, refused(AdminRefusal::NoProject), "{name}");
+        assert_eq!(fixture.template_names(shop()).await, ["a"], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_project_has_a_limited_number_of_templates_which_are_deleted_with_it() {
+    for fixture in all().await {
+        let name = fixture.name;
+        for number in 0..MAX_TEMPLATES {
+            let number = u128::try_from(number).unwrap();
+            fixture.create_template(fixture.new_template(number, shop(), &format!("t{number}"))).await.unwrap();
+        }
+        let many = fixture.create_template(fixture.new_template(99, shop(), "more")).await;
+        assert_eq!(many, refused(AdminRefusal::TooManyTemplates), "{name}");
+        fixture.store.delete_project(shop()).await.unwrap();
+        assert_eq!(fixture.store.template(id(1)).await.unwrap(), None, "{name}");
+        fixture.store.create_project(project("shop"), [].into()).await.unwrap();
+        assert_eq!(fixture.template_names(shop()).await, Vec::<String>::new(), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_repeated_creation_gets_the_first_answer() {
+    for fixture in all().await {
+        let (name, now) = (fixture.name, fixture.engine.now());
+        let create = async |number: u128| {
+            let template = fixture.new_template(number, shop(), "a");
+            let audit = fixture.template_line("template.created");
+            let subject = Subject::Template(template.id, shop(), "a".to_owned());
+            let fingerprint = Fingerprint::of("create template", b"a");
+            let claim = Claim { project: Some(shop()), caller: "ci".to_owned(), key: "once".to_owned(), fingerprint };
+            let once = Once { claim, answer: number.to_string() };
+            let decide = Box::new(move |state: &AdminState| decide::create(state, template.clone(), audit.clone()));
+            fixture.store.administer(subject, Some(once), now, decide).await.unwrap()
+        };
+        assert!(matches!(create(1).await, Administered::Done(_)), "{name}");
+        assert!(matches!(create(2).await, Administered::Replayed(answer) if answer == "1"), "{name}");
+        assert_eq!(fixture.store.templates(shop()).await.unwrap().len(), 1, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn templates_are_copied_to_postgresql() {
+    let (old, url) = (sqlite().await, Postgres::shared().database());
+    old.create_template(old.new_template(1, shop(), "Fix a bug")).await.unwrap();
+    copy_to_postgres(&old.dir.as_ref().unwrap().path().join("journeyman.db"), &url).await.unwrap();
+    let store = PostgresStore::open(&url, 4, Schema::Check, master_key(), old.world.clone()).await.unwrap();
+    let new = Fixture::over("postgres", old.world.clone(), Arc::new(store));
+    assert_eq!(new.store.templates(shop()).await.unwrap(), old.store.templates(shop()).await.unwrap());
+}
