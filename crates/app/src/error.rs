@@ -139,6 +139,7 @@ impl From<AdminError> for Error {
                 AdminRefusal::InvalidProject(text)
                 | AdminRefusal::InvalidCodeHost(text)
                 | AdminRefusal::InvalidTrust(text)
+                | AdminRefusal::InvalidTemplate(text)
                 | AdminRefusal::InvalidSlack(text),
             ) => Self::invalid(text),
             AdminError::Refused(refusal @ (AdminRefusal::EmptyReview | AdminRefusal::TooManyDrafts)) => {

@@ -23,8 +23,8 @@ use crate::metrics::method_name;
 /// The header of a response that an earlier request with the same idempotency key already had.
 pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
-/// Returns the response with a new project, webhook or code host as JSON, whose path is the folder and the ID. A repeated
-/// request gets the same response, with [`REPLAYED`].
+/// Returns the response with a new project, webhook, template or code host as JSON, whose path is the folder and the ID. A
+/// repeated request gets the same response, with [`REPLAYED`].
 pub(crate) fn created(folder: &str, body: String, is_replay: bool) -> Response {
     created_with(tag_of(FIRST_VERSION), folder, body, is_replay)
 }

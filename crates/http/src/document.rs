@@ -129,6 +129,7 @@ fn tags() -> Value {
         ("Jobs", "Work on one branch, carried out by an agent"),
         ("Messages", "Inputs to a job; the first is the prompt that creates the job"),
         ("Projects", "Repositories, and the settings for the agents that work on them"),
+        ("Templates", "Prompts of a project that people choose when they create a job"),
         ("Pull requests", "The pull requests of a project's repository"),
         ("Keys", "The API keys of clients; managing keys and projects needs a key that is not limited to projects"),
         ("Users", "The users of the dashboard, and links with which they set their passwords"),

@@ -279,6 +279,9 @@ impl From<AdminRefusal> for ApiError {
             AdminRefusal::NoKey => Self::key_not_found(),
             AdminRefusal::NoWebhook => Self::new(StatusCode::NOT_FOUND, ErrorCode::WebhookNotFound, text),
             AdminRefusal::TooManyWebhooks => conflict(ErrorCode::TooManyWebhooks),
+            AdminRefusal::NoTemplate => Self::new(StatusCode::NOT_FOUND, ErrorCode::TemplateNotFound, text),
+            AdminRefusal::TemplateExists => conflict(ErrorCode::TemplateExists),
+            AdminRefusal::TooManyTemplates => conflict(ErrorCode::TooManyTemplates),
             AdminRefusal::NoTrust => Self::new(StatusCode::NOT_FOUND, ErrorCode::TrustNotFound, text),
             AdminRefusal::TrustExists => conflict(ErrorCode::TrustExists),
             AdminRefusal::TooManyTrusts => conflict(ErrorCode::TooManyTrusts),
@@ -302,6 +305,7 @@ impl From<AdminRefusal> for ApiError {
             | AdminRefusal::InvalidWebhook(_)
             | AdminRefusal::InvalidCodeHost(_)
             | AdminRefusal::InvalidTrust(_)
+            | AdminRefusal::InvalidTemplate(_)
             | AdminRefusal::InvalidSlack(_)
             | AdminRefusal::EmptyReview
             | AdminRefusal::TooManyDrafts => Self::bad_request(ErrorCode::InvalidBody, text),

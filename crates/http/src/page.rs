@@ -70,11 +70,16 @@ pub(crate) fn cut_after<T, I: PartialEq + ToString>(
     limit: usize,
     id: impl Fn(&T) -> I,
 ) -> Option<String> {
+    begin_after(entries, after, &id);
+    cut(entries, limit, |entry| id(entry).to_string())
+}
+
+/// Removes the entries of a list up to the one with the ID `after`; all, if there is no such entry.
+pub(crate) fn begin_after<T, I: PartialEq>(entries: &mut Vec<T>, after: Option<I>, id: impl Fn(&T) -> I) {
     if let Some(after) = after {
         let begin = entries.iter().position(|entry| id(entry) == after).map_or(entries.len(), |place| place + 1);
         entries.drain(..begin);
     }
-    cut(entries, limit, |entry| id(entry).to_string())
 }
 
 /// Like [`cut`], for entries with texts of `size` bytes: a page with much text ends before `limit`.

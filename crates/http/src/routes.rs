@@ -19,6 +19,7 @@ pub(crate) mod pulls;
 pub(crate) mod runs;
 pub(crate) mod slack;
 pub(crate) mod system;
+pub(crate) mod templates;
 pub(crate) mod trusts;
 pub(crate) mod usage;
 pub(crate) mod users;
@@ -82,6 +83,8 @@ fn others() -> OpenApiRouter<App> {
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::get, keys::revoke))
         .routes(routes!(keys::rotate))
+        .routes(routes!(templates::list, templates::create))
+        .routes(routes!(templates::get, templates::change, templates::delete))
         .routes(routes!(trusts::list, trusts::create))
         .routes(routes!(trusts::get, trusts::change, trusts::delete))
         .routes(routes!(users::list, users::create))

@@ -20,6 +20,7 @@ pub(crate) mod pull;
 pub mod run;
 pub mod slack;
 pub mod system;
+pub(crate) mod template;
 pub mod trust;
 pub(crate) mod usage;
 pub mod user;

@@ -18,6 +18,7 @@ mod http {
     mod reports;
     mod slack;
     mod system;
+    mod templates;
     mod trusts;
     mod users;
     mod webhooks;

@@ -14,6 +14,7 @@ const MESSAGE: &str = "msg_019aa3bb4a2c7d10b2b1a1c5d0f3e8a8";
 const RUN: &str = "run_019aa3bb4a2c7d10b2b1a1c5d0f3e8a9";
 const KEY: &str = "key_019aa3bb4a2c7d10b2b1a1c5d0f3e8aa";
 const TRUST: &str = "trust_019aa3bb4a2c7d10b2b1a1c5d0f3e8ab";
+const TEMPLATE: &str = "tpl_019aa3bb4a2c7d10b2b1a1c5d0f3e8ab";
 const USER: &str = "usr_019aa3bb4a2c7d10b2b1a1c5d0f3e8ac";
 const COMMIT: &str = "1f8c0d6f7a0c4bb0a1e7c3b5d9e2f4a6b8c0d1e2";
 const PULL: &str = "https://journeyman.example.com/projects/shop/pulls/7";
@@ -94,6 +95,13 @@ fn request(id: &str) -> Value {
         "replayWebhook" => json!({ "since": CREATED }),
         "createUser" => json!({ "name": "ada@example.com", "role": "member" }),
         "changeUser" => json!({ "role": "viewer" }),
+        "createTemplate" => json!({
+            "name": "Fix a bug",
+            "description": "For a bug report with its steps",
+            "prompt": "Fix the bug below, and add a test that fails without the fix.\n\nSteps:\n",
+            "labels": ["bug"],
+        }),
+        "changeTemplate" => json!({ "model": "anthropic/claude-opus-4-5" }),
         "createTrust" => json!({
             "name": "shop-ci",
             "issuer": "https://token.actions.githubusercontent.com",
@@ -248,6 +256,8 @@ fn answer(id: &str) -> Value {
             created
         }
         "createUserLink" => link(),
+        "listTemplates" => json!({ "templates": [template()], "nextCursor": null }),
+        "createTemplate" | "getTemplate" | "changeTemplate" => template(),
         "listTrusts" => json!({ "trusts": [trust()], "nextCursor": null }),
         "createTrust" | "getTrust" | "changeTrust" => trust(),
         "exchangeToken" => exchanged(),
@@ -542,6 +552,19 @@ fn user() -> Value {
 
 fn link() -> Value {
     json!({ "url": "https://journeyman.example.com/setup?link=0123456789abcdef", "expiresAt": "2026-11-29T09:00:00.000Z" })
+}
+
+fn template() -> Value {
+    json!({
+        "id": TEMPLATE,
+        "name": "Fix a bug",
+        "description": "For a bug report with its steps",
+        "prompt": "Fix the bug below, and add a test that fails without the fix.\n\nSteps:\n",
+        "agent": null,
+        "model": "anthropic/claude-opus-4-5",
+        "labels": ["bug"],
+        "createdAt": CREATED,
+    })
 }
 
 fn trust() -> Value {

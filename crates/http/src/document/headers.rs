@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 const LIMITED: [&str; 2] = ["createJob", "sendMessage"];
 
 /// The operations that accept an idempotency key.
-const IDEMPOTENT: [&str; 16] = [
+const IDEMPOTENT: [&str; 17] = [
     "createJob",
     "sendMessage",
     "retryJob",
@@ -21,12 +21,13 @@ const IDEMPOTENT: [&str; 16] = [
     "createCodeHost",
     "createWebhook",
     "rotateWebhook",
+    "createTemplate",
     "createTrust",
     "createSlackWorkspace",
 ];
 
 /// The operations that create a resource with its own URL, at the path in `Location`.
-const CREATING: [&str; 9] = [
+const CREATING: [&str; 10] = [
     "createJob",
     "sendMessage",
     "createProject",
@@ -34,12 +35,13 @@ const CREATING: [&str; 9] = [
     "createUser",
     "createCodeHost",
     "createWebhook",
+    "createTemplate",
     "createTrust",
     "createSlackWorkspace",
 ];
 
 /// The operations that change a resource and whose responses have an `ETag` header.
-const TAGGED: [&str; 15] = [
+const TAGGED: [&str; 17] = [
     "createProject",
     "changeProject",
     "createKey",
@@ -51,6 +53,8 @@ const TAGGED: [&str; 15] = [
     "createWebhook",
     "changeWebhook",
     "rotateWebhook",
+    "createTemplate",
+    "changeTemplate",
     "createTrust",
     "changeTrust",
     "createSlackWorkspace",

@@ -11,12 +11,15 @@ const WRITING: [&str; 7] =
 const OF_ALL_PROJECTS: [&str; 6] = ["Code hosts", "Keys", "Slack", "Trusts", "Users", "Webhooks"];
 
 /// The other operations that need such a key.
-const NEEDING_ALL_PROJECTS: [&str; 9] = [
+const NEEDING_ALL_PROJECTS: [&str; 12] = [
     "createProject",
     "changeProject",
     "deleteProject",
     "testNewProject",
     "testProject",
+    "createTemplate",
+    "changeTemplate",
+    "deleteTemplate",
     "listInbox",
     "listAudit",
     "exportAudit",

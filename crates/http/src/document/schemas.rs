@@ -8,7 +8,8 @@ use crate::error::ErrorCode;
 const MEANT: [(&str, &str); 1] = [("CreateKey", "expiresAt")];
 
 /// The requests that create a resource. A field that is left out has its default value, so null is not needed.
-const CREATING: [&str; 5] = ["CreateCodeHost", "CreateJob", "CreateKey", "CreateProject", "SendMessage"];
+const CREATING: [&str; 6] =
+    ["CreateCodeHost", "CreateJob", "CreateKey", "CreateProject", "CreateTemplate", "SendMessage"];
 
 /// Returns the schema of the error codes, with their meanings.
 pub(super) fn error_codes() -> Value {

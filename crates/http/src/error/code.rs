@@ -74,6 +74,12 @@ codes! {
     WebhookDisabled = "webhook_disabled" [409],
     /// The project has 1,000 webhooks.
     TooManyWebhooks = "too_many_webhooks" [409],
+    /// The template does not exist in this project.
+    TemplateNotFound = "template_not_found" [404],
+    /// A template with this name already exists in this project.
+    TemplateExists = "template_exists" [409],
+    /// The project has 50 templates.
+    TooManyTemplates = "too_many_templates" [409],
     /// The token is not valid: its signature, its issuer or its times are wrong.
     TokenRefused = "token_refused" [401],
     /// No trust accepts the token.

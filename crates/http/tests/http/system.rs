@@ -192,7 +192,7 @@ fn every_operation_is_described() {
             assert_eq!(named, in_path, "{method} {path}");
         }
     }
-    assert_eq!(operations.len(), 85, "{operations:?}");
+    assert_eq!(operations.len(), 90, "{operations:?}");
     assert_eq!(document["components"]["schemas"]["Job"]["required"].as_array().unwrap().len(), 7);
 }
 
@@ -208,6 +208,8 @@ async fn every_json_answer_to_get_has_a_tag_with_which_it_is_not_sent_again() {
     assert_eq!(service.post("/v2/code-hosts", &host.to_string()).await.status, 201);
     let hook = service.post("/v2/projects/shop/webhooks", r#"{"url":"https://hooks.example/"}"#).await.json();
     let hook = hook["id"].as_str().unwrap().to_owned();
+    let template = service.post("/v2/projects/shop/templates", r#"{"name":"a","prompt":"b"}"#).await.json();
+    let template = template["id"].as_str().unwrap().to_owned();
     let trust =
         json!({ "name": "ci", "issuer": "https://ci.example/", "claims": { "sub": "a" }, "projects": ["shop"] });
     let trust = service.post("/v2/oidc/trusts", &trust.to_string()).await.json();
@@ -224,6 +226,7 @@ async fn every_json_answer_to_get_has_a_tag_with_which_it_is_not_sent_again() {
         let id = match path {
             _ if path.starts_with("/v2/keys") => &key,
             _ if path.contains("/webhooks/") => &hook,
+            _ if path.contains("/templates/") => &template,
             _ if path.starts_with("/v2/oidc/trusts") => &trust,
             _ if path.starts_with("/v2/users") => &user,
             _ if path.starts_with("/v2/slack/") => &slack,
