@@ -13,8 +13,8 @@ use crate::error::Error;
 use crate::job::JobHandle;
 use crate::request::Request;
 use crate::resources::{
-    Audit, CodeHosts, Events, Inbox, Jobs, Keys, Messages, Projects, Pulls, Runs, Slack, Trusts, UsageReports, Users,
-    Webhooks,
+    Audit, CodeHosts, Events, Inbox, Jobs, Keys, Messages, Projects, Pulls, Runs, Slack, Templates, Trusts,
+    UsageReports, Users, Webhooks,
 };
 
 /// The timeout of connections.
@@ -253,6 +253,11 @@ impl Client {
     /// Returns the operations on webhooks.
     pub fn webhooks(&self) -> Webhooks {
         Webhooks { client: self.clone() }
+    }
+
+    /// Returns the operations on templates, which people choose when they create a job.
+    pub fn templates(&self) -> Templates {
+        Templates { client: self.clone() }
     }
 
     /// Returns the operations on trusts, and the exchange of tokens.

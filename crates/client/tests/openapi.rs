@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// Operations, and the names of the methods that carry them out.
-const METHODS: [(&str, &str, &[&str]); 85] = [
+const METHODS: [(&str, &str, &[&str]); 90] = [
     ("createJob", "resources/jobs.rs", &["create", "create_and_wait"]),
     ("getJob", "job.rs", &["get", "poll", "wait"]),
     ("deleteJob", "job.rs", &["delete"]),
@@ -56,6 +56,11 @@ const METHODS: [(&str, &str, &[&str]); 85] = [
     ("getKey", "resources/keys.rs", &["get"]),
     ("revokeKey", "resources/keys.rs", &["revoke"]),
     ("rotateKey", "resources/keys.rs", &["rotate"]),
+    ("listTemplates", "resources/templates.rs", &["list"]),
+    ("createTemplate", "resources/templates.rs", &["create"]),
+    ("getTemplate", "resources/templates.rs", &["get"]),
+    ("deleteTemplate", "resources/templates.rs", &["delete"]),
+    ("changeTemplate", "resources/templates.rs", &["change"]),
     ("listTrusts", "resources/trusts.rs", &["list"]),
     ("createTrust", "resources/trusts.rs", &["create"]),
     ("getTrust", "resources/trusts.rs", &["get"]),
@@ -185,6 +190,8 @@ fn read(schema: &str, example: &Value) -> Option<Result<(), String>> {
         "SlackWorkspace" => reads::<models::SlackWorkspace>(example),
         "SlackWorkspaceList" => entries::<models::SlackWorkspace>(example, "workspaces"),
         "System" => reads::<models::System>(example),
+        "Template" => reads::<models::Template>(example),
+        "TemplateList" => entries::<models::Template>(example, "templates"),
         "Trust" => reads::<models::Trust>(example),
         "TrustList" => entries::<models::Trust>(example, "trusts"),
         "UsageReport" => reads::<models::UsageReport>(example),

@@ -39,6 +39,12 @@ open_enum! {
         WebhookDisabled = "webhook_disabled",
         /// The project has 1,000 webhooks.
         TooManyWebhooks = "too_many_webhooks",
+        /// The template does not exist in this project.
+        TemplateNotFound = "template_not_found",
+        /// A template with this name already exists in this project.
+        TemplateExists = "template_exists",
+        /// The project has 50 templates.
+        TooManyTemplates = "too_many_templates",
         /// The token is not valid: its signature, its issuer or its times are wrong.
         TokenRefused = "token_refused",
         /// No trust accepts the token.
