@@ -1,4 +1,4 @@
-"""Projects, code hosts, keys, usage, the audit log, and the service."""
+"""Projects, templates, code hosts, keys, usage, the audit log, and the service."""
 
 from __future__ import annotations
 
@@ -44,6 +44,26 @@ def test_projects(client: Journeyman) -> None:
     assert client.projects.test_new(id="new", repository="local:shop")
     client.projects.delete("cafe", if_match=changed)
     client.projects.delete("cafe")
+
+
+def test_templates(client: Journeyman) -> None:
+    made = client.templates.create(
+        "shop", name="Fix a bug", prompt="Fix this:\n", labels=["ui", "bug"], model="test/scripted"
+    )
+    assert (made.labels, made.agent, made.description) == (["bug", "ui"], None, "")
+    with pytest.raises(ConflictError) as refusal:
+        client.templates.create("shop", name="FIX A BUG", prompt="x")
+    assert refusal.value.code == "template_exists"
+    assert client.templates.get("shop", made.id).model_dump() == made.model_dump()
+    assert made.id in [template.id for template in client.templates.list("shop", page_size=1)]
+    changed = client.templates.update("shop", made.id, if_match=made, model=None, description="d")
+    assert (changed.model, changed.description, changed.prompt) == (None, "d", made.prompt)
+    with pytest.raises(PreconditionFailedError):
+        client.templates.delete("shop", made.id, if_match=made)
+    client.templates.delete("shop", made.id, if_match=changed)
+    client.templates.delete("shop", made.id)
+    with pytest.raises(NotFoundError):
+        client.templates.get("shop", made.id)
 
 
 def test_pulls(client: Journeyman) -> None:

@@ -10,6 +10,7 @@ import { Projects } from "./resources/projects.js";
 import { Pulls } from "./resources/pulls.js";
 import { Slack } from "./resources/slack.js";
 import { Audit, Inbox, Runs, UsageReports } from "./resources/system.js";
+import { Templates } from "./resources/templates.js";
 import { Trusts } from "./resources/trusts.js";
 import { Users } from "./resources/users.js";
 import { Webhooks } from "./resources/webhooks.js";
@@ -44,6 +45,8 @@ export class Journeyman {
   readonly events: Events;
   /** Projects: repositories with settings. */
   readonly projects: Projects;
+  /** Prompts of projects that people choose when they create a job. */
+  readonly templates: Templates;
   /** The pull requests of projects. */
   readonly pulls: Pulls;
   /** The webhooks of projects. */
@@ -79,6 +82,7 @@ export class Journeyman {
     this.runs = new Runs(transport);
     this.events = new Events(transport);
     this.projects = new Projects(transport);
+    this.templates = new Templates(transport);
     this.pulls = new Pulls(transport);
     this.webhooks = new Webhooks(transport);
     this.codeHosts = new CodeHosts(transport);

@@ -39,6 +39,7 @@ export type { Projects } from "./resources/projects.js";
 export type { Pulls, PullsQuery } from "./resources/pulls.js";
 export type { Slack } from "./resources/slack.js";
 export type { Audit, Inbox, Runs, UsageReports } from "./resources/system.js";
+export type { Templates } from "./resources/templates.js";
 export type { Trusts } from "./resources/trusts.js";
 export type { Users } from "./resources/users.js";
 export type { Webhooks } from "./resources/webhooks.js";

@@ -15,6 +15,26 @@ test("projects are tested, created, listed, and deleted", async () => {
   await client.projects.delete(id);
 });
 
+test("templates are created, listed, changed, and deleted", async () => {
+  const project = await makeProject("templates");
+  const fields = { name: "Fix a bug", prompt: "Fix this:\n", labels: ["ui", "bug"] };
+  const made = await client.templates.create(project, fields);
+  assert.deepEqual([made.labels, made.agent, made.description], [["bug", "ui"], null, ""]);
+  const again = client.templates.create(project, { name: "FIX A BUG", prompt: "x" });
+  assert.equal((await rejected(again, ConflictError)).code, "template_exists");
+  const { data, response } = await client.templates.get(project, made.id).withResponse();
+  assert.deepEqual(data, made);
+  assert.deepEqual(await client.templates.list(project, { limit: 1 }).toArray(), [made]);
+  const changes = { description: "d", model: "test/scripted" };
+  const changed = await client.templates.update(project, made.id, changes, { ifMatch: response.etag });
+  assert.deepEqual([changed.description, changed.model, changed.prompt], ["d", "test/scripted", made.prompt]);
+  assert.equal((await client.templates.update(project, made.id, { model: null })).model, null);
+  await rejected(client.templates.delete(project, made.id, { ifMatch: response.etag }), PreconditionFailedError);
+  await client.templates.delete(project, made.id);
+  await client.templates.delete(project, made.id);
+  await rejected(client.templates.get(project, made.id), NotFoundError);
+});
+
 test("pull requests are listed, shown, and merged", async () => {
   const project = await makeProject("pulls");
   const job = await client.jobs.create(project, { prompt: "Add a page [[write page.txt|Page]]" });

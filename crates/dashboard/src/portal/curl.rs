@@ -6,7 +6,7 @@ use super::spec::{Operation, Spec};
 use crate::shell;
 
 /// The IDs in the paths of examples.
-const IDS: [(&str, &str); 10] = [
+const IDS: [(&str, &str); 11] = [
     ("{projectId}", "shop"),
     ("{messageId}", "msg_019aa3bb4a2c7d10b2b1a1c5d0f3e8a8"),
     ("{deliveryId}", "4711"),
@@ -15,6 +15,7 @@ const IDS: [(&str, &str); 10] = [
     ("/users/{id}", "/users/usr_019aa3bb4a2c7d10b2b1a1c5d0f3e8ac"),
     ("/keys/{id}", "/keys/key_019aa3bb4a2c7d10b2b1a1c5d0f3e8aa"),
     ("/trusts/{id}", "/trusts/trust_019aa3bb4a2c7d10b2b1a1c5d0f3e8ab"),
+    ("/templates/{id}", "/templates/tpl_019aa3bb4a2c7d10b2b1a1c5d0f3e8ab"),
     ("/workspaces/{id}", "/workspaces/slw_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7"),
     ("/webhooks/{id}", "/webhooks/whk_019aa3bb4a2c7d10b2b1a1c5d0f3e8ab"),
 ];

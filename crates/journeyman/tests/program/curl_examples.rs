@@ -16,6 +16,7 @@ use super::users::Now;
 const JOB: &str = "job_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7";
 const MESSAGE: &str = "msg_019aa3bb4a2c7d10b2b1a1c5d0f3e8a8";
 const KEY: &str = "key_019aa3bb4a2c7d10b2b1a1c5d0f3e8aa";
+const TEMPLATE: &str = "tpl_019aa3bb4a2c7d10b2b1a1c5d0f3e8ab";
 const TRUST: &str = "trust_019aa3bb4a2c7d10b2b1a1c5d0f3e8ab";
 const USER: &str = "usr_019aa3bb4a2c7d10b2b1a1c5d0f3e8ac";
 const WORKSPACE: &str = "slw_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7";
@@ -190,7 +191,7 @@ fn change_a_job(examples: &mut Examples<'_>) {
     examples.run("deleteJob", 204);
 }
 
-/// Runs the examples about code hosts, keys, users and trusts.
+/// Runs the examples about code hosts, keys, users, templates and trusts.
 fn manage(examples: &mut Examples<'_>) {
     examples.run("createCodeHost", 201);
     // The code host of the example does not exist, so no credential can be tested; the findings say so.
@@ -203,6 +204,10 @@ fn manage(examples: &mut Examples<'_>) {
     let user = examples.run("createUser", 201);
     examples.set_id(USER, &user);
     examples.run_all(200, &["listUsers", "getUser", "createUserLink", "changeUser"]);
+    let template = examples.run("createTemplate", 201);
+    examples.set_id(TEMPLATE, &template);
+    examples.run_all(200, &["listTemplates", "getTemplate", "changeTemplate"]);
+    examples.run("deleteTemplate", 204);
     let trust = examples.run("createTrust", 201);
     examples.set_id(TRUST, &trust);
     examples.run_all(200, &["listTrusts", "getTrust", "changeTrust"]);

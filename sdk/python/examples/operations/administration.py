@@ -1,4 +1,4 @@
-"""Calls the operations on projects, code hosts, keys and users, and those that report.
+"""Calls the operations on projects, templates, code hosts, keys and users, and those that report.
 
 The reference at ``/docs`` of a server shows each region as the example of the operation that it is
 named after. Set JOURNEYMAN_URL and JOURNEYMAN_KEY. The server needs a project ``shop`` with
@@ -49,6 +49,39 @@ def manage_projects(client: Journeyman) -> None:
 
     # region deleteProject
     client.projects.delete("cafe", if_match=project)
+    # endregion
+
+
+def manage_templates(client: Journeyman) -> None:
+    """Creates, changes and deletes a template."""
+    # region createTemplate
+    template = client.templates.create(
+        "shop",
+        name="Fix a bug",
+        prompt="Fix the bug below, and add a test that fails without the fix.\n\n",
+        labels=["bug"],
+    )
+    print(template.id, template.name)
+    # endregion
+
+    # region listTemplates
+    for listed in client.templates.list("shop"):
+        print(listed.name, listed.description)
+    # endregion
+
+    template_id = template.id
+    # region getTemplate
+    template = client.templates.get("shop", template_id)
+    print(template.prompt, template.labels)  # to create a job with
+    # endregion
+
+    # region changeTemplate
+    template = client.templates.update("shop", template_id, if_match=template, agent="journeyman")
+    print(template.agent)
+    # endregion
+
+    # region deleteTemplate
+    client.templates.delete("shop", template_id)
     # endregion
 
 
@@ -205,6 +238,7 @@ def main() -> None:
     """Calls the operations."""
     with Journeyman() as client:
         manage_projects(client)
+        manage_templates(client)
         manage_code_hosts(client)
         manage_keys(client)
         manage_users(client)

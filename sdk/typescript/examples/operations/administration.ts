@@ -1,4 +1,4 @@
-// Calls the operations on projects, code hosts, keys and users, and those that report.
+// Calls the operations on projects, templates, code hosts, keys and users, and those that report.
 //
 // The reference at /docs of a server shows each region as the example of the operation that it is named after. The
 // server needs a project "shop" with the test model, and no project "cafe".
@@ -44,6 +44,41 @@ console.log(tested.findings.every(({ health }) => health === "ok"));
 
 // #region deleteProject
 await client.projects.delete("cafe");
+// #endregion
+
+// Templates
+
+// #region createTemplate
+const template = await client.templates.create("shop", {
+  name: "Fix a bug",
+  prompt: "Fix the bug below, and add a test that fails without the fix.\n\n",
+  labels: ["bug"],
+});
+console.log(template.id, template.name);
+// #endregion
+
+// #region listTemplates
+for await (const { name, description } of client.templates.list("shop")) console.log(name, description);
+// #endregion
+
+const templateId = template.id;
+// #region getTemplate
+const stored = await client.templates.get("shop", templateId).withResponse();
+console.log(stored.data.prompt, stored.data.labels); // to create a job with
+// #endregion
+
+// #region changeTemplate
+const renamed = await client.templates.update(
+  "shop",
+  templateId,
+  { name: "Repair a bug" },
+  { ifMatch: stored.response.etag },
+);
+console.log(renamed.name);
+// #endregion
+
+// #region deleteTemplate
+await client.templates.delete("shop", templateId);
 // #endregion
 
 // Code hosts

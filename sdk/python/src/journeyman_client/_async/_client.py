@@ -24,6 +24,7 @@ from ._resources import (
     AsyncUsage,
     AsyncWebhooks,
 )
+from ._templates import AsyncTemplates
 from ._transport import AsyncTransport
 from ._users import AsyncUsers
 
@@ -80,6 +81,7 @@ class AsyncJourneyman:
         self.keys = AsyncKeys(self)
         self.webhooks = AsyncWebhooks(self)
         self.users = AsyncUsers(self)
+        self.templates = AsyncTemplates(self)
         self.trusts = AsyncTrusts(self)
         self.slack = AsyncSlack(self)
         self.usage = AsyncUsage(self)
