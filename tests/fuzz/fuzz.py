@@ -51,6 +51,7 @@ with serving("--log=warn", "--webhook-networks=127.0.0.0/8", *UNLIMITED) as serv
         ("/v2/projects", {"id": "shop", "repository": "local:shop"}),
         ("/v2/agent/shop/job", {"prompt": "[[say hi]]"}),
         ("/v2/projects/shop/webhooks", {"url": "http://127.0.0.1:9/", "events": ["job.failed"]}),
+        ("/v2/projects/shop/templates", {"name": "Fix a bug", "prompt": "Fix this:"}),
     ]:
         status, answer = server.call("POST", path, key, body)
         assert status == 201, answer

@@ -35,6 +35,7 @@ mod session;
 mod slack;
 mod store;
 mod table;
+mod template;
 mod trust;
 mod user;
 mod webhook;
@@ -73,6 +74,8 @@ enum Command {
     Job(job::JobArgs),
     /// List, show and merge pull requests
     Pr(pr::PrArgs),
+    /// Manage the templates of a project, from which jobs are created
+    Template(template::TemplateArgs),
     /// Manage the webhooks of a project
     Webhook(webhook::WebhookArgs),
     /// Connect a local program that speaks the Model Context Protocol with a server
@@ -162,6 +165,7 @@ fn carry_out(command: Command, color: ColorWhen) -> anyhow::Result<ExitCode> {
         Command::Doctor(arguments) => doctor::run(arguments, color),
         Command::Job(arguments) => job::run(arguments, color),
         Command::Pr(arguments) => pr::run(arguments, color),
+        Command::Template(arguments) => template::run(arguments, color),
         Command::Webhook(arguments) => webhook::run(arguments, color),
         Command::Mcp(arguments) => mcp::run(arguments),
         Command::Login(arguments) => login::login(arguments, color),

@@ -54,6 +54,7 @@ pub(crate) mod program {
     mod service;
     mod slack;
     mod slack_commands;
+    mod templates;
     mod traces;
     mod trusts;
     mod turns;

@@ -1,4 +1,4 @@
-//! Completions of names that are known only when a shell asks: contexts, and projects and jobs of the server.
+//! Completions of names that are known only when a shell asks: contexts, and projects, jobs and templates of the server.
 //!
 //! They use the environment and the current context, not the options on the line. A failure completes nothing: a shell
 //! has no place for errors.
@@ -41,6 +41,14 @@ pub(super) fn jobs() -> Vec<CompletionCandidate> {
         let client = connect(&url, &key).ok()?;
         let jobs = client.jobs().list(&project?, &JobFilter::new()).page_size(JOBS).page().await.ok()??.items;
         Some(jobs.iter().map(|job| described(&job.id, &format!("{}: {}", job.status, job.title))).collect())
+    })
+}
+
+/// Returns the names of the templates of the project, with their descriptions.
+pub(super) fn templates() -> Vec<CompletionCandidate> {
+    asked(async |Connection { url, key, project }| {
+        let templates = connect(&url, &key).ok()?.templates().list(&project?).page().await.ok()??.items;
+        Some(templates.iter().map(|template| described(&template.name, &template.description)).collect())
     })
 }
 

@@ -5,7 +5,7 @@ use clap::builder::Styles;
 
 /// The commands by what they are for, in the order of the help.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Work with a server", &["job", "pr", "webhook", "mcp", "login", "logout", "context"]),
+    ("Work with a server", &["job", "pr", "template", "webhook", "mcp", "login", "logout", "context"]),
     ("Manage projects and access, on this machine or a server", &["project", "key", "user"]),
     ("Manage an installation on this machine", &["trust", "code-host", "slack", "agent"]),
     ("Run the service", &["serve", "config", "demo", "doctor", "migrate", "backup", "restore", "store"]),

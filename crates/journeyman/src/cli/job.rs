@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::io::{IsTerminal, Read};
 use std::process::ExitCode;
 
-use journeyman_client::models::{self, CreateJob, Job, JobFilter, SendMessage};
+use journeyman_client::models::{self, CreateJob, Job, JobFilter, SendMessage, Template};
 use journeyman_client::{Call, Pager};
 use serde_json::Value;
 
@@ -24,6 +24,7 @@ use super::paint::ColorWhen;
 use super::session::{Session, with_session};
 use super::store::{print, print_lines, write_out};
 use super::table::listed;
+use super::template;
 
 /// The maximum number of jobs in a page.
 const PAGE: u32 = 100;
@@ -81,15 +82,24 @@ impl Session {
     }
 
     async fn create(&self, arguments: CreateArgs) -> Result<Exit, Failure> {
-        let mut job = CreateJob::new(prompt(arguments.prompt)?);
+        let template = match &arguments.template {
+            Some(named) => Some(template::find(self, named).await?),
+            None => None,
+        };
+        let given = arguments.prompt.map(prompt).transpose()?;
+        // The command line requires a prompt or a template.
+        let stored = template.as_ref().map(|template| template.prompt.clone());
+        let mut job = CreateJob::new(given.or(stored).unwrap_or_default());
+        job.labels = Some(arguments.label).filter(|labels| !labels.is_empty());
+        (job.model, job.agent) = (arguments.model, arguments.agent);
+        if let Some(template) = template {
+            fill(&mut job, template);
+        }
         job.reference = arguments.reference;
-        job.model = arguments.model;
-        job.agent = arguments.agent;
         job.branch = arguments.branch;
         job.title = arguments.title;
         job.pull_request = arguments.pull_request.map(Into::into);
         job.draft = arguments.draft.then_some(true);
-        job.labels = Some(arguments.label).filter(|labels| !labels.is_empty());
         job.metadata =
             Some(arguments.metadata.into_iter().collect()).filter(|metadata: &BTreeMap<_, _>| !metadata.is_empty());
         self.submit(self.client.jobs().create(&self.project, &job), arguments.then, 0).await
@@ -176,8 +186,15 @@ impl Session {
     }
 }
 
+/// Adds the agent, the model and the labels of a template, unless the command line has set them.
+fn fill(job: &mut CreateJob, template: Template) {
+    job.agent = job.agent.take().or(template.agent);
+    job.model = job.model.take().or(template.model);
+    job.labels = job.labels.take().or(Some(template.labels).filter(|labels| !labels.is_empty()));
+}
+
 /// Returns the prompt, or reads it from stdin if the argument is `-`.
-fn prompt(argument: String) -> std::io::Result<String> {
+pub(super) fn prompt(argument: String) -> std::io::Result<String> {
     if argument != "-" {
         return Ok(argument);
     }

@@ -133,7 +133,11 @@ pub(super) enum JobCommand {
 #[derive(Debug, Args)]
 pub(super) struct CreateArgs {
     /// Prompt for the agent; "-" reads it from stdin
-    pub(super) prompt: String,
+    #[arg(required_unless_present = "template")]
+    pub(super) prompt: Option<String>,
+    /// Name or ID of a template: its prompt, agent, model and labels are used unless they are given here
+    #[arg(long, add = ArgValueCandidates::new(complete::templates))]
+    pub(super) template: Option<String>,
     /// Branch, tag or commit to start from
     #[arg(long = "ref")]
     pub(super) reference: Option<String>,
