@@ -1,5 +1,5 @@
-// Lists and forms: choosing and archiving jobs by keyboard, inserting texts into a prompt, and sending the first job of a
-// project after the first push. The pages work without this script.
+// Lists and forms: choosing and archiving jobs by keyboard, inserting texts into a prompt, choosing a template, and sending
+// the first job of a project after the first push. The pages work without this script.
 "use strict";
 
 (() => {
@@ -43,6 +43,19 @@
     area.setRangeText(space + button.dataset.insert, start, end, "end");
     area.dispatchEvent(new Event("input", { bubbles: true }));
     area.focus();
+  });
+
+  // A template replaces what was entered only after a question. The form that a refused request returns was entered, too.
+  function isEntered(form) {
+    const fields = [...form.elements].filter((field) => field.matches("textarea, input:not([type=hidden], [type=checkbox])"));
+    return "typed" in form.dataset || fields.some((field) => field.value !== field.defaultValue);
+  }
+
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("a[data-replaces]");
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    const form = document.getElementById(link.dataset.replaces);
+    if (isEntered(form) && !confirm("Replace what you have entered with the template?")) event.preventDefault();
   });
 
   // A first job that is sent before the first push waits for it. A new page forgets it.

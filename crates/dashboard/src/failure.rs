@@ -168,6 +168,7 @@ fn status_of(error: &Error) -> StatusCode {
             AdminRefusal::NoUser
             | AdminRefusal::NoCodeHost
             | AdminRefusal::NoWebhook
+            | AdminRefusal::NoTemplate
             | AdminRefusal::NoSlackWorkspace
             | AdminRefusal::NoTrust,
         ) => StatusCode::NOT_FOUND,

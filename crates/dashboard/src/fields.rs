@@ -64,6 +64,23 @@ impl Fields {
         text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect()
     }
 
+    /// Returns the parts of a field that commas separate, trimmed, without blank ones.
+    pub(crate) fn separated(&self, name: &str) -> Vec<String> {
+        let text = self.text(name);
+        text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()
+    }
+
+    /// Returns the form with this value in a field that is missing or blank.
+    pub(crate) fn or(mut self, name: &str, value: Option<&str>) -> Self {
+        if let Some(value) = value
+            && self.given(name).is_none()
+        {
+            self.0.retain(|(found, _)| found != name);
+            self.0.push((name.to_owned(), value.to_owned()));
+        }
+        self
+    }
+
     /// Returns true if a checkbox is checked.
     pub(crate) fn is_set(&self, name: &str) -> bool {
         self.value(name).is_some()
@@ -96,5 +113,13 @@ mod tests {
         assert_eq!(fields.lines("text"), ["one", "two"]);
         assert!(fields.is_set("ticked") && !fields.is_set("other"));
         assert_eq!(fields.given("ticked"), None);
+        assert_eq!(Fields::of(vec![("a".into(), "x, ,y ".into())]).separated("a"), ["x", "y"]);
+    }
+
+    #[test]
+    fn a_default_is_for_fields_that_are_missing_or_blank() {
+        let fields = Fields::of(vec![("a".into(), "x".into()), ("b".into(), " ".into())]);
+        let fields = fields.or("a", Some("1")).or("b", Some("2")).or("c", Some("3")).or("d", None);
+        assert_eq!(["a", "b", "c", "d"].map(|name| fields.text(name)), ["x", "2", "3", ""]);
     }
 }

@@ -26,6 +26,7 @@ mod setup;
 mod sign_in;
 mod slack;
 mod system;
+mod templates;
 mod trusts;
 mod usage;
 mod users;
@@ -56,6 +57,7 @@ pub(crate) fn routes() -> Router<Shared> {
         .merge(settings::routes())
         .merge(slack::routes())
         .merge(system::routes())
+        .merge(templates::routes())
         .merge(trusts::routes())
         .merge(usage::routes())
         .merge(users::routes())

@@ -20,6 +20,7 @@ mod settings;
 mod sign_in;
 mod slack;
 mod system;
+mod templates;
 mod trusts;
 mod usage;
 mod webhooks;

@@ -29,8 +29,8 @@ pub(super) fn routes() -> Router<Shared> {
         .route("/projects/{project}/delete", post(delete))
 }
 
-/// The sections, with their names in URLs and on the page.
-const SECTIONS: [(&str, &str); 8] = [
+/// The sections, with their names in URLs and on the page. The section of templates is in [`super::templates`].
+pub(super) const SECTIONS: [(&str, &str); 9] = [
     ("repository", "Repository"),
     ("agent", "Agent and model"),
     ("environment", "Environment and secrets"),
@@ -38,6 +38,7 @@ const SECTIONS: [(&str, &str); 8] = [
     ("pull-requests", "Pull requests"),
     ("comments", "Comments and checks"),
     ("limits", "Limits and budgets"),
+    ("templates", "Templates"),
     ("use", "Code examples"),
 ];
 
@@ -47,7 +48,7 @@ struct SettingsPage<'a> {
     at: &'a InProject,
     frame: &'a Frame,
     section: &'static str,
-    sections: [(&'static str, &'static str); 8],
+    sections: [(&'static str, &'static str); 9],
     /// The input of the form, if it was refused.
     typed: Option<&'a Fields>,
     error: Option<String>,

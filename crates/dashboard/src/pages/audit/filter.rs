@@ -14,7 +14,7 @@ use crate::words::in_query;
 use crate::{Shared, visible};
 
 /// The kinds of actions: the beginning of the name of the action, and the label.
-pub(super) const KINDS: [(&str, &str); 13] = [
+pub(super) const KINDS: [(&str, &str); 14] = [
     ("key.", "API keys"),
     ("user.", "Users"),
     ("session.", "Sign-ins"),
@@ -22,6 +22,7 @@ pub(super) const KINDS: [(&str, &str); 13] = [
     ("job.", "Jobs"),
     ("pull.", "Pull requests"),
     ("webhook.", "Webhooks"),
+    ("template.", "Templates"),
     ("trust.", "Trusts"),
     ("oidc.", "Exchanged tokens"),
     ("code_host.", "Code hosts"),

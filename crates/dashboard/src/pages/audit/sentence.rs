@@ -158,6 +158,9 @@ fn verb(action: &str) -> (String, String) {
         ("slack_workspace.changed", "changed the Slack workspace"),
         ("slack_workspace.created", "connected the Slack workspace"),
         ("slack_workspace.removed", "removed the Slack workspace"),
+        ("template.changed", "changed the template"),
+        ("template.created", "created the template"),
+        ("template.removed", "removed the template"),
         ("trust.changed", "changed the trust"),
         ("trust.created", "created the trust"),
         ("trust.removed", "removed the trust"),
@@ -184,6 +187,10 @@ fn href(action: &str, subject: &str) -> Option<String> {
     let is_path = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
     match action.split_once('.')? {
         ("project", "changed" | "created" | "import_started") if is_path(id) => Some(format!("/projects/{id}/jobs")),
+        ("template", _) => {
+            let (project, _) = id.split_once('/')?;
+            is_path(project).then(|| format!("/projects/{project}/settings/templates"))
+        }
         ("pull", _) => {
             let (project, number) = id.split_once('#')?;
             (is_path(project) && is_path(number)).then(|| format!("/projects/{project}/pulls/{number}"))
@@ -223,6 +230,12 @@ mod tests {
         assert_eq!(made.object, "shop (repository at 169.254.0.1)");
         assert_eq!(said("user_1", "pull.merged", "shop#7").href.as_deref(), Some("/projects/shop/pulls/7"));
         assert_eq!(said("user_1", "pull.merged", "../x#7").href, None);
+        let template = said("user_1", "template.removed", "shop/tpl_1 (Fix a bug)");
+        assert_eq!(
+            (template.did.as_str(), template.object.as_str()),
+            ("removed the template", "shop/tpl_1 (Fix a bug)")
+        );
+        assert_eq!(template.href.as_deref(), Some("/projects/shop/settings/templates"));
         assert_eq!(said("user_1", "moon.landed", "it").did, "moon.landed");
         assert_eq!(said("trust_1", "oidc.exchanged", "key_1 (iss x)").who, "The trust trust_1");
     }

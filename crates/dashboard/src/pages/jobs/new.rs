@@ -4,14 +4,15 @@ use askama::Template;
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use journeyman_app::JobRequest;
+use journeyman_core::template::{self, TemplateSettings};
 
 use super::begin::{self, BeginPage};
-use crate::Shared;
 use crate::choices::{Choices, chosen_model};
-use crate::failure::{Page, refusal, refused, rendered};
+use crate::failure::{Failure, Page, refusal, refused, rendered};
 use crate::fields::Fields;
 use crate::frame::Frame;
 use crate::in_project::InProject;
+use crate::{Shared, visible};
 
 /// The directives of the test model that the form offers: the name, and the text that is inserted.
 const DIRECTIVES: [(&str, &str); 5] = [
@@ -40,16 +41,52 @@ struct NewPage<'a> {
     /// The branches of the repository, if it is on the built-in code host.
     branches: Vec<String>,
     directives: [(&'static str, &'static str); 5],
+    starters: Vec<Starter>,
     once: String,
     error: Option<String>,
 }
 
+/// A template of the project, to choose.
+struct Starter {
+    href: String,
+    name: String,
+    description: String,
+    is_chosen: bool,
+}
+
+impl Starter {
+    fn new(at: &InProject, template: &template::Template, chosen: Option<&str>) -> Self {
+        let id = template.id.to_string();
+        Self {
+            href: at.path(&format!("/jobs/new?template={id}")),
+            name: visible::line(&template.settings.name).into_owned(),
+            description: visible::line(&template.settings.description).into_owned(),
+            is_chosen: chosen == Some(id.as_str()),
+        }
+    }
+}
+
+/// Fills in the fields that are empty.
+fn filled(fields: &Fields, template: &TemplateSettings) -> Fields {
+    let labels: Vec<&str> = template.labels.iter().map(String::as_str).collect();
+    let fields = fields.clone().or("prompt", Some(&template.prompt)).or("agent", template.agent.as_deref());
+    fields.or("model", template.model.as_deref()).or("labels", Some(&labels.join(", ")))
+}
+
 impl<'a> NewPage<'a> {
-    async fn new(shared: &Shared, at: &'a InProject, fields: &Fields) -> Self {
+    /// Returns the form with these values. `chosen` is the ID of the template that fills in the others.
+    async fn new(shared: &Shared, at: &'a InProject, fields: &Fields, chosen: Option<&str>) -> Result<Self, Failure> {
+        let templates = at.cases().templates(&at.caller(), &at.project.id).await?;
+        let starters = templates.iter().map(|template| Starter::new(at, template, chosen)).collect();
+        let template = templates.iter().find(|template| Some(template.id.to_string().as_str()) == chosen);
+        if chosen.is_some() && template.is_none() {
+            return Err(Failure::NotFound("template"));
+        }
+        let fields = &template.map_or_else(|| fields.clone(), |template| filled(fields, &template.settings));
         let once = fields.given("once").unwrap_or_else(|| at.once());
         let branches = if at.is_hosted() { begin::branches(shared, &at.project).await } else { None };
         let options = ["branch", "title", "labels", "pull-request"];
-        Self {
+        Ok(Self {
             at,
             frame: &at.frame,
             prompt: fields.text("prompt"),
@@ -68,16 +105,23 @@ impl<'a> NewPage<'a> {
             has_options: fields.is_set("draft") || options.iter().any(|name| fields.given(name).is_some()),
             branches: branches.unwrap_or_default(),
             directives: DIRECTIVES,
+            starters,
             once,
             error: None,
-        }
+        })
+    }
+
+    /// Returns the name of the chosen template.
+    fn starter(&self) -> Option<&str> {
+        self.starters.iter().find(|starter| starter.is_chosen).map(|starter| starter.name.as_str())
     }
 }
 
 pub(super) async fn new(State(shared): State<Shared>, at: InProject, fields: Fields) -> Response {
     let page = async {
         at.needs_write()?;
-        rendered(&NewPage::new(&shared, &at, &fields).await)
+        let chosen = fields.given("template");
+        rendered(&NewPage::new(&shared, &at, &fields, chosen.as_deref()).await?)
     };
     at.answer(page.await)
 }
@@ -98,7 +142,7 @@ async fn create_page(shared: &Shared, at: &InProject, fields: &Fields) -> Page {
     match at.cases().create_job(&at.caller(), &at.project.id, request, once).await {
         Ok(done) => Ok(Redirect::to(&at.path(&format!("/jobs/{}", done.record.id))).into_response()),
         Err(error) => {
-            let mut page = NewPage::new(shared, at, fields).await;
+            let mut page = NewPage::new(shared, at, fields, None).await?;
             page.error = Some(refusal(error)?);
             // A refused request is not stored under its key, and the next request may be a different one.
             page.once = at.once();
@@ -108,8 +152,6 @@ async fn create_page(shared: &Shared, at: &InProject, fields: &Fields) -> Page {
 }
 
 fn request(fields: &Fields) -> JobRequest {
-    let labels = fields.text("labels");
-    let labels = labels.split(',').map(str::trim).filter(|label| !label.is_empty());
     JobRequest {
         prompt: fields.text("prompt"),
         reference: fields.given("ref"),
@@ -119,7 +161,7 @@ fn request(fields: &Fields) -> JobRequest {
         title: fields.given("title"),
         draft: fields.is_set("draft").then_some(true),
         pull_request: fields.given("pull-request"),
-        labels: labels.map(str::to_owned).collect(),
+        labels: fields.separated("labels"),
         ..JobRequest::default()
     }
 }

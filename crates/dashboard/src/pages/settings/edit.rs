@@ -99,7 +99,7 @@ fn sandbox(fields: &Fields) -> Result<Edit, String> {
 fn pull_requests(fields: &Fields) -> Edit {
     let (draft, base, title) = (fields.is_set("draft"), fields.given("base"), fields.given("title"));
     let body = long(fields, "body");
-    let [labels, reviewers, assignees] = ["labels", "reviewers", "assignees"].map(|name| listed(fields, name));
+    let [labels, reviewers, assignees] = ["labels", "reviewers", "assignees"].map(|name| fields.separated(name));
     let ci_files = if fields.is_set("ciFiles") { CiFiles::Allow } else { CiFiles::Refuse };
     let archive_on_merge = fields.is_set("archiveOnMerge");
     fields_only(move |project| {
@@ -153,12 +153,6 @@ fn comments(fields: &Fields) -> Result<Edit, String> {
             settings.checks = checks.clone();
         }
     }))
-}
-
-/// Returns the parts of a field between commas, trimmed, without blank ones.
-fn listed(fields: &Fields, name: &str) -> Vec<String> {
-    let text = fields.text(name);
-    text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()
 }
 
 /// Reads a whole number; `None` if the field is blank.
