@@ -74,6 +74,61 @@ step("the form for a new job inserts directives of the test model at the cursor"
   assertNone(await axe(page), "accessibility violations");
 });
 
+step("a template fills in the form for a new job, and replaces a text only after a question", async () => {
+  await suite.open(page, "/projects/shop/jobs/new");
+  await page.getByRole("link", { name: "create a template" }).click();
+  await page.getByLabel("Name", { exact: true }).fill("Fix a bug");
+  await page.getByLabel("Description").fill("For a bug report with its steps");
+  await page.getByLabel("Task").fill("Fix this bug:\n");
+  await page.getByLabel("Labels").fill("bug, ui");
+  await page.getByRole("button", { name: "Create template" }).click();
+  await page.getByRole("rowheader", { name: "Fix a bug" }).waitFor();
+  assertNone(await axe(page), "accessibility violations");
+  await page.getByRole("link", { name: "Use Fix a bug" }).click();
+  const prompt = page.getByLabel("Task");
+  await page.getByText("Filled in from the template Fix a bug.").waitFor();
+  assert.equal(await prompt.inputValue(), "Fix this bug:\n");
+  assert.equal(await page.getByLabel("Labels").inputValue(), "bug, ui");
+
+  const choose = async () => {
+    await page.locator("#starters > summary").click();
+    await page.locator("#starters").getByRole("link", { name: "Fix a bug" }).click();
+  };
+  await prompt.fill("My own text");
+  await choose();
+  const question = page.getByRole("dialog", { name: "Replace what you have entered?" });
+  await question.waitFor();
+  assertNone(await axe(page), "accessibility violations");
+  await question.getByRole("button", { name: "Keep my text" }).click();
+  await question.waitFor({ state: "hidden" });
+  assert.equal(await prompt.inputValue(), "My own text");
+  await choose();
+  await question.getByRole("link", { name: "Use the template" }).click();
+  await waitUntil("the text of the template", async () => await prompt.inputValue() === "Fix this bug:\n");
+  for (const [width, theme] of [[390, "light"], [1024, "dark"], [1440, "light"]]) {
+    await page.setViewportSize({ width, height: 900 });
+    await page.emulateMedia({ colorScheme: theme });
+    await page.locator("#starters > summary").click();
+    assert.equal(await overflow(page), null, `${width} px`);
+    assertNone(await axe(page, ["color-contrast"]), `contrast at ${width} px`);
+    await screenshot(page, `lists-starters-${width}-${theme}`);
+    await page.keyboard.press("Escape");
+  }
+  await page.setViewportSize({ width: 1280, height: 900 });
+  await page.emulateMedia({ colorScheme: "light" });
+});
+
+step("without scripts, a template fills in the form too", async () => {
+  const context = await suite.context({ cookie: admin, javaScriptEnabled: false });
+  const plain = await context.newPage();
+  await suite.open(plain, "/projects/shop/jobs/new");
+  await plain.locator("#starters > summary").click();
+  await plain.locator("#starters").getByRole("link", { name: "Fix a bug" }).click();
+  await plain.getByText("Filled in from the template Fix a bug.").waitFor();
+  assert.equal(await plain.getByLabel("Task").inputValue(), "Fix this bug:\n");
+  await context.close();
+});
+
 step("the list of jobs has the step of a running job, and what matters about the others", async () => {
   await service.job(key, "shop", "Fails [[fail The disk of the test is full]]");
   const plan = { sessionUpdate: "plan", entries: ["completed", "in_progress", "pending"].map((status) => ({ content: status, priority: "low", status })) };

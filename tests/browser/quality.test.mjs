@@ -180,6 +180,14 @@ addPage("jobs-filter", "/projects/shop/jobs?author=CI%20of%20the%20shop", { do: 
 addPage("jobs-none", "/projects/fresh/jobs");
 addPage("jobs-not-found", "/projects/shop/jobs?q=nothing&status=failed");
 addPage("job-new", "/projects/shop/jobs/new", { do: open("main details") });
+addPage("templates-none", "/projects/fresh/settings/templates");
+addPage("template-new", "/projects/shop/settings/templates/new");
+addPage("templates", async () => {
+  const values = { name: LONG.slice(0, 80).trim(), description: LONG, prompt: "Fix this:", labels: ["a label that is long", "ui"], model: "test/scripted" };
+  await service.api(key, "POST", "/projects/elsewhere/templates", values);
+  return "/projects/elsewhere/settings/templates";
+});
+addPage("templates-member", "/projects/elsewhere/settings/templates", { as: "viewer" });
 addPage("job-running", () => at("running"));
 addPage("job-done", () => at("done"));
 addPage("job-done-unfolded", () => at("done"), { do: open("#thread details") });

@@ -88,6 +88,7 @@ const CHANGES = {
   "/projects": { id: "forged", where: "hosted", agent: "journeyman", model: "test/scripted" },
   "/projects/shop/jobs": { prompt: "forged" },
   "/projects/shop/settings/agent": { agent: "journeyman", model: "forged" },
+  "/projects/shop/settings/templates": { name: "forged", prompt: "forged" },
   "/projects/shop/delete": { id: "shop" },
   "/users": { name: "forged", role: "administrator" },
   "/account/password": { current: PASSWORD, password: "forged forged forget" },
@@ -282,7 +283,7 @@ test("a viewer sees no controls, and forged forms of a viewer are refused", asyn
   const at = `/projects/shop/jobs/${job.id}`;
   const pages = ["/", "/?whose=everybody", "/jobs", "/projects", "/projects/shop/jobs", at, `${at}/changes`, `${at}/runs`, `${at}/events`, `${at}/record`,
     "/projects/shop/pulls", "/projects/shop/pulls/1", "/projects/shop/pulls/1/commits", "/projects/shop/pulls/1/files", "/projects/shop/inbox", "/system", "/usage", "/account",
-    ...["repository", "agent", "environment", "sandbox", "pull-requests", "comments", "limits", "use"].map((name) => `/projects/shop/settings/${name}`)];
+    ...["repository", "agent", "environment", "sandbox", "pull-requests", "comments", "limits", "templates", "use"].map((name) => `/projects/shop/settings/${name}`)];
   const page = await suite.page({ cookie });
   for (const where of pages) {
     await suite.open(page, where);
@@ -305,6 +306,7 @@ test("a viewer sees no controls, and forged forms of a viewer are refused", asyn
     "/keys": { name: "x", where: "some", project: "shop", scope: "read", days: "7" },
     "/projects": { id: "x", where: "hosted", agent: "journeyman", model: "test/scripted" },
     "/projects/shop/settings/agent": { agent: "journeyman", model: "x" }, "/projects/shop/delete": { id: "shop" },
+    "/projects/shop/settings/templates": { name: "x", prompt: "x" },
     "/users": { name: "x", role: "administrator" }, [`/users/${await idOf("reader")}/role`]: { role: "administrator" },
     [`/users/${await idOf("ada")}/disable`]: {}, [`/users/${await idOf("ada")}/link`]: {},
   };
@@ -327,6 +329,7 @@ test("a member sees neither users nor the audit log, and creates neither project
   const sent = {
     "/projects": { id: "x", where: "hosted", agent: "journeyman", model: "test/scripted" },
     "/projects/shop/settings/agent": { agent: "journeyman", model: "x" }, "/projects/shop/delete": { id: "shop" },
+    "/projects/shop/settings/templates": { name: "x", prompt: "x" },
     "/users": { name: "x", role: "administrator" }, [`/users/${own}/role`]: { role: "administrator" }, [`/users/${await idOf("ada")}/link`]: {},
   };
   for (const [where, fields] of Object.entries(sent)) {
@@ -515,7 +518,7 @@ test("names and settings are shown as text, in pages and in refused forms", asyn
   service.key(ATTRIBUTE);
   const page = await suite.page({ cookie: admin });
   for (const where of ["/keys", "/audit", "/users", "/account", "/projects",
-    ...["repository", "agent", "environment", "sandbox", "pull-requests", "comments", "limits", "use"].map((name) => `/projects/evil/settings/${name}`)]) {
+    ...["repository", "agent", "environment", "sandbox", "pull-requests", "comments", "limits", "templates", "use"].map((name) => `/projects/evil/settings/${name}`)]) {
     await openAndCheck(page, where);
   }
   // The page shows accepted values, and the form shows refused ones again.
@@ -529,6 +532,7 @@ test("names and settings are shown as text, in pages and in refused forms", asyn
     "/projects/evil/settings/limits": { "#runSeconds": ATTRIBUTE },
     "/users": { "#name": MARKUP.slice(0, 100) },
     "/keys/new": { "#name": ATTRIBUTE, "#addresses": ALL },
+    "/projects/evil/settings/templates/new": { "#name": MARKUP.slice(0, 80), "#description": ATTRIBUTE, "#prompt": `</textarea>${ALL}` },
     "/projects/evil/jobs/new": { "#prompt": "x", "#ref": ALL, "#branch": ALL },
   };
   suite.allow(/^422 POST /);

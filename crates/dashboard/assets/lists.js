@@ -54,8 +54,10 @@
   document.addEventListener("click", (event) => {
     const link = event.target.closest("a[data-replaces]");
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
-    const form = document.getElementById(link.dataset.replaces);
-    if (isEntered(form) && !confirm("Replace what you have entered with the template?")) event.preventDefault();
+    if (!isEntered(document.getElementById(link.dataset.replaces))) return;
+    event.preventDefault();
+    document.getElementById("replace-go").href = link.href;
+    document.getElementById("replace").showModal();
   });
 
   // A first job that is sent before the first push waits for it. A new page forgets it.
