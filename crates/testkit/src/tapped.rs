@@ -154,6 +154,7 @@ delegate! {
         read run(id: RunId) -> Result<Option<Run>, StoreError>;
         read runs(job: JobId) -> Result<Vec<Run>, StoreError>;
         read log(job: JobId, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError>;
+        read plan_before(job: JobId, before: u64) -> Result<Option<LogEntry>, StoreError>;
     }
     custom {
     async fn update_job(

@@ -216,6 +216,12 @@ impl JobStore for MemoryStore {
         Ok(self.tables().log.range(range).take(limit).map(|(_, entry)| entry.clone()).collect())
     }
 
+    async fn plan_before(&self, job: JobId, before: u64) -> Result<Option<LogEntry>, StoreError> {
+        let tables = self.tables();
+        let mut earlier = tables.log_of(job).filter(|entry| entry.seq < before);
+        Ok(earlier.rfind(|entry| entry.kind == TranscriptKind::Plan.event_type()).cloned())
+    }
+
     fn watch(&self, job: JobId) -> Box<dyn JobWatch + '_> {
         Box::new(Watch::new(self, &self.wakeups, job, None))
     }

@@ -375,6 +375,12 @@ impl JobStore for PostgresStore {
         self.news.wakeups.lines(job, after, limit, self.read_log(job, after, limit)).await
     }
 
+    async fn plan_before(&self, job: JobId, before: u64) -> Result<Option<LogEntry>, StoreError> {
+        let before = i64::try_from(before).unwrap_or(i64::MAX);
+        let found = self.read(call!(PLAN_BEFORE, job.to_string(), before)).await?;
+        Ok(found.first().map(rows::log_entry).transpose()?)
+    }
+
     fn watch(&self, job: JobId) -> Box<dyn JobWatch + '_> {
         Box::new(Watch::new(self, &self.news.wakeups, job, Some(RECHECK)))
     }
@@ -519,6 +525,10 @@ pub(super) const PLANS: &str = "
     ) AS plan
     WHERE jobs.id = ANY ($1) AND jobs.worker IS NOT NULL";
 
+/// Selects the newest plan among the entries of a job's log before one of them.
+const PLAN_BEFORE: &str =
+    "SELECT * FROM log WHERE job = $1 AND type = 'agent.plan' AND seq < $2 ORDER BY seq DESC LIMIT 1";
+
 /// Selects the entries of tool calls among the last entries of the log of each job that a worker has a lease on. `$2` is
 /// the number of these entries. An agent may give a field another type than text. `OFFSET 0` keeps the planner from parsing
 /// an entry, of up to 256 KB, once for each field.
@@ -643,9 +653,10 @@ mod tests {
         let of_attribute = [&list[..5], &["20", "''", "''", "-1", "'{label:bug}'", "''", &big]].concat();
         let of_status_with_attribute =
             [&list[..5], &["20", "'failed'", "''", "-1", "'{label:bug}'", "''", &big]].concat();
-        let hot: [(&str, &str, &[&str], bool); 20] = [
+        let hot: [(&str, &str, &[&str], bool); 21] = [
             (DUE_JOB, "jobs_due", &[&["50000", "'w'"], &["50000"; 6][..]].concat(), false),
             (LOG, "log_pkey", &["'job_7'", "0", "100"], true),
+            (PLAN_BEFORE, "log_plans", &["'job_20'", "90000"], true),
             (ACCEPTED, "messages_of_job", &["'job_7'", "0", "100"], true),
             (LIST, "jobs_of_project", &list, true),
             (LIST_OF_STATUS, "jobs_of_status", &[&list[..6], &["'failed'"]].concat(), true),

@@ -23,7 +23,7 @@ use journeyman_core::time::Timestamp;
 use rusqlite::{Connection, params};
 
 use self::list::list;
-use self::related::{EXTRAS_OF_JOB, EXTRAS_OF_JOBS, extras, jobs_of_projects, summaries};
+use self::related::{EXTRAS_OF_JOB, EXTRAS_OF_JOBS, PLAN_BEFORE, extras, jobs_of_projects, summaries};
 use super::error::{OpError, ReadError};
 use super::ledger::{Tables, job_by_id, write};
 use super::rows::collect;
@@ -308,6 +308,15 @@ impl JobStore for SqliteStore {
         self.wakeups.lines(job, after, limit, read).await
     }
 
+    async fn plan_before(&self, job: JobId, before: u64) -> Result<Option<LogEntry>, StoreError> {
+        let before = i64::try_from(before).unwrap_or(i64::MAX);
+        self.readers.find(|db| {
+            let mut query = db.prepare_cached(PLAN_BEFORE)?;
+            let mut rows = query.query(params![job.to_string(), before])?;
+            rows.next()?.map(rows::log_entry).transpose()
+        })
+    }
+
     fn watch(&self, job: JobId) -> Box<dyn JobWatch + '_> {
         Box::new(Watch::new(self, &self.wakeups, job, None))
     }
@@ -409,6 +418,7 @@ mod tests {
             ("ended pull", LIST_OF_ENDED_PULL),
             ("summaries", SUMMARIES),
             ("plans", PLANS),
+            ("plan before an entry", PLAN_BEFORE),
             ("steps", STEPS),
             ("running jobs of projects", RUNNING_OF_PROJECTS),
             ("feed", super::super::feed::FEED),

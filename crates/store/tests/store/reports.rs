@@ -256,6 +256,38 @@ async fn a_summary_has_the_sums_and_the_progress_of_a_job() {
 }
 
 #[tokio::test]
+async fn the_newest_plan_before_an_entry_is_found() {
+    for fixture in all().await {
+        let (name, store, engine) = (fixture.name, &fixture.store, &fixture.engine);
+        let id = fixture.job().await;
+        let claimed = engine.claim(worker(1), LEASE).await.unwrap().expect("a job is due");
+        let at = engine.now();
+        let entry = |kind, data| TranscriptEntry { kind, data, at };
+        let plan = |text: &str| entry(TranscriptKind::Plan, json!({"entries": [{"content": text}]}));
+        let said = entry(TranscriptKind::Message, json!({"text": "x"}));
+        let entries = vec![plan("one"), said.clone(), plan("two"), said];
+        engine.report(id, claimed.lease.token, Report::Transcript(entries)).await.unwrap();
+
+        let log = store.log(id, 0, 100).await.unwrap();
+        let plans: Vec<_> = log.iter().filter(|entry| entry.kind == "agent.plan").cloned().collect();
+        let [one, two] = &plans[..] else { panic!("{name}: {log:?}") };
+        assert_eq!(one.run_id, Some(claimed.lease.run), "{name}");
+        for (before, expected) in [
+            (0, None),
+            (one.seq, None),
+            (one.seq + 1, Some(one)),
+            (two.seq, Some(one)),
+            (two.seq + 1, Some(two)),
+            (u64::MAX, Some(two)),
+        ] {
+            assert_eq!(store.plan_before(id, before).await.unwrap().as_ref(), expected, "{name}: before {before}");
+        }
+        let unknown = JobId::from_uuid(Uuid::from_u128(404));
+        assert_eq!(store.plan_before(unknown, u64::MAX).await.unwrap(), None, "{name}");
+    }
+}
+
+#[tokio::test]
 async fn messages_are_found_in_the_order_of_their_last_change() {
     for fixture in all().await {
         let name = fixture.name;

@@ -342,6 +342,9 @@ pub trait JobStore: Send + Sync {
     /// Returns the entries of a job's log with a number above `after`, at most `limit`.
     async fn log(&self, job: JobId, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError>;
 
+    /// Returns the entry of the newest plan of a job's agent among the entries of its log with a number below `before`.
+    async fn plan_before(&self, job: JobId, before: u64) -> Result<Option<LogEntry>, StoreError>;
+
     /// Starts to watch the log of a job.
     fn watch(&self, job: JobId) -> Box<dyn JobWatch + '_>;
 

@@ -30,9 +30,6 @@ use crate::{Shared, visible, words};
 /// The maximum number of log entries on a page.
 const WINDOW: u64 = 400;
 
-/// The number of log entries before the window among which the plan is looked for.
-const PLAN_WINDOW: u64 = 1000;
-
 #[derive(Deserialize)]
 pub(super) struct WindowQuery {
     /// The sequence number before which the window ends. The default is the newest window.
@@ -83,8 +80,8 @@ async fn page(shared: &Shared, at: &Arc<InJob>, before: Option<u64>, refused: Op
     // come with them.
     entries.retain(|entry| entry.seq < end);
     let last = entries.last().map_or(start, |entry| entry.seq);
-    let plan = if newest { plan_before(shared, job.id, start).await? } else { None };
     let talk = Arc::new(Talk::read(shared, job.id).await?);
+    let plan = if newest { plan_before(shared, &talk, job.id, start).await? } else { None };
     let (fold, thread, outcome) = rendered(shared, Arc::clone(at), entries, plan, Arc::clone(&talk), newest).await?;
     let parts = head::parts_with(shared, at, &talk, fold.plan()).await?;
     let code = if refused.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
@@ -111,20 +108,23 @@ async fn page(shared: &Shared, at: &Arc<InJob>, before: Option<u64>, refused: Op
     Ok((code, Html(page.render()?)).into_response())
 }
 
-/// Returns the newest plan before the window that begins after `start`, if it is not far away from it.
-pub(super) async fn plan_before(shared: &Shared, job: JobId, start: u64) -> Result<Option<Plan>, StoreError> {
-    let from = start.saturating_sub(PLAN_WINDOW);
-    let count = usize::try_from(start - from).unwrap_or(usize::MAX);
-    if count == 0 {
+/// Returns the newest plan before the window that begins after `start`. A run that has ended has stopped its plan.
+pub(super) async fn plan_before(
+    shared: &Shared,
+    talk: &Talk,
+    job: JobId,
+    start: u64,
+) -> Result<Option<Plan>, StoreError> {
+    if start == 0 {
         return Ok(None);
     }
-    let mut fold = Fold::default();
-    for entry in &shared.services.store.log(job, from, count).await? {
-        if matches!(entry.kind.as_str(), "agent.plan" | "run.finished") {
-            fold.add(entry);
-        }
+    let Some(entry) = shared.services.store.plan_before(job, start.saturating_add(1)).await? else { return Ok(None) };
+    let run = entry.run_id.map(|run| run.to_string()).unwrap_or_default();
+    let mut plan = Plan::new(run.clone(), &entry.data);
+    if talk.running().map(|run| run.id) != entry.run_id {
+        plan.stop(&run);
     }
-    Ok(fold.plan().cloned())
+    Ok(Some(plan))
 }
 
 /// Renders the conversation and the part above it.

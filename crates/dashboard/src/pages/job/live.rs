@@ -115,7 +115,8 @@ impl Live {
     /// Creates a stream for a page. Folds the log entries on the page without sending them.
     async fn new((shared, open): (Shared, Open), at: InJob, from: u64, after: u64) -> Result<Self, Failure> {
         let mut fold = Fold::default();
-        fold.begin_with(conversation::plan_before(&shared, at.job.id, from).await?);
+        let talk = Arc::new(Talk::read(&shared, at.job.id).await?);
+        fold.begin_with(conversation::plan_before(&shared, &talk, at.job.id, from).await?);
         let mut read = from;
         while read < after {
             let entries = shared.services.store.log(at.job.id, read, BATCH).await?;
@@ -132,7 +133,6 @@ impl Live {
         }
         let tail = shared.services.tails.tail(at.job.id, after);
         let checked = shared.services.clock.now();
-        let talk = Arc::new(Talk::read(&shared, at.job.id).await?);
         let folded = fold.sections().last().map(boundary).unwrap_or_default();
         let (sent, now, pending) = (HashMap::new(), Now::default(), VecDeque::new());
         Ok(Self { shared, at, fold, tail, talk, sent, now, folded, pending, checked, _open: open })

@@ -36,6 +36,11 @@ pub(super) const PLANS: &str = "
             WHERE newest.job = jobs.id AND newest.type = 'agent.plan' ORDER BY newest.seq DESC LIMIT 1
         )";
 
+/// Selects the newest plan among the entries of a job's log before one of them.
+pub(super) const PLAN_BEFORE: &str = "
+    SELECT * FROM log INDEXED BY log_plans
+    WHERE job = ?1 AND type = 'agent.plan' AND seq < ?2 ORDER BY seq DESC LIMIT 1";
+
 /// Selects the entries of tool calls among the last entries of the log of each job that a worker has a lease on. `?2` is
 /// the number of these entries. An agent may give a field another type than text.
 pub(super) const STEPS: &str = "
