@@ -42,6 +42,12 @@ function updateClocks(root) {
     const text = hours ? `${hours}:${two(minutes)}:${two(seconds % 60)}` : `${minutes}:${two(seconds % 60)}`;
     if (clock.textContent !== text) clock.textContent = text;
   }
+  // The time since `data-elapsed`, from one second on.
+  for (const time of root.querySelectorAll("[data-elapsed]")) {
+    const seconds = Math.max((Date.now() - new Date(time.dataset.elapsed)) / 1000, 1);
+    const text = seconds < 5 ? `${Math.floor(seconds)} s` : distance(seconds);
+    if (time.textContent !== text) time.textContent = text;
+  }
 }
 
 // Lists show the number of running jobs in the title of the tab: "(2) Jobs".

@@ -72,13 +72,13 @@ impl Passwords for PlainPasswords {
     }
 }
 
-/// Logs of jobs without entries.
+/// Logs of jobs without new entries, which end after a while.
 struct EmptyTails;
 
 #[async_trait]
 impl LogTails for EmptyTails {
     fn tail(&self, _: JobId, _: u64) -> Box<dyn LogTail> {
-        Box::new(EmptyTail)
+        Box::new(EmptyTail { was_quiet: false })
     }
 
     async fn stopped(&self) {
@@ -86,12 +86,14 @@ impl LogTails for EmptyTails {
     }
 }
 
-struct EmptyTail;
+struct EmptyTail {
+    was_quiet: bool,
+}
 
 #[async_trait]
 impl LogTail for EmptyTail {
     async fn next(&mut self) -> Tail {
-        Tail::Over
+        if std::mem::replace(&mut self.was_quiet, true) { Tail::Over } else { Tail::Quiet }
     }
 }
 

@@ -13,11 +13,12 @@ use journeyman_core::job::event::{TranscriptEntry, TranscriptKind};
 use journeyman_core::job::turn::{Ending, TurnArtifacts, TurnBegun};
 use journeyman_core::job::{JobOptions, PullRepository};
 use journeyman_core::message::{DeliveryMode, MessageSource, Origin};
-use journeyman_core::ports::JobStore;
+use journeyman_core::ports::{JobStore, WorkerStore};
 use journeyman_core::pull::PullState;
 use journeyman_core::run::{Reason, ReasonCode, Usage};
-use journeyman_core::time::Clock;
+use journeyman_core::time::{Clock, Timestamp};
 use journeyman_core::user::Role;
+use journeyman_core::worker::{WorkerReport, WorkerState};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -326,6 +327,58 @@ async fn a_canceled_job_is_no_failure_and_its_open_steps_are_stopped() {
     assert!(page.contains("<span class=\"mark stopped\"><span class=\"unseen\">stopped</span></span>"), "{page}");
     assert!(page.contains("<h2 id=\"why\">Canceled</h2>") && !page.contains("class=\"reason\""), "{page}");
     assert!(!page.contains("Try again") && page.contains("id=\"job-now\" hidden"), "{page}");
+}
+
+#[tokio::test]
+async fn a_line_does_not_turn_after_the_lease_of_its_worker_has_ended() {
+    let fixture = shop().await;
+    let call = json!({"toolCallId": "1", "title": "sleep", "kind": "execute", "status": "in_progress"});
+    let id = running_job(&fixture, "Fix it", vec![(TranscriptKind::ToolCall, call)]).await;
+    let live = format!(
+        "/projects/shop/jobs/{id}/live?from=0&after={}",
+        fixture.store.job(id).await.unwrap().unwrap().last_seq
+    );
+    let stream = async || fixture.send(Some(Role::Viewer), Method::GET, &live, "").await.body;
+    fixture.world.advance(Duration::from_secs(30));
+    let id_of_worker = WorkerId::from_uuid(Uuid::from_u128(9));
+    let report = WorkerReport { id: id_of_worker, seen_at: fixture.world.now(), state: WorkerState::default() };
+    fixture.store.report_worker(report, Timestamp::default()).await.unwrap();
+    fixture.world.advance(Duration::from_secs(29));
+    for text in [page(&fixture, id, "").await, stream().await] {
+        assert!(text.contains("<span class=\"mark in_progress\"></span><code class=\"cut\"><bdi>sleep"), "{text}");
+        assert!(!text.contains("No sign of the worker"), "the lease is valid: {text}");
+    }
+    for (seconds, mark, elapsed) in [(11, "lost", "40 s"), (109, "lost", "2 min"), (1, "stopped", "2 min")] {
+        fixture.world.advance(Duration::from_secs(seconds));
+        for text in [page(&fixture, id, "").await, stream().await] {
+            let line =
+                format!("<span class=\"mark {mark}\"></span><span class=\"cut\">No sign of the worker for <span");
+            assert!(text.contains(&line), "{line}: {text}");
+            assert!(text.contains(&format!(">{elapsed}</span></span>")), "{elapsed}: {text}");
+        }
+    }
+    fixture.engine.claim(WorkerId::from_uuid(Uuid::from_u128(10)), Duration::from_secs(60)).await.unwrap();
+    let page = page(&fixture, id, "").await;
+    assert!(!page.contains("No sign of the worker"), "the run was given up: {page}");
+    assert!(page.contains("<span class=\"mark stopped\"><span class=\"unseen\">stopped</span></span>"), "{page}");
+}
+
+#[tokio::test]
+async fn a_plan_from_long_before_the_window_is_shown_and_stops_with_its_run() {
+    let fixture = shop().await;
+    let step = |text: &str, status: &str| json!({"content": text, "status": status});
+    let plan = json!({"entries": [step("look", "completed"), step("mend", "in_progress"), step("test", "pending")]});
+    let call = |number: usize| {
+        let id = number.to_string();
+        (TranscriptKind::ToolCall, json!({"toolCallId": id, "title": "ls", "kind": "read", "status": "completed"}))
+    };
+    let entries = std::iter::once((TranscriptKind::Plan, plan)).chain((0..2000).map(call));
+    let id = running_job(&fixture, "Fix it", entries.collect()).await;
+    let running = page(&fixture, id, "").await;
+    assert!(running.contains("<span>Plan</span><span>step 2 of 3</span>"), "{running}");
+    fixture.engine.cancel(&project().id, id).await.unwrap();
+    let page = page(&fixture, id, "").await;
+    assert!(page.contains("<span>Plan</span><span>stopped at 2 of 3</span>"), "{page}");
 }
 
 #[tokio::test]

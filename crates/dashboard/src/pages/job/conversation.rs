@@ -15,7 +15,7 @@ use serde::Deserialize;
 
 use super::block::Scene;
 use super::head::{self, Parts};
-use super::now::Now;
+use super::now::{Now, Silence};
 use super::talk::{Talk, failure};
 use super::thread::{Thread, render_thread};
 use super::{InJob, live, outcome, status};
@@ -84,6 +84,7 @@ async fn page(shared: &Shared, at: &Arc<InJob>, before: Option<u64>, refused: Op
     let plan = if newest { plan_before(shared, &talk, job.id, start).await? } else { None };
     let (fold, thread, outcome) = rendered(shared, Arc::clone(at), entries, plan, Arc::clone(&talk), newest).await?;
     let parts = head::parts_with(shared, at, &talk, fold.plan()).await?;
+    let silence = Silence::of(shared, job, &talk, &fold, at.now).await?;
     let code = if refused.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
     let (fields, error) = refused.map_or((None, None), |(fields, error)| (Some(fields), Some(error)));
     let page = JobPage {
@@ -93,7 +94,7 @@ async fn page(shared: &Shared, at: &Arc<InJob>, before: Option<u64>, refused: Op
         status: words::capitalized(status::badge(job).1),
         parts,
         outcome,
-        now: Now::of(at, &talk, &fold).render(at)?,
+        now: Now::of(at, &talk, &fold, silence).render(at)?,
         thread,
         earlier: (start > 0).then(|| format!("{}?before={}", at.page(""), start + 1)),
         later: (!newest).then(|| format!("{}?before={}", at.page(""), end + WINDOW)),

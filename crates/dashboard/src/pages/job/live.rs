@@ -19,7 +19,7 @@ use journeyman_core::time::Timestamp;
 use serde::Deserialize;
 
 use super::block::{Scene, Steps, render_with};
-use super::now::Now;
+use super::now::{Now, Silence};
 use super::talk::Talk;
 use super::thread::render_fold;
 use super::update::{Change, Streams, divided};
@@ -151,11 +151,11 @@ impl Live {
             }
             self.checked = now;
         }
+        let warn = |error: &Failure| tracing::warn!(%error, "the live updates of a job's page failed");
         match tail {
             Tail::News(entries) => {
                 let last = entries.last().map(|entry| entry.seq)?;
                 let update = self.update(&entries).await;
-                let warn = |error: &Failure| tracing::warn!(%error, "the live updates of a job's page failed");
                 let mut events: VecDeque<Event> =
                     update.inspect_err(warn).ok()?.into_iter().map(|data| Event::default().data(data)).collect();
                 // A browser that reconnects before it has received all of them gets them again.
@@ -167,7 +167,10 @@ impl Live {
                 self.pending = events;
                 self.pending.pop_front()
             }
-            Tail::Quiet => Some(Event::default().comment("still here")),
+            Tail::Quiet => {
+                let quiet = || Event::default().comment("still here");
+                Some(self.quiet().await.inspect_err(warn).ok()?.map_or_else(quiet, |data| Event::default().data(data)))
+            }
             Tail::Over => None,
         }
     }
@@ -215,11 +218,7 @@ impl Live {
                 changes.push(Change::replace(target, content));
             }
         }
-        let now = Now::of(&self.at, &self.talk, &self.fold);
-        if now != self.now {
-            changes.push(Change::replace("job-now", now.render(&self.at)?));
-            self.now = now;
-        }
+        changes.extend(self.now().await?);
         self.fold.keep(MAX_BLOCKS);
         if entries.iter().any(|entry| matches!(entry.kind.as_str(), "job.archived" | "job.unarchived")) {
             return Ok(vec![Streams::refresh()?]);
@@ -231,6 +230,39 @@ impl Live {
         }
         let render = |changes| Streams::render_changes(changes).map_err(Failure::from);
         parts.into_iter().map(render).collect()
+    }
+
+    /// Renders what has changed although the log has no new entries: a worker that dies leaves none.
+    async fn quiet(&mut self) -> Result<Option<String>, Failure> {
+        self.at.at.frame.now = self.shared.services.clock.now();
+        let Some(change) = self.now().await? else { return Ok(None) };
+        Ok(Some(Streams::render_changes(&[change])?))
+    }
+
+    /// Returns the change of the line that says what happens now, if it differs from the one that was sent.
+    async fn now(&mut self) -> Result<Option<Change>, Failure> {
+        let silence = self.silence().await?;
+        let now = Now::of(&self.at, &self.talk, &self.fold, silence);
+        if now == self.now {
+            return Ok(None);
+        }
+        let change = Change::replace("job-now", now.render(&self.at)?);
+        self.now = now;
+        Ok(Some(change))
+    }
+
+    /// Returns the silence of the worker. The log has no entries about heartbeats, so the job is read again if the known
+    /// lease has ended.
+    async fn silence(&mut self) -> Result<Option<Silence>, Failure> {
+        let now = self.at.now;
+        let Some(run) = self.at.job.lease().filter(|_| self.at.job.is_due(now)).map(|lease| lease.run) else {
+            return Ok(None);
+        };
+        let job = self.shared.services.store.job(self.at.job.id).await?;
+        // If the run has ended, entries about it follow.
+        let Some(job) = job.filter(|job| job.lease().is_some_and(|lease| lease.run == run)) else { return Ok(None) };
+        self.at.job = job;
+        Ok(Silence::of(&self.shared, &self.at.job, &self.talk, &self.fold, now).await?)
     }
 
     async fn read_job(&mut self) -> Result<(), Failure> {

@@ -1,7 +1,10 @@
 //! The line above the message field that says what happens now.
 
+use std::time::Duration;
+
 use askama::Template;
-use journeyman_core::job::{JobState, Progress, Work};
+use journeyman_core::job::{Job, JobState, Progress, Work};
+use journeyman_core::ports::StoreError;
 use journeyman_core::time::Timestamp;
 
 use super::InJob;
@@ -9,7 +12,39 @@ use super::talk::Talk;
 use crate::conversation::Fold;
 use crate::fragment::Fragment;
 use crate::frame::Frame;
-use crate::{visible, words};
+use crate::{Shared, visible, words};
+
+/// The time after the end of a lease from which on its run counts as given up, although no worker has taken it over.
+const GIVEN_UP: Duration = Duration::from_secs(120);
+
+/// A worker that no longer renews the lease of the current run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Silence {
+    /// The time of the last sign of the worker.
+    since: Timestamp,
+    /// True if the run counts as given up.
+    is_long: bool,
+}
+
+impl Silence {
+    /// Returns the silence of the worker that carries out the current run; `None` while its lease is valid.
+    pub(super) async fn of(
+        shared: &Shared,
+        job: &Job,
+        talk: &Talk,
+        fold: &Fold,
+        now: Timestamp,
+    ) -> Result<Option<Self>, StoreError> {
+        let Some(lease) = job.lease().filter(|_| job.is_due(now)) else { return Ok(None) };
+        let workers = shared.services.store.workers().await?;
+        let reported = workers.iter().find(|report| report.id == lease.worker).map(|report| report.seen_at);
+        let last = fold.blocks().next_back().map(|block| block.at);
+        let sign = reported.max(last).max(talk.running().map(|run| run.started_at));
+        // A process can report itself although it has lost a run.
+        let since = sign.unwrap_or(lease.until).min(lease.until).min(now);
+        Ok(Some(Self { since, is_long: now.since(lease.until) >= GIVEN_UP }))
+    }
+}
 
 /// The line; it is hidden while the job is inactive.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,6 +55,8 @@ pub(super) struct Now {
     /// True if the text is a command or the title of a tool call.
     is_code: bool,
     since: Option<Timestamp>,
+    /// The time of the last sign of the worker, if its lease has ended. The text ends with the time since then.
+    silent_since: Option<Timestamp>,
     /// The current step of the plan, with its number and the number of all steps.
     plan: Option<(String, usize, usize)>,
 }
@@ -33,7 +70,7 @@ struct NowView<'a> {
 
 impl Now {
     /// Returns what the job does now.
-    pub(super) fn of(at: &InJob, talk: &Talk, fold: &Fold) -> Self {
+    pub(super) fn of(at: &InJob, talk: &Talk, fold: &Fold, silence: Option<Silence>) -> Self {
         let JobState::Active(work) = &at.job.state else { return Self::default() };
         let waits = |text: &str, since| Self { mark: "queued", text: text.to_owned(), since, ..Self::default() };
         let in_flight = match work {
@@ -41,6 +78,13 @@ impl Now {
             Work::Retrying { .. } => return waits("Waiting to retry", None),
             Work::Running { in_flight, .. } => in_flight,
         };
+        let plan = fold.plan().and_then(|plan| {
+            let (number, step) = plan.current()?;
+            Some((visible::line(&step.text).into_owned(), number, plan.steps.len()))
+        });
+        if let Some(silence) = silence {
+            return Self { plan, ..Self::silent(silence) };
+        }
         let last = fold.blocks().next_back().map(|block| block.at);
         let begun = talk.running().map(|run| run.started_at);
         // What the log had before the run is over.
@@ -53,11 +97,14 @@ impl Now {
             None if last.is_none_or(|last| begun.is_some_and(|begun| last <= begun)) => works("Starting", begun),
             None => works("Thinking", since),
         };
-        let plan = fold.plan().and_then(|plan| {
-            let (number, step) = plan.current()?;
-            Some((visible::line(&step.text).into_owned(), number, plan.steps.len()))
-        });
         Self { plan, ..now }
+    }
+
+    /// Returns the line of a run whose worker is silent. Its mark does not turn.
+    fn silent(silence: Silence) -> Self {
+        let mark = if silence.is_long { "stopped" } else { "lost" };
+        let text = "No sign of the worker for".to_owned();
+        Self { mark, text, silent_since: Some(silence.since), ..Self::default() }
     }
 
     /// Renders the line.
@@ -74,5 +121,9 @@ impl Now {
 impl NowView<'_> {
     fn clock(&self, since: &Timestamp) -> String {
         words::clock(self.frame.now.since(*since))
+    }
+
+    fn elapsed(&self, since: &Timestamp) -> String {
+        words::since(self.frame.now.since(*since))
     }
 }
