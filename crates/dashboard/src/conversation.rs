@@ -7,6 +7,7 @@
 mod line;
 mod plan;
 mod section;
+mod sentence;
 mod tool;
 
 use std::collections::{BTreeMap, HashMap};
@@ -19,6 +20,7 @@ pub(crate) use self::line::Line;
 pub(crate) use self::plan::{Plan, Step};
 use self::section::Cut;
 pub(crate) use self::section::Section;
+pub(crate) use self::sentence::{Sentences, TYPES};
 pub(crate) use self::tool::{Part, Tool, patch};
 
 /// The size in bytes from which on a block gets no more text. Further text of the agent begins a new block.

@@ -100,6 +100,16 @@ impl Tool {
         matches!(self.status, "pending" | "in_progress")
     }
 
+    /// Returns the word for the state of the call.
+    pub(crate) fn word(&self) -> &'static str {
+        match self.status {
+            "completed" => "done",
+            "in_progress" => "running",
+            "pending" => "waits",
+            status => status,
+        }
+    }
+
     /// Marks an open call as stopped; returns true if it was open.
     pub(crate) fn stop(&mut self, at: Timestamp) -> bool {
         let is_open = self.is_open();

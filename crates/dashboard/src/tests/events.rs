@@ -27,7 +27,8 @@ async fn each_event_is_a_line_that_opens_to_its_json() {
     let id = running_job(&fixture, "Fix it", vec![say("Looking at\nthe code"), say("<b>Done")]).await;
     let page = see(&fixture, &format!("/projects/shop/jobs/{id}/events")).await;
     for part in [
-        "<code class=\"cut\">job.created</code>",
+        "<code class=\"cut\">job.created</code><span class=\"summary cut\"><bdi>The job was created: Fix it</bdi></span>",
+        "<code class=\"cut\">run.started</code><span class=\"summary cut\"><bdi>A run started</bdi></span>",
         "<code class=\"cut\">message.accepted</code><span class=\"summary cut\"><bdi>Fix it</bdi></span>",
         "<code class=\"cut\">agent.message</code><span class=\"summary cut\"><bdi>Looking at</bdi></span>",
         "<bdi>&#60;b&#62;Done</bdi>",

@@ -299,17 +299,6 @@ impl BlockView<'_> {
         }
     }
 
-    /// Returns the word for the state of a tool call.
-    #[expect(clippy::unused_self, reason = "a template calls methods")]
-    fn word(&self, tool: &Tool) -> &'static str {
-        match tool.status {
-            "completed" => "done",
-            "in_progress" => "running",
-            "pending" => "waits",
-            status => status,
-        }
-    }
-
     /// Returns the last lines of a failed tool call.
     #[expect(clippy::unused_self, reason = "a template calls methods")]
     fn tail<'t>(&self, tool: &'t Tool) -> Option<Tail<'t>> {

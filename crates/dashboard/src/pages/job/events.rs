@@ -1,7 +1,5 @@
 //! The tab with the events of a job's log: one line for each, which opens to its JSON.
 
-use std::borrow::Cow;
-
 use askama::Template;
 use axum::extract::{Query, State};
 use axum::response::Response;
@@ -12,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::InJob;
 use super::head::{self, Parts};
+use crate::conversation::{Sentences, TYPES};
 use crate::failure::{Page, rendered};
 use crate::frame::Frame;
 use crate::moment::Moment;
@@ -28,44 +27,7 @@ const MAX_READ: usize = 5000;
 /// The maximum length of a summary in characters.
 const MAX_SUMMARY: usize = 160;
 
-/// The known types of events. A URL can name any other.
-const KINDS: [&str; 33] = [
-    "agent.continued",
-    "agent.line_dropped",
-    "agent.message",
-    "agent.model_call",
-    "agent.plan",
-    "agent.session",
-    "agent.thought",
-    "agent.tool_call",
-    "agent.usage",
-    "checks.settled",
-    "commit.pushed",
-    "egress.allowed",
-    "egress.denied",
-    "job.archived",
-    "job.completed",
-    "job.created",
-    "job.failed",
-    "job.unarchived",
-    "message.accepted",
-    "message.changed",
-    "message.finished",
-    "message.published_with",
-    "message.waiting",
-    "message.withdrawn",
-    "model.denied",
-    "permission.answered",
-    "pull_request.closed",
-    "pull_request.merged",
-    "pull_request.opened",
-    "pull_request.reopened",
-    "pull_request.updated",
-    "run.finished",
-    "run.started",
-];
-
-/// The fields of an event's data that say most about it, the best ones first.
+/// The fields of the data of an event of an unknown type that say most about it, the best ones first.
 const TELLING: [&str; 12] =
     ["text", "prompt", "title", "reason", "url", "host", "branch", "model", "status", "name", "code", "messageId"];
 
@@ -125,8 +87,9 @@ async fn page(shared: &Shared, at: &InJob, query: &EventsQuery) -> Page {
         let kind = kind.map(|kind| format!("&kind={}", in_query(kind))).unwrap_or_default();
         at.page(&format!("/events?after={after}{kind}"))
     };
-    let mut kinds: Vec<&str> = KINDS.to_vec();
-    kinds.extend(kind.filter(|kind| !KINDS.contains(kind)));
+    let mut sentences = Sentences::default();
+    let mut kinds: Vec<&str> = TYPES.to_vec();
+    kinds.extend(kind.filter(|kind| !TYPES.contains(kind)));
     // With a filter, the number of events before a page is not known.
     let earlier = (after > 0 && kind.is_none()).then(|| path(after.saturating_sub(ON_PAGE as u64)));
     rendered(&EventsPage {
@@ -134,7 +97,7 @@ async fn page(shared: &Shared, at: &InJob, query: &EventsQuery) -> Page {
         frame: at,
         title: visible::line(&at.job.title).into_owned(),
         parts,
-        rows: entries.iter().map(|entry| row(at, entry)).collect(),
+        rows: entries.iter().map(|entry| row(at, entry, &mut sentences)).collect(),
         kind: kind.unwrap_or_default().to_owned(),
         kinds,
         last: newest,
@@ -173,7 +136,7 @@ async fn read(shared: &Shared, at: &InJob, after: u64, kind: Option<&str>) -> Re
     Ok((found, last))
 }
 
-fn row(at: &InJob, entry: &LogEntry) -> Row {
+fn row(at: &InJob, entry: &LogEntry, sentences: &mut Sentences) -> Row {
     let LogEntry { seq, kind, at: time, run_id, data } = entry;
     let run = run_id.map(|run| run.to_string());
     let whole = json!({"seq": seq, "type": kind, "at": time.to_string(), "runId": run, "data": data});
@@ -182,25 +145,14 @@ fn row(at: &InJob, entry: &LogEntry) -> Row {
         seq: *seq,
         kind: visible::line(kind).into_owned(),
         at: at.moment(*time),
-        summary: summary(data),
+        summary: summary(entry, sentences),
         json: visible::lines(&text).into_owned(),
     }
 }
 
 /// Returns what an event says, in one line.
-fn summary(data: &Value) -> String {
-    let told = |value: &Value| match value {
-        Value::String(text) => text.lines().find(|line| !line.trim().is_empty()).map(str::to_owned),
-        Value::Object(object) => object.get("text").and_then(Value::as_str).map(str::to_owned),
-        _ => None,
-    };
-    let text = TELLING.iter().find_map(|field| data.get(field).and_then(told));
-    let text = match (text, data.get("entries").and_then(Value::as_array)) {
-        (Some(text), _) => Cow::Owned(text),
-        (None, Some(entries)) => Cow::Owned(crate::words::counted(entries.len(), "step")),
-        (None, None) if data.as_object().is_some_and(serde_json::Map::is_empty) || data.is_null() => Cow::Borrowed(""),
-        (None, None) => Cow::Owned(data.to_string()),
-    };
+fn summary(entry: &LogEntry, sentences: &mut Sentences) -> String {
+    let text = sentences.of(entry).unwrap_or_else(|| telling(&entry.data));
     let mut cut: String = text.chars().take(MAX_SUMMARY).collect();
     if cut.len() < text.len() {
         cut.push('…');
@@ -208,29 +160,44 @@ fn summary(data: &Value) -> String {
     visible::line(&cut).into_owned()
 }
 
+/// Returns the field that says most about an event of an unknown type, or all its data.
+fn telling(data: &Value) -> String {
+    let told = |value: &Value| match value {
+        Value::String(text) => text.lines().find(|line| !line.trim().is_empty()).map(str::to_owned),
+        Value::Object(object) => object.get("text").and_then(Value::as_str).map(str::to_owned),
+        _ => None,
+    };
+    let text = TELLING.iter().find_map(|field| data.get(field).and_then(told));
+    match text {
+        Some(text) => text,
+        None if data.as_object().is_some_and(serde_json::Map::is_empty) || data.is_null() => String::new(),
+        None => data.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use journeyman_core::time::Timestamp;
+
     use super::*;
 
     #[test]
-    fn a_summary_is_the_most_telling_field_in_one_line() {
+    fn the_summary_of_an_unknown_type_is_its_most_telling_field_in_one_line() {
+        let of = |data: Value| {
+            let (kind, at) = ("moon.landed".to_owned(), Timestamp::default());
+            summary(&LogEntry { seq: 1, kind, at, run_id: None, data }, &mut Sentences::default())
+        };
         for (data, expected) in [
             (json!({"text": "\nFirst line\nsecond"}), "First line"),
             (json!({"messageId": "msg_1", "status": "succeeded"}), "succeeded"),
             (json!({"reason": {"code": "internal", "text": "over"}}), "over"),
-            (json!({"entries": [1, 2]}), "2 steps"),
             (json!({"inputTokens": 5}), "{\"inputTokens\":5}"),
             (json!({}), ""),
             (Value::Null, ""),
         ] {
-            assert_eq!(summary(&data), expected, "{data}");
+            assert_eq!(of(data.clone()), expected, "{data}");
         }
-        let long = summary(&json!({"text": "ä".repeat(500)}));
+        let long = of(json!({"text": "ä".repeat(500)}));
         assert_eq!((long.chars().count(), long.ends_with('…')), (MAX_SUMMARY + 1, true));
-    }
-
-    #[test]
-    fn the_known_types_are_sorted_and_unique() {
-        assert!(KINDS.is_sorted_by(|one, other| one < other));
     }
 }
