@@ -98,6 +98,27 @@ test("a page does not move while somebody reads above, and says how many steps a
   await page.context().close();
 });
 
+test("a running job whose conversation nearly fits into the window opens at its top", async () => {
+  const page = await suite.page({ cookie: admin, viewport: { width: 1280, height: 600 } });
+  const text = `${"A paragraph of some words. ".repeat(20)}\n\n`;
+  const job = await fakeJob("Nearly fits", [say(text.repeat(12)), call("1", "ls"), { wait: "/nowhere" }]);
+  await open(page, job);
+  await page.locator("#thread .title", { hasText: "ls" }).waitFor();
+  const height = await page.evaluate(() => document.documentElement.scrollHeight);
+  const overflow = () => page.evaluate(() => document.documentElement.scrollHeight - innerHeight);
+  for (const [hidden, isAtTop] of [[60, true], [200, false]]) {
+    await page.setViewportSize({ width: 1280, height: height - hidden });
+    await open(page, job);
+    await page.locator("#thread .title", { hasText: "ls" }).waitFor();
+    assert.equal(await overflow(), hidden, "the height of the page depends on that of the window");
+    assert.equal(await page.evaluate(() => scrollY === 0), isAtTop, `with ${hidden} px outside of the window`);
+    assert.equal(await isAtEnd(page), true, "the page follows the newest step");
+  }
+  await service.api(key, "POST", `/agent/shop/job/${job.id}/cancel`);
+  await badge(page, "cancelled");
+  await page.context().close();
+});
+
 test("a run that is canceled leaves stopped squares, and nothing that turns", async () => {
   const page = await suite.page({ cookie: admin });
   const job = await fakeJob("Hangs", [plan("completed", "in_progress", "pending"), call("1", "sleep 1000", { status: "in_progress", rawInput: { command: "sleep 1000" } }), { wait: "/nowhere" }]);

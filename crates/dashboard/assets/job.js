@@ -8,6 +8,8 @@
   const SLICE_MS = 12;
   // The distance from the end of the page, in pixels, within which the reader is at the end.
   const END_MARGIN = 96;
+  // The height of a step, in pixels. A page that is at most this and the top bar higher than the window stays at its top.
+  const STEP_HEIGHT = 28;
 
   // ---- Following
 
@@ -22,6 +24,13 @@
 
   function scrollToEnd() {
     scrollTo({ top: document.documentElement.scrollHeight });
+  }
+
+  /** Scrolls to the newest step, unless the page is at its top and the window shows nearly all of it. */
+  function scrollToNewest() {
+    const root = document.documentElement;
+    const bar = document.querySelector(".topbar")?.offsetHeight ?? 0;
+    if (scrollY > 0 || root.scrollHeight - innerHeight > bar + STEP_HEIGHT) scrollToEnd();
   }
 
   /** Shows how many steps were added below while somebody reads above. */
@@ -101,7 +110,7 @@
       }
       if (isFollowing) {
         applyFolds();
-        scrollToEnd();
+        scrollToNewest();
       }
       showNewSteps();
       await nextFrame();
@@ -227,7 +236,7 @@
     newSteps = 0;
     restoreDraft();
     // A running job opens at its newest step, a finished one at its result.
-    if (document.getElementById("job-head")?.dataset.state === "active" && !location.hash) scrollToEnd();
+    if (document.getElementById("job-head")?.dataset.state === "active" && !location.hash) scrollToNewest();
     isFollowing = isAtEnd();
     showNewSteps();
   }
