@@ -501,7 +501,7 @@ test("a page shows part of a long conversation, with a link to earlier events", 
   assert.ok(count > 50 && count <= 400, `${count} items`);
   assert.equal(await page.getByText("Look at file 0", { exact: true }).count(), 0);
   const first = await items.first().getAttribute("id");
-  await page.getByRole("link", { name: "Show earlier events" }).click();
+  await page.getByRole("link", { name: /^Show [\d,]+ earlier events?$/ }).click();
   await page.waitForURL(/before=/);
   assert.ok(Number((await items.last().getAttribute("id")).slice(1)) < Number(first.slice(1)), "the page does not show earlier events");
   await page.getByRole("link", { name: "Show later events" }).click();
@@ -516,7 +516,7 @@ test("the earlier parts of a long conversation have no gaps and no overlaps", as
     // The result of the job, above the conversation, repeats a part of it.
     const text = page.slice(page.indexOf('class="unseen">Conversation'));
     seen.unshift(...[...text.matchAll(/<div class="prose"[^>]*>(.*?)<\/div>/gs)].flatMap((part) => [...part[1].matchAll(/Said (\d+)\./g)]).map((match) => Number(match[1])).sort((a, b) => a - b));
-    where = text.match(/<p class="earlier"><a href="([^"]+)">Show earlier events/)?.[1];
+    where = text.match(/<p class="earlier"><a href="([^"]+)">Show [\d,]+ earlier event/)?.[1];
   }
   assert.deepEqual(seen, Array.from({ length: TURNS }, (_, number) => number));
 });

@@ -47,7 +47,8 @@ struct JobPage<'a> {
     outcome: Fragment,
     now: Fragment,
     thread: Thread,
-    earlier: Option<String>,
+    /// The URL of the window before this one, and the number of all earlier events.
+    earlier: Option<(String, String)>,
     later: Option<String>,
     /// The ID and the URL of the stream. The ID contains the window, so that Turbo replaces the element, and with it
     /// the connection, if the window changes.
@@ -96,7 +97,7 @@ async fn page(shared: &Shared, at: &Arc<InJob>, before: Option<u64>, refused: Op
         outcome,
         now: Now::of(at, &talk, &fold, silence).render(at)?,
         thread,
-        earlier: (start > 0).then(|| format!("{}?before={}", at.page(""), start + 1)),
+        earlier: (start > 0).then(|| (format!("{}?before={}", at.page(""), start + 1), words::grouped(start))),
         later: (!newest).then(|| format!("{}?before={}", at.page(""), end + WINDOW)),
         live: newest.then(|| (format!("live-{start}-{last}"), live::address(at, start, last))),
         archived: job.status() == JobStatus::Archived,
