@@ -2,7 +2,7 @@
 // keys, comments for the agent, conflicts and verdicts.
 
 import assert from "node:assert/strict";
-import { Suite, waitUntil } from "./lib.mjs";
+import { Suite, assertNone, axe, screenshot, waitUntil } from "./lib.mjs";
 
 const suite = await Suite.start();
 const step = suite.sequence();
@@ -155,6 +155,25 @@ step("a review of a pull request has a verdict", async () => {
   await page.getByRole("button", { name: "Submit review" }).click();
   await page.getByText("The review is submitted.").waitFor();
   await page.getByText("Approved by ada").waitFor();
+});
+
+step("the comments on a line are resolved into one line, and opened again", async () => {
+  await suite.open(page, pull("/files"));
+  await page.locator("#f1-R101 > a").click();
+  await page.getByRole("textbox", { name: "Comment on line 101" }).fill("A question for people.");
+  await page.getByRole("button", { name: "For people" }).click();
+  await page.getByText("The comment is added.").waitFor();
+  await page.getByRole("button", { name: "Resolve this thread", exact: true }).click();
+  await page.getByText("The comments are resolved.").waitFor();
+  const fold = page.locator("details.resolved");
+  await fold.locator("summary", { hasText: "Resolved by ada" }).waitFor();
+  assert.ok(!await page.getByText("A question for people.").isVisible(), "the comment is not folded");
+  assertNone(await axe(page));
+  await screenshot(page, "review-resolved");
+  await fold.locator("summary").click();
+  await page.getByRole("button", { name: "Unresolve this thread" }).click();
+  await page.getByText("The comments are open again.").waitFor();
+  assert.ok(await page.getByText("A question for people.").isVisible());
 });
 
 step("the agent can be asked to resolve conflicts, which are named", async () => {

@@ -301,7 +301,7 @@ test("a viewer sees no controls, and forged forms of a viewer are refused", asyn
     [`${at}/messages/msg_00000000000000000000000000000001/withdraw`]: {},
     "/projects/shop/pulls/1/merge": {}, "/projects/shop/pulls/1/close": {}, "/projects/shop/pulls/1/comments": { body: "x" },
     "/projects/shop/pulls/1/lines": { path: "a.txt", side: "new", line: "1", body: "x" }, "/projects/shop/pulls/1/review": { body: "x" },
-    "/projects/shop/pulls/1/drafts/1/remove": {}, "/projects/shop/pulls/1/update": {},
+    "/projects/shop/pulls/1/drafts/1/remove": {}, "/projects/shop/pulls/1/comments/1/resolve": { resolved: "yes" }, "/projects/shop/pulls/1/update": {},
     [`${at}/changes/comments`]: { path: "a.txt", side: "new", line: "1", body: "x" },
     "/keys": { name: "x", where: "some", project: "shop", scope: "read", days: "7" },
     "/projects": { id: "x", where: "hosted", agent: "journeyman", model: "test/scripted" },

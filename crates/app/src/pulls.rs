@@ -14,7 +14,9 @@ use journeyman_core::ports::{PullPagesError, UpdateError};
 use journeyman_core::project::{Address, Project, parse_address};
 use journeyman_core::pull::comment::{check, check_summary, service};
 use journeyman_core::pull::decide::PullPage;
-use journeyman_core::pull::{Comment, LinePlace, LocalPull, NewComment, PullEnding, PullState, Verdict, decide};
+use journeyman_core::pull::{
+    Comment, LinePlace, LocalPull, NewComment, PullEnding, PullState, Resolution, Verdict, decide,
+};
 
 use crate::{Caller, Error, Idempotency, RefusalKind, UseCases, claim};
 
@@ -142,6 +144,29 @@ impl UseCases {
         let author = caller.id();
         let decide = Box::new(move |state: &_| decide::remove_draft(state, &author, place));
         self.administer(Subject::Pull(at.pull.repository, number), None, decide).await?;
+        Ok(())
+    }
+
+    /// Resolves the thread of comments on a line, or opens it again. A thread has the submitted comments on the same line
+    /// with the same text. Repeating the call changes nothing.
+    ///
+    /// # Errors
+    /// The caller may only read, the pull request or the comment does not exist, or the store failed.
+    pub async fn resolve_comments(
+        &self,
+        caller: &Caller,
+        project: &ProjectId,
+        number: u64,
+        place: u64,
+        is_resolved: bool,
+    ) -> Result<(), Error> {
+        let at = self.commented(caller, project, number).await?;
+        let resolution = Resolution { by: caller.name().to_owned(), at: self.parts().engine.now() };
+        let resolution = is_resolved.then_some(resolution);
+        let action = if is_resolved { "pull.comments_resolved" } else { "pull.comments_reopened" };
+        let audit = self.audit(caller, action, audited(&at.project, number));
+        let decide = Box::new(move |state: &_| decide::resolve(state, place, resolution.as_ref(), audit.clone()));
+        self.administer(Subject::PullLines(at.pull.repository, number), None, decide).await?;
         Ok(())
     }
 

@@ -45,6 +45,8 @@ pub enum Subject {
     NewUser(String, Option<Identity>),
     /// A pull request of a repository of the built-in code host, by its number.
     Pull(String, u64),
+    /// Such a pull request, with its comments on lines.
+    PullLines(String, u64),
     /// A webhook of a project, which need not exist, and its project.
     Webhook(WebhookId, ProjectId),
     /// A template of a project, which need not exist, its project, and the name that it has or would get.
@@ -113,6 +115,8 @@ pub struct AdminState {
     pub last_comment: u64,
     /// The comments on the pull request that were not submitted yet, of all authors.
     pub drafts: Vec<Comment>,
+    /// The comments on lines of the pull request that were submitted. Only loaded for [`Subject::PullLines`].
+    pub lines: Vec<Comment>,
 }
 
 impl AdminState {
@@ -235,7 +239,8 @@ pub enum AdminRow {
     LinksDeleted(UserId),
     /// Stores the end of a pull request.
     Pull(Box<LocalPull>),
-    /// Stores a comment on a pull request, or replaces the draft with its number.
+    /// Stores a comment on a pull request. Of a comment that exists, changes whether it is a draft, its review, its time
+    /// and its resolution.
     Comment {
         /// The name of the repository.
         repository: String,
@@ -518,6 +523,9 @@ pub enum AdminRefusal {
     /// The pull request is merged or closed.
     #[error("the pull request is no longer open")]
     PullNotOpen,
+    /// The comment on a line does not exist, or was not submitted yet.
+    #[error("there is no such comment on a line")]
+    NoComment,
     /// The review has neither a text nor comments.
     #[error("the review is empty; write a summary, or add a comment to a line first")]
     EmptyReview,

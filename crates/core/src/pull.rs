@@ -140,6 +140,24 @@ pub struct LinePlace {
     pub hunk: String,
 }
 
+impl LinePlace {
+    /// Returns whether both places are the same line with the same text.
+    #[must_use]
+    pub fn is_same_line(&self, other: &Self) -> bool {
+        let text = |place: &Self| place.hunk.lines().next_back().map(|line| line.trim_end_matches('\r').to_owned());
+        (&self.path, self.side, self.line) == (&other.path, other.side, other.line) && text(self) == text(other)
+    }
+}
+
+/// The resolution of a comment on a line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resolution {
+    /// The name of the person who resolved the comment.
+    pub by: String,
+    /// The time at which it was resolved.
+    pub at: Timestamp,
+}
+
 /// The conclusion of a review.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Verdict {
@@ -191,6 +209,8 @@ pub struct NewComment {
     pub is_draft: bool,
     /// The conclusion, for the text of a review.
     pub verdict: Verdict,
+    /// The resolution, for a comment on a line; `None` while it is open.
+    pub resolved: Option<Resolution>,
 }
 
 /// A comment on a pull request on the built-in code host.

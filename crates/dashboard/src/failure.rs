@@ -170,6 +170,7 @@ fn status_of(error: &Error) -> StatusCode {
             | AdminRefusal::NoWebhook
             | AdminRefusal::NoTemplate
             | AdminRefusal::NoSlackWorkspace
+            | AdminRefusal::NoComment
             | AdminRefusal::NoTrust,
         ) => StatusCode::NOT_FOUND,
         Error::Update(UpdateError::RateLimited(..) | UpdateError::Rejected(Rejected::QueueFull)) => {

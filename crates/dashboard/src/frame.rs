@@ -202,6 +202,8 @@ fn confirmation(name: &str) -> Option<&'static str> {
         ("comments_sent", "The comments are sent to the agent."),
         ("drafted", "The comment is added to your review. Submit the review when it is complete."),
         ("draft_removed", "The comment is removed."),
+        ("resolved", "The comments are resolved."),
+        ("reopened", "The comments are open again."),
         ("reviewed", "The review is submitted."),
         ("review_sent", "The review is submitted, and sent to the agent."),
     ];

@@ -326,6 +326,7 @@ impl From<AdminRefusal> for ApiError {
             | AdminRefusal::HasAdministrator
             | AdminRefusal::LinkExpired
             | AdminRefusal::NoPull
+            | AdminRefusal::NoComment
             | AdminRefusal::PullNotOpen => Self::internal(&text),
         }
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use journeyman_app::{Commented, Error, JobRequest, PullComment, RefusalKind};
+use journeyman_core::admin::AdminRefusal;
 use journeyman_core::engine::Control;
 use journeyman_core::ids::{JobId, Sha, WorkerId};
 use journeyman_core::inbox::Outcome as InboxOutcome;
@@ -197,6 +198,35 @@ async fn drafts_are_private_until_they_are_submitted_as_one_review() {
         assert_eq!(audited(&fixture).await.last().unwrap(), "pull.reviewed shop#1", "{name}");
         let approval = cases.review_pull(&other, &id, 1, (String::new(), Verdict::Approve), None).await;
         assert_eq!(approval, Ok(Commented::Added), "{name}: an approval alone asks nothing of the job");
+    }
+}
+
+#[tokio::test]
+async fn a_thread_on_a_line_is_resolved_by_those_who_may_write() {
+    for fixture in all().await {
+        let (cases, name, id) = (&fixture.cases, fixture.name, shop().id);
+        with_pulls(&fixture, 1).await;
+        let line = LinePlace { path: "a.rs".into(), side: DiffSide::New, line: 3, hunk: "@@ -1 +3 @@\n+b".into() };
+        let comment = PullComment { body: "Rename it.".to_owned(), line: Some(line), is_draft: false };
+        cases.comment_on_pull(&operator(), &id, 1, comment, None).await.unwrap();
+        let resolved = async || {
+            let mut comments = fixture.store.comments("shop".into(), 1).await.unwrap();
+            comments.remove(0).comment.resolved.map(|resolution| resolution.by)
+        };
+        let reader = fixture.key(Scope::Read).await;
+        let refused = cases.resolve_comments(&reader, &id, 1, 1, true).await;
+        let is_missing = |error: &Error| matches!(error, Error::Refused(it) if it.kind == RefusalKind::ScopeMissing);
+        assert!(refused.is_err_and(|error| is_missing(&error)), "{name}");
+        assert_eq!(resolved().await, None, "{name}");
+        cases.resolve_comments(&operator(), &id, 1, 1, true).await.unwrap();
+        assert_eq!(resolved().await.as_deref(), Some(operator().name()), "{name}");
+        cases.resolve_comments(&operator(), &id, 1, 1, false).await.unwrap();
+        assert_eq!(resolved().await, None, "{name}");
+        let missing = cases.resolve_comments(&operator(), &id, 1, 2, true).await;
+        assert_eq!(missing, Err(Error::Admin(AdminRefusal::NoComment)), "{name}");
+        let lines = audited(&fixture).await;
+        let expected = ["pull.comments_resolved shop#1", "pull.comments_reopened shop#1"];
+        assert_eq!(lines[lines.len() - 2..], expected, "{name}");
     }
 }
 

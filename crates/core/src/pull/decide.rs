@@ -6,7 +6,7 @@ use crate::hook::{CommentAction, EventRepository, HookContent, HookEvent, HostCo
 use crate::ids::ProjectId;
 use crate::inbox::{Content, NewEvent};
 use crate::ports::{AuditEntry, CommentKind, HostUser};
-use crate::pull::{Comment, LocalPull, NewComment, PullEnding, PullState, Verdict, comment};
+use crate::pull::{Comment, LocalPull, NewComment, PullEnding, PullState, Resolution, Verdict, comment};
 use crate::time::Timestamp;
 
 /// Ends an open pull request.
@@ -107,6 +107,30 @@ pub fn remove_draft(state: &AdminState, author: &str, place: u64) -> Result<Admi
         place: draft.place,
     });
     Ok(AdminChange { rows: rows.into_iter().collect(), audit: Vec::new() })
+}
+
+/// Resolves the thread of a comment on a line, or opens it again without a resolution. The thread has the submitted
+/// comments on the same line with the same text. Repeating the change has no effect.
+///
+/// # Errors
+/// The pull request does not exist, or has no such comment on a line.
+pub fn resolve(
+    state: &AdminState,
+    place: u64,
+    resolution: Option<&Resolution>,
+    audit: AuditEntry,
+) -> Result<AdminChange, AdminRefusal> {
+    let pull = found(state)?;
+    let chosen = state.lines.iter().find(|one| one.place == place);
+    let line = chosen.and_then(|one| one.comment.line.as_ref()).ok_or(AdminRefusal::NoComment)?;
+    let is_of_thread = |one: &&Comment| one.comment.line.as_ref().is_some_and(|other| other.is_same_line(line));
+    let changes = |one: &&Comment| one.comment.resolved.is_some() != resolution.is_some();
+    let changed = state.lines.iter().filter(is_of_thread).filter(changes).map(|one| {
+        let comment = NewComment { resolved: resolution.cloned(), ..one.comment.clone() };
+        row(pull, Comment { place: one.place, comment })
+    });
+    let rows: Vec<AdminRow> = changed.collect();
+    if rows.is_empty() { Ok(AdminChange::nothing()) } else { Ok(AdminChange::new(rows, audit)) }
 }
 
 /// Submits a review: its text with the verdict, and the drafts of its author. The inbox makes one message of all.
@@ -304,6 +328,44 @@ mod tests {
         }
         let full = AdminState { drafts: (1..=100).map(|place| draft(place, "ada")).collect(), ..both };
         assert_eq!(comment(&full, one, &page(), audit()), Err(AdminRefusal::TooManyDrafts));
+    }
+
+    #[test]
+    fn a_thread_on_a_line_is_resolved_and_opened_again_as_a_whole() {
+        let stored_line = |place: u64, line: u64, resolved: Option<Resolution>| {
+            let mut comment = NewComment { resolved, ..new("ada", "x") };
+            comment.line.as_mut().unwrap().line = line;
+            Comment { place, comment }
+        };
+        let resolution = || Resolution { by: "bob".into(), at: Timestamp::from_micros(9) };
+        let state = |lines: Vec<Comment>| AdminState { lines, ..state(Some(open())) };
+        let mixed = state(vec![
+            stored_line(1, 7, None),
+            stored_line(2, 8, None),
+            stored_line(3, 7, Some(resolution())),
+            stored_line(4, 7, None),
+        ]);
+        let places = |change: &AdminChange| {
+            let place = |row: &AdminRow| match row {
+                AdminRow::Comment { comment, .. } => (comment.place, comment.comment.resolved.clone()),
+                other => panic!("{other:?}"),
+            };
+            change.rows.iter().map(place).collect::<Vec<_>>()
+        };
+        let change = resolve(&mixed, 4, Some(&resolution()), audit()).expect("it exists");
+        assert_eq!(places(&change), [(1, Some(resolution())), (4, Some(resolution()))]);
+        assert_eq!(change.audit, [audit()]);
+        let change = resolve(&mixed, 1, None, audit()).expect("it exists");
+        assert_eq!(places(&change), [(3, None)]);
+        assert_eq!(resolve(&mixed, 2, None, audit()), Ok(AdminChange::nothing()), "it is open");
+
+        let mut changed = stored_line(5, 7, None);
+        changed.comment.line.as_mut().unwrap().hunk = "@@ -1 +7 @@\n+other".into();
+        let after = state(vec![stored_line(1, 7, None), changed]);
+        let change = resolve(&after, 1, Some(&resolution()), audit()).expect("it exists");
+        assert_eq!(places(&change), [(1, Some(resolution()))], "the line of the other comment had another text");
+        assert_eq!(resolve(&after, 9, None, audit()), Err(AdminRefusal::NoComment));
+        assert_eq!(resolve(&AdminState::default(), 1, None, audit()), Err(AdminRefusal::NoPull));
     }
 
     #[test]

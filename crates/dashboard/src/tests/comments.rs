@@ -187,6 +187,53 @@ async fn comments_on_lines_are_collected_and_submitted_as_one_review() {
 }
 
 #[tokio::test]
+async fn a_thread_on_a_line_is_resolved_into_one_line_and_opened_again() {
+    const FOLDED: &str = "<details class=\"resolved\"";
+    let (fixture, path, _) = with_job().await;
+    let (lines, files) = (format!("{path}/lines"), format!("{path}/files"));
+    let write = async |body: &str| {
+        fixture.form(&lines, &format!("path=x.txt&side=new&line=2&body={body}&as=comment")).await;
+    };
+    write("Rename+it").await;
+    write("Indeed").await;
+    for page in [&files, &path] {
+        let open = fixture.page(Role::Member, page).await;
+        assert_eq!(open.matches("/resolve\"").count(), 1, "one button for the thread: {open}");
+        assert!(open.contains(&format!("action=\"{path}/comments/2/resolve\"")) && !open.contains(FOLDED), "{open}");
+        let viewer = fixture.page(Role::Viewer, page).await;
+        assert!(!viewer.contains("/resolve\""), "{viewer}");
+    }
+    let change = async |place: u64, form: &str| {
+        let path = format!("{path}/comments/{place}/resolve");
+        let sent = fixture.send(Some(Role::Member), Method::POST, &path, form).await;
+        sent.header("location").to_owned()
+    };
+    assert_eq!(change(2, "resolved=yes&at=files").await, format!("{files}?done=resolved#t-2"));
+    let shown = fixture.page(Role::Viewer, &files).await;
+    for part in [
+        "<details class=\"resolved\" id=\"t-2\">",
+        "<strong>Resolved</strong> <span>by <bdi>member</bdi> ",
+        "<span>2 comments</span>",
+        "<article class=\"entry\" id=\"r-1\">",
+        "<article class=\"entry\" id=\"r-2\">",
+    ] {
+        assert_eq!(shown.matches(part).count(), 1, "{part}: {shown}");
+    }
+    assert!(!shown.contains("/resolve\""), "{shown}");
+    let conversation = fixture.page(Role::Member, &path).await;
+    assert_eq!(conversation.matches(FOLDED).count(), 2, "each comment is folded: {conversation}");
+    assert!(conversation.contains("<code><bdi>x.txt</bdi></code>, line 2</span>"), "{conversation}");
+
+    write("Not+yet").await;
+    let reopened = fixture.page(Role::Member, &files).await;
+    assert!(!reopened.contains(FOLDED) && reopened.contains("/comments/3/resolve\""), "{reopened}");
+    change(3, "resolved=yes").await;
+    assert_eq!(change(1, "resolved=no").await, format!("{path}?done=reopened#c-1"));
+    let comments = fixture.store.comments("shop".into(), 8).await.unwrap();
+    assert!(comments.iter().all(|one| one.comment.resolved.is_none()), "{comments:?}");
+}
+
+#[tokio::test]
 async fn the_verdicts_of_reviews_are_above_the_button_to_merge() {
     let (fixture, path, _) = with_job().await;
     for (verdict, done, word, reason) in [

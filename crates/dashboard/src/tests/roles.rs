@@ -121,6 +121,8 @@ const FORMS: &[(&str, &str, [u16; 3])] = &[
     ("/projects/shop/jobs/JOB/archive", "", [303, 303, 403]),
     ("/projects/shop/jobs/JOB/unarchive", "", [303, 303, 403]),
     ("/projects/shop/pulls/7/update", "", [404, 404, 403]),
+    ("/projects/shop/pulls/7/comments/1/resolve", "resolved=yes", [404, 404, 403]),
+    ("/projects/shop/pulls/7/comments/none/resolve", "resolved=yes", [404, 404, 404]),
     ("/projects/shop/pulls/7/merge", "", [303, 303, 403]),
     ("/projects/shop/pulls/7/close", "", [303, 303, 403]),
     ("/projects/shop/pulls/7/comments", "body=x", [303, 303, 403]),

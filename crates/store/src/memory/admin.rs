@@ -87,6 +87,14 @@ impl AdminTables for Tables {
                 let drafts = self.comments.iter().filter(|(of, known)| *of == key && known.comment.is_draft);
                 state.drafts = drafts.map(|(_, draft)| draft.clone()).collect();
             }
+            Subject::PullLines(repository, number) => {
+                let key = (repository.clone(), *number);
+                state.pull = self.pulls.get(&key).cloned();
+                let is_line = |known: &Comment| known.comment.line.is_some() && !known.comment.is_draft;
+                let lines = self.comments.iter().filter(|(of, known)| *of == key && is_line(known));
+                state.lines = lines.map(|(_, comment)| comment.clone()).collect();
+                state.lines.sort_unstable_by_key(|comment| comment.place);
+            }
             Subject::CodeHost(id, name) => {
                 state.code_host = self.code_hosts.get(id).cloned();
                 state.name_is_taken = self.code_hosts.values().any(|host| host.name() == *name && host.id != *id);

@@ -235,6 +235,16 @@ async fn load(session: &Session, subject: &Subject, is_begun: bool) -> Result<Ad
                 number(*of)
             ),
         ],
+        Subject::PullLines(repository, of) => vec![
+            call!(PULLS_LOCK, repository.clone()),
+            call!("SELECT * FROM pulls WHERE repository = $1 AND number = $2", repository.clone(), number(*of)),
+            call!(
+                "SELECT * FROM comments
+                 WHERE repository = $1 AND number = $2 AND draft = 0 AND path IS NOT NULL ORDER BY place",
+                repository.clone(),
+                number(*of)
+            ),
+        ],
         Subject::CodeHost(id, name) => vec![
             // One lock for all code hosts, because their names must be different.
             call!("SELECT pg_advisory_xact_lock($1)", lock_number("code hosts", "", "")),
@@ -341,6 +351,10 @@ async fn load(session: &Session, subject: &Subject, is_begun: bool) -> Result<Ad
             let last = rows(1).first().map(|row| row.try_get::<_, Option<i64>>("place")).transpose()?;
             state.last_comment = last.flatten().and_then(|place| u64::try_from(place).ok()).unwrap_or(0);
             state.drafts = rows(2).iter().map(rows::comment).collect::<Result<_, PgError>>()?;
+        }
+        Subject::PullLines(..) => {
+            state.pull = rows(0).first().map(rows::pull).transpose()?;
+            state.lines = rows(1).iter().map(rows::comment).collect::<Result<_, PgError>>()?;
         }
         Subject::Trust(..) => {
             state.trust = rows(0).first().map(rows::trust).transpose()?;
@@ -694,10 +708,11 @@ fn put_comment(repository: &str, pull: u64, comment: &Comment) -> Call {
     call!(
         "INSERT INTO comments
              (repository, number, place, author, author_id, body, at, path, side, line, hunk, review, draft, message,
-              verdict)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+              verdict, resolved_by, resolved_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
          ON CONFLICT (repository, number, place)
-         DO UPDATE SET at = excluded.at, review = excluded.review, draft = excluded.draft",
+         DO UPDATE SET at = excluded.at, review = excluded.review, draft = excluded.draft,
+                       resolved_by = excluded.resolved_by, resolved_at = excluded.resolved_at",
         repository.to_owned(),
         number(pull),
         number(*place),
@@ -713,6 +728,8 @@ fn put_comment(repository: &str, pull: u64, comment: &Comment) -> Call {
         i64::from(comment.is_draft),
         comment.message.map(|message| message.to_string()),
         comment.verdict.name(),
+        comment.resolved.as_ref().map(|resolution| resolution.by.clone()),
+        comment.resolved.as_ref().map(|resolution| resolution.at.as_micros()),
     )
 }
 

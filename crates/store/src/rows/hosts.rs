@@ -6,7 +6,9 @@ use journeyman_core::code_host::{Access, CodeHost, DefinedIn, HostKind, HostName
 use journeyman_core::ids::ProjectId;
 use journeyman_core::job::PullRepository;
 use journeyman_core::poll::{Cursor, Poll, PollProblem};
-use journeyman_core::pull::{Comment, DiffSide, IndexedPull, LinePlace, LocalPull, NewComment, PullState, Verdict};
+use journeyman_core::pull::{
+    Comment, DiffSide, IndexedPull, LinePlace, LocalPull, NewComment, PullState, Resolution, Verdict,
+};
 use serde::{Deserialize, Serialize};
 
 use super::{At, Columns, Read};
@@ -106,8 +108,15 @@ pub(crate) fn comment<R: Columns>(row: &R) -> Read<Comment, R> {
         review: at.number_or_null("review")?,
         is_draft: at.number::<i64>("draft")? != 0,
         verdict: verdict(&at)?,
+        resolved: resolution(&at)?,
     };
     Ok(Comment { place: at.number("place")?, comment })
+}
+
+fn resolution<R: Columns>(at: &At<'_, R>) -> Read<Option<Resolution>, R> {
+    let by = at.row.text("resolved_by")?;
+    let time = at.time_or_null("resolved_at")?;
+    Ok(by.zip(time).map(|(by, at)| Resolution { by, at }))
 }
 
 fn verdict<R: Columns>(at: &At<'_, R>) -> Read<Verdict, R> {

@@ -145,6 +145,14 @@ impl AdminTables for Tables<'_> {
                 let mut drafts = self.db.prepare_cached(text)?;
                 state.drafts = collect(&mut drafts.query(params![repository, number(*of)])?, |row| rows::comment(row))?;
             }
+            Subject::PullLines(repository, of) => {
+                let text = "SELECT * FROM pulls WHERE repository = ?1 AND number = ?2";
+                state.pull = self.one(text, params![repository, number(*of)], |row| rows::pull(row))?;
+                let text = "SELECT * FROM comments
+                            WHERE repository = ?1 AND number = ?2 AND draft = 0 AND path IS NOT NULL ORDER BY place";
+                let mut lines = self.db.prepare_cached(text)?;
+                state.lines = collect(&mut lines.query(params![repository, number(*of)])?, |row| rows::comment(row))?;
+            }
             Subject::CodeHost(id, name) => {
                 let text = "SELECT * FROM code_hosts WHERE id = ?1";
                 state.code_host = self.one(text, [id.as_str()], |row| rows::code_host(row))?;
@@ -526,10 +534,11 @@ impl Tables<'_> {
         self.execute(
             "INSERT INTO comments
                  (repository, number, place, author, author_id, body, at, path, side, line, hunk, review, draft, message,
-                  verdict)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
+                  verdict, resolved_by, resolved_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)
              ON CONFLICT (repository, number, place)
-             DO UPDATE SET at = excluded.at, review = excluded.review, draft = excluded.draft",
+             DO UPDATE SET at = excluded.at, review = excluded.review, draft = excluded.draft,
+                           resolved_by = excluded.resolved_by, resolved_at = excluded.resolved_at",
             params![
                 repository,
                 number(pull),
@@ -546,6 +555,8 @@ impl Tables<'_> {
                 comment.is_draft,
                 comment.message.map(|message| message.to_string()),
                 comment.verdict.name(),
+                comment.resolved.as_ref().map(|resolution| resolution.by.as_str()),
+                comment.resolved.as_ref().map(|resolution| resolution.at.as_micros()),
             ],
         )
     }

@@ -50,6 +50,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0039_imports.sql"),
     include_str!("../../migrations/sqlite/0040_diffs_and_reports.sql"),
     include_str!("../../migrations/sqlite/0041_templates.sql"),
+    include_str!("../../migrations/sqlite/0042_resolved_comments.sql"),
 ];
 
 /// The current schema version.

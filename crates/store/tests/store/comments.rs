@@ -1,11 +1,11 @@
 //! Tests of comments on lines, reviews, and the comments of the service, in every store.
 
-use journeyman_core::admin::{AdminChange, AdminError, AdminState, Subject};
+use journeyman_core::admin::{AdminChange, AdminError, AdminRefusal, AdminState, Subject};
 use journeyman_core::inbox::InboxState;
 use journeyman_core::ports::{AuditEntry, InboxFilter};
 use journeyman_core::pull::comment::SERVICE;
 use journeyman_core::pull::decide::{self, PullPage};
-use journeyman_core::pull::{Comment, DiffSide, LinePlace, NewComment, NewPull, Verdict};
+use journeyman_core::pull::{Comment, DiffSide, LinePlace, NewComment, NewPull, Resolution, Verdict};
 use journeyman_core::time::Timestamp;
 use journeyman_testkit::Seeds as _;
 
@@ -41,7 +41,7 @@ impl Fixture {
 
     async fn change(
         &self,
-        decide: impl FnMut(&AdminState) -> Result<AdminChange, journeyman_core::admin::AdminRefusal> + Send + 'static,
+        decide: impl FnMut(&AdminState) -> Result<AdminChange, AdminRefusal> + Send + 'static,
     ) -> Result<(), AdminError> {
         let subject = Subject::Pull("shop".to_owned(), 1);
         self.store.administer(subject, None, at(5), Box::new(decide)).await.map(drop)
@@ -101,6 +101,39 @@ async fn drafts_are_submitted_with_the_review_of_their_author_or_removed() {
         // A submitted comment is no longer a draft.
         fixture.change(|state| decide::remove_draft(state, "usr_ada", 1)).await.unwrap();
         assert_eq!(fixture.comments().await.len(), 4, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn comments_on_a_line_are_resolved_and_opened_again() {
+    for fixture in all().await {
+        let (store, name) = (&fixture.store, fixture.name);
+        fixture.open_pull().await;
+        let on_line = |body: &str| NewComment { line: Some(line()), ..by("ada", body) };
+        for new in [on_line("one"), draft("ada", "two"), by("ada", "three"), on_line("four")] {
+            store.comment("shop", 1, new).await.unwrap();
+        }
+        let before = fixture.comments().await;
+        let resolution = Resolution { by: "bob".to_owned(), at: at(7) };
+        let resolve = async |place: u64, resolution: Option<Resolution>| {
+            let decide = move |state: &AdminState| decide::resolve(state, place, resolution.as_ref(), audit());
+            store.administer(Subject::PullLines("shop".to_owned(), 1), None, at(7), Box::new(decide)).await.map(drop)
+        };
+        let resolved = async || {
+            let comments = fixture.comments().await.into_iter();
+            comments.filter_map(|one| Some((one.place, one.comment.resolved?))).collect::<Vec<_>>()
+        };
+        for _ in 0..2 {
+            resolve(1, Some(resolution.clone())).await.unwrap();
+        }
+        assert_eq!(resolved().await, [(1, resolution.clone()), (4, resolution.clone())], "{name}");
+        assert_eq!(store.audit(None, 9).await.unwrap().len(), 1, "{name}: the second change had no effect");
+        for (place, case) in [(2, "a draft"), (3, "a comment without a line"), (9, "no comment")] {
+            let refused = resolve(place, Some(resolution.clone())).await;
+            assert_eq!(refused, Err(AdminError::Refused(AdminRefusal::NoComment)), "{name}: {case}");
+        }
+        resolve(4, None).await.unwrap();
+        assert_eq!(fixture.comments().await, before, "{name}: only the resolution has changed");
     }
 }
 

@@ -147,6 +147,8 @@ fn verb(action: &str) -> (String, String) {
         ("project.import_started", "started to import a repository into the project"),
         ("pull.closed", "closed the pull request"),
         ("pull.commented", "commented on the pull request"),
+        ("pull.comments_reopened", "reopened comments on the pull request"),
+        ("pull.comments_resolved", "resolved comments on the pull request"),
         ("pull.merged", "merged the pull request"),
         ("pull.reviewed", "reviewed the pull request"),
         ("repository.tested", "tested the repository of"),

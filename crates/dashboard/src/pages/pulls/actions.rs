@@ -121,6 +121,19 @@ pub(super) async fn remove_draft(target: Target, place: Place, fields: Fields) -
     target.answer(page.await)
 }
 
+/// Resolves the thread of a comment on a line, or opens it again.
+pub(super) async fn resolve(target: Target, place: Place, fields: Fields) -> Response {
+    let page = async {
+        let (caller, project) = (target.caller(), &target.project.id);
+        let is_resolved = fields.text("resolved") != "no";
+        target.cases().resolve_comments(&caller, project, target.number, place.0, is_resolved).await?;
+        let (tab, comment) = if fields.text("at") == "files" { ("/files", "r") } else { ("", "c") };
+        let (done, anchor) = if is_resolved { ("resolved", "t") } else { ("reopened", comment) };
+        Ok(Redirect::to(&target.page(&format!("{tab}?done={done}#{anchor}-{}", place.0))).into_response())
+    };
+    target.answer(page.await)
+}
+
 /// The number of a comment in the path of a request.
 pub(super) struct Place(u64);
 

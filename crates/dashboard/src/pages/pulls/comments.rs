@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use askama::Template;
 use journeyman_core::pull::comment::SERVICE;
-use journeyman_core::pull::{Comment, LinePlace, Verdict};
+use journeyman_core::pull::{Comment, LinePlace, Resolution, Verdict};
 
 use super::Target;
 use super::progress::Progress;
@@ -40,6 +40,8 @@ struct CommentView<'a> {
     line: Option<LineView<'a>>,
     /// True below the line in the diff.
     in_diff: bool,
+    /// True if the viewer can resolve the thread that ends here.
+    may_resolve: bool,
     body: Option<&'a Markup>,
     progress: Option<&'a Progress>,
     replies: Vec<Fragment>,
@@ -50,6 +52,72 @@ struct LineView<'a> {
     line: u64,
     is_current: bool,
     hunk: Vec<&'a str>,
+}
+
+/// A thread that is resolved, in one line that opens.
+#[derive(Template)]
+#[template(path = "_pull_resolved.html")]
+struct ResolvedView<'a> {
+    at: &'a Target,
+    frame: &'a Frame,
+    /// The number of its last comment.
+    place: u64,
+    by: String,
+    when: Moment,
+    /// The name of the file and the number of the line, where the page does not show them.
+    line: Option<(String, u64)>,
+    in_diff: bool,
+    count: usize,
+    comments: Vec<Fragment>,
+}
+
+/// The submitted comments on the same line with the same text, in the order of their times.
+struct Thread<'a>(Vec<&'a Comment>);
+
+impl<'a> Thread<'a> {
+    /// Divides comments into threads. Drafts, and comments without a line, belong to none.
+    fn all(comments: &'a [Comment]) -> Vec<Self> {
+        let mut threads: Vec<Self> = Vec::new();
+        for one in ordered(comments).into_iter().filter(|one| !one.comment.is_draft) {
+            let Some(line) = &one.comment.line else { continue };
+            let is_on_it = |first: &&Comment| first.comment.line.as_ref().is_some_and(|place| place.is_same_line(line));
+            match threads.iter_mut().find(|thread| thread.0.first().is_some_and(is_on_it)) {
+                Some(thread) => thread.0.push(one),
+                None => threads.push(Self(vec![one])),
+            }
+        }
+        threads
+    }
+
+    /// Finds the thread of a comment.
+    fn of<'t>(threads: &'t [Self], place: u64) -> Option<&'t Self> {
+        threads.iter().find(|thread| thread.0.iter().any(|one| one.place == place))
+    }
+
+    /// Returns the last resolution; `None` if a comment of the thread is open.
+    fn resolution(&self) -> Option<&'a Resolution> {
+        let all: Option<Vec<&Resolution>> = self.0.iter().map(|one| one.comment.resolved.as_ref()).collect();
+        all?.into_iter().max_by_key(|resolution| resolution.at)
+    }
+
+    fn is_first(&self, place: u64) -> bool {
+        self.0.first().is_some_and(|one| one.place == place)
+    }
+
+    fn is_last(&self, place: u64) -> bool {
+        self.0.last().is_some_and(|one| one.place == place)
+    }
+}
+
+/// The place of a comment on a page.
+#[derive(Clone, Copy)]
+struct Spot {
+    /// True below the line in the diff.
+    in_diff: bool,
+    /// True if the diff has the line.
+    is_current: bool,
+    /// True for the last comment of a thread that is open.
+    ends_thread: bool,
 }
 
 impl CommentView<'_> {
@@ -95,22 +163,28 @@ impl Renderer<'_> {
         outline: &Outline<'_>,
         budget: &mut Budget,
     ) -> askama::Result<Vec<Fragment>> {
+        let threads = Thread::all(comments);
         let mut replies: HashMap<u64, Vec<Fragment>> = HashMap::new();
         let mut roots = Vec::new();
         for one in ordered(comments) {
             let body = self.body(one, budget);
             let is_current = one.comment.line.as_ref().is_some_and(|place| outline.has(place));
+            let thread = Thread::of(&threads, one.place);
+            let resolution = thread.and_then(Thread::resolution);
+            let ends_thread = resolution.is_none() && thread.is_some_and(|thread| thread.is_last(one.place));
+            let spot = Spot { in_diff: false, is_current, ends_thread };
             match one.comment.review {
                 Some(review) if review != one.place => {
-                    let reply = self.comment(one, body.as_ref(), (false, is_current), Vec::new())?;
-                    replies.entry(review).or_default().push(reply);
+                    let reply = self.comment(one, body.as_ref(), spot, Vec::new())?;
+                    replies.entry(review).or_default().push(self.folded(one, resolution, false, vec![reply])?);
                 }
-                _ => roots.push((one, body, is_current)),
+                _ => roots.push((one, body, spot, resolution)),
             }
         }
-        let root = |(one, body, is_current): (&Comment, Option<Markup>, bool)| {
+        let root = |(one, body, spot, resolution): (&Comment, Option<Markup>, Spot, Option<&Resolution>)| {
             let replies = replies.remove(&one.place).unwrap_or_default();
-            self.comment(one, body.as_ref(), (false, is_current), replies)
+            let content = self.comment(one, body.as_ref(), spot, replies)?;
+            self.folded(one, resolution, false, vec![content])
         };
         roots.into_iter().map(root).collect()
     }
@@ -122,14 +196,64 @@ impl Renderer<'_> {
         diff: &mut DiffShown<'_>,
         budget: &mut Budget,
     ) -> askama::Result<()> {
+        let threads = Thread::all(comments);
         for one in ordered(comments) {
             let Some(place) = one.comment.line.as_ref().filter(|place| diff.has(place)) else { continue };
-            let body = self.body(one, budget);
-            let content = self.comment(one, body.as_ref(), (true, true), Vec::new())?;
+            let thread = Thread::of(&threads, one.place);
+            let resolved = thread.and_then(|thread| Some((thread, thread.resolution()?)));
+            let content = match resolved {
+                Some((thread, _)) if !thread.is_first(one.place) => continue,
+                Some((thread, resolution)) => self.resolved_below(thread, resolution, budget)?,
+                None => {
+                    let ends_thread = thread.is_some_and(|thread| thread.is_last(one.place));
+                    let (body, spot) = (self.body(one, budget), Spot { in_diff: true, is_current: true, ends_thread });
+                    self.comment(one, body.as_ref(), spot, Vec::new())?
+                }
+            };
             let LinePlace { path, side, line, .. } = place;
             diff.attach(&LineKey { path: path.clone(), side: *side, line: *line }, content);
         }
         Ok(())
+    }
+
+    /// Renders a resolved thread below its line.
+    fn resolved_below(
+        &self,
+        thread: &Thread<'_>,
+        resolution: &Resolution,
+        budget: &mut Budget,
+    ) -> askama::Result<Fragment> {
+        let spot = Spot { in_diff: true, is_current: true, ends_thread: false };
+        let content = |one: &&Comment| self.comment(one, self.body(one, budget).as_ref(), spot, Vec::new());
+        let comments = thread.0.iter().map(content).collect::<askama::Result<Vec<_>>>()?;
+        match thread.0.last() {
+            Some(last) => self.folded(last, Some(resolution), true, comments),
+            None => Ok(Fragment::default()),
+        }
+    }
+
+    /// Folds comments of a thread that is resolved; `last` is the last of them. Returns the only comment of a thread that
+    /// is open.
+    fn folded(
+        &self,
+        last: &Comment,
+        resolution: Option<&Resolution>,
+        in_diff: bool,
+        mut comments: Vec<Fragment>,
+    ) -> askama::Result<Fragment> {
+        let Some(resolution) = resolution else { return Ok(comments.pop().unwrap_or_default()) };
+        let line = last.comment.line.as_ref().filter(|_| !in_diff);
+        Fragment::of(&ResolvedView {
+            at: self.at,
+            frame: self.at,
+            place: last.place,
+            by: visible::line(&resolution.by).into_owned(),
+            when: self.at.moment(resolution.at),
+            line: line.map(|line| (visible::line(&line.path).into_owned(), line.line)),
+            in_diff,
+            count: comments.len(),
+            comments,
+        })
     }
 
     fn body(&self, one: &Comment, budget: &mut Budget) -> Option<Markup> {
@@ -141,7 +265,7 @@ impl Renderer<'_> {
         &self,
         one: &Comment,
         body: Option<&Markup>,
-        (in_diff, is_current): (bool, bool),
+        Spot { in_diff, is_current, ends_thread }: Spot,
         replies: Vec<Fragment>,
     ) -> askama::Result<Fragment> {
         let comment = &one.comment;
@@ -166,6 +290,7 @@ impl Renderer<'_> {
             written: self.at.moment(comment.at),
             line,
             in_diff,
+            may_resolve: ends_thread && self.at.viewer.can_write(),
             body,
             progress: self.progress.get(&one.place),
             replies,
