@@ -18,6 +18,7 @@ mod choices;
 mod conversation;
 mod cookies;
 mod diff;
+mod digests;
 mod error_page;
 mod failure;
 mod fields;
@@ -60,6 +61,7 @@ use journeyman_core::time::{Clock, IdGen};
 pub use self::log_tail::{LogTail, LogTails, Tail};
 pub use self::viewer::{ClientAddress, Viewer};
 use crate::assets::Assets;
+use crate::digests::Digests;
 use crate::highlight::Highlighter;
 use crate::portal::Portal;
 use crate::streams::Streams;
@@ -128,6 +130,7 @@ pub(crate) struct Parts {
     pub(crate) portal: Portal,
     pub(crate) throttle: Throttle,
     pub(crate) streams: Streams,
+    pub(crate) digests: Digests,
     /// True once the store has had an administrator, so that pages need not ask again.
     pub(crate) claimed: AtomicBool,
 }
@@ -162,6 +165,7 @@ pub fn router(services: Services, settings: Settings, document: &serde_json::Val
         portal,
         throttle: Throttle::default(),
         streams: Streams::default(),
+        digests: Digests::default(),
         claimed: AtomicBool::new(false),
     }));
     let inside = pages::routes().route_layer(from_fn_with_state(shared.clone(), session::required));

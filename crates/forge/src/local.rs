@@ -22,6 +22,8 @@ use journeyman_core::pull::{HostPull, LocalPull, NewPull, PullChange, PullText};
 use journeyman_core::time::Clock;
 use journeyman_git::{Git, GitError, sync_tree};
 
+use self::merge::KnownConflicts;
+
 /// The built-in host. Cheap to clone.
 #[derive(Clone)]
 pub struct LocalHost {
@@ -31,6 +33,7 @@ pub struct LocalHost {
     pulls: Arc<dyn PullStore>,
     users: Arc<dyn UserStore>,
     clock: Arc<dyn Clock>,
+    known_conflicts: KnownConflicts,
 }
 
 impl LocalHost {
@@ -41,7 +44,7 @@ impl LocalHost {
         (pulls, users): (Arc<dyn PullStore>, Arc<dyn UserStore>),
         clock: Arc<dyn Clock>,
     ) -> Self {
-        Self { git, repositories, public_url, pulls, users, clock }
+        Self { git, repositories, public_url, pulls, users, clock, known_conflicts: KnownConflicts::default() }
     }
 
     /// Returns the path of the bare repository with this name, which [`journeyman_core::project::parse_address`] has

@@ -124,6 +124,7 @@ async fn a_branch_becomes_a_pull_request_once_and_is_merged() {
     assert_eq!(detail.commits[0].subject, "Write a.txt");
     assert!(detail.diff.contains("+++ b/a.txt\n@@ -0,0 +1 @@\n+a\n"), "{}", detail.diff);
     assert!(detail.mergeable && detail.conflicts.is_empty());
+    assert_eq!(pages.conflicts(&setup.project, 1).await, Ok(Vec::new()));
     let ends = pages.ends(&setup.project, 1).await.unwrap().unwrap();
     assert_eq!(pages.merge(&setup.project, 1, "ci", at()).await, Ok(ends.clone()));
     let (_, head) = pages.merge(&setup.project, 1, "ci", at()).await.unwrap();
@@ -164,6 +165,9 @@ async fn branches_that_conflict_are_not_merged() {
     let pages = setup.hosts.local();
     let detail = pages.pull(&setup.project, 1).await.unwrap();
     assert_eq!((detail.mergeable, detail.conflicts), (false, vec!["README".to_owned()]));
+    for attempt in ["merged", "remembered"] {
+        assert_eq!(pages.conflicts(&setup.project, 1).await, Ok(vec!["README".to_owned()]), "{attempt}");
+    }
     let refused = pages.merge(&setup.project, 1, "ci", at()).await;
     assert!(matches!(refused, Err(PullPagesError::Conflict { .. })), "{refused:?}");
 }

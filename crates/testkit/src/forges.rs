@@ -331,6 +331,10 @@ impl PullPages for FakeForges {
         Err(PullPagesError::NotFound)
     }
 
+    async fn conflicts(&self, _: &Project, _: u64) -> Result<Vec<String>, PullPagesError> {
+        Ok(Vec::new())
+    }
+
     async fn merge(&self, _: &Project, _: u64, _: &str, _: Timestamp) -> Result<(Sha, Sha), PullPagesError> {
         Ok(ends())
     }

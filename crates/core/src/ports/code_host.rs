@@ -161,6 +161,10 @@ pub trait PullPages: Send + Sync {
     /// Returns a pull request with its commits and its diff.
     async fn pull(&self, project: &Project, number: u64) -> Result<PullDetail, PullPagesError>;
 
+    /// Returns the files in which the branches of an open pull request conflict, as in [`PullDetail::conflicts`]. There are
+    /// none if a branch was deleted, or if the pull request has ended.
+    async fn conflicts(&self, project: &Project, number: u64) -> Result<Vec<String>, PullPagesError>;
+
     /// Merges the branches of an open pull request, and returns their commits before the merge. The merge commit names
     /// `by`. If the branches are merged already, this changes nothing.
     async fn merge(

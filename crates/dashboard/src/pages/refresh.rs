@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::{HeaderMap, StatusCode};
@@ -13,6 +14,7 @@ use journeyman_core::job::{Job, JobStatus};
 use journeyman_core::ports::StoreError;
 use serde::Deserialize;
 
+use crate::digests::{Latest, Reading};
 use crate::frame::Frame;
 use crate::streams::Stream;
 use crate::viewer::Viewer;
@@ -41,8 +43,9 @@ pub(super) fn state_of(jobs: &[Job]) -> Vec<(JobId, u64, JobStatus)> {
 }
 
 /// Streams an instruction to refresh the page each time the digest that `read` returns changes. The digest of the page,
-/// or of the last event, is in the request, so that changes before the connection are detected too.
-pub(super) fn stream<F, R>(frame: &Frame, seen: SeenQuery, headers: &HeaderMap, read: F) -> Response
+/// or of the last event, is in the request, so that changes before the connection are detected too. `page` names the data
+/// of the page: streams with the same name share their digests.
+pub(super) fn stream<F, R>(frame: &Frame, page: String, seen: SeenQuery, headers: &HeaderMap, read: F) -> Response
 where
     F: Fn() -> R + Send + 'static,
     R: Future<Output = Result<String, StoreError>> + Send + 'static,
@@ -53,7 +56,8 @@ where
     };
     let last = headers.get("last-event-id").and_then(|value| value.to_str().ok()).map(str::to_owned);
     let seen = last.or(seen.seen).unwrap_or_default();
-    let poll = Poll { shared, viewer, read, seen, _stream: stream };
+    let latest = shared.digests.of(page);
+    let poll = Poll { shared, viewer, read, latest, number: None, seen, _stream: stream };
     let events = unfold(poll, |mut poll| async move { Some((Ok::<_, Infallible>(poll.next().await?), poll)) });
     ([("x-accel-buffering", "no")], Sse::new(events).keep_alive(KeepAlive::default())).into_response()
 }
@@ -63,6 +67,10 @@ struct Poll<F> {
     shared: Shared,
     viewer: Viewer,
     read: F,
+    /// The latest digest of the page.
+    latest: Arc<Latest>,
+    /// The number of the last digest that this stream has got.
+    number: Option<u64>,
     seen: String,
     _stream: Stream,
 }
@@ -77,11 +85,13 @@ where
             if !session::still_holds(&self.shared, &self.viewer).await {
                 return None;
             }
-            let reading = (self.read)();
-            let now = reading.await.ok()?;
-            if self.seen != now {
-                self.seen.clone_from(&now);
-                return Some(Event::default().id(now).data("<turbo-stream action=\"refresh\"></turbo-stream>"));
+            // Nothing is read until the future is polled.
+            let read = (self.read)();
+            let Reading { number, digest } = self.latest.after(self.number, read).await.ok()?;
+            self.number = Some(number);
+            if self.seen != digest {
+                self.seen.clone_from(&digest);
+                return Some(Event::default().id(digest).data("<turbo-stream action=\"refresh\"></turbo-stream>"));
             }
             tokio::select! {
                 () = tokio::time::sleep(POLL_INTERVAL) => {}

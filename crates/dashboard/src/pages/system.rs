@@ -167,7 +167,7 @@ async fn live(
     Query(seen): Query<SeenQuery>,
     headers: HeaderMap,
 ) -> Response {
-    refresh::stream(&frame, seen, &headers, move || {
+    refresh::stream(&frame, "/system".to_owned(), seen, &headers, move || {
         let shared = shared.clone();
         async move {
             let now = shared.services.clock.now();

@@ -66,6 +66,10 @@ impl PullPages for Fake {
         self.detail.clone()
     }
 
+    async fn conflicts(&self, _project: &Project, _number: u64) -> Result<Vec<String>, PullPagesError> {
+        self.detail.clone().map(|detail| detail.conflicts)
+    }
+
     async fn merge(
         &self,
         project: &Project,

@@ -1,8 +1,10 @@
 //! Merges without a working tree: git computes the tree from the two commits, and the base branch is updated only if it
 //! has not moved since.
 
+use std::collections::HashMap;
 use std::io;
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use journeyman_core::ids::Sha;
 use journeyman_core::ports::PullPagesError;
@@ -29,6 +31,28 @@ fn conflict(pull: &LocalPull) -> PullPagesError {
 
 /// The maximum number of conflicting files that a page names.
 const MAX_CONFLICTS: usize = 100;
+
+/// The maximum number of merges whose conflicts are kept.
+const MAX_KNOWN: usize = 1000;
+
+/// The conflicting files of pairs of commits, a base and a head, that were merged before. The commits determine the files,
+/// so an entry stays true, whichever branches point to the commits.
+#[derive(Clone, Default)]
+pub(super) struct KnownConflicts(Arc<Mutex<HashMap<(Sha, Sha), Vec<String>>>>);
+
+impl KnownConflicts {
+    pub(super) fn of(&self, ends: &(Sha, Sha)) -> Option<Vec<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(ends).cloned()
+    }
+
+    pub(super) fn add(&self, ends: (Sha, Sha), files: Vec<String>) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= MAX_KNOWN {
+            known.clear();
+        }
+        known.insert(ends, files);
+    }
+}
 
 /// The result of a merge of two commits.
 pub(super) enum Merged {

@@ -133,6 +133,25 @@ impl PullPages for LocalHost {
         Ok(PullDetail { pull, commits, diff, diff_cut, mergeable, conflicts })
     }
 
+    async fn conflicts(&self, project: &Project, number: u64) -> Result<Vec<String>, PullPagesError> {
+        let name = name(project)?;
+        let pull = self.existing(&name, number).await?;
+        if pull.state != PullState::Open {
+            return Ok(Vec::new());
+        }
+        let path = self.path(&name);
+        let Some(ends) = self.branch_ends(&path, &pull).await? else { return Ok(Vec::new()) };
+        if let Some(known) = self.known_conflicts.of(&ends) {
+            return Ok(known);
+        }
+        let files = match self.try_merge(&path, &ends.0, &ends.1).await? {
+            Merged::Tree(_) => Vec::new(),
+            Merged::Conflicts(files) => files,
+        };
+        self.known_conflicts.add(ends, files.clone());
+        Ok(files)
+    }
+
     async fn merge(
         &self,
         project: &Project,

@@ -202,6 +202,10 @@ impl PullPages for FakeRepository {
         })
     }
 
+    async fn conflicts(&self, _: &Project, _: u64) -> Result<Vec<String>, PullPagesError> {
+        Ok(Vec::new())
+    }
+
     async fn merge(&self, _: &Project, _: u64, _: &str, _: Timestamp) -> Result<(Sha, Sha), PullPagesError> {
         Err(PullPagesError::NotFound)
     }

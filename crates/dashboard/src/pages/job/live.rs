@@ -2,20 +2,16 @@
 //! the sequence number of the last log entry that it covers, so a browser that reconnects continues after that entry.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::sse::{Event, Sse};
+use axum::response::sse::Event;
 use axum::response::{IntoResponse, Response};
-use futures::Stream;
-use futures::stream::unfold;
 use journeyman_core::ids::MessageId;
 use journeyman_core::job::event::LogEntry;
 use journeyman_core::message::MessageStatus;
-use journeyman_core::time::Timestamp;
 use serde::Deserialize;
 
 use super::block::{Scene, Steps, render_with};
@@ -24,22 +20,18 @@ use super::talk::Talk;
 use super::thread::render_fold;
 use super::update::{Change, Streams, divided};
 use super::{InJob, conversation, head, outcome};
+use crate::Shared;
 use crate::conversation::{Block, Fold, Kind, Section, Touched};
 use crate::failure::Failure;
 use crate::fragment::Fragment;
 use crate::highlight::Budget;
-use crate::log_tail::{LogTail, Tail};
-use crate::streams::Stream as Open;
-use crate::{Shared, session};
+use crate::pages::follow::{self, Admitted, Follow};
 
 /// The maximum number of log entries that are read again when a browser connects, to restore the blocks of its page.
 const MAX_REPLAYED: u64 = 20_000;
 
 /// The number of log entries that are read at a time.
 const BATCH: usize = 1000;
-
-/// The interval between checks of the viewer's session.
-const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The pause after each event.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -66,31 +58,20 @@ pub(super) async fn stream(
     Query(query): Query<LiveQuery>,
     headers: HeaderMap,
 ) -> Response {
-    let Some(open) = shared.streams.open(at.viewer.user.id) else {
+    let Some(admitted) = follow::admit(&at, &headers, query.after) else {
         return StatusCode::TOO_MANY_REQUESTS.into_response();
     };
-    let seen = headers.get("last-event-id").and_then(|value| value.to_str().ok()?.parse().ok());
-    let after = seen.unwrap_or(query.after).max(query.after).min(i64::MAX as u64);
-    let from = query.from.max(after.saturating_sub(MAX_REPLAYED));
-    let live = match Live::new((shared, open), at.clone(), from, after).await {
-        Ok(live) => live,
-        Err(failure) => return failure.page(&at),
-    };
-    ([("x-accel-buffering", "no")], Sse::new(events(live))).into_response()
-}
-
-fn events(live: Live) -> impl Stream<Item = Result<Event, Infallible>> {
-    unfold(live, |mut live| async move {
-        let event = live.next().await?;
-        Some((Ok(event), live))
-    })
+    match Live::new(shared, at.clone(), query.from, admitted).await {
+        Ok(live) => follow::respond(live),
+        Err(failure) => failure.page(&at),
+    }
 }
 
 struct Live {
     shared: Shared,
     at: InJob,
     fold: Fold,
-    tail: Box<dyn LogTail>,
+    log: Follow,
     talk: Arc<Talk>,
     /// The status of each receipt that was sent. Initially empty: the receipts on the page are not known, because the
     /// page may have been rendered before the latest entries.
@@ -101,9 +82,6 @@ struct Live {
     folded: (String, u64),
     /// Events that are sent before the next entries are read.
     pending: VecDeque<Event>,
-    /// The time of the last successful check of the viewer's session.
-    checked: Timestamp,
-    _open: Open,
 }
 
 /// Returns the ID of a section, and the number of its first block that is not folded; 0 if there is none.
@@ -113,7 +91,9 @@ fn boundary(section: &Section<'_>) -> (String, u64) {
 
 impl Live {
     /// Creates a stream for a page. Folds the log entries on the page without sending them.
-    async fn new((shared, open): (Shared, Open), at: InJob, from: u64, after: u64) -> Result<Self, Failure> {
+    async fn new(shared: Shared, at: InJob, from: u64, admitted: Admitted) -> Result<Self, Failure> {
+        let after = admitted.after;
+        let from = from.max(after.saturating_sub(MAX_REPLAYED));
         let mut fold = Fold::default();
         let talk = Arc::new(Talk::read(&shared, at.job.id).await?);
         fold.begin_with(conversation::plan_before(&shared, &talk, at.job.id, from).await?);
@@ -131,48 +111,10 @@ impl Live {
             // Lets other tasks run.
             tokio::task::yield_now().await;
         }
-        let tail = shared.services.tails.tail(at.job.id, after);
-        let checked = shared.services.clock.now();
+        let log = Follow::new(&at, admitted, at.job.id);
         let folded = fold.sections().last().map(boundary).unwrap_or_default();
         let (sent, now, pending) = (HashMap::new(), Now::default(), VecDeque::new());
-        Ok(Self { shared, at, fold, tail, talk, sent, now, folded, pending, checked, _open: open })
-    }
-
-    async fn next(&mut self) -> Option<Event> {
-        if let Some(event) = self.pending.pop_front() {
-            tokio::time::sleep(PAUSE).await;
-            return Some(event);
-        }
-        let tail = self.tail.next().await;
-        let now = self.shared.services.clock.now();
-        if matches!(tail, Tail::Quiet) || now.since(self.checked) >= CHECK_INTERVAL {
-            if !session::still_holds(&self.shared, &self.at.viewer).await {
-                return None;
-            }
-            self.checked = now;
-        }
-        let warn = |error: &Failure| tracing::warn!(%error, "the live updates of a job's page failed");
-        match tail {
-            Tail::News(entries) => {
-                let last = entries.last().map(|entry| entry.seq)?;
-                let update = self.update(&entries).await;
-                let mut events: VecDeque<Event> =
-                    update.inspect_err(warn).ok()?.into_iter().map(|data| Event::default().data(data)).collect();
-                // A browser that reconnects before it has received all of them gets them again.
-                let whole = events.pop_back()?;
-                events.push_back(whole.id(last.to_string()));
-                // Each event contains the whole of a growing text. At most ten events per second are sent, which is
-                // enough to read along.
-                tokio::time::sleep(PAUSE).await;
-                self.pending = events;
-                self.pending.pop_front()
-            }
-            Tail::Quiet => {
-                let quiet = || Event::default().comment("still here");
-                Some(self.quiet().await.inspect_err(warn).ok()?.map_or_else(quiet, |data| Event::default().data(data)))
-            }
-            Tail::Over => None,
-        }
+        Ok(Self { shared, at, fold, log, talk, sent, now, folded, pending })
     }
 
     /// Renders the changes that these log entries cause on the page, as the data of one or more events.
@@ -345,6 +287,34 @@ impl Live {
         let changes = self.blocks(blocks.collect()).await?;
         self.sent.extend(changed);
         Ok(changes)
+    }
+}
+
+impl follow::Live for Live {
+    async fn next(&mut self) -> Option<Event> {
+        if let Some(event) = self.pending.pop_front() {
+            tokio::time::sleep(PAUSE).await;
+            return Some(event);
+        }
+        let entries = self.log.next().await?;
+        let warn = |error: &Failure| tracing::warn!(%error, "the live updates of a job's page failed");
+        let Some(last) = entries.last().map(|entry| entry.seq) else {
+            let quiet = || Event::default().comment("still here");
+            return Some(
+                self.quiet().await.inspect_err(warn).ok()?.map_or_else(quiet, |data| Event::default().data(data)),
+            );
+        };
+        let update = self.update(&entries).await;
+        let mut events: VecDeque<Event> =
+            update.inspect_err(warn).ok()?.into_iter().map(|data| Event::default().data(data)).collect();
+        // A browser that reconnects before it has received all of them gets them again.
+        let whole = events.pop_back()?;
+        events.push_back(whole.id(last.to_string()));
+        // Each event contains the whole of a growing text. At most ten events per second are sent, which is enough to
+        // read along.
+        tokio::time::sleep(PAUSE).await;
+        self.pending = events;
+        self.pending.pop_front()
     }
 }
 

@@ -224,7 +224,8 @@ pub(super) async fn project_live(
     headers: HeaderMap,
 ) -> Response {
     let (project, may_wait) = (at.project.clone(), at.is_hosted() && query.is_whole());
-    refresh::stream(&at, seen, &headers, move || {
+    let page = live_url(&at.path("/jobs"), &query, "");
+    refresh::stream(&at, page, seen, &headers, move || {
         let (shared, query, project) = (shared.clone(), query.clone(), project.clone());
         async move {
             let jobs = Found::read(&shared, &query, Some(&project.id)).await?.jobs();
@@ -262,7 +263,8 @@ pub(super) async fn all_live(
     Query(seen): Query<SeenQuery>,
     headers: HeaderMap,
 ) -> Response {
-    refresh::stream(&frame, seen, &headers, move || {
+    let page = live_url("/jobs", &query, "");
+    refresh::stream(&frame, page, seen, &headers, move || {
         let (shared, query) = (shared.clone(), query.clone());
         async move {
             let jobs = Found::read(&shared, &query, None).await?.jobs();

@@ -1,0 +1,90 @@
+//! The digests of open pages. Streams of the same page share them, so that many open pages read its data as often as one.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use journeyman_core::ports::StoreError;
+
+/// The digests of the pages that are open.
+#[derive(Clone, Default)]
+pub(crate) struct Digests(Arc<Mutex<HashMap<String, Weak<Latest>>>>);
+
+/// The latest digest of a page. It is removed with the last stream of the page.
+#[derive(Default)]
+pub(crate) struct Latest(tokio::sync::Mutex<Reading>);
+
+/// A digest, and the number of digests of the page so far.
+#[derive(Clone, Default)]
+pub(crate) struct Reading {
+    pub(crate) number: u64,
+    pub(crate) digest: String,
+}
+
+impl Digests {
+    /// Returns the digest of a page. `page` names its data: pages with the same name have the same data.
+    pub(crate) fn of(&self, page: String) -> Arc<Latest> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(latest) = all.get(&page).and_then(Weak::upgrade) {
+            return latest;
+        }
+        all.retain(|_, latest| latest.strong_count() > 0);
+        let latest = Arc::new(Latest::default());
+        all.insert(page, Arc::downgrade(&latest));
+        latest
+    }
+}
+
+impl Latest {
+    /// Returns a digest that was read after the one with the number `seen`: that of another stream, or otherwise the
+    /// result of `read`. Without `seen`, it always reads, because the page may be newer than the last digest.
+    pub(crate) async fn after(
+        &self,
+        seen: Option<u64>,
+        read: impl Future<Output = Result<String, StoreError>>,
+    ) -> Result<Reading, StoreError> {
+        let mut latest = self.0.lock().await;
+        if seen.is_none_or(|seen| latest.number <= seen) {
+            let digest = read.await?;
+            *latest = Reading { number: latest.number + 1, digest };
+        }
+        Ok(latest.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn streams_of_a_page_share_digests_but_never_get_an_older_one_than_before() {
+        let (digests, reads) = (Digests::default(), AtomicU64::new(0));
+        let read = async || Ok::<_, StoreError>(reads.fetch_add(1, Ordering::Relaxed).to_string());
+        let (one, two) = (digests.of("/".to_owned()), digests.of("/".to_owned()));
+        let first = one.after(None, read()).await.unwrap();
+        let second = two.after(None, read()).await.unwrap();
+        assert_eq!((first.digest.as_str(), second.digest.as_str()), ("0", "1"), "a new stream reads");
+        let shared = one.after(Some(first.number), read()).await.unwrap();
+        assert_eq!((shared.number, shared.digest.as_str()), (second.number, "1"), "another stream has read since");
+        assert_eq!(two.after(Some(second.number), read()).await.unwrap().digest, "2", "no other stream has");
+        let other = digests.of("/system".to_owned());
+        assert_eq!(other.after(None, read()).await.unwrap().digest, "3", "another page has other data");
+    }
+
+    #[tokio::test]
+    async fn a_failed_read_is_not_shared() {
+        let page = Digests::default().of("/".to_owned());
+        let failed = page.after(None, async { Err(StoreError::Unavailable("down".to_owned())) }).await;
+        assert!(failed.is_err());
+        assert_eq!(page.after(Some(0), async { Ok("a".to_owned()) }).await.unwrap().digest, "a");
+    }
+
+    #[test]
+    fn the_digest_of_a_closed_page_is_removed() {
+        let digests = Digests::default();
+        drop(digests.of("/".to_owned()));
+        let _open = digests.of("/system".to_owned());
+        assert_eq!(digests.0.lock().unwrap().len(), 1);
+    }
+}

@@ -1,0 +1,110 @@
+//! Streams of server-sent events that follow the log of a job: those of the page of a job, and of a pull request.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::http::HeaderMap;
+use axum::response::sse::{Event, Sse};
+use axum::response::{IntoResponse, Response};
+use futures::stream::unfold;
+use journeyman_core::ids::JobId;
+use journeyman_core::job::event::LogEntry;
+use journeyman_core::time::Timestamp;
+
+use crate::frame::Frame;
+use crate::log_tail::{LogTail, Tail};
+use crate::streams::Stream;
+use crate::viewer::Viewer;
+use crate::{Shared, session};
+
+/// The interval between checks of the viewer's session.
+const CHECK_INTERVAL: Duration = Duration::from_secs(10);
+
+/// The state of a stream.
+pub(super) trait Live: Send + 'static {
+    /// Returns the next event; `None` ends the stream.
+    fn next(&mut self) -> impl Future<Output = Option<Event>> + Send;
+}
+
+/// A request for a stream that was admitted.
+pub(super) struct Admitted {
+    /// The sequence number of the last entry of the log that the browser has.
+    pub(super) after: u64,
+    slot: Stream,
+}
+
+/// Admits a request for a stream; returns `None` if the viewer has too many. `on_page` is the sequence number of the last
+/// entry of the log when the page was rendered. A browser that reconnects names the last entry that it has received.
+pub(super) fn admit(frame: &Frame, headers: &HeaderMap, on_page: u64) -> Option<Admitted> {
+    let slot = frame.shared.streams.open(frame.viewer.user.id)?;
+    Some(Admitted { after: last_seen(headers, on_page), slot })
+}
+
+fn last_seen(headers: &HeaderMap, on_page: u64) -> u64 {
+    let seen: Option<u64> = headers.get("last-event-id").and_then(|value| value.to_str().ok()?.parse().ok());
+    seen.unwrap_or(on_page).max(on_page).min(i64::MAX as u64)
+}
+
+/// Responds with the events of a stream.
+pub(super) fn respond(live: impl Live) -> Response {
+    let events = unfold(live, |mut live| async move {
+        let event = live.next().await?;
+        Some((Ok::<_, Infallible>(event), live))
+    });
+    ([("x-accel-buffering", "no")], Sse::new(events)).into_response()
+}
+
+/// The log of a job as it grows, for as long as the viewer is signed in.
+pub(super) struct Follow {
+    shared: Shared,
+    viewer: Viewer,
+    tail: Box<dyn LogTail>,
+    /// The time of the last successful check of the viewer's session.
+    checked: Timestamp,
+    _slot: Stream,
+}
+
+impl Follow {
+    /// Follows the log of a job from the entry after the last one that the browser has.
+    pub(super) fn new(frame: &Frame, admitted: Admitted, job: JobId) -> Self {
+        let (shared, viewer) = (frame.shared.clone(), frame.viewer.clone());
+        let tail = shared.services.tails.tail(job, admitted.after);
+        let checked = shared.services.clock.now();
+        Self { shared, viewer, tail, checked, _slot: admitted.slot }
+    }
+
+    /// Waits for the next entries of the log; there are none if nothing happened for a while. Returns `None` if the log
+    /// or the session of the viewer has ended.
+    pub(super) async fn next(&mut self) -> Option<Vec<LogEntry>> {
+        let tail = self.tail.next().await;
+        let now = self.shared.services.clock.now();
+        if matches!(tail, Tail::Quiet) || now.since(self.checked) >= CHECK_INTERVAL {
+            if !session::still_holds(&self.shared, &self.viewer).await {
+                return None;
+            }
+            self.checked = now;
+        }
+        match tail {
+            Tail::News(entries) => Some(entries),
+            Tail::Quiet => Some(Vec::new()),
+            Tail::Over => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_continues_after_the_last_entry_that_the_browser_has() {
+        let of = |id: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert("last-event-id", id.parse().unwrap());
+            last_seen(&headers, 7)
+        };
+        assert_eq!(last_seen(&HeaderMap::new(), 7), 7);
+        assert_eq!((of("9"), of("3"), of("x")), (9, 7, 7));
+        assert_eq!(of(&u64::MAX.to_string()), i64::MAX as u64, "the store has signed numbers");
+    }
+}
