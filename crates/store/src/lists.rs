@@ -37,8 +37,8 @@ pub(crate) enum Listing {
     OfBranch,
     /// Reads the jobs of the open pull requests.
     OfOpenPull,
-    /// Reads the index by project, and keeps the jobs with a pull request in the state of the filter.
-    OfEndedPull,
+    /// Reads the index by project, and keeps the jobs with the other properties of the filter.
+    WithProperties,
 }
 
 impl Listing {
@@ -65,10 +65,8 @@ impl Listing {
         if !filter.attributes.is_empty() {
             return if is_rare { Self::OfStatusWithAttributes } else { Self::OfAttribute };
         }
-        match filter.pull_state {
-            Some(PullState::Merged | PullState::Closed) if is_rare => return Self::OfStatusWithAttributes,
-            Some(PullState::Merged | PullState::Closed) => return Self::OfEndedPull,
-            Some(PullState::Open) | None => {}
+        if filter.pull_state.is_some() || !filter.any_of.is_empty() {
+            return if is_rare { Self::OfStatusWithAttributes } else { Self::WithProperties };
         }
         match (filter.status, &filter.title_contains) {
             (Some(_), None) => Self::OfStatus,
@@ -293,11 +291,17 @@ mod tests {
         for (state, status, expected) in [
             (PullState::Open, None, Listing::OfOpenPull),
             (PullState::Open, Some(JobStatus::Failed), Listing::OfOpenPull),
-            (PullState::Merged, Some(JobStatus::Completed), Listing::OfEndedPull),
+            (PullState::Merged, Some(JobStatus::Completed), Listing::WithProperties),
             (PullState::Closed, Some(JobStatus::Failed), Listing::OfStatusWithAttributes),
         ] {
             let with_pull = JobFilter { pull_state: Some(state), ..filter(status, Some("x")) };
             assert_eq!(Listing::of(&with_pull), expected, "{with_pull:?}");
+        }
+        for (status, expected) in
+            [(None, Listing::WithProperties), (Some(JobStatus::Failed), Listing::OfStatusWithAttributes)]
+        {
+            let with_any = JobFilter { any_of: bug(), ..filter(status, Some("x")) };
+            assert_eq!(Listing::of(&with_any), expected, "{with_any:?}");
         }
     }
 

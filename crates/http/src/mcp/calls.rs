@@ -419,6 +419,7 @@ async fn list_jobs(call: &Call<'_>, arguments: Value) -> Result<CallToolResponse
         projects: project.map(|project| vec![project]),
         status: query.status.map(JobStatus::from),
         attributes: query.labels.into_iter().map(Attribute::Label).collect(),
+        any_of: Vec::new(),
         branch: query.branch,
         pull: query.pull_request,
         pull_state: None,

@@ -257,6 +257,7 @@ fn filter(project: Option<ProjectId>, query: ListQuery, limit: usize) -> Result<
         projects: project.map(|project| vec![project]),
         status: query.status.map(JobStatus::from),
         attributes: attributes.collect(),
+        any_of: Vec::new(),
         branch: query.branch,
         pull: query.pull_request,
         pull_state: None,

@@ -75,12 +75,11 @@ impl JobStore for MemoryStore {
             let pulls = tables.job_pulls.iter().filter(|pull| pull.state == state);
             pulls.map(|pull| pull.job).collect::<Vec<JobId>>()
         };
+        let has = |job: &Job, attribute| tables.attributes.get(&job.id).is_some_and(|own| own.contains(attribute));
         let matches = |job: &&Job| {
             filter.projects.as_ref().is_none_or(|projects| projects.contains(&job.project))
-                && filter
-                    .attributes
-                    .iter()
-                    .all(|attribute| tables.attributes.get(&job.id).is_some_and(|own| own.contains(attribute)))
+                && filter.attributes.iter().all(|attribute| has(job, attribute))
+                && (filter.any_of.is_empty() || filter.any_of.iter().any(|attribute| has(job, attribute)))
                 && filter.branch.as_ref().is_none_or(|branch| job.branch_name() == *branch)
                 && filter.pull.is_none_or(|number| with_pull(number).contains(&job.id))
                 && filter.pull_state.is_none_or(|state| with_state(state).contains(&job.id))

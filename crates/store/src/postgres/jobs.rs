@@ -462,6 +462,11 @@ macro_rules! list_by {
                              AND own.created_at = hit.created_at AND own.job = hit.id
                        )
                    )
+                   AND ($13::text[] = '{}' OR EXISTS (
+                       SELECT 1 FROM unnest($13::text[]) AS wanted (attribute)
+                       JOIN job_attributes AS own ON own.attribute = wanted.attribute
+                       WHERE own.project = $1 AND own.created_at = hit.created_at AND own.job = hit.id
+                   ))
                  OFFSET 0
              ) AS job
              ORDER BY hit.created_at DESC, hit.id DESC LIMIT $6"
@@ -497,7 +502,7 @@ pub(super) const LIST_OF_OPEN_PULL: &str = list_by!(
        AND (jobs.created_at, jobs.id) < ($3, $4)
      LIMIT $12"
 );
-pub(super) const LIST_OF_ENDED_PULL: &str = list_by!(
+pub(super) const LIST_WITH_PROPERTIES: &str = list_by!(
     "SELECT id, created_at FROM jobs
      WHERE project = $1 AND created_at > $2 AND (created_at, id) < ($3, $4)
      ORDER BY created_at DESC, id DESC LIMIT $12"
@@ -575,7 +580,7 @@ fn list(filter: &JobFilter) -> Call {
             Listing::OfPull => LIST_OF_PULL,
             Listing::OfBranch => LIST_OF_BRANCH,
             Listing::OfOpenPull => LIST_OF_OPEN_PULL,
-            Listing::OfEndedPull => LIST_OF_ENDED_PULL,
+            Listing::WithProperties => LIST_WITH_PROPERTIES,
         },
         filter.projects.iter().flatten().next().map_or_else(String::new, ToString::to_string),
         filter.created_after.map_or(i64::MIN, Timestamp::as_micros),
@@ -593,6 +598,9 @@ fn list(filter: &JobFilter) -> Call {
     }
     if !matches!(listing, Listing::All | Listing::OfStatus) {
         call.values.push(Box::new(i64::MAX));
+    }
+    if listing.has_properties() {
+        call.values.push(Box::new(filter.any_of.iter().map(ToString::to_string).collect::<Vec<String>>()));
     }
     call
 }
@@ -650,10 +658,11 @@ mod tests {
         let big = i64::MAX.to_string();
         let list = ["'p1'", "0", &big, "''", "''", "20", "''"];
         // Each query with its expected index, and whether the index must return the rows in order.
-        let of_attribute = [&list[..5], &["20", "''", "''", "-1", "'{label:bug}'", "''", &big]].concat();
+        let of_attribute = [&list[..5], &["20", "''", "''", "-1", "'{label:bug}'", "''", &big, "'{}'"]].concat();
         let of_status_with_attribute =
-            [&list[..5], &["20", "'failed'", "''", "-1", "'{label:bug}'", "''", &big]].concat();
-        let hot: [(&str, &str, &[&str], bool); 21] = [
+            [&list[..5], &["20", "'failed'", "''", "-1", "'{label:bug}'", "''", &big, "'{}'"]].concat();
+        let with_any_attribute = [&list[..5], &["20", "''", "''", "-1", "'{}'", "''", &big, "'{label:bug}'"]].concat();
+        let hot: [(&str, &str, &[&str], bool); 22] = [
             (DUE_JOB, "jobs_due", &[&["50000", "'w'"], &["50000"; 6][..]].concat(), false),
             (LOG, "log_pkey", &["'job_7'", "0", "100"], true),
             (PLAN_BEFORE, "log_plans", &["'job_20'", "90000"], true),
@@ -663,6 +672,7 @@ mod tests {
             (SEARCH, "jobs_of_project", &[&list[..4], &["'zebra'", "20", "'completed'", &big]].concat(), true),
             (LIST_OF_ATTRIBUTE, "job_attributes_pkey", &of_attribute, false),
             (LIST_OF_STATUS_WITH_ATTRIBUTES, "jobs_of_status", &of_status_with_attribute, false),
+            (LIST_WITH_PROPERTIES, "jobs_of_project", &with_any_attribute, false),
             (FEED, "feed_by_position", &["29000", "'{}'", "20"], true),
             (FEED_OF_PROJECTS, "feed_of_project", &["0", "'{}'", "20", "'{p1,p2}'"], false),
             (JOB, "jobs_pkey", &["'job_7'"], true),

@@ -390,7 +390,7 @@ fn all_projects(db: &Connection) -> Result<Vec<ProjectId>, ReadError> {
 
 #[cfg(test)]
 mod tests {
-    use super::list::{LIST, LIST_OF_ATTRIBUTE, LIST_OF_ENDED_PULL, LIST_OF_STATUS, LIST_OF_STATUS_WITH_ATTRIBUTES};
+    use super::list::{LIST, LIST_OF_ATTRIBUTE, LIST_OF_STATUS, LIST_OF_STATUS_WITH_ATTRIBUTES, LIST_WITH_PROPERTIES};
     use super::related::{PLANS, RUNNING_OF_PROJECTS, STEPS, SUMMARIES};
     use super::*;
 
@@ -415,7 +415,7 @@ mod tests {
             ("jobs_of_status", LIST_OF_STATUS),
             ("attribute", LIST_OF_ATTRIBUTE),
             ("status and attribute", LIST_OF_STATUS_WITH_ATTRIBUTES),
-            ("ended pull", LIST_OF_ENDED_PULL),
+            ("properties", LIST_WITH_PROPERTIES),
             ("summaries", SUMMARIES),
             ("plans", PLANS),
             ("plan before an entry", PLAN_BEFORE),

@@ -192,6 +192,35 @@ async fn jobs_are_found_by_the_state_of_a_pull_request() {
 }
 
 #[tokio::test]
+async fn jobs_are_found_by_any_of_several_attributes() {
+    for fixture in all().await {
+        let mut jobs = Vec::new();
+        for labels in [&["a"][..], &["b"], &["a", "b"], &["c"]] {
+            let created = fixture.engine.create_job(&project("shop"), labeled("x", labels, &[]), free()).await;
+            jobs.push(created.unwrap().record.id);
+            fixture.world.advance(Duration::from_secs(1));
+        }
+        let any = |labels: &[&str]| JobFilter {
+            any_of: labels.iter().map(|text| label(text)).collect(),
+            ..JobFilter::newest(shop(), 9)
+        };
+        let active = Some(JobStatus::Active);
+        for (filter, expected) in [
+            (any(&["a", "b"]), vec![jobs[2], jobs[1], jobs[0]]),
+            (any(&["c", "none"]), vec![jobs[3]]),
+            (any(&["none"]), vec![]),
+            (JobFilter { status: active, ..any(&["a", "c"]) }, vec![jobs[3], jobs[2], jobs[0]]),
+            (JobFilter { attributes: vec![label("b")], ..any(&["a", "c"]) }, vec![jobs[2]]),
+            (JobFilter { pull_state: Some(PullState::Open), ..any(&["a"]) }, vec![]),
+        ] {
+            let found = fixture.store.jobs(filter.clone()).await.unwrap();
+            let found: Vec<JobId> = found.into_iter().map(|job| job.id).collect();
+            assert_eq!(found, expected, "{}: {filter:?}", fixture.name);
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_summary_has_the_sums_and_the_progress_of_a_job() {
     for fixture in all().await {
         let (name, store, engine) = (fixture.name, &fixture.store, &fixture.engine);

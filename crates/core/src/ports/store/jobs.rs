@@ -177,6 +177,8 @@ pub struct JobFilter {
     pub status: Option<JobStatus>,
     /// Only jobs with all these attributes.
     pub attributes: Vec<Attribute>,
+    /// Only jobs with at least one of these attributes; empty means all jobs.
+    pub any_of: Vec<Attribute>,
     /// Only jobs that work on this branch.
     pub branch: Option<String>,
     /// Only jobs that have worked on a pull request with this number.

@@ -51,6 +51,11 @@ macro_rules! list_by {
                          AND own.job = jobs.id
                    )
                )
+               AND (?12 IS NULL OR EXISTS (
+                   SELECT 1 FROM json_each(?12) AS wanted CROSS JOIN job_attributes AS own
+                   WHERE own.project = ?1 AND own.attribute = wanted.value AND own.created_at = jobs.created_at
+                     AND own.job = jobs.id
+               ))
              ORDER BY ",
             $order,
             " LIMIT ?6"
@@ -82,7 +87,7 @@ const LIST_OF_OPEN_PULL: &str = list_by!(
      CROSS JOIN jobs WHERE jobs.id = open.job AND jobs.project = ?1",
     "jobs.created_at DESC, jobs.id DESC"
 );
-pub(super) const LIST_OF_ENDED_PULL: &str =
+pub(super) const LIST_WITH_PROPERTIES: &str =
     list_by!("jobs INDEXED BY jobs_of_project WHERE jobs.project = ?1", "jobs.created_at DESC, jobs.id DESC");
 
 /// Reads the jobs of one project.
@@ -97,7 +102,7 @@ pub(super) fn list(db: &Connection, filter: &JobFilter) -> Result<Vec<Job>, Read
         Listing::OfPull => LIST_OF_PULL,
         Listing::OfBranch => LIST_OF_BRANCH,
         Listing::OfOpenPull => LIST_OF_OPEN_PULL,
-        Listing::OfEndedPull => LIST_OF_ENDED_PULL,
+        Listing::WithProperties => LIST_WITH_PROPERTIES,
     })?;
     let mut values: Vec<Value> = vec![
         filter.projects.iter().flatten().next().map_or_else(String::new, ToString::to_string).into(),
@@ -109,11 +114,14 @@ pub(super) fn list(db: &Connection, filter: &JobFilter) -> Result<Vec<Job>, Read
         filter.status.map(|status| status.name()).unwrap_or_default().to_owned().into(),
     ];
     if listing.has_properties() {
-        let attributes: Vec<String> = filter.attributes.iter().map(ToString::to_string).collect();
+        let [attributes, any_of] = [&filter.attributes, &filter.any_of]
+            .map(|attributes| attributes.iter().map(ToString::to_string).collect::<Vec<String>>());
+        let any_of = Some(any_of).filter(|any_of| !any_of.is_empty());
         values.push(filter.branch.clone().into());
         values.push(filter.pull.map(|number| i64::try_from(number).unwrap_or(i64::MAX)).into());
         values.push(to_json(&attributes)?.into());
         values.push(filter.pull_state.map(|state| state.name().to_owned()).into());
+        values.push(any_of.map(|any_of| to_json(&any_of)).transpose()?.into());
     }
     collect(&mut query.query(params_from_iter(values))?, |row| rows::job(row))
 }
