@@ -3,7 +3,7 @@
 mod needs;
 mod spend;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use askama::Template;
 use axum::Router;
@@ -25,7 +25,7 @@ use self::spend::Week;
 use super::jobs::row::{self, JobRow};
 use super::refresh::{self, SeenQuery};
 use crate::chart::{self, MAX_KEYS};
-use crate::failure::{Page, rendered};
+use crate::failure::{Failure, Page, rendered};
 use crate::frame::Frame;
 use crate::{Shared, words};
 
@@ -64,18 +64,32 @@ struct Found {
     counts: BTreeMap<ProjectId, ProjectJobs>,
 }
 
+/// The authors whose jobs are in *Needs you*; `None` means all.
+type Authors = Option<BTreeSet<String>>;
+
+/// Returns the viewer and the viewer's API keys, as the authors of jobs; `None` if the jobs of all people are selected.
+async fn authors(frame: &Frame, query: &HomeQuery) -> Result<Authors, StoreError> {
+    if query.is_everybody() {
+        return Ok(None);
+    }
+    let user = &frame.viewer.user;
+    let keys = frame.shared.services.store.keys().await?;
+    let own = keys.into_iter().filter(|key| key.owner == Some(user.id)).map(|key| key.name);
+    Ok(Some(own.chain([user.name.clone()]).collect()))
+}
+
 impl Found {
-    /// Reads the data. `author` restricts *Needs you* to the jobs of one person.
-    async fn read(shared: &Shared, author: Option<&str>) -> Result<Self, StoreError> {
+    /// Reads the data. `authors` restricts *Needs you*.
+    async fn read(shared: &Shared, authors: &Authors) -> Result<Self, StoreError> {
         let store = &shared.services.store;
-        let of_author = JobFilter {
-            attributes: author.map(|author| Attribute::Author(author.to_owned())).into_iter().collect(),
+        let of_authors = JobFilter {
+            any_of: authors.iter().flatten().cloned().map(Attribute::Author).collect(),
             limit: 3 * MAX_NEEDS,
             ..JobFilter::default()
         };
-        let failed = JobFilter { status: Some(JobStatus::Failed), ..of_author.clone() };
+        let failed = JobFilter { status: Some(JobStatus::Failed), ..of_authors.clone() };
         let open = Some(PullState::Open);
-        let to_review = JobFilter { status: Some(JobStatus::Completed), pull_state: open, ..of_author };
+        let to_review = JobFilter { status: Some(JobStatus::Completed), pull_state: open, ..of_authors };
         let active = JobFilter { status: Some(JobStatus::Active), limit: MAX_ACTIVE, ..JobFilter::default() };
         Ok(Self {
             failed: store.jobs(failed).await?.into_iter().filter(needs::has_failed).take(MAX_NEEDS).collect(),
@@ -136,12 +150,8 @@ async fn show(State(shared): State<Shared>, frame: Frame, Query(query): Query<Ho
     frame.answer(page(&shared, &frame, &query).await)
 }
 
-fn author<'a>(frame: &'a Frame, query: &HomeQuery) -> Option<&'a str> {
-    (!query.is_everybody()).then_some(frame.viewer.user.name.as_str())
-}
-
 async fn page(shared: &Shared, frame: &Frame, query: &HomeQuery) -> Page {
-    let found = Found::read(shared, author(frame, query)).await?;
+    let found = Found::read(shared, &authors(frame, query).await?).await?;
     let seen = found.digest();
     let places = row::places(frame, found.projects.iter().cloned());
     let (running, waiting): (Vec<Job>, Vec<Job>) = found.active.iter().cloned().partition(|job| job.lease().is_some());
@@ -196,10 +206,13 @@ async fn live(
     Query(seen): Query<SeenQuery>,
     headers: HeaderMap,
 ) -> Response {
-    let author = author(&frame, &query).map(str::to_owned);
-    refresh::stream(&frame, seen, &headers, move || {
-        let (shared, author) = (shared.clone(), author.clone());
-        async move { Ok(Found::read(&shared, author.as_deref()).await?.digest()) }
+    let authors = match authors(&frame, &query).await {
+        Ok(authors) => authors,
+        Err(error) => return Failure::from(error).page(&frame),
+    };
+    refresh::stream(&frame, format!("/ {authors:?}"), seen, &headers, move || {
+        let (shared, authors) = (shared.clone(), authors.clone());
+        async move { Ok(Found::read(&shared, &authors).await?.digest()) }
     })
 }
 

@@ -31,7 +31,7 @@ async fn note(fixture: &Fixture, actor: &str, action: &str, subject: &str) {
 }
 
 /// Creates a key of the administrator.
-async fn key(fixture: &Fixture, name: &str) -> ApiKey {
+pub(super) async fn key(fixture: &Fixture, name: &str) -> ApiKey {
     let user = fixture.store.user_by_name("administrator".into()).await.unwrap().unwrap().id;
     let new =
         NewKey { name: name.into(), scopes: vec![Scope::Read], projects: None, expires_at: None, allowed_ips: None };

@@ -9,7 +9,9 @@ use journeyman_core::ids::{JobId, WorkerId};
 use journeyman_core::import::ImportProgress;
 use journeyman_core::job::command::{Outcome, Report};
 use journeyman_core::job::event::TranscriptKind;
-use journeyman_core::ports::{AuditFilter, ImportStore as _, JobFilter, JobStore as _, KeyStore as _};
+use journeyman_core::ports::{
+    AuditFilter, ImportStore as _, JobFilter, JobStore as _, KeyStore as _, PullDetail, PullPagesError,
+};
 use journeyman_core::pull::PullState;
 use journeyman_core::run::{Reason, ReasonCode, Usage};
 use journeyman_core::time::Clock as _;
@@ -91,6 +93,61 @@ async fn home_shows_failures_with_their_remedy_and_only_those_of_the_viewer_unle
     assert_eq!(fixture.store.messages(other).await.unwrap().len(), 2);
     let nothing = see(&fixture, Role::Viewer, "/").await;
     assert!(nothing.contains("Nothing of yours has failed"), "{nothing}");
+}
+
+#[tokio::test]
+async fn jobs_of_an_api_key_belong_to_the_user_who_created_the_key() {
+    let fixture = shop().await;
+    let reason = || Reason::new(ReasonCode::OutOfMemory, "out of memory (4 GiB)");
+    let id = failed(&fixture, "ci", reason()).await.to_string();
+    let sees = async |role, path| see(&fixture, role, path).await.contains(&id);
+    assert!(!sees(Role::Administrator, "/").await, "the key has no owner");
+    super::audit::key(&fixture, "ci").await;
+    assert!(sees(Role::Administrator, "/").await);
+    assert!(!sees(Role::Member, "/").await, "another user");
+    assert!(sees(Role::Member, "/?whose=everybody").await);
+}
+
+#[tokio::test]
+async fn a_failed_message_is_sent_again_although_a_later_one_was_withdrawn() {
+    let fixture = shop().await;
+    let id = super::job::running_job(&fixture, "Move the session store", Vec::new()).await;
+    let later = fixture.engine.add_message(&project().id, id, prompt("And then"), Admission::default()).await.unwrap();
+    let running = fixture.store.job(id).await.unwrap().unwrap();
+    let outcome = Outcome::Failed { reason: Reason::new(ReasonCode::OutOfMemory, "out of memory"), retry: None };
+    let finished = Report::Finished { outcome, usage: Usage::default() };
+    fixture.engine.report(id, running.lease().unwrap().token, finished).await.unwrap();
+    fixture.engine.withdraw(&project().id, id, later.message.unwrap()).await.unwrap();
+    let failed = fixture.store.messages(id).await.unwrap().remove(0).id;
+    let page = see(&fixture, Role::Member, "/?whose=everybody").await;
+    assert!(page.contains(&format!("name=\"message\" value=\"{failed}\"")), "{page}");
+}
+
+#[tokio::test]
+async fn pull_requests_with_conflicts_come_before_those_to_review() {
+    let conflict =
+        PullDetail { mergeable: false, conflicts: vec!["a.rs".into(), "b.rs".into()], ..detail(PullState::Open) };
+    let fixture = fixture(Arc::new(Fake::with(conflict))).await;
+    let (_, number) = job_with_pull(&fixture).await;
+    let page = see(&fixture, Role::Member, "/?whose=everybody").await;
+    for part in [
+        "<span class=\"sign warn\">",
+        "conflicts with its base in 2 files",
+        &format!("href=\"/projects/shop/pulls/{number}#merge\">Resolve<span"),
+    ] {
+        assert!(page.contains(part), "{part} is not in {page}");
+    }
+    let viewer = see(&fixture, Role::Viewer, "/?whose=everybody").await;
+    assert!(viewer.contains("conflicts with its base") && !viewer.contains(">Resolve<"), "{viewer}");
+}
+
+#[tokio::test]
+async fn pull_requests_whose_repository_cannot_be_read_wait_for_a_review() {
+    let fixture = fixture(Arc::new(Fake::failing(&PullPagesError::Failed("/srv/secret".into())))).await;
+    let (_, number) = job_with_pull(&fixture).await;
+    let page = see(&fixture, Role::Member, "/?whose=everybody").await;
+    assert!(page.contains(&format!("href=\"/projects/shop/pulls/{number}\">Review<span")), "{page}");
+    assert!(!page.contains("/srv/secret"), "{page}");
 }
 
 #[tokio::test]

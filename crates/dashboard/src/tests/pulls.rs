@@ -38,7 +38,7 @@ impl Fake {
         Self { pulls: Ok(vec![detail.pull.clone()]), detail: Ok(detail), change: Ok(()), calls, branches }
     }
 
-    fn failing(error: &PullPagesError) -> Self {
+    pub(super) fn failing(error: &PullPagesError) -> Self {
         let (pulls, detail, change) = (Err(error.clone()), Err(error.clone()), Err(error.clone()));
         Self { pulls, detail, change, calls: Mutex::default(), branches: Mutex::default() }
     }
@@ -211,6 +211,33 @@ async fn the_tabs_show_commits_and_files() {
 }
 
 #[tokio::test]
+async fn one_button_is_filled_the_next_thing_that_a_person_does() {
+    let merge = "<button class=\"button primary wide\">";
+    let review = "<a class=\"button primary\" href=\"/projects/shop/pulls/7/files\">";
+    let is_only = |page: &str, button| page.contains(button) && page.matches("class=\"button primary").count() == 1;
+    let open = || detail(PullState::Open);
+    let mut draft = open();
+    draft.pull.draft = true;
+    let conflict = PullDetail { mergeable: false, conflicts: vec!["x.txt".into()], ..open() };
+    for (shown, role, expected) in [
+        (open(), Role::Member, merge),
+        (open(), Role::Viewer, review),
+        (draft, Role::Member, review),
+        (conflict, Role::Member, review),
+        (detail(PullState::Merged), Role::Member, review),
+    ] {
+        let reply = send(&Arc::new(Fake::with(shown)), role, Method::GET, "/projects/shop/pulls/7").await;
+        assert!(is_only(&reply.body, expected), "{expected} for {role:?}: {}", reply.body);
+    }
+    let fixture = fixture(Arc::new(Fake::with(open()))).await;
+    let form = "path=x.txt&side=new&line=2&body=Why&as=review";
+    let sent = fixture.send(Some(Role::Member), Method::POST, "/projects/shop/pulls/7/lines", form).await;
+    assert_eq!(sent.status, StatusCode::SEE_OTHER, "{}", sent.body);
+    let page = fixture.send(Some(Role::Member), Method::GET, "/projects/shop/pulls/7", "").await.body;
+    assert!(is_only(&page, "<button class=\"button primary\">Submit 1 comment</button>"), "{page}");
+}
+
+#[tokio::test]
 async fn an_ended_pull_request_has_no_buttons() {
     for state in [PullState::Merged, PullState::Closed] {
         let answer = get(Fake::with(detail(state)), "/projects/shop/pulls/7").await;
@@ -256,6 +283,19 @@ async fn the_agent_can_be_asked_to_resolve_conflicts() {
     );
     let refused = fixture.send(Some(Role::Viewer), Method::POST, "/projects/shop/pulls/8/update", "").await;
     assert_eq!(refused.status, StatusCode::FORBIDDEN);
+}
+
+#[tokio::test]
+async fn the_stream_of_a_pull_request_does_not_read_the_repository() {
+    let fixture = fixture(Arc::new(Fake::failing(&PullPagesError::Failed("it is busy".into())))).await;
+    let (_, number) = job_with_pull(&fixture).await;
+    let live = async |number| {
+        let path = format!("/projects/shop/pulls/{number}/live?after=0");
+        fixture.send(Some(Role::Viewer), Method::GET, &path, "").await
+    };
+    let stream = live(number).await;
+    assert_eq!((stream.status, stream.header("content-type")), (StatusCode::OK, "text/event-stream"));
+    assert_eq!(live(404).await.status, StatusCode::NOT_FOUND);
 }
 
 #[tokio::test]

@@ -1,10 +1,13 @@
-//! Items that need a person: failed jobs, and pull requests to review.
+//! Items that need a person: failed jobs, and pull requests whose checks have failed, that have conflicts, or that wait for
+//! a review.
 
+use std::collections::BTreeMap;
+
+use futures::future::join_all;
 use journeyman_core::checks::CheckResult;
-use journeyman_core::ids::MessageId;
+use journeyman_core::ids::{JobId, MessageId};
 use journeyman_core::job::{Job, JobState};
-use journeyman_core::message::Message;
-use journeyman_core::ports::StoreError;
+use journeyman_core::ports::{PullPagesError, StoreError};
 use journeyman_core::pull::PullState;
 use journeyman_core::run::ReasonCode;
 
@@ -14,7 +17,7 @@ use crate::moment::Moment;
 use crate::pages::job::outcome::{failed_message, retry_key};
 use crate::pages::jobs::row::{self, JobRow, Places};
 use crate::size::Size;
-use crate::visible;
+use crate::{visible, words};
 
 /// A row of *Needs you*.
 pub(super) struct Need {
@@ -47,24 +50,30 @@ impl Again {
         if remedy(reason.code).is_some() || !frame.viewer.can_write() {
             return Ok(None);
         }
-        let messages = shared.services.store.messages(job.id).await?;
-        let form = |message: &Message| Self {
+        let store = &shared.services.store;
+        let mut messages: Vec<_> = store.newest_message(job.id).await?.into_iter().collect();
+        // A message that was withdrawn from the queue may be newer than the one that failed.
+        if messages.iter().any(|message| message.delivered_at.is_none()) {
+            messages = store.messages(job.id).await?;
+        }
+        Ok(failed_message(job, &messages).map(|message| Self {
             action: format!("{}/again", row.path),
             message: message.id,
             once: retry_key(message.id),
-        };
-        Ok(failed_message(job, &messages).map(form))
+        }))
     }
 }
 
-/// The sign in front of a row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The sign in front of a row, in the order of the rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Sign {
     /// A job has failed.
     Failed,
     /// A pull request whose checks have failed.
     ChecksFailed,
-    /// A pull request.
+    /// A pull request that conflicts with its base.
+    Conflict,
+    /// A pull request to review.
     Review,
 }
 
@@ -78,7 +87,27 @@ pub(super) fn is_reviewed(job: &Job) -> bool {
     job.pull.as_ref().is_some_and(|pull| pull.state == PullState::Open && !pull.draft && !pull.is_untouched)
 }
 
-/// Returns the rows: failed jobs first, then pull requests.
+/// Returns the number of conflicting files of pull requests on the built-in code host. Other code hosts are not asked.
+async fn conflicts(shared: &Shared, places: &Places, jobs: &[Job]) -> BTreeMap<JobId, usize> {
+    let found: Vec<_> = jobs.iter().map(|job| conflicts_of(shared, places, job)).collect();
+    join_all(found).await.into_iter().flatten().collect()
+}
+
+async fn conflicts_of(shared: &Shared, places: &Places, job: &Job) -> Option<(JobId, usize)> {
+    let (at, pull) = (places.get(&job.project)?, job.pull.as_ref()?);
+    if !at.is_hosted() || at.project.repository != job.source.repository {
+        return None;
+    }
+    let found = shared.services.pulls.conflicts(&at.project, pull.number).await;
+    // The page of the pull request says what is wrong.
+    let warn = |error: &PullPagesError| {
+        tracing::warn!(project = %job.project, number = pull.number, %error, "the conflicts of a pull request are unknown");
+    };
+    let files = found.inspect_err(warn).ok()?;
+    (!files.is_empty()).then_some((job.id, files.len()))
+}
+
+/// Returns the rows: failed jobs first, then pull requests in the order of their signs.
 pub(super) async fn needs(
     shared: &Shared,
     frame: &Frame,
@@ -88,7 +117,8 @@ pub(super) async fn needs(
 ) -> Result<Vec<Need>, StoreError> {
     let jobs: Vec<Job> = failed.iter().chain(to_review).cloned().collect();
     let rows = row::rows(shared, places, &jobs).await?.rows;
-    let mut needs = Vec::new();
+    let conflicts = conflicts(shared, places, to_review).await;
+    let mut needs: Vec<Need> = Vec::new();
     for row in rows {
         let Some(job) = jobs.iter().find(|job| row.key.ends_with(&job.id.to_string())) else { continue };
         needs.push(match has_failed(job) {
@@ -96,9 +126,10 @@ pub(super) async fn needs(
                 let again = Again::of(shared, frame, job, &row).await?;
                 Need { again, ..Need::failed(frame, job, row) }
             }
-            false => Need::review(job, row),
+            false => Need::review(frame, job, row, conflicts.get(&job.id).copied()),
         });
     }
+    needs.sort_by_key(|need| need.sign);
     Ok(needs)
 }
 
@@ -112,8 +143,14 @@ impl Need {
     pub(super) fn tone(&self) -> &'static str {
         match self.sign {
             Sign::Failed | Sign::ChecksFailed => "bad",
+            Sign::Conflict => "warn",
             Sign::Review => "good",
         }
+    }
+
+    /// Returns the name of the icon.
+    pub(super) fn icon(&self) -> &'static str {
+        if self.sign == Sign::Conflict { "merge" } else { "pull" }
     }
 
     fn failed(frame: &Frame, job: &Job, row: JobRow) -> Self {
@@ -136,27 +173,33 @@ impl Need {
         }
     }
 
-    fn review(job: &Job, row: JobRow) -> Self {
+    fn review(frame: &Frame, job: &Job, row: JobRow, conflicts: Option<usize>) -> Self {
         let result = job.checks.as_ref().map(|checks| checks.result);
-        let (sign, text, label) = match result {
-            Some(CheckResult::Failed) => (Sign::ChecksFailed, "checks failed", "View"),
-            Some(CheckResult::Passed) => (Sign::Review, "all checks passed", "Review"),
-            _ => (Sign::Review, "", "Review"),
+        let (sign, text, label) = match (result, conflicts) {
+            (Some(CheckResult::Failed), _) => (Sign::ChecksFailed, "checks failed".to_owned(), "View"),
+            (_, Some(count)) => {
+                let text = format!("conflicts with its base in {}", words::counted(count, "file"));
+                (Sign::Conflict, text, if frame.viewer.can_write() { "Resolve" } else { "View" })
+            }
+            (Some(CheckResult::Passed), None) => (Sign::Review, "all checks passed".to_owned(), "Review"),
+            (_, None) => (Sign::Review, String::new(), "Review"),
         };
         let pull = job.pull.as_ref();
         let title = pull.and_then(|pull| pull.title.as_deref()).unwrap_or(&job.title);
         let number = pull.map(|pull| pull.number).unwrap_or_default();
         let href = row.pull.map_or_else(|| row.path.clone(), |pill| pill.href);
+        // The box to merge has the conflicting files, and the button that asks the agent.
+        let page = if sign == Sign::Conflict { format!("{href}#merge") } else { href.clone() };
         Self {
             sign,
             title: format!("#{number} {}", visible::line(title)),
-            href: href.clone(),
+            href,
             project: row.project,
-            text: text.to_owned(),
+            text,
             size: row.size,
             since: row.since,
             again: None,
-            verb: (label, href),
+            verb: (label, page),
         }
     }
 }

@@ -30,6 +30,8 @@ pub(super) struct Bar {
     pub(super) comments: usize,
     /// The number of comments that the viewer has collected for a review.
     pub(super) drafts: usize,
+    /// True if a review is the next thing to do, so that its button is filled.
+    pub(super) is_review_next: bool,
 }
 
 impl Bar {
@@ -53,6 +55,7 @@ impl Bar {
             commits: read.detail.commits.len(),
             comments: shown - drafts,
             drafts,
+            is_review_next: true,
         }
     }
 

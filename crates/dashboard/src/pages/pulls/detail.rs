@@ -72,11 +72,15 @@ impl<'a> DetailPage<'a> {
         let renderer = Renderer { at, progress: &read.progress, highlighter };
         let comments = renderer.conversation(&read.comments, &outline, &mut budget)?;
         let (comment, review) = states(refused);
-        let bar = Bar::new(at, read, &outline);
+        let (mut bar, mut merge) = (Bar::new(at, read, &outline), MergeBox::of(read));
+        // Only the button for the next thing to do is filled: to submit a review, to merge, or to review.
+        let has_review = at.viewer.can_write() && (bar.drafts > 0 || review.error.is_some());
+        merge.is_next &= at.viewer.can_write() && !has_review;
+        bar.is_review_next = !has_review && !merge.is_next;
         Ok(Self {
             at,
             frame: at,
-            merge: MergeBox::of(read),
+            merge,
             bar,
             state: pull.state.name(),
             fetch: visible::line(&shell::word(&pull.head)).into_owned(),

@@ -12,6 +12,8 @@ pub(super) struct MergeBox {
     pub(super) reasons: Vec<Reason>,
     /// True if the pull request can be merged now.
     pub(super) is_ready: bool,
+    /// True if the merge is the next thing to do, so that its button is filled: nothing speaks against it.
+    pub(super) is_next: bool,
     /// True if the agent can be asked to merge the base into the branch.
     pub(super) can_ask: bool,
 }
@@ -66,9 +68,11 @@ impl MergeBox {
             reasons.push(Reason::new("failed", "failed", text.to_owned()));
         }
         let is_open = detail.pull.state == PullState::Open;
+        let is_ready = is_open && detail.mergeable;
         Self {
+            is_next: is_ready && reasons.iter().all(|reason| reason.mark == "completed"),
             reasons,
-            is_ready: is_open && detail.mergeable,
+            is_ready,
             can_ask: is_open && count > 0 && read.job.as_ref().is_some_and(bar::is_open),
         }
     }
