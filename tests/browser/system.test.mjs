@@ -40,7 +40,7 @@ step("an idle server shows its worker and its free slots", async () => {
   page = await suite.page({ cookie: admin });
   await suite.open(page, "/system");
   await page.getByRole("img", { name: "0 of 2 slots busy" }).waitFor();
-  await page.getByText(/^on 1 worker, seen \d+ s ago$/).waitFor();
+  await page.getByText(/^on 1 worker, seen in the last 30 s$/).waitFor();
   await page.getByText("0 of 2 busy").waitFor();
   await page.getByText("no job waits").waitFor();
   await page.locator("#disk").waitFor();

@@ -116,9 +116,10 @@ pub(crate) fn bytes(size: u64) -> String {
     if tenths < 100 { format!("{}.{} {name}", tenths / 10, tenths % 10) } else { format!("{} {name}", size / unit) }
 }
 
-/// Formats a time since something happened, from one second on: `2 s`, `3 min`, `2 h`, `4 d`.
-pub(crate) fn since(time: Duration) -> String {
-    if time < Duration::from_secs(5) { format!("{} s", time.as_secs().max(1)) } else { distance(time) }
+/// Formats a time since something happened so that the text changes at most once a minute: `less than 1 min`, `3 min`,
+/// `2 h`, `4 d`.
+pub(crate) fn coarse(time: Duration) -> String {
+    if time < Duration::from_secs(60) { "less than 1 min".to_owned() } else { distance(time) }
 }
 
 /// The names of the months.
@@ -216,8 +217,8 @@ mod tests {
     fn sizes_times_and_dates_have_one_unit() {
         let all = [0, 999, 1000, 12_400_000, 1_450_000_000, 61_900_000_000, u64::MAX].map(bytes);
         assert_eq!(all, ["0 bytes", "999 bytes", "1.0 kB", "12 MB", "1.4 GB", "61 GB", "18446744 TB"]);
-        let all = [0, 2, 7, 61, 90_000].map(|seconds| since(Duration::from_secs(seconds)));
-        assert_eq!(all, ["1 s", "2 s", "7 s", "1 min", "1 d"]);
+        let all = [0, 59, 60, 90_000].map(|seconds| coarse(Duration::from_secs(seconds)));
+        assert_eq!(all, ["less than 1 min", "less than 1 min", "1 min", "1 d"]);
         assert_eq!([date(0), date(364), short_date(31)], ["January 1", "December 31", "Feb 1"]);
     }
 

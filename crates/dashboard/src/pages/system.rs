@@ -40,6 +40,8 @@ struct SystemPage<'a> {
     needs: Option<(String, &'static str)>,
     tiles: Tiles,
     workers: Vec<WorkerRow>,
+    /// The time in which each worker that reports was seen.
+    recently: String,
     agents: Vec<AgentRow>,
     /// The number of installed agents in words.
     installed: String,
@@ -104,6 +106,7 @@ async fn page(shared: &Shared, frame: &Frame) -> Page {
         tiles,
         installed: format!("{installed} of {} installed", agents.len()),
         workers,
+        recently: workers::recently(),
         agents,
         providers,
         queues,
@@ -129,16 +132,15 @@ fn needs(counts: &[(&'static str, usize)]) -> Option<(String, &'static str)> {
 
 /// Returns the version, the number of machines, and the time since the oldest of their processes started.
 fn summary(frame: &Frame, found: &Found) -> String {
-    let reporting = || found.reporting(frame.now);
-    let mut hosts: Vec<&str> = reporting().map(|worker| worker.state.host.as_str()).collect();
+    let mut hosts: Vec<&str> = found.reporting(frame.now).map(|worker| worker.state.host.as_str()).collect();
     hosts.sort_unstable();
     hosts.dedup();
     let mut text = format!("Version {}", frame.version());
     if !hosts.is_empty() {
         text.push_str(&format!(" on {}", words::counted(hosts.len(), "machine")));
     }
-    if let Some(started) = reporting().map(|worker| worker.state.started_at).min() {
-        text.push_str(&format!(", up for {}", words::since(frame.now.since(started))));
+    if let Some(time) = found.up_for(frame.now) {
+        text.push_str(&format!(", up for {}", words::coarse(time)));
     }
     text
 }

@@ -214,7 +214,7 @@ async fn the_tabs_show_commits_and_files() {
 async fn one_button_is_filled_the_next_thing_that_a_person_does() {
     let merge = "<button class=\"button primary wide\">";
     let review = "<a class=\"button primary\" href=\"/projects/shop/pulls/7/files\">";
-    let is_only = |page: &str, button| page.contains(button) && page.matches("class=\"button primary").count() == 1;
+    let is_only = |page: &str, button: &str| page.contains(button) && page.matches("class=\"button primary").count() == 1;
     let open = || detail(PullState::Open);
     let mut draft = open();
     draft.pull.draft = true;

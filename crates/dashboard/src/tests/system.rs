@@ -72,8 +72,8 @@ async fn an_idle_worker_is_shown_with_its_slots() {
         &page,
         &[
             "aria-label=\"0 of 2 slots busy\"",
-            "on 1 worker, seen 2 s ago",
-            "Version 1.2.3 on 1 machine, up for 2 s",
+            "on 1 worker, seen in the last 30 s",
+            "Version 1.2.3 on 1 machine, up for less than 1 min",
             "<bdi>forge-1</bdi></span> <span class=\"muted tiny\">also serves pages</span>",
             "0 of 2 busy",
             "all 9 hold",
@@ -82,6 +82,7 @@ async fn an_idle_worker_is_shown_with_its_slots() {
             "all are delivered",
             "1 of 1 installed",
             "/system/live?seen=",
+            "<p class=\"row-sub\"><span>200 GB of 480 GB free. No run begins below 4.0 GB (<code>disk-reserve</code>).</span></p>",
         ],
     );
     assert!(!page.contains("needs you") && !page.contains("need you"), "nothing needs a person: {page}");
@@ -147,9 +148,41 @@ async fn a_worker_without_a_sign_is_not_counted_among_the_slots() {
             "aria-label=\"1 of 2 slots busy\"",
             "&#60;i&#62;gone has sent no report for 4 min.",
             "no sign",
-            "the oldest for 20 s",
+            "the oldest for less than 1 min",
             "1 thing needs you",
         ],
     );
     assert!(!page.contains("<i>gone"), "{page}");
+}
+
+/// Returns the digest of the page.
+async fn seen(fixture: &Fixture) -> String {
+    let page = see(fixture, Role::Viewer).await;
+    let (_, rest) = page.split_once("/system/live?seen=").unwrap();
+    rest.split_once('"').unwrap().0.to_owned()
+}
+
+#[tokio::test]
+async fn a_report_that_says_nothing_new_does_not_refresh_the_page() {
+    let fixture = fixture().await;
+    let started = fixture.world.now();
+    report(&fixture, 1, state("forge-1", 0, started)).await;
+    let first = seen(&fixture).await;
+    for _ in 0..3 {
+        fixture.world.advance(Duration::from_secs(5));
+        report(&fixture, 1, state("forge-1", 0, started)).await;
+    }
+    assert_eq!(seen(&fixture).await, first);
+    let nearly = DiskState { free_bytes: 200_000_000_001, ..state("forge-1", 0, started).disk.unwrap() };
+    report(&fixture, 1, WorkerState { disk: Some(nearly), ..state("forge-1", 0, started) }).await;
+    assert_eq!(seen(&fixture).await, first, "the page shows whole gigabytes");
+
+    report(&fixture, 1, state("forge-1", 1, started)).await;
+    let busy = seen(&fixture).await;
+    assert_ne!(busy, first, "a slot is busy");
+    fixture.world.advance(Duration::from_secs(30));
+    let silent = seen(&fixture).await;
+    assert_ne!(silent, busy, "the worker is silent");
+    fixture.world.advance(Duration::from_secs(60));
+    assert_ne!(seen(&fixture).await, silent, "for another minute");
 }

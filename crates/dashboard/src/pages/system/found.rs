@@ -1,6 +1,8 @@
 //! The data of the page.
 
 use std::collections::BTreeMap;
+use std::hash::Hash;
+use std::time::Duration;
 
 use journeyman_core::ids::ProjectId;
 use journeyman_core::outbox::Backlog;
@@ -8,10 +10,10 @@ use journeyman_core::ports::{DeliveryBacklog, JobCounts, StoreError};
 use journeyman_core::project::Project;
 use journeyman_core::project::hold::Hold;
 use journeyman_core::time::Timestamp;
-use journeyman_core::worker::WorkerReport;
+use journeyman_core::worker::{WorkerReport, WorkerState};
 
-use crate::Shared;
 use crate::pages::refresh;
+use crate::{Shared, words};
 
 pub(super) struct Found {
     /// Sorted by the names of the machines.
@@ -48,18 +50,38 @@ impl Found {
         self.workers.iter().filter(move |worker| !worker.is_silent(now))
     }
 
-    /// Returns a digest that changes with each report of a worker, and whenever a number or a hold changes.
+    /// Returns the time since the oldest of the processes that report started; `None` if none reports.
+    pub(super) fn up_for(&self, now: Timestamp) -> Option<Duration> {
+        self.reporting(now).map(|worker| worker.state.started_at).min().map(|started| now.since(started))
+    }
+
+    /// Returns a digest of what the page shows. It does not change with a report that says the same as the one before.
+    /// Times count as the page shows them, so that they change it at most once a minute.
     pub(super) fn digest(&self, now: Timestamp) -> String {
-        let workers: Vec<_> =
-            self.workers.iter().map(|worker| (worker.id, worker.seen_at, worker.is_silent(now))).collect();
+        let workers: Vec<_> = self.workers.iter().map(|worker| shown(worker, now)).collect();
         let Self { jobs, outbox, inbox, deliveries, .. } = self;
         let holds: Vec<_> = self.holds.iter().map(|(project, hold)| (project, hold.seen_at, hold.attempts)).collect();
+        let projects: Vec<_> = self.projects.iter().map(|project| (&project.id, project.version)).collect();
+        let oldest = [jobs.oldest_due, outbox.oldest, inbox.oldest, deliveries.oldest];
+        let ages = oldest.map(|oldest| oldest.map(|oldest| now.since(oldest))).map(|age| age.map(words::coarse));
         refresh::digest(&(
-            workers,
+            (workers, self.up_for(now).map(words::coarse), ages),
             (jobs.active, jobs.running, jobs.due, &self.waiting),
             (outbox.tasks, outbox.retried, inbox.tasks, inbox.retried),
             (deliveries.pending, deliveries.failing),
-            holds,
+            (holds, projects),
         ))
     }
+}
+
+/// Returns what the page shows of a worker.
+fn shown(worker: &WorkerReport, now: Timestamp) -> impl Hash {
+    let WorkerState { host, version, started_at, slots, busy, serves, disk, sandbox, agents } = &worker.state;
+    let silent_for = worker.is_silent(now).then(|| words::coarse(now.since(worker.seen_at)));
+    let disk = disk.map(|disk| {
+        let sizes = [disk.total_bytes, disk.free_bytes, disk.reserve_bytes].map(words::bytes);
+        (sizes, disk.space().is_enough(), disk.is_low())
+    });
+    let sandbox = sandbox.as_ref().map(|sandbox| (&sandbox.kind, sandbox.holds, &sandbox.missing, &sandbox.given_up));
+    ((worker.id, silent_for), (host, version, started_at), (slots, busy, serves), (disk, sandbox, agents))
 }

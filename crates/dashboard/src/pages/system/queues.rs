@@ -41,7 +41,7 @@ pub(super) fn rows(frame: &Frame, found: &Found) -> Vec<QueueRow> {
             waiting: backlog.tasks,
             retried: backlog.retried,
             oldest: backlog.oldest.map(|oldest| frame.moment(oldest)),
-            note: is_stuck.then(|| format!("{name}: the oldest has waited for {}. {remedy}", words::since(age))),
+            note: is_stuck.then(|| format!("{name}: the oldest has waited for {}. {remedy}", words::coarse(age))),
         }
     };
     let inbox = frame.viewer.is_administrator().then_some("/system/inbox");

@@ -5,6 +5,7 @@ use std::time::Duration;
 use journeyman_core::worker::{DiskState, WorkerReport};
 
 use super::found::Found;
+use super::workers;
 use crate::frame::Frame;
 use crate::{visible, words};
 
@@ -75,16 +76,14 @@ impl Tiles {
         let reporting: Vec<&WorkerReport> = found.reporting(frame.now).collect();
         let sum = |number: fn(&WorkerReport) -> u32| reporting.iter().map(|worker| number(worker)).sum::<u32>();
         let (busy, slots) = (sum(|worker| worker.state.busy), sum(|worker| worker.state.slots));
-        let seen = reporting.iter().map(|worker| worker.seen_at).max();
-        let workers = match seen {
-            Some(seen) => {
-                let count = words::counted(reporting.len(), "worker");
-                Line::new(format!("on {count}, seen {} ago", words::since(frame.now.since(seen))))
+        let workers = match reporting.len() {
+            // A worker that reports was seen in this time.
+            count @ 1.. => {
+                let count = words::counted(count, "worker");
+                Line::new(format!("on {count}, seen {}", workers::recently()))
             }
-            None if found.jobs.running > 0 => {
-                Line::new("Jobs run on workers of an older version, which do not report.")
-            }
-            None => Line::warning("No worker reports. Start journeyman serve with the role worker."),
+            0 if found.jobs.running > 0 => Line::new("Jobs run on workers of an older version, which do not report."),
+            0 => Line::warning("No worker reports. Start journeyman serve with the role worker."),
         };
         let marks = if slots > MAX_MARKS { Vec::new() } else { (0..slots).map(|slot| slot < busy).collect() };
         Self {
@@ -111,7 +110,7 @@ fn queue(frame: &Frame, found: &Found, has_workers: bool, is_full: bool) -> Vec<
     match found.jobs.oldest_due {
         Some(since) => {
             let waited = frame.now.since(since);
-            let text = format!("the oldest for {}", words::since(waited));
+            let text = format!("the oldest for {}", words::coarse(waited));
             if has_workers && is_full && waited >= LONG_WAIT {
                 lines.push(Line::warning(format!("{text}: add workers, or raise the setting workers")));
             } else {
@@ -132,7 +131,7 @@ fn webhooks(frame: &Frame, found: &Found) -> Vec<Line> {
     let is_failing = found.deliveries.failing > 0;
     match found.deliveries.oldest {
         Some(since) => {
-            let text = format!("the oldest for {}", words::since(frame.now.since(since)));
+            let text = format!("the oldest for {}", words::coarse(frame.now.since(since)));
             lines.push(if is_failing { Line::warning(text) } else { Line::new(text) });
         }
         None => lines.push(Line::new("all are delivered")),

@@ -1,6 +1,6 @@
 //! The workers, and their disks.
 
-use journeyman_core::worker::{DiskState, WorkerReport};
+use journeyman_core::worker::{DiskState, SILENT, WorkerReport};
 
 use super::found::Found;
 use super::tiles::Meter;
@@ -20,8 +20,8 @@ pub(super) struct WorkerRow {
     pub(super) version: String,
     /// True if the program that serves this page has another version.
     pub(super) has_other_version: bool,
-    pub(super) seen: Moment,
-    pub(super) is_silent: bool,
+    /// The time of the last report of a silent worker; `None` for one that reports.
+    pub(super) silent_since: Option<Moment>,
     /// What a person must do.
     pub(super) note: Option<String>,
 }
@@ -30,6 +30,12 @@ impl WorkerRow {
     pub(super) fn needs_person(&self) -> bool {
         self.note.is_some()
     }
+}
+
+/// Returns the time in which each worker that reports was seen. The time of its last report is not shown, because the page
+/// does not change with each report.
+pub(super) fn recently() -> String {
+    format!("in the last {}", words::duration(SILENT))
 }
 
 /// Returns a row for each worker.
@@ -45,7 +51,7 @@ fn row(frame: &Frame, worker: &WorkerReport) -> WorkerRow {
         Some(format!(
             "{host} has sent no report for {}. Other workers take over its runs. Start it again, or leave it: the entry \
              disappears a day after the last report.",
-            words::since(frame.now.since(worker.seen_at))
+            words::coarse(frame.now.since(worker.seen_at))
         ))
     } else if missing.is_empty() {
         None
@@ -63,8 +69,7 @@ fn row(frame: &Frame, worker: &WorkerReport) -> WorkerRow {
         sandbox: sandbox(worker),
         version: visible::line(&state.version).into_owned(),
         has_other_version: state.version != frame.version(),
-        seen: frame.moment(worker.seen_at),
-        is_silent,
+        silent_since: is_silent.then(|| frame.moment(worker.seen_at)),
         note,
         host,
     }
