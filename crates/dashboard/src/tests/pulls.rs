@@ -5,20 +5,24 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use axum::http::{Method, StatusCode};
+use journeyman_core::engine::Admission;
 use journeyman_core::ids::{JobId, Sha, WorkerId};
 use journeyman_core::job::command::{Outcome, Published, PullRef, Report};
 use journeyman_core::job::turn::{Ending, TurnArtifacts, TurnBegun};
 use journeyman_core::job::{Pull, PullRepository};
-use journeyman_core::ports::{CommitLine, JobStore as _, KeyStore, PullDetail, PullPages, PullPagesError, PullStore};
+use journeyman_core::model::price::Budgets;
+use journeyman_core::ports::{
+    CommitLine, JobStore as _, KeyStore, PullDetail, PullPages, PullPagesError, PullStore, Spend, SpendingStore as _,
+};
 use journeyman_core::project::Project;
 use journeyman_core::pull::{LocalPull, NewPull, PullState};
-use journeyman_core::run::Usage;
+use journeyman_core::run::{Reason, ReasonCode, Usage};
 use journeyman_core::time::{Clock as _, Timestamp};
 use journeyman_core::user::Role;
 use uuid::Uuid;
 
-use super::job::create_job;
-use super::{Fixture, Reply, fixture};
+use super::job::{create_job, prompt};
+use super::{Fixture, Reply, fixture, project};
 
 pub(super) const DIFF: &str =
     "diff --git a/x.txt b/x.txt\n--- a/x.txt\n+++ b/x.txt\n@@ -1,2 +1,2 @@\n same\n-old\n+new\n";
@@ -214,7 +218,8 @@ async fn the_tabs_show_commits_and_files() {
 async fn one_button_is_filled_the_next_thing_that_a_person_does() {
     let merge = "<button class=\"button primary wide\">";
     let review = "<a class=\"button primary\" href=\"/projects/shop/pulls/7/files\">";
-    let is_only = |page: &str, button: &str| page.contains(button) && page.matches("class=\"button primary").count() == 1;
+    let is_only =
+        |page: &str, button: &str| page.contains(button) && page.matches("class=\"button primary").count() == 1;
     let open = || detail(PullState::Open);
     let mut draft = open();
     draft.pull.draft = true;
@@ -312,6 +317,28 @@ async fn the_latest_answer_of_the_agent_is_the_description() {
     ] {
         assert!(page.contains(part), "{part} is not in {page}");
     }
+}
+
+#[tokio::test]
+async fn the_details_have_the_duration_and_the_cost_of_the_job() {
+    let mut shown = detail(PullState::Open);
+    shown.pull.number = 8;
+    let fixture = fixture(Arc::new(Fake::with(shown))).await;
+    let (id, _) = job_with_pull(&fixture).await;
+    let see = async || fixture.send(Some(Role::Viewer), Method::GET, "/projects/shop/pulls/8", "").await.body;
+    let before = see().await;
+    assert!(!before.contains("<dt>Took</dt>") && !before.contains("<dt>Cost</dt>"), "zeros are left out: {before}");
+    fixture.engine.add_message(&project().id, id, prompt("Go on"), Admission::default()).await.unwrap();
+    let claimed = fixture.engine.claim(WorkerId::from_uuid(Uuid::nil()), Duration::from_secs(60)).await.unwrap();
+    fixture.world.advance(Duration::from_secs(30));
+    let reason = Reason::new(ReasonCode::OutOfMemory, "out of memory");
+    let outcome = Outcome::Failed { reason, retry: None };
+    let finished = Report::Finished { outcome, usage: Usage::default() };
+    fixture.engine.report(id, claimed.unwrap().lease.token, finished).await.unwrap();
+    let call = Spend { project: project().id, job: id, day: 1, micros: 610_000, budgets: Budgets::default() };
+    fixture.store.spend(call).await.unwrap();
+    let page = see().await;
+    assert!(page.contains("<dt>Took</dt><dd>30 s</dd><dt>Cost</dt><dd>$0.61</dd>"), "{page}");
 }
 
 #[tokio::test]

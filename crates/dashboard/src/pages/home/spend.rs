@@ -44,6 +44,9 @@ pub(super) struct Budget {
     /// The numbers of the meter, in whole cents: what was spent, and the budget.
     pub(super) spent: u64,
     pub(super) limit: u64,
+    /// Above these parts of the budget, the meter is amber, and red.
+    pub(super) low: u64,
+    pub(super) high: u64,
 }
 
 /// A day of the week.
@@ -114,6 +117,8 @@ impl Week {
                 text: chart::axis(limit),
                 spent: (total / 10_000).min(limit / 10_000),
                 limit: (limit / 10_000).max(1),
+                low: limit / 10_000 / 10 * 7,
+                high: limit / 10_000 / 10 * 9,
             }),
             days: (0..7).zip(first..).map(day).collect(),
             lines: AREA.grid(top),
@@ -143,6 +148,7 @@ mod tests {
         assert_eq!((week.total.as_str(), week.is_empty), ("$8.50", false));
         let budget = week.budget.unwrap();
         assert_eq!((budget.text.as_str(), budget.spent, budget.limit), ("$120", 850, 12_000));
+        assert_eq!((budget.low, budget.high), (8_400, 10_800));
         assert_eq!(week.days.iter().map(|day| day.short).collect::<String>(), "MonTueWedThuFriSatSun");
         assert_eq!(week.days[0].cells, ["$6.00", "$2.00"]);
         let bars: Vec<_> =

@@ -15,26 +15,20 @@ pub(in crate::pages) struct Badge {
 }
 
 impl Badge {
-    const DRAFT: Self = Self { label: "Draft", icon: "pull", class: "draft" };
-
-    /// Returns the badge of a pull request. An open draft has a badge that differs from other open pull requests.
+    /// Returns the badge of a pull request.
     pub(super) const fn of(pull: &LocalPull) -> Self {
-        match pull.state {
-            PullState::Open if pull.draft => Self::DRAFT,
-            state => Self::of_state(state),
-        }
+        Self::new(pull.state, pull.draft)
     }
 
     /// Returns the badge of a pull request in the index.
     pub(super) const fn of_indexed(pull: &IndexedPull) -> Self {
-        match pull.state {
-            PullState::Open if pull.draft => Self::DRAFT,
-            state => Self::of_state(state),
-        }
+        Self::new(pull.state, pull.draft)
     }
 
-    const fn of_state(state: PullState) -> Self {
+    /// Returns the badge of a state. An open draft has a badge that differs from other open pull requests.
+    const fn new(state: PullState, draft: bool) -> Self {
         let (label, icon, class) = match state {
+            PullState::Open if draft => ("Draft", "pull", "draft"),
             PullState::Open => ("Open", "pull", "open"),
             PullState::Merged => ("Merged", "merge", "merged"),
             PullState::Closed => ("Closed", "cross", "closed"),
@@ -54,21 +48,31 @@ impl Pill {
     /// Returns the link to the current pull request of a job; `None` if there is none, or if the code host's URL is not
     /// an http or https URL.
     pub(in crate::pages) fn of_job(at: &InProject, job: &Job) -> Option<Self> {
-        let Pull { number, url, state, .. } = job.pull.as_ref()?;
-        Self::new(at, &job.source.repository, *number, url, *state)
+        let Pull { number, url, state, draft, .. } = job.pull.as_ref()?;
+        Self::new(at, &job.source.repository, (*number, url), Badge::new(*state, *draft))
     }
 
     /// Returns the link to any pull request of a job.
     pub(in crate::pages) fn of_indexed(at: &InProject, pull: &IndexedPull) -> Option<Self> {
         let is_local = pull.repository.host == journeyman_core::code_host::HostName::local();
         let repository = if is_local { format!("local:{}", pull.repository.id) } else { String::new() };
-        Self::new(at, &repository, pull.number, &pull.url, pull.state)
+        Self::new(at, &repository, (pull.number, &pull.url), Badge::of_indexed(pull))
     }
 
-    fn new(at: &InProject, repository: &str, number: u64, url: &str, state: PullState) -> Option<Self> {
+    fn new(at: &InProject, repository: &str, (number, url): (u64, &str), badge: Badge) -> Option<Self> {
         let is_page_here = repository == at.project.repository && at.is_hosted();
         let href = if is_page_here { at.path(&format!("/pulls/{number}")) } else { url.to_owned() };
-        let badge = Badge::of_state(state);
         (is_page_here || words::is_page(&href)).then_some(Self { number, href, badge })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_draft_is_marked_while_it_is_open() {
+        let labels = [(PullState::Open, true), (PullState::Open, false), (PullState::Merged, true)];
+        assert_eq!(labels.map(|(state, draft)| Badge::new(state, draft).label), ["Draft", "Open", "Merged"]);
     }
 }

@@ -6,6 +6,7 @@ use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
+use journeyman_core::job::summary::JobSummary;
 use journeyman_core::pull::body::{Done, of_pull, without_markers};
 
 use super::bar::Bar;
@@ -20,7 +21,7 @@ use crate::frame::Frame;
 use crate::highlight::{Budget, Highlighter};
 use crate::markdown::{self, Markup};
 use crate::moment::Moment;
-use crate::words::counted;
+use crate::words::{counted, duration, money};
 use crate::{Shared, shell, visible};
 
 #[derive(Template)]
@@ -44,6 +45,9 @@ struct DetailPage<'a> {
     /// What was asked for, oldest first.
     asked: Vec<String>,
     comments: Vec<Fragment>,
+    /// The duration and the cost of all runs of the job.
+    took: Option<String>,
+    cost: Option<String>,
     merge: MergeBox,
     comment: FormState,
     review: FormState,
@@ -59,7 +63,12 @@ struct FormState {
 }
 
 impl<'a> DetailPage<'a> {
-    fn new(at: &'a Target, read: &Read, refused: Option<Refused>, highlighter: &Highlighter) -> askama::Result<Self> {
+    fn new(
+        at: &'a Target,
+        (read, summary): (&Read, &JobSummary),
+        refused: Option<Refused>,
+        highlighter: &Highlighter,
+    ) -> askama::Result<Self> {
         let (pull, mut budget) = (&read.detail.pull, Budget::page());
         let outline = Outline::of(&read.detail.diff);
         let done = of_pull(&read.messages, Some(pull.number));
@@ -92,6 +101,8 @@ impl<'a> DetailPage<'a> {
             description,
             asked,
             comments,
+            took: (!summary.run_time.is_zero()).then(|| duration(summary.run_time)),
+            cost: (summary.cost_micros > 0).then(|| money(summary.cost_micros)),
             comment,
             review,
             live: read.job.as_ref().map(|job| (format!("live-{}", job.last_seq), live::address(at, job.last_seq))),
@@ -128,10 +139,14 @@ pub(super) async fn detail(State(shared): State<Shared>, target: Target) -> Resp
 /// Renders the page again after a form was refused, with its text and the reason.
 pub(super) async fn page(shared: &Shared, target: &Arc<Target>, refused: Option<Refused>) -> Page {
     let read = Read::of(shared, target).await?;
+    let jobs = read.job.iter().map(|job| job.id).collect();
+    let summary = shared.services.store.summaries_of_jobs(jobs).await?.into_values().next().unwrap_or_default();
     let status = if refused.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
     let (target, highlighter) = (Arc::clone(target), shared.highlighter.clone());
     // Markdown and parsing of a diff take more CPU time than other requests should wait for.
-    let page = tokio::task::spawn_blocking(move || DetailPage::new(&target, &read, refused, &highlighter)?.render());
+    let page = tokio::task::spawn_blocking(move || {
+        DetailPage::new(&target, (&read, &summary), refused, &highlighter)?.render()
+    });
     let html = page.await.map_err(|error| Failure::Render(error.to_string()))??;
     Ok((status, Html(html)).into_response())
 }

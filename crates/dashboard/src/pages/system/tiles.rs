@@ -85,11 +85,10 @@ impl Tiles {
             0 if found.jobs.running > 0 => Line::new("Jobs run on workers of an older version, which do not report."),
             0 => Line::warning("No worker reports. Start journeyman serve with the role worker."),
         };
-        let marks = if slots > MAX_MARKS { Vec::new() } else { (0..slots).map(|slot| slot < busy).collect() };
         Self {
             busy,
             slots,
-            marks,
+            marks: marks(busy, slots),
             queue: queue(frame, found, !reporting.is_empty(), busy >= slots),
             workers,
             due: found.jobs.due,
@@ -103,6 +102,11 @@ impl Tiles {
     pub(super) fn needs(&self) -> usize {
         usize::from(self.workers.is_warning) + usize::from(self.queue.iter().any(|line| line.is_warning))
     }
+}
+
+/// Returns true for each busy slot; nothing if there are too many slots to draw.
+pub(super) fn marks(busy: u32, slots: u32) -> Vec<bool> {
+    if slots > MAX_MARKS { Vec::new() } else { (0..slots).map(|slot| slot < busy).collect() }
 }
 
 fn queue(frame: &Frame, found: &Found, has_workers: bool, is_full: bool) -> Vec<Line> {
@@ -165,6 +169,13 @@ fn disk(reporting: &[&WorkerReport]) -> Option<Disk> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn slots_are_drawn_one_by_one_unless_there_are_many() {
+        assert_eq!(marks(1, 2), [true, false]);
+        assert_eq!(marks(3, 2), [true, true], "a worker may still finish runs after its slots were reduced");
+        assert!(marks(1, 25).is_empty());
+    }
 
     #[test]
     fn a_meter_turns_amber_before_the_reserve_is_reached() {

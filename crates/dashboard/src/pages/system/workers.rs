@@ -3,7 +3,7 @@
 use journeyman_core::worker::{DiskState, SILENT, WorkerReport};
 
 use super::found::Found;
-use super::tiles::Meter;
+use super::tiles::{Meter, marks};
 use crate::frame::Frame;
 use crate::moment::Moment;
 use crate::{visible, words};
@@ -15,6 +15,8 @@ pub(super) struct WorkerRow {
     pub(super) serves: bool,
     pub(super) busy: u32,
     pub(super) slots: u32,
+    /// True for each busy slot; empty if there are too many to draw.
+    pub(super) marks: Vec<bool>,
     /// The class and the text of the sandbox.
     pub(super) sandbox: (&'static str, String),
     pub(super) version: String,
@@ -66,6 +68,7 @@ fn row(frame: &Frame, worker: &WorkerReport) -> WorkerRow {
         serves: state.serves,
         busy: state.busy,
         slots: state.slots,
+        marks: marks(state.busy, state.slots),
         sandbox: sandbox(worker),
         version: visible::line(&state.version).into_owned(),
         has_other_version: state.version != frame.version(),
