@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use journeyman_core::ports::StoreError;
 
 /// The digests of the pages that are open.
-#[derive(Clone, Default)]
-pub(crate) struct Digests(Arc<Mutex<HashMap<String, Weak<Latest>>>>);
+#[derive(Default)]
+pub(crate) struct Digests(Mutex<HashMap<String, Weak<Latest>>>);
 
 /// The latest digest of a page. It is removed with the last stream of the page.
 #[derive(Default)]
