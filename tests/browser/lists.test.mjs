@@ -15,7 +15,10 @@ const key = service.key("CI");
 const endFile = path.join(makeFolder("end"), "end");
 let page;
 let running;
+/** The title of the job that is archived. */
+let chosen;
 
+const toast = () => page.locator("[data-toast]");
 const row = (title) => page.locator(".jobrow", { has: page.getByRole("link", { name: title, exact: true }) });
 
 step("an empty installation leads to the first project", async () => {
@@ -196,14 +199,61 @@ step("keys move, choose and archive", async () => {
   await page.keyboard.press("j");
   const second = page.locator(".jobrow").nth(1);
   assert.ok(await second.locator(".row-title").evaluate((link) => link === document.activeElement), "j does not move to the second row");
-  const title = (await second.locator(".row-title").textContent()).trim();
+  chosen = (await second.locator(".row-title").textContent()).trim();
   await page.keyboard.press("x");
   assert.ok(await second.locator(".choose").isChecked());
   await page.getByRole("button", { name: "Archive the chosen jobs" }).waitFor();
   await page.keyboard.press("e");
   await page.getByText("The jobs are archived.").waitFor();
-  await row(title).locator(".mark.archived").waitFor();
-  assert.equal(await row(title).locator(".choose").count(), 0);
+  await row(chosen).locator(".mark.archived").waitFor();
+  assert.equal(await row(chosen).locator(".choose").count(), 0);
+  assert.equal(await page.locator(".mark.archived").count(), 1);
+});
+
+step("a toast stays while it has the focus, and undoes the action", async () => {
+  const undo = toast().getByRole("button", { name: "Undo" });
+  await undo.focus();
+  const begin = Date.now();
+  assert.equal(new URL(page.url()).search, "", "the toast would appear again after a reload");
+  assertNone(await axe(page), "accessibility violations");
+  await page.waitForTimeout(Math.max(6500 - (Date.now() - begin), 0));
+  await page.keyboard.press("Enter");
+  await page.getByText("The jobs are no longer archived.").waitFor();
+  assert.equal(await page.locator(".mark.archived").count(), 0);
+  await toast().waitFor({ state: "detached", timeout: 15_000 });
+});
+
+step("an action that fails leaves the page as it is, and can be tried again after a lost connection", async () => {
+  const box = row(chosen).locator(".choose");
+  const archive = page.getByRole("button", { name: "Archive the chosen jobs" });
+  const value = await box.getAttribute("value");
+  await box.evaluate((box) => { box.value = "shop/none"; });
+  await box.check();
+  suite.expect(/^404 POST \/jobs\/archive/);
+  await archive.click();
+  await toast().getByText("There is no such job.").waitFor();
+  assert.ok(await box.isChecked(), "the page was replaced");
+  assert.equal(await toast().getByRole("button", { name: "Try again" }).count(), 0);
+  for (const [width, theme] of [[390, "light"], [1024, "dark"], [1440, "light"]]) {
+    await page.setViewportSize({ width, height: 900 });
+    await page.emulateMedia({ colorScheme: theme });
+    assert.equal(await overflow(page), null, `${width} px`);
+    assertNone(await axe(page), `accessibility violations at ${width} px`);
+    await screenshot(page, `toast-failed-${width}-${theme}`);
+  }
+  await page.setViewportSize({ width: 1280, height: 900 });
+  await page.emulateMedia({ colorScheme: "light" });
+  await toast().getByRole("button", { name: "Dismiss" }).click();
+  await toast().waitFor({ state: "detached" });
+
+  await box.evaluate((box, value) => { box.value = value; }, value);
+  suite.allow(/ERR_FAILED|Failed to fetch/);
+  await page.route("**/jobs/archive", (route) => route.abort(), { times: 1 });
+  await archive.click();
+  await toast().getByText("The server cannot be reached.").waitFor();
+  assertNone(await axe(page), "accessibility violations");
+  await toast().getByRole("button", { name: "Try again" }).click();
+  await page.getByText("The jobs are archived.").waitFor();
   assert.equal(await page.locator(".mark.archived").count(), 1);
 });
 
@@ -214,6 +264,7 @@ step("without scripts, jobs are chosen and archived with the mouse", async () =>
   await page.locator(".choose").first().check();
   await page.getByRole("button", { name: "Archive the chosen jobs" }).click();
   await page.getByText("The jobs are archived.").waitFor();
+  await page.getByRole("button", { name: "Undo" }).waitFor();
   assert.equal(await page.locator(".mark.archived").count(), 2);
   await context.close();
 });

@@ -559,11 +559,11 @@ test("names and settings are shown as text, in pages and in refused forms", asyn
 test("text in a URL is shown as text", async () => {
   const page = await suite.page({ cookie: admin });
   const text = encodeURIComponent(ALL);
-  for (const where of [`/projects/evil/jobs?q=${text}`, `/projects/evil/jobs?status=${text}`, `/projects/evil/jobs?after=${text}`, `/projects?done=${text}`, "/projects?done=saved"]) {
+  for (const where of [`/projects/evil/jobs?q=${text}`, `/projects?done=${text}`, `/projects?done=saved&undo=${text}`]) {
     await openAndCheck(page, where);
   }
   suite.allow(/^4\d\d GET /);
-  for (const where of [`/projects/${text}`, `/projects/evil/jobs/${text}`, `/projects/evil/pulls/${text}`, `/projects/evil/settings/${text}`, `/audit?before=${text}`, `/projects/evil/jobs/${hostileJob.id}?before=${text}`]) {
+  for (const where of [`/projects/evil/jobs?status=${text}`, `/projects/evil/jobs?after=${text}`, `/projects/${text}`, `/projects/evil/jobs/${text}`, `/projects/evil/pulls/${text}`, `/projects/evil/settings/${text}`, `/audit?before=${text}`, `/projects/evil/jobs/${hostileJob.id}?before=${text}`]) {
     await openAndCheck(page, where);
   }
   await page.context().close();

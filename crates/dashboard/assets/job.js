@@ -119,7 +119,7 @@
   }
 
   document.addEventListener("turbo:before-stream-render", (event) => {
-    if (!document.getElementById("thread")) return;
+    if (!document.getElementById("thread") || event.target.target === "toasts") return;
     const { render } = event.detail;
     event.detail.render = (stream) => new Promise((done) => {
       queue.push({ stream, render, done });

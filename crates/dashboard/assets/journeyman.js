@@ -58,24 +58,72 @@ function updateTitle() {
   if (document.title !== title) document.title = title;
 }
 
-// A toast disappears after six seconds, unless the reader is at it. Its confirmation is removed from the address, so that
-// it does not appear again when the page is reloaded.
+// A toast disappears after six seconds, unless the reader is at it. One about a failure stays until it is dismissed. The
+// parameters that made a toast are removed from the address, so that it does not appear again when the page is reloaded.
 const TOAST_MS = 6000;
+let toastCount = 0;
 
 function watchToasts() {
   for (const toast of document.querySelectorAll("[data-toast]:not([data-watched])")) {
     toast.dataset.watched = "";
+    toast.id ||= `toast-${toastCount += 1}`;
     const leave = () => {
       if (toast.matches(":hover, :focus-within")) setTimeout(leave, TOAST_MS);
       else toast.remove();
     };
-    setTimeout(leave, TOAST_MS);
+    if (toast.dataset.toast !== "failed") setTimeout(leave, TOAST_MS);
+    const again = toast.querySelector("[data-again]");
+    if (again && lastSent?.form.isConnected) {
+      failures.set(toast, lastSent);
+      again.hidden = false;
+    }
     const url = new URL(location.href);
     if (url.searchParams.has("done")) {
-      url.searchParams.delete("done");
+      for (const name of ["done", "count", "undo"]) url.searchParams.delete(name);
       history.replaceState(history.state, "", url);
     }
   }
+}
+
+// A form that fails leaves the page as it is: the server answers with a toast, whose button sends the form again.
+const failures = new WeakMap();
+let lastSent;
+
+document.addEventListener("turbo:submit-start", ({ detail }) => {
+  const { formElement: form, submitter } = detail.formSubmission;
+  lastSent = { form, submitter };
+});
+document.addEventListener("turbo:before-stream-render", (event) => {
+  if (event.target.target !== "toasts") return;
+  const { render } = event.detail;
+  event.detail.render = async (stream) => {
+    await render(stream);
+    watchToasts();
+  };
+});
+document.addEventListener("turbo:fetch-request-error", ({ target }) => {
+  if (!target.matches?.("form[method=post]")) return;
+  const toast = document.createElement("div");
+  toast.className = "toast danger";
+  toast.dataset.toast = "failed";
+  toast.dataset.turboTemporary = "";
+  toast.innerHTML = `<p role="alert"><strong>The server cannot be reached.</strong> What you have written is still here.</p>
+<button type="button" class="button small" data-again hidden>Try again</button>
+<button type="button" class="button quiet small" data-dismiss>Dismiss</button>`;
+  document.getElementById("toasts")?.append(toast);
+  watchToasts();
+});
+
+function sendAgain(toast) {
+  const { form, submitter } = failures.get(toast) ?? {};
+  toast.remove();
+  if (form?.isConnected) form.requestSubmit(submitter?.isConnected ? submitter : undefined);
+}
+
+function dismissToast(toast) {
+  const isFocused = toast.contains(document.activeElement);
+  toast.remove();
+  if (isFocused) document.getElementById("main")?.focus({ preventScroll: true });
 }
 
 // Scrolls rows of tabs that are wider than the window to the current tab.
@@ -114,8 +162,10 @@ document.addEventListener("click", async (event) => {
   const dismiss = event.target.closest("[data-dismiss]");
   if (dismiss) {
     event.preventDefault();
-    dismiss.closest("[data-toast]").remove();
+    dismissToast(dismiss.closest("[data-toast]"));
   }
+  const again = event.target.closest("[data-again]");
+  if (again) sendAgain(again.closest("[data-toast]"));
   // A click outside closes open menus.
   for (const open of document.querySelectorAll("details.menu[open], details.confirm[open]")) {
     if (!open.contains(event.target)) open.open = false;
@@ -142,15 +192,17 @@ document.addEventListener("turbo:before-morph-attribute", (event) => {
   if (event.target.matches("details") && event.detail.attributeName === "open") event.preventDefault();
 });
 
-// Keeps the text in text areas until the form is submitted.
+// Keeps the text in text areas until the form is submitted, and toasts until they leave.
 document.addEventListener("turbo:before-morph-element", (event) => {
   if (event.target.matches?.("textarea")) event.preventDefault();
+  if (!event.detail.newElement && event.target.matches?.("[data-toast]")) event.preventDefault();
 });
 document.addEventListener("turbo:submit-end", (event) => {
   // The target is the whole document if an update has replaced the form in the meantime.
   const { formElement: form, submitter } = event.detail.formSubmission;
   // A button with the attribute formaction has submitted something other than the text.
   const other = submitter?.hasAttribute("formaction");
+  if (event.detail.success) form.closest("[data-toast]")?.remove();
   const menu = form.closest("details.menu, details.confirm");
   if (event.detail.success && menu) menu.open = false;
   if (event.detail.success && !other && form.querySelector("[data-submit]")) form.reset();

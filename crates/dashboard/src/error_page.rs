@@ -12,7 +12,7 @@ use crate::failure::{Failure, Page};
 use crate::frame::{self, Frame, OpenFrame};
 use crate::preferences::Preferences;
 use crate::viewer::ClientAddress;
-use crate::{Shared, headers, session};
+use crate::{Shared, headers, session, toast};
 
 #[derive(Template)]
 #[template(path = "error.html")]
@@ -38,6 +38,13 @@ struct Unavailable {
     stylesheet: String,
 }
 
+/// Returns the toast for a failure of the store before the viewer is known.
+pub(crate) fn unavailable_toast(error: &StoreError) -> Response {
+    tracing::error!(%error, "the store failed during the authentication of a form");
+    let text = "The store failed; the server's log says why. Nothing was changed. Try again in a moment.";
+    toast::failed(StatusCode::SERVICE_UNAVAILABLE, "Not available right now", text)
+}
+
 /// Returns the page for a failure of the store before the viewer is known.
 pub(crate) fn unavailable(shared: &Shared, error: &StoreError) -> Response {
     tracing::error!(%error, "the store failed during the authentication of a request");
@@ -52,7 +59,11 @@ impl Failure {
         if status.is_server_error() {
             tracing::error!(error = %self, "the request for a page failed");
         }
-        error_page(frame, status, self.heading(), self.text())
+        let clear = match self {
+            Self::Parameter { clear, .. } => Some(clear.as_str()),
+            _ => None,
+        };
+        error_page(frame, status, (self.heading(), self.text()), clear)
     }
 }
 
@@ -63,12 +74,22 @@ impl Frame {
     }
 }
 
-fn error_page(frame: &Frame, status: StatusCode, heading: &'static str, text: String) -> Response {
+/// Returns the page of an error, or its toast. `clear` is the path of a list without filters.
+fn error_page(
+    frame: &Frame,
+    status: StatusCode,
+    (heading, text): (&'static str, String),
+    clear: Option<&str>,
+) -> Response {
+    if frame.fails_as_toast {
+        return toast::failed(status, heading, &text);
+    }
     let mut steps = match status {
         status if status.is_server_error() && !frame.here.is_empty() => vec![(frame.here.as_str(), "Try again")],
         StatusCode::NOT_FOUND => vec![("/search", "Search")],
         _ => Vec::new(),
     };
+    steps.extend(clear.map(|clear| (clear, "Clear filters")));
     steps.push(("/", "Home"));
     match (ErrorPage { frame, heading, text, steps }).render() {
         Ok(html) => (status, Html(html)).into_response(),
@@ -87,13 +108,14 @@ pub(crate) async fn replace_bare(State(shared): State<Shared>, request: Request,
     }
     let headers = request.headers().clone();
     let here = frame::here(request.method(), request.uri());
+    let fails_as_toast = toast::is_possible(request.method(), request.headers());
     let address: ClientAddress = request.extensions().get().copied().unwrap_or_default();
     let response = next.run(request).await;
     if !is_bare(&response) {
         return response;
     }
     let (mut parts, _) = response.into_parts();
-    let page = page_of_status(&shared, parts.status, &headers, here, address).await;
+    let page = page_of_status(&shared, parts.status, &headers, (here, fails_as_toast), address).await;
     // Other headers, such as `Allow`, stay.
     parts.headers.remove(CONTENT_TYPE);
     parts.headers.remove(CONTENT_LENGTH);
@@ -120,13 +142,16 @@ async fn page_of_status(
     shared: &Shared,
     status: StatusCode,
     headers: &HeaderMap,
-    here: String,
+    (here, fails_as_toast): (String, bool),
     address: ClientAddress,
 ) -> Response {
     let open = OpenFrame { shared: shared.clone(), preferences: Preferences::of(headers) };
     let (heading, text) = words_of(status);
     match session::viewer(shared, headers, address).await {
-        Ok(Some(viewer)) => error_page(&Frame::new(open, viewer, here), status, heading, text.to_owned()),
+        Ok(Some(viewer)) => {
+            let frame = Frame { fails_as_toast, ..Frame::new(open, viewer, here) };
+            error_page(&frame, status, (heading, text.to_owned()), None)
+        }
         Ok(None) if matches!(status, StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED) => {
             Redirect::to(&session::sign_in_path(&here)).into_response()
         }

@@ -33,6 +33,9 @@ pub(crate) enum Failure {
     /// The form contains an invalid value.
     #[error("{0}")]
     Form(String),
+    /// A query parameter of a list has a value that is not allowed. `clear` is the path of the list without filters.
+    #[error("{text}")]
+    Parameter { text: String, clear: String },
     /// The port for pull requests returned an error.
     #[error(transparent)]
     Pulls(#[from] PullPagesError),
@@ -92,6 +95,7 @@ impl Failure {
             Self::NotFound(_) | Self::NoPulls | Self::Pulls(PullPagesError::NotFound) => StatusCode::NOT_FOUND,
             Self::Case(error) => status_of(error),
             Self::Form(_) => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::Parameter { .. } => StatusCode::BAD_REQUEST,
             Self::Pulls(PullPagesError::NotOpen | PullPagesError::Conflict { .. }) => StatusCode::CONFLICT,
             Self::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Pulls(PullPagesError::Failed(_)) | Self::Render(_) => StatusCode::INTERNAL_SERVER_ERROR,
@@ -103,6 +107,7 @@ impl Failure {
         match self {
             Self::Pulls(PullPagesError::NotOpen) => return "No longer open",
             Self::Pulls(PullPagesError::Conflict { .. }) => return "The branches conflict",
+            Self::Parameter { .. } => return "This filter is not valid",
             _ => {}
         }
         match self.status() {

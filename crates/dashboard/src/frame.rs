@@ -1,4 +1,4 @@
-//! The context of every page: the viewer, the assets, the preferences, and the confirmation of the previous action.
+//! The context of every page: the viewer, the assets, the preferences, and the toast about the previous action.
 
 use std::convert::Infallible;
 
@@ -14,6 +14,7 @@ use crate::failure::Failure;
 use crate::icons::Icon;
 use crate::moment::Moment;
 use crate::preferences::{Preferences, Theme};
+use crate::toast::{self, Toast};
 use crate::viewer::Viewer;
 use crate::{Shared, visible};
 
@@ -28,8 +29,10 @@ pub(crate) struct Frame {
     pub(crate) preferences: Preferences,
     /// The path and the query of the page; empty if the request is not a `GET`, so that no link leads to its target.
     pub(crate) here: String,
-    /// The confirmation of the previous action, from [`confirmation`].
-    pub(crate) done: Option<&'static str>,
+    /// The toast about the previous action.
+    pub(crate) done: Option<Toast>,
+    /// True if an error is shown as a toast on the page whose form was sent.
+    pub(crate) fails_as_toast: bool,
 }
 
 impl Frame {
@@ -37,7 +40,7 @@ impl Frame {
     /// the pages that require one.
     pub(crate) fn new(OpenFrame { shared, preferences }: OpenFrame, viewer: Viewer, here: String) -> Self {
         let now = shared.services.clock.now();
-        Self { shared, viewer, now, preferences, here, done: None }
+        Self { shared, viewer, now, preferences, here, done: None, fails_as_toast: false }
     }
 
     /// Returns the URL of a style or script.
@@ -67,11 +70,9 @@ impl Frame {
         rest.is_some_and(|rest| rest.is_empty() || (path != "/" && rest.starts_with('/')))
     }
 
-    /// Returns the path and the query of the page without the confirmation of the previous action.
+    /// Returns the path and the query of the page without the parameters of a toast.
     pub(crate) fn here_without_done(&self) -> String {
-        let (path, query) = self.here.split_once('?').unwrap_or((&self.here, ""));
-        let rest: Vec<&str> = query.split('&').filter(|pair| !pair.is_empty() && !pair.starts_with("done=")).collect();
-        if rest.is_empty() { path.to_owned() } else { format!("{path}?{}", rest.join("&")) }
+        toast::without(&self.here)
     }
 
     /// Returns the version of the program.
@@ -122,9 +123,10 @@ impl FromRequestParts<Shared> for Frame {
         let viewer = Viewer::from_request_parts(parts, shared).await.map_err(IntoResponse::into_response)?;
         let now = shared.services.clock.now();
         let preferences = Preferences::of(&parts.headers);
-        let done = parts.uri.query().and_then(|query| query.split('&').find_map(|pair| pair.strip_prefix("done=")));
+        let done = Toast::of(shared, &viewer, parts.uri.query());
         let here = here(&parts.method, &parts.uri);
-        Ok(Self { shared: shared.clone(), viewer, now, preferences, here, done: done.and_then(confirmation) })
+        let fails_as_toast = toast::is_possible(&parts.method, &parts.headers);
+        Ok(Self { shared: shared.clone(), viewer, now, preferences, here, done, fails_as_toast })
     }
 }
 
@@ -175,37 +177,4 @@ impl FromRequestParts<Shared> for OpenFrame {
     async fn from_request_parts(parts: &mut Parts, shared: &Shared) -> Result<Self, Infallible> {
         Ok(Self { shared: shared.clone(), preferences: Preferences::of(&parts.headers) })
     }
-}
-
-/// Returns the confirmation that a page shows after an action, by its name in the query parameter `done`.
-fn confirmation(name: &str) -> Option<&'static str> {
-    let known = [
-        ("saved", "Saved."),
-        ("created", "Created."),
-        ("revoked", "The key is revoked and no longer accepted."),
-        ("deleted", "The project is deleted."),
-        ("removed", "Removed."),
-        ("connected", "Your account is connected. You can also sign in with the provider now."),
-        ("disconnected", "Your account is disconnected from the provider."),
-        ("app", "The GitHub App is created. Install it now: it has access to no repository until then."),
-        ("password", "The password is changed. All your other sessions have ended."),
-        ("archived", "The jobs are archived."),
-        ("ended", "The session has ended."),
-        ("disabled", "The user is disabled. Their sessions have ended and their keys are revoked."),
-        ("enabled", "The user may sign in again."),
-        ("redelivered", "The event will be delivered again."),
-        ("merged", "Merged."),
-        ("closed", "Closed."),
-        ("sent", "Sent to the agent."),
-        ("asked", "The agent is asked to merge the branches. Its work appears here."),
-        ("commented", "The comment is added."),
-        ("comments_sent", "The comments are sent to the agent."),
-        ("drafted", "The comment is added to your review. Submit the review when it is complete."),
-        ("draft_removed", "The comment is removed."),
-        ("resolved", "The comments are resolved."),
-        ("reopened", "The comments are open again."),
-        ("reviewed", "The review is submitted."),
-        ("review_sent", "The review is submitted, and sent to the agent."),
-    ];
-    known.into_iter().find(|(known, _)| *known == name).map(|(_, text)| text)
 }

@@ -33,6 +33,7 @@ mod log_tail;
 mod markdown;
 mod moment;
 mod pages;
+mod parameter;
 mod portal;
 mod preferences;
 mod session;
@@ -42,6 +43,7 @@ mod streams;
 #[cfg(test)]
 mod tests;
 mod throttle;
+mod toast;
 mod viewer;
 mod visible;
 mod words;

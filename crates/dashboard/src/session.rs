@@ -13,7 +13,7 @@ use journeyman_core::time::Timestamp;
 use journeyman_core::user::{SESSION_LIFETIME, SESSION_NOTED, Session, TokenHash, User, new_token};
 
 use crate::viewer::{ClientAddress, Viewer, audit};
-use crate::{Settings, Shared, cookies, words};
+use crate::{Settings, Shared, cookies, error_page, toast, words};
 
 /// The maximum length of a stored User-Agent, in characters.
 const BROWSER_CHARS: usize = 200;
@@ -39,7 +39,8 @@ pub(crate) async fn required(State(shared): State<Shared>, mut request: Request,
             let back = if request.method() == Method::GET { request.uri().path_and_query() } else { None };
             Redirect::to(&sign_in_path(back.map_or("", |path| path.as_str()))).into_response()
         }
-        Err(error) => crate::error_page::unavailable(&shared, &error),
+        Err(error) if toast::is_possible(request.method(), request.headers()) => error_page::unavailable_toast(&error),
+        Err(error) => error_page::unavailable(&shared, &error),
     }
 }
 

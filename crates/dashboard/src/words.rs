@@ -172,6 +172,15 @@ pub(crate) fn capitalized(text: &str) -> String {
     rest.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default() + rest.as_str()
 }
 
+/// Lists alternatives: `open`, `open or merged`, `open, merged or closed`.
+pub(crate) fn alternatives(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} or {last}", first.join(", ")),
+    }
+}
+
 /// Percent-encodes a text as a value in a query, or as one segment of a path.
 pub(crate) fn in_query(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len() + 8);
@@ -211,6 +220,13 @@ mod tests {
             ["$0", "$0.0001", "$0.0042", "$0.1000", "$0.10", "$1.25"]
         );
         assert_eq!([counted(1, "file"), counted(0, "file")], ["1 file", "0 files"]);
+    }
+
+    #[test]
+    fn alternatives_are_a_list() {
+        let names = ["a", "b", "c"].map(str::to_owned);
+        let lists = [0, 1, 2, 3].map(|count| alternatives(&names[..count]));
+        assert_eq!(lists, ["", "a", "a or b", "a, b or c"]);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use journeyman_core::ports::AuditFilter;
 use self::filter::{AuditParameters, Choice, KINDS};
 use self::sentence::{People, Sentence};
 use crate::Shared;
-use crate::failure::{Failure, Page, rendered};
+use crate::failure::{Page, rendered};
 use crate::frame::Frame;
 use crate::moment::Moment;
 
@@ -33,8 +33,6 @@ const ON_PAGE: usize = 50;
 struct AuditPage<'a> {
     frame: &'a Frame,
     rows: Vec<Row>,
-    /// The reason why a date in the URL was not used.
-    error: Option<String>,
     people: Vec<Choice>,
     kinds: Vec<Choice>,
     projects: Vec<Choice>,
@@ -62,11 +60,7 @@ async fn page(shared: &Shared, frame: &Frame, query: &AuditParameters) -> Page {
     frame.needs_administrator()?;
     let people = People::read(shared).await?;
     let projects = shared.services.store.projects().await?;
-    let (filter, error) = match query.filter(shared, &people).await? {
-        Ok(filter) => (filter, None),
-        Err(error) => (AuditFilter::default(), Some(crate::words::sentence(&error))),
-    };
-    let filter = AuditFilter { before: query.before, limit: ON_PAGE + 1, ..filter };
+    let filter = AuditFilter { limit: ON_PAGE + 1, ..query.filter(shared, &people).await? };
     let mut lines = frame.cases().audit_log(&frame.caller(), filter).await?;
     let has_more = lines.len() > ON_PAGE;
     lines.truncate(ON_PAGE);
@@ -80,7 +74,6 @@ async fn page(shared: &Shared, frame: &Frame, query: &AuditParameters) -> Page {
     rendered(&AuditPage {
         frame,
         rows: rows.collect(),
-        error,
         people: people.choices(query.who.as_deref()),
         kinds: filter::choices(KINDS.iter().map(|(value, label)| (*value, *label)), query.what.as_deref()),
         projects: filter::choices(
@@ -93,7 +86,7 @@ async fn page(shared: &Shared, frame: &Frame, query: &AuditParameters) -> Page {
         table: query.path("/audit/export", "format=csv"),
         json: query.path("/audit/export", "format=jsonl"),
         older,
-        newest: query.before.map(|_| query.path("/audit", "")),
+        newest: filter::given(query.before.as_ref()).map(|_| query.path("/audit", "")),
     })
 }
 
@@ -105,10 +98,12 @@ async fn export(State(shared): State<Shared>, frame: Frame, Query(query): Query<
 async fn file(shared: &Shared, frame: &Frame, query: &AuditParameters) -> Page {
     frame.needs_administrator()?;
     let people = People::read(shared).await?;
-    let filter = query.filter(shared, &people).await?.map_err(Failure::Form)?;
-    let (format, kind, name) = match query.format.as_deref() {
-        Some("jsonl") => (AuditFormat::JsonLines, "application/jsonl; charset=utf-8", "audit.jsonl"),
-        _ => (AuditFormat::Csv, "text/csv; charset=utf-8; header=present", "audit.csv"),
+    // The export has all entries, and not those of a page.
+    let filter = AuditFilter { before: None, ..query.filter(shared, &people).await? };
+    let format = query.format()?;
+    let (kind, name) = match format {
+        AuditFormat::JsonLines => ("application/jsonl; charset=utf-8", "audit.jsonl"),
+        AuditFormat::Csv => ("text/csv; charset=utf-8; header=present", "audit.csv"),
     };
     let export = frame.cases().export_audit(frame.caller(), filter, format).await?;
     let parts = try_unfold(export, async |mut export| Ok::<_, Error>(export.part().await?.map(|part| (part, export))));

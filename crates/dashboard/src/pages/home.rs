@@ -27,6 +27,7 @@ use super::refresh::{self, SeenQuery};
 use crate::chart::{self, MAX_KEYS};
 use crate::failure::{Failure, Page, rendered};
 use crate::frame::Frame;
+use crate::parameter::Parameter;
 use crate::{Shared, words};
 
 pub(super) fn routes() -> Router<Shared> {
@@ -49,8 +50,13 @@ struct HomeQuery {
 }
 
 impl HomeQuery {
-    fn is_everybody(&self) -> bool {
-        self.whose.as_deref() == Some("everybody")
+    /// Returns true if the jobs of all people are selected.
+    ///
+    /// # Errors
+    /// The value is not allowed.
+    fn is_everybody(&self) -> Result<bool, Failure> {
+        let whose = Parameter::new("whose", self.whose.as_ref(), "/").one_of([("everybody", ())])?;
+        Ok(whose.is_some())
     }
 }
 
@@ -68,8 +74,8 @@ struct Found {
 type Authors = Option<BTreeSet<String>>;
 
 /// Returns the viewer and the viewer's API keys, as the authors of jobs; `None` if the jobs of all people are selected.
-async fn authors(frame: &Frame, query: &HomeQuery) -> Result<Authors, StoreError> {
-    if query.is_everybody() {
+async fn authors(frame: &Frame, query: &HomeQuery) -> Result<Authors, Failure> {
+    if query.is_everybody()? {
         return Ok(None);
     }
     let user = &frame.viewer.user;
@@ -158,11 +164,11 @@ async fn page(shared: &Shared, frame: &Frame, query: &HomeQuery) -> Page {
     let order = order(&found);
     let week = Week::read(shared, frame.now, &found.projects, &order).await?;
     let new_jobs = order.iter().filter(|_| frame.viewer.can_write());
-    let live = if query.is_everybody() { "/home/live?whose=everybody&seen=" } else { "/home/live?seen=" };
+    let live = if is_everybody { "/home/live?whose=everybody&seen=" } else { "/home/live?seen=" };
     rendered(&HomePage {
         frame,
         today: date(day(frame.now)),
-        is_everybody: query.is_everybody(),
+        is_everybody,
         needs: needs::needs(shared, frame, &places, &found.failed, &found.to_review).await?,
         running: row::rows(shared, &places, &running).await?.rows,
         waiting: waiting.len(),
@@ -208,7 +214,7 @@ async fn live(
 ) -> Response {
     let authors = match authors(&frame, &query).await {
         Ok(authors) => authors,
-        Err(error) => return Failure::from(error).page(&frame),
+        Err(failure) => return failure.page(&frame),
     };
     refresh::stream(&frame, format!("/ {authors:?}"), seen, &headers, move || {
         let (shared, authors) = (shared.clone(), authors.clone());

@@ -18,6 +18,7 @@ use crate::Shared;
 use crate::failure::{Failure, Page, rendered};
 use crate::frame::Frame;
 use crate::in_project::InProject;
+use crate::parameter::Parameter;
 use crate::words::in_query;
 
 pub(super) fn routes() -> Router<Shared> {
@@ -37,22 +38,27 @@ const STATES: [(Option<InboxState>, &str); 6] = [
     (Some(InboxState::Failed), "Failed"),
 ];
 
-/// The query parameters of a list. Unknown states and outcomes filter nothing.
+/// The query parameters of a list.
 #[derive(Debug, Clone, Default, Deserialize)]
 struct InboxQuery {
     state: Option<String>,
     outcome: Option<String>,
-    before: Option<u64>,
+    before: Option<String>,
 }
 
 impl InboxQuery {
-    fn state(&self) -> Option<InboxState> {
-        let given = self.state.as_deref()?;
-        STATES.into_iter().filter_map(|(state, _)| state).find(|state| state.name() == given)
-    }
-
-    fn outcome(&self) -> Option<Outcome> {
-        Outcome::parse(self.outcome.as_deref()?)
+    /// Returns the selected state, the selected outcome, and the number of the last event of the previous page. `path` is
+    /// the path of the list.
+    ///
+    /// # Errors
+    /// A value is not allowed.
+    fn read(&self, path: &str) -> Result<(Option<InboxState>, Option<Outcome>, Option<u64>), Failure> {
+        let states = STATES.into_iter().filter_map(|(state, _)| Some((state?.name(), state?)));
+        let state = Parameter::new("state", self.state.as_ref(), path).one_of(states)?;
+        let outcomes = Outcome::ALL.map(|outcome| (outcome.name(), outcome));
+        let outcome = Parameter::new("outcome", self.outcome.as_ref(), path).one_of(outcomes)?;
+        let before = Parameter::new("before", self.before.as_ref(), path);
+        Ok((state, outcome, before.read("the number of an event", |text| text.parse().ok())?))
     }
 }
 
@@ -79,9 +85,9 @@ impl List {
         path: String,
         query: &InboxQuery,
     ) -> Result<Self, Failure> {
-        let (state, outcome) = (query.state(), query.outcome());
+        let (state, outcome, before) = query.read(&path)?;
         let shows_projects = project.is_none();
-        let filter = InboxFilter { state, outcome, before: query.before, ..InboxFilter::newest(project, ON_PAGE + 1) };
+        let filter = InboxFilter { state, outcome, before, ..InboxFilter::newest(project, ON_PAGE + 1) };
         let mut events = frame.cases().inbox(&frame.caller(), filter).await?;
         let more = events.len() > ON_PAGE;
         events.truncate(ON_PAGE);
@@ -107,9 +113,9 @@ impl List {
             states: STATES.map(|(one, label)| (href(one, None), label, one == state)).into(),
             state: state.map(InboxState::name).unwrap_or_default(),
             outcomes: Outcome::ALL.map(|one| (one.name(), words::outcome(one).0, Some(one) == outcome)).into(),
-            is_filtered: state.is_some() || outcome.is_some() || query.before.is_some(),
+            is_filtered: state.is_some() || outcome.is_some() || before.is_some(),
             older: last.map(|last| href(state, Some(last))),
-            newest: query.before.map(|_| href(state, None)),
+            newest: before.map(|_| href(state, None)),
             path,
         })
     }

@@ -18,6 +18,7 @@ pub(super) fn routes() -> Router<Shared> {
         .route("/jobs", get(list::all))
         .route("/jobs/live", get(list::all_live))
         .route("/jobs/archive", post(archive::archive))
+        .route("/jobs/unarchive", post(archive::unarchive))
         .route("/projects/{project}/jobs", get(list::of_project).post(new::create))
         .route("/projects/{project}/jobs/new", get(new::new))
         .route("/projects/{project}/jobs/live", get(list::project_live))

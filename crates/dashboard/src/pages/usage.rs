@@ -22,6 +22,7 @@ use self::report::{DayChart, Merged, Row, Spent, Sums};
 use crate::Shared;
 use crate::failure::{Failure, Page, rendered};
 use crate::frame::Frame;
+use crate::parameter::Parameter;
 use crate::words::{self, in_query};
 
 pub(super) fn routes() -> Router<Shared> {
@@ -44,21 +45,23 @@ struct UsageParameters {
 }
 
 impl UsageParameters {
-    /// Returns the chosen project. A project that cannot exist has no usage.
-    fn projects(&self) -> Option<Vec<ProjectId>> {
-        let project = self.project.as_deref().filter(|project| !project.is_empty())?;
-        Some(project.parse::<ProjectId>().into_iter().collect())
+    /// Returns the chosen project.
+    ///
+    /// # Errors
+    /// The value is not the ID of a project.
+    fn projects(&self) -> Result<Option<Vec<ProjectId>>, Failure> {
+        let project = Parameter::new("project", self.project.as_ref(), "/usage");
+        let project = project.read("the ID of a project", |id| id.parse::<ProjectId>().ok())?;
+        Ok(project.map(|project| vec![project]))
     }
 
-    fn selection(&self, period: &Period, groups: &[UsageGroup]) -> UsageQuery {
-        UsageQuery {
-            first_day: period.first,
-            last_day: period.last,
-            projects: self.projects(),
-            groups: groups.to_vec(),
-            limit: MAX_LINES + 1,
-            ..UsageQuery::default()
-        }
+    /// Returns the period.
+    ///
+    /// # Errors
+    /// A value is not allowed.
+    fn period(&self, today: i64) -> Result<Period, Failure> {
+        let period = Period::of(self.days.as_deref(), self.from.as_deref(), self.to.as_deref(), today);
+        period.map_err(|text| Failure::Parameter { text, clear: "/usage".to_owned() })
     }
 
     /// Returns the path of the page, or of the table, with a period and the chosen project.
@@ -70,14 +73,24 @@ impl UsageParameters {
     }
 }
 
+/// Returns the query for the usage of a period.
+fn selection(period: &Period, projects: Option<&Vec<ProjectId>>, groups: &[UsageGroup]) -> UsageQuery {
+    UsageQuery {
+        first_day: period.first,
+        last_day: period.last,
+        projects: projects.cloned(),
+        groups: groups.to_vec(),
+        limit: MAX_LINES + 1,
+        ..UsageQuery::default()
+    }
+}
+
 #[derive(Template)]
 #[template(path = "usage.html")]
 struct UsagePage<'a> {
     frame: &'a Frame,
     /// The period and the projects in words.
     summary: String,
-    /// The reason why the period in the URL was not used.
-    error: Option<String>,
     choices: Vec<(String, String, bool)>,
     from: String,
     to: String,
@@ -103,23 +116,20 @@ async fn show(State(shared): State<Shared>, frame: Frame, Query(query): Query<Us
 
 async fn page(shared: &Shared, frame: &Frame, query: &UsageParameters) -> Page {
     let today = day(frame.now);
-    let (period, error) = match Period::of(query.days.as_deref(), query.from.as_deref(), query.to.as_deref(), today) {
-        Ok(period) => (period, None),
-        Err(error) => (Period::newest(CHOICES[1], today), Some(words::sentence(&error))),
-    };
-    let by_day = lines(frame, query.selection(&period, &[UsageGroup::Day, UsageGroup::Project])).await?;
-    let by_model = lines(frame, query.selection(&period, &[UsageGroup::Model])).await?;
-    let by_person = lines(frame, query.selection(&period, &[UsageGroup::Author])).await?;
-    let before = lines(frame, query.selection(&period.before(), &[])).await?;
+    let (period, chosen) = (query.period(today)?, query.projects()?);
+    let select = |period: &Period, groups: &[UsageGroup]| selection(period, chosen.as_ref(), groups);
+    let by_day = lines(frame, select(&period, &[UsageGroup::Day, UsageGroup::Project])).await?;
+    let by_model = lines(frame, select(&period, &[UsageGroup::Model])).await?;
+    let by_person = lines(frame, select(&period, &[UsageGroup::Author])).await?;
+    let before = lines(frame, select(&period.before(), &[])).await?;
     let all = shared.services.store.projects().await?;
-    let chosen = query.projects();
     let selected: Vec<_> =
         all.iter().filter(|project| chosen.as_ref().is_none_or(|chosen| chosen.contains(&project.id))).collect();
     let total = report::total(&by_day);
     let order = report::order(&by_day);
     let project = query.project.clone().unwrap_or_default();
     let choice = |days: &u32| {
-        let is_chosen = error.is_none() && period.last == today && period.length() == i64::from(*days);
+        let is_chosen = period.last == today && period.length() == i64::from(*days);
         (query.path("/usage", &format!("days={days}")), format!("{days} days"), is_chosen)
     };
     rendered(&UsagePage {
@@ -141,7 +151,6 @@ async fn page(shared: &Shared, frame: &Frame, query: &UsageParameters) -> Page {
         unpriced: (total.unpriced > 0)
             .then(|| words::counted(usize::try_from(total.unpriced).unwrap_or(usize::MAX), "run")),
         project,
-        error,
     })
 }
 
@@ -164,10 +173,9 @@ async fn csv(frame: Frame, Query(query): Query<UsageParameters>) -> Response {
 
 /// Returns the numbers of the page as a table, with a line for each day, project, model and person.
 async fn csv_file(frame: &Frame, query: &UsageParameters) -> Page {
-    let period = Period::of(query.days.as_deref(), query.from.as_deref(), query.to.as_deref(), day(frame.now));
-    let period = period.map_err(Failure::Form)?;
+    let (period, projects) = (query.period(day(frame.now))?, query.projects()?);
     let groups = [UsageGroup::Day, UsageGroup::Project, UsageGroup::Model, UsageGroup::Author];
-    let lines = lines(frame, query.selection(&period, &groups)).await?;
+    let lines = lines(frame, selection(&period, projects.as_ref(), &groups)).await?;
     let name = format!("attachment; filename=\"usage-{}.csv\"", period.file_name());
     let headers = [
         (CONTENT_TYPE, "text/csv; charset=utf-8; header=present".to_owned()),

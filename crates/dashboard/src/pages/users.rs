@@ -14,6 +14,7 @@ use crate::failure::{Failure, Page, refusal, refused, rendered};
 use crate::fields::Fields;
 use crate::frame::Frame;
 use crate::moment::Moment;
+use crate::toast::{self, SmallForm};
 use crate::{Shared, visible};
 
 pub(super) fn routes() -> Router<Shared> {
@@ -168,7 +169,7 @@ async fn enable(State(shared): State<Shared>, frame: Frame, Path(id): Path<Strin
         let user = found(&shared, &frame, &id).await?;
         let changes = UserChanges { role: None, disabled: Some(false) };
         frame.cases().change_user(&frame.caller(), user.id, fields.precondition(), changes).await?;
-        Ok(Redirect::to("/users?done=enabled").into_response())
+        Ok(toast::undoable(&frame, "/users", "enabled", &SmallForm::new(format!("/users/{}/disable", user.id))))
     };
     frame.answer(page.await)
 }

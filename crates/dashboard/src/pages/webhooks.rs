@@ -17,6 +17,7 @@ use crate::failure::{Failure, rendered};
 use crate::frame::Frame;
 use crate::in_project::{InProject, segment};
 use crate::moment::Moment;
+use crate::parameter::Parameter;
 use crate::{Shared, visible};
 
 pub(super) fn routes() -> Router<Shared> {
@@ -128,7 +129,9 @@ struct ListQuery {
 async fn list(at: InProject, Query(query): Query<ListQuery>) -> Response {
     let page = async {
         at.needs_administrator()?;
-        let after = query.after.as_deref().and_then(|id| id.parse().ok());
+        let path = at.path("/webhooks");
+        let after = Parameter::new("after", query.after.as_ref(), &path);
+        let after = after.read("the ID of a webhook", |id| id.parse().ok())?;
         let mut found = at.cases().webhooks_after(&at.caller(), &at.project.id, after, ON_PAGE + 1).await?;
         let has_more = found.len() > ON_PAGE;
         found.truncate(ON_PAGE);

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use axum::http::{Method, StatusCode};
+use journeyman_core::ports::PullPagesError;
 use journeyman_core::user::Role;
 use journeyman_testkit::FakeForges;
 
 use super::job::create_job;
+use super::pulls::Fake;
 use super::{Fixture, Reply, fixture, token};
 
 async fn with_cookie(fixture: &Fixture, path: &str, cookie: &str) -> Reply {
@@ -107,4 +109,74 @@ async fn a_confirmation_is_a_toast_that_can_be_dismissed() {
     assert!(page.contains("href=\"/projects?a=b\" data-dismiss"), "{page}");
     let plain = fixture.send(Some(Role::Member), Method::GET, "/projects?done=nonsense", "").await.body;
     assert!(!plain.contains("data-toast"), "{plain}");
+}
+
+/// Sends a form as Turbo does.
+async fn with_turbo(fixture: &Fixture, role: Role, path: &str, form: &str) -> Reply {
+    fixture
+        .send_with(Method::POST, path, form, |request| {
+            let headers = request.headers_mut();
+            headers.insert("accept", "text/vnd.turbo-stream.html, text/html, application/xhtml+xml".parse().unwrap());
+            headers.insert("sec-fetch-site", "same-origin".parse().unwrap());
+            headers.insert("cookie", format!("journeyman={}", token(role)).parse().unwrap());
+        })
+        .await
+}
+
+#[tokio::test]
+async fn an_action_that_fails_is_a_toast_if_a_script_has_sent_its_form() {
+    let fixture = fixture(Arc::new(FakeForges)).await;
+    let job = create_job(&fixture, "Fix the typo").await;
+    let retry = format!("/projects/shop/jobs/{job}/retry");
+    let withdraw = format!("/projects/shop/jobs/{job}/messages/<b>/withdraw");
+    let large = format!("id=shop{}", "x".repeat(3 << 20));
+    for (role, path, form, status, text) in [
+        (Role::Viewer, retry.as_str(), "", 403, "<strong>Not allowed.</strong>"),
+        (Role::Member, &withdraw.replace('<', "%3C").replace('>', "%3E"), "", 404, "There is no such message."),
+        (Role::Administrator, "/projects/shop/delete", "id=other", 422, "<strong>The request was refused.</strong>"),
+        (Role::Administrator, "/projects/shop/delete", &large, 413, "The form is too large."),
+        (Role::Administrator, "/nowhere", "", 404, "There is no page at this address."),
+    ] {
+        let reply = with_turbo(&fixture, role, path, form).await;
+        assert_eq!(reply.status.as_u16(), status, "{path}: {}", reply.body);
+        assert_eq!(reply.header("content-type"), "text/vnd.turbo-stream.html; charset=utf-8", "{path}");
+        assert!(reply.body.starts_with("<turbo-stream action=\"append\" target=\"toasts\">"), "{path}: {}", reply.body);
+        assert!(reply.body.contains("role=\"alert\"") && reply.body.contains(text), "{path}: {}", reply.body);
+        assert!(!reply.body.contains("Try again</button>"), "{path}: a repetition fails too: {}", reply.body);
+    }
+    let page = fixture.send(Some(Role::Viewer), Method::POST, &retry, "").await;
+    assert!(page.body.contains("<h1>Not allowed</h1>"), "without a script, it is a page: {}", page.body);
+}
+
+#[tokio::test]
+async fn a_failure_of_the_server_can_be_tried_again() {
+    let error = PullPagesError::Failed("/srv/secret".to_owned());
+    let fixture = fixture(Arc::new(Fake::failing(&error))).await;
+    let reply = with_turbo(&fixture, Role::Member, "/projects/shop/pulls/7/merge", "").await;
+    assert_eq!(reply.status, StatusCode::INTERNAL_SERVER_ERROR, "{}", reply.body);
+    assert!(reply.body.contains("data-again hidden>Try again</button>"), "{}", reply.body);
+    assert!(!reply.body.contains("secret"), "{}", reply.body);
+}
+
+#[tokio::test]
+async fn an_action_that_can_be_undone_has_a_button_for_that() {
+    let fixture = fixture(Arc::new(FakeForges)).await;
+    let job = create_job(&fixture, "Fix the typo").await;
+    let page = format!("/projects/shop/jobs/{job}");
+    let archived = fixture.send(Some(Role::Member), Method::POST, &format!("{page}/archive"), "").await;
+    let shown = fixture.follow(Role::Member, &archived).await.body;
+    let undo = format!("<form method=\"post\" action=\"{page}/unarchive\">");
+    assert!(shown.contains("The job is archived.") && shown.contains(&undo), "{shown}");
+    assert!(shown.contains(&format!("href=\"{page}\" data-dismiss")), "{shown}");
+    // The button is encrypted for the session: in another one, and after a change, there is only the text.
+    let address = archived.header("location");
+    let other = fixture.send(Some(Role::Viewer), Method::GET, address, "").await.body;
+    assert!(other.contains("The job is archived.") && !other.contains(">Undo</button>"), "{other}");
+    let changed = fixture.send(Some(Role::Member), Method::GET, &format!("{address}00"), "").await.body;
+    assert!(changed.contains("The job is archived.") && !changed.contains(">Undo</button>"), "{changed}");
+
+    let undone = fixture.send(Some(Role::Member), Method::POST, &format!("{page}/unarchive"), "").await;
+    let shown = fixture.follow(Role::Member, &undone).await.body;
+    let redo = format!("<form method=\"post\" action=\"{page}/archive\">");
+    assert!(shown.contains("The job is no longer archived.") && shown.contains(&redo), "{shown}");
 }

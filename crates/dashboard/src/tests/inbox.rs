@@ -231,6 +231,4 @@ async fn the_list_is_filtered_by_state_and_outcome_and_has_pages() {
     assert!(none.contains("No matching events"), "{none}");
     let all = fixture.page(Role::Administrator, "/system/inbox?state=received").await;
     assert!(all.contains("<strong>Not read yet.</strong>") && !all.contains("number 59."), "{all}");
-    let junk = fixture.page(Role::Member, "/projects/shop/inbox?state=x&outcome=unknown").await;
-    assert_eq!(junk.matches("<li class=\"row top event\">").count(), 50, "unknown values filter nothing: {junk}");
 }

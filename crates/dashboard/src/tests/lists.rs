@@ -9,7 +9,7 @@ use journeyman_core::ids::JobId;
 use journeyman_core::job::event::TranscriptKind;
 use journeyman_core::job::label::Labels;
 use journeyman_core::job::{JobState, JobStatus};
-use journeyman_core::ports::JobStore as _;
+use journeyman_core::ports::{JobStore as _, WebhookStore as _};
 use journeyman_core::project::Project;
 use journeyman_core::pull::PullState;
 use journeyman_core::user::Role;
@@ -89,7 +89,6 @@ async fn filters_are_in_the_url_and_can_be_cleared() {
         ("?q=PARSER", true, false),
         ("?pull=open", false, false),
         ("?status=failed", false, false),
-        ("?status=nonsense", true, true),
     ] {
         for list in ["/projects/shop/jobs", "/jobs"] {
             let page = see(&fixture, &format!("{list}{query}")).await;
@@ -107,6 +106,64 @@ async fn filters_are_in_the_url_and_can_be_cleared() {
         "<span>shop</span>",
     ] {
         assert!(page.contains(part), "{part} is not in {page}");
+    }
+}
+
+#[tokio::test]
+async fn a_value_that_a_list_does_not_know_is_refused() {
+    let fixture = shop().await;
+    let job = create_job(&fixture, "Fix it").await;
+    let remote = Project::new("remote".parse().unwrap(), "https://git.example/acme/shop", START);
+    fixture.store.create_project(remote, [].into()).await.unwrap();
+    let webhook = "url=https%3A%2F%2Fhooks.example%2Fa&format=standard&event=job.created";
+    fixture.send(Some(Role::Administrator), Method::POST, "/projects/shop/webhooks", webhook).await;
+    let webhook = fixture.store.webhooks_after(project().id, None, 1).await.unwrap().remove(0).id;
+    let (webhook, events) = (format!("/projects/shop/webhooks/{webhook}"), format!("/projects/shop/jobs/{job}/events"));
+    let statuses = "use active, failed, completed or archived.";
+    let date = "use a date such as 2026-11-23.";
+    for (path, query, allowed) in [
+        ("/", "whose=bogus", "use everybody."),
+        ("/home/live", "whose=bogus", "use everybody."),
+        ("/jobs", "status=bogus", statuses),
+        ("/jobs", "pull=bogus", "use open, merged or closed."),
+        ("/jobs", "after=bogus", "use the links to other pages."),
+        ("/jobs/live", "status=bogus", statuses),
+        ("/projects/shop/jobs", "status=bogus&q=x", statuses),
+        ("/projects/shop/jobs/live", "pull=bogus", "use open, merged or closed."),
+        ("/projects/shop/pulls", "state=bogus", "use open, merged or closed."),
+        ("/projects/remote/pulls", "state=bogus", "use open, merged or closed."),
+        ("/projects/remote/pulls", "after=bogus", "use the links to other pages."),
+        ("/projects/shop/inbox", "state=bogus", "use received, waiting, done, ignored or failed."),
+        ("/projects/shop/inbox", "outcome=bogus", "is not allowed; use "),
+        ("/system/inbox", "before=bogus", "use the number of an event."),
+        (events.as_str(), "kind=bogus", "run.finished or run.started."),
+        (events.as_str(), "after=bogus", "use the number of an event."),
+        ("/projects/shop/webhooks", "after=bogus", "use the ID of a webhook."),
+        (webhook.as_str(), "state=bogus", "use pending, delivered or failed."),
+        (webhook.as_str(), "before=bogus", "use the number of a delivery."),
+        ("/audit", "what=bogus", "key., user., session."),
+        ("/audit", "project=No+such", "use the ID of a project."),
+        ("/audit", "before=bogus", "use the number of an entry."),
+        ("/audit", "from=bogus", date),
+        ("/audit/export", "to=bogus", date),
+        ("/audit/export", "format=bogus", "use csv or jsonl."),
+        ("/usage", "days=bogus", "is not a number from 1 to 366."),
+        ("/usage", "from=bogus", "is not a date such as 2026-11-23."),
+        ("/usage", "from=2026-11-30&to=2026-11-01", "must not be after to."),
+        ("/usage", "project=No+such", "use the ID of a project."),
+        ("/usage.csv", "days=9999", "is not a number from 1 to 366."),
+    ] {
+        let page = fixture.send(Some(Role::Administrator), Method::GET, &format!("{path}?{query}"), "").await;
+        assert_eq!(page.status, StatusCode::BAD_REQUEST, "{path}?{query}: {}", page.body);
+        let name = query.split('=').next().unwrap();
+        assert!(page.body.contains(&format!("<p class=\"sentence\">{name}: ")), "{path}?{query}: {}", page.body);
+        assert!(page.body.contains(allowed), "{path}?{query}: {}", page.body);
+        let list = path.trim_end_matches("/live").trim_end_matches("/export").trim_end_matches(".csv");
+        let list = if list == "/home" { "/" } else { list };
+        let clear = format!("<a class=\"button\" href=\"{list}\">Clear filters</a>");
+        assert!(page.body.contains(&clear), "{path}?{query}: {}", page.body);
+        let cleared = fixture.send(Some(Role::Administrator), Method::GET, list, "").await;
+        assert_eq!(cleared.status, StatusCode::OK, "{list}");
     }
 }
 
@@ -140,7 +197,15 @@ async fn chosen_jobs_are_archived_and_the_list_is_shown_again() {
     let kept = create_job(&fixture, "Three").await;
     let form = format!("job=shop%2F{first}&job=other%2F{second}&back=%2Fjobs%3Fauthor%3Dci");
     let sent = fixture.send(Some(Role::Member), Method::POST, "/jobs/archive", &form).await;
-    assert_eq!((sent.status, sent.header("location")), (StatusCode::SEE_OTHER, "/jobs?author=ci&done=archived"));
+    assert!(sent.header("location").starts_with("/jobs?author=ci&done=archived&undo="), "{}", sent.header("location"));
+    let shown = fixture.follow(Role::Member, &sent).await.body;
+    let undo = [
+        "<form method=\"post\" action=\"/jobs/unarchive\">".to_owned(),
+        "<input type=\"hidden\" name=\"back\" value=\"/jobs?author=ci\">".to_owned(),
+        format!("<input type=\"hidden\" name=\"job\" value=\"shop/{first}\">"),
+        format!("<input type=\"hidden\" name=\"job\" value=\"other/{second}\">"),
+    ];
+    assert!(shown.contains(&undo.concat()), "{shown}");
     let status = async |id| fixture.store.job(id).await.unwrap().unwrap().status();
     assert_eq!(status(first).await, JobStatus::Archived);
     assert_eq!(status(second).await, JobStatus::Archived);
@@ -154,7 +219,11 @@ async fn chosen_jobs_are_archived_and_the_list_is_shown_again() {
     assert!(!matches!(fixture.store.job(kept).await.unwrap().unwrap().state, JobState::Archived { .. }));
     let outside = format!("job=shop%2F{kept}&back=https%3A%2F%2Fevil.example");
     let sent = fixture.send(Some(Role::Member), Method::POST, "/jobs/archive", &outside).await;
-    assert_eq!(sent.header("location"), "/?done=archived");
+    assert!(sent.header("location").starts_with("/?done=archived&undo="), "{}", sent.header("location"));
+    let undo = format!("job=shop%2F{first}&job=other%2F{second}&back=%2Fjobs");
+    let undone = fixture.send(Some(Role::Member), Method::POST, "/jobs/unarchive", &undo).await;
+    assert_eq!((undone.status, undone.header("location")), (StatusCode::SEE_OTHER, "/jobs?done=unarchived"));
+    assert_eq!((status(first).await, status(second).await), (JobStatus::Failed, JobStatus::Failed));
     let viewer = fixture.send(Some(Role::Viewer), Method::GET, "/jobs", "").await.body;
     assert!(!viewer.contains("class=\"choose\"") && !viewer.contains("/jobs/archive"), "{viewer}");
 }

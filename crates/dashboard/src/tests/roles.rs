@@ -112,6 +112,8 @@ const FORMS: &[(&str, &str, [u16; 3])] = &[
     ("/projects/shop/import", "url=https://git.example/a.git", [303, 403, 403]),
     ("/jobs/archive", "job=shop%2Fnone", [404, 404, 403]),
     ("/jobs/archive", "", [422, 422, 403]),
+    ("/jobs/unarchive", "job=shop%2Fnone", [404, 404, 403]),
+    ("/jobs/unarchive", "", [422, 422, 403]),
     ("/projects/shop/jobs/JOB/messages", "prompt=x", [303, 303, 403]),
     ("/projects/shop/jobs/JOB/changes/comments", "path=x.txt&side=new&line=2&body=x", [303, 303, 403]),
     ("/projects/shop/jobs/JOB/messages/MESSAGE/withdraw", "", [303, 303, 403]),

@@ -70,7 +70,10 @@ async fn a_webhook_is_added_edited_disabled_enabled_and_removed() {
     assert_eq!(late.status, StatusCode::UNPROCESSABLE_ENTITY, "{}", late.body);
     assert!(late.body.contains("Nothing was saved"), "{}", late.body);
 
-    post(&fixture, &format!("{page}/disable"), "").await;
+    let sent = post(&fixture, &format!("{page}/disable"), "").await;
+    let toast = fixture.follow(Role::Administrator, &sent).await.body;
+    let undo = format!("<form method=\"post\" action=\"{page}/enable\"><button class=\"button small\">Undo</button>");
+    assert!(toast.contains("The webhook is disabled.</p>") && toast.contains(&undo), "{toast}");
     assert_eq!(webhooks(&fixture).await[0].disabled, Some(Disabled::OnRequest));
     let disabled = see(&fixture, &page).await.body;
     assert!(disabled.contains("A person disabled it.") && !disabled.contains("Deliver again the events"), "{disabled}");
@@ -129,11 +132,18 @@ async fn the_log_shows_deliveries_and_delivers_them_again() {
     assert_eq!(deliver(&fixture).await, 1);
     assert_eq!(post(&fixture, &format!("{page}/redeliver/99"), "").await.status, StatusCode::NOT_FOUND);
     let replayed = post(&fixture, &format!("{page}/replay"), "hours=24").await;
-    assert_eq!(replayed.header("location"), format!("{page}?replayed=1"));
-    assert!(see(&fixture, &format!("{page}?replayed=1")).await.body.contains("1 event will be delivered again."));
+    assert_eq!(replayed.header("location"), format!("{page}?done=replayed&count=1"));
+    let shown = fixture.follow(Role::Administrator, &replayed).await.body;
+    assert!(shown.contains("<p role=\"status\">1 event will be delivered again.</p>"), "{shown}");
     assert_eq!(post(&fixture, &format!("{page}/replay"), "hours=2").await.status, StatusCode::UNPROCESSABLE_ENTITY);
     let tested = post(&fixture, &format!("{page}/test"), "").await.body;
-    assert!(tested.contains("The endpoint accepted the test.") && tested.contains("Status 204"), "{tested}");
+    assert!(tested.contains("<p role=\"status\">The endpoint accepted the test. Status 204, after"), "{tested}");
+    fixture.endpoints.answer(webhooks(&fixture).await[0].id, 500);
+    let tested = post(&fixture, &format!("{page}/test"), "").await.body;
+    assert!(tested.contains("<p role=\"alert\">The test failed. Status 500, after"), "{tested}");
+    let again =
+        format!("<form method=\"post\" action=\"{page}/test\" data-turbo=\"false\"><button class=\"button small\">");
+    assert!(tested.contains(&format!("{again}Try again</button>")), "{tested}");
 }
 
 #[tokio::test]

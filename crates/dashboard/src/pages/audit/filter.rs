@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use journeyman_app::AuditFormat;
 use journeyman_core::ids::ProjectId;
 use journeyman_core::ports::AuditFilter;
 use journeyman_core::time::Timestamp;
@@ -10,6 +11,7 @@ use serde::Deserialize;
 
 use super::sentence::People;
 use crate::failure::Failure;
+use crate::parameter::Parameter;
 use crate::words::in_query;
 use crate::{Shared, visible};
 
@@ -70,7 +72,8 @@ pub(super) struct AuditParameters {
     pub(super) from: Option<String>,
     /// The last day, in UTC.
     pub(super) to: Option<String>,
-    pub(super) before: Option<u64>,
+    /// The number of the last entry of the previous page.
+    pub(super) before: Option<String>,
     /// The format of an export.
     pub(super) format: Option<String>,
 }
@@ -103,39 +106,57 @@ impl AuditParameters {
         path.trim_end_matches('?').to_owned()
     }
 
-    /// Returns the filter. The inner error says what is wrong with a date.
-    pub(super) async fn filter(
-        &self,
-        shared: &Shared,
-        people: &People,
-    ) -> Result<Result<AuditFilter, String>, Failure> {
-        let about = match given(self.project.as_ref()) {
+    /// Returns the filter.
+    ///
+    /// # Errors
+    /// A parameter has a value that is not allowed, or the store failed.
+    pub(super) async fn filter(&self, shared: &Shared, people: &People) -> Result<AuditFilter, Failure> {
+        let project = parameter("project", self.project.as_ref());
+        let about = match project.read("the ID of a project", |id| id.parse::<ProjectId>().ok())? {
             Some(project) => Some(objects_of(shared, project).await?),
             None => None,
         };
-        let filter = AuditFilter {
+        let before =
+            parameter("before", self.before.as_ref()).read("the number of an entry", |text| text.parse().ok())?;
+        let action = parameter("what", self.what.as_ref()).one_of(KINDS.map(|(kind, _)| (kind, kind)))?;
+        let (from, until) = self.dates()?;
+        Ok(AuditFilter {
             actors: given(self.who.as_ref()).map(|who| people.actors_of(who)),
-            action: given(self.what.as_ref()).map(str::to_owned),
+            action: action.map(str::to_owned),
             about,
+            from,
+            until,
+            before,
             ..AuditFilter::default()
-        };
-        Ok(self.dates().map(|(from, until)| AuditFilter { from, until, ..filter }))
+        })
     }
 
-    fn dates(&self) -> Result<(Option<Timestamp>, Option<Timestamp>), String> {
-        let midnight = |name: &str, value: Option<&String>| -> Result<Option<Timestamp>, String> {
-            let Some(text) = given(value) else { return Ok(None) };
-            let at = format!("{text}T00:00:00Z").parse::<Timestamp>().ok().filter(|_| text.len() == 10);
-            at.map(Some).ok_or_else(|| format!("{name}: {text:?} is not a date such as 2026-11-23"))
+    /// Returns the format of an export, which is a table if none is given.
+    ///
+    /// # Errors
+    /// There is no such format.
+    pub(super) fn format(&self) -> Result<AuditFormat, Failure> {
+        let known = [("csv", AuditFormat::Csv), ("jsonl", AuditFormat::JsonLines)];
+        Ok(parameter("format", self.format.as_ref()).one_of(known)?.unwrap_or(AuditFormat::Csv))
+    }
+
+    fn dates(&self) -> Result<(Option<Timestamp>, Option<Timestamp>), Failure> {
+        let midnight = |name: &'static str, value: Option<&String>| {
+            parameter(name, value).read("a date such as 2026-11-23", |text| {
+                format!("{text}T00:00:00Z").parse::<Timestamp>().ok().filter(|_| text.len() == 10)
+            })
         };
         let last = midnight("to", self.to.as_ref())?;
         Ok((midnight("from", self.from.as_ref())?, last.map(|last| last + DAY)))
     }
 }
 
+fn parameter<'a>(name: &'static str, value: Option<&'a String>) -> Parameter<'a> {
+    Parameter::new(name, value, "/audit")
+}
+
 /// Returns the subjects of entries about a project: the project itself, and its webhooks.
-async fn objects_of(shared: &Shared, project: &str) -> Result<Vec<String>, Failure> {
-    let Ok(id) = project.parse::<ProjectId>() else { return Ok(Vec::new()) };
+async fn objects_of(shared: &Shared, id: ProjectId) -> Result<Vec<String>, Failure> {
     let webhooks = shared.services.store.webhooks_after(id.clone(), None, MAX_WEBHOOKS).await?;
     Ok([id.to_string()].into_iter().chain(webhooks.into_iter().map(|webhook| webhook.id.to_string())).collect())
 }
@@ -150,7 +171,7 @@ mod tests {
             who: Some("key_1 &".to_owned()),
             project: Some(" ".to_owned()),
             from: Some("2026-11-01".to_owned()),
-            before: Some(7),
+            before: Some("7".to_owned()),
             ..AuditParameters::default()
         };
         assert!(query.is_filtered() && !AuditParameters::default().is_filtered());
@@ -168,7 +189,8 @@ mod tests {
         let (from, until) = query("2026-11-01", "2026-11-01").unwrap();
         assert_eq!(until.unwrap().since(from.unwrap()), DAY);
         assert_eq!(query("", "").unwrap(), (None, None));
-        assert!(query("2026-11-1", "").unwrap_err().contains("from: \"2026-11-1\""));
-        assert!(query("", "soon").unwrap_err().contains("to: \"soon\""));
+        for (from, to, text) in [("2026-11-1", "", "from: \"2026-11-1\""), ("", "soon", "to: \"soon\"")] {
+            assert!(query(from, to).unwrap_err().text().starts_with(text), "{text}");
+        }
     }
 }

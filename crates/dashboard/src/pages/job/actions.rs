@@ -12,6 +12,7 @@ use super::{InJob, conversation};
 use crate::Shared;
 use crate::failure::{Failure, Page, refusal};
 use crate::fields::Fields;
+use crate::toast::{self, SmallForm};
 
 pub(super) async fn send(State(shared): State<Shared>, at: InJob, fields: Fields) -> Response {
     let frame = at.at.frame.clone();
@@ -59,25 +60,30 @@ pub(super) async fn withdraw(at: InJob, Path((_, _, message)): Path<(String, Str
 }
 
 pub(super) async fn retry(at: InJob) -> Response {
-    control(at, Control::Retry).await
+    control(at, Control::Retry, None).await
 }
 
 pub(super) async fn cancel(at: InJob) -> Response {
-    control(at, Control::Cancel).await
+    control(at, Control::Cancel, None).await
 }
 
 pub(super) async fn archive(at: InJob) -> Response {
-    control(at, Control::Archive).await
+    control(at, Control::Archive, Some(("job_archived", "/unarchive"))).await
 }
 
 pub(super) async fn unarchive(at: InJob) -> Response {
-    control(at, Control::Unarchive).await
+    control(at, Control::Unarchive, Some(("job_unarchived", "/archive"))).await
 }
 
-async fn control(at: InJob, control: Control) -> Response {
+/// Carries out an action, and shows the job. `undoable` has the name of the confirmation, and the path of the action that
+/// undoes this one.
+async fn control(at: InJob, control: Control, undoable: Option<(&str, &str)>) -> Response {
     let page = async {
         at.cases().control_job(&at.caller(), &at.project.id, at.job.id, control, None).await?;
-        Ok(Redirect::to(&at.page("")).into_response())
+        Ok(match undoable {
+            Some((done, path)) => toast::undoable(&at, &at.page(""), done, &SmallForm::new(at.page(path))),
+            None => Redirect::to(&at.page("")).into_response(),
+        })
     };
     at.answer(page.await)
 }

@@ -11,9 +11,10 @@ use serde_json::{Value, json};
 use super::InJob;
 use super::head::{self, Parts};
 use crate::conversation::{Sentences, TYPES};
-use crate::failure::{Page, rendered};
+use crate::failure::{Failure, Page, rendered};
 use crate::frame::Frame;
 use crate::moment::Moment;
+use crate::parameter::Parameter;
 use crate::words::in_query;
 use crate::{Shared, visible};
 
@@ -34,14 +35,22 @@ const TELLING: [&str; 12] =
 #[derive(Debug, Clone, Default, Deserialize)]
 pub(super) struct EventsQuery {
     /// The sequence number after which the page begins.
-    after: Option<u64>,
+    after: Option<String>,
     /// The type of the events.
     kind: Option<String>,
 }
 
 impl EventsQuery {
-    fn kind(&self) -> Option<&str> {
-        self.kind.as_deref().map(str::trim).filter(|kind| !kind.is_empty())
+    /// Returns the sequence number after which the page begins, and the type of the events. `path` is the path of the
+    /// page.
+    ///
+    /// # Errors
+    /// A value is not allowed.
+    fn read(&self, path: &str) -> Result<(u64, Option<&'static str>), Failure> {
+        let after = Parameter::new("after", self.after.as_ref(), path);
+        let after = after.read("the number of an event", |text| text.parse().ok())?;
+        let kind = Parameter::new("kind", self.kind.as_ref(), path).one_of(TYPES.map(|kind| (kind, kind)))?;
+        Ok((after.unwrap_or(0), kind))
     }
 }
 
@@ -55,7 +64,7 @@ struct EventsPage<'a> {
     rows: Vec<Row>,
     /// The chosen type; empty for all.
     kind: String,
-    kinds: Vec<&'a str>,
+    kinds: [&'static str; 33],
     last: u64,
     /// The numbers of the first and the last event that were read for the page.
     read: (u64, u64),
@@ -80,16 +89,14 @@ pub(super) async fn show(State(shared): State<Shared>, at: InJob, Query(query): 
 async fn page(shared: &Shared, at: &InJob, query: &EventsQuery) -> Page {
     let messages = shared.services.store.messages(at.job.id).await?;
     let parts = head::parts(shared, at, &messages).await?;
-    let (newest, kind) = (at.job.last_seq, query.kind());
-    let after = query.after.unwrap_or(0).min(newest);
+    let (newest, (after, kind)) = (at.job.last_seq, query.read(&at.page("/events"))?);
+    let after = after.min(newest);
     let (entries, last) = read(shared, at, after, kind).await?;
     let path = |after: u64| {
         let kind = kind.map(|kind| format!("&kind={}", in_query(kind))).unwrap_or_default();
         at.page(&format!("/events?after={after}{kind}"))
     };
     let mut sentences = Sentences::default();
-    let mut kinds: Vec<&str> = TYPES.to_vec();
-    kinds.extend(kind.filter(|kind| !TYPES.contains(kind)));
     // With a filter, the number of events before a page is not known.
     let earlier = (after > 0 && kind.is_none()).then(|| path(after.saturating_sub(ON_PAGE as u64)));
     rendered(&EventsPage {
@@ -99,7 +106,7 @@ async fn page(shared: &Shared, at: &InJob, query: &EventsQuery) -> Page {
         parts,
         rows: entries.iter().map(|entry| row(at, entry, &mut sentences)).collect(),
         kind: kind.unwrap_or_default().to_owned(),
-        kinds,
+        kinds: TYPES,
         last: newest,
         read: (after.saturating_add(1).min(last), last),
         first: (after > 0).then(|| path(0)),

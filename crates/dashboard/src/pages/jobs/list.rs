@@ -195,6 +195,7 @@ pub(super) async fn of_project(
 }
 
 async fn project_page(shared: &Shared, at: &InProject, query: &ListQuery) -> Page {
+    query.check(&at.path("/jobs"))?;
     let found = Found::read(shared, query, Some(&at.project.id)).await?;
     let is_untouched = found.jobs().is_empty() && query.is_whole();
     if is_untouched && let Some(page) = begin::page(shared, at).await? {
@@ -223,6 +224,9 @@ pub(super) async fn project_live(
     Query(seen): Query<SeenQuery>,
     headers: HeaderMap,
 ) -> Response {
+    if let Err(failure) = query.check(&at.path("/jobs")) {
+        return failure.page(&at);
+    }
     let (project, may_wait) = (at.project.clone(), at.is_hosted() && query.is_whole());
     let page = live_url(&at.path("/jobs"), &query, "");
     refresh::stream(&at, page, seen, &headers, move || {
@@ -242,6 +246,7 @@ pub(super) async fn project_live(
 /// Responds with the list of the jobs of all projects.
 pub(super) async fn all(State(shared): State<Shared>, frame: Frame, Query(query): Query<ListQuery>) -> Response {
     let page = async {
+        query.check("/jobs")?;
         let found = Found::read(&shared, &query, None).await?;
         let places = row::places(&frame, shared.services.store.projects().await?);
         let seen = refresh::digest(&refresh::state_of(&found.jobs()));
@@ -263,6 +268,9 @@ pub(super) async fn all_live(
     Query(seen): Query<SeenQuery>,
     headers: HeaderMap,
 ) -> Response {
+    if let Err(failure) = query.check("/jobs") {
+        return failure.page(&frame);
+    }
     let page = live_url("/jobs", &query, "");
     refresh::stream(&frame, page, seen, &headers, move || {
         let (shared, query) = (shared.clone(), query.clone());

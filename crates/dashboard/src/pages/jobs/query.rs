@@ -10,6 +10,8 @@ use journeyman_core::pull::PullState;
 use journeyman_core::time::Timestamp;
 use serde::Deserialize;
 
+use crate::failure::Failure;
+use crate::parameter::Parameter;
 use crate::{visible, words};
 
 /// The number of jobs on a page.
@@ -58,6 +60,18 @@ pub(super) struct Choice {
 }
 
 impl ListQuery {
+    /// Checks the parameters that have few values. `path` is the path of the list.
+    ///
+    /// # Errors
+    /// A value is not allowed.
+    pub(super) fn check(&self, path: &str) -> Result<(), Failure> {
+        let known = STATUSES.into_iter().filter(|(value, _)| !value.is_empty());
+        Parameter::new("status", self.status.as_ref(), path).one_of(known)?;
+        Parameter::new("pull", self.pull.as_ref(), path).one_of(PULLS)?;
+        Parameter::new("after", self.after.as_ref(), path).read("the links to other pages", cursor)?;
+        Ok(())
+    }
+
     /// Returns the filter for the jobs of a project, or of all projects, with one job more than a page has.
     pub(super) fn filter(&self, project: Option<&ProjectId>) -> JobFilter {
         let states = [PullState::Open, PullState::Merged, PullState::Closed];
@@ -81,7 +95,7 @@ impl ListQuery {
         }
     }
 
-    /// Returns the selected status; an unknown one selects all jobs.
+    /// Returns the selected status.
     pub(super) fn status(&self) -> Option<JobStatus> {
         let known = [JobStatus::Active, JobStatus::Completed, JobStatus::Failed, JobStatus::Archived];
         let status = self.value("status");
@@ -237,11 +251,29 @@ mod tests {
     }
 
     #[test]
-    fn unknown_values_select_everything() {
+    fn unknown_values_are_refused() {
         let own = |text: &str| Some(text.to_owned());
-        let query = ListQuery { status: own("nope"), pull: own("nope"), after: own("nope"), ..ListQuery::default() };
-        let expected = JobFilter { limit: ON_PAGE + 1, ..JobFilter::default() };
-        assert_eq!(query.filter(None), expected);
+        for (query, text) in [
+            (
+                ListQuery { status: own("nope"), ..ListQuery::default() },
+                "status: \"nope\" is not allowed; use active, failed, completed or archived",
+            ),
+            (
+                ListQuery { pull: own("nope"), ..ListQuery::default() },
+                "pull: \"nope\" is not allowed; use open, merged or closed",
+            ),
+            (
+                ListQuery { after: own("nope"), ..ListQuery::default() },
+                "after: \"nope\" is not allowed; use the links to other pages",
+            ),
+        ] {
+            assert_eq!(query.check("/jobs").unwrap_err().to_string(), text);
+        }
+        assert!(ListQuery { status: own(" "), ..ListQuery::default() }.check("/jobs").is_ok());
+    }
+
+    #[test]
+    fn parameters_select_jobs() {
         let filter = self::query().filter(None);
         assert_eq!(filter.attributes, [Attribute::Author("ada".to_owned())]);
         assert_eq!((filter.status, filter.title_contains.as_deref()), (Some(JobStatus::Failed), Some("a b")));

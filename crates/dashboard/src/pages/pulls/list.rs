@@ -13,21 +13,25 @@ use crate::failure::{Failure, Page, rendered};
 use crate::frame::Frame;
 use crate::in_project::InProject;
 use crate::moment::Moment;
+use crate::parameter::Parameter;
 use crate::size::Size;
 use crate::{Shared, visible};
 
 #[derive(Deserialize)]
 pub(super) struct ListQuery {
-    pub(super) state: Option<String>,
+    state: Option<String>,
     /// The last pull request of the previous page, as `<microseconds>-<number>`; only on remote code hosts.
-    pub(super) after: Option<String>,
+    after: Option<String>,
 }
 
 impl ListQuery {
-    /// Returns the selected state; an unknown one selects the open pull requests.
-    pub(super) fn state(&self) -> PullState {
-        let given = self.state.as_deref().unwrap_or_default();
-        STATES.into_iter().find(|state| state.name() == given).unwrap_or_default()
+    /// Returns the selected state, which is that of open pull requests if none is given. `path` is the path of the list.
+    ///
+    /// # Errors
+    /// There is no such state.
+    fn state(&self, path: &str) -> Result<PullState, Failure> {
+        let known = STATES.map(|state| (state.name(), state));
+        Ok(Parameter::new("state", self.state.as_ref(), path).one_of(known)?.unwrap_or_default())
     }
 }
 
@@ -95,11 +99,15 @@ pub(super) fn size(job: &Job, number: u64) -> Option<Size> {
 
 /// Responds with the list, or with an error page.
 pub(super) async fn list(State(shared): State<Shared>, at: InProject, Query(query): Query<ListQuery>) -> Response {
-    at.answer(match at.is_hosted() {
-        true => page(&shared, &at, query.state()).await,
-        false if at.has_pulls() => remote::page(&shared, &at, &query).await,
-        false => Err(Failure::NoPulls),
-    })
+    let page = async {
+        let state = query.state(&at.path("/pulls"))?;
+        match at.is_hosted() {
+            true => page(&shared, &at, state).await,
+            false if at.has_pulls() => remote::page(&shared, &at, state, query.after.as_ref()).await,
+            false => Err(Failure::NoPulls),
+        }
+    };
+    at.answer(page.await)
 }
 
 async fn page(shared: &Shared, at: &InProject, state: PullState) -> Page {

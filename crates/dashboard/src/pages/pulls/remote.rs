@@ -11,12 +11,13 @@ use journeyman_core::time::Timestamp;
 
 use super::badge::Badge;
 use super::canonical;
-use super::list::{ListQuery, STATES, size};
+use super::list::{STATES, size};
 use crate::failure::{Failure, Page, rendered};
 use crate::frame::Frame;
 use crate::in_project::InProject;
 use crate::moment::Moment;
 use crate::pages::problem::Problem;
+use crate::parameter::Parameter;
 use crate::size::Size;
 use crate::words::is_page;
 use crate::{Shared, visible};
@@ -78,10 +79,10 @@ impl Row {
     }
 }
 
-/// Returns the page of the list.
-pub(super) async fn page(shared: &Shared, at: &InProject, query: &ListQuery) -> Page {
+/// Returns the page of the list. `after` is the last pull request of the previous page.
+pub(super) async fn page(shared: &Shared, at: &InProject, state: PullState, after: Option<&String>) -> Page {
     let (store, project) = (&shared.services.store, at.project.id.clone());
-    let (state, after) = (query.state(), query.after.as_deref().and_then(cursor));
+    let after = Parameter::new("after", after, &at.path("/pulls")).read("the links to other pages", cursor)?;
     let filter = PullFilter { project: project.clone(), state, after, limit: ON_PAGE + 1 };
     let mut pulls = store.remote_pulls(filter).await?;
     let more = pulls.len() > ON_PAGE;

@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use journeyman_app::SlackEdit;
 use journeyman_core::ids::{ProjectId, SlackWorkspaceId, UserId};
 use journeyman_core::slack::manifest::manifest;
-use journeyman_core::slack::{SlackInboxEvent, SlackMode, SlackOutcome, SlackSecret};
+use journeyman_core::slack::{SlackInboxEvent, SlackMode, SlackOutcome, SlackSecret, SlackSettings};
 
 use super::{LOOK, PostError, Row, in_form, mode, secrets};
 use crate::failure::{Failure, Page, refusal, refused, rendered};
@@ -14,6 +14,7 @@ use crate::fields::Fields;
 use crate::frame::Frame;
 use crate::moment::Moment;
 use crate::pages::code_hosts::Line;
+use crate::toast::{self, SmallForm};
 use crate::{Shared, visible, words};
 
 #[derive(Template)]
@@ -147,14 +148,35 @@ pub(super) async fn check(State(shared): State<Shared>, frame: Frame, Path(id): 
     frame.answer(checked.await)
 }
 
-/// Stores a change, or shows the page again with the error.
-async fn change(shared: &Shared, frame: &Frame, id: &str, fields: &Fields, edit: Result<SlackEdit, Failure>) -> Page {
+/// Returns the settings before a channel or a person is disconnected; `None` if the form connects one.
+async fn before(frame: &Frame, id: &str, fields: &Fields) -> Result<Option<SlackSettings>, Failure> {
+    frame.needs_administrator()?;
+    if !fields.is_set("remove") {
+        return Ok(None);
+    }
+    Ok(Some(frame.cases().slack_workspace(&frame.caller(), parsed(id)?).await?.workspace.settings))
+}
+
+/// Stores a change, or shows the page again with the error. `undo` is the form that undoes the change.
+async fn change(
+    shared: &Shared,
+    frame: &Frame,
+    (id, fields): (&str, &Fields),
+    edit: Result<SlackEdit, Failure>,
+    undo: Option<SmallForm>,
+) -> Page {
     frame.needs_administrator()?;
     let id = parsed(id)?;
     let text = match edit {
         Ok(edit) => {
             match frame.cases().change_slack_workspace(&frame.caller(), id, fields.precondition(), edit).await {
-                Ok(_) => return Ok(Redirect::to(&format!("/system/slack/{id}?done=saved")).into_response()),
+                Ok(_) => {
+                    let path = format!("/system/slack/{id}");
+                    return Ok(match undo {
+                        Some(undo) => toast::undoable(frame, &path, "removed", &undo),
+                        None => toast::confirmed(&path, "saved"),
+                    });
+                }
                 Err(error) => in_form(&refusal(error)?),
             }
         }
@@ -181,8 +203,15 @@ pub(super) async fn channel(
 ) -> Response {
     let channel = fields.given("channel").unwrap_or_default();
     let edit = target::<ProjectId>(&fields, "project")
-        .map(|project| SlackEdit { channels: [(channel, project)].into(), ..SlackEdit::default() });
-    frame.answer(change(&shared, &frame, &id, &fields, edit).await)
+        .map(|project| SlackEdit { channels: [(channel.clone(), project)].into(), ..SlackEdit::default() });
+    let page = async {
+        let settings = before(&frame, &id, &fields).await?;
+        let project = settings.and_then(|settings| settings.channels.get(&channel).cloned());
+        let form = SmallForm::new(format!("/system/slack/{id}/channels")).with("channel", channel);
+        let undo = project.map(|project| form.with("project", project.to_string()));
+        change(&shared, &frame, (&id, &fields), edit, undo).await
+    };
+    frame.answer(page.await)
 }
 
 pub(super) async fn person(
@@ -193,8 +222,15 @@ pub(super) async fn person(
 ) -> Response {
     let account = fields.given("account").unwrap_or_default();
     let edit = target::<UserId>(&fields, "user")
-        .map(|user| SlackEdit { users: [(account, user)].into(), ..SlackEdit::default() });
-    frame.answer(change(&shared, &frame, &id, &fields, edit).await)
+        .map(|user| SlackEdit { users: [(account.clone(), user)].into(), ..SlackEdit::default() });
+    let page = async {
+        let settings = before(&frame, &id, &fields).await?;
+        let user = settings.and_then(|settings| settings.users.get(&account).copied());
+        let form = SmallForm::new(format!("/system/slack/{id}/people")).with("account", account);
+        let undo = user.map(|user| form.with("user", user.to_string()));
+        change(&shared, &frame, (&id, &fields), edit, undo).await
+    };
+    frame.answer(page.await)
 }
 
 pub(super) async fn save(
@@ -209,7 +245,7 @@ pub(super) async fn save(
         secrets: secrets(&fields),
         ..SlackEdit::default()
     });
-    frame.answer(change(&shared, &frame, &id, &fields, edit).await)
+    frame.answer(change(&shared, &frame, (&id, &fields), edit, None).await)
 }
 
 pub(super) async fn remove(frame: Frame, Path(id): Path<String>, fields: Fields) -> Response {

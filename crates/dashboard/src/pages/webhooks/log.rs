@@ -18,6 +18,8 @@ use crate::fields::Fields;
 use crate::frame::Frame;
 use crate::in_project::InProject;
 use crate::moment::Moment;
+use crate::parameter::Parameter;
+use crate::toast::{self, SmallForm, Toast};
 use crate::{visible, words};
 
 /// The number of deliveries on a page.
@@ -38,9 +40,21 @@ const SINCE: [(u64, &str); 4] =
 #[derive(Debug, Clone, Default, Deserialize)]
 pub(super) struct LogQuery {
     state: Option<String>,
-    before: Option<u64>,
-    /// The number of deliveries that were requested again.
-    replayed: Option<u64>,
+    before: Option<String>,
+}
+
+impl LogQuery {
+    /// Returns the selected state, and the number of the last delivery of the previous page. `path` is the path of the
+    /// page.
+    ///
+    /// # Errors
+    /// A value is not allowed.
+    fn read(&self, path: &str) -> Result<(Option<DeliveryState>, Option<u64>), Failure> {
+        let known = STATES.into_iter().filter(|(value, ..)| !value.is_empty()).map(|(value, _, state)| (value, state));
+        let state = Parameter::new("state", self.state.as_ref(), path).one_of(known)?.flatten();
+        let before = Parameter::new("before", self.before.as_ref(), path);
+        Ok((state, before.read("the number of a delivery", |text| text.parse().ok())?))
+    }
 }
 
 #[derive(Template)]
@@ -49,9 +63,6 @@ struct LogPage<'a> {
     at: &'a InProject,
     frame: &'a Frame,
     hook: Row,
-    /// The result of a test.
-    tested: Option<Attempt>,
-    replayed: Option<String>,
     since: [(u64, &'static str); 4],
     rows: Vec<DeliveryRow>,
     states: Vec<(String, &'static str, bool)>,
@@ -126,14 +137,29 @@ async fn titles(at: &InProject, deliveries: &[Delivery]) -> Result<BTreeMap<JobI
     Ok(titles)
 }
 
+/// The maximum number of characters of a response in a toast.
+const MAX_DETAIL: usize = 200;
+
+/// Returns the toast about the result of a test.
+fn result_of_test(at: &InWebhook, result: &AttemptResult) -> Toast {
+    let Attempt { took, is_success, text, body, .. } = Attempt::new(at, result);
+    let (text, body) = (words::capitalized(&text), body.chars().take(MAX_DETAIL).collect());
+    if is_success {
+        return Toast::success(&at.shared, format!("The endpoint accepted the test. {text}, after {took}."), body);
+    }
+    let again = SmallForm::new(at.path("/test"));
+    Toast::failure(&at.shared, format!("The test failed. {text}, after {took}."), body, again)
+}
+
 async fn page(at: &InWebhook, query: &LogQuery, tested: Option<AttemptResult>) -> Page {
-    let wanted = query.state.as_deref().unwrap_or_default();
-    let (_, _, state) = STATES.into_iter().find(|(value, ..)| *value == wanted).unwrap_or(STATES[0]);
-    let filter = DeliveryFilter { webhook: at.webhook.id, state, before: query.before, limit: ON_PAGE + 1 };
+    let (state, before) = query.read(&at.path(""))?;
+    let filter = DeliveryFilter { webhook: at.webhook.id, state, before, limit: ON_PAGE + 1 };
     let mut found = at.cases().deliveries(&at.caller(), &at.project.id, filter).await?;
     let has_more = found.len() > ON_PAGE;
     found.truncate(ON_PAGE);
     let titles = titles(at, &found).await?;
+    let mut frame = at.at.frame.clone();
+    frame.done = tested.map(|result| result_of_test(at, &result)).or(frame.done);
     let href = |state: Option<DeliveryState>, before: Option<u64>| {
         let state = state.map(|state| format!("state={}", state.name()));
         let before = before.map(|number| format!("before={number}"));
@@ -142,16 +168,14 @@ async fn page(at: &InWebhook, query: &LogQuery, tested: Option<AttemptResult>) -
     };
     rendered(&LogPage {
         at,
-        frame: at,
+        frame: &frame,
         hook: Row::new(at, &at.webhook),
-        tested: tested.map(|result| Attempt::new(at, &result)),
-        replayed: query.replayed.map(|count| words::counted(usize::try_from(count).unwrap_or(usize::MAX), "event")),
         since: SINCE,
         older: found.last().filter(|_| has_more).map(|last| href(state, Some(last.number))),
         rows: found.iter().map(|one| DeliveryRow::new(at, one, titles.get(&one.job))).collect(),
         states: STATES.map(|(_, label, one)| (href(one, None), label, one == state)).into(),
-        is_filtered: state.is_some() || query.before.is_some(),
-        newest: query.before.map(|_| href(state, None)),
+        is_filtered: state.is_some() || before.is_some(),
+        newest: before.map(|_| href(state, None)),
     })
 }
 
@@ -181,7 +205,8 @@ async fn set_enabled(at: &InWebhook, enabled: bool) -> Response {
         let changed =
             at.cases().change_webhook(&caller, &at.project.id, at.webhook.id, none, Clone::clone, Some(enabled));
         changed.await?;
-        Ok(Redirect::to(&at.path("?done=saved")).into_response())
+        let (done, undo) = if enabled { ("webhook_enabled", "/disable") } else { ("webhook_disabled", "/enable") };
+        Ok(toast::undoable(at, &at.path(""), done, &SmallForm::new(at.path(undo))))
     };
     at.answer(page.await)
 }
@@ -203,7 +228,7 @@ pub(super) async fn replay(at: InWebhook, fields: Fields) -> Response {
         let hours = hours.ok_or_else(|| Failure::Form("choose one of the times".to_owned()))?;
         let since = at.now - Duration::from_secs(hours * 3600);
         let count = at.cases().replay_webhook(&at.caller(), &at.project.id, at.webhook.id, since).await?;
-        Ok(Redirect::to(&at.path(&format!("?replayed={count}"))).into_response())
+        Ok(toast::confirmed(&at.path(""), &format!("replayed&count={count}")))
     };
     at.answer(page.await)
 }
