@@ -132,11 +132,12 @@ impl UseCases {
         Ok(user)
     }
 
-    /// Gives a user another role, and disables or enables the user. Returns the user as changed.
+    /// Gives a user another role, disables or enables the user, and disconnects the user from the OpenID provider. Returns
+    /// the user as changed.
     ///
     /// # Errors
-    /// The caller is not an administrator; the user does not exist, has another version, or is the last administrator;
-    /// or the store failed.
+    /// The caller is not an administrator; the user does not exist, has another version, is the last administrator, or
+    /// could no longer sign in; or the store failed.
     pub async fn change_user(
         &self,
         caller: &Caller,
@@ -247,13 +248,13 @@ impl UseCases {
         self.change(subject, decide).await.map(drop)
     }
 
-    /// Removes the identity at the OpenID provider from the caller's user.
+    /// Removes the identity at the OpenID provider from the caller's user, and ends the other sessions.
     ///
     /// # Errors
     /// The user may not sign in, is not connected, or has no password; or the store failed.
-    pub async fn disconnect_identity(&self, caller: &Caller, id: UserId) -> Result<(), Error> {
+    pub async fn disconnect_identity(&self, caller: &Caller, id: UserId, keep: TokenHash) -> Result<(), Error> {
         let audit = self.audit(caller, "user.identity.disconnected", id);
-        let decide: DecideAdmin = Box::new(move |state| decide::disconnect_identity(state, audit.clone()));
+        let decide: DecideAdmin = Box::new(move |state| decide::disconnect_identity(state, keep, audit.clone()));
         self.change(Subject::User(id), decide).await.map(drop)
     }
 

@@ -506,12 +506,12 @@ pub enum AdminRefusal {
     #[error("your account is already connected with the provider; disconnect it first")]
     IdentityConnected,
     /// The user is not connected with an identity.
-    #[error("your account is not connected with the provider")]
+    #[error("the user is not connected with the provider; only the user can connect an account there")]
     NoIdentity,
     /// The user has no password, and could not sign in without the identity.
     #[error(
-        "without the provider you could not sign in, because you have no password; ask an administrator for a link to \
-         set one, and disconnect the provider then"
+        "the user has no password, and could not sign in without the provider; an administrator creates a link with \
+         which the user sets one first"
     )]
     PasswordMissing,
     /// The user was disabled, or the password was changed, since the caller read them.

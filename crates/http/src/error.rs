@@ -317,12 +317,12 @@ impl From<AdminRefusal> for ApiError {
             AdminRefusal::UserExists => conflict(ErrorCode::UserExists),
             AdminRefusal::UserDisabled => conflict(ErrorCode::UserDisabled),
             AdminRefusal::LastAdministrator => conflict(ErrorCode::LastAdministrator),
-            // The interface has no operations on passwords, identities, and the first administrator.
+            AdminRefusal::NoIdentity => conflict(ErrorCode::IdentityMissing),
+            AdminRefusal::PasswordMissing => conflict(ErrorCode::PasswordMissing),
+            // The interface has no operations on passwords, new identities, and the first administrator.
             AdminRefusal::UserChanged
             | AdminRefusal::IdentityTaken
             | AdminRefusal::IdentityConnected
-            | AdminRefusal::NoIdentity
-            | AdminRefusal::PasswordMissing
             | AdminRefusal::HasAdministrator
             | AdminRefusal::LinkExpired
             | AdminRefusal::NoPull

@@ -46,7 +46,7 @@ pub trait Seeds {
     /// Connects a user with an identity at the OpenID provider.
     async fn connect_identity(&self, id: UserId, identity: Identity, audit: AuditEntry) -> Result<(), AdminError>;
     /// Removes the identity of a user.
-    async fn disconnect_identity(&self, id: UserId, audit: AuditEntry) -> Result<(), AdminError>;
+    async fn disconnect_identity(&self, id: UserId, keep: TokenHash, audit: AuditEntry) -> Result<(), AdminError>;
     /// Starts a session.
     async fn start_session(
         &self,
@@ -115,13 +115,13 @@ impl<T: AdminStore + ?Sized> Seeds for T {
     }
 
     async fn set_role(&self, id: UserId, role: Role, audit: AuditEntry) -> Result<(), AdminError> {
-        let changes = UserChanges { role: Some(role), disabled: None };
+        let changes = UserChanges { role: Some(role), ..UserChanges::default() };
         let set = move |state: &_| user::decide::change(state, &Precondition::None, changes, |_| audit.clone());
         change(self, Subject::User(id), set).await.map(drop)
     }
 
     async fn set_disabled(&self, id: UserId, disabled: bool, audit: AuditEntry) -> Result<(), AdminError> {
-        let changes = UserChanges { role: None, disabled: Some(disabled) };
+        let changes = UserChanges { disabled: Some(disabled), ..UserChanges::default() };
         let set = move |state: &_| user::decide::change(state, &Precondition::None, changes, |_| audit.clone());
         change(self, Subject::User(id), set).await.map(drop)
     }
@@ -137,8 +137,8 @@ impl<T: AdminStore + ?Sized> Seeds for T {
         change(self, subject, connect).await.map(drop)
     }
 
-    async fn disconnect_identity(&self, id: UserId, audit: AuditEntry) -> Result<(), AdminError> {
-        let disconnect = move |state: &_| user::decide::disconnect_identity(state, audit.clone());
+    async fn disconnect_identity(&self, id: UserId, keep: TokenHash, audit: AuditEntry) -> Result<(), AdminError> {
+        let disconnect = move |state: &_| user::decide::disconnect_identity(state, keep, audit.clone());
         change(self, Subject::User(id), disconnect).await.map(drop)
     }
 

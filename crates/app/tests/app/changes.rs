@@ -13,11 +13,11 @@ use journeyman_core::user::{Role, TokenHash, User};
 use super::given::{all, new_key, once, operator, shop};
 
 const fn to_role(role: Role) -> UserChanges {
-    UserChanges { role: Some(role), disabled: None }
+    UserChanges { role: Some(role), disabled: None, has_identity: None }
 }
 
 const fn to_disabled(disabled: bool) -> UserChanges {
-    UserChanges { role: None, disabled: Some(disabled) }
+    UserChanges { role: None, disabled: Some(disabled), has_identity: None }
 }
 
 async fn add_user(cases: &UseCases, name: &str, role: Role) -> User {
@@ -134,7 +134,7 @@ async fn a_user_is_created_with_a_link_and_changed_at_once() {
         let taken = cases.create_user(&operator(), "ada", Role::Viewer, None, |_| String::new()).await.unwrap_err();
         assert_eq!(taken, Error::Admin(AdminRefusal::UserExists), "{name}");
 
-        let both = UserChanges { role: Some(Role::Viewer), disabled: Some(true) };
+        let both = UserChanges { role: Some(Role::Viewer), ..to_disabled(true) };
         let id = created.user.id;
         let changed = cases.change_user(&operator(), id, Precondition::Version(vec![1]), both).await.unwrap();
         assert_eq!((changed.role, changed.disabled_at.is_some(), changed.version), (Role::Viewer, true, 2), "{name}");

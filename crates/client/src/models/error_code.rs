@@ -71,6 +71,10 @@ open_enum! {
         UserDisabled = "user_disabled",
         /// No administrator who may sign in would remain.
         LastAdministrator = "last_administrator",
+        /// The user is not connected with an account of the OpenID provider.
+        IdentityMissing = "identity_missing",
+        /// The user has no password, and could not sign in without the OpenID provider.
+        PasswordMissing = "password_missing",
         /// The repository does not exist at this address.
         RepositoryNotFound = "repository_not_found",
         /// The events after the cursor are no longer stored.

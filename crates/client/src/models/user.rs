@@ -100,6 +100,10 @@ pub struct ChangeUser {
     /// again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disabled: Option<bool>,
+    /// `false` disconnects the user from the OpenID provider, and ends the sessions of the user. Only the user can
+    /// connect an account.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub has_identity: Option<bool>,
 }
 
 impl ChangeUser {
@@ -119,6 +123,13 @@ impl ChangeUser {
     #[must_use]
     pub fn disabled(mut self, value: bool) -> Self {
         self.disabled = Some(value);
+        self
+    }
+
+    /// Sets `has_identity`.
+    #[must_use]
+    pub fn has_identity(mut self, value: bool) -> Self {
+        self.has_identity = Some(value);
         self
     }
 }

@@ -29,7 +29,8 @@ impl Users {
         self.client.get(&["v2", "users", user])
     }
 
-    /// Gives a user another role, and disables or enables the user. Keys that exceed the rights of the user are revoked.
+    /// Gives a user another role, disables or enables the user, or disconnects the user from the OpenID provider. Keys that
+    /// exceed the rights of the user are revoked.
     pub fn change(&self, user: &str, changes: &ChangeUser) -> Call<User> {
         self.client.call(Method::PATCH, &["v2", "users", user]).harmless().json(changes)
     }

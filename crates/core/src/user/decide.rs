@@ -41,16 +41,19 @@ pub struct UserChanges {
     pub role: Option<Role>,
     /// `true` if the user may no longer sign in; `None` keeps the state.
     pub disabled: Option<bool>,
+    /// `false` if the user may no longer sign in through the OpenID provider; `None` keeps the state.
+    pub has_identity: Option<bool>,
 }
 
-/// Changes a user's role, and disables or enables the user. `audit` returns the entry about an action. Values that the
-/// user already has change nothing.
+/// Changes a user's role, disables or enables the user, and disconnects the user from the OpenID provider. `audit` returns
+/// the entry about an action. Values that the user already has change nothing.
 ///
 /// Keys that exceed a new role are revoked: all keys of a viewer, and those keys of a member that are for all projects.
-/// Disabling ends the user's sessions, deletes the links, and revokes the keys.
+/// Disabling ends the user's sessions, deletes the links, and revokes the keys. Disconnecting ends the user's sessions.
 ///
 /// # Errors
-/// Returns an error if the user does not exist, has another version, or is the last administrator.
+/// Returns an error if the user does not exist, has another version, or is the last administrator; or if the user is to
+/// be connected, which only the user can do, or disconnected without a password.
 pub fn change(
     state: &AdminState,
     precondition: &Precondition,
@@ -69,13 +72,20 @@ pub fn change(
         changed.disabled_at = disabled.then_some(entry.at);
         entries.push(entry);
     }
+    let has_identity = changes.has_identity.filter(|has_identity| *has_identity != user.identity.is_some());
+    if has_identity.is_some() {
+        changed.identity = without_identity(user)?;
+        entries.push(audit("user.identity.disconnected"));
+    }
     let Some(at) = entries.first().map(|entry| entry.at) else { return Ok(AdminChange::nothing()) };
     let (role, is_disabled) = (changed.role, changed.disabled_at.is_some());
     keep_an_administrator(state, user, role == Role::Administrator && !is_disabled)?;
     changed.version += 1;
     let mut rows = vec![AdminRow::User(changed)];
-    if disabled == Some(true) {
+    if disabled == Some(true) || has_identity.is_some() {
         rows.push(AdminRow::SessionsEnded(SessionsToEnd::AllOf(user.id)));
+    }
+    if disabled == Some(true) {
         rows.push(AdminRow::LinksDeleted(user.id));
     }
     let exceeds = |key: &ApiKey| match role {
@@ -137,20 +147,29 @@ pub fn connect_identity(
     Ok(AdminChange::new([AdminRow::User(changed)], audit))
 }
 
-/// Removes the identity of a user, who then signs in with a password only.
+/// Removes the identity of a user, who then signs in with a password only, and ends all sessions of the user but `keep`:
+/// sessions do not record whether they began with the identity.
 ///
 /// # Errors
 /// The user may not sign in, has no identity, or has no password.
-pub fn disconnect_identity(state: &AdminState, audit: AuditEntry) -> Result<AdminChange, AdminRefusal> {
+pub fn disconnect_identity(
+    state: &AdminState,
+    keep: TokenHash,
+    audit: AuditEntry,
+) -> Result<AdminChange, AdminRefusal> {
     let user = state.user.as_ref().filter(|user| user.disabled_at.is_none()).ok_or(AdminRefusal::UserChanged)?;
-    if user.identity.is_none() {
-        return Err(AdminRefusal::NoIdentity);
+    let changed = User { identity: without_identity(user)?, version: user.version + 1, ..user.clone() };
+    let ended = AdminRow::SessionsEnded(SessionsToEnd::OthersOf(user.id, keep));
+    Ok(AdminChange::new([AdminRow::User(changed), ended], audit))
+}
+
+/// Returns the identity of a user after a disconnection, which is none, if the user can still sign in then.
+fn without_identity(user: &User) -> Result<Option<Identity>, AdminRefusal> {
+    match (&user.identity, &user.password) {
+        (None, _) => Err(AdminRefusal::NoIdentity),
+        (Some(_), None) => Err(AdminRefusal::PasswordMissing),
+        (Some(_), Some(_)) => Ok(None),
     }
-    if user.password.is_none() {
-        return Err(AdminRefusal::PasswordMissing);
-    }
-    let changed = User { identity: None, version: user.version + 1, ..user.clone() };
-    Ok(AdminChange::new([AdminRow::User(changed)], audit))
 }
 
 /// Starts a session.

@@ -90,7 +90,8 @@ pub(super) async fn finish(
 
 async fn disconnect(frame: Frame) -> Response {
     let page = async {
-        frame.cases().disconnect_identity(&frame.caller(), frame.viewer.user.id).await?;
+        let viewer = &frame.viewer;
+        frame.cases().disconnect_identity(&frame.caller(), viewer.user.id, viewer.session).await?;
         Ok(Redirect::to("/account?done=disconnected").into_response()) as Page
     };
     frame.answer(page.await)

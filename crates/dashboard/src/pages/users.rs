@@ -24,6 +24,7 @@ pub(super) fn routes() -> Router<Shared> {
         .route("/users/{user}/disable", post(disable))
         .route("/users/{user}/enable", post(enable))
         .route("/users/{user}/link", post(link))
+        .route("/users/{user}/disconnect", post(disconnect))
 }
 
 #[derive(Template)]
@@ -44,6 +45,8 @@ struct Row {
     disabled: bool,
     version: u64,
     method: &'static str,
+    /// True if an administrator can disconnect the user from the provider.
+    can_disconnect: bool,
     created: Moment,
     signed_in: Option<Moment>,
 }
@@ -69,6 +72,7 @@ async fn users<'a>(shared: &Shared, frame: &'a Frame) -> Result<UsersPage<'a>, F
             (None, Some(_)) => "with a password",
             (None, None) => "no password yet",
         },
+        can_disconnect: user.identity.is_some() && user.id != frame.viewer.user.id,
         created: frame.moment(user.created_at),
         signed_in: user.signed_in_at.map(|at| frame.moment(at)),
     };
@@ -147,7 +151,7 @@ async fn role(State(shared): State<Shared>, frame: Frame, Path(id): Path<String>
     let page = async {
         let user = found(&shared, &frame, &id).await?;
         let role = Role::parse(&fields.text("role")).ok_or(Failure::NotFound("role"))?;
-        let changes = UserChanges { role: Some(role), disabled: None };
+        let changes = UserChanges { role: Some(role), ..UserChanges::default() };
         frame.cases().change_user(&frame.caller(), user.id, fields.precondition(), changes).await?;
         Ok(Redirect::to("/users?done=saved").into_response())
     };
@@ -157,7 +161,7 @@ async fn role(State(shared): State<Shared>, frame: Frame, Path(id): Path<String>
 async fn disable(State(shared): State<Shared>, frame: Frame, Path(id): Path<String>, fields: Fields) -> Response {
     let page = async {
         let user = found(&shared, &frame, &id).await?;
-        let changes = UserChanges { role: None, disabled: Some(true) };
+        let changes = UserChanges { disabled: Some(true), ..UserChanges::default() };
         frame.cases().change_user(&frame.caller(), user.id, fields.precondition(), changes).await?;
         Ok(Redirect::to("/users?done=disabled").into_response())
     };
@@ -167,9 +171,19 @@ async fn disable(State(shared): State<Shared>, frame: Frame, Path(id): Path<Stri
 async fn enable(State(shared): State<Shared>, frame: Frame, Path(id): Path<String>, fields: Fields) -> Response {
     let page = async {
         let user = found(&shared, &frame, &id).await?;
-        let changes = UserChanges { role: None, disabled: Some(false) };
+        let changes = UserChanges { disabled: Some(false), ..UserChanges::default() };
         frame.cases().change_user(&frame.caller(), user.id, fields.precondition(), changes).await?;
         Ok(toast::undoable(&frame, "/users", "enabled", &SmallForm::new(format!("/users/{}/disable", user.id))))
+    };
+    frame.answer(page.await)
+}
+
+async fn disconnect(State(shared): State<Shared>, frame: Frame, Path(id): Path<String>, fields: Fields) -> Response {
+    let page = async {
+        let user = found(&shared, &frame, &id).await?;
+        let changes = UserChanges { has_identity: Some(false), ..UserChanges::default() };
+        frame.cases().change_user(&frame.caller(), user.id, fields.precondition(), changes).await?;
+        Ok(toast::confirmed("/users", "unlinked"))
     };
     frame.answer(page.await)
 }

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use axum::http::{Method, StatusCode};
 use journeyman_core::engine::Admission;
-use journeyman_core::ids::{JobId, KeyId};
+use journeyman_core::ids::{JobId, KeyId, UserId};
 use journeyman_core::key::{NewKey, Scope};
 use journeyman_core::ports::{JobFilter, JobStore, KeyStore, UserStore};
 use journeyman_core::project::Project;
 use journeyman_core::pull::PullState;
-use journeyman_core::user::Role;
+use journeyman_core::user::{Identity, Role, Session, TokenHash, User};
 use journeyman_testkit::Seeds as _;
+use uuid::Uuid;
 
 use super::pulls::{Fake, detail};
 use super::{Fixture, START, audit_entry, fixture, job, project};
@@ -163,6 +164,8 @@ const FORMS: &[(&str, &str, [u16; 3])] = &[
     ("/users", "name=bob&role=member", [303, 403, 403]),
     ("/users/VIEWER/role", "role=viewer", [303, 403, 403]),
     ("/users/VIEWER/link", "", [303, 403, 403]),
+    ("/users/VIEWER/disconnect", "", [303, 403, 403]),
+    ("/users/none/disconnect", "", [404, 403, 403]),
     ("/users/VIEWER/disable", "", [303, 403, 403]),
     ("/users/VIEWER/enable", "", [303, 403, 403]),
 ];
@@ -355,4 +358,62 @@ async fn the_last_administrator_cannot_be_disabled_or_demoted() {
             answer.body
         );
     }
+}
+
+fn identity(subject: &str) -> Identity {
+    Identity { issuer: "https://id.example.com".to_owned(), subject: subject.to_owned() }
+}
+
+#[tokio::test]
+async fn an_administrator_disconnects_a_user_from_the_provider() {
+    let (fixture, _) = with_job().await;
+    let admin = Some(Role::Administrator);
+    let viewer = fixture.store.user_by_name("viewer".into()).await.unwrap().unwrap();
+    let path = format!("/users/{}/disconnect", viewer.id);
+    assert!(
+        !fixture.send(admin, Method::GET, "/users", "").await.body.contains(&path),
+        "there is nothing to disconnect"
+    );
+    fixture.store.connect_identity(viewer.id, identity("7"), audit_entry()).await.unwrap();
+    assert!(fixture.send(admin, Method::GET, "/users", "").await.body.contains(&path));
+    let stale = fixture.send(admin, Method::POST, &path, "version=1").await;
+    assert_eq!(stale.status, StatusCode::CONFLICT, "{}", stale.body);
+    let sent = fixture.send(admin, Method::POST, &path, "version=2").await;
+    let page = fixture.follow(Role::Administrator, &sent).await.body;
+    assert!(page.contains("The user is disconnected from the provider.") && !page.contains(&path), "{page}");
+    let signed_out = fixture.send(Some(Role::Viewer), Method::GET, "/account", "").await;
+    assert_eq!(signed_out.header("location"), "/login?next=%2Faccount", "the session has ended");
+}
+
+#[tokio::test]
+async fn a_user_without_a_password_stays_connected() {
+    let (fixture, _) = with_job().await;
+    let id = UserId::from_uuid(Uuid::from_u128(7));
+    let user = User {
+        id,
+        name: "eve".to_owned(),
+        password: None,
+        identity: Some(identity("7")),
+        ..super::user(Role::Viewer, 7, START)
+    };
+    fixture.store.create_user(user, audit_entry()).await.unwrap();
+    let path = format!("/users/{id}/disconnect");
+    let refused = fixture.send(Some(Role::Administrator), Method::POST, &path, "").await;
+    assert_eq!(refused.status, StatusCode::CONFLICT);
+    assert!(refused.body.contains("The user has no password, and could not sign in without the provider"));
+    assert!(fixture.store.user(id).await.unwrap().unwrap().identity.is_some());
+}
+
+#[tokio::test]
+async fn a_user_who_disconnects_stays_signed_in_only_here() {
+    let (fixture, _) = with_job().await;
+    let member = fixture.store.user_by_name("member".into()).await.unwrap().unwrap();
+    fixture.store.connect_identity(member.id, identity("7"), audit_entry()).await.unwrap();
+    let hash = TokenHash::of("a session elsewhere");
+    let elsewhere = Session { hash, user: member.id, created_at: START, seen_at: START, address: None, browser: None };
+    fixture.store.start_session(elsewhere, member.password, audit_entry()).await.unwrap();
+    let sent = fixture.send(Some(Role::Member), Method::POST, "/account/provider/disconnect", "").await;
+    let page = fixture.follow(Role::Member, &sent).await;
+    assert!(page.body.contains("All your other sessions have ended."), "{}", page.body);
+    assert!(fixture.store.session(hash).await.unwrap().is_none());
 }

@@ -106,6 +106,10 @@ codes! {
     UserDisabled = "user_disabled" [409],
     /// No administrator who may sign in would remain.
     LastAdministrator = "last_administrator" [409],
+    /// The user is not connected with an account of the OpenID provider.
+    IdentityMissing = "identity_missing" [409],
+    /// The user has no password, and could not sign in without the OpenID provider.
+    PasswordMissing = "password_missing" [409],
     /// The repository does not exist at this address.
     RepositoryNotFound = "repository_not_found" [404, 422],
     /// The events after the cursor are no longer stored.

@@ -86,10 +86,11 @@ pub(crate) async fn get(
 
 /// Change a user
 ///
-/// Gives the user another role, and disables or enables the user. Keys that exceed the new role are revoked: all keys of
-/// a viewer, and those keys of a member that are for all projects. Disabling ends the sessions of the user, deletes the
-/// links, and revokes the keys. The last administrator who may sign in can be neither disabled nor given another role
-/// (`last_administrator`).
+/// Gives the user another role, disables or enables the user, and disconnects the user from the OpenID provider. Keys
+/// that exceed the new role are revoked: all keys of a viewer, and those keys of a member that are for all projects.
+/// Disabling ends the sessions of the user, deletes the links, and revokes the keys. The last administrator who may sign
+/// in can be neither disabled nor given another role (`last_administrator`). Disconnecting ends the sessions of the user,
+/// who needs a password to sign in (`password_missing`); only the user can connect an account (`identity_missing`).
 #[utoipa::path(patch, path = "/v2/users/{id}", tag = "Users", operation_id = "changeUser",
     params(("id" = String, Path, description = "The ID of the user"), IfMatchHeader), request_body = ChangeUser,
     responses((status = 200, description = "The user", body = User), ChangeErrors))]

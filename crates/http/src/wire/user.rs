@@ -145,10 +145,14 @@ pub(crate) struct ChangeUser {
     /// `true` ends the sessions of the user, deletes the links, and revokes the keys; `false` lets the user sign in
     /// again.
     disabled: Option<bool>,
+    /// `false` disconnects the user from the OpenID provider, and ends the sessions of the user. Only the user can
+    /// connect an account.
+    has_identity: Option<bool>,
 }
 
 impl From<ChangeUser> for decide::UserChanges {
     fn from(changes: ChangeUser) -> Self {
-        Self { role: changes.role.map(user::Role::from), disabled: changes.disabled }
+        let ChangeUser { role, disabled, has_identity } = changes;
+        Self { role: role.map(user::Role::from), disabled, has_identity }
     }
 }

@@ -3,10 +3,11 @@
 use axum::body::Body;
 use axum::http::Request;
 use axum::http::header::AUTHORIZATION;
+use journeyman_core::ids::UserId;
 use journeyman_core::key::{NewKey, Scope};
 use journeyman_core::ports::{AuditEntry, KeyStore as _, UserStore as _};
 use journeyman_core::time::Clock as _;
-use journeyman_core::user::TokenHash;
+use journeyman_core::user::{Identity, PasswordHash, Session, TokenHash, User};
 use journeyman_testkit::Seeds as _;
 use serde_json::{Value, json};
 
@@ -177,6 +178,43 @@ async fn the_last_administrator_is_protected() {
     assert_eq!(change(&service, &ada, &json!({"disabled": true})).await.status.as_u16(), 200);
     let refused = change(&service, &ada, &json!({"role": "member"})).await;
     assert_eq!(refused.status.as_u16(), 200, "a disabled administrator may not sign in: {refused:?}");
+}
+
+#[tokio::test]
+async fn an_administrator_disconnects_a_user_who_has_a_password() {
+    let service = service().await;
+    let ada = create(&service, "ada", "member").await;
+    let id: UserId = ada["id"].as_str().unwrap().parse().unwrap();
+    let line = |action: &str| AuditEntry {
+        at: service.world.now(),
+        actor: id.to_string(),
+        action: action.to_owned(),
+        subject: id.to_string(),
+        address: None,
+    };
+    let connected = change(&service, &ada, &json!({"hasIdentity": true})).await;
+    assert_eq!((connected.status.as_u16(), connected.code()), (409, "identity_missing".to_owned()), "{connected:?}");
+    assert_eq!(change(&service, &ada, &json!({"hasIdentity": false})).await.status.as_u16(), 200, "nothing changes");
+
+    let identity = Identity { issuer: "https://id.example.com".to_owned(), subject: "7".to_owned() };
+    service.store.connect_identity(id, identity, line("user.identity.connected")).await.unwrap();
+    let refused = change(&service, &ada, &json!({"hasIdentity": false})).await;
+    assert_eq!((refused.status.as_u16(), refused.code()), (409, "password_missing".to_owned()), "{refused:?}");
+    assert_eq!(change(&service, &ada, &json!({"hasIdentity": true})).await.status.as_u16(), 200, "nothing changes");
+
+    let token = ada["link"]["url"].as_str().unwrap().strip_prefix(LINK).unwrap();
+    let password = Some(PasswordHash("hash".to_owned()));
+    let user = User { password: password.clone(), ..service.store.user(id).await.unwrap().unwrap() };
+    service.store.use_link(TokenHash::of(token), user, line("user.password")).await.unwrap();
+    let now = service.world.now();
+    let hash = TokenHash([7; 32]);
+    let session = Session { hash, user: id, created_at: now, seen_at: now, address: None, browser: None };
+    service.store.start_session(session, password, line("session.started")).await.unwrap();
+    let changed = change(&service, &ada, &json!({"hasIdentity": false})).await;
+    assert_eq!((changed.status.as_u16(), &changed.json()["hasIdentity"]), (200, &json!(false)), "{changed:?}");
+    assert!(service.store.session(hash).await.unwrap().is_none(), "the session may have begun with the identity");
+    let last = service.store.audit(None, 1).await.unwrap().remove(0).entry;
+    assert_eq!((last.action.as_str(), last.subject), ("user.identity.disconnected", id.to_string()));
 }
 
 #[tokio::test]

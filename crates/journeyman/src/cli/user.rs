@@ -72,6 +72,11 @@ enum UserCommand {
         /// Name or ID of the user
         name: String,
     },
+    /// Disconnect a user, who needs a password, from the OpenID provider, and end the sessions
+    Disconnect {
+        /// Name or ID of the user
+        name: String,
+    },
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -149,10 +154,17 @@ fn in_store(store: StoreArgs, command: UserCommand, json: bool, color: ColorWhen
                 show(&link, &link, json)
             }
             UserCommand::Role { name, role } => {
-                change(name, UserChanges { role: Some(role.into()), disabled: None }).await
+                change(name, UserChanges { role: Some(role.into()), ..UserChanges::default() }).await
             }
-            UserCommand::Disable { name } => change(name, UserChanges { role: None, disabled: Some(true) }).await,
-            UserCommand::Enable { name } => change(name, UserChanges { role: None, disabled: Some(false) }).await,
+            UserCommand::Disable { name } => {
+                change(name, UserChanges { disabled: Some(true), ..UserChanges::default() }).await
+            }
+            UserCommand::Enable { name } => {
+                change(name, UserChanges { disabled: Some(false), ..UserChanges::default() }).await
+            }
+            UserCommand::Disconnect { name } => {
+                change(name, UserChanges { has_identity: Some(false), ..UserChanges::default() }).await
+            }
         }
     })?;
     Ok(ExitCode::SUCCESS)
@@ -183,6 +195,7 @@ async fn carry_out(session: &Session, command: UserCommand) -> Result<Exit, Fail
         UserCommand::Role { name, role } => change(name, ChangeUser::new().role(role.into())).await?,
         UserCommand::Disable { name } => change(name, ChangeUser::new().disabled(true)).await?,
         UserCommand::Enable { name } => change(name, ChangeUser::new().disabled(false)).await?,
+        UserCommand::Disconnect { name } => change(name, ChangeUser::new().has_identity(false)).await?,
     }
     Ok(Exit::Done)
 }

@@ -138,6 +138,10 @@ fn users_of_a_domain_sign_in_with_a_provider_and_others_do_not() {
     assert_eq!(visit(&client, &format!("{}/keys", service.url), session).0, 200);
     let users = site.succeed(&["user", "list"]);
     assert!(users.contains("member") && users.contains("provider"), "{users}");
+    let ada = users.lines().find(|line| line.contains("provider")).unwrap().split_whitespace().next().unwrap();
+    let refused = site.run(&["user", "disconnect", ada]);
+    let error = String::from_utf8(refused.stderr).unwrap();
+    assert!(!refused.status.success() && error.contains("the user has no password"), "{error}");
 
     // A browser that has not started the sign-in is refused.
     let (back, _) = sign_in();
@@ -208,6 +212,14 @@ fn a_user_with_a_password_is_connected_with_the_provider_and_disconnected() {
 
     let done = post("/account/provider/disconnect", &bob);
     assert_eq!(done.headers()["location"], "/account?done=disconnected");
+    let is_signed_in = |cookie: &str| {
+        client.get(format!("{}/account", service.url)).header("cookie", cookie).send().unwrap().status() == 200
+    };
+    assert!(is_signed_in(&bob) && !is_signed_in(session), "the session that began at the provider has ended");
     let (back, cookies) = connect(&eve);
     assert_eq!(visit(&client, &back, &cookies).1, "/account?done=connected");
+    site.succeed(&["user", "disconnect", "eve"]);
+    assert!(!is_signed_in(&eve), "the command ends all sessions");
+    let users = site.succeed(&["user", "list"]);
+    assert!(users.lines().any(|line| line.starts_with("eve") && line.contains("password")), "{users}");
 }

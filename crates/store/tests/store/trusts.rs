@@ -157,7 +157,7 @@ async fn a_trust_gives_no_keys_after_its_owner_was_disabled() {
         assert_eq!(key.owner, Some(user), "{name}");
         let audit = fixture.line("user.disabled");
         let decide = Box::new(move |state: &AdminState| {
-            let changes = UserChanges { role: None, disabled: Some(true) };
+            let changes = UserChanges { disabled: Some(true), ..UserChanges::default() };
             journeyman_core::user::decide::change(state, &Precondition::None, changes, |_| audit.clone())
         });
         fixture.administer_trust(Subject::User(user), decide).await.unwrap();

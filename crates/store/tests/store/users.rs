@@ -88,8 +88,10 @@ async fn a_user_is_connected_with_one_identity_that_no_other_user_has() {
         let connect = async |number, subject: &str| {
             store.connect_identity(id(number), identity(subject), line(2, "user.identity.connected")).await
         };
-        let disconnect =
-            async |number| store.disconnect_identity(id(number), line(3, "user.identity.disconnected")).await;
+        let disconnect = async |number| {
+            let kept = TokenHash([1; 32]);
+            store.disconnect_identity(id(number), kept, line(3, "user.identity.disconnected")).await
+        };
         assert_eq!(connect(2, "7").await, Err(AdminRefusal::IdentityTaken.into()), "{name}");
         assert_eq!(disconnect(2).await, Err(AdminRefusal::NoIdentity.into()), "{name}");
         assert_eq!(disconnect(1).await, Err(AdminRefusal::PasswordMissing.into()), "{name}");
@@ -101,12 +103,20 @@ async fn a_user_is_connected_with_one_identity_that_no_other_user_has() {
         assert_eq!(connect(2, "9").await, Err(AdminRefusal::IdentityConnected.into()), "{name}");
         store.set_role(id(2), Role::Viewer, line(3, "user.role.viewer")).await.unwrap();
         assert!(store.user(id(2)).await.unwrap().unwrap().identity.is_some(), "{name}: other changes keep it");
+        for (byte, owner, password) in [(1, 2, Some("hash-2")), (2, 2, Some("hash-2")), (3, 1, None)] {
+            let password = password.map(|hash| PasswordHash(hash.to_owned()));
+            store.start_session(session(byte, owner, 10), password, line(2, "session.started")).await.unwrap();
+        }
         disconnect(2).await.unwrap();
         assert_eq!(store.user_by_identity(identity("8")).await.unwrap(), None, "{name}");
+        let left = [1, 2, 3].map(|byte| store.session(TokenHash([byte; 32])));
+        let left: Vec<bool> =
+            futures::future::join_all(left).await.into_iter().map(|session| session.unwrap().is_some()).collect();
+        assert_eq!(left, [true, false, true], "{name}: the current session and those of others continue");
         connect(2, "8").await.unwrap();
         let actions: Vec<String> =
             store.audit(None, 3).await.unwrap().into_iter().map(|entry| entry.entry.action).collect();
-        let expected = ["user.identity.connected", "user.identity.disconnected", "user.role.viewer"];
+        let expected = ["user.identity.connected", "user.identity.disconnected", "session.started"];
         assert_eq!(actions, expected, "{name}: refusals have no audit entry");
     }
 }

@@ -33,9 +33,11 @@ export class Users {
   }
 
   /**
-   * Gives a user another role, and disables or enables the user. Keys that exceed the rights of the user are revoked.
+   * Gives a user another role, disables or enables the user, or disconnects the user from the OpenID provider. Keys that
+   * exceed the rights of the user are revoked.
    *
-   * @throws {ConflictError} The user is the last administrator (`last_administrator`).
+   * @throws {ConflictError} The user is the last administrator (`last_administrator`), or could not sign in without the
+   * provider (`password_missing`).
    * @throws {PreconditionFailedError} The user has another version than `ifMatch` requires.
    */
   update(id: string, changes: ChangeUser, options?: ChangeOptions): ApiPromise<User> {
