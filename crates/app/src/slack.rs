@@ -261,7 +261,7 @@ impl UseCases {
         let filter = SlackEventFilter { workspace: id, place: None, before: None, limit: 1 };
         let last = self.parts().store.slack_events(filter).await?.into_iter().next();
         Ok(match last {
-            Some(event) => Finding::ok("events", format!("the last one arrived at {}", event.received_at)),
+            Some(event) => Finding::ok_at("events", "the last one arrived", event.received_at),
             None => {
                 let text = format!(
                     "none has arrived; with HTTP, set the request URL of the event subscriptions to {}; then mention the \

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::time::Timestamp;
+
 /// The health of one tested thing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -23,13 +25,22 @@ pub struct Finding {
     pub health: Health,
     /// The result, and the remedy unless the test passed. For people.
     pub text: String,
+    /// The time of what the text reports, which belongs after the text.
+    pub at: Option<Timestamp>,
 }
 
 impl Finding {
     /// Returns a finding.
     #[must_use]
     pub fn new(check: &str, health: Health, text: impl Into<String>) -> Self {
-        Self { check: check.to_owned(), health, text: text.into() }
+        Self { check: check.to_owned(), health, text: text.into(), at: None }
+    }
+
+    /// Returns the finding of a test that passed because of what happened at a time. The text ends where the time
+    /// follows.
+    #[must_use]
+    pub fn ok_at(check: &str, text: impl Into<String>, at: Timestamp) -> Self {
+        Self { at: Some(at), ..Self::ok(check, text) }
     }
 
     /// Returns the finding of a test that passed.

@@ -31,6 +31,19 @@ function updateTimes(root) {
   }
 }
 
+// Days are rendered in UTC, and this script shows those of the reader: "20 Feb 2027", near the current time with the time.
+const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+function updateDays(root) {
+  for (const time of root.querySelectorAll("time[data-day]")) {
+    const at = new Date(time.dateTime);
+    const two = (number) => String(number).padStart(2, "0");
+    const day = `${at.getDate()} ${MONTHS[at.getMonth()]} ${at.getFullYear()}`;
+    time.textContent = time.dataset.day === "time" ? `${day}, ${two(at.getHours())}:${two(at.getMinutes())}` : day;
+    time.title = at.toLocaleString();
+  }
+}
+
 // Clocks count from the time in `data-clock`, as 4:12 or 1:04:12. A page morphs back to the server's text; the clock then
 // continues with its next second.
 function updateClocks(root) {
@@ -139,6 +152,7 @@ addEventListener("resize", showTab);
 function enhance(root) {
   for (const button of root.querySelectorAll(".copy[hidden]")) button.hidden = false;
   updateTimes(root);
+  updateDays(root);
   updateClocks(root);
   updateTitle();
   watchToasts();

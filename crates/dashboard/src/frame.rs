@@ -12,7 +12,7 @@ use journeyman_core::time::Timestamp;
 
 use crate::failure::Failure;
 use crate::icons::Icon;
-use crate::moment::Moment;
+use crate::moment::{Day, Moment};
 use crate::preferences::{Preferences, Theme};
 use crate::toast::{self, Toast};
 use crate::viewer::Viewer;
@@ -83,6 +83,11 @@ impl Frame {
     /// Converts a time for display.
     pub(crate) fn moment(&self, at: Timestamp) -> Moment {
         Moment::new(at, self.now)
+    }
+
+    /// Converts a time of which the day matters, such as the end of a key, for display.
+    pub(crate) fn day(&self, at: Timestamp) -> Day {
+        Day::new(at, self.now)
     }
 
     /// Returns an icon by its name.

@@ -154,6 +154,13 @@ pub(crate) fn short_date(day: i64) -> String {
     format!("{} {date}", month.get(..3).unwrap_or(month))
 }
 
+/// Formats a day with its year: `20 Feb 2027`.
+pub(crate) fn full_date(day: i64) -> String {
+    let (short, year) = (short_date(day), format_day(day));
+    let (month, date) = short.split_once(' ').unwrap_or((&short, ""));
+    format!("{date} {month} {}", year.rsplitn(3, '-').last().unwrap_or_default())
+}
+
 /// Converts an error text into a sentence. Error texts begin in lower case and have no period, so that they can be
 /// embedded in others.
 pub(crate) fn sentence(text: &str) -> String {
@@ -236,6 +243,7 @@ mod tests {
         let all = [0, 59, 60, 90_000].map(|seconds| coarse(Duration::from_secs(seconds)));
         assert_eq!(all, ["less than 1 min", "less than 1 min", "1 min", "1 d"]);
         assert_eq!([date(0), date(364), short_date(31)], ["January 1", "December 31", "Feb 1"]);
+        assert_eq!([full_date(0), full_date(20_869)], ["1 Jan 1970", "20 Feb 2027"]);
     }
 
     #[test]

@@ -89,7 +89,7 @@ impl UseCases {
     fn webhooks(&self, last: Option<Timestamp>, has_secret: bool, polls: bool, url: &str) -> Finding {
         let (now, public_url) = (self.parts().engine.now(), &self.parts().public_url);
         match last {
-            Some(at) if now.since(at) < RECENT => Finding::ok(CHECK, format!("the newest webhook arrived at {at}")),
+            Some(at) if now.since(at) < RECENT => Finding::ok_at(CHECK, "the newest webhook arrived", at),
             _ => Finding::warning(CHECK, no_webhooks(has_secret, polls, public_url, url)),
         }
     }

@@ -69,17 +69,23 @@ pub(super) struct Line {
     pub(super) check: String,
     pub(super) badge: (&'static str, &'static str),
     pub(super) text: String,
+    /// The time after the text.
+    pub(super) at: Option<Moment>,
 }
 
-impl From<Finding> for Line {
-    fn from(finding: Finding) -> Self {
+impl Line {
+    pub(super) fn new(frame: &Frame, finding: &Finding) -> Self {
         let badge = match finding.health {
             Health::Ok => ("ok", "ok"),
             Health::Warning => ("warning", "warning"),
             Health::Failure => ("danger", "failed"),
         };
+        let check = words::sentence(&finding.check).trim_end_matches('.').to_owned();
         let text = words::sentence(&visible::line(&finding.text));
-        Self { check: words::sentence(&finding.check).trim_end_matches('.').to_owned(), badge, text }
+        match finding.at {
+            Some(at) => Self { check, badge, text: text.trim_end_matches('.').to_owned(), at: Some(frame.moment(at)) },
+            None => Self { check, badge, text, at: None },
+        }
     }
 }
 
@@ -158,7 +164,8 @@ async fn check(State(shared): State<Shared>, frame: Frame, Path(id): Path<String
         frame.needs_administrator()?;
         let id = parsed(&id)?;
         let findings = frame.cases().check_code_host(&frame.caller(), &id).await?;
-        let checked = Checked { id: id.to_string(), findings: findings.into_iter().map(Line::from).collect() };
+        let findings = findings.iter().map(|finding| Line::new(&frame, finding)).collect();
+        let checked = Checked { id: id.to_string(), findings };
         rendered(&page(&shared, &frame, Some(checked)).await?)
     };
     frame.answer(page.await)

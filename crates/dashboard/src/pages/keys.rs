@@ -19,7 +19,7 @@ use crate::Shared;
 use crate::failure::{Failure, Page, refusal, refused, rendered};
 use crate::fields::Fields;
 use crate::frame::Frame;
-use crate::moment::Moment;
+use crate::moment::{Day, Moment};
 use crate::{visible, words};
 
 pub(super) fn routes() -> Router<Shared> {
@@ -54,7 +54,8 @@ struct Row {
     creator: String,
     created: Moment,
     used: Option<Moment>,
-    expires: Option<Moment>,
+    /// The word for the expiry, and its day.
+    expires: Option<(&'static str, Day)>,
     badge: (&'static str, &'static str),
     lives: bool,
 }
@@ -80,7 +81,7 @@ impl Row {
             creator,
             created: frame.moment(key.created_at),
             used: key.last_used_at.map(|at| frame.moment(at)),
-            expires: key.expires_at.map(|at| frame.moment(at)),
+            expires: key.expires_at.map(|at| (if at > now { "expires" } else { "expired" }, frame.day(at))),
             lives: !matches!(badge.0, "revoked" | "expired"),
             badge,
         }
@@ -206,7 +207,7 @@ async fn created_page(shared: &Shared, frame: &Frame, CreatedKey { key, secret }
         Some(project) => Some(project.to_string()),
         None => shared.services.store.projects().await?.first().map(|project| project.id.to_string()),
     };
-    let expires = key.expires_at.map(|at| ("The key expires".to_owned(), at));
+    let expires = key.expires_at.map(|at| ("The key expires on".to_owned(), at));
     let old = key.old_secret.map(|old| ("The old key works until".to_owned(), old.until));
     let new = NewSecret {
         heading: format!("The key {}", visible::line(&key.name)),

@@ -140,7 +140,7 @@ async fn create_page(frame: &Frame, fields: &Fields) -> Page {
     let caller = frame.caller();
     let only_tests = fields.is_set("test");
     if only_tests || (!page.hosted && !fields.is_set("untested")) {
-        let tested = tested(frame.cases().test_new_project(&caller, proposal.clone()).await)?;
+        let tested = tested(frame, frame.cases().test_new_project(&caller, proposal.clone()).await)?;
         (page.untested, page.error, page.findings) = (tested.is_unusable, tested.error, tested.findings);
         if page.error.is_some() {
             return refused(&page);
@@ -172,12 +172,13 @@ pub(super) struct Tested {
 ///
 /// # Errors
 /// The server failed.
-pub(super) fn tested(result: Result<Vec<Finding>, Error>) -> Result<Tested, Failure> {
+pub(super) fn tested(frame: &Frame, result: Result<Vec<Finding>, Error>) -> Result<Tested, Failure> {
     match result {
         Ok(findings) => {
             let failure = first_failure(&findings).map(|failure| words::sentence(&failure.text));
             let is_unusable = failure.is_some();
-            Ok(Tested { error: failure, is_unusable, findings: findings.into_iter().map(Line::from).collect() })
+            let findings = findings.iter().map(|finding| Line::new(frame, finding)).collect();
+            Ok(Tested { error: failure, is_unusable, findings })
         }
         Err(error) => {
             let is_unusable = is_unreadable(&error);

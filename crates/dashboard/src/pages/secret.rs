@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use super::projects;
 use crate::failure::{Failure, Page, rendered};
 use crate::frame::Frame;
-use crate::moment::Moment;
+use crate::moment::Day;
 use crate::{Settings, Shared, cookies, session};
 
 pub(super) fn routes() -> Router<Shared> {
@@ -98,7 +98,7 @@ struct SecretPage<'a> {
     frame: &'a Frame,
     ticket: &'a str,
     secret: &'a NewSecret,
-    times: Vec<(&'a str, Moment)>,
+    times: Vec<(&'a str, Day)>,
     curl: Option<String>,
 }
 
@@ -116,7 +116,7 @@ async fn page(frame: Frame, Path(ticket): Path<String>, headers: HeaderMap) -> R
 }
 
 fn shown(frame: &Frame, ticket: &str, secret: &NewSecret) -> Page {
-    let times = secret.times.iter().map(|(text, at)| (text.as_str(), frame.moment(*at))).collect();
+    let times = secret.times.iter().map(|(text, at)| (text.as_str(), frame.day(*at))).collect();
     let key = secret.values.first().map(|(_, value)| value.as_str()).unwrap_or_default();
     let curl = secret.example.as_ref().map(|project| projects::curl(frame, project, key));
     rendered(&SecretPage { frame, ticket, secret, times, curl })

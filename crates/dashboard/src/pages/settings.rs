@@ -91,6 +91,10 @@ impl SettingsPage<'_> {
         self.number(name, &set.map(edit::mebibytes))
     }
 
+    fn cores(&self, name: &str, set: &Option<u32>) -> String {
+        self.value(name, set.map(edit::cores).as_deref())
+    }
+
     fn dollars(&self, name: &str, set: &Option<u64>) -> String {
         self.value(name, set.map(edit::dollars).as_deref())
     }
@@ -251,7 +255,7 @@ async fn saved(shared: &Shared, at: &InProject, section: &str, fields: &Fields) 
         Ok(edit) => {
             let (caller, id) = (at.caller(), &at.project.id);
             if only_tests || (section == "repository" && !fields.is_set("untested")) {
-                let tested = tested(at.cases().test_project(&caller, id, edit::boxed(&edit)).await)?;
+                let tested = tested(at, at.cases().test_project(&caller, id, edit::boxed(&edit)).await)?;
                 (untested, error, findings) = (tested.is_unusable, tested.error, tested.findings);
             }
             if error.is_none() && !only_tests {

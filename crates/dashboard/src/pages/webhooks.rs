@@ -16,7 +16,7 @@ use serde::Deserialize;
 use crate::failure::{Failure, rendered};
 use crate::frame::Frame;
 use crate::in_project::{InProject, segment};
-use crate::moment::Moment;
+use crate::moment::{Day, Moment};
 use crate::parameter::Parameter;
 use crate::{Shared, visible};
 
@@ -51,7 +51,7 @@ struct Row {
     disabled: Option<&'static str>,
     failing_since: Option<Moment>,
     created: Moment,
-    old_secret_until: Option<Moment>,
+    old_secret_until: Option<Day>,
     version: u64,
 }
 
@@ -73,7 +73,7 @@ impl Row {
             disabled: webhook.disabled.map(reason),
             failing_since: webhook.failing_since.filter(|_| webhook.disabled.is_none()).map(|since| at.moment(since)),
             created: at.moment(webhook.created_at),
-            old_secret_until: webhook.old_secret_until.filter(|until| *until > at.now).map(|until| at.moment(until)),
+            old_secret_until: webhook.old_secret_until.filter(|until| *until > at.now).map(|until| at.day(until)),
             version: webhook.version,
         }
     }

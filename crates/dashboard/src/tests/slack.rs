@@ -121,6 +121,29 @@ async fn the_error_of_a_post_is_shown_while_it_is_sent_again() {
             assert!(page.contains("token_revoked") && page.contains(&format!(">{badge}</span>")), "{path}: {page}");
         }
     }
+    let checked = fixture.send(Some(Role::Administrator), Method::POST, &format!("{path}/check"), "").await.body;
+    let arrived = "The last one arrived <time datetime=\"2026-11-21T01:25:30.123Z\" title=\"2026-11-21 01:25 UTC\"";
+    assert!(checked.contains(arrived), "{checked}");
+}
+
+#[tokio::test]
+async fn a_channel_and_a_person_that_are_disconnected_can_be_connected_again() {
+    let (fixture, path) = connected().await;
+    let post = async |path: &str, form: &str| fixture.send(Some(Role::Administrator), Method::POST, path, form).await;
+    let user = fixture.store.user_by_name("member".into()).await.unwrap().unwrap().id;
+    for (place, name, field, value) in
+        [("channels", "channel=C9", "project", "shop".to_owned()), ("people", "account=U9", "user", user.to_string())]
+    {
+        let path = format!("{path}/{place}");
+        let sent = post(&path, &format!("{name}&{field}={value}")).await;
+        let toast = fixture.follow(Role::Administrator, &sent).await.body;
+        assert!(toast.contains("Saved.</p>") && !toast.contains(">Undo</button>"), "{toast}");
+        let sent = post(&path, &format!("{name}&remove=on")).await;
+        let toast = fixture.follow(Role::Administrator, &sent).await.body;
+        let undo = format!("<input type=\"hidden\" name=\"{field}\" value=\"{value}\"><button");
+        assert!(toast.contains(&format!("<form method=\"post\" action=\"{path}\"><input")), "{toast}");
+        assert!(toast.contains(&undo), "{toast}");
+    }
 }
 
 #[tokio::test]

@@ -313,7 +313,11 @@ impl From<finding::Finding> for Finding {
             finding::Health::Warning => Health::Warning,
             finding::Health::Failure => Health::Failure,
         };
-        Self { check: found.check, health, text: found.text }
+        let text = match found.at {
+            Some(at) => format!("{} at {at}", found.text),
+            None => found.text,
+        };
+        Self { check: found.check, health, text }
     }
 }
 
@@ -333,6 +337,14 @@ impl From<Vec<finding::Finding>> for FindingList {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_time_of_a_finding_follows_its_text() {
+        let at = journeyman_core::time::Timestamp::from_micros(0);
+        let found = finding::Finding::ok_at("webhooks", "the newest webhook arrived", at);
+        assert_eq!(Finding::from(found).text, "the newest webhook arrived at 1970-01-01T00:00:00.000Z");
+        assert_eq!(Finding::from(finding::Finding::ok("push", "may push")).text, "may push");
+    }
 
     #[test]
     fn fields_are_named_as_in_the_interface() {

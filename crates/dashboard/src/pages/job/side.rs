@@ -30,7 +30,7 @@ struct Side<'a> {
     /// All pull requests, oldest first: a follow-up after a merge opens another one.
     pulls: Vec<Pill>,
     checks: Option<ChecksLine>,
-    runs: usize,
+    runs: String,
     time: Option<String>,
     tokens: Option<String>,
     cost: Option<Cost>,
@@ -97,7 +97,7 @@ pub(super) fn render(at: &InJob, talk: &Talk, plan: Option<&Plan>, data: SideDat
         branch: job.branch.as_ref().map(|branch| visible::line(&branch.name).into_owned()),
         pulls: data.pulls.iter().filter_map(|pull| Pill::of_indexed(at, pull)).collect(),
         checks: ChecksLine::of(job, data.watch),
-        runs: talk.runs.len(),
+        runs: words::counted(talk.runs.len(), "run"),
         time: Some(talk.worked()).filter(|time| !time.is_zero()).map(words::duration),
         tokens: (usage.tokens() > 0)
             .then(|| format!("{} in, {} out", words::tokens(usage.input_tokens), words::tokens(usage.output_tokens))),

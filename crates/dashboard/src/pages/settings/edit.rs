@@ -257,7 +257,13 @@ fn limits(fields: &Fields, set: &LimitSettings) -> Result<LimitSettings, String>
         output_bytes: bytes("outputBytes", set.output_bytes)?,
         file_bytes: bytes("fileBytes", set.file_bytes)?,
         processes: small("processes")?,
-        cpu_millis: small("cpuMillis")?,
+        cpu_millis: match fields.given("cpuCores") {
+            None => None,
+            Some(text) => {
+                let wrong = || format!("CPU cores: {text:?} is not a number from 0.1 to 1000, such as 0.5");
+                Some(millis(&text).filter(|millis| (100..=1_000_000).contains(millis)).ok_or_else(wrong)?)
+            }
+        },
         continuations: small("continuations")?,
         model_calls: small("modelCalls")?,
         // The form about comments has it.
@@ -269,6 +275,18 @@ fn limits(fields: &Fields, set: &LimitSettings) -> Result<LimitSettings, String>
             project: money("projectMicros")?,
         },
     })
+}
+
+/// Formats thousandths of a core as cores: `0.5`, `2`.
+pub(super) fn cores(millis: u32) -> String {
+    let all = format!("{}.{:03}", millis / 1000, millis % 1000);
+    all.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// Parses cores, such as `2` or `0.5`, into thousandths of a core.
+fn millis(text: &str) -> Option<u32> {
+    let millis = micros(text).filter(|_| !text.contains('$'))?;
+    u32::try_from(millis / 1000).ok().filter(|_| millis.is_multiple_of(1000))
 }
 
 /// Formats millionths of a dollar as dollars: `2.50`, `0.000001`.
@@ -314,6 +332,27 @@ mod tests {
         for (number, shown) in [(2_000_000, "2.00"), (2_500_000, "2.50"), (1, "0.000001"), (0, "0.00")] {
             assert_eq!(dollars(number), shown);
             assert_eq!(micros(shown), Some(number));
+        }
+    }
+
+    #[test]
+    fn cores_are_parsed_and_formatted() {
+        for (text, read) in
+            [("0.5", Some(500)), ("2", Some(2000)), ("0.001", Some(1)), ("0.0005", None), ("half", None)]
+        {
+            assert_eq!(millis(text), read, "{text:?}");
+        }
+        for (number, shown) in [(500, "0.5"), (2000, "2"), (1250, "1.25"), (10_000, "10")] {
+            assert_eq!(cores(number), shown);
+        }
+        let project = crate::tests::project();
+        let limits = |cores: &str| {
+            let fields = Fields::of(vec![("cpuCores".to_owned(), cores.to_owned())]);
+            of("limits", &fields, &project).map(|edit| edit(project.clone()).unwrap().0.settings.limits.cpu_millis)
+        };
+        assert_eq!((limits("0.5"), limits("")), (Ok(Some(500)), Ok(None)));
+        for wrong in ["0.05", "1001", "x"] {
+            assert!(limits(wrong).unwrap_err().contains("is not a number from 0.1 to 1000"), "{wrong}");
         }
     }
 

@@ -142,7 +142,7 @@ pub(super) async fn check(State(shared): State<Shared>, frame: Frame, Path(id): 
         frame.needs_administrator()?;
         let id = parsed(&id)?;
         let findings = frame.cases().check_slack_workspace(&frame.caller(), id).await?;
-        let findings = findings.into_iter().map(Line::from).collect();
+        let findings = findings.iter().map(|finding| Line::new(&frame, finding)).collect();
         rendered(&WorkspacePage { findings, ..page(&shared, &frame, id).await? })
     };
     frame.answer(checked.await)
