@@ -157,7 +157,9 @@ async fn show(State(shared): State<Shared>, frame: Frame, Query(query): Query<Ho
 }
 
 async fn page(shared: &Shared, frame: &Frame, query: &HomeQuery) -> Page {
-    let found = Found::read(shared, &authors(frame, query).await?).await?;
+    let authors = authors(frame, query).await?;
+    let is_everybody = authors.is_none();
+    let found = Found::read(shared, &authors).await?;
     let seen = found.digest();
     let places = row::places(frame, found.projects.iter().cloned());
     let (running, waiting): (Vec<Job>, Vec<Job>) = found.active.iter().cloned().partition(|job| job.lease().is_some());

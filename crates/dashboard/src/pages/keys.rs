@@ -74,7 +74,7 @@ impl Row {
             id: key.id.to_string(),
             name: visible::line(&key.name).into_owned(),
             prefix: key.prefix.clone(),
-            scopes: key.scopes.iter().map(|scope| scope.name()).collect(),
+            scopes: key.scopes.iter().map(|scope| access(*scope)).collect(),
             projects: key.projects.as_ref().map(|ids| ids.iter().map(ToString::to_string).collect()),
             addresses: (key.allowed_ips.as_ref())
                 .map(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")),
@@ -85,6 +85,15 @@ impl Row {
             lives: !matches!(badge.0, "revoked" | "expired"),
             badge,
         }
+    }
+}
+
+/// Returns the words for a scope, as in the form of a key.
+pub(super) const fn access(scope: Scope) -> &'static str {
+    match scope {
+        Scope::Write => "all operations",
+        Scope::Jobs => "jobs",
+        Scope::Read => "read only",
     }
 }
 
@@ -273,7 +282,7 @@ fn new_key(fields: &Fields, frame: &Frame) -> Result<NewKey, String> {
 fn scope(fields: &Fields) -> Result<Scope, String> {
     let Some(name) = fields.given("scope") else { return Ok(Scope::Write) };
     let found = Scope::ALL.into_iter().find(|scope| scope.name() == name);
-    found.ok_or_else(|| format!("permissions: {name:?} is not one of read, jobs and write"))
+    found.ok_or_else(|| format!("access: {name:?} is not one of read, jobs and write"))
 }
 
 fn end(now: Timestamp, days: u64) -> Timestamp {

@@ -10,6 +10,7 @@ use axum::routing::{get, post};
 use journeyman_core::ids::TrustId;
 use journeyman_core::trust::{Trust, TrustSettings};
 
+use super::keys;
 use crate::failure::{Failure, Page, rendered};
 use crate::fields::Fields;
 use crate::frame::Frame;
@@ -55,7 +56,7 @@ impl Row {
             audience: shown(audience),
             claims: claims.iter().map(|(claim, pattern)| shown(&format!("{claim} = {pattern}"))).collect(),
             projects: projects.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
-            scope: scope.name(),
+            scope: keys::access(*scope),
             last_used: trust.last_used_at.map(|at| frame.moment(at)),
             version: trust.version,
         }

@@ -180,3 +180,27 @@ async fn an_action_that_can_be_undone_has_a_button_for_that() {
     let redo = format!("<form method=\"post\" action=\"{page}/archive\">");
     assert!(shown.contains("The job is no longer archived.") && shown.contains(&redo), "{shown}");
 }
+
+#[tokio::test]
+async fn forms_and_lists_use_the_words_of_people() {
+    let fixture = fixture(Arc::new(FakeForges)).await;
+    let admin = Some(Role::Administrator);
+    let key = fixture.send(admin, Method::POST, "/keys", "name=ci&days=90&where=all&scope=read").await;
+    let created = fixture.follow(Role::Administrator, &key).await.body;
+    let day = "<time datetime=\"2027-02-19T01:25:30.123Z\" title=\"2027-02-19 01:25 UTC\" data-day=\"date\">19 Feb 2027</time>";
+    assert!(created.contains(&format!("The key expires on {day}.")), "{created}");
+    for (path, texts) in [
+        ("/keys", vec![format!("expires on {day}"), "<span class=\"chip\">read only</span>".to_owned()]),
+        ("/keys/new", vec!["<legend>Access</legend>".to_owned()]),
+        ("/projects/new", vec!["Used in URLs; cannot be changed.".to_owned()]),
+        ("/projects/shop/settings/repository", vec!["Used in URLs; cannot be changed.".to_owned()]),
+        ("/projects/shop/settings/limits", vec!["<label for=\"cpuCores\">CPU cores".to_owned()]),
+        ("/system/trusts/new", vec!["<legend>Access</legend>".to_owned()]),
+        ("/system/code-hosts/new", vec!["Used in URLs; cannot be changed.".to_owned()]),
+    ] {
+        let page = fixture.send(admin, Method::GET, path, "").await.body;
+        for text in texts {
+            assert!(page.contains(&text), "{text} is not on {path}: {page}");
+        }
+    }
+}

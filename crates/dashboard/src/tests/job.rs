@@ -428,3 +428,11 @@ async fn a_message_without_an_author_names_what_sent_it() {
         assert!(!page.contains("<span class=\"chip\">checks</span>"), "{page}");
     }
 }
+
+#[tokio::test]
+async fn runs_are_counted_in_words() {
+    let fixture = shop().await;
+    let id = running_job(&fixture, "Fix it", Vec::new()).await;
+    let page = page(&fixture, id, "").await;
+    assert!(page.contains("<dt>Runs</dt><dd>1 run"), "{page}");
+}

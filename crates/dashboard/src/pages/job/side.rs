@@ -13,7 +13,7 @@ use crate::conversation::{Plan, Step};
 use crate::fragment::Fragment;
 use crate::frame::Frame;
 use crate::pages::pulls::badge::Pill;
-use crate::{visible, words};
+use crate::{choices, visible, words};
 
 #[derive(Template)]
 #[template(path = "_job_side.html")]
@@ -91,7 +91,7 @@ pub(super) fn render(at: &InJob, talk: &Talk, plan: Option<&Plan>, data: SideDat
         job,
         plan: plan.filter(|plan| !plan.steps.is_empty()).map(PlanView::of),
         plan_first: job.status() != JobStatus::Completed,
-        agent: visible::line(&job.agent).into_owned(),
+        agent: choices::name_of(&at.shared, &job.agent),
         model: visible::line(&job.model).into_owned(),
         reference: visible::line(&job.source.reference).into_owned(),
         branch: job.branch.as_ref().map(|branch| visible::line(&branch.name).into_owned()),
@@ -121,7 +121,7 @@ pub(super) fn brief(at: &InJob, talk: &Talk, plan: Option<&Plan>, spent: u64) ->
         None => {
             let time = Some(talk.worked()).filter(|time| !time.is_zero()).map(words::duration);
             let cost = (spent > 0).then(|| words::money(spent));
-            let parts = [Some(visible::line(&at.job.agent).into_owned()), time, cost];
+            let parts = [Some(choices::name_of(&at.shared, &at.job.agent)), time, cost];
             (parts.into_iter().flatten().collect::<Vec<_>>().join(" · "), "Details".to_owned())
         }
     };

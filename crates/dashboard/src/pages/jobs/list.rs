@@ -20,7 +20,7 @@ use crate::in_project::InProject;
 use crate::pages::problem::Problem;
 use crate::pages::refresh::{self, SeenQuery};
 use crate::pages::{projects, webhooks};
-use crate::{Shared, visible};
+use crate::{Shared, choices, visible};
 
 /// The jobs on a page of a list.
 struct Found {
@@ -96,7 +96,8 @@ impl<'a> JobList<'a> {
     ) -> Result<Fragment, Failure> {
         let jobs = found.jobs();
         let loaded = row::rows(shared, places, &jobs).await?;
-        let agents: Vec<String> = shared.settings.agents.keys().cloned().collect();
+        let agents = shared.settings.agents.keys().map(|id| (id.clone(), choices::name_of(shared, id)));
+        let agents: Vec<(String, String)> = agents.collect();
         let new = project.filter(|at| at.viewer.can_write()).map(|at| at.path("/jobs/new"));
         let id = project.map_or("PROJECT", |at| at.project.id.as_str());
         let list = Self {

@@ -166,8 +166,8 @@ impl ListQuery {
     }
 
     /// Returns the menus of the other filters. `seen` has the attributes of the jobs on the page, `viewer` is the name of
-    /// the viewer, and `agents` are the configured agents.
-    pub(super) fn menus(&self, path: &str, seen: &[Attribute], viewer: &str, agents: &[String]) -> Vec<Menu> {
+    /// the viewer, and `agents` are the IDs and names of the configured agents.
+    pub(super) fn menus(&self, path: &str, seen: &[Attribute], viewer: &str, agents: &[(String, String)]) -> Vec<Menu> {
         let mut authors = BTreeSet::from([viewer.to_owned()]);
         let mut labels = BTreeSet::new();
         for attribute in seen {
@@ -184,7 +184,7 @@ impl ListQuery {
         vec![
             self.menu(path, "author", "Author", own(&mut authors.into_iter()), true),
             self.menu(path, "label", "Label", own(&mut labels.into_iter()), true),
-            self.menu(path, "agent", "Agent", own(&mut agents.iter().cloned()), false),
+            self.menu(path, "agent", "Agent", agents.to_vec(), false),
             self.menu(path, "pull", "Pull request", pulls.into(), false),
         ]
     }
@@ -198,6 +198,8 @@ impl ListQuery {
         has_form: bool,
     ) -> Menu {
         let chosen = self.value(name);
+        let shown = values.iter().find(|(value, _)| *value == chosen).map_or(&chosen, |(_, text)| text);
+        let shown = visible::line(shown).into_owned();
         let choice = |(value, text): (String, String)| Choice {
             href: self.href(path, name, &value),
             text: visible::line(&text).into_owned(),
@@ -206,7 +208,7 @@ impl ListQuery {
         Menu {
             name,
             title,
-            value: Some(visible::line(&chosen).into_owned()).filter(|value| !value.is_empty()),
+            value: Some(shown).filter(|value| !value.is_empty()),
             any: self.href(path, name, ""),
             choices: values.into_iter().map(choice).collect(),
             form: has_form.then(|| self.kept(name)),
@@ -282,12 +284,15 @@ mod tests {
     #[test]
     fn a_menu_offers_the_values_on_the_page_and_marks_the_chosen_one() {
         let seen = [Attribute::Author("bob".to_owned()), Attribute::Label("bug".to_owned())];
-        let menus = query().menus("/jobs", &seen, "ada", &["pi".to_owned()]);
+        let agents = [("pi".to_owned(), "Pi".to_owned())];
+        let menus = query().menus("/jobs", &seen, "ada", &agents);
         let texts = |menu: &Menu| menu.choices.iter().map(|choice| choice.text.clone()).collect::<Vec<_>>();
         assert_eq!(texts(&menus[0]), ["ada", "bob"]);
         assert!(menus[0].choices[0].is_chosen && !menus[0].choices[1].is_chosen);
         assert_eq!(menus[0].any, "/jobs?status=failed&q=a%20b");
-        assert_eq!((texts(&menus[1]), texts(&menus[2])), (vec!["bug".to_owned()], vec!["pi".to_owned()]));
+        assert_eq!((texts(&menus[1]), texts(&menus[2])), (vec!["bug".to_owned()], vec!["Pi".to_owned()]));
+        let chosen = ListQuery { agent: Some("pi".to_owned()), ..ListQuery::default() };
+        assert_eq!(chosen.menus("/jobs", &seen, "ada", &agents)[2].value.as_deref(), Some("Pi"));
         assert_eq!(texts(&menus[3]), ["Open", "Merged", "Closed"]);
         assert!(menus[1].form.is_some() && menus[3].form.is_none());
     }

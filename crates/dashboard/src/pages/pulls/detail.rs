@@ -22,7 +22,7 @@ use crate::highlight::{Budget, Highlighter};
 use crate::markdown::{self, Markup};
 use crate::moment::Moment;
 use crate::words::{counted, duration, money};
-use crate::{Shared, shell, visible};
+use crate::{Shared, choices, shell, visible};
 
 #[derive(Template)]
 #[template(path = "pull.html")]
@@ -94,7 +94,7 @@ impl<'a> DetailPage<'a> {
             state: pull.state.name(),
             fetch: visible::line(&shell::word(&pull.head)).into_owned(),
             labels: pull.labels.iter().map(|label| visible::line(label).into_owned()).collect(),
-            agent: read.job.as_ref().map(|job| visible::line(&job.agent).into_owned()),
+            agent: read.job.as_ref().map(|job| choices::name_of(&at.shared, &job.agent)),
             opened: at.moment(pull.created_at),
             ended: pull.ended_at.map(|ended| at.moment(ended)),
             body,
