@@ -152,6 +152,19 @@ impl SqliteStore {
         compact::compact(path)
     }
 
+    /// Returns whether [`open`](Self::open) would migrate the schema of the database at `path`. Changes nothing.
+    ///
+    /// # Errors
+    /// The file cannot be opened or is not a database.
+    pub fn needs_migration(path: &Path) -> Result<bool, OpenError> {
+        let version = || {
+            // A connection that may only read would leave the files of the log behind.
+            open_reader(path)?.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0))
+        };
+        let version = version().map_err(|source| OpenError::Database { path: path.to_owned(), source })?;
+        Ok(version < SCHEMA_VERSION)
+    }
+
     /// Opens or creates the database at `path`, and migrates its schema to the current version.
     ///
     /// # Errors

@@ -265,3 +265,22 @@ fn a_missing_database_is_not_created_by_compacting() {
     assert!(error.contains("cannot be rewritten") && error.contains("two more copies"), "{error}");
     assert!(!path.exists());
 }
+
+#[tokio::test]
+async fn an_older_database_is_recognized_without_a_change() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("journeyman.db");
+    Connection::open(&path).unwrap().execute_batch("CREATE TABLE old (a)").unwrap();
+    let files = || {
+        let names = dir.path().read_dir().unwrap().map(|entry| entry.unwrap().file_name());
+        (names.collect::<Vec<_>>(), std::fs::read(&path).unwrap())
+    };
+    let before = files();
+    assert!(SqliteStore::needs_migration(&path).unwrap());
+    assert!(files() == before, "the check has changed the file");
+    drop(SqliteStore::open(&path, master_key(), World::new()).unwrap());
+    assert!(!SqliteStore::needs_migration(&path).unwrap());
+    let missing = dir.path().join("none.db");
+    let error = SqliteStore::needs_migration(&missing).err().unwrap().to_string();
+    assert!(error.contains("none.db") && !missing.exists(), "{error}");
+}
