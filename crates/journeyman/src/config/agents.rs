@@ -75,7 +75,7 @@ pub(super) fn placed(agents: Agents, data_dir: &Path, program: &Path, path: &str
         let (environment, files): (BTreeMap<_, _>, BTreeMap<_, _>) = (values(spec.environment), values(spec.files));
         let mut texts = command.iter().chain(environment.values()).chain(files.values());
         if let Some(word) = texts.find_map(|text| unknown_word(text)) {
-            bail!("the agent {id} has the unknown placeholder {word}; docs/agents.md lists the known ones");
+            bail!("[agents.{id}] has the unknown placeholder {word}; docs/agents.md lists the known ones");
         }
         Ok((id, AgentSpec { command, readable, install, environment, files, ..spec }))
     };

@@ -3,13 +3,16 @@
 //! The parser of the flag parses the value, so both accept the same formats.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error as _;
 use std::fmt;
 use std::path::PathBuf;
 
 use anyhow::bail;
+use clap::error::{ContextKind, ContextValue};
 use clap::{Args, FromArgMatches};
 
 use super::layer::Layer;
+use super::suggest::{among, nearest, or_similar};
 
 /// The values from the process's environment that the service uses in addition to the settings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -133,6 +136,8 @@ pub(crate) struct ClientEnvironment {
     pub(crate) path: String,
     /// True if cargo has started this process or one above it.
     pub(crate) is_below_cargo: bool,
+    /// The number of columns of the terminal (`COLUMNS`).
+    pub(crate) columns: Option<usize>,
 }
 
 /// Reads the values for the commands for people.
@@ -150,43 +155,89 @@ pub(crate) fn client() -> ClientEnvironment {
         has_display: take("DISPLAY").is_some() || take("WAYLAND_DISPLAY").is_some(),
         path: take("PATH").unwrap_or_default(),
         is_below_cargo: take("CARGO").is_some(),
+        columns: take("COLUMNS").and_then(|columns| columns.trim().parse().ok()),
     }
 }
 
-/// Parses the settings among `variables`.
+/// Parses the settings among `variables`, and returns each of them by the name of its flag.
 ///
 /// # Errors
-/// A variable cannot be parsed; the error names it.
-pub(super) fn read(variables: BTreeMap<String, String>) -> anyhow::Result<Layer> {
-    let command = Layer::augment_args(clap::Command::new("environment").no_binary_name(true).disable_help_flag(true));
-    let mut layer = Layer::default();
+/// A variable is not valid; the error names it.
+pub(super) fn read(variables: &BTreeMap<String, String>) -> anyhow::Result<BTreeMap<String, Layer>> {
+    let command = command();
+    let mut layers = BTreeMap::new();
     for flag in command.get_arguments().filter_map(clap::Arg::get_long) {
         let name = variable(flag);
         let Some(value) = variables.get(&name).filter(|value| !value.is_empty()) else { continue };
         let parsed = command.clone().try_get_matches_from([format!("--{flag}={value}")]);
         match parsed.and_then(|matches| Layer::from_arg_matches(&matches)) {
-            Ok(one) => layer = layer.over(one),
-            Err(error) => {
-                let text = error.to_string();
-                let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
-                bail!("the environment variable {name} cannot be parsed: {first}");
-            }
+            Ok(one) => drop(layers.insert(flag.to_owned(), one)),
+            Err(error) => bail!("the environment variable {name} is not valid: {}", reason(&error)),
         }
     }
-    Ok(layer)
+    Ok(layers)
+}
+
+fn command() -> clap::Command {
+    Layer::augment_args(clap::Command::new("environment").no_binary_name(true).disable_help_flag(true))
+}
+
+/// Returns the reason of an error without the name of a flag, which its reader did not use.
+fn reason(error: &clap::Error) -> String {
+    let value = match error.get(ContextKind::InvalidValue) {
+        Some(ContextValue::String(value)) => value.as_str(),
+        _ => "",
+    };
+    let known: Vec<&str> = match error.get(ContextKind::ValidValue) {
+        Some(ContextValue::Strings(known)) => known.iter().map(String::as_str).collect(),
+        _ => Vec::new(),
+    };
+    match error.source() {
+        _ if !known.is_empty() => format!("{value:?} is not known; {}", or_similar(value, &known, || among(&known))),
+        Some(cause) => format!("{value:?}: {cause}"),
+        None => error.to_string().lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned(),
+    }
+}
+
+/// The variables of this program that are no settings.
+const OTHERS: [&str; 6] =
+    ["JOURNEYMAN_COMPLETE", "JOURNEYMAN_KEY", "JOURNEYMAN_MASTER_KEY", "JOURNEYMAN_PROJECT", SCOPE, "JOURNEYMAN_URL"];
+
+/// The beginning of the names of variables with settings.
+const PREFIX: &str = "JOURNEYMAN_";
+
+/// Returns a warning for each variable whose name is similar to that of a setting. Other programs may have variables with
+/// this prefix too, so a name that is not known is no error.
+pub(super) fn misspelled(variables: &BTreeMap<String, String>) -> Vec<String> {
+    let command = command();
+    let settings: Vec<String> = command.get_arguments().filter_map(clap::Arg::get_long).map(variable).collect();
+    let known: Vec<&str> = settings.iter().filter_map(|name| name.strip_prefix(PREFIX)).collect();
+    let warning = |name: &String| {
+        let own = name.strip_prefix(PREFIX)?;
+        if settings.contains(name) || OTHERS.contains(&name.as_str()) {
+            return None;
+        }
+        let near = nearest(own, &known)?;
+        Some(format!("the environment variable {name} is not a setting; did you mean {PREFIX}{near}?"))
+    };
+    variables.keys().filter_map(warning).collect()
 }
 
 /// Returns the name of the environment variable for a flag.
 pub(crate) fn variable(flag: &str) -> String {
-    format!("JOURNEYMAN_{}", flag.replace('-', "_").to_ascii_uppercase())
+    format!("{PREFIX}{}", flag.replace('-', "_").to_ascii_uppercase())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn variables(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
     fn read_pairs(pairs: &[(&str, &str)]) -> anyhow::Result<Layer> {
-        read(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
+        Ok(read(&variables(pairs))?.into_values().fold(Layer::default(), Layer::over))
     }
 
     #[test]
@@ -238,6 +289,27 @@ mod tests {
         ] {
             let error = read_pairs(&[(name, value)]).expect_err(name).to_string();
             assert!(error.contains(name) && error.contains(value), "{error}");
+            assert!(!error.contains("--"), "the reader used no flag: {error}");
         }
+        let error = read_pairs(&[("JOURNEYMAN_LOG_FORMAT", "jsn")]).expect_err("refused").to_string();
+        assert!(error.ends_with("is not valid: \"jsn\" is not known; did you mean json?"), "{error}");
+        let error = read_pairs(&[("JOURNEYMAN_WORKERS", "many")]).expect_err("refused").to_string();
+        assert!(error.ends_with("is not valid: \"many\": write a whole number"), "{error}");
+    }
+
+    #[test]
+    fn a_misspelled_variable_is_noticed_and_others_are_not() {
+        let given = variables(&[
+            ("JOURNEYMAN_LISTNE", "x"),
+            ("JOURNEYMAN_PUBLICURL", "x"),
+            ("JOURNEYMAN_LISTEN", "x"),
+            ("JOURNEYMAN_KEY", "x"),
+            ("JOURNEYMAN_WEATHER", "x"),
+            ("LISTNE", "x"),
+        ]);
+        let text = "the environment variable JOURNEYMAN_LISTNE is not a setting; did you mean JOURNEYMAN_LISTEN?";
+        let found = misspelled(&given);
+        assert_eq!((found.len(), found[0].as_str()), (2, text), "{found:?}");
+        assert!(found[1].ends_with("did you mean JOURNEYMAN_PUBLIC_URL?"), "{found:?}");
     }
 }

@@ -8,6 +8,7 @@ use ipnet::IpNet;
 use serde::Deserialize;
 
 use super::bytes::Bytes;
+use super::number::{share, whole};
 use super::span::Span;
 
 /// The settings from one source. `journeyman serve --help` shows the doc comments of the fields.
@@ -36,7 +37,7 @@ pub(crate) struct Layer {
     pub(crate) database_url: Option<String>,
 
     /// Maximum number of connections to PostgreSQL, in addition to one that listens for notifications [default: 10]
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = whole::<usize>)]
     pub(crate) database_connections: Option<usize>,
 
     /// Update the schema of a PostgreSQL database at startup; if false, run journeyman migrate instead [default: true]
@@ -93,12 +94,12 @@ pub(crate) struct Layer {
 
     /// Maximum number of open client connections; at the limit, the oldest one without an authenticated request is
     /// closed for a new one [default: 16384, or less if the limit of open files is low]
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = whole::<usize>)]
     pub(crate) max_connections: Option<usize>,
 
     /// Maximum number of open connections from one address, with the same rule at the limit; trusted proxies have no
     /// limit per address [default: a quarter of max-connections]
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = whole::<usize>)]
     pub(crate) max_connections_per_address: Option<usize>,
 
     /// Timeout for the headers of a request to arrive [default: 15s]
@@ -114,7 +115,7 @@ pub(crate) struct Layer {
     pub(crate) request_timeout: Option<Span>,
 
     /// Maximum number of concurrent runs [default: the number of processors]
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = whole::<usize>)]
     pub(crate) workers: Option<usize>,
 
     /// Time without a heartbeat after which another worker takes over a run [default: 30s]
@@ -144,7 +145,7 @@ pub(crate) struct Layer {
 
     /// Maximum number of idle agents, which stay paused after their turn to wait for a follow-up; 0: none [default: as
     /// workers]
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = whole::<usize>)]
     pub(crate) warm_agents: Option<usize>,
 
     /// Time that an idle agent waits for a follow-up [default: 5m]
@@ -152,11 +153,11 @@ pub(crate) struct Layer {
     pub(crate) warm_time: Option<Span>,
 
     /// Maximum number of jobs per hour in a project without a limit in its settings; 0: no limit [default: 100]
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = whole::<u32>)]
     pub(crate) create_per_hour: Option<u32>,
 
     /// Maximum number of messages per hour in a project without a limit in its settings; 0: no limit [default: 100]
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = whole::<u32>)]
     pub(crate) message_per_hour: Option<u32>,
 
     /// Sandbox for agents and setup commands; none gives them all rights of the service, only for trying things out
@@ -173,7 +174,7 @@ pub(crate) struct Layer {
     pub(crate) sandbox_readable: Option<Vec<PathBuf>>,
 
     /// First of the 65536 user IDs of sandboxes, and their group ID, if the service runs as root [default: 2000000000]
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = whole::<u32>)]
     pub(crate) sandbox_users: Option<u32>,
 
     /// Private networks that sandboxed programs may reach if the project's sandbox.egress allows a name in them: an
@@ -266,7 +267,7 @@ pub(crate) struct Layer {
     pub(crate) otlp_headers_file: Option<PathBuf>,
 
     /// Share of the traces to export, from 0 to 1 [default: 1]
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = share)]
     pub(crate) otlp_sample: Option<f64>,
 }
 

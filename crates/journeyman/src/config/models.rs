@@ -168,8 +168,7 @@ mod tests {
     use super::*;
 
     fn tables(text: &str) -> anyhow::Result<ModelTables> {
-        let mut table: toml::Table = text.parse().expect("TOML");
-        super::super::file::take_models(&mut table)
+        super::super::file::parse(text).map(|file| file.models)
     }
 
     fn keys() -> BTreeMap<String, String> {

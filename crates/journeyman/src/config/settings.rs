@@ -88,6 +88,10 @@ pub(crate) struct Settings {
     pub(crate) path: String,
     /// The proxies for git.
     pub(crate) proxies: Proxies,
+    /// The folder for the files that git needs.
+    pub(crate) git_dir: PathBuf,
+    /// The options with which other commands find this installation.
+    pub(crate) options: Vec<String>,
 }
 
 /// The settings of the sandbox for agents.
@@ -237,6 +241,8 @@ impl Settings {
             is_in_scope: machine.is_in_scope,
             blobs: blobs(layer.blob_url, &data_dir, machine.provider)?,
             proxies: machine.proxies,
+            git_dir: data_dir.join("git"),
+            options: Vec::new(),
             data_dir,
             session_keep: layer.session_keep.map_or(90 * DAY, |span| span.0),
             retention: Retention {
@@ -300,6 +306,7 @@ impl Settings {
         self.roles = vec![Role::Api, Role::Worker];
         self.database = Database::Sqlite(data_dir.join("journeyman.db"));
         self.repositories = data_dir.join("repositories");
+        self.git_dir = data_dir.join("git");
         (self.master_key, self.master_key_file) = (None, data_dir.join("master.key"));
         self.master_key_file_given = false;
         self.blobs = BlobPlace::Folder { path: data_dir.join("blobs"), shared: false };
