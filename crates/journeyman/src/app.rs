@@ -111,12 +111,12 @@ pub(crate) fn blobs(place: &BlobPlace) -> anyhow::Result<Arc<dyn Blobs>> {
     })
 }
 
-/// Returns the git command runner of the service, and writes the files that it needs to the data directory.
+/// Returns the git command runner of the service, and writes the files that it needs.
 pub(crate) fn git(settings: &Settings) -> anyhow::Result<Git> {
-    let dir = settings.data_dir.join("git");
-    make_private_dir(&dir)?;
+    let dir = &settings.git_dir;
+    make_private_dir(dir)?;
     let written = || format!("{} cannot be written", dir.display());
-    let askpass = Git::write_askpass(&dir).with_context(written)?;
+    let askpass = Git::write_askpass(dir).with_context(written)?;
     let git = Git::new(Runner {
         program: settings.git.clone().into(),
         path: settings.path.clone().into(),
@@ -429,23 +429,30 @@ pub(crate) fn master_key_text(settings: &Settings) -> anyhow::Result<String> {
 
 /// Returns the key that encrypts secrets. Generates it if the default key file does not exist.
 pub(crate) fn master_key(settings: &Settings) -> anyhow::Result<MasterKey> {
-    if let Some(key) = &settings.master_key {
-        return MasterKey::parse(key).context("JOURNEYMAN_MASTER_KEY");
+    if let Some(key) = existing_master_key(settings)? {
+        return Ok(key);
     }
     let path = &settings.master_key_file;
-    let read = match std::fs::read_to_string(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound && !settings.master_key_file_given => {
-            make_master_key(path)?;
-            std::fs::read_to_string(path)
-        }
-        read => read,
+    make_master_key(path)?;
+    existing_master_key(settings)?.with_context(|| format!("the master key {} was removed", path.display()))
+}
+
+/// Returns the key that encrypts secrets; `None` if the default key file does not exist yet.
+pub(crate) fn existing_master_key(settings: &Settings) -> anyhow::Result<Option<MasterKey>> {
+    if let Some(key) = &settings.master_key {
+        return MasterKey::parse(key).map(Some).context("JOURNEYMAN_MASTER_KEY");
+    }
+    let path = &settings.master_key_file;
+    let text = match std::fs::read_to_string(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !settings.master_key_file_given => return Ok(None),
+        read => read.with_context(|| format!("the master key {} cannot be read", path.display()))?,
     };
-    let text = read.with_context(|| format!("the master key {} cannot be read", path.display()))?;
     let mode = std::fs::metadata(path)?.permissions().mode();
     if mode & 0o077 != 0 {
         bail!("other users can read the master key {0}; run: chmod 600 {0}", path.display());
     }
-    MasterKey::parse(&text).with_context(|| format!("the master key {} is not valid", path.display()))
+    let key = MasterKey::parse(&text).with_context(|| format!("the master key {} is not valid", path.display()))?;
+    Ok(Some(key))
 }
 
 /// Creates a key file atomically. If another process creates the file at the same time, that file is kept.

@@ -16,12 +16,12 @@ use journeyman_sandbox::{
 use super::make_private_dir;
 use crate::config::{SandboxKind, Settings};
 
-/// Creates the configured sandbox for a service, or for a command that may run while a service runs.
+/// Creates the configured sandbox for a service, or for a check that may run while a service runs.
 ///
 /// # Errors
-/// A file or folder cannot be created in the data directory, an account has a user ID of the sandboxes, or no container
+/// A file or folder cannot be created, an account has a user ID of the sandboxes, or no container
 /// engine was found.
-pub(crate) fn sandbox(settings: &Settings, by: Asker) -> anyhow::Result<Arc<dyn Sandbox>> {
+pub(crate) fn sandbox(settings: &Settings, by: Asker<'_>) -> anyhow::Result<Arc<dyn Sandbox>> {
     let chosen = &settings.sandbox;
     Ok(match chosen.kind {
         SandboxKind::None => Arc::new(NoSandbox),
@@ -50,8 +50,11 @@ pub(crate) fn sandbox(settings: &Settings, by: Asker) -> anyhow::Result<Arc<dyn 
 }
 
 /// Creates the folder of the back end and the folders of workspaces, and returns the settings with their paths.
-fn common(settings: &Settings, by: Asker) -> anyhow::Result<CommonSettings> {
-    let data = &settings.data_dir;
+fn common(settings: &Settings, by: Asker<'_>) -> anyhow::Result<CommonSettings> {
+    let data = match by {
+        Asker::Service => settings.data_dir.as_path(),
+        Asker::Check(folder) => folder,
+    };
     make_private_dir(data)?;
     let roots = vec![data.join("workspaces"), data.join("spares")];
     let group = rustix::process::geteuid().is_root().then_some(settings.sandbox.users.first);
@@ -61,7 +64,8 @@ fn common(settings: &Settings, by: Asker) -> anyhow::Result<CommonSettings> {
         refuse_accounts(settings.sandbox.users, &read("/etc/passwd"), "user")?;
         refuse_accounts(settings.sandbox.users, &read("/etc/group"), "group")?;
     }
-    for dir in [data, &data.join("mirrors")].into_iter().chain(&roots) {
+    let mirrors = data.join("mirrors");
+    for dir in [data, mirrors.as_path()].into_iter().chain(roots.iter().map(PathBuf::as_path)) {
         make_private_dir(dir)?;
         let given = group.map_or(Ok(()), |group| allow_traversal(dir, group));
         given.with_context(|| format!("{} cannot be opened to the group of sandboxes", dir.display()))?;
@@ -74,7 +78,7 @@ fn common(settings: &Settings, by: Asker) -> anyhow::Result<CommonSettings> {
         renew: by == Asker::Service,
         roots,
         users: settings.sandbox.users,
-        name: name(data),
+        name: name(&settings.data_dir),
     })
 }
 
@@ -115,11 +119,11 @@ fn engine(named: Option<&Path>) -> anyhow::Result<PathBuf> {
 
 /// The kind of process that uses a sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asker {
+pub(crate) enum Asker<'a> {
     /// The only service of a data directory.
     Service,
-    /// A command, which must not change the files that a service uses.
-    Command,
+    /// A check, which has its files in this folder and must not change those that a service uses.
+    Check(&'a Path),
 }
 
 /// Returns the guarantees that may be missing by configuration: all of them for the kind `none`.

@@ -1,7 +1,11 @@
 //! `journeyman doctor`: checks the requirements of the service, and prints the remedies for those that are not met.
+//!
+//! Invariant: the checks change nothing. What they need themselves is in a folder that is removed at the end.
 
-use std::io::Write;
+use std::fs::Permissions;
+use std::io::{self, Write};
 use std::net::TcpListener;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -13,9 +17,12 @@ use journeyman_core::agent::AgentSpec;
 use journeyman_core::finding::{Finding, Health};
 use journeyman_core::ports::{Guarantee, Store};
 use journeyman_core::project::Project;
+use journeyman_core::time::Clock;
 use journeyman_forge::check_code_host;
-use journeyman_store::PostgresOpenError;
+use journeyman_store::{PostgresOpenError, SqliteStore};
 use journeyman_worker::ContainmentCheck;
+use rustix::fs::{Access, AtFlags, CWD, accessat};
+use tempfile::TempDir;
 
 use super::paint::{ColorWhen, Paint};
 use super::store::{StoreArgs, block_on, print_json, print_lines};
@@ -34,6 +41,9 @@ const LITTLE_SPACE: u64 = 1 << 30;
 /// The maximum number of repositories that are tested at the same time.
 const CONCURRENT_TESTS: usize = 8;
 
+/// The beginning of the names of the folders of checks without a data directory.
+const SCRATCH: &str = "journeyman-doctor-";
+
 /// The beginning of the names of the checks of the sandbox, before the name of the back end and the guarantee.
 const SANDBOX: &str = "sandbox ";
 
@@ -42,10 +52,10 @@ pub(crate) struct DoctorArgs {
     #[command(flatten)]
     store: StoreArgs,
     /// List the checks that passed too
-    #[arg(short, long)]
+    #[arg(short, long, help_heading = "Output")]
     verbose: bool,
     /// Print JSON
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     json: bool,
 }
 
@@ -72,22 +82,63 @@ pub(crate) fn run(arguments: DoctorArgs, color: ColorWhen) -> anyhow::Result<Exi
 async fn examine(settings: &Settings) -> Vec<Finding> {
     let mut findings = vec![data_dir(&settings.data_dir)];
     let usable = findings[0].health != Health::Failure;
-    if usable {
+    let scratch = if usable { scratch(settings) } else { Err(io::Error::other("there is no data directory")) };
+    if let Ok(scratch) = &scratch {
+        let checked = unchanging(settings, scratch.path());
         findings.push(space(&settings.data_dir));
-        findings.push(master_key(settings));
-        findings.push(database(settings).await);
-        findings.push(git(settings).await);
-        findings.extend(signatures(settings).await);
-    }
-    if usable {
-        findings.extend(code_hosts(settings).await);
+        findings.push(master_key(&checked));
+        findings.push(database(&checked, settings.auto_migrate).await);
+        findings.push(git(&checked).await);
+        findings.extend(signatures(&checked).await);
+        findings.extend(code_hosts(&checked).await);
+    } else if let Err(error) = &scratch
+        && usable
+    {
+        findings.push(finding("temporary files", Health::Failure, format!("the checks need a folder: {error}")));
     }
     findings.push(address(settings));
     findings.extend(settings.agents.iter().map(|(id, agent)| program(id, agent, &settings.path)));
-    if usable {
-        findings.extend(sandbox(settings).await);
+    if let Ok(scratch) = &scratch {
+        findings.extend(sandbox(settings, scratch.path()).await);
     }
     findings
+}
+
+/// Creates a folder for the files of the checks, which is removed when it is dropped. It is in the data directory, so that
+/// the sandbox is tested on the same disk, if there is one that the users of sandboxes can pass. A service removes such
+/// folders of doctors that were killed.
+fn scratch(settings: &Settings) -> io::Result<TempDir> {
+    let dir = &settings.data_dir;
+    let scratch = if is_passable(dir, settings.sandbox.users.first) {
+        let name = format!("doctor.{}", std::process::id());
+        tempfile::Builder::new().prefix(&name).rand_bytes(0).tempdir_in(dir)?
+    } else {
+        app::leftovers::remove_temporary(&std::env::temp_dir(), SCRATCH, Machine.now());
+        tempfile::Builder::new().prefix(SCRATCH).tempdir()?
+    };
+    std::fs::set_permissions(scratch.path(), Permissions::from_mode(0o711))?;
+    Ok(scratch)
+}
+
+/// Returns whether the users of sandboxes, whose group is `group`, can pass a folder.
+fn is_passable(dir: &Path, group: u32) -> bool {
+    let Ok(found) = dir.metadata() else { return false };
+    let is_open = found.mode() & 0o001 != 0 || found.gid() == group && found.mode() & 0o010 != 0;
+    found.is_dir() && (is_open || !rustix::process::geteuid().is_root())
+}
+
+/// Returns settings with which the checks change no files of the installation.
+fn unchanging(settings: &Settings, scratch: &Path) -> Settings {
+    let mut checked = settings.clone();
+    checked.auto_migrate = false;
+    checked.git_dir = scratch.join("git");
+    if !settings.data_dir.exists() {
+        checked.data_dir = scratch.to_owned();
+    }
+    if !settings.repositories.exists() {
+        checked.repositories = scratch.join("repositories");
+    }
+    checked
 }
 
 /// Formats the findings: first the failures, then the warnings, and then what is in order, as one line unless `verbose`.
@@ -193,16 +244,17 @@ async fn installed(settings: &Settings, store: &Arc<dyn Store>) -> anyhow::Resul
 
 /// Opens the database if there is one with the current schema. The check of the database reports other states.
 async fn existing_store(settings: &Settings) -> Option<Arc<dyn Store>> {
-    if app::master_key(settings).is_err() || matches!(&settings.database, Database::Sqlite(path) if !path.exists()) {
-        return None;
-    }
-    let mut unchanging = settings.clone();
-    unchanging.auto_migrate = false;
-    app::open_store(&unchanging).await.ok()
+    let has_key = app::existing_master_key(settings).is_ok_and(|key| key.is_some());
+    let is_current = match &settings.database {
+        Database::Sqlite(path) => path.exists() && SqliteStore::needs_migration(path).is_ok_and(|is_old| !is_old),
+        Database::Postgres(_) => true,
+    };
+    if has_key && is_current { app::open_store(settings).await.ok() } else { None }
 }
 
-async fn sandbox(settings: &Settings) -> Vec<Finding> {
-    let sandbox = match app::sandbox(settings, app::Asker::Command) {
+/// Tests the sandbox with files in `folder`.
+async fn sandbox(settings: &Settings, folder: &Path) -> Vec<Finding> {
+    let sandbox = match app::sandbox(settings, app::Asker::Check(folder)) {
         Ok(sandbox) => sandbox,
         Err(error) => return vec![finding("sandbox", Health::Failure, format!("{error:#}"))],
     };
@@ -223,23 +275,42 @@ fn finding(check: &str, health: Health, text: impl Into<String>) -> Finding {
 
 fn data_dir(dir: &Path) -> Finding {
     let check = "data directory";
-    if let Err(error) = app::make_private_dir(dir) {
-        return finding(check, Health::Failure, format!("{error:#}; choose another folder with --data-dir"));
-    }
-    let probe = dir.join(format!("doctor.{}", std::process::id()));
-    let written = std::fs::write(&probe, "probe").and_then(|()| std::fs::remove_file(&probe));
-    match written {
-        Ok(()) => finding(check, Health::Ok, format!("{} can be written", dir.display())),
-        Err(error) => {
-            let text = format!("{} cannot be written ({error}); change its owner, or choose another", dir.display());
-            finding(check, Health::Failure, text)
+    let shown = dir.display();
+    let other = "choose another directory with --data-dir";
+    let failure = |text: String| finding(check, Health::Failure, text);
+    match dir.metadata() {
+        Ok(found) if !found.is_dir() => failure(format!("{shown} is not a directory; {other}")),
+        Ok(_) => match can_write(dir) {
+            Ok(()) => finding(check, Health::Ok, format!("{shown} can be written")),
+            Err(error) => failure(format!("{shown} cannot be written ({error}); change its owner, or {other}")),
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let parent = existing(dir);
+            match can_write(parent) {
+                Ok(()) => finding(check, Health::Ok, format!("{shown} does not exist; `journeyman serve` creates it")),
+                Err(error) => {
+                    let parent = parent.display();
+                    failure(format!("{shown} does not exist, and {parent} cannot be written ({error}); {other}"))
+                }
+            }
         }
+        Err(error) => failure(format!("{shown}: {error}; {other}")),
     }
+}
+
+/// Returns the path itself, or the nearest folder above it that exists.
+fn existing(path: &Path) -> &Path {
+    path.ancestors().find(|folder| folder.exists()).unwrap_or(path)
+}
+
+/// Returns whether files can be created in a folder.
+fn can_write(dir: &Path) -> rustix::io::Result<()> {
+    accessat(CWD, dir, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS)
 }
 
 fn space(dir: &Path) -> Finding {
     let check = "disk space";
-    match rustix::fs::statvfs(dir) {
+    match rustix::fs::statvfs(existing(dir)) {
         Ok(disk) => {
             let free = disk.f_bavail.saturating_mul(disk.f_frsize);
             let (health, more) =
@@ -251,29 +322,47 @@ fn space(dir: &Path) -> Finding {
 }
 
 fn master_key(settings: &Settings) -> Finding {
-    match app::master_key(settings) {
-        Ok(_) if settings.master_key.is_some() => finding("master key", Health::Ok, "from JOURNEYMAN_MASTER_KEY"),
-        Ok(_) => finding("master key", Health::Ok, format!("{} is private", settings.master_key_file.display())),
-        Err(error) => finding("master key", Health::Failure, format!("{error:#}")),
+    let check = "master key";
+    let path = settings.master_key_file.display();
+    match app::existing_master_key(settings) {
+        Ok(Some(_)) if settings.master_key.is_some() => finding(check, Health::Ok, "from JOURNEYMAN_MASTER_KEY"),
+        Ok(Some(_)) => finding(check, Health::Ok, format!("{path} is private")),
+        Ok(None) if matches!(&settings.database, Database::Sqlite(database) if database.exists()) => {
+            let text = format!(
+                "{path} is missing, but there is a database, whose secrets only this key decrypts; restore the file \
+                 from your copy before you start the service, which would create another key"
+            );
+            finding(check, Health::Failure, text)
+        }
+        Ok(None) => finding(check, Health::Ok, format!("{path} does not exist; `journeyman serve` creates it")),
+        Err(error) => finding(check, Health::Failure, format!("{error:#}")),
     }
 }
 
-async fn database(settings: &Settings) -> Finding {
+/// Checks the database. `migrates` is true if the next start updates the schema.
+async fn database(settings: &Settings, migrates: bool) -> Finding {
     let check = "database";
     let database = &settings.database;
-    if app::master_key(settings).is_err() {
+    let key = app::existing_master_key(settings);
+    if key.is_err() {
         return finding(check, Health::Failure, "not checked, because it needs the master key");
     }
-    if matches!(database, Database::Sqlite(path) if !path.exists()) {
-        return finding(check, Health::Ok, format!("{database} will be created at the first start"));
-    }
-    // The check must not change the database.
-    let mut unchanging = settings.clone();
-    unchanging.auto_migrate = false;
-    match app::open_store(&unchanging).await {
-        Err(error) if settings.auto_migrate && is_older(&error) => {
-            finding(check, Health::Ok, format!("{database} answers; the next start brings its schema up to date"))
+    let older = || format!("{database} answers; the next start brings its schema up to date");
+    if let Database::Sqlite(path) = database {
+        if !path.exists() {
+            return finding(check, Health::Ok, format!("{database} does not exist; `journeyman serve` creates it"));
         }
+        match SqliteStore::needs_migration(path) {
+            Ok(true) => return finding(check, Health::Ok, older()),
+            Ok(false) => {}
+            Err(error) => return finding(check, Health::Failure, error.to_string()),
+        }
+    }
+    if matches!(key, Ok(None)) {
+        return finding(check, Health::Failure, "not checked, because it needs the master key");
+    }
+    match app::open_store(settings).await {
+        Err(error) if migrates && is_older(&error) => finding(check, Health::Ok, older()),
         Ok(store) => match store.ready().await {
             Ok(()) => finding(check, Health::Ok, format!("{database} answers")),
             Err(error) => finding(check, Health::Failure, format!("{database}: {error}")),
@@ -412,6 +501,27 @@ mod tests {
             "warn  sandbox container, memory: no engine",
         ];
         assert_eq!(report(&findings, false, Paint::OFF), lines);
+    }
+
+    #[test]
+    fn a_missing_directory_is_not_created_and_one_that_cannot_be_created_is_a_failure() {
+        let dir = tempfile::tempdir().unwrap();
+        let missing = dir.path().join("a/b");
+        let found = data_dir(&missing);
+        assert_eq!((found.health, missing.exists(), existing(&missing)), (Health::Ok, false, dir.path()));
+        assert!(found.text.contains("does not exist; `journeyman serve` creates it"), "{}", found.text);
+        assert_eq!(data_dir(dir.path()).text, format!("{} can be written", dir.path().display()));
+        std::fs::write(dir.path().join("file"), "").unwrap();
+        for (name, text) in [("file", "is not a directory"), ("file/below", "choose another directory")] {
+            let found = data_dir(&dir.path().join(name));
+            assert!(found.health == Health::Failure && found.text.contains(text), "{name}: {}", found.text);
+        }
+        // Root can write everywhere.
+        if !rustix::process::geteuid().is_root() {
+            std::fs::set_permissions(dir.path(), Permissions::from_mode(0o555)).unwrap();
+            let found = data_dir(&missing);
+            assert!(found.health == Health::Failure && found.text.contains("cannot be written"), "{}", found.text);
+        }
     }
 
     #[test]
