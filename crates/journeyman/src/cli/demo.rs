@@ -29,13 +29,10 @@ use crate::server::Server;
 use crate::system::Machine;
 use crate::telemetry;
 
-const FIRST_PROMPT: &str = "Add a script that greets the reader\n\n\
-                            [[write greet.sh|#!/bin/sh\\necho \"Hello, reader!\"]]\n\
-                            [[run chmod +x greet.sh && ./greet.sh]]";
+// The prompts are short, so that the requests with them fit on a line.
+const FIRST_PROMPT: &str = "Greet the reader\n[[write hi.sh|echo Hello, reader!]]\n[[run sh hi.sh]]";
 
-const FOLLOW_UP: &str = "Let it greet people by name\n\n\
-                         [[write greet.sh|#!/bin/sh\\necho \"Hello, ${1:-reader}!\"]]\n\
-                         [[run ./greet.sh Ada]]";
+const FOLLOW_UP: &str = "Greet people by name\n[[write hi.sh|echo Hello, $1!]]\n[[run sh hi.sh Ada]]";
 
 /// The fields of the record of a job that the demo shows.
 const RECORD: [&str; 3] = ["id", "status", "prLink"];
@@ -132,10 +129,11 @@ async fn show_workflow(
     )?;
     out.line("in a sandbox, and needs no real model, key or network.")?;
     out.step("A service")?;
-    out.line(&format!("listens on {url}, keeps its data in {data}, describes itself at {url}/docs"))?;
+    out.line(&format!("listens on {url}, keeps its data in {data},"))?;
+    out.line(&format!("and describes itself at {url}/docs"))?;
     out.step("An API key")?;
     out.command(&format!("{} key create --name demo", out.program))?;
-    out.line(&format!("export JOURNEYMAN_KEY={key}"))?;
+    out.command(&format!("export JOURNEYMAN_KEY={key}"))?;
 
     out.step("A project with a repository on the built-in code host")?;
     let project = json!({"id": "demo", "repository": "local:demo"});
@@ -149,9 +147,10 @@ async fn show_workflow(
     let clone_url = project["cloneUrl"].as_str().context("the project has no cloneUrl")?;
     if sample::push(git, clone_url, key).await? {
         out.command(&format!("git clone {clone_url} && cd demo    # any user name, the key as the password"))?;
-        out.command(
-            "echo '# Demo' > README.md && git add --all && git commit --message Begin && git push origin HEAD:main",
-        )?;
+        out.commands(&[
+            "echo '# Demo' > README.md && git add --all && git commit --message Begin",
+            "&& git push origin HEAD:main",
+        ])?;
     }
 
     out.step("A job: the service accepts the prompt at once, and the agent works in the background")?;
@@ -177,11 +176,11 @@ async fn show_workflow(
     if exit {
         return Ok(print(&after.to_string())?);
     }
-    out.onward(url, key, handle.id())?;
-    out.step("The dashboard")?;
-    out.line("Open this link and choose a password; it makes you the administrator of this demo:")?;
+    out.onward(key, handle.id())?;
+    out.step(&format!("The dashboard of the demo's server ({url})"))?;
+    out.line("Open this link and choose a password; it makes you the administrator of this server:")?;
     out.line(&out.paint.link(&super::user::first_link(cases).await?))?;
-    out.line("Then the conversation of this job is at:")?;
+    out.line("Then open the page of this job:")?;
     Ok(out.line(&out.paint.link(&format!("{url}/projects/demo/jobs/{}", handle.id())))?)
 }
 

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
+use crate::config::{Settings, client_environment};
+
 /// How this program was started.
 struct Start<'a> {
     /// The path of the program.
@@ -14,6 +16,8 @@ struct Start<'a> {
     path: &'a str,
     /// True if cargo has started a process above this one.
     is_below_cargo: bool,
+    /// The current folder, if the command is for this folder only.
+    folder: Option<PathBuf>,
 }
 
 /// Returns the command that starts this program in a shell, as its user can type it.
@@ -23,7 +27,7 @@ struct Start<'a> {
 pub(super) fn typed(path: &str, is_below_cargo: bool) -> anyhow::Result<String> {
     let word = std::env::args_os().next().unwrap_or_default();
     let word = word.to_string_lossy();
-    Ok(command(&Start { own: own()?, word: &word, path, is_below_cargo }))
+    Ok(command(&Start { own: own()?, word: &word, path, is_below_cargo, folder: std::env::current_dir().ok() }))
 }
 
 /// Returns the command that starts this program in any folder.
@@ -31,7 +35,21 @@ pub(super) fn typed(path: &str, is_below_cargo: bool) -> anyhow::Result<String> 
 /// # Errors
 /// The path of the program cannot be determined.
 pub(super) fn anywhere(path: &str) -> anyhow::Result<String> {
-    Ok(command(&Start { own: own()?, word: "", path, is_below_cargo: false }))
+    Ok(command(&Start { own: own()?, word: "", path, is_below_cargo: false, folder: None }))
+}
+
+/// Returns a command of this program that works on the installation of `settings`, as its user can type it.
+pub(super) fn on_installation(settings: &Settings, words: &str) -> String {
+    let program = typed(&settings.path, client_environment().is_below_cargo);
+    let program = program.unwrap_or_else(|_| "journeyman".to_owned());
+    with_options(&program, words, &settings.options)
+}
+
+fn with_options(program: &str, words: &str, options: &[String]) -> String {
+    let options: Vec<String> = options.iter().map(|option| quoted(option)).collect();
+    // Without options, the command might use the server of a context.
+    let options = if options.is_empty() { "--local".to_owned() } else { options.join(" ") };
+    format!("{program} {words} {options}")
 }
 
 fn own() -> anyhow::Result<PathBuf> {
@@ -51,7 +69,10 @@ fn command(start: &Start<'_>) -> String {
         // `cargo run` starts a program of the current folder by its relative path.
         return if start.is_below_cargo { "cargo run --quiet --".to_owned() } else { quoted(start.word) };
     }
-    quoted(&start.own.display().to_string())
+    match start.folder.as_ref().and_then(|folder| start.own.strip_prefix(folder).ok()) {
+        Some(relative) => quoted(&Path::new(".").join(relative).display().to_string()),
+        None => quoted(&start.own.display().to_string()),
+    }
 }
 
 /// Quotes a word for a shell, if it needs that.
@@ -72,8 +93,9 @@ mod tests {
         std::os::unix::fs::symlink(&own, dir.path().join("journeyman")).unwrap();
         let with = dir.path().to_str().unwrap().to_owned();
         let absolute = own.display().to_string();
-        let start =
-            |word: &str, path: &str, is_below_cargo| command(&Start { own: own.clone(), word, path, is_below_cargo });
+        let start = |word: &str, path: &str, is_below_cargo| {
+            command(&Start { own: own.clone(), word, path, is_below_cargo, folder: None })
+        };
         assert_eq!(start("journeyman", &with, false), "journeyman");
         assert_eq!(start(&absolute, "/nowhere", true), quoted(&absolute), "a test below cargo is not run by it");
         assert_eq!(start("other/journeyman", "/nowhere", false), quoted(&absolute), "the word is another program");
@@ -84,6 +106,25 @@ mod tests {
         let relative = format!("{up}{}", absolute.trim_start_matches('/'));
         assert_eq!(start(&relative, "/nowhere", false), quoted(&relative));
         assert_eq!(start(&relative, "/nowhere", true), "cargo run --quiet --");
+    }
+
+    #[test]
+    fn a_program_below_the_current_folder_has_a_relative_path() {
+        let own = std::env::current_exe().unwrap();
+        let start = |folder: &Path| {
+            let folder = Some(folder.to_owned());
+            command(&Start { own: own.clone(), word: "/x", path: "/nowhere", is_below_cargo: false, folder })
+        };
+        let name = own.file_name().unwrap().to_str().unwrap();
+        assert_eq!(start(own.parent().unwrap()), quoted(&format!("./{name}")));
+        assert_eq!(start(Path::new("/nowhere")), quoted(&own.display().to_string()));
+    }
+
+    #[test]
+    fn a_command_names_the_installation() {
+        let options = ["--data-dir", "my data"].map(str::to_owned);
+        assert_eq!(with_options("journeyman", "key list", &options), "journeyman key list --data-dir 'my data'");
+        assert_eq!(with_options("./journeyman", "key list", &[]), "./journeyman key list --local");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use clap::Args;
 use journeyman_core::ports::Containment;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use super::program;
 use super::store::print;
 use super::user::{first_link, has_administrator};
 use crate::config::{self, Layer, Role};
@@ -35,6 +36,7 @@ pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
         let signals = Signals::listen()?;
         let serves_clients = settings.roles.contains(&Role::Api);
         let (stages, grace, data_dir) = (Stages::default(), settings.grace, settings.data_dir.clone());
+        let hint = program::on_installation(&settings, "key create --name NAME");
         let server = Server::bind(settings).await?;
         // Check the sandbox in the background, because that takes some time.
         let host = server.app.host();
@@ -50,7 +52,7 @@ pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
             tracing::info!(health = %format!("http://{address}/readyz"), data = %data_dir.display(), "carrying out jobs");
         }
         if serves_clients && !server.app.has_keys().await? {
-            tracing::info!("there is no API key yet; create one with: journeyman key create --name NAME");
+            tracing::info!("there is no API key yet; create one with: {hint}");
         }
         if serves_clients && !has_administrator(&*server.app.store).await? {
             // The link is not logged, because anyone who has it can become the administrator.
