@@ -8,12 +8,14 @@ mod lock;
 
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::{Args, Subcommand};
 use journeyman_core::agent::AgentSpec;
 
 use self::built_in::BuiltInArgs;
 use self::check::CheckArgs;
+use super::exit::usage;
+use super::paint::ColorWhen;
 use super::store::StoreArgs;
 use crate::config::Settings;
 
@@ -56,13 +58,13 @@ enum AgentCommand {
 }
 
 /// Runs a subcommand, or the built-in agent.
-pub(crate) fn run(arguments: AgentArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(arguments: AgentArgs, color: ColorWhen) -> anyhow::Result<ExitCode> {
     match (arguments.command, arguments.built_in) {
-        (Some(AgentCommand::List { store, json }), _) => list::run(&store.settings()?, json),
+        (Some(AgentCommand::List { store, json }), _) => list::run(&store.settings()?, json, color),
         (Some(AgentCommand::Install { id, unpinned, store }), _) => install::run(&store.settings()?, &id, unpinned),
         (Some(AgentCommand::Check { check, store }), _) => check::run(store.settings()?, &check),
         (None, Some(built_in)) => built_in::run(built_in),
-        (None, None) => bail!("--state-dir is missing; set it to a folder for sessions"),
+        (None, None) => Err(usage("--state-dir is missing; set it to a folder for sessions")),
     }
 }
 

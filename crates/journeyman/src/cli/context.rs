@@ -8,10 +8,11 @@ use serde_json::json;
 
 use super::contexts::{ContextFile, Contexts};
 use super::exit::{Exit, Failure};
-use super::look::plain;
-use super::paint::{ColorWhen, Paint};
+use super::look::{Look, plain};
+use super::paint::ColorWhen;
 use super::session::run as run_with_exit;
 use super::store::{print, print_lines};
+use super::table::Column::{Extra, Text, Whole};
 use super::table::{headed, listed};
 use super::{complete, login};
 use crate::config::client_environment;
@@ -57,7 +58,7 @@ pub(crate) fn run(arguments: ContextArgs, color: ColorWhen) -> anyhow::Result<Ex
                 if json {
                     print_lines(&documents(&contexts))?;
                 } else {
-                    print_lines(&rows(&contexts, Paint::for_stdout(color)))?;
+                    print_lines(&rows(&contexts, Look::for_stdout(color)))?;
                 }
             }
             ContextCommand::Use { name, project } => {
@@ -90,21 +91,26 @@ fn documents(contexts: &Contexts) -> Vec<String> {
     all.map(|document| document.to_string()).collect()
 }
 
-fn rows(contexts: &Contexts, paint: Paint) -> Vec<String> {
+fn rows(contexts: &Contexts, look: Look) -> Vec<String> {
+    let paint = look.paint;
     let all = contexts.contexts.iter().map(|(name, one)| {
         let is_current = contexts.current.as_ref() == Some(name);
         let mark = if is_current { paint.good("*") } else { String::new() };
         let project = one.project.clone().unwrap_or_else(|| "-".to_owned());
         [mark, plain(name), paint.link(&plain(&one.url)), plain(&project), plain(&one.key_name)]
     });
-    let table = headed(paint, ["CURRENT", "NAME", "URL", "PROJECT", "KEY"], all.collect());
+    let head = [Whole("CURRENT"), Text("NAME"), Whole("URL"), Text("PROJECT"), Extra("KEY")];
+    let table = headed(look, head, all.collect());
     listed(table, "No contexts; `journeyman login` stores one.")
 }
 
 #[cfg(test)]
 mod tests {
+    use journeyman_core::time::Timestamp;
+
     use super::*;
     use crate::cli::contexts::Context;
+    use crate::cli::paint::Paint;
 
     #[test]
     fn a_list_shows_the_current_context_and_no_key() {
@@ -117,7 +123,8 @@ mod tests {
         let mut contexts = Contexts::default();
         contexts.put("a", context(Some("shop")));
         contexts.put("b", context(None));
-        let lines = rows(&contexts, Paint::OFF);
+        let look = Look { paint: Paint::OFF, now: Timestamp::from_micros(0), columns: None };
+        let lines = rows(&contexts, look);
         assert_eq!(lines[1], "         a     http://h  shop     me");
         assert_eq!(lines[2], "*        b     http://h  -        me");
         let documents = documents(&contexts);

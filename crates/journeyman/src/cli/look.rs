@@ -3,20 +3,29 @@
 //! Invariant: text from a server, which can come from agents and repositories, reaches a terminal only through
 //! [`plain`]. An escape sequence could rewrite earlier output, or enter text for the user.
 
-use journeyman_core::time::Timestamp;
+use journeyman_core::time::{Clock, Timestamp};
 use serde_json::Value;
 
-use super::paint::Paint;
+use super::paint::{ColorWhen, Paint};
+use super::terminal;
 use super::words::{ago, when};
+use crate::system::Machine;
 
-/// The colors, and the time to which others are relative.
+/// The colors, the time to which others are relative, and the width of the terminal.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Look {
     pub(super) paint: Paint,
     pub(super) now: Timestamp,
+    /// The number of columns of the terminal; `None` if stdout is not a terminal.
+    pub(super) columns: Option<usize>,
 }
 
 impl Look {
+    /// Returns the look of stdout now.
+    pub(super) fn for_stdout(color: ColorWhen) -> Self {
+        Self { paint: Paint::for_stdout(color), now: Machine.now(), columns: terminal::columns() }
+    }
+
     /// Formats a status.
     pub(super) fn status(self, value: &Value) -> String {
         self.paint.status(&cell(value))
@@ -83,7 +92,7 @@ mod tests {
 
     #[test]
     fn values_are_formatted_for_people() {
-        let look = Look { paint: Paint::OFF, now: Timestamp::from_micros(120_000_000) };
+        let look = Look { paint: Paint::OFF, now: Timestamp::from_micros(120_000_000), columns: None };
         assert_eq!(look.ago(&json!("1970-01-01T00:00:00.000Z")), "2 minutes ago");
         assert_eq!((look.ago(&Value::Null), look.link(&Value::Null)), ("-".to_owned(), "-".to_owned()));
         assert_eq!(

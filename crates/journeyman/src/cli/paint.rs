@@ -4,6 +4,7 @@ use anstream::stream::RawStream;
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
 use clap::ValueEnum;
+use unicode_width::UnicodeWidthStr;
 
 /// When the output has colors.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -132,7 +133,7 @@ impl Paint {
     }
 }
 
-/// Returns the number of characters of a text that a terminal shows, without the sequences that [`Paint`] adds.
+/// Returns the number of columns that a text takes on a terminal, without the sequences that [`Paint`] adds.
 pub(super) fn width(text: &str) -> usize {
     let mut is_in_sequence = false;
     let is_shown = |c: &char| {
@@ -140,7 +141,8 @@ pub(super) fn width(text: &str) -> usize {
         is_in_sequence = is_part && *c != 'm';
         !is_part
     };
-    text.chars().filter(is_shown).count()
+    let shown: String = text.chars().filter(is_shown).collect();
+    UnicodeWidthStr::width(shown.as_str())
 }
 
 #[cfg(test)]
@@ -172,6 +174,13 @@ mod tests {
     fn the_width_of_a_text_is_that_without_colors() {
         assert_eq!(width(&Paint::ON.good("äbc")), 3);
         assert_eq!(width("m[31m"), 5);
+    }
+
+    #[test]
+    fn the_width_of_a_text_is_that_on_a_terminal() {
+        for (text, columns) in [("日本", 4), ("e\u{301}", 1), ("🙂", 2), ("", 0)] {
+            assert_eq!(width(text), columns, "{text}");
+        }
     }
 
     #[test]

@@ -7,18 +7,16 @@ use anyhow::Context;
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;
 use journeyman_client::{Client, JobHandle, Pager};
-use journeyman_core::time::Clock;
 use serde_json::Value;
 
 use super::connect::connect;
 use super::connection::{Connection, ConnectionArgs};
 use super::exit::{Exit, Failure};
 use super::look::Look;
-use super::paint::{ColorWhen, Paint};
+use super::paint::ColorWhen;
 use super::store::{is_output_closed, print, print_lines};
 use super::{complete, is_closed_pipe};
 use crate::config::client_environment;
-use crate::system::Machine;
 
 /// The options of commands that work in a project on a server.
 #[derive(Debug, Args)]
@@ -99,7 +97,7 @@ pub(super) fn run(json: bool, work: impl Future<Output = Result<Exit, Failure>>)
 
 impl Session {
     pub(super) fn new(url: &str, key: &str, json: bool, color: ColorWhen) -> Result<Self, Failure> {
-        let look = Look { paint: Paint::for_stdout(color), now: Machine.now() };
+        let look = Look::for_stdout(color);
         Ok(Self { client: connect(url, key)?, project: String::new(), json, look })
     }
 

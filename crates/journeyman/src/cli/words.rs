@@ -3,6 +3,9 @@
 use std::time::Duration;
 
 use journeyman_core::time::Timestamp;
+use unicode_width::UnicodeWidthChar;
+
+use super::paint::width;
 
 /// Returns a number with its noun: `1 commit`, `2 commits`.
 pub(super) fn counted(number: usize, noun: &str) -> String {
@@ -49,12 +52,19 @@ fn until(left: Duration) -> String {
     format!("in {}", counted(usize::try_from(count).unwrap_or(usize::MAX), noun))
 }
 
-/// Shortens a text to at most `most` characters.
+/// Shortens a text to at most `most` columns of a terminal.
 pub(super) fn short(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
+    if width(text) <= most {
         return text.to_owned();
     }
-    text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
+    // The ellipsis takes one column.
+    let mut left = most.saturating_sub(1);
+    let fits = |c: &char| {
+        let rest = left.checked_sub(c.width().unwrap_or(0));
+        left = rest.unwrap_or(left);
+        rest.is_some()
+    };
+    text.chars().take_while(fits).chain(['…']).collect()
 }
 
 #[cfg(test)]
@@ -104,5 +114,6 @@ mod tests {
     #[test]
     fn a_long_text_is_shortened() {
         assert_eq!((short("abcdef", 4), short("abcd", 4)), ("abc…".to_owned(), "abcd".to_owned()));
+        assert_eq!((short("日本語", 5), short("日本語", 4)), ("日本…".to_owned(), "日…".to_owned()));
     }
 }

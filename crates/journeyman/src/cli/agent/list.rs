@@ -6,8 +6,11 @@ use std::process::ExitCode;
 use journeyman_core::agent::AgentSpec;
 use serde::Serialize;
 
+use super::super::look::Look;
+use super::super::paint::ColorWhen;
 use super::super::store::{print_json, print_lines};
-use super::super::table::table;
+use super::super::table::Column::{Extra, Text, Whole};
+use super::super::table::headed;
 use crate::config::{self, Settings, installed};
 
 /// An agent and its state on this machine.
@@ -25,7 +28,7 @@ struct Line {
 }
 
 /// Prints the agents.
-pub(super) fn run(settings: &Settings, json: bool) -> anyhow::Result<ExitCode> {
+pub(super) fn run(settings: &Settings, json: bool, color: ColorWhen) -> anyhow::Result<ExitCode> {
     let line = |(id, spec): (&String, &AgentSpec)| Line {
         id: id.clone(),
         name: spec.name.clone(),
@@ -45,7 +48,8 @@ pub(super) fn run(settings: &Settings, json: bool) -> anyhow::Result<ExitCode> {
         [line.id, line.name.unwrap_or_default(), line.state.to_owned(), dialects, asks, line.packages.join(" ")]
     };
     let rows = lines.into_iter().map(row).collect();
-    print_lines(&table(["ID", "NAME", "STATE", "MODELS", "ASKS FOR", "PACKAGES"], rows))?;
+    let head = [Whole("ID"), Text("NAME"), Whole("STATE"), Text("MODELS"), Extra("ASKS FOR"), Extra("PACKAGES")];
+    print_lines(&headed(Look::for_stdout(color), head, rows))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use crate::cli::look::{Look, cell, plain};
 use crate::cli::paint::Paint;
+use crate::cli::table::Column::{Extra, Text, Whole};
 use crate::cli::table::headed;
-use crate::cli::words::short;
 
 /// Returns the bytes of a diff: unchanged for a pipe, without control characters and with colors for a terminal.
 pub(super) fn diff(bytes: Vec<u8>, to_terminal: bool, paint: Paint) -> Vec<u8> {
@@ -42,12 +42,13 @@ pub(super) fn job(look: Look, job: &Value) -> Vec<String> {
 /// Formats jobs with their details as a table.
 pub(super) fn jobs(look: Look, jobs: &[Value]) -> Vec<String> {
     let row = |job: &Value| {
-        let title = short(&cell(&job["title"]), 60);
-        let (status, created) = (look.status(&job["status"]), look.ago(&job["createdAt"]));
-        [cell(&job["id"]), status, title, cell(&job["model"]), created, look.link(&job["pullRequest"]["url"])]
+        let [id, title, model] = ["id", "title", "model"].map(|field| cell(&job[field]));
+        let number = &job["pullRequest"]["number"];
+        let pull = if number.is_null() { cell(number) } else { look.paint.link(&format!("#{}", cell(number))) };
+        [id, look.status(&job["status"]), title, model, look.ago(&job["createdAt"]), pull]
     };
-    let head = ["JOB", "STATUS", "TITLE", "MODEL", "CREATED", "PULL REQUEST"];
-    headed(look.paint, head, jobs.iter().map(row).collect())
+    let head = [Whole("JOB"), Whole("STATUS"), Text("TITLE"), Extra("MODEL"), Extra("CREATED"), Whole("PR")];
+    headed(look, head, jobs.iter().map(row).collect())
 }
 
 /// Formats messages as a table.
@@ -55,10 +56,10 @@ pub(super) fn messages(look: Look, messages: &[Value]) -> Vec<String> {
     let row = |message: &Value| {
         let [id, author, commits] = ["id", "author", "commits"].map(|field| cell(&message[field]));
         let (status, created) = (look.status(&message["status"]), look.ago(&message["createdAt"]));
-        [id, status, author, created, commits, short(&cell(&message["prompt"]), 60)]
+        [id, status, author, created, commits, cell(&message["prompt"])]
     };
-    let head = ["MESSAGE", "STATUS", "AUTHOR", "CREATED", "COMMITS", "PROMPT"];
-    headed(look.paint, head, messages.iter().map(row).collect())
+    let head = [Whole("MESSAGE"), Whole("STATUS"), Extra("AUTHOR"), Extra("CREATED"), Extra("COMMITS"), Text("PROMPT")];
+    headed(look, head, messages.iter().map(row).collect())
 }
 
 /// Formats runs as a table.
@@ -70,10 +71,19 @@ pub(super) fn runs(look: Look, runs: &[Value]) -> Vec<String> {
         let tokens = format!("{}/{}", cell(&usage["inputTokens"]), cell(&usage["outputTokens"]));
         let cost = usage["costMicros"].as_u64().map_or_else(|| "-".to_owned(), dollars);
         let status = look.status(&run["status"]);
-        [id, attempt, status, started, finished, tokens, cost, short(&cell(&run["reason"]["text"]), 100)]
+        [id, attempt, status, started, finished, tokens, cost, cell(&run["reason"]["text"])]
     };
-    let head = ["RUN", "ATTEMPT", "STATUS", "STARTED", "FINISHED", "TOKENS", "COST", "REASON"];
-    headed(look.paint, head, runs.iter().map(row).collect())
+    let head = [
+        Whole("RUN"),
+        Extra("ATTEMPT"),
+        Whole("STATUS"),
+        Extra("STARTED"),
+        Extra("FINISHED"),
+        Extra("TOKENS"),
+        Extra("COST"),
+        Text("REASON"),
+    ];
+    headed(look, head, runs.iter().map(row).collect())
 }
 
 #[cfg(test)]
@@ -83,7 +93,7 @@ mod tests {
 
     use super::*;
 
-    const LOOK: Look = Look { paint: Paint::OFF, now: Timestamp::from_micros(3_600_000_000) };
+    const LOOK: Look = Look { paint: Paint::OFF, now: Timestamp::from_micros(3_600_000_000), columns: None };
 
     #[test]
     fn a_diff_is_changed_only_for_people() {
@@ -102,11 +112,11 @@ mod tests {
     fn a_list_of_jobs_has_titles_and_relative_times() {
         let job = json!({
             "id": "job_1", "status": "active", "title": "Add a page", "model": "m",
-            "createdAt": "1970-01-01T00:00:00.000Z", "pullRequest": {"url": "http://h/7"},
+            "createdAt": "1970-01-01T00:00:00.000Z", "pullRequest": {"number": 7, "url": "http://h/7"},
         });
         let rows = jobs(LOOK, std::slice::from_ref(&job));
-        assert_eq!(rows[0], "JOB    STATUS  TITLE       MODEL  CREATED     PULL REQUEST");
-        assert_eq!(rows[1], "job_1  active  Add a page  m      1 hour ago  http://h/7");
+        assert_eq!(rows[0], "JOB    STATUS  TITLE       MODEL  CREATED     PR");
+        assert_eq!(rows[1], "job_1  active  Add a page  m      1 hour ago  #7");
         let painted = jobs(Look { paint: Paint::ON, ..LOOK }, &[job]);
         assert!(painted[1].contains("\u{1b}[33mactive\u{1b}[0m"), "{painted:?}");
     }

@@ -5,7 +5,9 @@ use journeyman_core::ids::UserId;
 use journeyman_core::slack::{SlackInboxEvent, SlackMode, SlackOutcome, SlackPost, SlackPostContent, SlackSecret};
 use journeyman_core::user::User;
 
-use crate::cli::table::table;
+use crate::cli::look::Look;
+use crate::cli::table::Column::{Extra, Text, Whole};
+use crate::cli::table::{headed, table};
 
 const fn mode(mode: SlackMode) -> &'static str {
     match mode {
@@ -15,7 +17,7 @@ const fn mode(mode: SlackMode) -> &'static str {
 }
 
 /// Returns the lines of the list of workspaces.
-pub(super) fn workspaces(all: &[DescribedSlack]) -> Vec<String> {
+pub(super) fn workspaces(look: Look, all: &[DescribedSlack]) -> Vec<String> {
     let row = |one: &DescribedSlack| {
         let settings = &one.workspace.settings;
         [
@@ -27,7 +29,8 @@ pub(super) fn workspaces(all: &[DescribedSlack]) -> Vec<String> {
             settings.users.len().to_string(),
         ]
     };
-    table(["ID", "NAME", "TEAM", "MODE", "CHANNELS", "PEOPLE"], all.iter().map(row).collect())
+    let head = [Whole("ID"), Text("NAME"), Extra("TEAM"), Extra("MODE"), Extra("CHANNELS"), Extra("PEOPLE")];
+    headed(look, head, all.iter().map(row).collect())
 }
 
 /// Returns the lines about a workspace, with the names of `users`.
@@ -55,7 +58,7 @@ pub(super) fn workspace(described: &DescribedSlack, url: &str, users: &[User]) -
 }
 
 /// Returns the lines of the list of events.
-pub(super) fn events(events: Vec<SlackInboxEvent>) -> Vec<String> {
+pub(super) fn events(look: Look, events: Vec<SlackInboxEvent>) -> Vec<String> {
     let name = |outcome: SlackOutcome| serde_json::to_value(outcome).ok()?.as_str().map(str::to_owned);
     let row = |event: SlackInboxEvent| {
         [
@@ -68,11 +71,20 @@ pub(super) fn events(events: Vec<SlackInboxEvent>) -> Vec<String> {
             event.detail.unwrap_or_default(),
         ]
     };
-    table(["ID", "RECEIVED", "CHANNEL", "STATE", "OUTCOME", "JOB", ""], events.into_iter().map(row).collect())
+    let head = [
+        Whole("ID"),
+        Extra("RECEIVED"),
+        Extra("CHANNEL"),
+        Whole("STATE"),
+        Whole("OUTCOME"),
+        Extra("JOB"),
+        Text("DETAIL"),
+    ];
+    headed(look, head, events.into_iter().map(row).collect())
 }
 
 /// Returns the lines of the list of posts.
-pub(super) fn posts(posts: Vec<SlackPost>) -> Vec<String> {
+pub(super) fn posts(look: Look, posts: Vec<SlackPost>) -> Vec<String> {
     let row = |post: SlackPost| {
         let kind = match post.content {
             SlackPostContent::Text(_) => "text",
@@ -88,5 +100,6 @@ pub(super) fn posts(posts: Vec<SlackPost>) -> Vec<String> {
             post.detail.unwrap_or_default(),
         ]
     };
-    table(["ID", "CREATED", "CHANNEL", "KIND", "STATE", ""], posts.into_iter().map(row).collect())
+    let head = [Whole("ID"), Extra("CREATED"), Extra("CHANNEL"), Extra("KIND"), Whole("STATE"), Text("DETAIL")];
+    headed(look, head, posts.into_iter().map(row).collect())
 }
