@@ -7,6 +7,7 @@ mod code_host;
 mod complete;
 mod completions;
 mod config_file;
+mod confirm;
 mod connect;
 mod connection;
 mod context;
@@ -23,6 +24,7 @@ mod login;
 mod look;
 mod mcp;
 mod migrate;
+mod number;
 mod paint;
 mod place;
 mod pr;
@@ -36,6 +38,7 @@ mod slack;
 mod store;
 mod table;
 mod template;
+mod terminal;
 mod trust;
 mod user;
 mod webhook;
@@ -68,7 +71,7 @@ enum Command {
     Serve(Box<serve::ServeArgs>),
     /// Show the main workflow: a service, a project, a job, a follow-up and a pull request
     Demo(demo::DemoArgs),
-    /// Check the requirements of the service, and suggest fixes
+    /// Check the requirements of the service, and suggest fixes; changes nothing
     Doctor(doctor::DoctorArgs),
     /// Create jobs, send messages, watch jobs, and use their results
     Job(job::JobArgs),
@@ -93,9 +96,9 @@ enum Command {
     Key(Box<key::KeyArgs>),
     /// Manage trusts, with which CI services get short-lived keys for their tokens
     Trust(trust::TrustArgs),
-    /// Create, change and list projects
+    /// Create, change, list and delete projects
     Project(Box<project::ProjectArgs>),
-    /// Add, list, remove and test code hosts
+    /// Add, edit, list, remove and test code hosts
     CodeHost(code_host::CodeHostArgs),
     /// Connect Slack workspaces, their channels and their people
     Slack(slack::SlackArgs),
@@ -153,7 +156,7 @@ pub(crate) fn run() -> ExitCode {
         Err(error) => {
             // If stderr is closed, the error cannot be reported.
             let _ = writeln!(std::io::stderr(), "error: {error:#}");
-            ExitCode::FAILURE
+            exit::of_local(&error).into()
         }
     }
 }
@@ -173,7 +176,7 @@ fn carry_out(command: Command, color: ColorWhen) -> anyhow::Result<ExitCode> {
         Command::Context(arguments) => context::run(arguments, color),
         Command::Credential(arguments) => credential::run(&arguments),
         Command::Key(arguments) => key::run(*arguments, color),
-        Command::Trust(arguments) => trust::run(arguments),
+        Command::Trust(arguments) => trust::run(arguments, color),
         Command::Project(arguments) => project::run(*arguments, color),
         Command::CodeHost(arguments) => code_host::run(arguments, color),
         Command::Slack(arguments) => slack::run(arguments, color),
@@ -182,7 +185,7 @@ fn carry_out(command: Command, color: ColorWhen) -> anyhow::Result<ExitCode> {
         Command::Backup(arguments) => backup::run(arguments),
         Command::Restore(arguments) => restore::run(arguments),
         Command::Store(arguments) => copy::run(arguments),
-        Command::Agent(arguments) => agent::run(arguments),
+        Command::Agent(arguments) => agent::run(arguments, color),
         Command::Config(arguments) => config_file::run(arguments),
         Command::Completions(arguments) => completions::run(&arguments),
         Command::Man(arguments) => completions::man(&arguments, command_line()),

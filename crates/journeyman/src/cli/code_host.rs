@@ -16,19 +16,24 @@ use journeyman_core::finding::{Finding, first_failure};
 use journeyman_core::ports::DescribedHost;
 use journeyman_http::wire::code_host::{CodeHostList, FindingList, show};
 
+use super::confirm::ConfirmArgs;
 use super::doctor::print_findings;
+use super::exit::usage;
+use super::look::Look;
 use super::paint::ColorWhen;
 use super::secret;
 use super::store::{StoreArgs, block_on, print, print_json, print_lines};
-use super::table::{listed, table};
+use super::table::Column::{Extra, Text, Whole};
+use super::table::{headed, listed};
 use crate::app;
+use crate::config::whole;
 
 #[derive(Debug, Args)]
 pub(crate) struct CodeHostArgs {
     #[command(flatten)]
     store: StoreArgs,
     /// Print JSON
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = "Output")]
     json: bool,
     #[command(subcommand)]
     command: CodeHostCommand,
@@ -46,6 +51,8 @@ enum CodeHostCommand {
     Remove {
         /// ID of the code host, as in `code-host list`
         id: CodeHostId,
+        #[command(flatten)]
+        confirm: ConfirmArgs,
     },
     /// Test whether a code host answers and accepts the credential, and whether webhooks arrive
     Check {
@@ -79,7 +86,13 @@ struct AddArgs {
     username: Option<String>,
 
     /// ID of a GitHub App, in place of a token
-    #[arg(long, value_name = "NUMBER", requires = "private_key_file", conflicts_with = "token_file")]
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        value_parser = whole::<u64>,
+        requires = "private_key_file",
+        conflicts_with = "token_file"
+    )]
     app_id: Option<u64>,
 
     /// Name of the GitHub App in URLs; by default, the service asks GitHub
@@ -144,10 +157,15 @@ pub(crate) fn run(arguments: CodeHostArgs, color: ColorWhen) -> anyhow::Result<E
                 added
             }
             CodeHostCommand::Edit(edit) => edit_host(&cases, &edit, json).await,
-            CodeHostCommand::List => list(&cases, json).await,
-            CodeHostCommand::Remove { id } => {
+            CodeHostCommand::List => list(&cases, json, color).await,
+            CodeHostCommand::Remove { id, confirm } => {
+                confirm.confirm(&format!("This removes the code host {id} with its secrets"), id.as_str())?;
                 let removed = cases.remove_code_host(&Caller::command_line(), &id, Precondition::None).await;
-                removed.map_err(|error| explained(error, &id)).map(|()| ExitCode::SUCCESS)
+                removed.map_err(|error| explained(error, &id))?;
+                if !json {
+                    print(&format!("Removed the code host {id} with its secrets."))?;
+                }
+                Ok(ExitCode::SUCCESS)
             }
             CodeHostCommand::Check { id: Some(id) } => check(&cases, &[id], json, color).await,
             CodeHostCommand::Check { id: None } => {
@@ -162,7 +180,7 @@ pub(crate) fn run(arguments: CodeHostArgs, color: ColorWhen) -> anyhow::Result<E
 impl AddArgs {
     fn draft(&self) -> anyhow::Result<Draft> {
         if self.secrets.private_key_file.is_some() && self.app_id.is_none() {
-            bail!("--private-key-file needs --app-id");
+            return Err(usage("--private-key-file needs --app-id"));
         }
         Ok(Draft {
             kind: self.kind,
@@ -210,7 +228,7 @@ async fn add_host(cases: &UseCases, arguments: &AddArgs, json: bool) -> anyhow::
 async fn edit_host(cases: &UseCases, arguments: &EditArgs, json: bool) -> anyhow::Result<ExitCode> {
     let (id, secrets) = (&arguments.id, arguments.secrets.read()?);
     if secrets.is_empty() {
-        bail!("nothing to change: use --token-file, --private-key-file or --webhook-secret-file");
+        return Err(usage("nothing to change: use --token-file, --private-key-file or --webhook-secret-file"));
     }
     let caller = Caller::command_line();
     let current = cases.code_host(&caller, id).await.map_err(|error| explained(error, id))?.host;
@@ -224,11 +242,13 @@ async fn edit_host(cases: &UseCases, arguments: &EditArgs, json: bool) -> anyhow
     let described = changed.map_err(|error| explained(error, id))?;
     if json {
         print_json(&show(&described, cases.webhook_url(id)))?;
+    } else {
+        print(&format!("Replaced the secrets of the code host {id}."))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-async fn list(cases: &UseCases, json: bool) -> anyhow::Result<ExitCode> {
+async fn list(cases: &UseCases, json: bool, color: ColorWhen) -> anyhow::Result<ExitCode> {
     let all = cases.code_hosts(&Caller::command_line()).await?;
     if json {
         let code_hosts = all.iter().map(|one| show(one, cases.webhook_url(&one.host.id))).collect();
@@ -236,7 +256,9 @@ async fn list(cases: &UseCases, json: bool) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let rows = all.iter().map(row).collect();
-    let table = table(["ID", "KIND", "URL", "CREDENTIAL", "WEBHOOK SECRET", "DEFINED IN"], rows);
+    let head =
+        [Whole("ID"), Extra("KIND"), Text("URL"), Extra("CREDENTIAL"), Extra("WEBHOOK SECRET"), Extra("DEFINED IN")];
+    let table = headed(Look::for_stdout(color), head, rows);
     print_lines(&listed(table, "No code hosts; `journeyman code-host add` adds one."))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -2,6 +2,7 @@
 
 mod args;
 mod local;
+mod outcome;
 mod render;
 mod transcript;
 mod watch;
@@ -10,12 +11,13 @@ use std::collections::BTreeMap;
 use std::io::{IsTerminal, Read};
 use std::process::ExitCode;
 
-use journeyman_client::models::{self, CreateJob, Job, JobFilter, SendMessage, Template};
+use journeyman_client::models::{self, CreateJob, Job, JobFilter, SendMessage, Status, Template};
 use journeyman_client::{Call, Pager};
 use serde_json::Value;
 
 pub(crate) use self::args::JobArgs;
 use self::args::{CreateArgs, Delivery, JobCommand, ListArgs, SendArgs, ThenArgs};
+use self::outcome::{Action, Before, outcome};
 pub(super) use self::transcript::Transcript;
 use super::connect::settled;
 use super::exit::{Exit, Failure};
@@ -60,11 +62,12 @@ impl Session {
             JobCommand::Merge { job } => self.merge(&job).await,
             JobCommand::Apply { job } => self.apply(&job).await,
             JobCommand::Checkout { job } => self.checkout(&job).await,
-            JobCommand::Retry { job } => self.show_result(self.job(&job).retry()).await,
-            JobCommand::Cancel { job } => self.show_result(self.job(&job).cancel()).await,
-            JobCommand::Archive { job } => self.show_result(self.job(&job).archive()).await,
-            JobCommand::Unarchive { job } => self.show_result(self.job(&job).unarchive()).await,
-            JobCommand::Delete { job } => {
+            JobCommand::Retry { job } => self.act(&job, Action::Retry).await,
+            JobCommand::Cancel { job } => self.act(&job, Action::Cancel).await,
+            JobCommand::Archive { job } => self.act(&job, Action::Archive).await,
+            JobCommand::Unarchive { job } => self.act(&job, Action::Unarchive).await,
+            JobCommand::Delete { job, confirm } => {
+                confirm.confirm(&format!("This deletes the job {job} with its messages, runs and events"), &job)?;
                 self.job(&job).delete().await?;
                 if !self.json {
                     print(&format!("Deleted the job {} with its messages, runs and events.", plain(&job)))?;
@@ -79,6 +82,27 @@ impl Session {
     async fn show_result(&self, call: Call<Job>) -> Result<Exit, Failure> {
         self.show_record(&call.raw().await?).await?;
         Ok(Exit::Done)
+    }
+
+    /// Carries out an action, and prints what it has done, and the record of the job.
+    async fn act(&self, id: &str, action: Action) -> Result<Exit, Failure> {
+        let job = self.job(id);
+        let details = job.details().await?;
+        let before = Before { status: details.status, is_waiting: details.waiting.is_some() };
+        let call = match action {
+            Action::Retry => job.retry(),
+            Action::Cancel => job.cancel(),
+            Action::Archive => job.archive(),
+            Action::Unarchive => job.unarchive(),
+        };
+        let record = call.raw().await?;
+        let after = Status::from(record["status"].as_str().unwrap_or_default());
+        let (text, exit) = outcome(id, action, &before, &after);
+        if !self.json {
+            print(&plain(&text))?;
+        }
+        self.show_record(&record).await?;
+        Ok(exit)
     }
 
     async fn create(&self, arguments: CreateArgs) -> Result<Exit, Failure> {

@@ -6,26 +6,29 @@ use std::time::Duration;
 
 use anyhow::bail;
 use clap::{Args, Subcommand, ValueEnum};
+use clap_complete::engine::ArgValueCandidates;
 use ipnet::IpNet;
 use journeyman_app::{Answered, Caller, CreatedKey, Error, Refusal, RefusalKind, UseCases};
 use journeyman_client::models;
 use journeyman_core::admin::Precondition;
 use journeyman_core::ids::{KeyId, ProjectId};
 use journeyman_core::key::{DEFAULT_LIFETIME_DAYS, MAX_OVERLAP, NewKey, Scope, parse_network};
-use journeyman_core::time::{Clock, Timestamp};
+use journeyman_core::time::Timestamp;
 use journeyman_http::wire::key::{self, Key};
 use serde_json::{Value, json};
 
+use super::complete;
+use super::confirm::ConfirmArgs;
 use super::connection::ConnectionArgs;
-use super::exit::{Exit, Failure, HELP};
+use super::exit::{Exit, Failure, HELP, usage};
 use super::look::{Look, cell, plain};
-use super::paint::{ColorWhen, Paint};
+use super::paint::ColorWhen;
 use super::place::{Place, PlaceArgs};
 use super::session::{Session, with_connection};
 use super::store::{StoreArgs, block_on, print, print_json, print_lines};
+use super::table::Column::{Extra, Text, Whole};
 use super::table::{headed, listed};
 use crate::app;
-use crate::system::Machine;
 
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
@@ -48,6 +51,7 @@ enum KeyCommand {
     /// Give a key a new secret and print it; it is not shown again
     Rotate {
         /// ID of the key, as in `key list`
+        #[arg(add = ArgValueCandidates::new(complete::keys))]
         id: KeyId,
         /// Time for which the old secret works too, such as 1h, at most 7days [default: it is refused at once]
         #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
@@ -56,11 +60,18 @@ enum KeyCommand {
     /// Revoke a key
     Revoke {
         /// ID of the key, as in `key list`
+        #[arg(add = ArgValueCandidates::new(complete::keys))]
         id: KeyId,
+        #[command(flatten)]
+        confirm: ConfirmArgs,
     },
 }
 
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  journeyman key create --name me\n  journeyman key create --name ci --scope jobs --project \
+                  shop --expires 30days"
+)]
 struct CreateArgs {
     /// Purpose of the key
     #[arg(long)]
@@ -71,7 +82,12 @@ struct CreateArgs {
     scope: Vec<ScopeArg>,
 
     /// Project that the key may access; all projects by default
-    #[arg(long, value_name = "PROJECT", value_delimiter = ',')]
+    #[arg(
+        long,
+        value_name = "PROJECT",
+        value_delimiter = ',',
+        add = ArgValueCandidates::new(complete::projects)
+    )]
     project: Vec<ProjectId>,
 
     /// Lifetime, such as 30days, or never [default: 90days]
@@ -114,7 +130,7 @@ fn in_store(store: StoreArgs, command: KeyCommand, json: bool, color: ColorWhen)
     block_on(async move {
         let (settings, store) = store.open().await?;
         let cases = app::use_cases(&settings, &store)?;
-        let look = Look { paint: Paint::for_stdout(color), now: Machine.now() };
+        let look = Look::for_stdout(color);
         match command {
             KeyCommand::Create(create) => create_key(&cases, look, create, json).await,
             KeyCommand::List => {
@@ -123,8 +139,10 @@ fn in_store(store: StoreArgs, command: KeyCommand, json: bool, color: ColorWhen)
                 print_list(look, &keys?, json)
             }
             KeyCommand::Rotate { id, keep_old } => rotate(&cases, id, keep_old.unwrap_or_default(), json).await,
-            KeyCommand::Revoke { id } => {
-                known(id, cases.revoke_key(&Caller::command_line(), id, Precondition::None).await)
+            KeyCommand::Revoke { id, confirm } => {
+                confirm.confirm(&revocation(id), &id.to_string())?;
+                known(id, cases.revoke_key(&Caller::command_line(), id, Precondition::None).await)?;
+                print_revoked(id, json)
             }
         }
     })?;
@@ -156,9 +174,23 @@ async fn carry_out(session: &Session, command: KeyCommand) -> Result<Exit, Failu
             let until = (!keep_old.is_zero()).then(|| (session.look.now + keep_old).to_string());
             show(&rotated, &old_secret(until.as_deref()), json)?;
         }
-        KeyCommand::Revoke { id } => keys.revoke(&id.to_string()).await?,
+        KeyCommand::Revoke { id, confirm } => {
+            confirm.confirm(&revocation(id), &id.to_string())?;
+            keys.revoke(&id.to_string()).await?;
+            print_revoked(id, json)?;
+        }
     }
     Ok(Exit::Done)
+}
+
+/// Returns the sentence that a person confirms.
+fn revocation(id: KeyId) -> String {
+    format!("This revokes the key {id}; clients that use it are refused")
+}
+
+/// Prints that a key was revoked, for people.
+fn print_revoked(id: KeyId, json: bool) -> anyhow::Result<()> {
+    if json { Ok(()) } else { Ok(print(&format!("Revoked the key {id}. Its secret no longer works."))?) }
 }
 
 /// Returns the request that creates a key.
@@ -216,7 +248,7 @@ async fn rotate(cases: &UseCases, id: KeyId, keep_old: Duration, json: bool) -> 
 
 fn check_overlap(keep_old: Duration) -> anyhow::Result<()> {
     if keep_old > MAX_OVERLAP {
-        bail!("--keep-old must be at most {}", humantime::format_duration(MAX_OVERLAP));
+        return Err(usage(format!("--keep-old must be at most {}", humantime::format_duration(MAX_OVERLAP))));
     }
     Ok(())
 }
@@ -281,8 +313,17 @@ fn print_list(look: Look, keys: &[Value], json: bool) -> anyhow::Result<()> {
     if json {
         return print_json(&json!({ "keys": keys, "nextCursor": null }));
     }
-    let head = ["ID", "NAME", "PREFIX", "SCOPES", "PROJECTS", "EXPIRES", "LAST USED", "REVOKED"];
-    let table = headed(look.paint, head, keys.iter().map(|key| row(look, key)).collect());
+    let head = [
+        Whole("ID"),
+        Text("NAME"),
+        Extra("PREFIX"),
+        Extra("SCOPES"),
+        Text("PROJECTS"),
+        Whole("EXPIRES"),
+        Extra("LAST USED"),
+        Whole("REVOKED"),
+    ];
+    let table = headed(look, head, keys.iter().map(|key| row(look, key)).collect());
     Ok(print_lines(&listed(table, "No keys; `journeyman key create` creates one."))?)
 }
 
@@ -313,10 +354,11 @@ fn expires(look: Look, at: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::paint::Paint;
 
     #[test]
     fn the_time_at_which_a_key_expires_is_relative() {
-        let look = Look { paint: Paint::ON, now: Timestamp::from_micros(120_000_000) };
+        let look = Look { paint: Paint::ON, now: Timestamp::from_micros(120_000_000), columns: None };
         let (later, past) = (json!("1970-01-31T00:02:00.000Z"), json!("1970-01-01T00:00:00.000Z"));
         assert_eq!(expiry_note(look, &later), "expires in 30 days (1970-01-31)");
         assert_eq!(expiry_note(look, &Value::Null), "does not expire");

@@ -1,10 +1,10 @@
 //! Where a command works: on the database of an installation on this machine, or on a server.
 
-use anyhow::bail;
 use clap::Args;
 
 use super::connection::ConnectionArgs;
 use super::contexts::ContextFile;
+use super::exit::usage;
 use super::store::StoreArgs;
 use crate::config::{ClientEnvironment, client_environment};
 
@@ -45,10 +45,10 @@ impl PlaceArgs {
     fn choose_in(self, environment: &ClientEnvironment) -> anyhow::Result<Place> {
         let is_store = self.local || self.store.is_given();
         match (is_store, self.connection.is_given()) {
-            (true, true) => bail!(
+            (true, true) => Err(usage(
                 "the options name both a database and a server: use either --local, --config, --data-dir and \
-                 --database-url, or --url, --key and --context"
-            ),
+                 --database-url, or --url, --key and --context",
+            )),
             (true, false) => Ok(Place::Store(self.store)),
             (false, true) => Ok(Place::Server(self.connection)),
             (false, false) => {
@@ -63,6 +63,7 @@ impl PlaceArgs {
 mod tests {
     use super::*;
     use crate::cli::contexts::Context;
+    use crate::cli::exit::{Exit, of_local};
 
     fn is_server(options: PlaceArgs, environment: &ClientEnvironment) -> bool {
         matches!(options.choose_in(environment).unwrap(), Place::Server(_))
@@ -102,6 +103,6 @@ mod tests {
     #[test]
     fn options_that_name_both_are_refused() {
         let both = PlaceArgs { local: true, connection: connection(), ..PlaceArgs::default() };
-        assert!(both.choose_in(&ClientEnvironment::default()).is_err());
+        assert_eq!(of_local(&both.choose_in(&ClientEnvironment::default()).unwrap_err()), Exit::Usage);
     }
 }

@@ -4,17 +4,18 @@ use std::num::NonZeroUsize;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand, ValueEnum};
+use clap_complete::engine::ArgValueCandidates;
 use journeyman_client::models::PullRequestState;
 use serde_json::Value;
 
-use super::browser;
 use super::exit::{Exit, Failure, HELP};
 use super::look::{Look, cell, plain};
 use super::paint::ColorWhen;
 use super::session::{ServerArgs, Session, with_session};
 use super::store::print;
+use super::table::Column::{Extra, Text, Whole};
 use super::table::{headed, listed};
-use super::words::short;
+use super::{browser, complete, number};
 use crate::config::client_environment;
 
 #[derive(Debug, Args)]
@@ -34,7 +35,7 @@ enum PrCommand {
         #[arg(long, value_enum, default_value_t = StateArg::Open)]
         state: StateArg,
         /// Maximum number of pull requests to list
-        #[arg(long, default_value = "20")]
+        #[arg(long, default_value = "20", value_parser = number::limit)]
         limit: NonZeroUsize,
         /// Open the page of the list in the browser instead
         #[arg(short, long)]
@@ -43,6 +44,7 @@ enum PrCommand {
     /// Show a pull request
     View {
         /// Number of the pull request
+        #[arg(value_parser = number::pull_request, add = ArgValueCandidates::new(complete::pulls))]
         number: u64,
         /// Open the page of the pull request in the browser instead
         #[arg(short, long)]
@@ -51,6 +53,7 @@ enum PrCommand {
     /// Merge a pull request on the built-in code host
     Merge {
         /// Number of the pull request
+        #[arg(value_parser = number::pull_request, add = ArgValueCandidates::new(complete::open_pulls))]
         number: u64,
     },
 }
@@ -124,11 +127,11 @@ fn state(look: Look, pull: &Value) -> String {
 
 fn rows(look: Look, pulls: &[Value]) -> Vec<String> {
     let row = |pull: &Value| {
-        let title = short(&cell(&pull["title"]), 60);
-        let [head, job] = ["head", "job"].map(|field| cell(&pull[field]));
+        let [title, head, job] = ["title", "head", "job"].map(|field| cell(&pull[field]));
         [format!("#{}", cell(&pull["number"])), state(look, pull), title, head, job, look.ago(&pull["createdAt"])]
     };
-    headed(look.paint, ["NUMBER", "STATE", "TITLE", "BRANCH", "JOB", "CREATED"], pulls.iter().map(row).collect())
+    let head = [Whole("NUMBER"), Whole("STATE"), Text("TITLE"), Text("BRANCH"), Extra("JOB"), Extra("CREATED")];
+    headed(look, head, pulls.iter().map(row).collect())
 }
 
 fn view(look: Look, pull: &Value) -> Vec<String> {
@@ -179,7 +182,7 @@ mod tests {
     use super::*;
     use crate::cli::paint::Paint;
 
-    const LOOK: Look = Look { paint: Paint::OFF, now: Timestamp::from_micros(60_000_000) };
+    const LOOK: Look = Look { paint: Paint::OFF, now: Timestamp::from_micros(60_000_000), columns: None };
 
     fn pull() -> Value {
         json!({

@@ -19,17 +19,19 @@ use journeyman_core::time::{Clock, IdGen};
 use journeyman_http::wire::project::{change, create, show};
 use serde_json::{Map, Value, json};
 
+use super::confirm::ConfirmArgs;
 use super::connection::ConnectionArgs;
-use super::exit::{Exit, Failure, HELP};
+use super::exit::{Exit, Failure, HELP, usage};
 use super::look::{Look, cell};
-use super::paint::{ColorWhen, Paint};
+use super::paint::ColorWhen;
 use super::place::{Place, PlaceArgs};
 use super::session::{Session, with_connection};
 use super::store::{StoreArgs, block_on, print, print_json, print_lines};
+use super::table::Column::{Extra, Text, Whole};
 use super::table::{headed, listed};
 use super::{browser, complete};
 use crate::app;
-use crate::config::client_environment;
+use crate::config::{client_environment, whole};
 use crate::system::Machine;
 
 #[derive(Debug, Args)]
@@ -47,6 +49,11 @@ pub(crate) struct ProjectArgs {
 #[derive(Debug, Subcommand)]
 enum ProjectCommand {
     /// Create a project and print it
+    #[command(
+        after_help = "Examples:\n  journeyman project create shop --repository local:shop\n  journeyman project create \
+                      shop --repository https://github.com/acme/shop.git --token-file token.txt --model \
+                      anthropic/claude-sonnet-4-5"
+    )]
     Create {
         /// ID of the project in URLs: a-z, 0-9 and '-'
         id: ProjectId,
@@ -77,6 +84,8 @@ enum ProjectCommand {
         /// ID of the project
         #[arg(add = ArgValueCandidates::new(complete::projects))]
         id: ProjectId,
+        #[command(flatten)]
+        confirm: ConfirmArgs,
     },
 }
 
@@ -92,11 +101,11 @@ struct Fields {
     reference: Option<String>,
 
     /// Agent of the project's jobs
-    #[arg(long)]
+    #[arg(long, add = ArgValueCandidates::new(complete::agents))]
     agent: Option<String>,
 
     /// Model of the project's jobs
-    #[arg(long)]
+    #[arg(long, add = ArgValueCandidates::new(complete::models))]
     model: Option<String>,
 
     /// Shell command that prepares a new workspace, such as "npm ci"
@@ -125,7 +134,7 @@ struct Fields {
     secret_use: Vec<String>,
 
     /// Time limit of a run, in seconds
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = whole::<u32>)]
     run_seconds: Option<u32>,
 
     /// File with any fields of the HTTP interface as a JSON object, or "-" for stdin; null restores a default
@@ -148,11 +157,11 @@ fn in_store(store: StoreArgs, command: ProjectCommand, json: bool, color: ColorW
         let (settings, store) = store.open().await?;
         let (cases, caller) = (app::use_cases(&settings, &store)?, Caller::command_line());
         let url = settings.public_url(settings.listen);
-        let look = Look { paint: Paint::for_stdout(color), now: Machine.now() };
+        let look = Look::for_stdout(color);
         let print_project = |project: &Project| print_project(look, &serde_json::to_value(show(project, &url))?, json);
         match command {
             ProjectCommand::Create { id, fields } => {
-                let proposal = create(body(&id, &fields)?, Machine.now()).map_err(|error| anyhow!(error))?;
+                let proposal = create(body(&id, &fields)?, Machine.now()).map_err(usage)?;
                 match cases.create_project(&caller, proposal, None, |_| String::new()).await {
                     Ok(Answered::New(created)) => print_project(&created),
                     Ok(Answered::Replayed(_)) => Ok(()),
@@ -177,7 +186,8 @@ fn in_store(store: StoreArgs, command: ProjectCommand, json: bool, color: ColorW
                 let edit = Box::new(move |project| change(project, patch.clone()));
                 print_project(&cases.change_project(&caller, &id, Precondition::None, edit).await?)
             }
-            ProjectCommand::Delete { id } => {
+            ProjectCommand::Delete { id, confirm } => {
+                confirm.confirm(&deletion(&id), id.as_str())?;
                 cases.delete_project(&caller, &id, Precondition::None).await?;
                 print_deleted(&id, json)
             }
@@ -218,7 +228,8 @@ async fn carry_out(session: &Session, command: ProjectCommand) -> Result<Exit, F
             let changed = call.json(&Value::Object(fields.patch()?)).await?.json::<Value>()?;
             print_project(look, &changed, json)?;
         }
-        ProjectCommand::Delete { id } => {
+        ProjectCommand::Delete { id, confirm } => {
+            confirm.confirm(&deletion(&id), id.as_str())?;
             client.projects().delete(id.as_str()).await?;
             print_deleted(&id, json)?;
         }
@@ -244,8 +255,8 @@ impl Fields {
             None => Map::new(),
             Some(path) => match serde_json::from_str(&read(path)?) {
                 Ok(Value::Object(patch)) => patch,
-                Ok(_) => bail!("{} must contain a JSON object", path.display()),
-                Err(error) => bail!("{} is not JSON: {error}", path.display()),
+                Ok(_) => return Err(usage(format!("{} must contain a JSON object", path.display()))),
+                Err(error) => return Err(usage(format!("{} is not JSON: {error}", path.display()))),
             },
         };
         let named = [
@@ -268,16 +279,17 @@ impl Fields {
             put(&mut patch, "codeHost", "token", json!(read(path)?.trim()))?;
         }
         for pair in &self.env {
-            let (name, value) = pair.split_once('=').context("--env needs the form NAME=VALUE")?;
+            let (name, value) = pair.split_once('=').ok_or_else(|| usage("--env needs the form NAME=VALUE"))?;
             put(&mut patch, "environment", name, json!(value))?;
         }
         for pair in &self.secret_file {
-            let (name, path) = pair.split_once('=').context("--secret-file needs the form NAME=FILE")?;
+            let (name, path) = pair.split_once('=').ok_or_else(|| usage("--secret-file needs the form NAME=FILE"))?;
             let value = read(&PathBuf::from(path))?;
             put(&mut patch, "secrets", name, json!(value.trim_end_matches(['\r', '\n'])))?;
         }
         for pair in &self.secret_use {
-            let (name, uses) = pair.split_once('=').context("--secret-use needs the form NAME=setup,agent,model")?;
+            let form = || usage("--secret-use needs the form NAME=setup,agent,model");
+            let (name, uses) = pair.split_once('=').ok_or_else(form)?;
             put(&mut patch, "secretUses", name, json!(uses.split(',').collect::<Vec<_>>()))?;
         }
         Ok(patch)
@@ -287,7 +299,7 @@ impl Fields {
 /// Sets the field `inner` of the object in the field `outer`.
 fn put(patch: &mut Map<String, Value>, outer: &str, inner: &str, value: Value) -> anyhow::Result<()> {
     let place = patch.entry(outer).or_insert_with(|| json!({}));
-    let Value::Object(place) = place else { bail!("{outer} must be an object") };
+    let Value::Object(place) = place else { return Err(usage(format!("{outer} must be an object"))) };
     place.insert(inner.to_owned(), value);
     Ok(())
 }
@@ -314,6 +326,11 @@ fn print_project(look: Look, project: &Value, json: bool) -> anyhow::Result<()> 
     if json { print_json(project) } else { Ok(print_lines(&lines(look, project))?) }
 }
 
+/// Returns the sentence that a person confirms.
+fn deletion(id: &ProjectId) -> String {
+    format!("This deletes the project {id} with its jobs, their logs and its secrets; the repository remains")
+}
+
 /// Prints that a project was deleted, for people.
 fn print_deleted(id: &ProjectId, json: bool) -> anyhow::Result<()> {
     if json {
@@ -331,7 +348,8 @@ fn print_list(look: Look, projects: &[Value], json: bool) -> anyhow::Result<()> 
 
 fn rows(look: Look, projects: &[Value]) -> Vec<String> {
     let row = |project: &Value| ["id", "repository", "ref", "agent", "model"].map(|field| cell(&project[field]));
-    headed(look.paint, ["ID", "REPOSITORY", "REF", "AGENT", "MODEL"], projects.iter().map(row).collect())
+    let head = [Whole("ID"), Text("REPOSITORY"), Extra("REF"), Extra("AGENT"), Extra("MODEL")];
+    headed(look, head, projects.iter().map(row).collect())
 }
 
 /// Formats the fields of a project that people look at most; `--json` has all.
@@ -364,8 +382,9 @@ mod tests {
     use journeyman_core::time::Timestamp;
 
     use super::*;
+    use crate::cli::paint::Paint;
 
-    const LOOK: Look = Look { paint: Paint::OFF, now: Timestamp::from_micros(60_000_000) };
+    const LOOK: Look = Look { paint: Paint::OFF, now: Timestamp::from_micros(60_000_000), columns: None };
 
     #[test]
     fn a_project_is_printed_as_lines_without_values_of_its_environment() {

@@ -19,7 +19,10 @@ use journeyman_core::user::user_name;
 use journeyman_http::wire::code_host::FindingList;
 use journeyman_http::wire::slack as wire;
 
+use super::confirm::ConfirmArgs;
 use super::doctor::print_findings;
+use super::exit::usage;
+use super::look::{Look, plain};
 use super::paint::ColorWhen;
 use super::secret;
 use super::store::{StoreArgs, block_on, print, print_json, print_lines};
@@ -34,7 +37,7 @@ pub(crate) struct SlackArgs {
     #[command(flatten)]
     store: StoreArgs,
     /// Print JSON
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = "Output")]
     json: bool,
     #[command(subcommand)]
     command: SlackCommand,
@@ -106,6 +109,8 @@ enum SlackCommand {
     Disconnect {
         /// ID of the workspace, as in `slack list`
         id: SlackWorkspaceId,
+        #[command(flatten)]
+        confirm: ConfirmArgs,
     },
 }
 
@@ -224,23 +229,38 @@ impl Command {
             SlackCommand::Show { id } => self.show(id).await?,
             SlackCommand::Update(arguments) => self.update(*arguments).await?,
             SlackCommand::MapChannel { id, channel, project, remove } => {
+                let done = match &project {
+                    Some(project) => format!("Connected the channel {} with the project {project}.", plain(&channel)),
+                    None => format!("Disconnected the channel {}.", plain(&channel)),
+                };
                 let channels = [(channel, project.filter(|_| !remove))].into();
-                self.change(id, SlackEdit { channels, ..SlackEdit::default() }).await?;
+                self.change(id, SlackEdit { channels, ..SlackEdit::default() }, &done).await?;
             }
             SlackCommand::MapUser { id, account, user, remove } => {
+                let done = match &user {
+                    Some(user) => format!("Connected {} with the user {}.", plain(&account), plain(user)),
+                    None => format!("Disconnected {}.", plain(&account)),
+                };
                 let user = match user.filter(|_| !remove) {
                     Some(user) => Some(self.user(&user).await?),
                     None => None,
                 };
                 let users = [(account, user)].into();
-                self.change(id, SlackEdit { users, ..SlackEdit::default() }).await?;
+                self.change(id, SlackEdit { users, ..SlackEdit::default() }, &done).await?;
             }
             SlackCommand::Check { id } => return self.check(id).await,
             SlackCommand::Events { id } => self.events(id).await?,
             SlackCommand::Posts { id } => self.posts(id).await?,
-            SlackCommand::Disconnect { id } => {
+            SlackCommand::Disconnect { id, confirm } => {
+                let effect = format!(
+                    "This disconnects the workspace {id}, and deletes its secrets, events and posts; jobs stay"
+                );
+                confirm.confirm(&effect, &id.to_string())?;
                 let caller = Caller::command_line();
                 known(id, self.cases.remove_slack_workspace(&caller, id, Precondition::None).await)?;
+                if !self.json {
+                    print(&format!("Disconnected the workspace {id}, and deleted its secrets, events and posts."))?;
+                }
             }
         }
         Ok(ExitCode::SUCCESS)
@@ -281,7 +301,7 @@ impl Command {
             let show = |one: &DescribedSlack| wire::show(one, self.cases.slack_url(one.workspace.id));
             return print_json(&wire::SlackWorkspaceList { workspaces: all.iter().map(show).collect() });
         }
-        Ok(print_lines(&listed(show::workspaces(&all), "No workspaces found."))?)
+        Ok(print_lines(&listed(show::workspaces(Look::for_stdout(self.color), &all), "No workspaces found."))?)
     }
 
     async fn show(&self, id: SlackWorkspaceId) -> anyhow::Result<()> {
@@ -297,15 +317,18 @@ impl Command {
         let UpdateArgs { id, name, mode, secrets } = arguments;
         let edit = SlackEdit { name, mode: mode.map(Into::into), secrets: secrets.read()?, ..SlackEdit::default() };
         if edit == SlackEdit::default() {
-            bail!("nothing to change: use --name, --mode, --bot-token-file, --signing-secret-file or --app-token-file");
+            return Err(usage(
+                "nothing to change: use --name, --mode, --bot-token-file, --signing-secret-file or --app-token-file",
+            ));
         }
-        self.change(id, edit).await
+        self.change(id, edit, &format!("Changed the workspace {id}.")).await
     }
 
-    async fn change(&self, id: SlackWorkspaceId, edit: SlackEdit) -> anyhow::Result<()> {
+    /// Changes a workspace, and prints `done`, or the workspace as JSON.
+    async fn change(&self, id: SlackWorkspaceId, edit: SlackEdit, done: &str) -> anyhow::Result<()> {
         let changed = self.cases.change_slack_workspace(&Caller::command_line(), id, Precondition::None, edit).await;
         let changed = known(id, changed)?;
-        if self.json { self.print_workspace(&changed) } else { Ok(()) }
+        if self.json { self.print_workspace(&changed) } else { Ok(print(done)?) }
     }
 
     async fn check(&self, id: SlackWorkspaceId) -> anyhow::Result<ExitCode> {
@@ -324,7 +347,7 @@ impl Command {
             let events = events.into_iter().map(Into::into).collect();
             return print_json(&wire::SlackEventPage { events, next_cursor: None });
         }
-        Ok(print_lines(&listed(show::events(events), "No events found."))?)
+        Ok(print_lines(&listed(show::events(Look::for_stdout(self.color), events), "No events found."))?)
     }
 
     async fn posts(&self, id: SlackWorkspaceId) -> anyhow::Result<()> {
@@ -333,7 +356,7 @@ impl Command {
             let posts = posts.into_iter().map(Into::into).collect();
             return print_json(&wire::SlackPostPage { posts, next_cursor: None });
         }
-        Ok(print_lines(&listed(show::posts(posts), "No posts found."))?)
+        Ok(print_lines(&listed(show::posts(Look::for_stdout(self.color), posts), "No posts found."))?)
     }
 
     async fn described(&self, id: SlackWorkspaceId) -> anyhow::Result<DescribedSlack> {

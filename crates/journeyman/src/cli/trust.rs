@@ -12,8 +12,13 @@ use journeyman_core::key::Scope;
 use journeyman_core::trust::{self, TrustSettings};
 use journeyman_http::wire::trust::{Trust, TrustList};
 
+use super::confirm::ConfirmArgs;
+use super::exit::usage;
+use super::look::Look;
+use super::paint::ColorWhen;
 use super::store::{StoreArgs, block_on, print, print_json, print_lines};
-use super::table::{listed, table};
+use super::table::Column::{Extra, Text, Whole};
+use super::table::{headed, listed, table};
 use crate::app;
 
 #[derive(Debug, Args)]
@@ -21,7 +26,7 @@ pub(crate) struct TrustArgs {
     #[command(flatten)]
     store: StoreArgs,
     /// Print JSON
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = "Output")]
     json: bool,
     #[command(subcommand)]
     command: TrustCommand,
@@ -44,6 +49,8 @@ enum TrustCommand {
     Delete {
         /// ID of the trust, as in `trust list`
         id: TrustId,
+        #[command(flatten)]
+        confirm: ConfirmArgs,
     },
 }
 
@@ -131,25 +138,28 @@ fn claims(given: Vec<(String, String)>) -> anyhow::Result<BTreeMap<String, Strin
     let mut claims = BTreeMap::new();
     for (name, pattern) in given {
         if claims.insert(name.clone(), pattern).is_some() {
-            bail!("--claim {name} is given twice; a claim has one pattern");
+            return Err(usage(format!("--claim {name} is given twice; a claim has one pattern")));
         }
     }
     Ok(claims)
 }
 
 /// Runs a command.
-pub(crate) fn run(arguments: TrustArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(arguments: TrustArgs, color: ColorWhen) -> anyhow::Result<ExitCode> {
     let json = arguments.json;
     block_on(async move {
         let (settings, store) = arguments.store.open().await?;
         let cases = app::use_cases(&settings, &store)?;
         match arguments.command {
             TrustCommand::Create(create) => create_trust(&cases, create, json).await,
-            TrustCommand::List => list(&cases, json).await,
+            TrustCommand::List => list(&cases, json, color).await,
             TrustCommand::Show { id } => show(known(id, cases.trust(&Caller::command_line(), id).await)?, json),
             TrustCommand::Update(update) => update_trust(&cases, update, json).await,
-            TrustCommand::Delete { id } => {
-                known(id, cases.remove_trust(&Caller::command_line(), id, Precondition::None).await)
+            TrustCommand::Delete { id, confirm } => {
+                let effect = format!("This deletes the trust {id}, and revokes its keys");
+                confirm.confirm(&effect, &id.to_string())?;
+                known(id, cases.remove_trust(&Caller::command_line(), id, Precondition::None).await)?;
+                print_done(&format!("Deleted the trust {id}, and revoked its keys."), json)
             }
         }
     })?;
@@ -183,7 +193,12 @@ async fn update_trust(cases: &UseCases, arguments: UpdateArgs, json: bool) -> an
     });
     let changed = cases.change_trust(&Caller::command_line(), id, Precondition::None, edit).await;
     let changed = known(id, changed)?;
-    if json { print_json(&Trust::from(changed)) } else { Ok(()) }
+    if json { print_json(&Trust::from(changed)) } else { Ok(print(&format!("Changed the trust {id}."))?) }
+}
+
+/// Prints what was done, for people.
+fn print_done(text: &str, json: bool) -> anyhow::Result<()> {
+    if json { Ok(()) } else { Ok(print(text)?) }
 }
 
 /// Returns a result with an explanation for the command line if a project does not exist.
@@ -206,13 +221,21 @@ fn known<T>(id: TrustId, result: Result<T, Error>) -> anyhow::Result<T> {
     }
 }
 
-async fn list(cases: &UseCases, json: bool) -> anyhow::Result<()> {
+async fn list(cases: &UseCases, json: bool, color: ColorWhen) -> anyhow::Result<()> {
     let trusts: Vec<Trust> = cases.trusts(&Caller::command_line()).await?.into_iter().map(Trust::from).collect();
     if json {
         return print_json(&TrustList { trusts, next_cursor: None });
     }
-    let head = ["ID", "NAME", "ISSUER", "CLAIMS", "PROJECTS", "SCOPE", "LAST USED"];
-    let table = table(head, trusts.into_iter().map(row).collect());
+    let head = [
+        Whole("ID"),
+        Text("NAME"),
+        Extra("ISSUER"),
+        Text("CLAIMS"),
+        Text("PROJECTS"),
+        Extra("SCOPE"),
+        Extra("LAST USED"),
+    ];
+    let table = headed(Look::for_stdout(color), head, trusts.into_iter().map(row).collect());
     Ok(print_lines(&listed(table, "No trusts; `journeyman trust create` creates one."))?)
 }
 

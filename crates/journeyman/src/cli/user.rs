@@ -4,26 +4,28 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand, ValueEnum};
+use clap_complete::engine::ArgValueCandidates;
 use journeyman_app::{Answered, Caller, UseCases};
 use journeyman_client::models::{self, ChangeUser, CreateUser};
 use journeyman_core::admin::Precondition;
 use journeyman_core::ids::UserId;
 use journeyman_core::ports::{Store, StoreError};
-use journeyman_core::time::Clock;
 use journeyman_core::user::decide::UserChanges;
 use journeyman_core::user::{Role, user_name};
 use journeyman_http::wire::user::{CreatedUser, User, UserLink};
 use serde_json::{Value, json};
 
+use super::complete;
+use super::confirm::ConfirmArgs;
 use super::exit::{Exit, Failure, HELP};
 use super::look::{Look, cell, plain};
-use super::paint::{ColorWhen, Paint};
+use super::paint::ColorWhen;
 use super::place::{Place, PlaceArgs};
 use super::session::{Session, with_connection};
 use super::store::{StoreArgs, block_on, print, print_json, print_lines};
+use super::table::Column::{Extra, Text, Whole};
 use super::table::{headed, listed};
 use crate::app;
-use crate::system::Machine;
 
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
@@ -52,11 +54,13 @@ enum UserCommand {
     /// Print a link to set a password once; without a name, and not on a server, a link for the first administrator
     Link {
         /// Name or ID of the user
+        #[arg(add = ArgValueCandidates::new(complete::users))]
         name: Option<String>,
     },
     /// Give a user another role; keys that exceed it are revoked
     Role {
         /// Name or ID of the user
+        #[arg(add = ArgValueCandidates::new(complete::users))]
         name: String,
         /// Role of the user
         #[arg(value_enum)]
@@ -65,16 +69,21 @@ enum UserCommand {
     /// Disable a user: end the sessions, delete the links, and revoke the keys
     Disable {
         /// Name or ID of the user
+        #[arg(add = ArgValueCandidates::new(complete::users))]
         name: String,
+        #[command(flatten)]
+        confirm: ConfirmArgs,
     },
     /// Let a disabled user sign in again
     Enable {
         /// Name or ID of the user
+        #[arg(add = ArgValueCandidates::new(complete::users))]
         name: String,
     },
     /// Disconnect a user, who needs a password, from the OpenID provider, and end the sessions
     Disconnect {
         /// Name or ID of the user
+        #[arg(add = ArgValueCandidates::new(complete::users))]
         name: String,
     },
 }
@@ -131,7 +140,7 @@ fn in_store(store: StoreArgs, command: UserCommand, json: bool, color: ColorWhen
             UserCommand::List => {
                 let users = cases.users(&caller).await?.into_iter();
                 let users: Result<Vec<Value>, _> = users.map(|user| serde_json::to_value(User::from(user))).collect();
-                print_list(Look { paint: Paint::for_stdout(color), now: Machine.now() }, &users?, json)
+                print_list(Look::for_stdout(color), &users?, json)
             }
             UserCommand::Add { name, role } => {
                 let created = cases.create_user(&caller, &name, role.into(), None, |_| String::new()).await?;
@@ -156,7 +165,8 @@ fn in_store(store: StoreArgs, command: UserCommand, json: bool, color: ColorWhen
             UserCommand::Role { name, role } => {
                 change(name, UserChanges { role: Some(role.into()), ..UserChanges::default() }).await
             }
-            UserCommand::Disable { name } => {
+            UserCommand::Disable { name, confirm } => {
+                confirm.confirm(&disabling(&name), &name)?;
                 change(name, UserChanges { disabled: Some(true), ..UserChanges::default() }).await
             }
             UserCommand::Enable { name } => {
@@ -193,7 +203,10 @@ async fn carry_out(session: &Session, command: UserCommand) -> Result<Exit, Fail
             show(&link, &link, json)?;
         }
         UserCommand::Role { name, role } => change(name, ChangeUser::new().role(role.into())).await?,
-        UserCommand::Disable { name } => change(name, ChangeUser::new().disabled(true)).await?,
+        UserCommand::Disable { name, confirm } => {
+            confirm.confirm(&disabling(&name), &name)?;
+            change(name, ChangeUser::new().disabled(true)).await?;
+        }
         UserCommand::Enable { name } => change(name, ChangeUser::new().disabled(false)).await?,
         UserCommand::Disconnect { name } => change(name, ChangeUser::new().has_identity(false)).await?,
     }
@@ -236,17 +249,32 @@ fn show(document: &Value, link: &Value, json: bool) -> anyhow::Result<()> {
     if json { print_json(document) } else { Ok(print(&plain(link["url"].as_str().unwrap_or_default()))?) }
 }
 
-/// Prints a user who was changed, if the output is JSON.
+/// Returns the sentence that a person confirms.
+fn disabling(name: &str) -> String {
+    format!("This disables the user {name}: the sessions end, and the user's links and keys stop working")
+}
+
+/// Prints a user who was changed.
 fn show_changed(user: &Value, json: bool) -> anyhow::Result<()> {
-    if json { print_json(user) } else { Ok(()) }
+    if json { print_json(user) } else { Ok(print(&changed(user))?) }
+}
+
+/// Returns a sentence about the state of a user.
+fn changed(user: &Value) -> String {
+    let (name, role) = (cell(&user["name"]), cell(&user["role"]));
+    if user["disabledAt"].is_null() {
+        format!("The user {name} has the role {role}, and can sign in.")
+    } else {
+        format!("The user {name} has the role {role}, and is disabled.")
+    }
 }
 
 fn print_list(look: Look, users: &[Value], json: bool) -> anyhow::Result<()> {
     if json {
         return print_json(&json!({ "users": users, "nextCursor": null }));
     }
-    let head = ["NAME", "ROLE", "SIGN-IN", "LAST SIGN-IN", "STATE"];
-    let table = headed(look.paint, head, users.iter().map(|user| row(look, user)).collect());
+    let head = [Text("NAME"), Whole("ROLE"), Extra("SIGN-IN"), Extra("LAST SIGN-IN"), Whole("STATE")];
+    let table = headed(look, head, users.iter().map(|user| row(look, user)).collect());
     Ok(print_lines(&listed(table, "No users; `journeyman user add` adds one."))?)
 }
 
@@ -263,11 +291,22 @@ fn row(look: Look, user: &Value) -> [String; 5] {
 
 #[cfg(test)]
 mod tests {
+    use journeyman_core::time::Timestamp;
+
     use super::*;
+    use crate::cli::paint::Paint;
+
+    #[test]
+    fn a_change_is_described_by_the_state_of_the_user() {
+        let user = |disabled: Value| json!({"name": "a\u{1b}da", "role": "viewer", "disabledAt": disabled});
+        assert_eq!(changed(&user(Value::Null)), "The user a\u{fffd}da has the role viewer, and can sign in.");
+        let disabled = user(json!("1970-01-01T00:00:00.000Z"));
+        assert!(changed(&disabled).ends_with("and is disabled."), "{}", changed(&disabled));
+    }
 
     #[test]
     fn a_row_says_how_a_user_signs_in() {
-        let look = Look { paint: Paint::OFF, now: journeyman_core::time::Timestamp::from_micros(60_000_000) };
+        let look = Look { paint: Paint::OFF, now: Timestamp::from_micros(60_000_000), columns: None };
         let user = |password: bool, identity: bool, at: Value| {
             json!({"name": "ada", "role": "member", "hasPassword": password, "hasIdentity": identity, "signedInAt": at,
                    "disabledAt": at})

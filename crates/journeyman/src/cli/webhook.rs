@@ -4,15 +4,21 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use clap_complete::engine::ArgValueCandidates;
 use journeyman_client::models::{ChangeWebhook, CreateWebhook, DeliveryStatus, ProjectEventType, WebhookFormat};
 use serde_json::Value;
 
+use super::complete;
+use super::confirm::ConfirmArgs;
 use super::exit::{Exit, Failure, HELP};
-use super::look::cell;
+use super::look::{Look, cell, plain};
+use super::number;
 use super::paint::ColorWhen;
 use super::session::{ServerArgs, Session, with_session};
-use super::store::print_lines;
-use super::table::{listed, table};
+use super::store::print;
+use super::table::Column::{Extra, Text, Whole};
+use super::table::{headed, listed};
+use crate::config::whole;
 
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
@@ -37,6 +43,7 @@ enum WebhookCommand {
     /// Change a webhook
     Change {
         /// ID of the webhook
+        #[arg(add = ArgValueCandidates::new(complete::webhooks))]
         webhook: String,
         /// URL of the endpoint
         #[arg(long, value_name = "URL")]
@@ -53,35 +60,42 @@ enum WebhookCommand {
     /// Delete a webhook with its deliveries
     Delete {
         /// ID of the webhook
+        #[arg(add = ArgValueCandidates::new(complete::webhooks))]
         webhook: String,
+        #[command(flatten)]
+        confirm: ConfirmArgs,
     },
     /// Give a webhook a new secret, and print it
     Rotate {
         /// ID of the webhook
+        #[arg(add = ArgValueCandidates::new(complete::webhooks))]
         webhook: String,
         /// Sign requests with the old secret too for this many seconds
-        #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+        #[arg(long, value_name = "SECONDS", default_value_t = 0, value_parser = whole::<u64>)]
         keep_old: u64,
     },
     /// Send an example event now; the exit code is 1 if the endpoint does not accept it
     Test {
         /// ID of the webhook
+        #[arg(add = ArgValueCandidates::new(complete::webhooks))]
         webhook: String,
     },
     /// List the deliveries of a webhook, newest first
     Deliveries {
         /// ID of the webhook
+        #[arg(add = ArgValueCandidates::new(complete::webhooks))]
         webhook: String,
-        /// Filter by state: pending, delivered or failed
-        #[arg(long)]
+        /// Filter by state
+        #[arg(long, value_parser = ["pending", "delivered", "failed"])]
         state: Option<String>,
         /// Maximum number of deliveries to list
-        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=100))]
-        limit: u64,
+        #[arg(long, default_value_t = 20, value_parser = number::page)]
+        limit: u32,
     },
     /// Deliver an event again
     Redeliver {
         /// ID of the webhook
+        #[arg(add = ArgValueCandidates::new(complete::webhooks))]
         webhook: String,
         /// ID of the delivery
         delivery: String,
@@ -89,6 +103,7 @@ enum WebhookCommand {
     /// Deliver all events since a time again
     Replay {
         /// ID of the webhook
+        #[arg(add = ArgValueCandidates::new(complete::webhooks))]
         webhook: String,
         /// Time of the first event (ISO 8601)
         #[arg(long, value_name = "TIME")]
@@ -126,30 +141,34 @@ pub(crate) fn run(arguments: WebhookArgs, color: ColorWhen) -> anyhow::Result<Ex
 }
 
 async fn carry_out(session: &Session, command: WebhookCommand) -> Result<Exit, Failure> {
-    let (hooks, project) = (session.client.webhooks(), session.project.as_str());
+    let (hooks, project, look) = (session.client.webhooks(), session.project.as_str(), session.look);
     match command {
         WebhookCommand::Create { endpoint, settings } => {
             let mut webhook = CreateWebhook::new(endpoint);
             (webhook.events, webhook.format) = (settings.events(), settings.format());
             webhook.description = settings.description;
-            session.print_rows(&[hooks.create(project, &webhook).raw().await?], webhooks)?;
+            session.print_rows(&[hooks.create(project, &webhook).raw().await?], |all| webhooks(look, all))?;
         }
         WebhookCommand::List => {
             let none = format!("No webhooks in {project}.");
             let all = hooks.list(project).raw().all().await?;
-            session.print_rows(&all, |all| listed(webhooks(all), &none))?;
+            session.print_rows(&all, |all| listed(webhooks(look, all), &none))?;
         }
         WebhookCommand::Change { webhook, endpoint, settings, enable, disable } => {
             let mut changes = ChangeWebhook::new();
             (changes.events, changes.format) = (settings.events(), settings.format());
             (changes.url, changes.description) = (endpoint, settings.description);
             changes.enabled = (enable || disable).then_some(enable);
-            session.print_rows(&[hooks.change(project, &webhook, &changes).raw().await?], webhooks)?;
+            session.print_rows(&[hooks.change(project, &webhook, &changes).raw().await?], |all| webhooks(look, all))?;
         }
-        WebhookCommand::Delete { webhook } => hooks.delete(project, &webhook).await?,
+        WebhookCommand::Delete { webhook, confirm } => {
+            confirm.confirm(&format!("This deletes the webhook {webhook} with its deliveries"), &webhook)?;
+            hooks.delete(project, &webhook).await?;
+            print_done(session, &format!("Deleted the webhook {} with its deliveries.", plain(&webhook)))?;
+        }
         WebhookCommand::Rotate { webhook, keep_old } => {
             let rotated = hooks.rotate(project, &webhook, Duration::from_secs(keep_old)).raw().await?;
-            session.print_rows(&[rotated], webhooks)?;
+            session.print_rows(&[rotated], |all| webhooks(look, all))?;
         }
         WebhookCommand::Test { webhook } => {
             let result = hooks.test(project, &webhook).raw().await?;
@@ -159,21 +178,29 @@ async fn carry_out(session: &Session, command: WebhookCommand) -> Result<Exit, F
         }
         WebhookCommand::Deliveries { webhook, state, limit } => {
             let state = state.as_deref().map(DeliveryStatus::from);
-            let mut list = hooks.deliveries(project, &webhook, state).query("limit", limit).raw();
+            let mut list = hooks.deliveries(project, &webhook, state).page_size(limit).raw();
             let found = list.page().await?.map(|page| page.items).unwrap_or_default();
-            session.print_rows(&found, |found| listed(deliveries(found), "No deliveries found."))?;
+            session.print_rows(&found, |found| listed(deliveries(look, found), "No deliveries found."))?;
         }
-        WebhookCommand::Redeliver { webhook, delivery } => hooks.redeliver(project, &webhook, &delivery).await?,
+        WebhookCommand::Redeliver { webhook, delivery } => {
+            hooks.redeliver(project, &webhook, &delivery).await?;
+            print_done(session, &format!("The delivery {} is pending again.", plain(&delivery)))?;
+        }
         WebhookCommand::Replay { webhook, since } => {
             let count = hooks.replay(project, &webhook, &since).await?;
             let text = if count == 1 { "delivery is" } else { "deliveries are" };
-            print_lines(&[format!("{count} {text} pending")])?;
+            print(&format!("{count} {text} pending"))?;
         }
     }
     Ok(Exit::Done)
 }
 
-fn webhooks(webhooks: &[Value]) -> Vec<String> {
+/// Prints what was done, for people.
+fn print_done(session: &Session, text: &str) -> Result<(), Failure> {
+    if session.json { Ok(()) } else { Ok(print(text)?) }
+}
+
+fn webhooks(look: Look, webhooks: &[Value]) -> Vec<String> {
     let state = |webhook: &Value| match (webhook["disabledReason"].as_str(), webhook["failingSince"].as_str()) {
         (Some(reason), _) => format!("disabled ({})", reason.replace('_', " ")),
         (None, Some(since)) => format!("failing since {since}"),
@@ -187,23 +214,30 @@ fn webhooks(webhooks: &[Value]) -> Vec<String> {
         let [id, url, format] = ["id", "url", "format"].map(|name| cell(&webhook[name]));
         [id, state(webhook), format, events(webhook), url]
     };
-    let mut lines = table(["ID", "STATE", "FORMAT", "EVENTS", "URL"], webhooks.iter().map(row).collect());
+    let head = [Whole("ID"), Text("STATE"), Extra("FORMAT"), Text("EVENTS"), Whole("URL")];
+    let mut lines = headed(look, head, webhooks.iter().map(row).collect());
     // Only the answers to a creation and a rotation have a secret.
     let secrets = webhooks.iter().filter_map(|webhook| webhook["secret"].as_str());
     lines.extend(secrets.map(|secret| format!("secret: {secret} (it is not shown again)")));
     lines
 }
 
-fn deliveries(deliveries: &[Value]) -> Vec<String> {
+fn deliveries(look: Look, deliveries: &[Value]) -> Vec<String> {
     let row = |delivery: &Value| {
         let [id, kind, state, attempts, job] =
             ["id", "type", "state", "attempts", "job"].map(|name| cell(&delivery[name]));
         [id, kind, state, attempts, result(&delivery["lastAttempt"]), cell(&delivery["nextAttemptAt"]), job]
     };
-    table(
-        ["ID", "EVENT", "STATE", "ATTEMPTS", "LAST RESULT", "NEXT ATTEMPT", "JOB"],
-        deliveries.iter().map(row).collect(),
-    )
+    let head = [
+        Whole("ID"),
+        Whole("EVENT"),
+        Whole("STATE"),
+        Extra("ATTEMPTS"),
+        Text("LAST RESULT"),
+        Extra("NEXT ATTEMPT"),
+        Extra("JOB"),
+    ];
+    headed(look, head, deliveries.iter().map(row).collect())
 }
 
 fn attempts(attempts: &[Value]) -> Vec<String> {

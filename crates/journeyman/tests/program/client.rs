@@ -74,7 +74,10 @@ fn a_job_is_created_watched_followed_up_and_archived() {
     let watched = job(&site, &service, &["watch", id, "--json"]);
     let events = out(&watched).lines().filter(|line| line.contains("\"seq\"")).count();
     assert!(events > 10, "{}", out(&watched));
-    let deleted = job(&site, &service, &["delete", id]);
+    let refused = job(&site, &service, &["delete", id]);
+    assert_eq!(refused.status.code(), Some(2), "{}", err(&refused));
+    assert!(err(&refused).contains("confirm with --yes"), "{}", err(&refused));
+    let deleted = job(&site, &service, &["delete", id, "--yes"]);
     assert_eq!(
         out(&deleted),
         format!("Deleted the job {id} with its messages, runs and events.\n"),
@@ -120,7 +123,49 @@ fn a_command_ends_with_a_code_that_scripts_can_use() {
         command(&site, &service, &["list"]).env_remove("JOURNEYMAN_KEY").output().unwrap().status.code(),
         Some(2)
     );
-    assert_eq!(job(&site, &service, &["list", "--url", "nonsense"]).status.code(), Some(1));
+    assert_eq!(job(&site, &service, &["list", "--url", "nonsense"]).status.code(), Some(2));
+}
+
+#[test]
+fn invalid_requests_and_numbers_are_usage_errors() {
+    let site = site();
+    let service = site.start();
+    for (arguments, text) in [
+        (&["create", ""][..], "prompt"),
+        (&["list", "--created-after", "yesterday"], "created"),
+        (&["list", "--pull-request", "x"], "this is not the number of a pull request, such as 7"),
+        (&["list", "--limit", "many"], "write a whole number"),
+    ] {
+        let refused = job(&site, &service, arguments);
+        assert_eq!(refused.status.code(), Some(2), "{arguments:?}: {}", err(&refused));
+        assert!(err(&refused).contains(text), "{arguments:?}: {}", err(&refused));
+    }
+    let mut view = Command::new(program());
+    let view = view.args(["pr", "view", "x", "--url", &service.url, "--key", &site.key]).output().unwrap();
+    assert!(err(&view).contains("this is not the number of a pull request"), "{}", err(&view));
+}
+
+#[test]
+fn an_action_on_a_job_says_what_it_has_done() {
+    let site = site();
+    let service = site.start();
+    let path = service.create("[[say x]]");
+    service.settled(&path);
+    let id = path.rsplit('/').next().unwrap();
+    let cancel = job(&site, &service, &["cancel", id]);
+    let text = format!("The job {id} is already completed; nothing to cancel.\n");
+    assert!(out(&cancel).starts_with(&text) && cancel.status.success(), "{}", out(&cancel));
+    let retry = job(&site, &service, &["retry", id]);
+    assert_eq!(retry.status.code(), Some(7), "{}", err(&retry));
+    assert!(out(&retry).contains("is already completed; nothing to retry."), "{}", out(&retry));
+    let sleeping = service.create("[[sleep 30]]");
+    service.until(&sleeping, "run.started", 1);
+    let sleeping = sleeping.rsplit('/').next().unwrap();
+    let canceled = job(&site, &service, &["cancel", sleeping]);
+    assert!(out(&canceled).starts_with(&format!("Canceled the job {sleeping}.\n")), "{}", out(&canceled));
+    let archived = job(&site, &service, &["archive", sleeping, "--json"]);
+    let record: Value = serde_json::from_str(&out(&archived)).unwrap();
+    assert_eq!(record["status"], "archived", "JSON has no sentence");
 }
 
 #[test]

@@ -68,9 +68,12 @@ fn a_code_host_is_added_tested_and_removed() {
     let findings: Value = serde_json::from_slice(&refused.stdout).unwrap();
     assert_eq!(findings["findings"][1]["health"], "failure", "{findings}");
 
-    site.succeed(&["code-host", "remove", "gitlab"]);
-    site.succeed(&["code-host", "remove", "gitlab"]);
-    let missing = site.run(&["code-host", "remove", "other"]);
+    let refused = site.run(&["code-host", "remove", "gitlab"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused.stderr));
+    site.succeed(&["code-host", "remove", "gitlab", "--yes"]);
+    let again = site.succeed(&["code-host", "remove", "gitlab", "--yes"]);
+    assert_eq!(again, "Removed the code host gitlab with its secrets.\n");
+    let missing = site.run(&["code-host", "remove", "other", "--yes"]);
     assert!(!missing.status.success() && text(&missing.stderr).contains("`journeyman code-host list`"), "{missing:?}");
 }
 
@@ -97,8 +100,8 @@ fn the_token_and_the_webhook_secret_of_a_code_host_are_replaced() {
     );
     site.succeed(&["code-host", "check", "gitlab"]);
 
-    let quiet = site.succeed(&["code-host", "edit", "gitlab", "--webhook-secret-file", webhook]);
-    assert_eq!(quiet, "");
+    let edited = site.succeed(&["code-host", "edit", "gitlab", "--webhook-secret-file", webhook]);
+    assert_eq!(edited, "Replaced the secrets of the code host gitlab.\n");
     let listed: Value = serde_json::from_str(&site.succeed(&["code-host", "list", "--json"])).unwrap();
     let gitlab = &listed["codeHosts"][0];
     assert_eq!((&gitlab["hasToken"], &gitlab["hasWebhookSecret"]), (&true.into(), &true.into()), "{listed}");
@@ -163,7 +166,7 @@ fn doctor_tests_code_hosts_and_the_repositories_of_projects() {
     assert!(short.starts_with("warn  ") && !short.contains("ok    ") && !short.contains('\u{1b}'), "{short}");
     assert!(short.trim_end().ends_with("checks passed; --verbose lists them"), "{short}");
     let edit = ["code-host", "edit", "gitlab", "--token-file", token.to_str().unwrap()];
-    for read_only in [&["code-host", "remove", "gitlab"][..], &edit] {
+    for read_only in [&["code-host", "remove", "gitlab", "--yes"][..], &edit] {
         let refused = site.run(read_only);
         assert!(text(&refused.stderr).contains("configuration file"), "{refused:?}");
     }

@@ -45,11 +45,14 @@ fn keys_are_created_listed_rotated_and_revoked_while_a_service_runs() {
     refused(&made, "rotated");
     refused(&second, "rotated");
     assert_eq!(with(&third), 200);
-    site.succeed(&["key", "revoke", id]);
+    let refused = site.run(&["key", "revoke", id]);
+    assert_eq!((refused.status.code(), with(&third).as_u16()), (Some(2), 200), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("confirm with --yes"), "{}", stderr(&refused));
+    assert!(site.succeed(&["key", "revoke", id, "--yes"]).starts_with("Revoked the key"));
     refused(&third, "revoked");
     let unknown = format!("key_{}", "0".repeat(32));
     for (arguments, text) in [
-        (&["key", "revoke", &*unknown][..], "there is no key"),
+        (&["key", "revoke", &*unknown, "--yes"][..], "there is no key"),
         (&["key", "rotate", &unknown], "there is no key"),
         (&["key", "rotate", id], "was revoked or has expired"),
         (&["key", "rotate", id, "--keep-old", "8days"], "at most 7days"),
@@ -90,7 +93,7 @@ fn projects_are_managed_while_a_service_runs() {
     assert_eq!(service.get("/v2/projects/web")["model"], "other/model");
     assert_eq!(service.get("/v2/projects/web")["ref"], "main", "settings that are not named stay the same");
     assert!(site.succeed(&["project", "list"]).contains("https://example.com/web.git"));
-    assert!(site.succeed(&["project", "delete", "web"]).starts_with("Deleted the project web with its jobs"));
+    assert!(site.succeed(&["project", "delete", "web", "--yes"]).starts_with("Deleted the project web with its jobs"));
     assert_eq!(service.call("GET", "/v2/projects/web", None).0, 404);
     for (arguments, named) in [
         (vec!["project", "create", "shop", "--repository", "local:x"], "already"),
@@ -102,7 +105,7 @@ fn projects_are_managed_while_a_service_runs() {
         (vec!["project", "create", "y", "--repository", "local:y", "--secret-use", "X=all"], "secretUses.X"),
         (vec!["project", "create", "y", "--repository", "local:y", "--token-file", "/nowhere"], "/nowhere"),
         (vec!["project", "show", "y"], "there is no project y"),
-        (vec!["project", "delete", "y"], "no such project"),
+        (vec!["project", "delete", "y", "--yes"], "no such project"),
     ] {
         let output = site.run(&arguments);
         assert!(!output.status.success() && stderr(&output).contains(named), "{arguments:?}: {}", stderr(&output));
@@ -145,6 +148,10 @@ fn a_start_that_cannot_succeed_says_why() {
     assert!(stderr(&taken).contains("cannot listen on"), "{}", stderr(&taken));
     let variable = serve(&[]).env("JOURNEYMAN_WORKERS", "many").output().unwrap();
     assert!(stderr(&variable).contains("JOURNEYMAN_WORKERS"), "{}", stderr(&variable));
+    let misspelled = serve(&["--workers", "0"]).env("JOURNEYMAN_LISTNE", "x").output().unwrap();
+    let expected =
+        "warning: the environment variable JOURNEYMAN_LISTNE is not a setting; did you mean JOURNEYMAN_LISTEN?";
+    assert!(stderr(&misspelled).contains(expected), "{}", stderr(&misspelled));
     let file = serve(&["--config", "/nowhere.toml"]).output().unwrap();
     assert!(stderr(&file).contains("/nowhere.toml"), "{}", stderr(&file));
     let filter = serve(&["--log", "a=b=c"]).output().unwrap();
@@ -232,16 +239,21 @@ fn the_demo_shows_a_job_and_its_follow_up_and_prints_the_record() {
     assert_eq!((record["status"].clone(), record.as_object().unwrap().len()), ("completed".into(), 7));
     let log = stderr(&output);
     for part in [
-        "curl -s -X POST",
+        "$ curl -s -X POST \\\n",
         "pull request opened",
         "pull request updated",
-        "+echo \"Hello, ${1:-reader}!\"",
+        "+echo Hello, $1!",
         "/projects/demo/pulls/1",
     ] {
         assert!(log.contains(part), "{part} is missing in {log}");
     }
     assert!(!log.contains('\u{1b}'), "there are no colors in a pipe");
     assert!(!log.contains("\"createdAt\""), "responses are trimmed: {log}");
+    // Only links and the paths of this machine, which cannot be broken, may be longer than a line.
+    let has_path = |line: &str| line.contains(program()) || line.contains("keeps its data in ");
+    let is_long = |line: &&str| line.chars().count() > 110 && !has_path(line);
+    let long: Vec<&str> = log.lines().filter(is_long).collect();
+    assert!(long.is_empty(), "{long:#?}");
     let folder = log.split("keeps its data in ").nth(1).unwrap().split(',').next().unwrap();
     assert!(!std::path::Path::new(folder).exists(), "{folder} is left behind");
 }
@@ -270,19 +282,107 @@ fn the_commands_that_a_demo_prints_work_unchanged() {
             break;
         }
     }
-    let typed: Vec<&str> = printed.iter().filter_map(|line| line.trim_start().strip_prefix("$ ")).collect();
+    let typed = typed(&printed);
     let find =
-        |word: &str| *typed.iter().find(|line| line.contains(word)).unwrap_or_else(|| panic!("{word}: {printed:#?}"));
-    let script = format!("{}\n{}", find("export JOURNEYMAN_URL="), find("job send"));
-    let output = Command::new("sh").args(["-c", &script]).output().unwrap();
-    assert!(output.status.success(), "{script}: {}", stderr(&output));
-    let merge = format!("{}\n{}", find("export JOURNEYMAN_URL="), find("job merge"));
-    let output = Command::new("sh").args(["-c", &merge]).output().unwrap();
-    assert!(output.status.success(), "{merge}: {}", stderr(&output));
+        |word: &str| typed.iter().find(|line| line.contains(word)).unwrap_or_else(|| panic!("{word}: {printed:#?}"));
+    let exports = format!("{}\n{}", find("export JOURNEYMAN_URL="), find("export JOURNEYMAN_KEY=jmn_"));
+    let run = |command: &str| {
+        let script = format!("{exports}\n{command}");
+        let output = Command::new("sh").args(["-c", &script]).output().unwrap();
+        assert!(output.status.success(), "{script}: {}", stderr(&output));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(run(find("/diff'")).contains("+echo Hello, $1!"), "the requests work as printed");
+    let create = typed.iter().find(|line| line.contains("/v2/agent/demo/job'") && line.contains("POST")).unwrap();
+    let created: Value = serde_json::from_str(&run(create)).unwrap();
+    assert_eq!(created["status"], "active", "{created}");
+    run(find("job send"));
+    run(find("job merge"));
     rustix::process::kill_process(rustix::process::Pid::from_child(&demo), rustix::process::Signal::TERM).unwrap();
     let output = demo.wait_with_output().unwrap();
     assert!(output.status.success(), "{output:?}");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "", "only --exit prints the record");
+}
+
+/// Returns the commands that people can type: a backslash at the end of a line continues a command.
+fn typed(printed: &[String]) -> Vec<String> {
+    let mut commands: Vec<String> = Vec::new();
+    let mut is_continued = false;
+    for line in printed {
+        if let Some(last) = commands.last_mut()
+            && is_continued
+        {
+            last.push('\n');
+            last.push_str(line);
+        } else if let Some(command) = line.trim_start().strip_prefix("$ ") {
+            commands.push(command.to_owned());
+        } else {
+            continue;
+        }
+        is_continued = line.ends_with('\\');
+    }
+    commands
+}
+
+#[test]
+fn the_command_that_a_first_start_suggests_works_as_typed() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("my config.toml"), "lease = \"3s\"\n").unwrap();
+    let mut serve = Command::new(program());
+    serve.args(["serve", "--listen", "127.0.0.1:0", "--data-dir", "data", "--config", "my config.toml"]);
+    let mut serve = serve.current_dir(dir.path()).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(serve.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let suggested = lines.find_map(|line| Some(line.split_once("create one with: ")?.1.to_owned())).unwrap();
+    let output = Command::new("sh").args(["-c", &suggested]).current_dir(dir.path()).output().unwrap();
+    serve.kill().unwrap();
+    serve.wait().unwrap();
+    assert!(suggested.ends_with("--config 'my config.toml' --data-dir data"), "{suggested}");
+    assert!(output.status.success(), "{suggested}: {}", stderr(&output));
+    assert!(String::from_utf8_lossy(&output.stdout).starts_with("jmn_"), "{output:?}");
+    assert!(dir.path().join("data/journeyman.db").exists(), "the key is in the installation of the service");
+}
+
+#[test]
+fn doctor_changes_nothing_and_says_what_a_start_creates() {
+    let dir = tempfile::tempdir().unwrap();
+    let doctor = |data: &std::path::Path| {
+        let output = Command::new(program()).args(["doctor", "--json", "--data-dir"]).arg(data).output().unwrap();
+        serde_json::from_slice::<Value>(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
+    };
+    let text = |findings: &Value, check: &str| {
+        let found = findings.as_array().unwrap().iter().find(|one| one["check"] == check).unwrap().clone();
+        assert_eq!(found["health"], "ok", "{found}");
+        found["text"].as_str().unwrap().to_owned()
+    };
+    let missing = dir.path().join("below/data");
+    let findings = doctor(&missing);
+    for check in ["data directory", "master key", "database"] {
+        let text = text(&findings, check);
+        assert!(text.ends_with("does not exist; `journeyman serve` creates it"), "{check}: {text}");
+    }
+    assert!(!dir.path().join("below").exists(), "the directory is not created");
+    let empty = dir.path().join("empty");
+    std::fs::create_dir(&empty).unwrap();
+    assert!(text(&doctor(&empty), "data directory").ends_with("can be written"));
+    assert_eq!(empty.read_dir().unwrap().count(), 0, "the directory stays empty");
+}
+
+#[test]
+fn doctor_reports_a_missing_key_of_an_existing_database() {
+    let site = site();
+    let names = || {
+        let all = site.path("data").read_dir().unwrap().map(|entry| entry.unwrap().file_name());
+        let mut all: Vec<_> = all.collect();
+        all.sort();
+        all
+    };
+    std::fs::remove_file(site.path("data/master.key")).unwrap();
+    let before = names();
+    let output = site.run(&["doctor"]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("FAIL  master key: ") && text.contains("restore the file"), "{text}");
+    assert_eq!(names(), before, "doctor has changed nothing");
 }
 
 #[test]
@@ -343,7 +443,10 @@ fn the_example_of_a_configuration_file_is_a_valid_one() {
     assert!(output.status.success() && example.contains("\n#listen = \"127.0.0.1:8080\"\n"), "{example}");
     std::fs::write(site.path("config.toml"), &example).unwrap();
     assert!(site.succeed(&["config", "check"]).contains("the settings are valid"));
-    for (setting, named) in [("lissten = 1", "lissten"), ("lease = \"1s\"", "lease must be at least 3s")] {
+    for (setting, named) in [
+        ("lissten = 1", "config.toml is not valid: line 1, column 1: lissten is not a known setting"),
+        ("lease = \"1s\"", "config.toml is not valid: line 1, column 1: lease must be at least 3s"),
+    ] {
         std::fs::write(site.path("config.toml"), format!("{setting}\n{example}")).unwrap();
         let answer = site.run(&["config", "check"]);
         assert!(!answer.status.success() && stderr(&answer).contains(named), "{setting}: {answer:?}");

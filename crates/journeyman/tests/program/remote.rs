@@ -1,7 +1,7 @@
 //! Tests of commands that manage projects, keys and users on a server, and of the output of the command line: colors,
 //! completions, and manual pages.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::given::site;
 use super::person::{Person, err, out};
@@ -22,7 +22,9 @@ fn projects_are_managed_on_a_server() {
     assert_eq!(listed["projects"].as_array().unwrap().len(), 2);
     let taken = person.run(&["project", "create", "web", "--repository", "local:web"]);
     assert_eq!(taken.status.code(), Some(7), "{}", err(&taken));
-    assert!(person.succeed(&["project", "delete", "web"]).starts_with("Deleted the project web with its jobs"));
+    assert!(
+        person.succeed(&["project", "delete", "web", "--yes"]).starts_with("Deleted the project web with its jobs")
+    );
     assert_eq!(person.run(&["project", "show", "web"]).status.code(), Some(5));
     let both = person.run(&["project", "list", "--url", &service.url, "--data-dir", "/nowhere"]);
     assert!(err(&both).contains("name both a database and a server"), "{}", err(&both));
@@ -52,11 +54,12 @@ fn keys_are_managed_on_a_server() {
     let rotated = run(&["key", "rotate", id, "--keep-old", "1h"]);
     assert!(err(&rotated).contains("the old secret works until"), "{}", err(&rotated));
     assert_ne!(out(&rotated), out(&made));
-    assert!(run(&["key", "revoke", id]).status.success());
+    assert_eq!(run(&["key", "revoke", id]).status.code(), Some(2), "it is not confirmed");
+    assert!(run(&["key", "revoke", id, "--yes"]).status.success());
     assert!(out(&run(&["key", "list"])).lines().any(|line| line.starts_with(id) && line.ends_with("just now")));
     assert_eq!(run(&["key", "rotate", id]).status.code(), Some(7));
     let unknown = format!("key_{}", "0".repeat(32));
-    assert_eq!(run(&["key", "revoke", &unknown]).status.code(), Some(5));
+    assert_eq!(run(&["key", "revoke", &unknown, "--yes"]).status.code(), Some(5));
 }
 
 #[test]
@@ -75,9 +78,10 @@ fn users_are_managed_on_a_server() {
     assert!(line(&listed).contains("member") && line(&listed).contains("password"), "{listed}");
     assert_eq!(line(&listed), line(&site.succeed(&["user", "list"])), "the installation has the same list");
 
-    assert_eq!(person.succeed(&["user", "role", "ada@example.com", "viewer"]), "");
+    let changed = person.succeed(&["user", "role", "ada@example.com", "viewer"]);
+    assert_eq!(changed, "The user ada@example.com has the role viewer, and can sign in.\n");
     let disabled: Value =
-        serde_json::from_str(&person.succeed(&["user", "disable", "ada@example.com", "--json"])).unwrap();
+        serde_json::from_str(&person.succeed(&["user", "disable", "ada@example.com", "--json", "--yes"])).unwrap();
     assert_eq!((&disabled["role"], disabled["disabledAt"].is_string()), (&"viewer".into(), true), "{disabled}");
     let id = disabled["id"].as_str().unwrap();
     assert_eq!(service.get(&format!("/v2/users/{id}")), disabled);
@@ -90,17 +94,18 @@ fn users_are_managed_on_a_server() {
 
     for (arguments, code, text) in [
         (&["user", "add", "bob"][..], 7, "a user with this name already exists"),
-        (&["user", "disable", "root"], 7, "this is the last administrator"),
+        (&["user", "disable", "root", "--yes"], 7, "this is the last administrator"),
+        (&["user", "disable", "root"], 2, "confirm with --yes"),
         (&["user", "link", "nobody"], 2, "there is no user nobody; `journeyman user list` lists the users"),
         (&["user", "link"], 2, "journeyman user link --local"),
-        (&["user", "list", "--url", &service.url, "--data-dir", "/nowhere"], 1, "name both a database and a server"),
+        (&["user", "list", "--url", &service.url, "--data-dir", "/nowhere"], 2, "name both a database and a server"),
     ] {
         let output = person.run(arguments);
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", err(&output));
         assert!(err(&output).contains(text), "{arguments:?}: {}", err(&output));
     }
     assert!(!service.log().contains("setup?link="), "a link is in the log: {}", service.log());
-    assert_eq!(site.succeed(&["user", "disable", "bob", "--local"]), "");
+    assert!(site.succeed(&["user", "disable", "bob", "--local", "--yes"]).ends_with("and is disabled.\n"));
     assert!(
         person.succeed(&["user", "list"]).lines().any(|line| line.starts_with("bob") && line.ends_with("disabled"))
     );
@@ -147,6 +152,26 @@ fn a_shell_completes_names_of_the_server() {
     assert!(complete(&["project", "show", ""]).lines().any(|line| line.starts_with("shop")));
     assert!(complete(&["logout", ""]).contains("tests"));
     assert!(complete(&["job", "che"]).contains("checkout"));
+    service.settled(&path);
+    service.settled(&service.create("Add a page [[write page.txt|x]]"));
+    let begins = |words: &[&str], begin: &str| {
+        let found = complete(words);
+        assert!(found.lines().any(|line| line.starts_with(begin)), "{words:?}: {found}");
+    };
+    begins(&["pr", "view", ""], "1\topen: ");
+    begins(&["pr", "merge", ""], "1\topen: ");
+    begins(&["job", "create", "--agent", ""], "journeyman\t");
+    begins(&["project", "update", "shop", "--model", ""], "test/scripted\t");
+    begins(&["job", "list", "--status", ""], "active");
+    begins(&["job", "list", "--context", ""], "tests\t");
+    begins(&["key", "revoke", ""], "key_");
+    let labeled = json!({"prompt": "[[say x]]", "labels": ["bug"]});
+    assert_eq!(service.call("POST", "/v2/agent/shop/job", Some(labeled)).0, 201);
+    begins(&["job", "list", "--label", ""], "bug");
+    person.succeed(&["webhook", "create", "http://192.0.2.1/hook"]);
+    begins(&["webhook", "test", ""], "wh");
+    site.succeed(&["user", "add", "ada"]);
+    begins(&["user", "role", ""], "ada\t");
     service.kill();
     assert!(!complete(&["job", "get", ""]).contains("job_"), "without the server, there are none");
 }

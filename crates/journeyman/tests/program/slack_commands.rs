@@ -26,7 +26,8 @@ fn a_workspace_is_connected_changed_tested_and_disconnected() {
     let lines: Vec<&str> = connected.lines().collect();
     let [id, url] = lines.as_slice() else { panic!("{connected}") };
     assert!(id.starts_with("slw_") && url.ends_with(&format!("/hooks/slack/{id}")), "{connected}");
-    site.succeed(&["slack", "map-channel", id, "C0SHOP", "shop"]);
+    let mapped = site.succeed(&["slack", "map-channel", id, "C0SHOP", "shop"]);
+    assert_eq!(mapped, "Connected the channel C0SHOP with the project shop.\n");
     let shown = site.succeed(&["slack", "show", id]);
     for part in ["Acme", "T0ACME", "events", "C0SHOP=shop", "U0ADA=ada"] {
         assert!(shown.contains(part), "{part}: {shown}");
@@ -66,7 +67,8 @@ fn a_workspace_is_connected_changed_tested_and_disconnected() {
     assert_eq!(refused.status.code(), Some(1));
     let findings: Value = serde_json::from_slice(&refused.stdout).unwrap();
     assert_eq!(findings["findings"][0]["health"], "failure", "{findings}");
-    site.succeed(&["slack", "disconnect", id]);
+    assert_eq!(site.run(&["slack", "disconnect", id]).status.code(), Some(2), "it is not confirmed");
+    site.succeed(&["slack", "disconnect", id, "--yes"]);
     assert!(!site.succeed(&["slack", "list"]).contains("slw_"));
 }
 
@@ -89,7 +91,7 @@ fn a_wrong_command_says_what_to_do_and_shows_no_secret() {
         (&["map-channel", missing, "C0SHOP", "shop"], "`journeyman slack list`"),
         (&["map-channel", missing, "C0SHOP"], "PROJECT"),
         (&["update", missing], "nothing to change: use --name"),
-        (&["disconnect", missing], "`journeyman slack list`"),
+        (&["disconnect", missing, "--yes"], "`journeyman slack list`"),
     ] {
         let refused = site.run(&[&["slack"], arguments].concat());
         assert!(!refused.status.success(), "{arguments:?}");

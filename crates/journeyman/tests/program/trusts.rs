@@ -106,7 +106,7 @@ fn trusts_are_created_listed_changed_and_deleted_with_and_without_a_service() {
         (words(&["trust", "show", &unknown]), "`journeyman trust list`"),
         (words(&["trust", "update", &unknown, "--name", "x"]), "`journeyman trust list`"),
         (words(&["trust", "update", id, "--project", "nowhere"]), "there is no project nowhere"),
-        (words(&["trust", "delete", &unknown]), "`journeyman trust list`"),
+        (words(&["trust", "delete", &unknown, "--yes"]), "`journeyman trust list`"),
     ] {
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let output = site.run(&arguments);
@@ -115,10 +115,11 @@ fn trusts_are_created_listed_changed_and_deleted_with_and_without_a_service() {
     }
     assert_eq!(service.get(&path), renamed, "a refused command changes nothing");
 
-    site.succeed(&["trust", "delete", id]);
+    assert_eq!(site.run(&["trust", "delete", id]).status.code(), Some(2), "it is not confirmed");
+    site.succeed(&["trust", "delete", id, "--yes"]);
     let (status, gone) = service.call("GET", &path, None);
     assert_eq!((status, &gone["code"]), (404, &json!("trust_not_found")));
     drop(service);
-    site.succeed(&["trust", "delete", id]);
+    site.succeed(&["trust", "delete", id, "--yes"]);
     assert!(!site.succeed(&["trust", "list"]).contains(id), "it is deleted once");
 }

@@ -38,7 +38,7 @@ fn the_audit_log_has_projects_of_the_command_line_and_their_restricted_addresses
     let site = site();
     site.succeed(&["project", "create", "cloud", "--repository", "http://2852039166/x.git"]);
     site.succeed(&["project", "update", "cloud", "--repository", "https://127.0.0.1/x.git"]);
-    site.succeed(&["project", "delete", "cloud"]);
+    site.succeed(&["project", "delete", "cloud", "--yes"]);
     let service = site.start();
     let cookie = service.use_link(&site.succeed(&["user", "add", "ada@example.com", "--role", "administrator"]));
     let client = reqwest::blocking::Client::new();

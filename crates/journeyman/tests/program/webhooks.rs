@@ -120,7 +120,8 @@ fn a_webhook_is_managed_and_its_events_arrive() {
         assert!(begun.elapsed() < Duration::from_secs(20), "{}", deliveries());
     }
     let delivery = deliveries().lines().nth(1).unwrap().split_whitespace().next().unwrap().to_owned();
-    out(&webhook(&site, &service, &["redeliver", &id, &delivery]));
+    let redelivered = out(&webhook(&site, &service, &["redeliver", &id, &delivery]));
+    assert_eq!(redelivered, format!("The delivery {delivery} is pending again.\n"));
     endpoint.wait_for("the redelivery", |received| received.iter().filter(|(of, ..)| *of == message).count() == 2);
     assert_eq!(
         out(&webhook(&site, &service, &["replay", &id, "--since", "2020-01-01T00:00:00Z"])),
@@ -132,7 +133,9 @@ fn a_webhook_is_managed_and_its_events_arrive() {
     let disabled = out(&webhook(&site, &service, &["change", &id, "--disable", "--description", "CI"]));
     assert!(disabled.contains("disabled (on request)"), "{disabled}");
     assert!(out(&webhook(&site, &service, &["list"])).contains(&endpoint.url));
-    out(&webhook(&site, &service, &["delete", &id]));
+    assert_eq!(webhook(&site, &service, &["delete", &id]).status.code(), Some(2), "it is not confirmed");
+    let deleted = out(&webhook(&site, &service, &["delete", &id, "--yes"]));
+    assert_eq!(deleted, format!("Deleted the webhook {id} with its deliveries.\n"));
     assert!(!out(&webhook(&site, &service, &["list"])).contains(&id));
     let missing = webhook(&site, &service, &["test", &id]);
     assert_eq!(missing.status.code(), Some(5), "{missing:?}");

@@ -7,8 +7,11 @@ use clap_complete::engine::ArgValueCandidates;
 use journeyman_client::models::Status;
 
 use crate::cli::complete;
+use crate::cli::confirm::ConfirmArgs;
 use crate::cli::exit::HELP;
+use crate::cli::number;
 use crate::cli::session::ServerArgs;
+use crate::config::whole;
 
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
@@ -45,16 +48,16 @@ pub(super) enum JobCommand {
         #[arg(add = ArgValueCandidates::new(complete::jobs))]
         job: String,
         /// Start after the event with this number
-        #[arg(long, value_name = "SEQ", default_value_t = 0)]
+        #[arg(long, value_name = "SEQ", default_value_t = 0, value_parser = whole::<u64>)]
         after: u64,
     },
-    /// List the messages of a job with their receipts
+    /// List the messages of a job with their statuses, authors and commits
     Messages {
         /// ID of the job
         #[arg(add = ArgValueCandidates::new(complete::jobs))]
         job: String,
     },
-    /// List the runs of a job with attempts, tokens, costs and failure reasons
+    /// List the runs of a job with their tokens, costs, and reasons of failures
     Runs {
         /// ID of the job
         #[arg(add = ArgValueCandidates::new(complete::jobs))]
@@ -90,7 +93,7 @@ pub(super) enum JobCommand {
         #[arg(add = ArgValueCandidates::new(complete::jobs))]
         job: String,
     },
-    /// Retry a waiting job now
+    /// Retry a job that waits for a cause outside it now
     Retry {
         /// ID of the job
         #[arg(add = ArgValueCandidates::new(complete::jobs))]
@@ -119,6 +122,8 @@ pub(super) enum JobCommand {
         /// ID of the job
         #[arg(add = ArgValueCandidates::new(complete::jobs))]
         job: String,
+        #[command(flatten)]
+        confirm: ConfirmArgs,
     },
     /// Withdraw a queued message
     Withdraw {
@@ -131,6 +136,10 @@ pub(super) enum JobCommand {
 }
 
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  journeyman job create 'Add a search field' --watch\n  journeyman job create - --label ui \
+                  --wait < prompt.txt\n  journeyman job create 'Fix the tests' --pull-request 7"
+)]
 pub(super) struct CreateArgs {
     /// Prompt for the agent; "-" reads it from stdin
     #[arg(required_unless_present = "template")]
@@ -142,16 +151,21 @@ pub(super) struct CreateArgs {
     #[arg(long = "ref")]
     pub(super) reference: Option<String>,
     /// Model to use
-    #[arg(long)]
+    #[arg(long, add = ArgValueCandidates::new(complete::models))]
     pub(super) model: Option<String>,
     /// Agent to run
-    #[arg(long)]
+    #[arg(long, add = ArgValueCandidates::new(complete::agents))]
     pub(super) agent: Option<String>,
     /// Name of the branch to work on
     #[arg(long)]
     pub(super) branch: Option<String>,
     /// Existing pull request to work on, instead of opening one: its number, or the URL of its page
-    #[arg(long, value_name = "NUMBER|URL", conflicts_with_all = ["branch", "reference"])]
+    #[arg(
+        long,
+        value_name = "NUMBER|URL",
+        conflicts_with_all = ["branch", "reference"],
+        add = ArgValueCandidates::new(complete::open_pulls)
+    )]
     pub(super) pull_request: Option<String>,
     /// Open the pull request as a draft
     #[arg(long)]
@@ -160,7 +174,7 @@ pub(super) struct CreateArgs {
     #[arg(long)]
     pub(super) title: Option<String>,
     /// Label of the job; can be repeated
-    #[arg(long, value_name = "LABEL")]
+    #[arg(long, value_name = "LABEL", add = ArgValueCandidates::new(complete::labels))]
     pub(super) label: Vec<String>,
     /// Entry of the job's metadata; can be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = entry)]
@@ -170,6 +184,10 @@ pub(super) struct CreateArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  journeyman job send JOB 'Search by name too' --watch\n  journeyman job send JOB 'Stop, and \
+                  use the old style' --delivery interrupt"
+)]
 pub(super) struct SendArgs {
     /// ID of the job
     #[arg(add = ArgValueCandidates::new(complete::jobs))]
@@ -204,6 +222,9 @@ pub(super) struct ThenArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  journeyman job list --status failed --limit 5\n  journeyman job list --label ui --json"
+)]
 pub(super) struct ListArgs {
     /// Filter by status
     #[arg(long, value_enum)]
@@ -218,13 +239,13 @@ pub(super) struct ListArgs {
     #[arg(short, long, value_name = "TEXT")]
     pub(super) query: Option<String>,
     /// Filter by a label; can be repeated
-    #[arg(long, value_name = "LABEL")]
+    #[arg(long, value_name = "LABEL", add = ArgValueCandidates::new(complete::labels))]
     pub(super) label: Vec<String>,
     /// Filter by an entry of the metadata; can be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = entry)]
     pub(super) metadata: Vec<(String, String)>,
     /// Filter by agent
-    #[arg(long)]
+    #[arg(long, add = ArgValueCandidates::new(complete::agents))]
     pub(super) agent: Option<String>,
     /// Filter by the author of the first message
     #[arg(long)]
@@ -233,10 +254,10 @@ pub(super) struct ListArgs {
     #[arg(long)]
     pub(super) branch: Option<String>,
     /// Filter by the number of a pull request
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = number::pull_request, add = ArgValueCandidates::new(complete::pulls))]
     pub(super) pull_request: Option<u64>,
     /// Maximum number of jobs to list
-    #[arg(long, default_value = "20")]
+    #[arg(long, default_value = "20", value_parser = number::limit)]
     pub(super) limit: NonZeroUsize,
 }
 
