@@ -47,19 +47,26 @@ struct InboxQuery {
 }
 
 impl InboxQuery {
-    /// Returns the selected state, the selected outcome, and the number of the last event of the previous page. `path` is
-    /// the path of the list.
+    /// Returns the values of the parameters. `path` is the path of the list.
     ///
     /// # Errors
     /// A value is not allowed.
-    fn read(&self, path: &str) -> Result<(Option<InboxState>, Option<Outcome>, Option<u64>), Failure> {
+    fn read(&self, path: &str) -> Result<Selection, Failure> {
         let states = STATES.into_iter().filter_map(|(state, _)| Some((state?.name(), state?)));
         let state = Parameter::new("state", self.state.as_ref(), path).one_of(states)?;
         let outcomes = Outcome::ALL.map(|outcome| (outcome.name(), outcome));
         let outcome = Parameter::new("outcome", self.outcome.as_ref(), path).one_of(outcomes)?;
         let before = Parameter::new("before", self.before.as_ref(), path);
-        Ok((state, outcome, before.read("the number of an event", |text| text.parse().ok())?))
+        Ok(Selection { state, outcome, before: before.read("the number of an event", |text| text.parse().ok())? })
     }
+}
+
+/// The valid values of [`InboxQuery`].
+struct Selection {
+    state: Option<InboxState>,
+    outcome: Option<Outcome>,
+    /// The number of the last event of the previous page.
+    before: Option<u64>,
 }
 
 /// A page of the list, which two templates show.
@@ -85,7 +92,7 @@ impl List {
         path: String,
         query: &InboxQuery,
     ) -> Result<Self, Failure> {
-        let (state, outcome, before) = query.read(&path)?;
+        let Selection { state, outcome, before } = query.read(&path)?;
         let shows_projects = project.is_none();
         let filter = InboxFilter { state, outcome, before, ..InboxFilter::newest(project, ON_PAGE + 1) };
         let mut events = frame.cases().inbox(&frame.caller(), filter).await?;

@@ -16,7 +16,7 @@ use journeyman_core::message::{DeliveryMode, MessageSource, Origin};
 use journeyman_core::ports::{JobStore, WorkerStore};
 use journeyman_core::pull::PullState;
 use journeyman_core::run::{Reason, ReasonCode, Usage};
-use journeyman_core::time::{Clock, Timestamp};
+use journeyman_core::time::Clock;
 use journeyman_core::user::Role;
 use journeyman_core::worker::{WorkerReport, WorkerState};
 use serde_json::{Value, json};
@@ -344,7 +344,7 @@ async fn a_line_does_not_turn_after_the_lease_of_its_worker_has_ended() {
     fixture.world.advance(Duration::from_secs(30));
     let id_of_worker = WorkerId::from_uuid(Uuid::from_u128(9));
     let report = WorkerReport { id: id_of_worker, seen_at: fixture.world.now(), state: WorkerState::default() };
-    fixture.store.report_worker(report, Timestamp::default()).await.unwrap();
+    fixture.store.report_worker(report, Duration::from_secs(86_400)).await.unwrap();
     fixture.world.advance(Duration::from_secs(29));
     for text in [page(&fixture, id, "").await, stream().await] {
         assert!(text.contains("<span class=\"mark in_progress\"></span><code class=\"cut\"><bdi>sleep"), "{text}");

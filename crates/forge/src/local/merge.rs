@@ -38,7 +38,10 @@ const MAX_KNOWN: usize = 1000;
 /// The conflicting files of pairs of commits, a base and a head, that were merged before. The commits determine the files,
 /// so an entry stays true, whichever branches point to the commits.
 #[derive(Clone, Default)]
-pub(super) struct KnownConflicts(Arc<Mutex<HashMap<(Sha, Sha), Vec<String>>>>);
+pub(super) struct KnownConflicts(Arc<Mutex<FilesOfMerges>>);
+
+/// The conflicting files by base and head.
+type FilesOfMerges = HashMap<(Sha, Sha), Vec<String>>;
 
 impl KnownConflicts {
     pub(super) fn of(&self, ends: &(Sha, Sha)) -> Option<Vec<String>> {

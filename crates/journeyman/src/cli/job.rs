@@ -69,9 +69,7 @@ impl Session {
             JobCommand::Delete { job, confirm } => {
                 confirm.confirm(&format!("This deletes the job {job} with its messages, runs and events"), &job)?;
                 self.job(&job).delete().await?;
-                if !self.json {
-                    print(&format!("Deleted the job {} with its messages, runs and events.", plain(&job)))?;
-                }
+                self.say(&format!("Deleted the job {} with its messages, runs and events.", plain(&job)))?;
                 Ok(Exit::Done)
             }
             JobCommand::Withdraw { job, message } => self.show_result(self.job(&job).withdraw(&message)).await,
@@ -98,9 +96,7 @@ impl Session {
         let record = call.raw().await?;
         let after = Status::from(record["status"].as_str().unwrap_or_default());
         let (text, exit) = outcome(id, action, &before, &after);
-        if !self.json {
-            print(&plain(&text))?;
-        }
+        self.say(&plain(&text))?;
         self.show_record(&record).await?;
         Ok(exit)
     }

@@ -131,6 +131,11 @@ impl Session {
         Ok(())
     }
 
+    /// Prints a sentence about what was done, except with `--json`.
+    pub(super) fn say(&self, text: &str) -> Result<(), Failure> {
+        if self.json { Ok(()) } else { Ok(print(text)?) }
+    }
+
     /// Prints a document as lines, or as JSON.
     pub(super) fn show(&self, document: &Value, lines: impl Fn(&Value) -> Vec<String>) -> Result<(), Failure> {
         if self.json {

@@ -9,14 +9,14 @@ use journeyman_core::template::name_key;
 use serde_json::Value;
 
 use super::complete;
+use super::confirm::ConfirmArgs;
 use super::exit::{Exit, Failure, HELP};
 use super::job::prompt;
 use super::look::{Look, cell, plain};
 use super::paint::ColorWhen;
 use super::session::{ServerArgs, Session, with_session};
-use super::store::print;
+use super::table::Column::{Extra, Text, Whole};
 use super::table::{headed, listed};
-use super::words::short;
 
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
@@ -65,6 +65,8 @@ enum TemplateCommand {
         /// Name or ID of the template
         #[arg(add = ArgValueCandidates::new(complete::templates))]
         template: String,
+        #[command(flatten)]
+        confirm: ConfirmArgs,
     },
 }
 
@@ -135,12 +137,11 @@ async fn carry_out(session: &Session, command: TemplateCommand) -> Result<Exit, 
             (changes.agent, changes.model) = (change(settings.agent), change(settings.model));
             session.show(&templates.change(project, &id, &changes).raw().await?, |changed| view(look, changed))?;
         }
-        TemplateCommand::Delete { template } => {
+        TemplateCommand::Delete { template, confirm } => {
             let id = id_of(session, &template).await?;
+            confirm.confirm(&format!("This deletes the template {template}"), &template)?;
             templates.delete(project, &id).await?;
-            if !session.json {
-                print(&format!("Deleted the template {}.", plain(&template)))?;
-            }
+            session.say(&format!("Deleted the template {}.", plain(&template)))?;
         }
     }
     Ok(Exit::Done)
@@ -175,10 +176,10 @@ fn description(template: &Value) -> String {
 fn rows(look: Look, templates: &[Value]) -> Vec<String> {
     let row = |template: &Value| {
         let [id, name, agent, model] = ["id", "name", "agent", "model"].map(|field| cell(&template[field]));
-        [name, agent, model, labels(template), short(&description(template), 60), id]
+        [name, agent, model, labels(template), description(template), id]
     };
-    let head = ["NAME", "AGENT", "MODEL", "LABELS", "DESCRIPTION", "ID"];
-    headed(look.paint, head, templates.iter().map(row).collect())
+    let head = [Whole("NAME"), Extra("AGENT"), Extra("MODEL"), Extra("LABELS"), Text("DESCRIPTION"), Whole("ID")];
+    headed(look, head, templates.iter().map(row).collect())
 }
 
 fn view(look: Look, template: &Value) -> Vec<String> {
@@ -210,7 +211,7 @@ mod tests {
             "id": "tpl_1", "name": "Fix\u{1b}[2J", "description": "", "prompt": "one\n\ntwo\u{1b}", "agent": null,
             "model": "m", "labels": ["a", "b"], "createdAt": "1970-01-01T00:00:00.000Z",
         });
-        let look = Look { paint: Paint::OFF, now: Timestamp::from_micros(120_000_000) };
+        let look = Look { paint: Paint::OFF, now: Timestamp::from_micros(120_000_000), columns: None };
         let lines = view(look, &template);
         assert_eq!(lines[1..4], ["name        Fix\u{fffd}[2J", "description -", "agent       -"]);
         assert_eq!(lines[5..], ["labels      a, b", "created     2 minutes ago", "", "one", "", "two\u{fffd}"]);

@@ -164,7 +164,7 @@ async fn carry_out(session: &Session, command: WebhookCommand) -> Result<Exit, F
         WebhookCommand::Delete { webhook, confirm } => {
             confirm.confirm(&format!("This deletes the webhook {webhook} with its deliveries"), &webhook)?;
             hooks.delete(project, &webhook).await?;
-            print_done(session, &format!("Deleted the webhook {} with its deliveries.", plain(&webhook)))?;
+            session.say(&format!("Deleted the webhook {} with its deliveries.", plain(&webhook)))?;
         }
         WebhookCommand::Rotate { webhook, keep_old } => {
             let rotated = hooks.rotate(project, &webhook, Duration::from_secs(keep_old)).raw().await?;
@@ -184,7 +184,7 @@ async fn carry_out(session: &Session, command: WebhookCommand) -> Result<Exit, F
         }
         WebhookCommand::Redeliver { webhook, delivery } => {
             hooks.redeliver(project, &webhook, &delivery).await?;
-            print_done(session, &format!("The delivery {} is pending again.", plain(&delivery)))?;
+            session.say(&format!("The delivery {} is pending again.", plain(&delivery)))?;
         }
         WebhookCommand::Replay { webhook, since } => {
             let count = hooks.replay(project, &webhook, &since).await?;
@@ -193,11 +193,6 @@ async fn carry_out(session: &Session, command: WebhookCommand) -> Result<Exit, F
         }
     }
     Ok(Exit::Done)
-}
-
-/// Prints what was done, for people.
-fn print_done(session: &Session, text: &str) -> Result<(), Failure> {
-    if session.json { Ok(()) } else { Ok(print(text)?) }
 }
 
 fn webhooks(look: Look, webhooks: &[Value]) -> Vec<String> {

@@ -45,9 +45,9 @@ fn keys_are_created_listed_rotated_and_revoked_while_a_service_runs() {
     refused(&made, "rotated");
     refused(&second, "rotated");
     assert_eq!(with(&third), 200);
-    let refused = site.run(&["key", "revoke", id]);
-    assert_eq!((refused.status.code(), with(&third).as_u16()), (Some(2), 200), "{}", stderr(&refused));
-    assert!(stderr(&refused).contains("confirm with --yes"), "{}", stderr(&refused));
+    let unconfirmed = site.run(&["key", "revoke", id]);
+    assert_eq!((unconfirmed.status.code(), with(&third).as_u16()), (Some(2), 200), "{}", stderr(&unconfirmed));
+    assert!(stderr(&unconfirmed).contains("confirm with --yes"), "{}", stderr(&unconfirmed));
     assert!(site.succeed(&["key", "revoke", id, "--yes"]).starts_with("Revoked the key"));
     refused(&third, "revoked");
     let unknown = format!("key_{}", "0".repeat(32));

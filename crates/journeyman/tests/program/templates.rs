@@ -60,8 +60,8 @@ fn templates_are_created_listed_changed_and_deleted() {
     assert_eq!((&reset["model"], &reset["description"]), (&Value::Null, &json!("d")));
 
     assert!(out(&template(&["show", id])).contains("Fix it:"));
-    assert_eq!(out(&template(&["delete", "Piped"])), "Deleted the template Piped.\n");
-    for missing in [&["show", "Piped"], &["delete", "none such"]] {
+    assert_eq!(out(&template(&["delete", "Piped", "--yes"])), "Deleted the template Piped.\n");
+    for missing in [&["show", "Piped"][..], &["delete", "none such", "--yes"]] {
         let missing = template(missing);
         assert_eq!((missing.status.code(), err(&missing).contains("no such template")), (Some(5), true), "{missing:?}");
     }

@@ -68,6 +68,13 @@ CREATE_KEY = Operation("POST", "/v2/keys", accepts_idempotency_key=True)
 GET_KEY = Operation("GET", "/v2/keys/{id}")
 REVOKE_KEY = Operation("DELETE", "/v2/keys/{id}")
 ROTATE_KEY = Operation("POST", "/v2/keys/{id}/rotate", accepts_idempotency_key=True)
+LIST_TEMPLATES = Operation("GET", "/v2/projects/{projectId}/templates")
+CREATE_TEMPLATE = Operation(
+    "POST", "/v2/projects/{projectId}/templates", accepts_idempotency_key=True
+)
+GET_TEMPLATE = Operation("GET", "/v2/projects/{projectId}/templates/{id}")
+CHANGE_TEMPLATE = Operation("PATCH", "/v2/projects/{projectId}/templates/{id}")
+DELETE_TEMPLATE = Operation("DELETE", "/v2/projects/{projectId}/templates/{id}")
 LIST_TRUSTS = Operation("GET", "/v2/oidc/trusts")
 CREATE_TRUST = Operation("POST", "/v2/oidc/trusts", accepts_idempotency_key=True)
 GET_TRUST = Operation("GET", "/v2/oidc/trusts/{id}")

@@ -132,6 +132,23 @@ class ChangeSlackWorkspace(RequestModel):
     """The token of the app, which begins with `xapp-`, for `socket`; `null` removes it."""
 
 
+class ChangeTemplate(RequestModel):
+    """Changes of a template. Fields that are left out stay as they are."""
+
+    name: str | None = None
+    """The name, which no other template of the project may have, ignoring case."""
+    description: str | None = None
+    """A note for the people who choose a template."""
+    prompt: str | None = None
+    """The prompt."""
+    agent: str | None = None
+    """The agent; `null` means the project's."""
+    model: str | None = None
+    """The model; `null` means the project's."""
+    labels: list[str] | None = None
+    """All labels; those that are left out are removed."""
+
+
 class ChangeTrust(RequestModel):
     """Changes of a trust. Fields that are left out stay as they are."""
 
@@ -157,6 +174,11 @@ class ChangeUser(RequestModel):
     """
     `true` ends the sessions of the user, deletes the links, and revokes the keys; `false` lets the user sign in
     again.
+    """
+    has_identity: bool | None = None
+    """
+    `false` disconnects the user from the OpenID provider, and ends the sessions of the user. Only the user can
+    connect an account.
     """
 
 
@@ -462,6 +484,23 @@ class CreateProject(RequestModel):
     """The ID of the project in URLs, which cannot be changed."""
 
 
+class CreateTemplate(RequestModel):
+    """A template to create."""
+
+    name: str
+    """The name, which no other template of the project may have, ignoring case."""
+    description: str | None = None
+    """A note for the people who choose a template."""
+    prompt: str
+    """The prompt."""
+    agent: str | None = None
+    """The agent; by default, the project's."""
+    model: str | None = None
+    """The model; by default, the project's."""
+    labels: list[str] | None = None
+    """The labels of the job; a label has no comma."""
+
+
 class CreateTrust(RequestModel):
     """A trust to create."""
 
@@ -562,6 +601,9 @@ ErrorCode = TypeAliasType(
         "delivery_not_found",
         "webhook_disabled",
         "too_many_webhooks",
+        "template_not_found",
+        "template_exists",
+        "too_many_templates",
         "token_refused",
         "token_not_trusted",
         "issuer_unavailable",
@@ -575,6 +617,8 @@ ErrorCode = TypeAliasType(
         "user_exists",
         "user_disabled",
         "last_administrator",
+        "identity_missing",
+        "password_missing",
         "repository_not_found",
         "cursor_expired",
         "method_not_allowed",
@@ -655,6 +699,9 @@ The error code, for programs. New codes may be added; the status gives the class
 - `delivery_not_found`: The webhook has no such delivery, or its event is no longer stored.
 - `webhook_disabled`: The webhook is disabled, so it delivers nothing.
 - `too_many_webhooks`: The project has 1,000 webhooks.
+- `template_not_found`: The template does not exist in this project.
+- `template_exists`: A template with this name already exists in this project.
+- `too_many_templates`: The project has 50 templates.
 - `token_refused`: The token is not valid: its signature, its issuer or its times are wrong.
 - `token_not_trusted`: No trust accepts the token.
 - `issuer_unavailable`: The keys of the token's issuer cannot be read at the moment.
@@ -668,6 +715,8 @@ The error code, for programs. New codes may be added; the status gives the class
 - `user_exists`: A user with this name already exists.
 - `user_disabled`: The user is disabled.
 - `last_administrator`: No administrator who may sign in would remain.
+- `identity_missing`: The user is not connected with an account of the OpenID provider.
+- `password_missing`: The user has no password, and could not sign in without the OpenID provider.
 - `repository_not_found`: The repository does not exist at this address.
 - `cursor_expired`: The events after the cursor are no longer stored.
 - `method_not_allowed`: The path does not support this method.
@@ -2548,6 +2597,36 @@ class System(Model):
     version: str
     """The version of the service."""
     sandbox: Containment | None
+
+
+class Template(Model):
+    """A prompt of a project that people choose when they create a job."""
+
+    id: str
+    """The ID of the template."""
+    name: str
+    """The name, which no other template of the project has, ignoring case."""
+    description: str
+    """A note for the people who choose a template."""
+    prompt: str
+    """The prompt."""
+    agent: str | None
+    """The agent; `null` means the project's."""
+    model: str | None
+    """The model; `null` means the project's."""
+    labels: list[str]
+    """The labels, sorted."""
+    created_at: AwareDatetime
+    """The time of creation."""
+
+
+class TemplateList(Model):
+    """A page of templates."""
+
+    templates: list[Template]
+    """The templates, by name."""
+    next_cursor: str | None
+    """The value of `cursor` for the next page; `null` on the last page."""
 
 
 class Trust(Model):

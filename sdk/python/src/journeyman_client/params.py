@@ -43,6 +43,23 @@ class ChangeSlackWorkspace(TypedDict):
     """The token of the app, which begins with `xapp-`, for `socket`; `null` removes it."""
 
 
+class ChangeTemplate(TypedDict):
+    """Changes of a template. Fields that are left out stay as they are."""
+
+    name: NotRequired[str]
+    """The name, which no other template of the project may have, ignoring case."""
+    description: NotRequired[str]
+    """A note for the people who choose a template."""
+    prompt: NotRequired[str]
+    """The prompt."""
+    agent: NotRequired[str | None]
+    """The agent; `null` means the project's."""
+    model: NotRequired[str | None]
+    """The model; `null` means the project's."""
+    labels: NotRequired[list[str]]
+    """All labels; those that are left out are removed."""
+
+
 class ChangeTrust(TypedDict):
     """Changes of a trust. Fields that are left out stay as they are."""
 
@@ -68,6 +85,11 @@ class ChangeUser(TypedDict):
     """
     `true` ends the sessions of the user, deletes the links, and revokes the keys; `false` lets the user sign in
     again.
+    """
+    has_identity: NotRequired[bool | None]
+    """
+    `false` disconnects the user from the OpenID provider, and ends the sessions of the user. Only the user can
+    connect an account.
     """
 
 
@@ -264,6 +286,23 @@ class CreateProject(TypedDict):
     """Secret variables for the processes in `secretUses`. They are never shown again; `null` removes a variable."""
     id: str
     """The ID of the project in URLs, which cannot be changed."""
+
+
+class CreateTemplate(TypedDict):
+    """A template to create."""
+
+    name: str
+    """The name, which no other template of the project may have, ignoring case."""
+    description: NotRequired[str]
+    """A note for the people who choose a template."""
+    prompt: str
+    """The prompt."""
+    agent: NotRequired[str]
+    """The agent; by default, the project's."""
+    model: NotRequired[str]
+    """The model; by default, the project's."""
+    labels: NotRequired[list[str]]
+    """The labels of the job; a label has no comma."""
 
 
 class CreateTrust(TypedDict):

@@ -63,8 +63,8 @@ for await (const { name, description } of client.templates.list("shop")) console
 
 const templateId = template.id;
 // #region getTemplate
-const stored = await client.templates.get("shop", templateId).withResponse();
-console.log(stored.data.prompt, stored.data.labels); // to create a job with
+const saved = await client.templates.get("shop", templateId).withResponse();
+console.log(saved.data.prompt, saved.data.labels); // to create a job with
 // #endregion
 
 // #region changeTemplate
@@ -72,7 +72,7 @@ const renamed = await client.templates.update(
   "shop",
   templateId,
   { name: "Repair a bug" },
-  { ifMatch: stored.response.etag },
+  { ifMatch: saved.response.etag },
 );
 console.log(renamed.name);
 // #endregion

@@ -840,6 +840,59 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v2/projects/{projectId}/templates": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List templates
+         * @description Returns the templates of the project in pages, by name. A page with much text ends before `limit`.
+         */
+        get: operations["listTemplates"];
+        put?: never;
+        /**
+         * Create a template
+         * @description Stores a prompt under a name. A client that creates a job from a template copies the prompt, the agent, the model and
+         *     the labels into its request; a later change of the template does not affect the job.
+         */
+        post: operations["createTemplate"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v2/projects/{projectId}/templates/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a template
+         * @description Returns the template.
+         */
+        get: operations["getTemplate"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a template
+         * @description Deletes the template. Jobs that were created from it stay as they are. Deleting it again changes nothing.
+         */
+        delete: operations["deleteTemplate"];
+        options?: never;
+        head?: never;
+        /**
+         * Change a template
+         * @description Changes the given fields.
+         */
+        patch: operations["changeTemplate"];
+        trace?: never;
+    };
     "/v2/oidc/trusts": {
         parameters: {
             query?: never;
@@ -939,10 +992,11 @@ export interface paths {
         head?: never;
         /**
          * Change a user
-         * @description Gives the user another role, and disables or enables the user. Keys that exceed the new role are revoked: all keys of
-         *     a viewer, and those keys of a member that are for all projects. Disabling ends the sessions of the user, deletes the
-         *     links, and revokes the keys. The last administrator who may sign in can be neither disabled nor given another role
-         *     (`last_administrator`).
+         * @description Gives the user another role, disables or enables the user, and disconnects the user from the OpenID provider. Keys
+         *     that exceed the new role are revoked: all keys of a viewer, and those keys of a member that are for all projects.
+         *     Disabling ends the sessions of the user, deletes the links, and revokes the keys. The last administrator who may sign
+         *     in can be neither disabled nor given another role (`last_administrator`). Disconnecting ends the sessions of the user,
+         *     who needs a password to sign in (`password_missing`); only the user can connect an account (`identity_missing`).
          */
         patch: operations["changeUser"];
         trace?: never;
@@ -1608,6 +1662,21 @@ export interface components {
             /** @description The token of the app, which begins with `xapp-`, for `socket`; `null` removes it. */
             appToken?: string | null;
         };
+        /** @description Changes of a template. Fields that are left out stay as they are. */
+        ChangeTemplate: {
+            /** @description The name, which no other template of the project may have, ignoring case. */
+            name?: string;
+            /** @description A note for the people who choose a template. */
+            description?: string;
+            /** @description The prompt. */
+            prompt?: string;
+            /** @description The agent; `null` means the project's. */
+            agent?: string | null;
+            /** @description The model; `null` means the project's. */
+            model?: string | null;
+            /** @description All labels; those that are left out are removed. */
+            labels?: string[];
+        };
         /** @description Changes of a trust. Fields that are left out stay as they are. */
         ChangeTrust: {
             name?: string | null;
@@ -1631,6 +1700,11 @@ export interface components {
              *     again.
              */
             disabled?: boolean | null;
+            /**
+             * @description `false` disconnects the user from the OpenID provider, and ends the sessions of the user. Only the user can
+             *     connect an account.
+             */
+            hasIdentity?: boolean | null;
         };
         /** @description The changes of a webhook. Fields that are not given stay. */
         ChangeWebhook: {
@@ -1943,6 +2017,21 @@ export interface components {
             /** @description The ID of the project in URLs, which cannot be changed. */
             id: string;
         };
+        /** @description A template to create. */
+        CreateTemplate: {
+            /** @description The name, which no other template of the project may have, ignoring case. */
+            name: string;
+            /** @description A note for the people who choose a template. */
+            description?: string;
+            /** @description The prompt. */
+            prompt: string;
+            /** @description The agent; by default, the project's. */
+            agent?: string;
+            /** @description The model; by default, the project's. */
+            model?: string;
+            /** @description The labels of the job; a label has no comma. */
+            labels?: string[];
+        };
         /** @description A trust to create. */
         CreateTrust: {
             /** @description The name: a letter, then letters, digits, `.`, `-` and `_`. */
@@ -2064,6 +2153,9 @@ export interface components {
          *     - `delivery_not_found`: The webhook has no such delivery, or its event is no longer stored.
          *     - `webhook_disabled`: The webhook is disabled, so it delivers nothing.
          *     - `too_many_webhooks`: The project has 1,000 webhooks.
+         *     - `template_not_found`: The template does not exist in this project.
+         *     - `template_exists`: A template with this name already exists in this project.
+         *     - `too_many_templates`: The project has 50 templates.
          *     - `token_refused`: The token is not valid: its signature, its issuer or its times are wrong.
          *     - `token_not_trusted`: No trust accepts the token.
          *     - `issuer_unavailable`: The keys of the token's issuer cannot be read at the moment.
@@ -2077,6 +2169,8 @@ export interface components {
          *     - `user_exists`: A user with this name already exists.
          *     - `user_disabled`: The user is disabled.
          *     - `last_administrator`: No administrator who may sign in would remain.
+         *     - `identity_missing`: The user is not connected with an account of the OpenID provider.
+         *     - `password_missing`: The user has no password, and could not sign in without the OpenID provider.
          *     - `repository_not_found`: The repository does not exist at this address.
          *     - `cursor_expired`: The events after the cursor are no longer stored.
          *     - `method_not_allowed`: The path does not support this method.
@@ -2136,7 +2230,7 @@ export interface components {
          *     - `internal`: An internal error occurred in the server.
          * @enum {string}
          */
-        ErrorCode: "bad_request" | "no_key" | "malformed_key" | "unknown_key" | "expired_key" | "address_not_allowed" | "scope_missing" | "key_limited" | "foreign_origin" | "invalid_signature" | "not_found" | "job_not_found" | "message_not_found" | "project_not_found" | "webhook_not_found" | "delivery_not_found" | "webhook_disabled" | "too_many_webhooks" | "token_refused" | "token_not_trusted" | "issuer_unavailable" | "too_many_attempts" | "trust_not_found" | "trust_exists" | "too_many_trusts" | "key_not_found" | "key_ended" | "user_not_found" | "user_exists" | "user_disabled" | "last_administrator" | "repository_not_found" | "cursor_expired" | "method_not_allowed" | "invalid_json" | "invalid_body" | "invalid_query" | "invalid_prompt" | "invalid_idempotency_key" | "invalid_last_event_id" | "unknown_agent" | "unsupported_policy" | "repository_address_refused" | "body_broken" | "body_timeout" | "body_too_large" | "prompt_too_long" | "uri_too_long" | "headers_too_large" | "content_type_not_json" | "charset_not_utf8" | "content_encoding_unknown" | "job_archived" | "job_busy" | "branch_taken" | "pull_request_taken" | "pull_request_not_found" | "pull_request_ended" | "pull_request_conflict" | "pull_request_not_writable" | "pull_requests_unsupported" | "message_already_delivered" | "code_host_not_found" | "code_host_exists" | "code_host_configured" | "code_host_used" | "slack_workspace_not_found" | "slack_workspace_exists" | "slack_failed" | "project_exists" | "project_busy" | "idempotency_key_reused" | "precondition_failed" | "changed_meanwhile" | "rate_limited" | "queue_full" | "credential_refused" | "permission_missing" | "repository_archived" | "repository_unreachable" | "repository_unavailable" | "sandbox_unavailable" | "shutting_down" | "too_many_connections" | "overloaded" | "store_unavailable" | "outcome_unknown" | "internal";
+        ErrorCode: "bad_request" | "no_key" | "malformed_key" | "unknown_key" | "expired_key" | "address_not_allowed" | "scope_missing" | "key_limited" | "foreign_origin" | "invalid_signature" | "not_found" | "job_not_found" | "message_not_found" | "project_not_found" | "webhook_not_found" | "delivery_not_found" | "webhook_disabled" | "too_many_webhooks" | "template_not_found" | "template_exists" | "too_many_templates" | "token_refused" | "token_not_trusted" | "issuer_unavailable" | "too_many_attempts" | "trust_not_found" | "trust_exists" | "too_many_trusts" | "key_not_found" | "key_ended" | "user_not_found" | "user_exists" | "user_disabled" | "last_administrator" | "identity_missing" | "password_missing" | "repository_not_found" | "cursor_expired" | "method_not_allowed" | "invalid_json" | "invalid_body" | "invalid_query" | "invalid_prompt" | "invalid_idempotency_key" | "invalid_last_event_id" | "unknown_agent" | "unsupported_policy" | "repository_address_refused" | "body_broken" | "body_timeout" | "body_too_large" | "prompt_too_long" | "uri_too_long" | "headers_too_large" | "content_type_not_json" | "charset_not_utf8" | "content_encoding_unknown" | "job_archived" | "job_busy" | "branch_taken" | "pull_request_taken" | "pull_request_not_found" | "pull_request_ended" | "pull_request_conflict" | "pull_request_not_writable" | "pull_requests_unsupported" | "message_already_delivered" | "code_host_not_found" | "code_host_exists" | "code_host_configured" | "code_host_used" | "slack_workspace_not_found" | "slack_workspace_exists" | "slack_failed" | "project_exists" | "project_busy" | "idempotency_key_reused" | "precondition_failed" | "changed_meanwhile" | "rate_limited" | "queue_full" | "credential_refused" | "permission_missing" | "repository_archived" | "repository_unreachable" | "repository_unavailable" | "sandbox_unavailable" | "shutting_down" | "too_many_connections" | "overloaded" | "store_unavailable" | "outcome_unknown" | "internal";
         /** @description An entry in the log of a job. New types may be added; ignore types that you do not know. */
         Event: components["schemas"]["EventJobCreated"] | components["schemas"]["EventJobCompleted"] | components["schemas"]["EventJobFailed"] | components["schemas"]["EventJobArchived"] | components["schemas"]["EventJobUnarchived"] | components["schemas"]["EventMessageAccepted"] | components["schemas"]["EventMessageWithdrawn"] | components["schemas"]["EventMessageChanged"] | components["schemas"]["EventMessageWaiting"] | components["schemas"]["EventMessagePublishedWith"] | components["schemas"]["EventMessageFinished"] | components["schemas"]["EventRunStarted"] | components["schemas"]["EventRunFinished"] | components["schemas"]["EventCommitPushed"] | components["schemas"]["EventPullRequestOpened"] | components["schemas"]["EventPullRequestUpdated"] | components["schemas"]["EventPullRequestMerged"] | components["schemas"]["EventPullRequestClosed"] | components["schemas"]["EventPullRequestReopened"] | components["schemas"]["EventChecksSettled"] | components["schemas"]["EventAgentMessage"] | components["schemas"]["EventAgentThought"] | components["schemas"]["EventAgentPlan"] | components["schemas"]["EventAgentToolCall"] | components["schemas"]["EventAgentUsage"] | components["schemas"]["EventAgentSession"] | components["schemas"]["EventAgentContinued"] | components["schemas"]["EventAgentLineDropped"] | components["schemas"]["EventAgentModelCall"] | components["schemas"]["EventModelDenied"] | components["schemas"]["EventPermissionAnswered"] | components["schemas"]["EventEgressAllowed"] | components["schemas"]["EventEgressDenied"];
         /** @description The agent's turn was cut short, and the agent is asked to continue. */
@@ -4182,6 +4276,38 @@ export interface components {
             version: string;
             sandbox: components["schemas"]["Containment"] | null;
         };
+        /** @description A prompt of a project that people choose when they create a job. */
+        Template: {
+            /**
+             * @description The ID of the template.
+             * @example tpl_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7
+             */
+            id: string;
+            /** @description The name, which no other template of the project has, ignoring case. */
+            name: string;
+            /** @description A note for the people who choose a template. */
+            description: string;
+            /** @description The prompt. */
+            prompt: string;
+            /** @description The agent; `null` means the project's. */
+            agent: string | null;
+            /** @description The model; `null` means the project's. */
+            model: string | null;
+            /** @description The labels, sorted. */
+            labels: string[];
+            /**
+             * Format: date-time
+             * @description The time of creation.
+             */
+            createdAt: string;
+        };
+        /** @description A page of templates. */
+        TemplateList: {
+            /** @description The templates, by name. */
+            templates: components["schemas"]["Template"][];
+            /** @description The value of `cursor` for the next page; `null` on the last page. */
+            nextCursor: string | null;
+        };
         /** @description A rule about which tokens of an OpenID issuer are exchanged for a key. */
         Trust: {
             /**
@@ -4487,6 +4613,7 @@ export type AuditPage = components['schemas']['AuditPage'];
 export type Budget = components['schemas']['Budget'];
 export type BudgetChanges = components['schemas']['BudgetChanges'];
 export type ChangeSlackWorkspace = components['schemas']['ChangeSlackWorkspace'];
+export type ChangeTemplate = components['schemas']['ChangeTemplate'];
 export type ChangeTrust = components['schemas']['ChangeTrust'];
 export type ChangeTrustClaims = components['schemas']['ChangeTrustClaims'];
 export type ChangeUser = components['schemas']['ChangeUser'];
@@ -4509,6 +4636,7 @@ export type CreateCodeHost = components['schemas']['CreateCodeHost'];
 export type CreateJob = components['schemas']['CreateJob'];
 export type CreateKey = components['schemas']['CreateKey'];
 export type CreateProject = components['schemas']['CreateProject'];
+export type CreateTemplate = components['schemas']['CreateTemplate'];
 export type CreateTrust = components['schemas']['CreateTrust'];
 export type CreateUser = components['schemas']['CreateUser'];
 export type CreateWebhook = components['schemas']['CreateWebhook'];
@@ -4636,6 +4764,8 @@ export type SourceAuthor = components['schemas']['SourceAuthor'];
 export type SourcePermission = components['schemas']['SourcePermission'];
 export type Status = components['schemas']['Status'];
 export type System = components['schemas']['System'];
+export type Template = components['schemas']['Template'];
+export type TemplateList = components['schemas']['TemplateList'];
 export type Trust = components['schemas']['Trust'];
 export type TrustList = components['schemas']['TrustList'];
 export type TrustScope = components['schemas']['TrustScope'];
@@ -7397,6 +7527,238 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["CreatedKey"];
+                };
+            };
+        };
+    };
+    listTemplates: {
+        parameters: {
+            query?: {
+                /** @description The maximum number of entries on the page; by default, 100. */
+                limit?: number;
+                /** @description The `nextCursor` of the previous page. */
+                cursor?: string;
+            };
+            header?: {
+                /** @description The `ETag` of the version that the client has. If nothing has changed, the response is 304 without a body. */
+                "If-None-Match"?: string;
+            };
+            path: {
+                /** @description The ID of the project. */
+                projectId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of templates */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "templates": [
+                     *         {
+                     *           "id": "tpl_019aa3bb4a2c7d10b2b1a1c5d0f3e8ab",
+                     *           "name": "Fix a bug",
+                     *           "description": "For a bug report with its steps",
+                     *           "prompt": "Fix the bug below, and add a test that fails without the fix.\n\nSteps:\n",
+                     *           "agent": null,
+                     *           "model": "anthropic/claude-opus-4-5",
+                     *           "labels": [
+                     *             "bug"
+                     *           ],
+                     *           "createdAt": "2026-11-22T09:00:00.000Z"
+                     *         }
+                     *       ],
+                     *       "nextCursor": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TemplateList"];
+                };
+            };
+        };
+    };
+    createTemplate: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description A key that the client chooses. A request with the same key and body within 24 hours gets the response to the
+                 *     first one, with `Idempotent-Replayed: true`, and stores nothing.
+                 */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The ID of the project. */
+                projectId: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "Fix a bug",
+                 *       "description": "For a bug report with its steps",
+                 *       "prompt": "Fix the bug below, and add a test that fails without the fix.\n\nSteps:\n",
+                 *       "labels": [
+                 *         "bug"
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["CreateTemplate"];
+            };
+        };
+        responses: {
+            /** @description The template */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "tpl_019aa3bb4a2c7d10b2b1a1c5d0f3e8ab",
+                     *       "name": "Fix a bug",
+                     *       "description": "For a bug report with its steps",
+                     *       "prompt": "Fix the bug below, and add a test that fails without the fix.\n\nSteps:\n",
+                     *       "agent": null,
+                     *       "model": "anthropic/claude-opus-4-5",
+                     *       "labels": [
+                     *         "bug"
+                     *       ],
+                     *       "createdAt": "2026-11-22T09:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Template"];
+                };
+            };
+        };
+    };
+    getTemplate: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` of the version that the client has. If nothing has changed, the response is 304 without a body. */
+                "If-None-Match"?: string;
+            };
+            path: {
+                /** @description The ID of the project. */
+                projectId: string;
+                /** @description The ID of the template */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The template */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "tpl_019aa3bb4a2c7d10b2b1a1c5d0f3e8ab",
+                     *       "name": "Fix a bug",
+                     *       "description": "For a bug report with its steps",
+                     *       "prompt": "Fix the bug below, and add a test that fails without the fix.\n\nSteps:\n",
+                     *       "agent": null,
+                     *       "model": "anthropic/claude-opus-4-5",
+                     *       "labels": [
+                     *         "bug"
+                     *       ],
+                     *       "createdAt": "2026-11-22T09:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Template"];
+                };
+            };
+        };
+    };
+    deleteTemplate: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The `ETag` of the version that the client has read. If the resource has another version, the request is refused
+                 *     with 412.
+                 */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description The ID of the project. */
+                projectId: string;
+                /** @description The ID of the template */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The template is deleted */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    changeTemplate: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The `ETag` of the version that the client has read. If the resource has another version, the request is refused
+                 *     with 412.
+                 */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description The ID of the project. */
+                projectId: string;
+                /** @description The ID of the template */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "model": "anthropic/claude-opus-4-5"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ChangeTemplate"];
+            };
+        };
+        responses: {
+            /** @description The template */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "tpl_019aa3bb4a2c7d10b2b1a1c5d0f3e8ab",
+                     *       "name": "Fix a bug",
+                     *       "description": "For a bug report with its steps",
+                     *       "prompt": "Fix the bug below, and add a test that fails without the fix.\n\nSteps:\n",
+                     *       "agent": null,
+                     *       "model": "anthropic/claude-opus-4-5",
+                     *       "labels": [
+                     *         "bug"
+                     *       ],
+                     *       "createdAt": "2026-11-22T09:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Template"];
                 };
             };
         };

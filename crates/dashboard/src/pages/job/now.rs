@@ -124,6 +124,7 @@ impl NowView<'_> {
     }
 
     fn elapsed(&self, since: &Timestamp) -> String {
-        words::since(self.frame.now.since(*since))
+        let time = self.frame.now.since(*since);
+        if time < Duration::from_secs(5) { format!("{} s", time.as_secs().max(1)) } else { words::distance(time) }
     }
 }

@@ -90,7 +90,7 @@ impl<'a> Thread<'a> {
     }
 
     /// Finds the thread of a comment.
-    fn of<'t>(threads: &'t [Self], place: u64) -> Option<&'t Self> {
+    fn of(threads: &[Self], place: u64) -> Option<&Self> {
         threads.iter().find(|thread| thread.0.iter().any(|one| one.place == place))
     }
 

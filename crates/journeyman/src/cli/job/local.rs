@@ -5,7 +5,6 @@ use journeyman_client::models::PullRequestState;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::look::plain;
 use crate::cli::session::Session;
-use crate::cli::store::print;
 use crate::cli::working_tree::{RemoteBranch, WorkingTree};
 use crate::cli::{browser, credential, pr, program};
 use crate::config::client_environment;
@@ -45,9 +44,7 @@ impl Session {
             return Err(Failure::State("the job has no changes".to_owned()));
         }
         tree.apply(&diff)?;
-        if !self.json {
-            print("The changes of the job are in the working tree and staged; `git diff --cached` shows them.")?;
-        }
+        self.say("The changes of the job are in the working tree and staged; `git diff --cached` shows them.")?;
         Ok(Exit::Done)
     }
 
@@ -66,9 +63,7 @@ impl Session {
         let settings = credential::settings(self.client.url(), &program);
         let settings: Vec<String> = settings.into_iter().map(|(name, value)| format!("{name}={value}")).collect();
         tree.switch_to(&RemoteBranch { urls: &urls, branch: &branch, settings: &settings })?;
-        if !self.json {
-            print(&format!("Switched to the branch {} of the job.", plain(&branch)))?;
-        }
+        self.say(&format!("Switched to the branch {} of the job.", plain(&branch)))?;
         Ok(Exit::Done)
     }
 }

@@ -63,7 +63,7 @@ class AsyncUsers:
         if_match: str | models.User | None = None,
         **changes: Unpack[params.ChangeUser],
     ) -> models.User:
-        """Gives a user another role, disables or enables the user, or disconnects the OpenID provider.
+        """Changes the role of a user, disables or enables a user, or disconnects the provider.
 
         Keys that exceed the rights of the user are revoked.
 

@@ -25,6 +25,7 @@ from ._resources import (
     Usage,
     Webhooks,
 )
+from ._templates import Templates
 from ._transport import Transport
 from ._users import Users
 
@@ -81,6 +82,7 @@ class Journeyman:
         self.keys = Keys(self)
         self.webhooks = Webhooks(self)
         self.users = Users(self)
+        self.templates = Templates(self)
         self.trusts = Trusts(self)
         self.slack = Slack(self)
         self.usage = Usage(self)

@@ -64,17 +64,18 @@ class Users:
         if_match: str | models.User | None = None,
         **changes: Unpack[params.ChangeUser],
     ) -> models.User:
-        """Gives a user another role, and disables or enables the user.
+        """Changes the role of a user, disables or enables a user, or disconnects the provider.
 
         Keys that exceed the rights of the user are revoked.
 
         Args:
             user: The ID of the user.
             if_match: A user who was read earlier, or the ETag.
-            changes: The fields to change: ``role`` and ``disabled``.
+            changes: The fields to change: ``role``, ``disabled`` and ``hasIdentity``.
 
         Raises:
-            ConflictError: The user is the last administrator (``last_administrator``).
+            ConflictError: The user is the last administrator (``last_administrator``), or could not
+                sign in without the provider (``password_missing``).
             PreconditionFailedError: The user has changed.
         """
         return self._transport.get(
