@@ -152,7 +152,7 @@ impl SqliteStore {
         compact::compact(path)
     }
 
-    /// Returns whether [`open`](Self::open) would migrate the schema of the database at `path`. Changes nothing.
+    /// Returns true if [`open`](Self::open) would migrate the schema of the database at `path`. Changes no data.
     ///
     /// # Errors
     /// The file cannot be opened or is not a database.
