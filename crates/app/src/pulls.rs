@@ -147,8 +147,8 @@ impl UseCases {
         Ok(())
     }
 
-    /// Resolves the thread of comments on a line, or opens it again. A thread has the submitted comments on the same line
-    /// with the same text. Repeating the call changes nothing.
+    /// Resolves the thread of comments on a line, or reopens it. A thread consists of the submitted comments on the
+    /// same line with the same text. Repeating the call changes nothing.
     ///
     /// # Errors
     /// The caller may only read, the pull request or the comment does not exist, or the store failed.

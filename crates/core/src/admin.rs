@@ -45,7 +45,7 @@ pub enum Subject {
     NewUser(String, Option<Identity>),
     /// A pull request of a repository of the built-in code host, by its number.
     Pull(String, u64),
-    /// Such a pull request, with its comments on lines.
+    /// A pull request of the built-in code host, by its repository and number, with its comments on lines.
     PullLines(String, u64),
     /// A webhook of a project, which need not exist, and its project.
     Webhook(WebhookId, ProjectId),
@@ -239,8 +239,8 @@ pub enum AdminRow {
     LinksDeleted(UserId),
     /// Stores the end of a pull request.
     Pull(Box<LocalPull>),
-    /// Stores a comment on a pull request. Of a comment that exists, changes whether it is a draft, its review, its time
-    /// and its resolution.
+    /// Stores a comment on a pull request. If the comment exists, only these values change: whether it is a draft, its
+    /// review, its time and its resolution.
     Comment {
         /// The name of the repository.
         repository: String,
@@ -510,8 +510,8 @@ pub enum AdminRefusal {
     NoIdentity,
     /// The user has no password, and could not sign in without the identity.
     #[error(
-        "the user has no password, and could not sign in without the provider; an administrator creates a link with \
-         which the user sets one first"
+        "the user has no password, and could not sign in without the provider; an administrator can create a link \
+         with which the user sets a password"
     )]
     PasswordMissing,
     /// The user was disabled, or the password was changed, since the caller read them.

@@ -25,7 +25,7 @@ pub struct Finding {
     pub health: Health,
     /// The result, and the remedy unless the test passed. For people.
     pub text: String,
-    /// The time of what the text reports, which belongs after the text.
+    /// The time of the event that the text reports; it is shown after the text.
     pub at: Option<Timestamp>,
 }
 
@@ -36,8 +36,7 @@ impl Finding {
         Self { check: check.to_owned(), health, text: text.into(), at: None }
     }
 
-    /// Returns the finding of a test that passed because of what happened at a time. The text ends where the time
-    /// follows.
+    /// Returns the finding of a test that passed because of an event. The time of the event is shown after the text.
     #[must_use]
     pub fn ok_at(check: &str, text: impl Into<String>, at: Timestamp) -> Self {
         Self { at: Some(at), ..Self::ok(check, text) }

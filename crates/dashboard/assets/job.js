@@ -8,7 +8,8 @@
   const SLICE_MS = 12;
   // The distance from the end of the page, in pixels, within which the reader is at the end.
   const END_MARGIN = 96;
-  // The height of a step, in pixels. A page that is at most this and the top bar higher than the window stays at its top.
+  // The height of a step, in pixels. A page stays at its top if it exceeds the window by at most this and
+  // the height of the top bar.
   const STEP_HEIGHT = 28;
 
   // ---- Following

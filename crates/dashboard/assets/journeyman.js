@@ -31,7 +31,8 @@ function updateTimes(root) {
   }
 }
 
-// Days are rendered in UTC, and this script shows those of the reader: "20 Feb 2027", near the current time with the time.
+// The server renders days in UTC; this script converts them to the time zone of the reader: "20 Feb 2027". Days near
+// the current time have the time of the day.
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 function updateDays(root) {
@@ -71,8 +72,9 @@ function updateTitle() {
   if (document.title !== title) document.title = title;
 }
 
-// A toast disappears after six seconds, unless the reader is at it. One about a failure stays until it is dismissed. The
-// parameters that made a toast are removed from the address, so that it does not appear again when the page is reloaded.
+// A toast disappears after six seconds, unless the pointer or the focus is on it. A toast about a failure stays until
+// it is dismissed. The parameters of a toast are removed from the address, so that it does not appear again when the
+// page is reloaded.
 const TOAST_MS = 6000;
 let toastCount = 0;
 
@@ -120,7 +122,7 @@ document.addEventListener("turbo:fetch-request-error", ({ target }) => {
   toast.className = "toast danger";
   toast.dataset.toast = "failed";
   toast.dataset.turboTemporary = "";
-  toast.innerHTML = `<p role="alert"><strong>The server cannot be reached.</strong> What you have written is still here.</p>
+  toast.innerHTML = `<p role="alert"><strong>The server cannot be reached.</strong> Your input is still here.</p>
 <button type="button" class="button small" data-again hidden>Try again</button>
 <button type="button" class="button quiet small" data-dismiss>Dismiss</button>`;
   document.getElementById("toasts")?.append(toast);
@@ -206,7 +208,7 @@ document.addEventListener("turbo:before-morph-attribute", (event) => {
   if (event.target.matches("details") && event.detail.attributeName === "open") event.preventDefault();
 });
 
-// Keeps the text in text areas until the form is submitted, and toasts until they leave.
+// Keeps the text in text areas until the form is submitted, and toasts until they disappear.
 document.addEventListener("turbo:before-morph-element", (event) => {
   if (event.target.matches?.("textarea")) event.preventDefault();
   if (!event.detail.newElement && event.target.matches?.("[data-toast]")) event.preventDefault();

@@ -45,7 +45,8 @@
     area.focus();
   });
 
-  // A template replaces what was entered only after a question. The form that a refused request returns was entered, too.
+  // A template replaces entered text only after a confirmation. Text in a form that the server refused counts as
+  // entered text.
   function isEntered(form) {
     const fields = [...form.elements].filter((field) => field.matches("textarea, input:not([type=hidden], [type=checkbox])"));
     return "typed" in form.dataset || fields.some((field) => field.value !== field.defaultValue);

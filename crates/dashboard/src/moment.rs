@@ -60,8 +60,8 @@ impl HtmlSafe for Moment {}
 /// The distance to the current time within which a [`Day`] has the time of the day.
 const NEAR: Duration = Duration::from_hours(48);
 
-/// The day of an event to come, or of one that did not happen now, which renders as a `<time>` element: `20 Feb 2027`. A
-/// day near the current time has the time of the day.
+/// A day, such as the expiry of a key, which renders as a `<time>` element: `20 Feb 2027`. A day near the current time
+/// has the time of the day.
 #[derive(Debug, Clone)]
 pub(crate) struct Day {
     iso: String,

@@ -1,5 +1,5 @@
 //! Query parameters of lists. A value that a list does not know is an error: if it selected everything, the reader would
-//! take the whole list for the result of the filter.
+//! mistake the whole list for the result of the filter.
 
 use crate::failure::Failure;
 use crate::words;

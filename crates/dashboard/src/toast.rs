@@ -1,9 +1,9 @@
-//! Toasts: the result of the last action, in the lower left corner above the page, so that they move nothing.
+//! Toasts: the result of the last action, in the lower left corner over the page, so that the content does not move.
 //!
 //! An action that succeeds redirects to a page with the name of its confirmation in the parameter `done`. If the action
-//! can be undone, the parameter `undo` has the form for that, encrypted for the session, so that no link from elsewhere
-//! can offer another form. An action that fails is a toast if Turbo has sent the form: the page stays, with the text that
-//! was written in it. Without scripts, the failure is a page.
+//! can be undone, the parameter `undo` has the form for that, encrypted for the session, so that a link on another site
+//! cannot offer a different form. A failure is shown as a toast if Turbo has sent the form: the page stays, with the
+//! entered text. Without scripts, a failure is shown as a page.
 
 use std::borrow::Cow;
 
@@ -33,7 +33,7 @@ pub(crate) struct Toast {
     pub(crate) id: String,
     pub(crate) is_failure: bool,
     pub(crate) text: Cow<'static, str>,
-    /// A text from elsewhere, such as the response of an endpoint; empty if there is none.
+    /// A text from another system, such as the response of an endpoint; empty if there is none.
     pub(crate) detail: String,
     /// The label of a button, and the form that it sends.
     pub(crate) button: Option<(&'static str, SmallForm)>,

@@ -71,7 +71,7 @@ enum Command {
     Serve(Box<serve::ServeArgs>),
     /// Show the main workflow: a service, a project, a job, a follow-up and a pull request
     Demo(demo::DemoArgs),
-    /// Check the requirements of the service, and suggest fixes; changes nothing
+    /// Check the requirements of the service and suggest fixes, without changing anything
     Doctor(doctor::DoctorArgs),
     /// Create jobs, send messages, watch jobs, and use their results
     Job(job::JobArgs),

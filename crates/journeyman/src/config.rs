@@ -62,8 +62,8 @@ pub(crate) fn load(flags: Layer) -> anyhow::Result<Settings> {
     Ok(settings)
 }
 
-/// Adds the source of a setting to an error about it: its place in the file, or its variable. A flag needs no more than
-/// its name, with which the error begins.
+/// Adds the source of a setting to an error about it: its place in the file, or its variable. For a flag, the error
+/// already begins with its name.
 fn located(
     error: anyhow::Error,
     flags: &Layer,

@@ -158,7 +158,7 @@ impl SqliteStore {
     /// The file cannot be opened or is not a database.
     pub fn needs_migration(path: &Path) -> Result<bool, OpenError> {
         let version = || {
-            // A connection that may only read would leave the files of the log behind.
+            // A read-only connection would leave the files of the write-ahead log behind.
             open_reader(path)?.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0))
         };
         let version = version().map_err(|source| OpenError::Database { path: path.to_owned(), source })?;

@@ -58,7 +58,7 @@ pub struct LimitChanges {
 }
 
 impl LimitChanges {
-    /// Returns changes of nothing.
+    /// Returns an empty set of changes.
     pub fn new() -> Self {
         Self::default()
     }
@@ -183,7 +183,7 @@ pub struct BudgetChanges {
 }
 
 impl BudgetChanges {
-    /// Returns changes of nothing.
+    /// Returns an empty set of changes.
     pub fn new() -> Self {
         Self::default()
     }
@@ -242,7 +242,7 @@ pub struct SandboxChanges {
 }
 
 impl SandboxChanges {
-    /// Returns changes of nothing.
+    /// Returns an empty set of changes.
     pub fn new() -> Self {
         Self::default()
     }

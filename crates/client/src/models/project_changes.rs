@@ -62,7 +62,7 @@ pub struct ProjectChanges {
 }
 
 impl ProjectChanges {
-    /// Returns changes of nothing.
+    /// Returns an empty set of changes.
     pub fn new() -> Self {
         Self::default()
     }
@@ -190,7 +190,7 @@ pub struct CodeHostChanges {
 }
 
 impl CodeHostChanges {
-    /// Returns changes of nothing.
+    /// Returns an empty set of changes.
     pub fn new() -> Self {
         Self::default()
     }
@@ -267,7 +267,7 @@ pub struct PullRequestChanges {
 }
 
 impl PullRequestChanges {
-    /// Returns changes of nothing.
+    /// Returns an empty set of changes.
     pub fn new() -> Self {
         Self::default()
     }

@@ -27,7 +27,7 @@ pub struct CommentChanges {
 }
 
 impl CommentChanges {
-    /// Returns changes of nothing.
+    /// Returns an empty set of changes.
     pub fn new() -> Self {
         Self::default()
     }
@@ -84,7 +84,7 @@ pub struct CheckChanges {
 }
 
 impl CheckChanges {
-    /// Returns changes of nothing.
+    /// Returns an empty set of changes.
     pub fn new() -> Self {
         Self::default()
     }

@@ -76,7 +76,7 @@ pub struct ChangeSlackWorkspace {
 }
 
 impl ChangeSlackWorkspace {
-    /// Returns changes of nothing.
+    /// Returns an empty set of changes.
     pub fn new() -> Self {
         Self::default()
     }

@@ -111,7 +111,7 @@ pub struct ChangeTemplate {
 }
 
 impl ChangeTemplate {
-    /// Returns changes of nothing.
+    /// Returns an empty set of changes.
     pub fn new() -> Self {
         Self::default()
     }

@@ -130,7 +130,7 @@ pub struct ChangeTrust {
 }
 
 impl ChangeTrust {
-    /// Returns changes of nothing.
+    /// Returns an empty set of changes.
     pub fn new() -> Self {
         Self::default()
     }

@@ -107,7 +107,7 @@ pub struct ChangeUser {
 }
 
 impl ChangeUser {
-    /// Returns changes of nothing.
+    /// Returns an empty set of changes.
     pub fn new() -> Self {
         Self::default()
     }

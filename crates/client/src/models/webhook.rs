@@ -196,7 +196,7 @@ pub struct ChangeWebhook {
 }
 
 impl ChangeWebhook {
-    /// Returns changes of nothing.
+    /// Returns an empty set of changes.
     pub fn new() -> Self {
         Self::default()
     }

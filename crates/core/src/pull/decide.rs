@@ -109,7 +109,7 @@ pub fn remove_draft(state: &AdminState, author: &str, place: u64) -> Result<Admi
     Ok(AdminChange { rows: rows.into_iter().collect(), audit: Vec::new() })
 }
 
-/// Resolves the thread of a comment on a line, or opens it again without a resolution. The thread has the submitted
+/// Resolves the thread of a comment on a line, or reopens it without a resolution. The thread consists of the submitted
 /// comments on the same line with the same text. Repeating the change has no effect.
 ///
 /// # Errors

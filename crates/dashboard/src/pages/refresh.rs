@@ -69,7 +69,7 @@ struct Poll<F> {
     read: F,
     /// The latest digest of the page.
     latest: Arc<Latest>,
-    /// The number of the last digest that this stream has got.
+    /// The number of the last digest that this stream has received.
     number: Option<u64>,
     seen: String,
     _stream: Stream,

@@ -48,7 +48,7 @@ pub(super) struct NewSecret {
     pub(super) example: Option<String>,
 }
 
-/// What the cookie contains.
+/// The content of the cookie.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     /// The part of the URL that distinguishes this secret from an older one in another tab.

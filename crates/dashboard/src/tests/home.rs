@@ -92,7 +92,7 @@ async fn home_shows_failures_with_their_remedy_and_only_those_of_the_viewer_unle
     assert_eq!((sent.status, sent.header("location")), (StatusCode::SEE_OTHER, path.as_str()));
     assert_eq!(fixture.store.messages(other).await.unwrap().len(), 2);
     let nothing = see(&fixture, Role::Viewer, "/").await;
-    assert!(nothing.contains("Nothing of yours has failed"), "{nothing}");
+    assert!(nothing.contains("None of your jobs has failed"), "{nothing}");
 }
 
 #[tokio::test]

@@ -369,7 +369,7 @@ async fn a_line_does_not_turn_after_the_lease_of_its_worker_has_ended() {
 async fn a_plan_from_long_before_the_window_is_shown_and_stops_with_its_run() {
     let fixture = shop().await;
     let step = |text: &str, status: &str| json!({"content": text, "status": status});
-    let plan = json!({"entries": [step("look", "completed"), step("mend", "in_progress"), step("test", "pending")]});
+    let plan = json!({"entries": [step("look", "completed"), step("fix", "in_progress"), step("test", "pending")]});
     let call = |number: usize| {
         let id = number.to_string();
         (TranscriptKind::ToolCall, json!({"toolCallId": id, "title": "ls", "kind": "read", "status": "completed"}))

@@ -36,7 +36,7 @@ const MAX_CONFLICTS: usize = 100;
 const MAX_KNOWN: usize = 1000;
 
 /// The conflicting files of pairs of commits, a base and a head, that were merged before. The commits determine the files,
-/// so an entry stays true, whichever branches point to the commits.
+/// so an entry stays valid when branches move.
 #[derive(Clone, Default)]
 pub(super) struct KnownConflicts(Arc<Mutex<FilesOfMerges>>);
 

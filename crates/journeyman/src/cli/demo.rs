@@ -176,7 +176,7 @@ async fn show_workflow(
     if exit {
         return Ok(print(&after.to_string())?);
     }
-    out.onward(key, handle.id())?;
+    out.next_steps(key, handle.id())?;
     out.step(&format!("The dashboard of the demo's server ({url})"))?;
     out.line("Open this link and choose a password; it makes you the administrator of this server:")?;
     out.line(&out.paint.link(&super::user::first_link(cases).await?))?;

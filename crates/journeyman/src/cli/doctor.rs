@@ -1,6 +1,6 @@
 //! `journeyman doctor`: checks the requirements of the service, and prints the remedies for those that are not met.
 //!
-//! Invariant: the checks change nothing. What they need themselves is in a folder that is removed at the end.
+//! Invariant: the checks change nothing. Their own files are in a folder that is removed at the end.
 
 use std::fs::Permissions;
 use std::io::{self, Write};
@@ -94,7 +94,11 @@ async fn examine(settings: &Settings) -> Vec<Finding> {
     } else if let Err(error) = &scratch
         && usable
     {
-        findings.push(finding("temporary files", Health::Failure, format!("the checks need a folder: {error}")));
+        findings.push(finding(
+            "temporary files",
+            Health::Failure,
+            format!("the folder for the checks cannot be created: {error}"),
+        ));
     }
     findings.push(address(settings));
     findings.extend(settings.agents.iter().map(|(id, agent)| program(id, agent, &settings.path)));
@@ -105,11 +109,12 @@ async fn examine(settings: &Settings) -> Vec<Finding> {
 }
 
 /// Creates a folder for the files of the checks, which is removed when it is dropped. It is in the data directory, so that
-/// the sandbox is tested on the same disk, if there is one that the users of sandboxes can pass. A service removes such
-/// folders of doctors that were killed.
+/// the sandbox is tested on the same disk. If there is none, or the users of sandboxes cannot traverse it, the folder
+/// is in the directory for temporary files. A service removes the folders in its data directory that killed checks have
+/// left.
 fn scratch(settings: &Settings) -> io::Result<TempDir> {
     let dir = &settings.data_dir;
-    let scratch = if is_passable(dir, settings.sandbox.users.first) {
+    let scratch = if is_traversable(dir, settings.sandbox.users.first) {
         let name = format!("doctor.{}", std::process::id());
         tempfile::Builder::new().prefix(&name).rand_bytes(0).tempdir_in(dir)?
     } else {
@@ -120,8 +125,8 @@ fn scratch(settings: &Settings) -> io::Result<TempDir> {
     Ok(scratch)
 }
 
-/// Returns whether the users of sandboxes, whose group is `group`, can pass a folder.
-fn is_passable(dir: &Path, group: u32) -> bool {
+/// Returns whether the users of sandboxes, whose group is `group`, can traverse a folder.
+fn is_traversable(dir: &Path, group: u32) -> bool {
     let Ok(found) = dir.metadata() else { return false };
     let is_open = found.mode() & 0o001 != 0 || found.gid() == group && found.mode() & 0o010 != 0;
     found.is_dir() && (is_open || !rustix::process::geteuid().is_root())
@@ -329,8 +334,8 @@ fn master_key(settings: &Settings) -> Finding {
         Ok(Some(_)) => finding(check, Health::Ok, format!("{path} is private")),
         Ok(None) if matches!(&settings.database, Database::Sqlite(database) if database.exists()) => {
             let text = format!(
-                "{path} is missing, but there is a database, whose secrets only this key decrypts; restore the file \
-                 from your copy before you start the service, which would create another key"
+                "{path} is missing, and only this key decrypts the secrets in the database; restore the file from your \
+                 copy before you start the service, which would create another key"
             );
             finding(check, Health::Failure, text)
         }

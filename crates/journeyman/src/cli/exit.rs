@@ -93,9 +93,9 @@ impl From<Exit> for ExitCode {
 pub(super) enum Failure {
     /// A required option is missing, or an argument names nothing.
     Usage(String),
-    /// What the command does on this machine failed, such as reading a file or running git.
+    /// A step on this machine failed, such as reading a file or running git.
     Local(anyhow::Error),
-    /// The state of the job or the pull request does not allow what was asked.
+    /// The state of the job or the pull request does not allow the command.
     State(String),
     /// The request to the server failed.
     Client(Error),

@@ -6,7 +6,7 @@ use anstyle::{AnsiColor, Style};
 use clap::ValueEnum;
 use unicode_width::UnicodeWidthStr;
 
-/// When the output has colors.
+/// The choice of whether the output has colors.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ColorWhen {
     /// If the output is a terminal, unless `NO_COLOR` is set, and always if `CLICOLOR_FORCE` is set

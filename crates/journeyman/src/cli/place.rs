@@ -1,4 +1,4 @@
-//! Where a command works: on the database of an installation on this machine, or on a server.
+//! The place where a command works: the database of an installation on this machine, or a server.
 
 use clap::Args;
 

@@ -6,7 +6,7 @@ use anyhow::Context;
 
 use crate::config::{Settings, client_environment};
 
-/// How this program was started.
+/// The circumstances in which this program was started.
 struct Start<'a> {
     /// The path of the program.
     own: PathBuf,

@@ -17,7 +17,7 @@ pub(super) fn columns() -> Option<usize> {
     chosen(client_environment().columns, window)
 }
 
-/// A number of columns of 0 means that it is not known.
+/// Returns the number of columns of the variable, or else of the window. 0 means that the number is not known.
 fn chosen(variable: Option<usize>, window: impl FnOnce() -> Option<usize>) -> Option<usize> {
     variable.filter(|columns| *columns > 0).or_else(window).filter(|columns| *columns > 0)
 }

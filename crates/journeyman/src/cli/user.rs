@@ -80,7 +80,7 @@ enum UserCommand {
         #[arg(add = ArgValueCandidates::new(complete::users))]
         name: String,
     },
-    /// Disconnect a user, who needs a password, from the OpenID provider, and end the sessions
+    /// Disconnect a user who has a password from the OpenID provider, and end the user's sessions
     Disconnect {
         /// Name or ID of the user
         #[arg(add = ArgValueCandidates::new(complete::users))]

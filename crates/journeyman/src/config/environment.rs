@@ -199,7 +199,7 @@ fn reason(error: &clap::Error) -> String {
     }
 }
 
-/// The variables of this program that are no settings.
+/// The variables of this program that are not settings.
 const OTHERS: [&str; 6] =
     ["JOURNEYMAN_COMPLETE", "JOURNEYMAN_KEY", "JOURNEYMAN_MASTER_KEY", "JOURNEYMAN_PROJECT", SCOPE, "JOURNEYMAN_URL"];
 
@@ -207,7 +207,7 @@ const OTHERS: [&str; 6] =
 const PREFIX: &str = "JOURNEYMAN_";
 
 /// Returns a warning for each variable whose name is similar to that of a setting. Other programs may have variables with
-/// this prefix too, so a name that is not known is no error.
+/// this prefix too, so an unknown name is not an error.
 pub(super) fn misspelled(variables: &BTreeMap<String, String>) -> Vec<String> {
     let command = command();
     let settings: Vec<String> = command.get_arguments().filter_map(clap::Arg::get_long).map(variable).collect();

@@ -1,4 +1,4 @@
-//! Parses whole numbers, with errors for people.
+//! Parsers of numbers, with errors for people.
 
 use std::str::FromStr;
 

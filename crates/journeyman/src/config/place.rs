@@ -1,4 +1,4 @@
-//! Where a setting comes from, for errors: its line in the configuration file, or its environment variable.
+//! The source of a setting, for errors: its line in the configuration file, or its environment variable.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -87,7 +87,7 @@ pub(super) fn named<'a, T>(origins: &'a BTreeMap<String, T>, error: &str) -> Opt
 /// which it was found, or empty. Shows no line of the file, because it may contain a credential.
 pub(super) fn explained(text: &str, section: &str, error: &toml::de::Error) -> anyhow::Error {
     let place = Place::of(text, error.span().map_or(text.len(), |span| span.start));
-    // The only way to learn the keys above the error.
+    // `toml` reports the keys above the error only in this text.
     let shown = error.to_string();
     let keys = shown.lines().find_map(|line| line.strip_prefix("in `")?.strip_suffix('`'));
     let path: Vec<&str> = [section].into_iter().filter(|section| !section.is_empty()).chain(keys).collect();

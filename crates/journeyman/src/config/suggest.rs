@@ -1,6 +1,6 @@
-//! Suggestions for names that are not known.
+//! Suggestions for unknown names.
 
-/// The least similarity of a name with the one that is suggested for it, from 0 to 1.
+/// The minimum similarity of a name and its suggestion, from 0 to 1.
 const SIMILAR: f64 = 0.6;
 
 /// Returns the known name that is most similar to `name`, if one is similar.

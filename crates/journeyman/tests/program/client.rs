@@ -133,7 +133,7 @@ fn invalid_requests_and_numbers_are_usage_errors() {
     for (arguments, text) in [
         (&["create", ""][..], "prompt"),
         (&["list", "--created-after", "yesterday"], "created"),
-        (&["list", "--pull-request", "x"], "this is not the number of a pull request, such as 7"),
+        (&["list", "--pull-request", "x"], "write the number of a pull request, such as 7"),
         (&["list", "--limit", "many"], "write a whole number"),
     ] {
         let refused = job(&site, &service, arguments);
@@ -142,7 +142,7 @@ fn invalid_requests_and_numbers_are_usage_errors() {
     }
     let mut view = Command::new(program());
     let view = view.args(["pr", "view", "x", "--url", &service.url, "--key", &site.key]).output().unwrap();
-    assert!(err(&view).contains("this is not the number of a pull request"), "{}", err(&view));
+    assert!(err(&view).contains("write the number of a pull request"), "{}", err(&view));
 }
 
 #[test]

@@ -99,7 +99,7 @@ async fn conflicts_of(shared: &Shared, places: &Places, job: &Job) -> Option<(Jo
         return None;
     }
     let found = shared.services.pulls.conflicts(&at.project, pull.number).await;
-    // The page of the pull request says what is wrong.
+    // The page of the pull request shows the error.
     let warn = |error: &PullPagesError| {
         tracing::warn!(project = %job.project, number = pull.number, %error, "the conflicts of a pull request are unknown");
     };
@@ -188,7 +188,7 @@ impl Need {
         let title = pull.and_then(|pull| pull.title.as_deref()).unwrap_or(&job.title);
         let number = pull.map(|pull| pull.number).unwrap_or_default();
         let href = row.pull.map_or_else(|| row.path.clone(), |pill| pill.href);
-        // The box to merge has the conflicting files, and the button that asks the agent.
+        // The merge box shows the conflicting files, and the button that asks the agent.
         let page = if sign == Sign::Conflict { format!("{href}#merge") } else { href.clone() };
         Self {
             sign,

@@ -44,7 +44,7 @@ pub(super) struct Budget {
     /// The numbers of the meter, in whole cents: what was spent, and the budget.
     pub(super) spent: u64,
     pub(super) limit: u64,
-    /// Above these parts of the budget, the meter is amber, and red.
+    /// The parts of the budget above which the meter is amber, and red.
     pub(super) low: u64,
     pub(super) high: u64,
 }

@@ -28,7 +28,7 @@ const MAX_READ: usize = 5000;
 /// The maximum length of a summary in characters.
 const MAX_SUMMARY: usize = 160;
 
-/// The fields of the data of an event of an unknown type that say most about it, the best ones first.
+/// The most informative fields in the data of an event of an unknown type, in the order of preference.
 const TELLING: [&str; 12] =
     ["text", "prompt", "title", "reason", "url", "host", "branch", "model", "status", "name", "code", "messageId"];
 
@@ -157,7 +157,7 @@ fn row(at: &InJob, entry: &LogEntry, sentences: &mut Sentences) -> Row {
     }
 }
 
-/// Returns what an event says, in one line.
+/// Returns the summary of an event, in one line.
 fn summary(entry: &LogEntry, sentences: &mut Sentences) -> String {
     let text = sentences.of(entry).unwrap_or_else(|| telling(&entry.data));
     let mut cut: String = text.chars().take(MAX_SUMMARY).collect();
@@ -167,7 +167,7 @@ fn summary(entry: &LogEntry, sentences: &mut Sentences) -> String {
     visible::line(&cut).into_owned()
 }
 
-/// Returns the field that says most about an event of an unknown type, or all its data.
+/// Returns the most informative field of an event of an unknown type, or all its data.
 fn telling(data: &Value) -> String {
     let told = |value: &Value| match value {
         Value::String(text) => text.lines().find(|line| !line.trim().is_empty()).map(str::to_owned),

@@ -174,14 +174,14 @@ impl Live {
         parts.into_iter().map(render).collect()
     }
 
-    /// Renders what has changed although the log has no new entries: a worker that dies leaves none.
+    /// Renders changes without an entry in the log, such as the silence of a worker that has died.
     async fn quiet(&mut self) -> Result<Option<String>, Failure> {
         self.at.at.frame.now = self.shared.services.clock.now();
         let Some(change) = self.now().await? else { return Ok(None) };
         Ok(Some(Streams::render_changes(&[change])?))
     }
 
-    /// Returns the change of the line that says what happens now, if it differs from the one that was sent.
+    /// Returns the change of the line about the current step, if it differs from the line that was last sent.
     async fn now(&mut self) -> Result<Option<Change>, Failure> {
         let silence = self.silence().await?;
         let now = Now::of(&self.at, &self.talk, &self.fold, silence);

@@ -14,13 +14,13 @@ use crate::fragment::Fragment;
 use crate::frame::Frame;
 use crate::{Shared, visible, words};
 
-/// The time after the end of a lease from which on its run counts as given up, although no worker has taken it over.
+/// The time after the end of a lease at which its run counts as given up, although no worker has taken it over.
 const GIVEN_UP: Duration = Duration::from_secs(120);
 
 /// A worker that no longer renews the lease of the current run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Silence {
-    /// The time of the last sign of the worker.
+    /// The time at which the worker was last known to work, by its reports and the log.
     since: Timestamp,
     /// True if the run counts as given up.
     is_long: bool,
@@ -55,7 +55,7 @@ pub(super) struct Now {
     /// True if the text is a command or the title of a tool call.
     is_code: bool,
     since: Option<Timestamp>,
-    /// The time of the last sign of the worker, if its lease has ended. The text ends with the time since then.
+    /// The time at which a silent worker was last known to work. The text ends with the time since then.
     silent_since: Option<Timestamp>,
     /// The current step of the plan, with its number and the number of all steps.
     plan: Option<(String, usize, usize)>,

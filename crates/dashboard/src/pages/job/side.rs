@@ -46,7 +46,7 @@ struct Brief<'a> {
     remark: String,
 }
 
-/// What the job has cost, and its budget.
+/// The cost of the job, and its budget.
 struct Cost {
     spent: String,
     budget: Option<Budget>,

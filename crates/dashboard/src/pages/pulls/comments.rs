@@ -33,7 +33,7 @@ struct CommentView<'a> {
     /// The first letter of the author's name.
     initial: String,
     is_service: bool,
-    /// What a review says; `None` for other comments.
+    /// The sentence about the verdict of a review; `None` for other comments.
     verdict: Option<&'static str>,
     is_draft: bool,
     written: Moment,
@@ -54,7 +54,7 @@ struct LineView<'a> {
     hunk: Vec<&'a str>,
 }
 
-/// A thread that is resolved, in one line that opens.
+/// A resolved thread, folded to one line.
 #[derive(Template)]
 #[template(path = "_pull_resolved.html")]
 struct ResolvedView<'a> {
@@ -64,7 +64,7 @@ struct ResolvedView<'a> {
     place: u64,
     by: String,
     when: Moment,
-    /// The name of the file and the number of the line, where the page does not show them.
+    /// The name of the file and the number of the line, unless the page already shows them.
     line: Option<(String, u64)>,
     in_diff: bool,
     count: usize,
@@ -232,8 +232,8 @@ impl Renderer<'_> {
         }
     }
 
-    /// Folds comments of a thread that is resolved; `last` is the last of them. Returns the only comment of a thread that
-    /// is open.
+    /// Folds comments of a resolved thread, of which `last` is the last one. Returns the only comment of an open thread
+    /// unchanged.
     fn folded(
         &self,
         last: &Comment,

@@ -42,7 +42,7 @@ struct DetailPage<'a> {
     body: Option<Markup>,
     /// The description, if the answer is shown in its place.
     description: Option<Markup>,
-    /// What was asked for, oldest first.
+    /// The prompts of the job, oldest first.
     asked: Vec<String>,
     comments: Vec<Fragment>,
     /// The duration and the cost of all runs of the job.

@@ -12,7 +12,7 @@ pub(super) struct MergeBox {
     pub(super) reasons: Vec<Reason>,
     /// True if the pull request can be merged now.
     pub(super) is_ready: bool,
-    /// True if the merge is the next thing to do, so that its button is filled: nothing speaks against it.
+    /// True if the merge is the next thing to do, so that its button is filled: no reason is against it.
     pub(super) is_next: bool,
     /// True if the agent can be asked to merge the base into the branch.
     pub(super) can_ask: bool,

@@ -55,8 +55,8 @@ impl Found {
         self.reporting(now).map(|worker| worker.state.started_at).min().map(|started| now.since(started))
     }
 
-    /// Returns a digest of what the page shows. It does not change with a report that says the same as the one before.
-    /// Times count as the page shows them, so that they change it at most once a minute.
+    /// Returns a digest of the data on the page. A report with the same content as the previous one does not change it.
+    /// Times are rounded as on the page, so that they change the digest at most once a minute.
     pub(super) fn digest(&self, now: Timestamp) -> String {
         let workers: Vec<_> = self.workers.iter().map(|worker| shown(worker, now)).collect();
         let Self { jobs, outbox, inbox, deliveries, .. } = self;
@@ -74,7 +74,7 @@ impl Found {
     }
 }
 
-/// Returns what the page shows of a worker.
+/// Returns the data about a worker that the page shows.
 fn shown(worker: &WorkerReport, now: Timestamp) -> impl Hash {
     let WorkerState { host, version, started_at, slots, busy, serves, disk, sandbox, agents } = &worker.state;
     let silent_for = worker.is_silent(now).then(|| words::coarse(now.since(worker.seen_at)));

@@ -26,7 +26,7 @@ pub(super) struct QueueRow {
     pub(super) waiting: u64,
     pub(super) retried: u64,
     pub(super) oldest: Option<Moment>,
-    /// What a person must do.
+    /// The action that a person must take.
     pub(super) note: Option<String>,
 }
 
@@ -59,7 +59,7 @@ pub(super) struct HookRow {
     pub(super) project: String,
     pub(super) badge: (&'static str, &'static str),
     pub(super) since: Option<Moment>,
-    /// What a person must do.
+    /// The action that a person must take.
     pub(super) note: &'static str,
 }
 

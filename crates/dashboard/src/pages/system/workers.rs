@@ -24,7 +24,7 @@ pub(super) struct WorkerRow {
     pub(super) has_other_version: bool,
     /// The time of the last report of a silent worker; `None` for one that reports.
     pub(super) silent_since: Option<Moment>,
-    /// What a person must do.
+    /// The action that a person must take.
     pub(super) note: Option<String>,
 }
 
@@ -34,8 +34,8 @@ impl WorkerRow {
     }
 }
 
-/// Returns the time in which each worker that reports was seen. The time of its last report is not shown, because the page
-/// does not change with each report.
+/// Returns the period in which each worker that reports was seen. The page does not show the times of reports, so that
+/// it does not change with each report.
 pub(super) fn recently() -> String {
     format!("in the last {}", words::duration(SILENT))
 }
@@ -96,7 +96,7 @@ pub(super) struct DiskRow {
     pub(super) total: String,
     pub(super) reserve: String,
     pub(super) meter: Meter,
-    /// What a person must do.
+    /// The action that a person must take.
     pub(super) note: Option<String>,
 }
 

@@ -63,16 +63,16 @@ impl Printer {
         self.paint.diff(&plain(diff)).lines().try_for_each(|line| writeln!(io::stderr(), "     {line}"))
     }
 
-    /// Prints commands to continue with: first on the server of the demo, then on another one.
-    pub(super) fn onward(&self, key: &str, job: &str) -> io::Result<()> {
+    /// Prints the commands for the next steps: first on the server of the demo, then on another one.
+    pub(super) fn next_steps(&self, key: &str, job: &str) -> io::Result<()> {
         let (program, url) = (&self.program, &self.url);
-        self.step(&format!("More with the demo's server ({url})"))?;
+        self.step(&format!("Continue with the demo's server ({url})"))?;
         self.line("It runs until Ctrl-C. In another terminal, in the same folder:")?;
         self.command(&format!("export JOURNEYMAN_URL={url} JOURNEYMAN_PROJECT=demo"))?;
         self.command(&format!("export JOURNEYMAN_KEY={key}"))?;
         self.commands(&[&format!("{program} job send {job}"), "'Say goodbye [[append hi.sh|echo Goodbye]]' --watch"])?;
         self.command(&format!("{program} job merge {job}"))?;
-        self.step("A server of yours, with a real model and your repository")?;
+        self.step("Your own server, with a real model and your repository")?;
         self.line("End the demo with Ctrl-C, and start a server, which keeps its data:")?;
         self.command(&format!("{program} serve"))?;
         self.line("In a new terminal, without the variables above:")?;

@@ -93,7 +93,7 @@ pub(super) enum JobCommand {
         #[arg(add = ArgValueCandidates::new(complete::jobs))]
         job: String,
     },
-    /// Retry a job that waits for a cause outside it now
+    /// Retry a waiting job now, before its next attempt is due
     Retry {
         /// ID of the job
         #[arg(add = ArgValueCandidates::new(complete::jobs))]

@@ -1,4 +1,4 @@
-//! Sentences about what a command has done with a job.
+//! Sentences about the effects of commands on a job.
 
 use journeyman_client::models::Status;
 
@@ -17,12 +17,12 @@ pub(super) enum Action {
 #[derive(Debug)]
 pub(super) struct Before {
     pub(super) status: Status,
-    /// True if the job waits for a cause outside it.
+    /// True if the current message of the job waits.
     pub(super) is_waiting: bool,
 }
 
-/// Returns a sentence about what an action has done, and the exit code. A job that cannot be retried is a conflict; a job
-/// that is already in the state that the action brings about is not.
+/// Returns a sentence about the effect of an action, and the exit code. A job that cannot be retried is a conflict; a
+/// job that already has the requested state is not.
 pub(super) fn outcome(job: &str, action: Action, before: &Before, after: &Status) -> (String, Exit) {
     let was = &before.status;
     let done = |text: String| (text, Exit::Done);

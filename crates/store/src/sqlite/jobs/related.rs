@@ -114,7 +114,7 @@ macro_rules! extras_queries {
     };
 }
 
-/// The queries for one job, which do without the parsing of a list.
+/// The queries for one job, which do not parse a list.
 pub(super) const EXTRAS_OF_JOB: ExtrasQueries = extras_queries!("= ?1");
 pub(super) const EXTRAS_OF_JOBS: ExtrasQueries = extras_queries!("IN (SELECT value FROM json_each(?1))");
 

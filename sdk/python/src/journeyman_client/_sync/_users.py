@@ -64,7 +64,7 @@ class Users:
         if_match: str | models.User | None = None,
         **changes: Unpack[params.ChangeUser],
     ) -> models.User:
-        """Changes the role of a user, disables or enables a user, or disconnects the provider.
+        """Changes the role of a user, or disables, enables or disconnects the user.
 
         Keys that exceed the rights of the user are revoked.
 
