@@ -26,6 +26,7 @@ pub struct Finding {
     /// The result, and the remedy unless the test passed. For people.
     pub text: String,
     /// The time of the event that the text reports; it is shown after the text.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
 }
 
@@ -40,6 +41,15 @@ impl Finding {
     #[must_use]
     pub fn ok_at(check: &str, text: impl Into<String>, at: Timestamp) -> Self {
         Self { at: Some(at), ..Self::ok(check, text) }
+    }
+
+    /// Moves the time of the event to the end of the text, for readers without a clock of their own.
+    #[must_use]
+    pub fn with_time_in_text(self) -> Self {
+        match self.at {
+            Some(at) => Self { text: format!("{} at {at}", self.text), at: None, ..self },
+            None => self,
+        }
     }
 
     /// Returns the finding of a test that passed.

@@ -72,8 +72,8 @@ function updateTitle() {
   if (document.title !== title) document.title = title;
 }
 
-// A toast disappears after six seconds, unless the pointer or the focus is on it. A toast about a failure stays until
-// it is dismissed. The parameters of a toast are removed from the address, so that it does not appear again when the
+// A toast disappears after six seconds, unless the pointer or the focus is on it. A toast about a failure, or with a
+// button, stays until it is dismissed. The parameters of a toast are removed from the address, so that it does not appear again when the
 // page is reloaded.
 const TOAST_MS = 6000;
 let toastCount = 0;
@@ -86,12 +86,16 @@ function watchToasts() {
       if (toast.matches(":hover, :focus-within")) setTimeout(leave, TOAST_MS);
       else toast.remove();
     };
-    if (toast.dataset.toast !== "failed") setTimeout(leave, TOAST_MS);
+    // A button must stay long enough to be reached with the keyboard.
+    if (toast.dataset.toast !== "failed" && !toast.querySelector("form")) setTimeout(leave, TOAST_MS);
+    const dismiss = toast.querySelector("[data-dismiss]");
+    if (dismiss) dismiss.hidden = false;
     const again = toast.querySelector("[data-again]");
-    if (again && lastSent?.form.isConnected) {
-      failures.set(toast, lastSent);
+    if (again && failed?.form.isConnected) {
+      failures.set(toast, failed);
       again.hidden = false;
     }
+    if (toast.dataset.toast === "failed") failed = undefined;
     const url = new URL(location.href);
     if (url.searchParams.has("done")) {
       for (const name of ["done", "count", "undo"]) url.searchParams.delete(name);
@@ -102,11 +106,17 @@ function watchToasts() {
 
 // A form that fails leaves the page as it is: the server answers with a toast, whose button sends the form again.
 const failures = new WeakMap();
-let lastSent;
+const submitters = new WeakMap();
+let failed;
 
 document.addEventListener("turbo:submit-start", ({ detail }) => {
   const { formElement: form, submitter } = detail.formSubmission;
-  lastSent = { form, submitter };
+  submitters.set(form, submitter);
+});
+document.addEventListener("turbo:before-fetch-response", ({ target, detail }) => {
+  if (!detail.fetchResponse.succeeded && target.matches?.("form[method=post]")) {
+    failed = { form: target, submitter: submitters.get(target) };
+  }
 });
 document.addEventListener("turbo:before-stream-render", (event) => {
   if (event.target.target !== "toasts") return;
@@ -118,6 +128,7 @@ document.addEventListener("turbo:before-stream-render", (event) => {
 });
 document.addEventListener("turbo:fetch-request-error", ({ target }) => {
   if (!target.matches?.("form[method=post]")) return;
+  failed = { form: target, submitter: submitters.get(target) };
   const toast = document.createElement("div");
   toast.className = "toast danger";
   toast.dataset.toast = "failed";
@@ -131,7 +142,7 @@ document.addEventListener("turbo:fetch-request-error", ({ target }) => {
 
 function sendAgain(toast) {
   const { form, submitter } = failures.get(toast) ?? {};
-  toast.remove();
+  dismissToast(toast);
   if (form?.isConnected) form.requestSubmit(submitter?.isConnected ? submitter : undefined);
 }
 

@@ -98,11 +98,15 @@ pub(crate) fn confirmed(path: &str, done: &str) -> Response {
     Redirect::to(&format!("{path}{sign}done={done}")).into_response()
 }
 
-/// Redirects to a page of this site that shows a confirmation, with a button that undoes the action.
+/// The maximum length of the parameter `undo`. Proxies limit the headers of a response, nginx to 4 KiB by default.
+const MAX_SEALED: usize = 2000;
+
+/// Redirects to a page of this site that shows a confirmation, with a button that undoes the action. There is no button if
+/// its form is too long for a URL.
 pub(crate) fn undoable(frame: &Frame, path: &str, done: &str, undo: &SmallForm) -> Response {
     let sealed = serde_json::to_string(undo).ok();
     let sealed = sealed.and_then(|form| frame.shared.services.seal.seal(&context(&frame.viewer), &form).ok());
-    let undo = sealed.map(|sealed| format!("&undo={sealed}")).unwrap_or_default();
+    let undo = sealed.filter(|sealed| sealed.len() <= MAX_SEALED).map(|sealed| format!("&undo={sealed}")).unwrap_or_default();
     confirmed(path, &format!("{done}{undo}"))
 }
 
@@ -170,8 +174,10 @@ fn confirmation(name: &str, count: Option<usize>) -> Option<Cow<'static, str>> {
         ("app", "The GitHub App is created. Install it now: it has access to no repository until then."),
         ("password", "The password is changed. All your other sessions have ended."),
         ("archived", "The jobs are archived."),
+        ("archived_active", "The jobs are archived. Active ones were canceled."),
         ("unarchived", "The jobs are no longer archived."),
         ("job_archived", "The job is archived."),
+        ("job_archived_active", "The job is canceled and archived."),
         ("job_unarchived", "The job is no longer archived."),
         ("ended", "The session has ended."),
         ("disabled", "The user is disabled. Their sessions have ended and their keys are revoked."),

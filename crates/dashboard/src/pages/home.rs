@@ -11,9 +11,10 @@ use axum::extract::{Query, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::routing::get;
-use journeyman_core::ids::ProjectId;
+use journeyman_core::ids::{ProjectId, TrustId};
 use journeyman_core::job::label::Attribute;
 use journeyman_core::job::{Job, JobStatus};
+use journeyman_core::key::ApiKey;
 use journeyman_core::model::price::day;
 use journeyman_core::ports::{JobFilter, ProjectJobs, StoreError};
 use journeyman_core::project::Project;
@@ -80,8 +81,14 @@ async fn authors(frame: &Frame, query: &HomeQuery) -> Result<Authors, Failure> {
     }
     let user = &frame.viewer.user;
     let keys = frame.shared.services.store.keys().await?;
-    let own = keys.into_iter().filter(|key| key.owner == Some(user.id)).map(|key| key.name);
+    // Keys that a trust has made for CI jobs exist for minutes.
+    let is_own = |key: &ApiKey| key.owner == Some(user.id) && !key.creator.as_deref().is_some_and(is_trust);
+    let own = keys.into_iter().filter(is_own).map(|key| key.name);
     Ok(Some(own.chain([user.name.clone()]).collect()))
+}
+
+fn is_trust(creator: &str) -> bool {
+    creator.parse::<TrustId>().is_ok()
 }
 
 impl Found {

@@ -163,6 +163,10 @@ async fn an_action_that_can_be_undone_has_a_button_for_that() {
     let fixture = fixture(Arc::new(FakeForges)).await;
     let job = create_job(&fixture, "Fix the typo").await;
     let page = format!("/projects/shop/jobs/{job}");
+    let active = fixture.send(Some(Role::Member), Method::POST, &format!("{page}/archive"), "").await;
+    let shown = fixture.follow(Role::Member, &active).await.body;
+    assert!(shown.contains("The job is canceled and archived.") && !shown.contains(">Undo</button>"), "{shown}");
+    fixture.send(Some(Role::Member), Method::POST, &format!("{page}/unarchive"), "").await;
     let archived = fixture.send(Some(Role::Member), Method::POST, &format!("{page}/archive"), "").await;
     let shown = fixture.follow(Role::Member, &archived).await.body;
     let undo = format!("<form method=\"post\" action=\"{page}/unarchive\">");

@@ -102,6 +102,13 @@ async fn jobs_of_an_api_key_belong_to_the_user_who_created_the_key() {
     let id = failed(&fixture, "ci", reason()).await.to_string();
     let sees = async |role, path| see(&fixture, role, path).await.contains(&id);
     assert!(!sees(Role::Administrator, "/").await, "the key has no owner");
+    let owner = fixture.store.user_by_name("administrator".into()).await.unwrap().unwrap().id;
+    let new =
+        NewKey { name: "ci".into(), scopes: vec![Scope::Jobs], projects: None, expires_at: None, allowed_ips: None };
+    let trust = TrustId::from_uuid(Uuid::from_u128(1)).to_string();
+    let (exchanged, _) = new.make((&trust, Some(owner)), START, &*fixture.world).unwrap();
+    fixture.store.create_key(exchanged, audit_entry()).await.unwrap();
+    assert!(!sees(Role::Administrator, "/").await, "a trust has created the key");
     super::audit::key(&fixture, "ci").await;
     assert!(sees(Role::Administrator, "/").await);
     assert!(!sees(Role::Member, "/").await, "another user");

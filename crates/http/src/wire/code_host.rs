@@ -313,11 +313,8 @@ impl From<finding::Finding> for Finding {
             finding::Health::Warning => Health::Warning,
             finding::Health::Failure => Health::Failure,
         };
-        let text = match found.at {
-            Some(at) => format!("{} at {at}", found.text),
-            None => found.text,
-        };
-        Self { check: found.check, health, text }
+        let found = found.with_time_in_text();
+        Self { check: found.check, health, text: found.text }
     }
 }
 

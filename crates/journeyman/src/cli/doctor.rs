@@ -66,6 +66,7 @@ pub(crate) fn run(arguments: DoctorArgs, color: ColorWhen) -> anyhow::Result<Exi
     // `serve` does the same, so the checks have the same results as in the service.
     scope::enter(&settings)?;
     let findings = block_on(async { Ok(examine(&settings).await) })?;
+    let findings: Vec<Finding> = findings.into_iter().map(Finding::with_time_in_text).collect();
     if arguments.json {
         print_json(&findings)?;
     } else {
@@ -183,7 +184,8 @@ fn joined<'a>(findings: impl Iterator<Item = &'a Finding>) -> Vec<Finding> {
 /// Prints findings, one in each line.
 pub(super) fn print_findings(findings: &[Finding], color: ColorWhen) -> std::io::Result<()> {
     let paint = Paint::for_stdout(color);
-    print_lines(&findings.iter().map(|finding| line(finding, paint)).collect::<Vec<_>>())
+    let dated = findings.iter().cloned().map(Finding::with_time_in_text);
+    print_lines(&dated.map(|finding| line(&finding, paint)).collect::<Vec<_>>())
 }
 
 fn line(finding: &Finding, paint: Paint) -> String {

@@ -85,6 +85,8 @@ enum UserCommand {
         /// Name or ID of the user
         #[arg(add = ArgValueCandidates::new(complete::users))]
         name: String,
+        #[command(flatten)]
+        confirm: ConfirmArgs,
     },
 }
 
@@ -172,7 +174,8 @@ fn in_store(store: StoreArgs, command: UserCommand, json: bool, color: ColorWhen
             UserCommand::Enable { name } => {
                 change(name, UserChanges { disabled: Some(false), ..UserChanges::default() }).await
             }
-            UserCommand::Disconnect { name } => {
+            UserCommand::Disconnect { name, confirm } => {
+                confirm.confirm(&disconnecting(&name), &name)?;
                 change(name, UserChanges { has_identity: Some(false), ..UserChanges::default() }).await
             }
         }
@@ -208,7 +211,10 @@ async fn carry_out(session: &Session, command: UserCommand) -> Result<Exit, Fail
             change(name, ChangeUser::new().disabled(true)).await?;
         }
         UserCommand::Enable { name } => change(name, ChangeUser::new().disabled(false)).await?,
-        UserCommand::Disconnect { name } => change(name, ChangeUser::new().has_identity(false)).await?,
+        UserCommand::Disconnect { name, confirm } => {
+            confirm.confirm(&disconnecting(&name), &name)?;
+            change(name, ChangeUser::new().has_identity(false)).await?;
+        }
     }
     Ok(Exit::Done)
 }
@@ -252,6 +258,10 @@ fn show(document: &Value, link: &Value, json: bool) -> anyhow::Result<()> {
 /// Returns the sentence that a person confirms.
 fn disabling(name: &str) -> String {
     format!("This disables the user {name}: the sessions end, and the user's links and keys stop working")
+}
+
+fn disconnecting(name: &str) -> String {
+    format!("This disconnects the user {name} from the provider: the sessions end, and only the user can connect again")
 }
 
 /// Prints a user who was changed.

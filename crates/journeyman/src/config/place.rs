@@ -107,8 +107,10 @@ pub(super) fn explained(text: &str, section: &str, error: &toml::de::Error) -> a
     } else if let Some(name) = message.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
         format!("{in_table}{name} is missing")
     } else {
+        // A table may contain credentials.
+        let message = if section.is_empty() { message.to_owned() } else { without_value(message) };
         let key = if path.is_empty() { key_of_line(text, place.line).unwrap_or_default() } else { path.as_str() };
-        if key.is_empty() { message.to_owned() } else { format!("{key}: {message}") }
+        if key.is_empty() { message } else { format!("{key}: {message}") }
     };
     anyhow::anyhow!("{place}: {about}")
 }
@@ -118,6 +120,14 @@ fn unknown<'a>(kind: &str, message: &'a str) -> Option<(&'a str, Vec<&'a str>)> 
     let rest = message.strip_prefix("unknown ")?.strip_prefix(kind)?.strip_prefix(" `")?;
     let (name, rest) = rest.split_once('`')?;
     Some((name, rest.split('`').skip(1).step_by(2).collect()))
+}
+
+/// Removes the value from a message of serde, such as `invalid type: string "a", expected a map`.
+fn without_value(message: &str) -> String {
+    match (message.find('"'), message.rfind("\", expected")) {
+        (Some(begin), Some(end)) if begin < end => format!("{}{}", message[..begin].trim_end(), &message[end + 1..]),
+        _ => message.to_owned(),
+    }
 }
 
 /// Returns the key of a line that is not valid TOML.
@@ -150,6 +160,17 @@ mod tests {
         assert_eq!(place("[prices.\"a/b\"]: input"), Some(("[prices.\"a/b\"]", "line 4, column 9".to_owned())));
         assert_eq!((place("workers-x is wrong"), place("something")), (None, None));
         assert_eq!(found["workers"].alone, Layer { workers: Some(0), ..Layer::default() });
+    }
+
+    #[test]
+    fn values_are_removed_from_messages_of_serde() {
+        for (message, shown) in [
+            ("invalid type: string \"a=\\\"b\", expected a map", "invalid type: string, expected a map"),
+            ("invalid type: map, expected a string", "invalid type: map, expected a string"),
+            ("invalid value: \"", "invalid value: \""),
+        ] {
+            assert_eq!(without_value(message), shown);
+        }
     }
 
     #[test]

@@ -139,7 +139,8 @@ fn users_of_a_domain_sign_in_with_a_provider_and_others_do_not() {
     let users = site.succeed(&["user", "list"]);
     assert!(users.contains("member") && users.contains("provider"), "{users}");
     let ada = users.lines().find(|line| line.contains("provider")).unwrap().split_whitespace().next().unwrap();
-    let refused = site.run(&["user", "disconnect", ada]);
+    assert_eq!(site.run(&["user", "disconnect", ada]).status.code(), Some(2), "it is not confirmed");
+    let refused = site.run(&["user", "disconnect", ada, "--yes"]);
     let error = String::from_utf8(refused.stderr).unwrap();
     assert!(!refused.status.success() && error.contains("the user has no password"), "{error}");
 
@@ -218,7 +219,7 @@ fn a_user_with_a_password_is_connected_with_the_provider_and_disconnected() {
     assert!(is_signed_in(&bob) && !is_signed_in(session), "the session that began at the provider has ended");
     let (back, cookies) = connect(&eve);
     assert_eq!(visit(&client, &back, &cookies).1, "/account?done=connected");
-    site.succeed(&["user", "disconnect", "eve"]);
+    site.succeed(&["user", "disconnect", "eve", "--yes"]);
     assert!(!is_signed_in(&eve), "the command ends all sessions");
     let users = site.succeed(&["user", "list"]);
     assert!(users.lines().any(|line| line.starts_with("eve") && line.contains("password")), "{users}");

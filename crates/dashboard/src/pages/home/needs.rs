@@ -2,8 +2,10 @@
 //! a review.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use futures::future::join_all;
+use futures::StreamExt;
+use futures::stream::iter;
 use journeyman_core::checks::CheckResult;
 use journeyman_core::ids::{JobId, MessageId};
 use journeyman_core::job::{Job, JobState};
@@ -87,10 +89,16 @@ pub(super) fn is_reviewed(job: &Job) -> bool {
     job.pull.as_ref().is_some_and(|pull| pull.state == PullState::Open && !pull.draft && !pull.is_untouched)
 }
 
+/// The number of merges that a page tries at the same time, and the time after which it shows the conflicts found so far.
+const MERGES_AT_ONCE: usize = 2;
+const CONFLICTS_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// Returns the number of conflicting files of pull requests on the built-in code host. Other code hosts are not asked.
 async fn conflicts(shared: &Shared, places: &Places, jobs: &[Job]) -> BTreeMap<JobId, usize> {
-    let found: Vec<_> = jobs.iter().map(|job| conflicts_of(shared, places, job)).collect();
-    join_all(found).await.into_iter().flatten().collect()
+    let merges: Vec<_> = jobs.iter().map(|job| conflicts_of(shared, places, job)).collect();
+    let timeout = tokio::time::sleep(CONFLICTS_TIMEOUT);
+    let found: Vec<_> = iter(merges).buffer_unordered(MERGES_AT_ONCE).take_until(timeout).collect().await;
+    found.into_iter().flatten().collect()
 }
 
 async fn conflicts_of(shared: &Shared, places: &Places, job: &Job) -> Option<(JobId, usize)> {

@@ -4,6 +4,7 @@ use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use journeyman_app::MessageRequest;
 use journeyman_core::engine::Control;
+use journeyman_core::job::JobStatus;
 use journeyman_core::message::DeliveryMode;
 
 use super::outcome::retried;
@@ -68,20 +69,25 @@ pub(super) async fn cancel(at: InJob) -> Response {
 }
 
 pub(super) async fn archive(at: InJob) -> Response {
-    control(at, Control::Archive, Some(("job_archived", "/unarchive"))).await
+    if at.job.status() == JobStatus::Active {
+        // The work that is canceled cannot be restored.
+        return control(at, Control::Archive, Some(("job_archived_active", None))).await;
+    }
+    control(at, Control::Archive, Some(("job_archived", Some("/unarchive")))).await
 }
 
 pub(super) async fn unarchive(at: InJob) -> Response {
-    control(at, Control::Unarchive, Some(("job_unarchived", "/archive"))).await
+    control(at, Control::Unarchive, Some(("job_unarchived", Some("/archive")))).await
 }
 
-/// Carries out an action, and shows the job. `undoable` has the name of the confirmation, and the path of the action that
-/// undoes this one.
-async fn control(at: InJob, control: Control, undoable: Option<(&str, &str)>) -> Response {
+/// Carries out an action, and shows the job. `confirmation` has the name of the confirmation, and the path of the action
+/// that undoes this one.
+async fn control(at: InJob, control: Control, confirmation: Option<(&str, Option<&str>)>) -> Response {
     let page = async {
         at.cases().control_job(&at.caller(), &at.project.id, at.job.id, control, None).await?;
-        Ok(match undoable {
-            Some((done, path)) => toast::undoable(&at, &at.page(""), done, &SmallForm::new(at.page(path))),
+        Ok(match confirmation {
+            Some((done, None)) => toast::confirmed(&at.page(""), done),
+            Some((done, Some(path))) => toast::undoable(&at, &at.page(""), done, &SmallForm::new(at.page(path))),
             None => Redirect::to(&at.page("")).into_response(),
         })
     };

@@ -3,6 +3,7 @@
 use axum::response::Response;
 use journeyman_core::engine::Control;
 use journeyman_core::ids::{JobId, ProjectId};
+use journeyman_core::job::JobStatus;
 
 use super::query::ON_PAGE;
 use crate::failure::{Failure, Page};
@@ -13,9 +14,6 @@ use crate::words;
 
 /// The maximum number of jobs in a form: the active jobs and the others on a page.
 const MAX_CHOSEN: usize = 2 * ON_PAGE;
-
-/// The maximum number of jobs that can be unarchived with one button: they are in the URL, whose length proxies limit.
-const MAX_UNDONE: usize = 40;
 
 /// Archives the chosen jobs, each in its own transaction, and returns to the list.
 pub(super) async fn archive(frame: Frame, fields: Fields) -> Response {
@@ -32,18 +30,27 @@ pub(super) async fn unarchive(frame: Frame, fields: Fields) -> Response {
 }
 
 async fn archived(frame: &Frame, fields: &Fields) -> Page {
-    let jobs = control(frame, fields, Control::Archive).await?;
     let back = back(fields);
-    if jobs.len() > MAX_UNDONE {
-        return Ok(toast::confirmed(&back, "archived"));
+    let Controlled { chosen, any_active } = control(frame, fields, Control::Archive).await?;
+    if any_active {
+        // The work that was canceled cannot be restored.
+        return Ok(toast::confirmed(&back, "archived_active"));
     }
     let undo = SmallForm::new("/jobs/unarchive").with("back", back.clone());
-    let undo = jobs.into_iter().fold(undo, |form, job| form.with("job", job));
+    let undo = chosen.into_iter().fold(undo, |form, job| form.with("job", job));
     Ok(toast::undoable(frame, &back, "archived", &undo))
 }
 
-/// Changes the jobs in a form, and returns the values that name them.
-async fn control(frame: &Frame, fields: &Fields, control: Control) -> Result<Vec<String>, Failure> {
+/// The jobs that were changed.
+struct Controlled {
+    /// The values that name the jobs in the form.
+    chosen: Vec<String>,
+    /// True if any of the jobs was active.
+    any_active: bool,
+}
+
+/// Changes the jobs in a form.
+async fn control(frame: &Frame, fields: &Fields, control: Control) -> Result<Controlled, Failure> {
     frame.needs_write()?;
     let chosen = fields.all("job");
     if chosen.is_empty() {
@@ -53,10 +60,13 @@ async fn control(frame: &Frame, fields: &Fields, control: Control) -> Result<Vec
         return Err(Failure::Form(format!("at most {MAX_CHOSEN} jobs can be archived at once")));
     }
     let jobs: Option<Vec<(ProjectId, JobId)>> = chosen.iter().map(|key| job(key)).collect();
+    let mut any_active = false;
     for (project, job) in jobs.ok_or(Failure::NotFound("job"))? {
+        let before = frame.shared.services.store.job(job).await?;
+        any_active |= before.is_some_and(|job| job.status() == JobStatus::Active);
         frame.cases().control_job(&frame.caller(), &project, job, control, None).await?;
     }
-    Ok(chosen)
+    Ok(Controlled { chosen, any_active })
 }
 
 /// Returns the path of the list.

@@ -30,6 +30,9 @@ pub(super) fn outcome(job: &str, action: Action, before: &Before, after: &Status
         (Action::Cancel, Status::Active) if *after == Status::Active => done(format!(
             "The job {job} is publishing its work, and ends after that. Its queued messages were withdrawn."
         )),
+        (Action::Cancel, Status::Active) if *after == Status::Completed => {
+            done(format!("The job {job} completed before it was canceled."))
+        }
         (Action::Cancel, Status::Active) => done(format!("Canceled the job {job}.")),
         (Action::Cancel, _) => done(format!("The job {job} is already {was}; nothing to cancel.")),
         (Action::Archive, Status::Archived) => done(format!("The job {job} is already archived.")),
@@ -41,6 +44,7 @@ pub(super) fn outcome(job: &str, action: Action, before: &Before, after: &Status
         (Action::Retry, Status::Active) => {
             done(format!("The job {job} is active and waits for nothing. If an attempt was delayed, it starts now."))
         }
+        (Action::Retry, _) if *after == Status::Active => done(format!("The job {job} is active.")),
         (Action::Retry, _) => (format!("The job {job} is already {was}; nothing to retry."), Exit::Conflict),
     }
 }
@@ -55,6 +59,7 @@ mod tests {
         for (action, status, is_waiting, after, text, exit) in [
             (Action::Cancel, Active, false, Failed, "Canceled the job job_1.", Exit::Done),
             (Action::Cancel, Active, false, Active, "is publishing its work", Exit::Done),
+            (Action::Cancel, Active, false, Completed, "completed before it was canceled.", Exit::Done),
             (Action::Cancel, Completed, false, Completed, "is already completed; nothing to cancel.", Exit::Done),
             (Action::Cancel, Failed, false, Failed, "is already failed; nothing to cancel.", Exit::Done),
             (Action::Archive, Completed, false, Archived, "Archived the job job_1.", Exit::Done),
@@ -64,6 +69,7 @@ mod tests {
             (Action::Unarchive, Failed, false, Failed, "is not archived; it is failed.", Exit::Done),
             (Action::Retry, Active, true, Active, "Retrying the job job_1 now.", Exit::Done),
             (Action::Retry, Active, false, Active, "is active and waits for nothing.", Exit::Done),
+            (Action::Retry, Completed, false, Active, "The job job_1 is active.", Exit::Done),
             (Action::Retry, Completed, false, Completed, "is already completed; nothing to retry.", Exit::Conflict),
         ] {
             let before = Before { status, is_waiting };
