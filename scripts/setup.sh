@@ -2,7 +2,7 @@
 # Installs the missing prerequisites of building and running: git, bubblewrap (the sandbox of agents) and a C compiler
 # (SQLite, the TLS library). With the argument "test" also a PostgreSQL server, which the tests start for themselves,
 # the tools that set clocks wrong and cut networks in the storm, the tool that makes disks for power cuts, ssh-keygen for
-# signatures, a browser with its driver, Python with virtual environments, curl, jq and openssl for the clients in CI
+# signatures, the browsers Chromium and Firefox, Python with virtual environments, curl, jq and openssl for the clients in CI
 # services, and what GitHub publishes about its interfaces; with "python" Python; with "package" what packages are made
 # with; with "test-packages" also what they are tried with; with "test-agents" npm; with
 # "test-containers" Podman and Docker, and a user who runs rootless Podman. The script knows only Debian and its
@@ -22,6 +22,7 @@ if [ "${1:-}" = test ]; then
     command -v ssh-keygen >/dev/null 2>&1 || missing="$missing openssh-client"
     command -v ip >/dev/null 2>&1 || missing="$missing iproute2"
     command -v chromium >/dev/null 2>&1 || missing="$missing chromium fonts-dejavu-core"
+    command -v firefox-esr >/dev/null 2>&1 || missing="$missing firefox-esr"
     command -v node >/dev/null 2>&1 || missing="$missing nodejs"
     command -v npm >/dev/null 2>&1 || missing="$missing npm"
     command -v curl >/dev/null 2>&1 || missing="$missing curl ca-certificates"

@@ -1,67 +1,26 @@
-// Tests of the documentation for developers: accessibility, widths and themes of all kinds of pages, requests to other
-// hosts, pages without scripts, and the keyboard. The whole-program tests run the examples for curl.
+// Tests of the documentation for developers: its navigation, its examples, pages without scripts, and the keyboard. The
+// whole-program tests run the examples for curl.
 
 import assert from "node:assert/strict";
-import { Suite, assertNone, axe, overflow, screenshot } from "./lib.mjs";
+import { Suite } from "./lib.mjs";
 
 const suite = await Suite.start({ flags: ["--sandbox", "none"] });
 const test = suite.test.bind(suite);
 const { service } = suite;
 
-const PAGES = {
-  overview: "/docs",
-  quickstart: "/docs/guides/quickstart",
-  jobs: "/docs/guides/jobs",
-  webhooks: "/docs/guides/webhooks",
-  limits: "/docs/guides/limits",
-  libraries: "/docs/guides/client-libraries",
-  reference: "/docs/reference",
-  operation: "/docs/reference/createJob",
-  "operation-project": "/docs/reference/changeProject",
-  events: "/docs/reference/events",
-  errors: "/docs/reference/errors",
-  changelog: "/docs/changelog",
-};
-
 const admin = await service.createAdministrator("ada");
-
-for (const [name, where] of Object.entries(PAGES)) {
-  test(`the page is accessible and not too wide, in both themes, and loads nothing from elsewhere: ${name}`, async () => {
-    for (const colorScheme of ["light", "dark"]) {
-      const page = await suite.page({ colorScheme });
-      const foreign = [];
-      page.on("request", (request) => {
-        if (new URL(request.url()).origin !== service.url) foreign.push(request.url());
-      });
-      assert.equal((await suite.open(page, where)).status(), 200);
-      for (const summary of await page.locator("main details:not([open]) > summary").all()) {
-        if (await summary.isVisible()) await summary.click();
-      }
-      assertNone(await axe(page), `violations with the ${colorScheme} theme`);
-      for (const width of [390, 1024, 1440]) {
-        await page.setViewportSize({ width, height: 900 });
-        assert.equal(await overflow(page), null, `${width} px`);
-      }
-      await screenshot(page, `docs-${name}-${colorScheme}`);
-      assertNone(foreign, "requests to other hosts");
-      await page.context().close();
-    }
-  });
-}
 
 test("a page that does not exist says so", async () => {
   suite.expect(/^404 GET/);
   const page = await suite.page();
   assert.equal((await suite.open(page, "/docs/guides/nothing")).status(), 404);
   await page.getByText("There is no such page").waitFor();
-  assertNone(await axe(page));
 });
 
 test("the header of a signed-in user has the pages of the dashboard", async () => {
   const page = await suite.page({ cookie: admin });
   await suite.open(page, "/docs");
   await page.locator(".mainnav").getByText("Projects").waitFor();
-  assertNone(await axe(page));
 });
 
 test("without scripts, the languages of an example can be chosen", async () => {

@@ -9,13 +9,17 @@ import path from "node:path";
 import { after, test as nodeTest } from "node:test";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { chromium } from "playwright-core";
+import { chromium, firefox } from "playwright-core";
 
 const here = path.dirname(fileURLToPath(import.meta.url));
 /** The path of the program under test. */
 export const program = path.resolve(process.env.JOURNEYMAN ?? path.join(here, "../../target/debug/journeyman"));
-const shots = path.resolve(process.env.SHOTS ?? path.join(here, "shots"));
+/** The folder of screenshots. */
+export const shots = path.resolve(process.env.SHOTS ?? path.join(here, "../../target/screenshots"));
 const axeSource = fs.readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+/** Whether the tests use Firefox, which the environment variable BROWSER selects, and not Chromium. */
+const isFirefox = process.env.BROWSER === "firefox";
 
 /** The time limits of a test and of a single wait. */
 const TEST_MS = 90_000;
@@ -298,10 +302,22 @@ class Monitor {
     page.on("requestfailed", (request) => {
       const why = request.failure()?.errorText;
       // A page closes its stream and stops loading when the browser leaves it.
-      if (why === "net::ERR_ABORTED") return;
+      if (["net::ERR_ABORTED", "NS_BINDING_ABORTED"].includes(why)) return;
       this.add(`failed ${request.method()} ${address(request.url())}: ${why}`);
     });
   }
+}
+
+/** Starts the browser. */
+function launch() {
+  if (!isFirefox) {
+    const args = process.getuid?.() === 0 ? ["--no-sandbox"] : [];
+    return chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args });
+  }
+  // Playwright cannot grant access to the clipboard in Firefox, nor emulate this media feature.
+  const firefoxUserPrefs = { "dom.events.testing.asyncClipboard": true, "ui.prefersReducedMotion": 1 };
+  // The channel is that of Firefox as Mozilla releases it, which has no patches for Playwright.
+  return firefox.launch({ channel: "moz-firefox", executablePath: process.env.FIREFOX, firefoxUserPrefs });
 }
 
 /** A service and a browser that the tests of one file share. The tests run in order. */
@@ -317,10 +333,7 @@ export class Suite {
       await suite.service?.stop();
     }, { timeout: 60_000 });
     suite.service = await Service.start(options);
-    suite.browser = await chromium.launch({
-      executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
-      args: process.getuid?.() === 0 ? ["--no-sandbox"] : [],
-    });
+    suite.browser = await launch();
     return suite;
   }
 
@@ -335,23 +348,31 @@ export class Suite {
     });
   }
 
-  /** Defines a test. It also fails if a page has a problem that is neither expected nor allowed. */
+  /** Returns a suite with the same service and browser and its own pages, for tests that run at the same time. */
+  lane() {
+    return Object.assign(new Suite(), { service: this.service, browser: this.browser });
+  }
+
+  /** Defines a test, which is also a [`Suite.check`]. */
   test(name, run) {
-    nodeTest(name, { timeout: TEST_MS }, async (context) => {
-      const from = this.service.log.length;
-      this.monitor.problems = [];
-      this.monitor.expected = [];
-      this.monitor.allowed = [];
-      try {
-        await run(context);
-        await Promise.all(this.pages().map((page) => this.checkScripts(page)));
-        assertNone(this.monitor.problems, "unexpected problems of pages");
-        assertNone(this.monitor.expected.map(String), "expected problems that did not occur");
-      } catch (error) {
-        await this.addDetails(error, name, from);
-        throw error;
-      }
-    });
+    nodeTest(name, { timeout: TEST_MS }, (context) => this.check(name, () => run(context)));
+  }
+
+  /** Runs a function; also fails if a page has a problem that is neither expected nor allowed. */
+  async check(name, run) {
+    const from = this.service.log.length;
+    this.monitor.problems = [];
+    this.monitor.expected = [];
+    this.monitor.allowed = [];
+    try {
+      await run();
+      await Promise.all(this.pages().map((page) => this.checkScripts(page)));
+      assertNone(this.monitor.problems, "unexpected problems of pages");
+      assertNone(this.monitor.expected.map(String), "expected problems that did not occur");
+    } catch (error) {
+      await this.addDetails(error, name, from);
+      throw error;
+    }
   }
 
   /** Adds screenshots, the problems of pages and the log of the service to an error. */
@@ -361,6 +382,8 @@ export class Suite {
     for (const [number, page] of this.pages().slice(-2).entries()) {
       const file = `failed-${name.replace(/[^a-z0-9]+/gi, "-").slice(0, 60)}-${number}`;
       await screenshot(page, file).catch(() => {});
+      // In Firefox, the screenshot itself violates the policy.
+      await page.evaluate(() => { window.__violations = []; }).catch(() => {});
       notes.push(`page ${page.url().slice(0, 200)}, see ${path.join(shots, file)}.png`);
     }
     if (!error.message.includes("unexpected problems")) notes.push(...this.monitor.problems.map((problem) => `unexpected problem: ${problem}`));
@@ -397,7 +420,7 @@ export class Suite {
     const context = await this.browser.newContext({ viewport: { width: 1280, height: 900 }, reducedMotion: "reduce", ...options });
     context.setDefaultTimeout(WAIT_MS);
     context.setDefaultNavigationTimeout(WAIT_MS);
-    await context.grantPermissions(["clipboard-read", "clipboard-write"], { origin: this.service.url });
+    if (!isFirefox) await context.grantPermissions(["clipboard-read", "clipboard-write"], { origin: this.service.url });
     if (cookie) {
       const [name, value] = cookie.split("=");
       await context.addCookies([{ name, value, url: this.service.url, httpOnly: true, sameSite: "Lax" }]);
@@ -426,16 +449,17 @@ export class Suite {
   }
 }
 
-/** Saves a screenshot of the whole page. */
+/** Saves a screenshot of the window. */
 export async function screenshot(page, name) {
   fs.mkdirSync(shots, { recursive: true });
-  // Playwright's screenshots take twice as long, and there are two hundred of them.
+  const file = path.join(shots, `${name}.png`);
+  // In Firefox, Playwright adds a style, which the policy of the page refuses.
+  if (isFirefox) return page.screenshot({ path: file });
+  // Playwright's screenshots take twice as long, and there are hundreds of them.
   const debug = await page.context().newCDPSession(page);
-  const { cssContentSize: size } = await debug.send("Page.getLayoutMetrics");
-  const clip = { x: 0, y: 0, width: size.width, height: Math.min(size.height, 8000), scale: 1 };
-  const { data } = await debug.send("Page.captureScreenshot", { format: "png", captureBeyondViewport: true, optimizeForSpeed: true, clip });
+  const { data } = await debug.send("Page.captureScreenshot", { format: "png", optimizeForSpeed: true });
   await debug.detach();
-  fs.writeFileSync(path.join(shots, `${name}.png`), Buffer.from(data, "base64"));
+  fs.writeFileSync(file, Buffer.from(data, "base64"));
 }
 
 /** Fails with a list of the items if there are any. */
@@ -452,7 +476,7 @@ export async function axe(page, rules) {
     await debug.detach();
   }
   const only = rules ? { type: "rule", values: rules } : { type: "tag", values: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"] };
-  const found = await page.evaluate((runOnly) => window.axe.run(document, { runOnly, resultTypes: ["violations"] }), only);
+  const found = await page.evaluate((runOnly) => window.axe.run(document, { runOnly, resultTypes: ["violations"], preload: false }), only);
   return found.violations.flatMap((violation) => violation.nodes.map((node) => {
     const why = [...node.any, ...node.all, ...node.none].map((check) => check.message).join("; ");
     return `${violation.id}: ${violation.help}\n    ${node.target.join(" ")}: ${why}\n    ${node.html.slice(0, 160)}`;

@@ -1,8 +1,8 @@
 // Tests of what a new user does, from the link that the server prints to a merged pull request. Each test continues where
-// the one before ended.
+// the one before ended. firefox.test.mjs runs the same tests in Firefox.
 
 import assert from "node:assert/strict";
-import { PASSWORD, Suite, WorkingCopy, screenshot, waitUntil } from "./lib.mjs";
+import { PASSWORD, Suite, WorkingCopy, waitUntil } from "./lib.mjs";
 
 const suite = await Suite.start();
 const test = suite.test.bind(suite);
@@ -45,7 +45,6 @@ step("a weak password is refused with a reason, and the form keeps the name", as
   assert.match(await reason.textContent(), /this password .+: choose another/i);
   assert.equal(await page.getByLabel("Name").inputValue(), "ada");
   assert.equal(await page.getByLabel("Password").inputValue(), "", "the page contains the password");
-  await screenshot(page, "newcomer-weak-password");
 });
 
 step("a strong password creates the administrator, who is then signed in", async () => {
@@ -91,19 +90,67 @@ step("a project on the built-in code host is created", async () => {
   await page.getByText("Waiting for the first push.").waitFor();
 });
 
-step("git pushes to the URL in the settings, with the key as the password", async () => {
-  await page.getByRole("link", { name: "Settings" }).click();
-  const url = (await page.locator("#clone").textContent()).replace("git clone ", "");
-  assert.equal(url, `${suite.service.url}/git/shop.git`);
-  copy = new WorkingCopy(url.replace("//", `//x:${secret}@`));
+step("the page of the project copies the lines for the push, and shows without a reload that it has arrived", async () => {
+  await markPage();
+  await page.locator(".pane").first().getByRole("button", { name: "Copy" }).click();
+  const lines = await page.evaluate(() => navigator.clipboard.readText());
+  const url = lines.match(/^git remote add journeyman (http\S+)\ngit push journeyman HEAD:main$/)[1];
+  assert.equal(url, `${suite.service.url.replace("//", "//ada@")}/git/shop.git`);
+  copy = new WorkingCopy(url.replace("//ada@", `//ada:${secret}@`));
   copy.write({ "README.md": "# Shop\n", "src/lib.rs": "fn main() {\n    println!(\"hello\");\n}\n" });
   await copy.commit("Begin");
   await copy.git("push", "-q", copy.remote, "HEAD:main");
+  await page.getByText("main has arrived").waitFor();
+  assert.ok(await isMarked(), "the page was reloaded");
+});
+
+step("the settings have the URL for a clone", async () => {
+  await page.getByRole("link", { name: "Settings" }).click();
+  assert.equal(await page.locator("#clone").textContent(), `git clone ${suite.service.url}/git/shop.git`);
   assert.match(await copy.git("ls-remote", copy.remote), /refs\/heads\/main/);
 });
 
+step("the theme is chosen in the menu of the account, and stays", async () => {
+  const ground = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  const menu = page.locator("details.account");
+  const choose = async (name) => {
+    if (!await menu.evaluate((details) => details.open)) await menu.locator("summary").click();
+    await menu.getByRole("button", { name, exact: true }).click();
+    await page.locator(`html[data-theme=${name.toLowerCase()}]`).waitFor({ state: "attached" });
+  };
+  await choose("Light");
+  const light = await ground();
+  await choose("Dark");
+  const dark = await ground();
+  assert.notEqual(dark, light);
+  await page.reload();
+  assert.equal(await ground(), dark, "a reload loses the theme");
+  await choose("System");
+});
+
+step("keys search, go to pages and show the list of keys, and do nothing in a field", async () => {
+  await page.keyboard.press("Control+k");
+  await page.getByRole("combobox", { name: "Search or jump to" }).pressSequentially("shop");
+  await page.getByRole("option", { name: "shop" }).first().waitFor();
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("g");
+  await page.keyboard.press("h");
+  await page.getByRole("heading", { level: 1, name: "Home" }).waitFor();
+  await page.keyboard.press("?");
+  const keys = page.getByRole("dialog", { name: "Keyboard" });
+  await keys.waitFor();
+  await page.keyboard.press("Escape");
+  await keys.waitFor({ state: "hidden" });
+  await suite.open(page, "/search");
+  const field = page.locator("main").getByRole("searchbox");
+  await field.focus();
+  await page.keyboard.type("?gh");
+  assert.equal(await field.inputValue(), "?gh");
+  assert.equal(await keys.count(), 0);
+  await suite.open(page, "/projects/shop/jobs");
+});
+
 step("Ctrl+Enter in the form creates a job", async () => {
-  await page.getByRole("link", { name: "Jobs", exact: true }).click();
   await page.getByText("main has arrived").waitFor();
   await page.getByRole("link", { name: "More options" }).click();
   const prompt = page.getByLabel("Task");
@@ -127,7 +174,6 @@ step("the conversation is updated while the agent works, without a reload", asyn
   await agentSaid("Let me look at the code first.").waitFor();
   await thread().locator("strong", { hasText: "the code" }).waitFor();
   assert.equal(await page.locator("#job-head .badge").textContent(), "running");
-  await screenshot(page, "newcomer-running");
 });
 
 step("updates neither collapse expanded elements nor discard typed text", async () => {
@@ -153,7 +199,6 @@ step("a follow-up that is sent during a turn waits in the queue", async () => {
   const queue = page.getByRole("list", { name: "Queued messages" });
   await queue.getByRole("listitem").filter({ hasText: "Later, do" }).waitFor();
   await page.locator("#job-head .badge.running").waitFor();
-  await screenshot(page, "newcomer-queue");
 });
 
 test("the composer is empty after a message was sent", async (context) => {
@@ -185,7 +230,6 @@ step("the page shows that the job completes, with its branch, commit and pull re
   await page.locator("#job-head").getByRole("link", { name: "#1" }).waitFor();
   await page.locator(".receipt.finished code").first().waitFor();
   assert.ok(await isMarked(), "the page was reloaded");
-  await screenshot(page, "newcomer-completed");
 });
 
 step("a reloaded page shows the same conversation as the updated page", async () => {
