@@ -118,6 +118,7 @@ async function checkPage(lane, { name, where, as, cookie, do: act, expects = [] 
     }
     // In a window as high as the page, elements with a fixed position are where they belong.
     await resize(page, width, Math.max(height, Math.min(await page.evaluate(() => document.documentElement.scrollHeight), MAX_HEIGHT)));
+    await page.evaluate(() => scrollTo(0, 0));
     for (const theme of THEMES) {
       await page.emulateMedia({ colorScheme: theme });
       await screenshot(page, `${name}-${width}-${theme}`);
