@@ -476,7 +476,11 @@ export async function axe(page, rules) {
     await debug.detach();
   }
   const only = rules ? { type: "rule", values: rules } : { type: "tag", values: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"] };
-  const found = await page.evaluate((runOnly) => window.axe.run(document, { runOnly, resultTypes: ["violations"], preload: false }), only);
+  const found = await page.evaluate(async (runOnly) => {
+    // While a page updates itself, Turbo marks the root element as busy, which axe does not accept there.
+    while (document.documentElement.ariaBusy === "true") await new Promise((done) => setTimeout(done, 10));
+    return window.axe.run(document, { runOnly, resultTypes: ["violations"], preload: false });
+  }, only);
   return found.violations.flatMap((violation) => violation.nodes.map((node) => {
     const why = [...node.any, ...node.all, ...node.none].map((check) => check.message).join("; ");
     return `${violation.id}: ${violation.help}\n    ${node.target.join(" ")}: ${why}\n    ${node.html.slice(0, 160)}`;

@@ -396,8 +396,8 @@ withKey("an open page is updated again after the server has restarted", async ()
   await suite.open(other, `/projects/shop/jobs/${sent.id}`);
   await other.locator("#job-head .badge.completed").waitFor();
   await other.evaluate(() => { window.__mark = true; });
-  // Chromium may request the icon after the page has loaded, and a server that is stopping answers 503.
-  suite.allow(/ERR_|^console error|^503 GET \/assets\/icon\.svg/);
+  // Browsers may request the icon after the page has loaded, and a server that is stopping answers 503.
+  suite.allow(/ERR(OR)?_|^console error|^503 GET \/assets\/icon/);
   await suite.service.restart();
   await suite.service.api(secret, "POST", `/agent/shop/job/${sent.id}/message`, { prompt: "After it [[say Two.]]" });
   await agentSaid("Two.", other).waitFor({ timeout: 30_000 });
