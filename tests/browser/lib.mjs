@@ -449,6 +449,13 @@ export class Suite {
   }
 }
 
+const debuggers = new WeakMap();
+/** Returns the session of the debugger for a page. */
+function debuggerOf(page) {
+  if (!debuggers.has(page)) debuggers.set(page, page.context().newCDPSession(page));
+  return debuggers.get(page);
+}
+
 /** Saves a screenshot of the window. */
 export async function screenshot(page, name) {
   fs.mkdirSync(shots, { recursive: true });
@@ -456,9 +463,7 @@ export async function screenshot(page, name) {
   // In Firefox, Playwright adds a style, which the policy of the page refuses.
   if (isFirefox) return page.screenshot({ path: file });
   // Playwright's screenshots take twice as long, and there are hundreds of them.
-  const debug = await page.context().newCDPSession(page);
-  const { data } = await debug.send("Page.captureScreenshot", { format: "png", optimizeForSpeed: true });
-  await debug.detach();
+  const { data } = await (await debuggerOf(page)).send("Page.captureScreenshot", { format: "png", optimizeForSpeed: true });
   fs.writeFileSync(file, Buffer.from(data, "base64"));
 }
 
@@ -471,9 +476,7 @@ export function assertNone(found, what = "found") {
 export async function axe(page, rules) {
   if (!await page.evaluate(() => "axe" in window)) {
     // Load it through the debugger, to which the page's content security policy does not apply.
-    const debug = await page.context().newCDPSession(page);
-    await debug.send("Runtime.evaluate", { expression: axeSource });
-    await debug.detach();
+    await (await debuggerOf(page)).send("Runtime.evaluate", { expression: axeSource });
   }
   const only = rules ? { type: "rule", values: rules } : { type: "tag", values: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"] };
   const found = await page.evaluate(async (runOnly) => {
