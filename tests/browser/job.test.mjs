@@ -124,7 +124,7 @@ test("a run that is canceled leaves stopped squares, and nothing that turns", as
   await page.locator("#job-now", { hasText: "2 of 3" }).waitFor();
   await page.locator("#job-side .plan", { hasText: "step 2 of 3" }).waitFor();
   assert.equal(await page.locator("#thread .mark.in_progress").count(), 2, "the message and its step");
-  assert.match(await page.title(), /^Running/);
+  await waitUntil("the title says that the job runs", async () => /^Running/.test(await page.title()));
   await service.api(key, "POST", `/agent/shop/job/${job.id}/cancel`);
   await badge(page, "cancelled");
   await page.locator("#thread .tool .mark.stopped").waitFor();

@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import fs from "node:fs";
 import path from "node:path";
-import { Suite, WorkingCopy, assertNone, axe, makeFolder, script, waitUntil } from "./lib.mjs";
+import { Suite, WorkingCopy, assertNone, axe, makeFolder, overflow, screenshot, script, waitUntil } from "./lib.mjs";
 
 const suite = await Suite.start({ agentName: "fake" });
 const step = suite.sequence();
