@@ -129,14 +129,8 @@ document.addEventListener("turbo:before-stream-render", (event) => {
 document.addEventListener("turbo:fetch-request-error", ({ target }) => {
   if (!target.matches?.("form[method=post]")) return;
   failed = { form: target, submitter: submitters.get(target) };
-  const toast = document.createElement("div");
-  toast.className = "toast danger";
-  toast.dataset.toast = "failed";
-  toast.dataset.turboTemporary = "";
-  toast.innerHTML = `<p role="alert"><strong>The server cannot be reached.</strong> Your input is still here.</p>
-<button type="button" class="button small" data-again hidden>Try again</button>
-<button type="button" class="button quiet small" data-dismiss>Dismiss</button>`;
-  document.getElementById("toasts")?.append(toast);
+  const toast = document.getElementById("unreachable")?.content.cloneNode(true);
+  if (toast) document.getElementById("toasts")?.append(toast);
   watchToasts();
 });
 

@@ -106,7 +106,8 @@ const MAX_SEALED: usize = 2000;
 pub(crate) fn undoable(frame: &Frame, path: &str, done: &str, undo: &SmallForm) -> Response {
     let sealed = serde_json::to_string(undo).ok();
     let sealed = sealed.and_then(|form| frame.shared.services.seal.seal(&context(&frame.viewer), &form).ok());
-    let undo = sealed.filter(|sealed| sealed.len() <= MAX_SEALED).map(|sealed| format!("&undo={sealed}")).unwrap_or_default();
+    let undo =
+        sealed.filter(|sealed| sealed.len() <= MAX_SEALED).map(|sealed| format!("&undo={sealed}")).unwrap_or_default();
     confirmed(path, &format!("{done}{undo}"))
 }
 

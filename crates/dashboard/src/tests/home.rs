@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
 use journeyman_core::engine::{Admission, NewJob, Prompt};
-use journeyman_core::ids::{JobId, WorkerId};
+use journeyman_core::ids::{JobId, TrustId, WorkerId};
 use journeyman_core::import::ImportProgress;
 use journeyman_core::job::command::{Outcome, Report};
 use journeyman_core::job::event::TranscriptKind;
+use journeyman_core::key::{NewKey, Scope};
 use journeyman_core::ports::{
-    AuditFilter, ImportStore as _, JobFilter, JobStore as _, KeyStore as _, PullDetail, PullPagesError,
+    AuditFilter, ImportStore as _, JobFilter, JobStore as _, KeyStore as _, PullDetail, PullPagesError, UserStore as _,
 };
 use journeyman_core::pull::PullState;
 use journeyman_core::run::{Reason, ReasonCode, Usage};
@@ -22,7 +23,7 @@ use uuid::Uuid;
 
 use super::job::{prompt, running_job};
 use super::pulls::{Fake, detail, job_with_pull};
-use super::{Fixture, Reply, empty_fixture, fixture, project};
+use super::{Fixture, Reply, START, audit_entry, empty_fixture, fixture, project};
 
 async fn shop() -> Fixture {
     fixture(Arc::new(Fake::with(detail(PullState::Open)))).await

@@ -85,7 +85,8 @@ fn trusts_are_created_listed_changed_and_deleted_with_and_without_a_service() {
     let changed: Value = serde_json::from_str(&site.succeed(&update)).unwrap();
     assert_eq!((&changed["scope"], &changed["claims"]), (&json!("read"), &json!({"repository_owner": "acme"})));
     assert_eq!(service.get(&path), changed);
-    assert_eq!(site.succeed(&["trust", "update", id, "--name", "renamed"]), "");
+    let renaming = site.succeed(&["trust", "update", id, "--name", "renamed"]);
+    assert_eq!(renaming, format!("Changed the trust {id}.\n"));
     let renamed = service.get(&path);
     assert_eq!((&renamed["name"], &renamed["scope"]), (&json!("renamed"), &json!("read")), "{renamed}");
 
