@@ -129,8 +129,21 @@ document.addEventListener("turbo:before-stream-render", (event) => {
 document.addEventListener("turbo:fetch-request-error", ({ target }) => {
   if (!target.matches?.("form[method=post]")) return;
   failed = { form: target, submitter: submitters.get(target) };
-  const toast = document.getElementById("unreachable")?.content.cloneNode(true);
-  if (toast) document.getElementById("toasts")?.append(toast);
+  const element = (name, className, data, ...content) => {
+    const made = document.createElement(name);
+    Object.assign(made, { className, ...(name === "button" && { type: "button" }) });
+    Object.assign(made.dataset, data);
+    made.append(...content);
+    return made;
+  };
+  const heading = element("strong", "", {}, "The server cannot be reached.");
+  const text = element("p", "", {}, heading, " Your input is still here.");
+  text.setAttribute("role", "alert");
+  const again = element("button", "button small", { again: "" }, "Try again");
+  again.hidden = true;
+  const dismiss = element("button", "button quiet small", { dismiss: "" }, "Dismiss");
+  const data = { toast: "failed", turboTemporary: "" };
+  document.getElementById("toasts")?.append(element("div", "toast danger", data, text, again, dismiss));
   watchToasts();
 });
 
