@@ -12,6 +12,8 @@ import { LONG, MARKDOWN, createJobs, pullPath } from "./sample.mjs";
 
 const SIZES = [[1440, 900], [1024, 800], [390, 844]];
 const THEMES = ["light", "dark"];
+/** The widths and themes in which axe runs, with the rules if not all. The themes differ only in their colors. */
+const AXE = [[1440, "light"], [1440, "dark", ["color-contrast"]], [390, "light"]];
 /** The height at which screenshots of long pages end. */
 const MAX_HEIGHT = 3000;
 /** A narrower phone, for which only the width of pages is checked. */
@@ -110,11 +112,9 @@ async function checkPage(lane, { name, where, as, cookie, do: act, expects = [] 
     found.push(...(await hiddenTabs(page)).map((tab) => `${width} px: the current tab is outside of the window: ${tab}`));
     // Scroll to the end, because elsewhere elements with a fixed position cover others.
     await page.evaluate(() => scrollTo(0, document.body.scrollHeight));
-    for (const theme of THEMES) {
+    for (const [, theme, rules] of AXE.filter(([size]) => size === width)) {
       await page.emulateMedia({ colorScheme: theme });
-      // The themes differ only in their colors.
-      const violations = await axe(page, theme === THEMES[0] ? undefined : ["color-contrast"]);
-      found.push(...violations.map((one) => `${width} px, ${theme}: ${one}`));
+      found.push(...(await axe(page, rules)).map((one) => `${width} px, ${theme}: ${one}`));
     }
     // In a window as high as the page, elements with a fixed position are where they belong.
     await resize(page, width, Math.max(height, Math.min(await page.evaluate(() => document.documentElement.scrollHeight), MAX_HEIGHT)));
