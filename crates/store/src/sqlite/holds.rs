@@ -12,6 +12,7 @@ use rusqlite::{Connection, params};
 use super::SqliteStore;
 use super::error::{OpError, ReadError};
 use super::rows::collect;
+use super::write::Session;
 use crate::rows::{self, to_json};
 
 const HOLD: &str = "SELECT * FROM project_holds WHERE project = ?1";
@@ -34,6 +35,7 @@ impl HoldStore for SqliteStore {
     async fn release_project(&self, id: ProjectId) -> Result<(), StoreError> {
         self.writer
             .write(move |db| {
+                db.changed_related();
                 db.prepare_cached("DELETE FROM project_holds WHERE project = ?1")?.execute([id.as_str()])?;
                 Ok::<_, OpError<StoreError>>(())
             })
@@ -65,7 +67,7 @@ impl HoldStore for SqliteStore {
 }
 
 /// Postpones the next probe of the project of a claimed job, and returns the project's hold.
-pub(super) fn begin_probe(db: &Connection, project: &ProjectId, now: Timestamp) -> Result<Option<Hold>, ReadError> {
+pub(super) fn begin_probe(db: &Session<'_>, project: &ProjectId, now: Timestamp) -> Result<Option<Hold>, ReadError> {
     let Some(hold) = hold_of(db, project)? else { return Ok(None) };
     let hold = Hold { next_probe_at: now + PROBE_TIME, ..hold };
     put(db, project, &hold)?;
@@ -78,7 +80,8 @@ fn hold_of(db: &Connection, project: &ProjectId) -> Result<Option<Hold>, ReadErr
     Ok(rows.next()?.map(rows::hold).transpose()?.map(|(_, hold)| hold))
 }
 
-fn put(db: &Connection, project: &ProjectId, hold: &Hold) -> Result<(), ReadError> {
+fn put(db: &Session<'_>, project: &ProjectId, hold: &Hold) -> Result<(), ReadError> {
+    db.changed_related();
     db.prepare_cached("INSERT OR REPLACE INTO project_holds (project, next_probe_at, hold) VALUES (?1, ?2, ?3)")?
         .execute(params![project.as_str(), hold.next_probe_at.as_micros(), to_json(hold)?])?;
     Ok(())

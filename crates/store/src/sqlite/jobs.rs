@@ -24,6 +24,7 @@ use rusqlite::{Connection, params};
 
 use self::list::list;
 use self::related::{EXTRAS_OF_JOB, EXTRAS_OF_JOBS, PLAN_BEFORE, extras, jobs_of_projects, summaries};
+use super::cache::{Extras, Newest, Part};
 use super::error::{OpError, ReadError};
 use super::ledger::{Tables, job_by_id, write};
 use super::rows::collect;
@@ -59,6 +60,25 @@ fn selected(filter: &MessageFilter) -> Result<[Option<String>; 2], StoreError> {
     let projects = filter.projects.as_ref().map(to_json).transpose()?;
     let statuses = Some(&filter.statuses).filter(|statuses| !statuses.is_empty()).map(to_json).transpose()?;
     Ok([projects, statuses])
+}
+
+impl SqliteStore {
+    /// Returns data about a job from the cache, or reads it.
+    fn related<T: Part>(
+        &self,
+        job: JobId,
+        read: impl FnOnce(&Connection) -> Result<T, ReadError>,
+    ) -> Result<T, StoreError> {
+        self.fault.check()?;
+        let now = Instant::now();
+        let version = match self.cache.related(job, now) {
+            Ok(part) => return Ok(part),
+            Err(version) => version,
+        };
+        let part = self.readers.find(read)?;
+        self.cache.put_related(version, job, &part, now);
+        Ok(part)
+    }
 }
 
 #[async_trait]
@@ -199,11 +219,12 @@ impl JobStore for SqliteStore {
     }
 
     async fn newest_message(&self, job: JobId) -> Result<Option<Message>, StoreError> {
-        self.readers.find(|db| {
+        let Newest(message) = self.related(job, |db| {
             let mut query = db.prepare_cached("SELECT * FROM messages WHERE job = ?1 ORDER BY seq DESC LIMIT 1")?;
             let mut rows = query.query([job.to_string()])?;
-            rows.next()?.map(rows::message).transpose()
-        })
+            Ok(Newest(rows.next()?.map(rows::message).transpose()?))
+        })?;
+        Ok(message)
     }
 
     async fn find_messages(&self, filter: MessageFilter) -> Result<Vec<Message>, StoreError> {
@@ -275,8 +296,10 @@ impl JobStore for SqliteStore {
     }
 
     async fn extras_of_jobs(&self, jobs: Vec<JobId>) -> Result<BTreeMap<JobId, JobExtras>, StoreError> {
-        if let [job] = jobs.as_slice() {
-            return self.readers.find(|db| extras(db, &EXTRAS_OF_JOB, &job.to_string()));
+        if let [job] = jobs[..] {
+            let read = |db: &Connection| Ok(Extras(extras(db, &EXTRAS_OF_JOB, &job.to_string())?.remove(&job)));
+            let Extras(extras) = self.related(job, read)?;
+            return Ok(extras.map(|extras| (job, extras)).into_iter().collect());
         }
         let wanted = to_json(&jobs)?;
         self.readers.read(move |db| extras(db, &EXTRAS_OF_JOBS, &wanted)).await

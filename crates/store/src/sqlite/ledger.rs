@@ -194,7 +194,7 @@ fn update_job(db: &Connection, job: &Job) -> Result<(), ReadError> {
     Ok(())
 }
 
-fn write_rows(db: &Connection, change: &Change) -> Result<Option<Message>, ReadError> {
+fn write_rows(db: &Session<'_>, change: &Change) -> Result<Option<Message>, ReadError> {
     let mut delivered = None;
     for (seq, message) in change.accepted() {
         insert_message(db, seq, message)?;
@@ -237,8 +237,15 @@ fn write_rows(db: &Connection, change: &Change) -> Result<Option<Message>, ReadE
             Row::IssueJob { repository, number, job, project } => {
                 put_issue_job(db, repository, *number, *job, project)?;
             }
-            Row::Pull(pull) => put_pull(db, pull)?,
-            Row::PullState(pull, state, at) => set_pull_state(db, pull, *state, *at)?,
+            Row::Pull(pull) => {
+                // It ends other pull requests of its branch.
+                db.changed_related();
+                put_pull(db, pull)?;
+            }
+            Row::PullState(pull, state, at) => {
+                db.changed_related();
+                set_pull_state(db, pull, *state, *at)?;
+            }
             Row::WatchChecks { job, project, sha, since, due_at } => {
                 put_watch(db, *job, project, sha, [*since, *due_at])?;
             }

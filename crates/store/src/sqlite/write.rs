@@ -138,6 +138,8 @@ pub(super) struct Session<'a> {
     written: RefCell<HashMap<JobId, Job>>,
     /// Set if jobs were deleted.
     removed: Cell<bool>,
+    /// Set if data about other jobs was changed.
+    related: Cell<bool>,
 }
 
 impl Deref for Session<'_> {
@@ -160,6 +162,11 @@ impl Session<'_> {
     /// Records the new state of a job.
     pub(super) fn wrote(&self, job: Job) {
         self.written.borrow_mut().insert(job.id, job);
+    }
+
+    /// Records that data which is not in the documents of jobs was changed, and may be about jobs that were not written.
+    pub(super) fn changed_related(&self) {
+        self.related.set(true);
     }
 
     /// Records that jobs were deleted. The rest of the batch reads jobs from the database.
@@ -236,8 +243,8 @@ impl File {
         if version.replace(found) != Some(found) {
             cache.clear();
         }
-        let (written, removed) = (RefCell::default(), Cell::new(false));
-        let session = Session { connection, cache, written, removed };
+        let (written, removed, related) = (RefCell::default(), Cell::new(false), Cell::new(false));
+        let session = Session { connection, cache, written, removed, related };
         for write in batch {
             if !write.run(&session) {
                 return Ok(false);
@@ -256,6 +263,9 @@ impl File {
         if session.removed.get() {
             cache.clear();
         } else {
+            if session.related.get() {
+                cache.forget_related();
+            }
             cache.commit(session.written.take().into_values(), Instant::now());
         }
         Ok(true)
