@@ -61,9 +61,10 @@ pub fn run_if_asked(mut arguments: impl Iterator<Item = OsString>) -> Option<Exi
 /// Runs the shim. The service is at the other end of the socket at a path, or of the standard input.
 fn serve(socket: Option<OsString>) -> io::Result<u8> {
     // Descriptors of the service must not reach the program.
+    // The system call is named, because glibc has a function for it only since version 2.34.
     // SAFETY: the call only marks descriptors; none is used or closed here.
     #[expect(unsafe_code, reason = "the call has no safe form")]
-    let marked = unsafe { libc::close_range(3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC.cast_signed()) };
+    let marked = unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) };
     if marked != 0 {
         return Err(io::Error::last_os_error());
     }
