@@ -16,6 +16,8 @@ HELD = 1000
 FIGURES = [
     Figure("rate-64", "records read, 64 clients", "/s", ("floor.http-64",), more_is_better=True),
     Figure("mcp-rate-64", "the same by `get_job` of MCP", "/s", ("poll.rate-64",), more_is_better=True),
+    Figure("p50-1", "a record read, 1 client, p50", "ms"),
+    Figure("mcp-p50-1", "the same by `get_job` of MCP", "ms", ("poll.p50-1",)),
     Figure("open-p50", "open loop at half that rate, p50", "ms"),
     Figure("open-p99", "open loop at half that rate, p99", "ms"),
     Figure("open-p999", "open loop at half that rate, p99.9", "ms"),
@@ -35,14 +37,16 @@ def measure(session, program, note) -> None:
             paths = [f"{JOBS}/job/{job}" for job in jobs]
             rate = closed(site.url, paths, 64, session.seconds, session.work, key=site.key).rate
             note("rate-64", rate)
+            note("p50-1", closed(site.url, paths, 1, session.seconds, session.work, key=site.key).p50)
         with note.covering("mcp"):
             call = {"name": "get_job", "arguments": {"project": "shop", "job": jobs[0]}}
             call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
             answer = site.call("POST", "/mcp", call, accept=MCP_ACCEPT)
             if answer["result"].get("isError"):
                 raise Failed(f"get_job of MCP failed: {answer}")
-            load = closed(site.url, ["/mcp"], 64, session.seconds, session.work, call, site.key, MCP_ACCEPT)
-            note("mcp-rate-64", load.rate)
+            for key, clients in ("mcp-rate-64", 64), ("mcp-p50-1", 1):
+                load = closed(site.url, ["/mcp"], clients, session.seconds, session.work, call, site.key, MCP_ACCEPT)
+                note(key, load.rate if clients > 1 else load.p50)
         with note.covering("open"):
             if rate is None:
                 raise Failed("the rate of the closed loop is unknown")
