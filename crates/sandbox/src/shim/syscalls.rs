@@ -85,7 +85,17 @@ fn sockets(with_networks: bool) -> Result<Vec<SeccompRule>, BackendError> {
 }
 
 macro_rules! calls {
-    ($($name:ident)*) => { &[$(libc::$name),*] };
+    ($($name:ident)*) => { &[$(numbers::$name),*] };
+}
+
+/// The numbers of the calls.
+mod numbers {
+    pub(super) use libc::*;
+
+    /// `libc` has this number only for some architectures; all have the same
+    /// (<https://git.kernel.org/pub/scm/linux/kernel/git/torvalds/linux.git/tree/include/uapi/asm-generic/unistd.h>).
+    #[expect(non_upper_case_globals, reason = "the names of the other numbers")]
+    pub(super) const SYS_fchmodat2: c_long = 452;
 }
 
 /// The calls that every architecture has.
