@@ -1,5 +1,4 @@
-//! The digests of open pages. Streams of the same page share them, so that many open pages cause no
-//! more reads than one.
+//! The digests of open pages. Streams of the same page share them, so that many open pages cause no more reads than one.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
