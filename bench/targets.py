@@ -42,6 +42,7 @@ TARGETS: dict[str, list[Target]] = {
     "poll.rate-64": [at_least(0.5, of="floor.http-64")],
     "poll.mcp-rate-64": [at_least(0.5, of="poll.rate-64")],
     "poll.mcp-p50-1": [at_most(2, of="poll.p50-1")],
+    "poll.postgresql-mcp-p50-1": [at_most(2, of="poll.postgresql-p50-1")],
     "streams.agent-last-p99": [at_most(100)],
     "streams.message-last-p99": [at_most(100)],
     "dispatch.warm-p50": [at_most(5)],

@@ -24,29 +24,25 @@ FIGURES = [
     Figure("held-kib", f"{HELD:,} clients held by `?wait=30`: server's memory for each", "KiB"),
     Figure("held-p50", "the job ends: half of them have the answer after", "ms"),
     Figure("held-last", "the job ends: the last has the answer after", "ms"),
+    Figure("postgresql-rate-64", "PostgreSQL: records read, 64 clients", "/s", more_is_better=True),
+    Figure(
+        "postgresql-mcp-rate-64",
+        "PostgreSQL: the same by `get_job` of MCP",
+        "/s",
+        ("poll.postgresql-rate-64",),
+        more_is_better=True,
+    ),
+    Figure("postgresql-p50-1", "PostgreSQL: a record read, 1 client, p50", "ms"),
+    Figure("postgresql-mcp-p50-1", "PostgreSQL: the same by `get_job` of MCP", "ms", ("poll.postgresql-p50-1",)),
 ]
 
 
 def measure(session, program, note) -> None:
     site, rate = session.site(program), None
     with note.covering(), site:
-        with note.covering("rate"):
-            jobs = [site.create("[[say x]]") for _ in range(100)]
-            for job in jobs:
-                site.finish(job)
-            paths = [f"{JOBS}/job/{job}" for job in jobs]
-            rate = closed(site.url, paths, 64, session.seconds, session.work, key=site.key).rate
-            note("rate-64", rate)
-            note("p50-1", closed(site.url, paths, 1, session.seconds, session.work, key=site.key).p50)
-        with note.covering("mcp"):
-            call = {"name": "get_job", "arguments": {"project": "shop", "job": jobs[0]}}
-            call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
-            answer = site.call("POST", "/mcp", call, accept=MCP_ACCEPT)
-            if answer["result"].get("isError"):
-                raise Failed(f"get_job of MCP failed: {answer}")
-            for key, clients in ("mcp-rate-64", 64), ("mcp-p50-1", 1):
-                load = closed(site.url, ["/mcp"], clients, session.seconds, session.work, call, site.key, MCP_ACCEPT)
-                note(key, load.rate if clients > 1 else load.p50)
+        jobs = _jobs(site)
+        paths = [f"{JOBS}/job/{job}" for job in jobs]
+        rate = _reads(session, site, jobs, note, "")
         with note.covering("open"):
             if rate is None:
                 raise Failed("the rate of the closed loop is unknown")
@@ -60,6 +56,37 @@ def measure(session, program, note) -> None:
         with note.covering("held"):
             _held(site, note)
     session.drop(site)
+    with note.covering("postgresql"):
+        with session.site(program, "postgresql") as site:
+            _reads(session, site, _jobs(site), note, "postgresql-")
+        session.drop(site)
+
+
+def _jobs(site) -> list[str]:
+    jobs = [site.create("[[say x]]") for _ in range(100)]
+    for job in jobs:
+        site.finish(job)
+    return jobs
+
+
+def _reads(session, site, jobs, note, prefix) -> float | None:
+    """Reads jobs by the HTTP interface and by MCP; returns the rate of the former at 64 clients."""
+    call = {"name": "get_job", "arguments": {"project": "shop", "job": jobs[0]}}
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+    answer = site.call("POST", "/mcp", call, accept=MCP_ACCEPT)
+    if answer["result"].get("isError"):
+        raise Failed(f"get_job of MCP failed: {answer}")
+    ways = {"": ([f"{JOBS}/job/{job}" for job in jobs],), "mcp-": (["/mcp"], call, MCP_ACCEPT)}
+    rate = None
+    for clients, figure in (64, "rate-64"), (1, "p50-1"):
+        for way, (paths, *post) in ways.items():
+            with note.covering(f"{prefix}{way}{figure}"):
+                body, accept = post or (None, None)
+                load = closed(site.url, paths, clients, session.seconds, session.work, body, site.key, accept)
+                note(f"{prefix}{way}{figure}", load.rate if clients > 1 else load.p50)
+                if clients > 1 and not post:
+                    rate = load.rate
+    return rate
 
 
 def _held(site, note) -> None:

@@ -31,6 +31,26 @@ pub struct DetailedJob {
     pub pulls: Vec<IndexedPull>,
 }
 
+impl DetailedJob {
+    /// Combines a job and its extras.
+    #[must_use]
+    pub fn new(job: Job, extras: JobExtras) -> Self {
+        let JobExtras { attributes, usage, pulls, hold } = extras;
+        let (labels, metadata) = (Vec::new(), BTreeMap::new());
+        let mut detailed = Self { job, hold, author: None, labels, metadata, usage, pulls };
+        for attribute in attributes {
+            match attribute {
+                Attribute::Label(label) => detailed.labels.push(label),
+                Attribute::Metadata(key, value) => drop(detailed.metadata.insert(key, value)),
+                Attribute::Author(author) => detailed.author = Some(author),
+                // The job has its agent.
+                Attribute::Agent(_) => {}
+            }
+        }
+        detailed
+    }
+}
+
 impl UseCases {
     /// Returns the reason why the last run of a message failed or was stopped, if there is one.
     ///
@@ -58,21 +78,10 @@ impl UseCases {
     pub async fn detailed(&self, jobs: Vec<Job>) -> Result<Vec<DetailedJob>, StoreError> {
         let store = &self.parts().store;
         let mut extras = store.extras_of_jobs(jobs.iter().map(|job| job.id).collect()).await?;
-        let detailed = jobs.into_iter().map(|job| {
-            let JobExtras { attributes, usage, pulls, hold } = extras.remove(&job.id).unwrap_or_default();
-            let (labels, metadata) = (Vec::new(), BTreeMap::new());
-            let mut detailed = DetailedJob { job, hold, author: None, labels, metadata, usage, pulls };
-            for attribute in attributes {
-                match attribute {
-                    Attribute::Label(label) => detailed.labels.push(label),
-                    Attribute::Metadata(key, value) => drop(detailed.metadata.insert(key, value)),
-                    Attribute::Author(author) => detailed.author = Some(author),
-                    // The job has its agent.
-                    Attribute::Agent(_) => {}
-                }
-            }
-            detailed
-        });
-        Ok(detailed.collect())
+        let mut detail = |job: Job| {
+            let extras = extras.remove(&job.id).unwrap_or_default();
+            DetailedJob::new(job, extras)
+        };
+        Ok(jobs.into_iter().map(&mut detail).collect())
     }
 }

@@ -27,11 +27,11 @@ use journeyman_core::poll::Poll;
 use journeyman_core::ports::{
     Accepted, AdminStore, Administered, AuditEntry, AuditFilter, AuditLine, Check, CheckStore, ClaimFn, ClaimQuery,
     CodeHostStore, Decide, DecideAdmin, Decided, DeliveryBacklog, DeliveryFilter, DutyStore, FeedStore, Guard,
-    HoldStore, ImportStore, InboxFilter, InboxStore, JobCounts, JobExtras, JobFilter, JobStore, JobWatch, KeyStore,
-    LockStore, MessageFilter, OutboxStore, Picked, PollStore, ProjectJobs, ProjectStore, PullCounts, PullFilter,
-    PullIndex, PullStore, Retention, SessionsToEnd, SlackEventFilter, SlackStore, Spend, SpendError, SpendingStore,
-    Store, StoreError, Swept, TaskQuery, TemplateStore, TrustStore, UpdateError, UsageStore, UserStore, WebhookStore,
-    WorkerStore,
+    HoldStore, ImportStore, InboxFilter, InboxStore, JobCounts, JobExtras, JobFilter, JobOverview, JobStore, JobWatch,
+    KeyStore, LockStore, MessageFilter, OutboxStore, Picked, PollStore, ProjectJobs, ProjectStore, PullCounts,
+    PullFilter, PullIndex, PullStore, Retention, SessionsToEnd, SlackEventFilter, SlackStore, Spend, SpendError,
+    SpendingStore, Store, StoreError, Swept, TaskQuery, TemplateStore, TrustStore, UpdateError, UsageStore, UserStore,
+    WebhookStore, WorkerStore,
 };
 use journeyman_core::project::hold::{Hold, HoldFailure};
 use journeyman_core::project::{Project, RepositoryIdentity, SecretValue};
@@ -144,6 +144,7 @@ delegate! {
         read messages_after(job: JobId, after: Option<MessageId>, limit: usize) -> Result<Vec<Message>, StoreError>;
         read runs_after(job: JobId, after: Option<RunId>, limit: usize) -> Result<Vec<Run>, StoreError>;
         read extras_of_jobs(jobs: Vec<JobId>) -> Result<BTreeMap<JobId, JobExtras>, StoreError>;
+        read job_overview(id: JobId) -> Result<Option<JobOverview>, StoreError>;
         read summaries_of_jobs(jobs: Vec<JobId>) -> Result<BTreeMap<JobId, JobSummary>, StoreError>;
         read jobs_of_projects() -> Result<BTreeMap<ProjectId, ProjectJobs>, StoreError>;
         read messages(job: JobId) -> Result<Vec<Message>, StoreError>;

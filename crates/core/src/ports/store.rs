@@ -33,8 +33,8 @@ pub use self::feed::FeedStore;
 pub use self::imports::ImportStore;
 pub use self::inbox::{Decided, InboxFilter, InboxStore, RECENT_EVENTS};
 pub use self::jobs::{
-    AVOIDANCE, Accepted, Answer, ClaimFn, ClaimQuery, Cursor, Decide, Guard, JobCounts, JobExtras, JobFilter, JobStore,
-    JobWatch, MessageFilter, PATIENCE, PROBE_TIME, Picked, ProjectJobs, RateCharge, UpdateError,
+    AVOIDANCE, Accepted, Answer, ClaimFn, ClaimQuery, Cursor, Decide, Guard, JobCounts, JobExtras, JobFilter,
+    JobOverview, JobStore, JobWatch, MessageFilter, PATIENCE, PROBE_TIME, Picked, ProjectJobs, RateCharge, UpdateError,
 };
 pub use self::keys::{AuditEntry, AuditFilter, AuditLine, KeyStore};
 pub use self::outbox::{DutyStore, LockStore, OutboxStore, TaskQuery};

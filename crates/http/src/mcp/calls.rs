@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use journeyman_app::{Idempotency, JobRequest, MessageRequest};
+use journeyman_app::{DetailedJob, Idempotency, JobRequest, MessageRequest};
 use journeyman_core::engine::Control;
 use journeyman_core::idempotency::Fingerprint;
 use journeyman_core::ids::{JobId, MessageId, ProjectId};
 use journeyman_core::job::label::Attribute;
 use journeyman_core::job::{Job, JobStatus};
 use journeyman_core::message::Message;
-use journeyman_core::ports::{Accepted, JobFilter};
+use journeyman_core::ports::{Accepted, JobFilter, JobOverview};
 use journeyman_core::rate::RateKind;
 use rmcp::model::{CallToolResponse, CallToolResult, JsonObject};
 use serde::de::DeserializeOwned;
@@ -220,9 +220,8 @@ struct Receipt {
 
 impl JobReport {
     /// Returns the report about a job, with the answer to a message from the character `from`.
-    pub(super) async fn new(call: &Call<'_>, job: Job, message: Option<Message>, from: usize) -> Result<Self, Failure> {
-        let (record, still_active) = (job.record(), job.status() == JobStatus::Active);
-        let details = call.app.cases.detailed(vec![job]).await?.pop().ok_or_else(ApiError::job_not_found)?;
+    fn new(detailed: DetailedJob, message: Option<Message>, from: usize) -> Self {
+        let (record, still_active) = (detailed.job.record(), detailed.job.status() == JobStatus::Active);
         let answer = message
             .as_ref()
             .and_then(|message| Some(Untrusted::part(message.answer.as_deref()?, &message.id.to_string(), from)));
@@ -235,7 +234,13 @@ impl JobReport {
             pr_link: message.pr_link,
         };
         let message = message.map(|message| receipt(message.into()));
-        Ok(Self { job: record.into(), details: details.into(), message, answer, still_active })
+        Self { job: record.into(), details: detailed.into(), message, answer, still_active }
+    }
+
+    /// Reads the details of a job, and returns the report about it.
+    pub(super) async fn read(call: &Call<'_>, job: Job, message: Option<Message>) -> Result<Self, Failure> {
+        let detailed = call.app.cases.detailed(vec![job]).await?.pop().ok_or_else(ApiError::job_not_found)?;
+        Ok(Self::new(detailed, message, 0))
     }
 }
 
@@ -294,10 +299,20 @@ async fn load(call: &Call<'_>, id: &str) -> Result<Job, Failure> {
         Ok(id) => call.app.services.store.job(id).await?,
         Err(_) => None,
     };
-    let job = job.filter(|job| call.caller.sees(&job.project));
-    Ok(job.ok_or_else(|| {
-        ApiError::new(axum::http::StatusCode::NOT_FOUND, ErrorCode::JobNotFound, "there is no such job")
-    })?)
+    Ok(job.filter(|job| call.caller.sees(&job.project)).ok_or_else(no_such_job)?)
+}
+
+/// Returns the job with an ID with its newest message and its other data, if the caller sees the job.
+async fn overview(call: &Call<'_>, id: &str) -> Result<JobOverview, Failure> {
+    let found = match id.parse::<JobId>() {
+        Ok(id) => call.app.services.store.job_overview(id).await?,
+        Err(_) => None,
+    };
+    Ok(found.filter(|found| call.caller.sees(&found.job.project)).ok_or_else(no_such_job)?)
+}
+
+fn no_such_job() -> ApiError {
+    ApiError::new(axum::http::StatusCode::NOT_FOUND, ErrorCode::JobNotFound, "there is no such job")
 }
 
 async fn list_projects(call: &Call<'_>, arguments: Value) -> Result<CallToolResponse, Failure> {
@@ -368,7 +383,7 @@ async fn added(
     };
     match &message {
         Some(message) if !background && tasks::are_supported(call) => Ok(tasks::created(message, &job)),
-        _ => complete(&JobReport::new(call, job, message, 0).await?),
+        _ => complete(&JobReport::read(call, job, message).await?),
     }
 }
 
@@ -379,24 +394,26 @@ async fn get_job(call: &Call<'_>, arguments: Value) -> Result<CallToolResponse, 
         return Err(Failure::invalid(format!("wait: must be from 0 to {MAX_WAIT_SECONDS} seconds")));
     }
     let given = given.as_deref().map(cursor).transpose()?;
-    let job = load(call, &job).await?;
-    let waited = jobs::settled(call.app, job.clone(), Duration::from_secs(wait));
-    let job = tokio::select! {
-        waited = waited => waited?,
-        // The client is gone.
-        () = call.context.ct.cancelled() => job,
-    };
-    let store = &call.app.services.store;
+    let mut found = overview(call, &job).await?;
+    if wait > 0 && found.job.status() == JobStatus::Active {
+        tokio::select! {
+            waited = jobs::settled(call.app, found.job, Duration::from_secs(wait)) => drop(waited?),
+            // The client is gone.
+            () = call.context.ct.cancelled() => {}
+        }
+        found = overview(call, &job).await?;
+    }
     let named = message.as_deref().or(given.map(|(message, _)| message));
     let message = match named.map(str::parse::<MessageId>) {
-        None => store.newest_message(job.id).await?,
+        None => found.newest_message,
         Some(Ok(id)) => {
-            let found = store.message(id).await?.filter(|message| message.job == job.id);
-            Some(found.ok_or_else(message_not_found)?)
+            let named = call.app.services.store.message(id).await?;
+            Some(named.filter(|message| message.job == found.job.id).ok_or_else(message_not_found)?)
         }
         Some(Err(_)) => return Err(message_not_found().into()),
     };
-    complete(&JobReport::new(call, job, message, given.map_or(0, |(_, from)| from)).await?)
+    let detailed = DetailedJob::new(found.job, found.extras);
+    complete(&JobReport::new(detailed, message, given.map_or(0, |(_, from)| from)))
 }
 
 async fn list_jobs(call: &Call<'_>, arguments: Value) -> Result<CallToolResponse, Failure> {
@@ -481,5 +498,5 @@ async fn cancel_job(call: &Call<'_>, arguments: Value) -> Result<CallToolRespons
     let done = call.app.cases.control_job(&call.caller, &job.project, job.id, Control::Cancel, None).await?;
     let job = done.job.unwrap_or(job);
     let message = call.app.services.store.newest_message(job.id).await?;
-    complete(&JobReport::new(call, job, message, 0).await?)
+    complete(&JobReport::read(call, job, message).await?)
 }

@@ -44,7 +44,7 @@ pub(super) async fn get(call: &Call<'_>, id: &str) -> Result<GetTaskResult, Fail
         MessageStatus::Finished | MessageStatus::Failed => {
             // A failure of the protocol would be another thing: the agent failed, and the result says why.
             let is_error = message.status == MessageStatus::Failed;
-            let report = JobReport::new(call, job, Some(message), 0).await?;
+            let report = JobReport::read(call, job, Some(message)).await?;
             let mut result = calls::structured(&report)?;
             result.is_error = Some(is_error);
             match serde_json::to_value(&result) {

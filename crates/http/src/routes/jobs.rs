@@ -10,7 +10,7 @@ use axum::extract::State;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
-use journeyman_app::JobRequest;
+use journeyman_app::{DetailedJob, JobRequest};
 use journeyman_core::engine::Control;
 use journeyman_core::ids::ProjectId;
 use journeyman_core::job::label::Attribute;
@@ -277,9 +277,9 @@ fn filter(project: Option<ProjectId>, query: ListQuery, limit: usize) -> Result<
 #[utoipa::path(get, path = "/v2/agent/{projectId}/job/{id}/details", tag = "Jobs", operation_id = "getJobDetails",
     params(JobPath), responses((status = 200, description = "The job's details", body = JobDetails), DetailsErrors))]
 pub(crate) async fn details(State(app): State<App>, at: InJob) -> Result<Json<JobDetails>, ApiError> {
-    let job = at.load(&app).await?;
-    let detailed = app.cases.detailed(vec![job]).await?.pop();
-    Ok(Json(detailed.ok_or_else(ApiError::job_not_found)?.into()))
+    let found = app.services.store.job_overview(at.id).await?;
+    let found = found.filter(|found| found.job.project == at.at.project).ok_or_else(ApiError::job_not_found)?;
+    Ok(Json(DetailedJob::new(found.job, found.extras).into()))
 }
 
 /// Delete a job

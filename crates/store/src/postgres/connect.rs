@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Timeouts};
+use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, QueueMode, RecyclingMethod, Timeouts};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
@@ -108,6 +108,8 @@ impl Connector {
         let timeouts =
             Timeouts { wait: Some(CONNECT_TIMEOUT), create: Some(CONNECT_TIMEOUT), recycle: Some(CONNECT_TIMEOUT) };
         let pool = Pool::builder(manager).max_size(size).timeouts(timeouts).post_create(set_up);
+        // The connection that was used last has its statements and the server's caches ready.
+        let pool = pool.queue_mode(QueueMode::Lifo);
         let pool = pool.runtime(deadpool_postgres::Runtime::Tokio1).build();
         pool.map_err(|error| UrlError::Malformed(error.to_string()))
     }

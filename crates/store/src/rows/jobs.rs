@@ -146,6 +146,16 @@ pub(crate) fn usage<R: Columns>(row: &R) -> Read<Usage, R> {
     At::new("runs", row, &["id"])?.json("usage")
 }
 
+/// Decodes the usage of a run of `job`.
+pub(crate) fn usage_text(text: &str, job: JobId) -> Result<Usage, StoreError> {
+    let corrupt = |error: serde_json::Error| StoreError::Corrupt {
+        table: "runs",
+        row: format!("a run of {job}"),
+        detail: format!("usage: {error}"),
+    };
+    serde_json::from_str(text).map_err(corrupt)
+}
+
 /// Decodes an attribute, with its job.
 pub(crate) fn attribute<R: Columns>(row: &R) -> Read<(JobId, String), R> {
     let at = At::new("job_attributes", row, &["job"])?;
@@ -197,7 +207,12 @@ pub(crate) fn project_running<R: Columns>(row: &R) -> Read<(ProjectId, u32), R> 
     Ok((at.parsed("project")?, at.number("running")?))
 }
 
-/// Decodes a job, and the hold of its project.
+/// Decodes the hold of a job's project from the row of the job, if there is one.
+pub(crate) fn hold_or_null<R: Columns>(row: &R) -> Read<Option<Hold>, R> {
+    At::new("project_holds", row, &["id"])?.json_or_null("hold")
+}
+
+/// Decodes the ID of a job, and the hold of its project.
 pub(crate) fn hold_of_job<R: Columns>(row: &R) -> Read<(JobId, Hold), R> {
     let at = At::new("project_holds", row, &["job"])?;
     Ok((at.parsed("job")?, at.json("hold")?))

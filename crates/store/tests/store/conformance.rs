@@ -55,6 +55,10 @@ fn message_diff() -> MessageDiff {
 
 /// Carries out the next message, with this usage.
 pub(crate) async fn complete_next_job_with(fixture: &Fixture, usage: Usage) {
+    publish_next_job(fixture, usage, Published::Nothing).await;
+}
+
+pub(crate) async fn publish_next_job(fixture: &Fixture, usage: Usage, pull: Published) {
     let claimed = fixture.engine.claim(worker(1), LEASE).await.unwrap().expect("a job is due");
     let (job, token) = (claimed.job.id, claimed.lease.token);
     assert_eq!(fixture.store.message(claimed.message.id).await.unwrap().as_ref(), Some(&claimed.message), "up to date");
@@ -71,7 +75,7 @@ pub(crate) async fn complete_next_job_with(fixture: &Fixture, usage: Usage) {
     let artifacts = TurnArtifacts { answer: Some("It is fixed.".to_owned()), diff, ..TurnArtifacts::default() };
     let ended = Report::TurnEnded { head: sha('b'), commits: vec![sha('b')], artifacts, ending: Ending::Done };
     fixture.engine.report(job, token, ended).await.unwrap();
-    let outcome = Outcome::Published { pushed: Some(sha('b')), pull: Published::Nothing };
+    let outcome = Outcome::Published { pushed: Some(sha('b')), pull };
     fixture.engine.report(job, token, Report::Finished { outcome, usage }).await.unwrap();
 }
 

@@ -38,11 +38,16 @@ async fn wait(fixture: &Fixture, claimed: &Claimed, reason: Reason, next: NextAt
     fixture.engine.report(claimed.job.id, claimed.lease.token, report).await.unwrap();
 }
 
-/// Like [`wait`], for a cause that affects the whole project.
-async fn hold(fixture: &Fixture, claimed: &Claimed) {
+/// Puts the project on hold.
+pub(super) async fn put_on_hold(fixture: &Fixture) {
     let at = fixture.world.now();
     let failure = HoldFailure { reason: away(), cause: HoldCause::Fetch, started_at: at, at, permille: 999 };
     fixture.store.hold_project(shop(), failure).await.unwrap().unwrap();
+}
+
+/// Like [`wait`], for a cause that affects the whole project.
+async fn hold(fixture: &Fixture, claimed: &Claimed) {
+    put_on_hold(fixture).await;
     wait(fixture, claimed, away(), NextAttempt::AfterHold).await;
 }
 

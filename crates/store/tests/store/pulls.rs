@@ -19,19 +19,29 @@ pub(crate) fn remote() -> PullRepository {
     PullRepository { host: HostName("git.example".to_owned()), id: "7".to_owned() }
 }
 
+pub(super) fn pull(repository: PullRepository, number: u64) -> Pull {
+    let known = Pull::new(number, format!("https://git.example/a/b/pull/{number}"));
+    Pull { repository: Some(repository), title: Some(format!("Title {number}")), ..known }
+}
+
 impl Fixture {
     /// Creates a job of a project that works on an existing pull request, a second after the last one.
     pub(crate) async fn on_pull(&self, of: &str, repository: PullRepository, number: u64) -> JobId {
         self.world.advance(Duration::from_secs(1));
-        let known = Pull::new(number, format!("https://git.example/a/b/pull/{number}"));
-        let pull = Pull { repository: Some(repository), title: Some(format!("Title {number}")), ..known };
+        let pull = pull(repository, number);
         let (head, base) = (format!("branch-{number}"), "main".to_owned());
         let existing = Some(Box::new(ExistingPull { pull, head, head_sha: None, base }));
         let new = NewJob { options: JobOptions { pull: existing, ..JobOptions::default() }, ..new_job("a") };
         self.engine.create_job(&project(of), new, free()).await.unwrap().record.id
     }
 
-    async fn record(&self, job: JobId, number: u64, state: PullState, summary: Option<PullSummary>) -> Timestamp {
+    pub(super) async fn record(
+        &self,
+        job: JobId,
+        number: u64,
+        state: PullState,
+        summary: Option<PullSummary>,
+    ) -> Timestamp {
         self.world.advance(Duration::from_secs(1));
         let pull = PullRef { repository: remote(), number };
         self.engine.record_pull(&shop(), job, pull, state, false, summary).await.unwrap();

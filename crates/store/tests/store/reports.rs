@@ -6,7 +6,7 @@ use std::time::Duration;
 use journeyman_core::admin::{AdminError, AdminRefusal, Subject};
 use journeyman_core::engine::{NewJob, Prompt};
 use journeyman_core::ids::{JobId, KeyId, ProjectId, RunId};
-use journeyman_core::job::command::{Outcome, Report};
+use journeyman_core::job::command::{Outcome, Published, Report};
 use journeyman_core::job::delete;
 use journeyman_core::job::event::{TranscriptEntry, TranscriptKind};
 use journeyman_core::job::label::{Attribute, Labels, Metadata};
@@ -26,9 +26,10 @@ use journeyman_testkit::Seeds as _;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::conformance::{complete_next_job_with, model_call};
+use super::conformance::{complete_next_job_with, model_call, publish_next_job};
 use super::given::{Fixture, all, free, keyed, new_job, project, prompt, shop, worker};
-use super::pulls::remote;
+use super::holds::put_on_hold;
+use super::pulls::{pull, remote};
 use super::users::key;
 
 const LEASE: Duration = Duration::from_secs(60);
@@ -114,6 +115,41 @@ async fn jobs_are_found_by_their_attributes_in_one_project_and_in_all() {
             ["agent:journeyman", "author:ci", "label:bug", "label:ui", "metadata:team=web", "metadata:ticket=S-1"];
         assert_eq!(texts(2), third, "{name}");
         assert_eq!(texts(3), ["agent:goose", "author:ci", "metadata:ticket=S-2"], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn the_overview_of_a_job_is_what_the_single_reads_return() {
+    for fixture in all().await {
+        let (name, store) = (fixture.name, &fixture.store);
+        let new = labeled("a", &["bug", "ui"], &[("ticket", "S-1")]);
+        let id = fixture.engine.create_job(&project("shop"), new, free()).await.unwrap().record.id;
+        let usage = Usage { input_tokens: 7, ..Usage::default() };
+        publish_next_job(&fixture, usage, Published::Opened(pull(remote(), 7), None)).await;
+        fixture.record(id, 7, PullState::Merged, None).await;
+        fixture.engine.add_message(&shop(), id, prompt("a"), free()).await.unwrap();
+        publish_next_job(&fixture, usage, Published::Opened(pull(remote(), 8), None)).await;
+        fixture.engine.add_message(&shop(), id, prompt("b"), free()).await.unwrap();
+        // Another job, whose data must not be in it.
+        let other = labeled("c", &["other"], &[]);
+        fixture.engine.create_job(&project("shop"), other, free()).await.unwrap();
+        put_on_hold(&fixture).await;
+
+        let overview = store.job_overview(id).await.unwrap().expect(name);
+        assert_eq!(Some(&overview.job), store.job(id).await.unwrap().as_ref(), "{name}");
+        let newest = store.newest_message(id).await.unwrap();
+        assert_eq!(overview.newest_message.as_ref().map(|message| message.prompt.as_str()), Some("b"), "{name}");
+        assert_eq!(overview.newest_message, newest, "{name}");
+        let extras = store.extras_of_jobs(vec![id]).await.unwrap().remove(&id).expect(name);
+        assert_eq!(
+            (extras.attributes.len(), extras.usage.input_tokens, extras.hold.is_some()),
+            (5, 14, true),
+            "{name}"
+        );
+        assert_eq!(extras.pulls.iter().map(|pull| pull.number).collect::<Vec<_>>(), [7, 8], "{name}");
+        assert_eq!(overview.extras, extras, "{name}");
+        let unknown = JobId::from_uuid(Uuid::from_u128(404));
+        assert_eq!(store.job_overview(unknown).await.unwrap(), None, "{name}");
     }
 }
 

@@ -218,6 +218,17 @@ pub struct JobExtras {
     pub hold: Option<Hold>,
 }
 
+/// A job with its newest message and the data that is not in its document.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JobOverview {
+    /// The job.
+    pub job: Job,
+    /// The message that was accepted last.
+    pub newest_message: Option<Message>,
+    /// The other data.
+    pub extras: JobExtras,
+}
+
 /// The numbers of active jobs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct JobCounts {
@@ -334,6 +345,15 @@ pub trait JobStore: Send + Sync {
 
     /// Returns the data about these jobs that is not in their documents. Jobs without such data are left out.
     async fn extras_of_jobs(&self, jobs: Vec<JobId>) -> Result<BTreeMap<JobId, JobExtras>, StoreError>;
+
+    /// Finds a job with its newest message and its extras. The three may be read one after the other: each is as it was
+    /// committed at some time since the call.
+    async fn job_overview(&self, id: JobId) -> Result<Option<JobOverview>, StoreError> {
+        let Some(job) = self.job(id).await? else { return Ok(None) };
+        let newest_message = self.newest_message(id).await?;
+        let extras = self.extras_of_jobs(vec![id]).await?.remove(&id).unwrap_or_default();
+        Ok(Some(JobOverview { job, newest_message, extras }))
+    }
 
     /// Returns the summaries of these jobs, for the rows of a list. Jobs that do not exist are left out.
     async fn summaries_of_jobs(&self, jobs: Vec<JobId>) -> Result<BTreeMap<JobId, JobSummary>, StoreError>;
