@@ -26,10 +26,19 @@ step("an idle server shows its worker and its free slots", async () => {
   page = await suite.page({ cookie: admin });
   await suite.open(page, "/system");
   await page.getByRole("img", { name: "0 of 2 slots busy" }).waitFor();
-  await page.getByText(/^on 1 worker, seen in the last 30 s$/).waitFor();
+  await page.getByText(/^on 1 worker, seen [1-9] s ago$/).waitFor();
   await page.getByText("0 of 2 busy").waitFor();
   await page.getByText("no job waits").waitFor();
   await page.locator("#disk").waitFor();
+});
+
+step("a report that says nothing new updates only when the worker was seen", async () => {
+  await page.evaluate(() => { document.querySelector("#tiles").dataset.mark = "kept"; });
+  const seen = page.locator("#seen-all [data-elapsed]");
+  const before = await seen.getAttribute("data-elapsed");
+  await waitUntil("the next report", async () => (await seen.getAttribute("data-elapsed")) !== before);
+  await page.getByText(/^on 1 worker, seen [1-9] s ago$/).waitFor();
+  assert.equal(await page.locator("#tiles").getAttribute("data-mark"), "kept", "the page was rendered again");
 });
 
 step("the page shows a busy slot without a reload, and that it is free again", async () => {

@@ -1,4 +1,5 @@
-//! The digests of open pages. Streams of the same page share them, so that many open pages cause no more reads than one.
+//! The data of open pages, as their streams need it. Streams of the same page share it, so that many open pages cause no
+//! more reads than one.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -13,11 +14,27 @@ pub(crate) struct Digests(Mutex<HashMap<String, Weak<Latest>>>);
 #[derive(Default)]
 pub(crate) struct Latest(tokio::sync::Mutex<Reading>);
 
-/// A digest, and the number of digests of the page so far.
+/// What the stream of a page has read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Read {
+    /// The digest of the data on the page. If it has changed, the page is loaded again.
+    pub(crate) digest: String,
+    /// The digest of data that parts of the page show, and the Turbo streams that update these parts in place. If only
+    /// this digest has changed, they are sent.
+    pub(crate) updates: (String, String),
+}
+
+impl From<String> for Read {
+    fn from(digest: String) -> Self {
+        Self { digest, ..Self::default() }
+    }
+}
+
+/// The last read, and the number of reads of the page so far.
 #[derive(Clone, Default)]
 pub(crate) struct Reading {
     pub(crate) number: u64,
-    pub(crate) digest: String,
+    pub(crate) read: Read,
 }
 
 impl Digests {
@@ -35,17 +52,17 @@ impl Digests {
 }
 
 impl Latest {
-    /// Returns a digest that was read after the one with the number `seen`: that of another stream, or otherwise the
+    /// Returns what was read after the read with the number `seen`: by another stream, or otherwise the
     /// result of `read`. Without `seen`, it always reads, because the page may be newer than the last digest.
     pub(crate) async fn after(
         &self,
         seen: Option<u64>,
-        read: impl Future<Output = Result<String, StoreError>>,
+        read: impl Future<Output = Result<impl Into<Read>, StoreError>>,
     ) -> Result<Reading, StoreError> {
         let mut latest = self.0.lock().await;
         if seen.is_none_or(|seen| latest.number <= seen) {
-            let digest = read.await?;
-            *latest = Reading { number: latest.number + 1, digest };
+            let read = read.await?.into();
+            *latest = Reading { number: latest.number + 1, read };
         }
         Ok(latest.clone())
     }
@@ -64,20 +81,20 @@ mod tests {
         let (one, two) = (digests.of("/".to_owned()), digests.of("/".to_owned()));
         let first = one.after(None, read()).await.unwrap();
         let second = two.after(None, read()).await.unwrap();
-        assert_eq!((first.digest.as_str(), second.digest.as_str()), ("0", "1"), "a new stream reads");
+        assert_eq!((first.read.digest.as_str(), second.read.digest.as_str()), ("0", "1"), "a new stream reads");
         let shared = one.after(Some(first.number), read()).await.unwrap();
-        assert_eq!((shared.number, shared.digest.as_str()), (second.number, "1"), "another stream has read since");
-        assert_eq!(two.after(Some(second.number), read()).await.unwrap().digest, "2", "no other stream has");
+        assert_eq!((shared.number, shared.read.digest.as_str()), (second.number, "1"), "another stream has read since");
+        assert_eq!(two.after(Some(second.number), read()).await.unwrap().read.digest, "2", "no other stream has");
         let other = digests.of("/system".to_owned());
-        assert_eq!(other.after(None, read()).await.unwrap().digest, "3", "another page has other data");
+        assert_eq!(other.after(None, read()).await.unwrap().read.digest, "3", "another page has other data");
     }
 
     #[tokio::test]
     async fn a_failed_read_is_not_shared() {
         let page = Digests::default().of("/".to_owned());
-        let failed = page.after(None, async { Err(StoreError::Unavailable("down".to_owned())) }).await;
+        let failed = page.after(None, async { Err::<String, _>(StoreError::Unavailable("down".to_owned())) }).await;
         assert!(failed.is_err());
-        assert_eq!(page.after(Some(0), async { Ok("a".to_owned()) }).await.unwrap().digest, "a");
+        assert_eq!(page.after(Some(0), async { Ok("a".to_owned()) }).await.unwrap().read.digest, "a");
     }
 
     #[test]

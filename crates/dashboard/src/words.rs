@@ -79,6 +79,12 @@ pub(crate) fn distance(time: Duration) -> String {
     }
 }
 
+/// Formats a time since something happened, from one second on: `1 s`, `3 min`. `updateClocks` in `journeyman.js` uses the
+/// same form.
+pub(crate) fn elapsed(time: Duration) -> String {
+    if time < Duration::from_secs(5) { format!("{} s", time.as_secs().max(1)) } else { distance(time) }
+}
+
 /// Formats an amount in millionths of a dollar: `$0.0042`, `$1.25`. Amounts below ten cents have four decimals.
 pub(crate) fn money(micros: u64) -> String {
     if micros == 0 {

@@ -14,7 +14,7 @@ use journeyman_core::job::{Job, JobStatus};
 use journeyman_core::ports::StoreError;
 use serde::Deserialize;
 
-use crate::digests::{Latest, Reading};
+use crate::digests::{Latest, Read, Reading};
 use crate::frame::Frame;
 use crate::streams::Stream;
 use crate::viewer::Viewer;
@@ -42,13 +42,15 @@ pub(super) fn state_of(jobs: &[Job]) -> Vec<(JobId, u64, JobStatus)> {
     jobs.iter().map(|job| (job.id, job.last_seq, job.status())).collect()
 }
 
-/// Streams an instruction to refresh the page each time the digest that `read` returns changes. The digest of the page,
+/// Streams an instruction to refresh the page each time the digest that `read` returns changes, and the updates each time
+/// only they change. The digest of the page,
 /// or of the last event, is in the request, so that changes before the connection are detected too. `page` names the data
 /// of the page: streams with the same name share their digests.
-pub(super) fn stream<F, R>(frame: &Frame, page: String, seen: SeenQuery, headers: &HeaderMap, read: F) -> Response
+pub(super) fn stream<F, R, T>(frame: &Frame, page: String, seen: SeenQuery, headers: &HeaderMap, read: F) -> Response
 where
     F: Fn() -> R + Send + 'static,
-    R: Future<Output = Result<String, StoreError>> + Send + 'static,
+    R: Future<Output = Result<T, StoreError>> + Send + 'static,
+    T: Into<Read> + 'static,
 {
     let (shared, viewer) = (frame.shared.clone(), frame.viewer.clone());
     let Some(stream) = shared.streams.open(viewer.user.id) else {
@@ -57,7 +59,7 @@ where
     let last = headers.get("last-event-id").and_then(|value| value.to_str().ok()).map(str::to_owned);
     let seen = last.or(seen.seen).unwrap_or_default();
     let latest = shared.digests.of(page);
-    let poll = Poll { shared, viewer, read, latest, number: None, seen, _stream: stream };
+    let poll = Poll { shared, viewer, read, latest, number: None, seen, updated: String::new(), _stream: stream };
     let events = unfold(poll, |mut poll| async move { Some((Ok::<_, Infallible>(poll.next().await?), poll)) });
     ([("x-accel-buffering", "no")], Sse::new(events).keep_alive(KeepAlive::default())).into_response()
 }
@@ -72,13 +74,16 @@ struct Poll<F> {
     /// The number of the last digest that this stream has received.
     number: Option<u64>,
     seen: String,
+    /// The digest of the last updates that this stream has sent.
+    updated: String,
     _stream: Stream,
 }
 
-impl<F, R> Poll<F>
+impl<F, R, T> Poll<F>
 where
     F: Fn() -> R,
-    R: Future<Output = Result<String, StoreError>>,
+    R: Future<Output = Result<T, StoreError>>,
+    T: Into<Read>,
 {
     async fn next(&mut self) -> Option<Event> {
         loop {
@@ -87,11 +92,16 @@ where
             }
             // Nothing is read until the future is polled.
             let read = (self.read)();
-            let Reading { number, digest } = self.latest.after(self.number, read).await.ok()?;
+            let Reading { number, read: Read { digest, updates } } = self.latest.after(self.number, read).await.ok()?;
             self.number = Some(number);
             if self.seen != digest {
                 self.seen.clone_from(&digest);
                 return Some(Event::default().id(digest).data("<turbo-stream action=\"refresh\"></turbo-stream>"));
+            }
+            let (updated, updates) = updates;
+            if self.updated != updated {
+                self.updated = updated;
+                return Some(Event::default().data(updates));
             }
             tokio::select! {
                 () = tokio::time::sleep(POLL_INTERVAL) => {}

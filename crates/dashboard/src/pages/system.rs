@@ -23,6 +23,7 @@ use self::queues::{HoldRow, HookRow, QueueRow};
 use self::tiles::Tiles;
 use self::workers::{DiskRow, WorkerRow};
 use super::refresh::{self, SeenQuery};
+use crate::digests::Read;
 use crate::failure::{Page, rendered};
 use crate::frame::Frame;
 use crate::{Shared, visible, words};
@@ -40,8 +41,6 @@ struct SystemPage<'a> {
     needs: Option<(String, &'static str)>,
     tiles: Tiles,
     workers: Vec<WorkerRow>,
-    /// The time in which each worker that reports was seen.
-    recently: String,
     agents: Vec<AgentRow>,
     /// The number of installed agents in words.
     installed: String,
@@ -106,7 +105,6 @@ async fn page(shared: &Shared, frame: &Frame) -> Page {
         tiles,
         installed: format!("{installed} of {} installed", agents.len()),
         workers,
-        recently: workers::recently(),
         agents,
         providers,
         queues,
@@ -173,7 +171,8 @@ async fn live(
         let shared = shared.clone();
         async move {
             let now = shared.services.clock.now();
-            Ok(Found::read(&shared, now).await?.digest(now))
+            let found = Found::read(&shared, now).await?;
+            Ok(Read { digest: found.digest(now), updates: workers::Seen::updates(&found, now) })
         }
     })
 }

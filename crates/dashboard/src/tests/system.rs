@@ -72,7 +72,8 @@ async fn an_idle_worker_is_shown_with_its_slots() {
         &page,
         &[
             "aria-label=\"0 of 2 slots busy\"",
-            "on 1 worker, seen in the last 30 s",
+            "on 1 worker, seen <span id=\"seen-all\" class=\"num\"><span data-elapsed=\"",
+            "\">2 s</span> ago</span></dd>",
             "Version 1.2.3 on 1 machine, up for less than 1 min",
             "<bdi>forge-1</bdi></span> <span class=\"muted tiny\">also serves pages</span>",
             "0 of 2 busy",

@@ -124,7 +124,6 @@ impl NowView<'_> {
     }
 
     fn elapsed(&self, since: &Timestamp) -> String {
-        let time = self.frame.now.since(*since);
-        if time < Duration::from_secs(5) { format!("{} s", time.as_secs().max(1)) } else { words::distance(time) }
+        words::elapsed(self.frame.now.since(*since))
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use journeyman_core::worker::{DiskState, WorkerReport};
 
 use super::found::Found;
-use super::workers;
+use super::workers::Seen;
 use crate::frame::Frame;
 use crate::{visible, words};
 
@@ -37,6 +37,8 @@ pub(super) struct Tiles {
     /// True for each busy slot; empty if there are too many to draw.
     pub(super) marks: Vec<bool>,
     pub(super) workers: Line,
+    /// The time within which all workers that report have done so.
+    pub(super) seen: Option<Seen>,
     pub(super) due: u64,
     pub(super) queue: Vec<Line>,
     pub(super) deliveries: u64,
@@ -77,11 +79,7 @@ impl Tiles {
         let sum = |number: fn(&WorkerReport) -> u32| reporting.iter().map(|worker| number(worker)).sum::<u32>();
         let (busy, slots) = (sum(|worker| worker.state.busy), sum(|worker| worker.state.slots));
         let workers = match reporting.len() {
-            // A worker that reports was seen in this time.
-            count @ 1.. => {
-                let count = words::counted(count, "worker");
-                Line::new(format!("on {count}, seen {}", workers::recently()))
-            }
+            count @ 1.. => Line::new(format!("on {}", words::counted(count, "worker"))),
             0 if found.jobs.running > 0 => Line::new("Jobs run on workers of an older version, which do not report."),
             0 => Line::warning("No worker reports. Start journeyman serve with the role worker."),
         };
@@ -91,6 +89,7 @@ impl Tiles {
             marks: marks(busy, slots),
             queue: queue(frame, found, !reporting.is_empty(), busy >= slots),
             workers,
+            seen: Seen::longest(found, frame.now),
             due: found.jobs.due,
             deliveries: found.deliveries.pending,
             webhooks: webhooks(frame, found),

@@ -1,6 +1,11 @@
 //! The workers, and their disks.
 
-use journeyman_core::worker::{DiskState, SILENT, WorkerReport};
+use std::fmt;
+use std::time::Duration;
+
+use askama::filters::HtmlSafe;
+use journeyman_core::time::Timestamp;
+use journeyman_core::worker::{DiskState, WorkerReport};
 
 use super::found::Found;
 use super::tiles::{Meter, marks};
@@ -24,6 +29,8 @@ pub(super) struct WorkerRow {
     pub(super) has_other_version: bool,
     /// The time of the last report of a silent worker; `None` for one that reports.
     pub(super) silent_since: Option<Moment>,
+    /// The time since the last report.
+    pub(super) seen: Seen,
     /// The action that a person must take.
     pub(super) note: Option<String>,
 }
@@ -34,11 +41,54 @@ impl WorkerRow {
     }
 }
 
-/// Returns the period in which each worker that reports was seen. The page does not show the times of reports, so that
-/// it does not change with each report.
-pub(super) fn recently() -> String {
-    format!("in the last {}", words::duration(SILENT))
+/// The time since the last report of a worker. It is kept current by the page's script, and replaced by the page's stream
+/// with each report.
+pub(super) struct Seen {
+    /// The ID of the element.
+    id: String,
+    at: Timestamp,
+    ago: Duration,
 }
+
+impl Seen {
+    fn of(worker: &WorkerReport, now: Timestamp) -> Self {
+        Self { id: format!("seen-{}", worker.id), at: worker.seen_at, ago: now.since(worker.seen_at) }
+    }
+
+    /// Returns the longest of these times over the workers that report; `None` if none reports.
+    pub(super) fn longest(found: &Found, now: Timestamp) -> Option<Self> {
+        let at = found.reporting(now).map(|worker| worker.seen_at).min()?;
+        Some(Self { id: "seen-all".to_owned(), at, ago: now.since(at) })
+    }
+
+    /// Returns the times of all reports, and the Turbo streams that update them on the page.
+    pub(super) fn updates(found: &Found, now: Timestamp) -> (String, String) {
+        let each = found.reporting(now).map(|worker| Self::of(worker, now));
+        let mut updates = (String::new(), String::new());
+        for seen in each.chain(Self::longest(found, now)) {
+            updates.0.push_str(&format!("{} {} ", seen.id, seen.at));
+            updates.1.push_str(&format!(
+                "<turbo-stream action=\"replace\" target=\"{}\"><template>{seen}</template></turbo-stream>",
+                seen.id
+            ));
+        }
+        updates
+    }
+}
+
+impl fmt::Display for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { id, at, ago } = self;
+        write!(
+            f,
+            "<span id=\"{id}\" class=\"num\"><span data-elapsed=\"{at}\">{}</span> ago</span>",
+            words::elapsed(*ago)
+        )
+    }
+}
+
+/// Safe because the text has only IDs, times and fixed text.
+impl HtmlSafe for Seen {}
 
 /// Returns a row for each worker.
 pub(super) fn rows(frame: &Frame, found: &Found) -> Vec<WorkerRow> {
@@ -72,6 +122,7 @@ fn row(frame: &Frame, worker: &WorkerReport) -> WorkerRow {
         sandbox: sandbox(worker),
         version: visible::line(&state.version).into_owned(),
         has_other_version: state.version != frame.version(),
+        seen: Seen::of(worker, frame.now),
         silent_since: is_silent.then(|| frame.moment(worker.seen_at)),
         note,
         host,
@@ -132,7 +183,6 @@ fn disk_row(host: &str, disk: &DiskState) -> DiskRow {
 #[cfg(test)]
 mod tests {
     use journeyman_core::ids::WorkerId;
-    use journeyman_core::time::Timestamp;
     use journeyman_core::worker::{SandboxState, WorkerState};
     use uuid::Uuid;
 
