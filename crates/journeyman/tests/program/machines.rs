@@ -1,12 +1,14 @@
 //! Tests of several machines with one PostgreSQL server: processes with separate data directories.
 
+use std::io::{BufRead, BufReader, Lines};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use journeyman_testkit::Postgres;
+use reqwest::blocking::{Client, Response};
 use serde_json::{Value, json};
 
-use super::given::{Service, Site, cluster, git};
+use super::given::{PATIENCE, Service, Site, cluster, git};
 
 fn site() -> Site {
     cluster(&Postgres::shared().database(), "")
@@ -83,6 +85,65 @@ fn a_run_whose_machine_dies_in_mid_turn_is_taken_over() {
     let attempts: Vec<Value> = runs(&api, &job).iter().map(|run| run["attempt"].clone()).collect();
     assert_eq!(attempts, [json!(1), json!(2)]);
     assert_eq!(site.file(&site.branch(), "a.txt").unwrap(), "x\ny\n", "the message took effect once");
+}
+
+/// The open page of a job in a browser, which only its stream changes.
+struct OpenPage {
+    stream: Lines<BufReader<Response>>,
+    /// True if the page says that there is no sign of the worker.
+    is_silent: bool,
+    /// True if the page shows that the job is inactive.
+    is_over: bool,
+}
+
+impl OpenPage {
+    /// Opens the page of a job that waits for a worker, as a viewer, and then its stream.
+    fn open(site: &Site, service: &Service, job: &str) -> Self {
+        let cookie = service.use_link(&site.succeed(&["user", "add", "ada", "--role", "viewer"]));
+        let client = Client::new();
+        let get = |path: &str| {
+            let answer = client.get(format!("{}{path}", service.url)).header("cookie", &cookie).send().unwrap();
+            assert_eq!(answer.status(), 200, "{path}");
+            answer
+        };
+        let id = job.rsplit('/').next().unwrap();
+        let page = get(&format!("/projects/shop/jobs/{id}")).text().unwrap();
+        assert!(page.contains("Waiting for a slot"), "{page}");
+        let (_, source) = page.split_once("<turbo-stream-source ").unwrap();
+        let source = source.split('"').find(|value| value.contains("/live?")).unwrap().replace("&#38;", "&");
+        Self { stream: BufReader::new(get(&source)).lines(), is_silent: false, is_over: false }
+    }
+
+    /// Reads changes of the page until it is in a state.
+    fn until(&mut self, state: &str, holds: impl Fn(&Self) -> bool) {
+        let end = Instant::now() + PATIENCE;
+        while !holds(self) {
+            assert!(Instant::now() < end, "the page does not show {state}");
+            let line = self.stream.next().unwrap_or_else(|| panic!("the stream ended before {state}")).unwrap();
+            assert!(!line.contains("action=\"refresh\""), "the page would be loaded again: {line}");
+            if line.contains("target=\"job-now\"") {
+                self.is_silent = line.contains("No sign of the worker for");
+            }
+            self.is_over |= line.contains("id=\"job-head\" data-state=\"rests\"");
+        }
+    }
+}
+
+#[test]
+fn an_open_page_says_that_its_worker_is_silent_until_another_takes_over() {
+    let site = site();
+    let api = site.start_machine("api", "api");
+    let job = api.create("[[append a.txt|x]][[sleep 2]][[append a.txt|y]]");
+    let mut page = OpenPage::open(&site, &api, &job);
+    let first = site.start_machine("one", "worker");
+    api.until(&job, "agent.tool_call", 1);
+    first.kill();
+    page.until("the silence of the worker", |page| page.is_silent);
+    assert_eq!(api.get(&job)["status"], "active");
+    let second = site.start_machine("two", "worker");
+    page.until("the work of another worker", |page| !page.is_silent);
+    page.until("the end of the job", |page| page.is_over);
+    assert_eq!(api.get(&job)["status"], "completed", "{}", second.log());
 }
 
 #[test]
