@@ -1,7 +1,7 @@
 //! A store that notifies an observer before and after each call. The observer may delay the call, fail it, or never let
 //! it return.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -245,6 +245,7 @@ delegate! {
     KeyStore {
         read key_by_hash(hash: KeyHash) -> Result<Option<ApiKey>, StoreError>;
         read keys_after(after: Option<KeyId>, limit: usize) -> Result<Vec<ApiKey>, StoreError>;
+        read names_of_keys(owner: UserId) -> Result<BTreeSet<String>, StoreError>;
         read key(id: KeyId) -> Result<Option<ApiKey>, StoreError>;
         read keys() -> Result<Vec<ApiKey>, StoreError>;
         write key_used(id: KeyId, at: Timestamp) -> Result<(), StoreError>;

@@ -11,10 +11,9 @@ use axum::extract::{Query, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::routing::get;
-use journeyman_core::ids::{ProjectId, TrustId};
+use journeyman_core::ids::ProjectId;
 use journeyman_core::job::label::Attribute;
 use journeyman_core::job::{Job, JobStatus};
-use journeyman_core::key::ApiKey;
 use journeyman_core::model::price::day;
 use journeyman_core::ports::{JobFilter, ProjectJobs, StoreError};
 use journeyman_core::project::Project;
@@ -80,15 +79,9 @@ async fn authors(frame: &Frame, query: &HomeQuery) -> Result<Authors, Failure> {
         return Ok(None);
     }
     let user = &frame.viewer.user;
-    let keys = frame.shared.services.store.keys().await?;
-    // Keys that a trust has made for CI jobs exist for minutes.
-    let is_own = |key: &ApiKey| key.owner == Some(user.id) && !key.creator.as_deref().is_some_and(is_trust);
-    let own = keys.into_iter().filter(is_own).map(|key| key.name);
-    Ok(Some(own.chain([user.name.clone()]).collect()))
-}
-
-fn is_trust(creator: &str) -> bool {
-    creator.parse::<TrustId>().is_ok()
+    let mut authors = frame.shared.services.store.names_of_keys(user.id).await?;
+    authors.insert(user.name.clone());
+    Ok(Some(authors))
 }
 
 impl Found {

@@ -1,7 +1,9 @@
 //! API keys and the audit log.
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
-use journeyman_core::ids::KeyId;
+use journeyman_core::ids::{KeyId, UserId};
 use journeyman_core::key::{ApiKey, KeyHash};
 use journeyman_core::ports::{AuditEntry, AuditFilter, AuditLine, KeyStore, StoreError};
 use journeyman_core::time::Timestamp;
@@ -25,6 +27,13 @@ impl KeyStore for MemoryStore {
     async fn keys_after(&self, after: Option<KeyId>, limit: usize) -> Result<Vec<ApiKey>, StoreError> {
         let all = self.keys().await?;
         Ok(lists::after(all, after, |key| key.id, limit))
+    }
+
+    async fn names_of_keys(&self, owner: UserId) -> Result<BTreeSet<String>, StoreError> {
+        let is_own = |key: &&ApiKey| {
+            key.owner == Some(owner) && !key.creator.as_ref().is_some_and(|creator| creator.starts_with("trust_"))
+        };
+        Ok(self.tables().keys.values().filter(is_own).map(|key| key.name.clone()).collect())
     }
 
     async fn key(&self, id: KeyId) -> Result<Option<ApiKey>, StoreError> {

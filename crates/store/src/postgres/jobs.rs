@@ -649,6 +649,7 @@ mod tests {
     use super::super::connect::SET_UP;
     use super::super::feed::{FEED, FEED_OF_PROJECTS};
     use super::super::inbox::ABOUT;
+    use super::super::keys::NAMES_OF_KEYS;
     use super::*;
     use crate::PostgresStore;
 
@@ -698,7 +699,7 @@ mod tests {
         let of_status_with_attribute =
             [&list[..5], &["20", "'failed'", "''", "-1", "'{label:bug}'", "''", &big, "'{}'"]].concat();
         let with_any_attribute = [&list[..5], &["20", "''", "''", "-1", "'{}'", "''", &big, "'{label:bug}'"]].concat();
-        let hot: [(&str, &str, &[&str], bool); 22] = [
+        let hot: [(&str, &str, &[&str], bool); 23] = [
             (DUE_JOB, "jobs_due", &[&["50000", "'w'"], &["50000"; 6][..]].concat(), false),
             (LOG, "log_pkey", &["'job_7'", "0", "100"], true),
             (PLAN_BEFORE, "log_plans", &["'job_20'", "90000"], true),
@@ -718,6 +719,7 @@ mod tests {
             (PLANS, "log_plans", &["'{job_7,job_8}'"], false),
             (STEPS, "log_pkey", &["'{job_7,job_8}'", "64"], false),
             (OPEN_PULLS_OF_PROJECTS, "job_pulls_listed", &[], false),
+            (NAMES_OF_KEYS, "keys_of_owner", &["'user_1'"], true),
             ("SELECT * FROM runs WHERE job = $1 ORDER BY number", "runs_of_job", &["'job_7'"], true),
             (ABOUT, "inbox_of_subject", &["'h'", "'pull/77'"], false),
             (

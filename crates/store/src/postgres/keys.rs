@@ -1,10 +1,13 @@
 //! API keys and the audit log.
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
-use journeyman_core::ids::KeyId;
+use journeyman_core::ids::{KeyId, UserId};
 use journeyman_core::key::{ApiKey, KeyHash};
 use journeyman_core::ports::{AuditEntry, AuditFilter, AuditLine, KeyStore, StoreError};
 use journeyman_core::time::Timestamp;
+use tokio_postgres::Row;
 
 use super::PostgresStore;
 use super::error::PgError;
@@ -32,6 +35,13 @@ impl KeyStore for PostgresStore {
         Ok(found.iter().map(rows::key).collect::<Result<_, PgError>>()?)
     }
 
+    async fn names_of_keys(&self, owner: UserId) -> Result<BTreeSet<String>, StoreError> {
+        let found = self.read(call!(NAMES_OF_KEYS, owner.to_string())).await?;
+        let name = |row: &Row| row.try_get::<_, String>("name");
+        let names: Result<BTreeSet<String>, tokio_postgres::Error> = found.iter().map(name).collect();
+        Ok(names.map_err(PgError::from)?)
+    }
+
     async fn key(&self, id: KeyId) -> Result<Option<ApiKey>, StoreError> {
         let found = self.read(call!("SELECT * FROM keys WHERE id = $1", id.to_string())).await?;
         Ok(found.first().map(rows::key).transpose()?)
@@ -57,6 +67,11 @@ impl KeyStore for PostgresStore {
         Ok(found.iter().map(rows::audit_line).collect::<Result<_, PgError>>()?)
     }
 }
+
+/// Selects the names of the keys of a user. The query repeats the condition of the index `keys_of_owner`, which has no keys
+/// of trusts: they exist for minutes, and there may be many.
+pub(super) const NAMES_OF_KEYS: &str =
+    "SELECT DISTINCT name FROM keys WHERE owner = $1 AND substr(coalesce(creator, ''), 1, 6) <> 'trust_'";
 
 /// Selects entries. The object of an entry is the beginning of its subject, up to the first space, `#` or `/`.
 const FIND_AUDIT: &str = "SELECT * FROM audit

@@ -454,6 +454,7 @@ mod tests {
             ("waiting jobs", "SELECT waiting, count(*) FROM jobs WHERE waiting IS NOT NULL GROUP BY waiting"),
             ("active jobs", "SELECT count(*) FROM jobs WHERE due_at IS NOT NULL"),
             ("key", "SELECT * FROM keys WHERE hash = ?1"),
+            ("names of keys", super::super::keys::NAMES_OF_KEYS),
             ("pulls", super::super::code_hosts::PULLS),
             ("runs", "SELECT * FROM runs WHERE job = ?1 ORDER BY number"),
             ("sweep", "SELECT id FROM jobs WHERE trimmed = 0 AND rests_since <= ?1 LIMIT ?2"),

@@ -1,7 +1,9 @@
 //! API keys and the audit log.
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
-use journeyman_core::ids::KeyId;
+use journeyman_core::ids::{KeyId, UserId};
 use journeyman_core::key::{ApiKey, KeyHash};
 use journeyman_core::ports::{AuditEntry, AuditFilter, AuditLine, KeyStore, StoreError};
 use journeyman_core::time::Timestamp;
@@ -46,6 +48,16 @@ impl KeyStore for SqliteStore {
             .await
     }
 
+    async fn names_of_keys(&self, owner: UserId) -> Result<BTreeSet<String>, StoreError> {
+        self.readers
+            .read(move |db| {
+                let mut query = db.prepare_cached(NAMES_OF_KEYS)?;
+                let names = query.query_map([owner.to_string()], |row| row.get(0))?;
+                Ok(names.collect::<rusqlite::Result<BTreeSet<String>>>()?)
+            })
+            .await
+    }
+
     async fn key(&self, id: KeyId) -> Result<Option<ApiKey>, StoreError> {
         self.readers.find(|db| {
             let mut query = db.prepare_cached("SELECT * FROM keys WHERE id = ?1")?;
@@ -83,6 +95,12 @@ impl KeyStore for SqliteStore {
             .await
     }
 }
+
+/// Selects the names of the keys of a user. The query names its index and repeats the condition of the index, which has no
+/// keys of trusts: they exist for minutes, and there may be many.
+pub(super) const NAMES_OF_KEYS: &str = "
+    SELECT DISTINCT name FROM keys INDEXED BY keys_of_owner
+    WHERE owner = ?1 AND substr(coalesce(creator, ''), 1, 6) <> 'trust_'";
 
 /// Selects entries. The object of an entry is the beginning of its subject, up to the first space, `#` or `/`.
 const FIND_AUDIT: &str = "SELECT * FROM audit

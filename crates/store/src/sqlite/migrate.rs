@@ -51,6 +51,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0040_diffs_and_reports.sql"),
     include_str!("../../migrations/sqlite/0041_templates.sql"),
     include_str!("../../migrations/sqlite/0042_resolved_comments.sql"),
+    include_str!("../../migrations/sqlite/0043_key_names.sql"),
 ];
 
 /// The current schema version.

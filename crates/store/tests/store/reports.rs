@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use journeyman_core::admin::{AdminError, AdminRefusal, Subject};
 use journeyman_core::engine::{NewJob, Prompt};
-use journeyman_core::ids::{JobId, KeyId, ProjectId, RunId};
+use journeyman_core::ids::{JobId, KeyId, ProjectId, RunId, TrustId, UserId};
 use journeyman_core::job::command::{Outcome, Published, Report};
 use journeyman_core::job::delete;
 use journeyman_core::job::event::{TranscriptEntry, TranscriptKind};
@@ -447,6 +447,33 @@ async fn keys_are_read_in_pages() {
         let unknown = KeyId::from_uuid(Uuid::from_u128(99));
         assert_eq!(fixture.store.keys_after(Some(unknown), 2).await.unwrap(), [], "{name}");
         assert_eq!(fixture.store.key(unknown).await.unwrap(), None, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn the_names_of_the_keys_of_a_user_are_those_that_no_trust_has_created() {
+    for fixture in all().await {
+        let (name, store) = (fixture.name, &fixture.store);
+        let users = [1, 2].map(|number| UserId::from_uuid(Uuid::from_u128(number)));
+        let now = fixture.engine.now();
+        let (person, trust) = (Some(users[0].to_string()), TrustId::from_uuid(Uuid::from_u128(3)).to_string());
+        let revoked = ApiKey { revoked_at: Some(now), ..key(5, Some(users[0]), false) };
+        for (text, new) in [
+            ("deploy", ApiKey { creator: person.clone(), ..key(1, Some(users[0]), false) }),
+            ("deploy", ApiKey { creator: None, ..key(2, Some(users[0]), true) }),
+            ("of a trust", ApiKey { creator: Some(trust), ..key(3, Some(users[0]), false) }),
+            ("of another user", ApiKey { creator: person, ..key(4, Some(users[1]), false) }),
+            ("old", revoked),
+            ("of nobody", key(6, None, false)),
+        ] {
+            let new = ApiKey { name: text.to_owned(), ..new };
+            store.create_key(new, entry("key.created", now)).await.unwrap();
+        }
+        let names = async |user: UserId| store.names_of_keys(user).await.unwrap().into_iter().collect::<Vec<String>>();
+        assert_eq!(names(users[0]).await, ["deploy", "old"], "{name}");
+        assert_eq!(names(users[1]).await, ["of another user"], "{name}");
+        let unknown = UserId::from_uuid(Uuid::from_u128(99));
+        assert!(names(unknown).await.is_empty(), "{name}");
     }
 }
 

@@ -1,9 +1,11 @@
 //! The stores of API keys and of the audit log.
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
 
 use super::StoreError;
-use crate::ids::KeyId;
+use crate::ids::{KeyId, UserId};
 use crate::key::{ApiKey, KeyHash};
 use crate::time::Timestamp;
 
@@ -87,6 +89,9 @@ pub trait KeyStore: Send + Sync {
     /// Returns the keys after the key `after` in the list of all keys, newest first, at most `limit`. If there is no such
     /// key, there are none after it.
     async fn keys_after(&self, after: Option<KeyId>, limit: usize) -> Result<Vec<ApiKey>, StoreError>;
+
+    /// Returns the names of the keys of a user, including revoked ones, but without those that trusts have created.
+    async fn names_of_keys(&self, owner: UserId) -> Result<BTreeSet<String>, StoreError>;
 
     /// Finds a key.
     async fn key(&self, id: KeyId) -> Result<Option<ApiKey>, StoreError>;
