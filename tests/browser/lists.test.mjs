@@ -155,9 +155,11 @@ step("home shows the failure, the running job and its plan", async () => {
 
 step("filters are links and forms with their values in the URL", async () => {
   await suite.open(page, "/jobs");
+  await page.getByRole("link", { name: "All 3", exact: true }).waitFor();
   await page.locator("#filter-author > summary").click();
   await page.locator("#filter-author").getByRole("link", { name: "CI" }).click();
   await page.waitForURL("**/jobs?author=CI");
+  await page.getByRole("link", { name: "All", exact: true }).waitFor();
   await row("Describe the build [[say It has none.]]").waitFor({ state: "hidden" });
   await page.locator("#filter-label > summary").click();
   await page.locator("#other-label").fill("none such");
@@ -182,6 +184,7 @@ step("keys move, choose and archive", async () => {
   await page.keyboard.press("e");
   await page.getByText("The jobs are archived.").waitFor();
   await row(chosen).locator(".mark.archived").waitFor();
+  await page.getByRole("link", { name: "Archived 1", exact: true }).waitFor();
   assert.equal(await row(chosen).locator(".choose").count(), 0);
   assert.equal(await page.locator(".mark.archived").count(), 1);
 });

@@ -160,6 +160,9 @@ pub enum JobStatus {
 }
 
 impl JobStatus {
+    /// All statuses.
+    pub const ALL: [Self; 4] = [Self::Active, Self::Completed, Self::Archived, Self::Failed];
+
     /// Returns the name in the API and in the store.
     #[must_use]
     pub const fn name(self) -> &'static str {

@@ -56,8 +56,8 @@ pub use store::{
     FeedStore, Guard, HoldStore, ImportStore, InboxFilter, InboxStore, JobCounts, JobExtras, JobFilter, JobOverview,
     JobStore, JobWatch, KeyStore, LockStore, MessageFilter, OutboxStore, PATIENCE, PROBE_TIME, Picked, PollStore,
     PoolState, ProjectJobs, ProjectStore, PullCounts, PullCursor, PullFilter, PullIndex, PullStore, RECENT_EVENTS,
-    RateCharge, Retention, SessionsToEnd, SlackEventFilter, SlackStore, Spend, SpendError, SpendingStore, Store,
-    StoreError, Swept, TaskQuery, TemplateStore, TrustStore, UpdateError, UsageStore, UserStore, WebhookStore,
+    RateCharge, Retention, SessionsToEnd, SlackEventFilter, SlackStore, Spend, SpendError, SpendingStore, StatusCounts,
+    Store, StoreError, Swept, TaskQuery, TemplateStore, TrustStore, UpdateError, UsageStore, UserStore, WebhookStore,
     WorkerStore,
 };
 pub use webhooks::WebhookSender;

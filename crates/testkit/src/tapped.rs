@@ -30,8 +30,8 @@ use journeyman_core::ports::{
     HoldStore, ImportStore, InboxFilter, InboxStore, JobCounts, JobExtras, JobFilter, JobOverview, JobStore, JobWatch,
     KeyStore, LockStore, MessageFilter, OutboxStore, Picked, PollStore, ProjectJobs, ProjectStore, PullCounts,
     PullFilter, PullIndex, PullStore, Retention, SessionsToEnd, SlackEventFilter, SlackStore, Spend, SpendError,
-    SpendingStore, Store, StoreError, Swept, TaskQuery, TemplateStore, TrustStore, UpdateError, UsageStore, UserStore,
-    WebhookStore, WorkerStore,
+    SpendingStore, StatusCounts, Store, StoreError, Swept, TaskQuery, TemplateStore, TrustStore, UpdateError,
+    UsageStore, UserStore, WebhookStore, WorkerStore,
 };
 use journeyman_core::project::hold::{Hold, HoldFailure};
 use journeyman_core::project::{Project, RepositoryIdentity, SecretValue};
@@ -138,6 +138,7 @@ delegate! {
         write create_job(guard: Guard, change: Change, now: Timestamp) -> Result<Accepted, UpdateError>;
         read job(id: JobId) -> Result<Option<Job>, StoreError>;
         read jobs(filter: JobFilter) -> Result<Vec<Job>, StoreError>;
+        read count_jobs(project: Option<ProjectId>, limit: usize) -> Result<StatusCounts, StoreError>;
         read job_counts(now: Timestamp) -> Result<JobCounts, StoreError>;
         read waiting_jobs() -> Result<BTreeMap<String, u64>, StoreError>;
         read leased_jobs(worker: WorkerId) -> Result<Vec<JobId>, StoreError>;

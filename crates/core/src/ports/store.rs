@@ -34,7 +34,8 @@ pub use self::imports::ImportStore;
 pub use self::inbox::{Decided, InboxFilter, InboxStore, RECENT_EVENTS};
 pub use self::jobs::{
     AVOIDANCE, Accepted, Answer, ClaimFn, ClaimQuery, Cursor, Decide, Guard, JobCounts, JobExtras, JobFilter,
-    JobOverview, JobStore, JobWatch, MessageFilter, PATIENCE, PROBE_TIME, Picked, ProjectJobs, RateCharge, UpdateError,
+    JobOverview, JobStore, JobWatch, MessageFilter, PATIENCE, PROBE_TIME, Picked, ProjectJobs, RateCharge,
+    StatusCounts, UpdateError,
 };
 pub use self::keys::{AuditEntry, AuditFilter, AuditLine, KeyStore};
 pub use self::outbox::{DutyStore, LockStore, OutboxStore, TaskQuery};

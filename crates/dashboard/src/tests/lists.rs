@@ -109,6 +109,59 @@ async fn filters_are_in_the_url_and_can_be_cleared() {
     }
 }
 
+/// Returns the digest of a list.
+async fn seen(fixture: &Fixture, path: &str) -> String {
+    let page = see(fixture, path).await;
+    let (_, rest) = page.split_once("<turbo-stream-source id=\"live-").unwrap();
+    rest.split_once('"').unwrap().0.to_owned()
+}
+
+#[tokio::test]
+async fn statuses_have_the_numbers_of_jobs_if_there_is_no_other_filter() {
+    let fixture = shop().await;
+    let other = Project::new("other".parse().unwrap(), "local:other", START);
+    fixture.store.create_project(other.clone(), [].into()).await.unwrap();
+    create_job(&fixture, "Fix it").await;
+    let failed = create_job(&fixture, "Split it").await;
+    fixture.engine.cancel(&project().id, failed).await.unwrap();
+    fixture.engine.create_job(&other, NewJob::new(prompt("Write it")), Admission::default()).await.unwrap();
+    let count = |number: u64| format!(" <span class=\"muted tiny num\">{number}</span></a>");
+    for (list, all, active) in [("/projects/shop/jobs", 2, 1), ("/jobs", 3, 2)] {
+        for (query, of_all, of_active) in
+            [("", " aria-current=\"true\"", ""), ("?status=active", "", " aria-current=\"true\"")]
+        {
+            let page = see(&fixture, &format!("{list}{query}")).await;
+            for link in [
+                format!("<a href=\"{list}\"{of_all}>All{}", count(all)),
+                format!("<a href=\"{list}?status=active\"{of_active}>Active{}", count(active)),
+                format!("<a href=\"{list}?status=failed\">Failed{}", count(1)),
+                format!("<a href=\"{list}?status=archived\">Archived</a>"),
+            ] {
+                assert!(page.contains(&link), "{list}{query}: {link} is not in {page}");
+            }
+        }
+        let page = see(&fixture, &format!("{list}?q=it")).await;
+        assert!(page.contains("?q=it&#38;status=failed\">Failed</a>"), "{list}: {page}");
+    }
+}
+
+#[tokio::test]
+async fn a_list_is_refreshed_when_its_numbers_change() {
+    let fixture = shop().await;
+    let failed = create_job(&fixture, "Split it").await;
+    fixture.engine.cancel(&project().id, failed).await.unwrap();
+    let lists = ["/projects/shop/jobs?status=failed", "/jobs?status=failed", "/jobs?status=failed&q=split"];
+    let mut before = Vec::new();
+    for list in lists {
+        before.push(seen(&fixture, list).await);
+        assert_eq!(before.last(), Some(&seen(&fixture, list).await), "{list}: nothing has changed");
+    }
+    create_job(&fixture, "Fix it").await;
+    for ((list, before), changes) in lists.into_iter().zip(before).zip([true, true, false]) {
+        assert_eq!(seen(&fixture, list).await != before, changes, "{list}");
+    }
+}
+
 #[tokio::test]
 async fn a_value_that_a_list_does_not_know_is_refused() {
     let fixture = shop().await;

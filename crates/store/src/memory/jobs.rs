@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use journeyman_core::ids::{JobId, MessageId, ProjectId, RunId, WorkerId};
-use journeyman_core::job::Job;
 use journeyman_core::job::change::{Change, MESSAGE_ACCEPTED};
 use journeyman_core::job::event::{LogEntry, TranscriptKind};
 use journeyman_core::job::summary::{JobSummary, PlanProgress, STEP_WINDOW, ToolEntry};
+use journeyman_core::job::{Job, JobStatus};
 use journeyman_core::message::Message;
 use journeyman_core::model::price::Scope;
 use journeyman_core::ports::{
     Accepted, ClaimFn, ClaimQuery, Decide, Guard, JobCounts, JobExtras, JobFilter, JobStore, JobWatch, MessageFilter,
-    PATIENCE, Picked, ProjectJobs, StoreError, UpdateError,
+    PATIENCE, Picked, ProjectJobs, StatusCounts, StoreError, UpdateError,
 };
 use journeyman_core::pull::PullState;
 use journeyman_core::retry::LONGEST_BACKOFF;
@@ -93,6 +93,17 @@ impl JobStore for MemoryStore {
         found.sort_by_key(|job| std::cmp::Reverse((job.created_at, job.id)));
         found.truncate(filter.limit);
         Ok(found)
+    }
+
+    async fn count_jobs(&self, project: Option<ProjectId>, limit: usize) -> Result<StatusCounts, StoreError> {
+        let tables = self.tables();
+        let mut counts = StatusCounts::default();
+        for status in JobStatus::ALL {
+            let is_counted =
+                |job: &&Job| job.status() == status && project.as_ref().is_none_or(|project| job.project == *project);
+            counts.set(status, tables.jobs.values().filter(is_counted).take(limit).count() as u64);
+        }
+        Ok(counts)
     }
 
     async fn job_counts(&self, now: Timestamp) -> Result<JobCounts, StoreError> {

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use journeyman_core::ids::{JobId, MessageId, ProjectId, RunId, WorkerId};
-use journeyman_core::job::Job;
 use journeyman_core::job::change::Change;
 use journeyman_core::job::event::LogEntry;
 use journeyman_core::job::summary::{JobSummary, STEP_WINDOW};
+use journeyman_core::job::{Job, JobStatus};
 use journeyman_core::message::Message;
 use journeyman_core::ports::{
     Accepted, ClaimFn, ClaimQuery, Decide, Guard, JobCounts, JobExtras, JobFilter, JobOverview, JobStore, JobWatch,
-    MessageFilter, PATIENCE, Picked, ProjectJobs, StoreError, UpdateError,
+    MessageFilter, PATIENCE, Picked, ProjectJobs, StatusCounts, StoreError, UpdateError,
 };
 use journeyman_core::retry::{LONGEST_BACKOFF, LONGEST_LEASE};
 use journeyman_core::run::Run;
@@ -225,6 +225,21 @@ impl JobStore for PostgresStore {
             }
         }
         Ok(merge.jobs())
+    }
+
+    async fn count_jobs(&self, project: Option<ProjectId>, limit: usize) -> Result<StatusCounts, StoreError> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let count = |status: JobStatus| match &project {
+            Some(project) => call!(COUNT_OF_PROJECT_AND_STATUS, status.name(), limit, project.to_string()),
+            None => call!(COUNT_OF_STATUS, status.name(), limit),
+        };
+        let calls = JobStatus::ALL.map(count);
+        let mut counts = StatusCounts::default();
+        for (status, found) in JobStatus::ALL.into_iter().zip(self.read_all(&calls).await?) {
+            let count: Option<i64> = found.first().map(|row| row.try_get(0)).transpose().map_err(PgError::from)?;
+            counts.set(status, count.and_then(|count| u64::try_from(count).ok()).unwrap_or(0));
+        }
+        Ok(counts)
     }
 
     async fn job_counts(&self, now: Timestamp) -> Result<JobCounts, StoreError> {
@@ -599,6 +614,19 @@ const OPEN_PULLS_OF_PROJECTS: &str = "
         FROM projects OFFSET 0
     ) AS counts WHERE pulls > 0";
 
+/// Counts the jobs with a status, at most `$2`, of all projects and of one. The order makes the planner read the index,
+/// which has it, and stop at the limit; a bitmap would be built of all jobs with the status first.
+pub(super) const COUNT_OF_STATUS: &str = "
+    SELECT count(*) FROM (
+        SELECT 1 FROM projects CROSS JOIN LATERAL (
+            SELECT 1 FROM jobs WHERE project = projects.id AND status = $1 ORDER BY created_at DESC, id DESC LIMIT $2
+        ) AS job LIMIT $2
+    ) AS counted";
+pub(super) const COUNT_OF_PROJECT_AND_STATUS: &str = "
+    SELECT count(*) FROM (
+        SELECT 1 FROM jobs WHERE project = $3 AND status = $1 ORDER BY created_at DESC, id DESC LIMIT $2
+    ) AS counted";
+
 /// The number of projects whose jobs are read in one round trip.
 const PROJECTS_AT_ONCE: usize = 50;
 
@@ -699,7 +727,7 @@ mod tests {
         let of_status_with_attribute =
             [&list[..5], &["20", "'failed'", "''", "-1", "'{label:bug}'", "''", &big, "'{}'"]].concat();
         let with_any_attribute = [&list[..5], &["20", "''", "''", "-1", "'{}'", "''", &big, "'{label:bug}'"]].concat();
-        let hot: [(&str, &str, &[&str], bool); 23] = [
+        let hot: [(&str, &str, &[&str], bool); 25] = [
             (DUE_JOB, "jobs_due", &[&["50000", "'w'"], &["50000"; 6][..]].concat(), false),
             (LOG, "log_pkey", &["'job_7'", "0", "100"], true),
             (PLAN_BEFORE, "log_plans", &["'job_20'", "90000"], true),
@@ -719,6 +747,8 @@ mod tests {
             (PLANS, "log_plans", &["'{job_7,job_8}'"], false),
             (STEPS, "log_pkey", &["'{job_7,job_8}'", "64"], false),
             (OPEN_PULLS_OF_PROJECTS, "job_pulls_listed", &[], false),
+            (COUNT_OF_STATUS, "jobs_of_status", &["'completed'", "1000"], true),
+            (COUNT_OF_PROJECT_AND_STATUS, "jobs_of_status", &["'completed'", "1000", "'p1'"], true),
             (NAMES_OF_KEYS, "keys_of_owner", &["'user_1'"], true),
             ("SELECT * FROM runs WHERE job = $1 ORDER BY number", "runs_of_job", &["'job_7'"], true),
             (ABOUT, "inbox_of_subject", &["'h'", "'pull/77'"], false),

@@ -15,14 +15,14 @@ use journeyman_core::job::summary::JobSummary;
 use journeyman_core::message::Message;
 use journeyman_core::ports::{
     Accepted, ClaimFn, ClaimQuery, Decide, Guard, JobCounts, JobExtras, JobFilter, JobStore, JobWatch, MessageFilter,
-    PATIENCE, Picked, ProjectJobs, StoreError, UpdateError,
+    PATIENCE, Picked, ProjectJobs, StatusCounts, StoreError, UpdateError,
 };
 use journeyman_core::retry::{LONGEST_BACKOFF, LONGEST_LEASE};
 use journeyman_core::run::Run;
 use journeyman_core::time::Timestamp;
 use rusqlite::{Connection, params};
 
-use self::list::list;
+use self::list::{list, status_counts};
 use self::related::{EXTRAS_OF_JOB, EXTRAS_OF_JOBS, PLAN_BEFORE, extras, jobs_of_projects, summaries};
 use super::cache::{Extras, Newest, Part};
 use super::error::{OpError, ReadError};
@@ -153,6 +153,10 @@ impl JobStore for SqliteStore {
                 Ok(merge.jobs())
             })
             .await
+    }
+
+    async fn count_jobs(&self, project: Option<ProjectId>, limit: usize) -> Result<StatusCounts, StoreError> {
+        self.readers.read(move |db| status_counts(db, project.as_ref(), limit)).await
     }
 
     async fn job_counts(&self, now: Timestamp) -> Result<JobCounts, StoreError> {
@@ -413,7 +417,10 @@ fn all_projects(db: &Connection) -> Result<Vec<ProjectId>, ReadError> {
 
 #[cfg(test)]
 mod tests {
-    use super::list::{LIST, LIST_OF_ATTRIBUTE, LIST_OF_STATUS, LIST_OF_STATUS_WITH_ATTRIBUTES, LIST_WITH_PROPERTIES};
+    use super::list::{
+        COUNT_OF_PROJECT_AND_STATUS, COUNT_OF_STATUS, LIST, LIST_OF_ATTRIBUTE, LIST_OF_STATUS,
+        LIST_OF_STATUS_WITH_ATTRIBUTES, LIST_WITH_PROPERTIES,
+    };
     use super::related::{PLANS, RUNNING_OF_PROJECTS, STEPS, SUMMARIES};
     use super::*;
 
@@ -453,6 +460,8 @@ mod tests {
             ("write", "UPDATE jobs SET state = ?2, diff = ?3 WHERE id = ?1"),
             ("waiting jobs", "SELECT waiting, count(*) FROM jobs WHERE waiting IS NOT NULL GROUP BY waiting"),
             ("active jobs", "SELECT count(*) FROM jobs WHERE due_at IS NOT NULL"),
+            ("jobs with a status", COUNT_OF_STATUS),
+            ("jobs of a project with a status", COUNT_OF_PROJECT_AND_STATUS),
             ("key", "SELECT * FROM keys WHERE hash = ?1"),
             ("names of keys", super::super::keys::NAMES_OF_KEYS),
             ("pulls", super::super::code_hosts::PULLS),
@@ -461,13 +470,16 @@ mod tests {
         ];
         for (name, query) in hot {
             let plan = plan(&db, query);
-            // Scans of the query's own intermediate results are allowed, and so are scans of the small partial indexes.
+            // Scans of the query's own intermediate results are allowed, and so are scans of the small partial indexes and
+            // of the projects.
             let own = |line: &str| {
-                ["owners", "shares", "heads", "CONSTANT ROW", "wanted", "json_each"]
+                ["owners", "shares", "heads", "counted", "CONSTANT ROW", "wanted", "json_each"]
                     .iter()
                     .any(|name| line.contains(name))
             };
-            let small = |line: &str| line.contains("INDEX jobs_due") || line.contains("INDEX jobs_waiting");
+            let small = |line: &str| {
+                ["INDEX jobs_due", "INDEX jobs_waiting", "SCAN projects"].iter().any(|name| line.contains(name))
+            };
             let scans = |line: &&String| line.starts_with("SCAN") && !own(line) && !small(line);
             assert_eq!(plan.iter().filter(scans).count(), 0, "{name}: {plan:#?}");
             let sorts = plan.iter().any(|line| line.contains("TEMP B-TREE"));

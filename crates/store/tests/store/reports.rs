@@ -16,7 +16,7 @@ use journeyman_core::key::ApiKey;
 use journeyman_core::message::MessageStatus;
 use journeyman_core::model::price::{Budgets, day};
 use journeyman_core::ports::{
-    Administered, AuditEntry, Cursor, JobFilter, MessageFilter, ProjectJobs, Retention, Spend,
+    Administered, AuditEntry, Cursor, JobFilter, MessageFilter, ProjectJobs, Retention, Spend, StatusCounts,
 };
 use journeyman_core::pull::PullState;
 use journeyman_core::run::{Reason, ReasonCode, Usage};
@@ -253,6 +253,40 @@ async fn jobs_are_found_by_any_of_several_attributes() {
             let found: Vec<JobId> = found.into_iter().map(|job| job.id).collect();
             assert_eq!(found, expected, "{}: {filter:?}", fixture.name);
         }
+    }
+}
+
+#[tokio::test]
+async fn jobs_are_counted_by_status_up_to_a_limit() {
+    for fixture in all().await {
+        let (name, store, engine) = (fixture.name, &fixture.store, &fixture.engine);
+        let count = async |project: Option<ProjectId>, limit| store.count_jobs(project, limit).await.unwrap();
+        assert_eq!(count(None, 9).await, StatusCounts::default(), "{name}");
+        for is_archived in [false, true] {
+            let id = fixture.job().await;
+            complete_next_job_with(&fixture, Usage::default()).await;
+            if is_archived {
+                engine.archive(&shop(), id).await.unwrap();
+            }
+        }
+        for _ in 0..3 {
+            let id = fixture.job().await;
+            engine.cancel(&shop(), id).await.unwrap();
+        }
+        fixture.job().await;
+        let other = project("other");
+        store.create_project(other.clone(), [].into()).await.unwrap();
+        engine.create_job(&other, new_job("x"), free()).await.unwrap();
+
+        let of_shop = StatusCounts { active: 1, completed: 1, archived: 1, failed: 3 };
+        assert_eq!(count(Some(shop()), 9).await, of_shop, "{name}");
+        assert_eq!(count(Some(shop()), 2).await, StatusCounts { failed: 2, ..of_shop }, "{name}");
+        let of_other = StatusCounts { active: 1, ..StatusCounts::default() };
+        assert_eq!(count(Some(other.id), 9).await, of_other, "{name}");
+        assert_eq!(count(Some(project("none").id), 9).await, StatusCounts::default(), "{name}");
+        assert_eq!(count(None, 9).await, StatusCounts { active: 2, ..of_shop }, "{name}");
+        assert_eq!(count(None, 1).await, StatusCounts { active: 1, completed: 1, archived: 1, failed: 1 }, "{name}");
+        assert_eq!(count(None, 9).await.total(), 7, "{name}");
     }
 }
 

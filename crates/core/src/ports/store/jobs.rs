@@ -242,6 +242,49 @@ pub struct JobCounts {
     pub oldest_due: Option<Timestamp>,
 }
 
+/// The numbers of jobs by status.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct StatusCounts {
+    /// The number of active jobs.
+    pub active: u64,
+    /// The number of completed jobs.
+    pub completed: u64,
+    /// The number of archived jobs.
+    pub archived: u64,
+    /// The number of failed jobs.
+    pub failed: u64,
+}
+
+impl StatusCounts {
+    /// Returns the number of jobs with a status.
+    #[must_use]
+    pub const fn of(&self, status: JobStatus) -> u64 {
+        match status {
+            JobStatus::Active => self.active,
+            JobStatus::Completed => self.completed,
+            JobStatus::Archived => self.archived,
+            JobStatus::Failed => self.failed,
+        }
+    }
+
+    /// Sets the number of jobs with a status.
+    pub const fn set(&mut self, status: JobStatus, count: u64) {
+        let known = match status {
+            JobStatus::Active => &mut self.active,
+            JobStatus::Completed => &mut self.completed,
+            JobStatus::Archived => &mut self.archived,
+            JobStatus::Failed => &mut self.failed,
+        };
+        *known = count;
+    }
+
+    /// Returns the number of all jobs.
+    #[must_use]
+    pub const fn total(&self) -> u64 {
+        self.active + self.completed + self.archived + self.failed
+    }
+}
+
 /// The numbers of jobs of a project.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ProjectJobs {
@@ -296,6 +339,9 @@ pub trait JobStore: Send + Sync {
 
     /// Returns the selected jobs, newest first.
     async fn jobs(&self, filter: JobFilter) -> Result<Vec<Job>, StoreError>;
+
+    /// Counts the jobs of a project, or of all projects, by status, and stops at `limit` jobs of each status.
+    async fn count_jobs(&self, project: Option<ProjectId>, limit: usize) -> Result<StatusCounts, StoreError>;
 
     /// Counts the active jobs.
     ///

@@ -8,10 +8,10 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use journeyman_core::ids::{JobId, ProjectId};
 use journeyman_core::job::{Job, JobStatus};
-use journeyman_core::ports::{JobFilter, StoreError};
+use journeyman_core::ports::{JobFilter, StatusCounts, StoreError};
 
 use super::begin;
-use super::query::{Choice, ListQuery, Menu, ON_PAGE, url};
+use super::query::{Choice, ListQuery, MAX_COUNT, Menu, ON_PAGE, url};
 use super::row::{self, JobRow, Places};
 use crate::failure::{Failure, Page, rendered};
 use crate::fragment::Fragment;
@@ -30,6 +30,8 @@ struct Found {
     others: Vec<Job>,
     /// The position of the next page.
     next: Option<String>,
+    /// The numbers of jobs by status, up to [`MAX_COUNT`]; `None` if the list has other filters.
+    counts: Option<StatusCounts>,
 }
 
 impl Found {
@@ -47,11 +49,19 @@ impl Found {
         let next = others.last().filter(|_| more).map(|job| format!("{}-{}", job.created_at.as_micros(), job.id));
         let on_top: Vec<JobId> = active.iter().map(|job| job.id).collect();
         others.retain(|job| !on_top.contains(&job.id));
-        Ok(Self { active, others, next })
+        let counts = match query.has_counts() {
+            true => Some(store.count_jobs(project.cloned(), MAX_COUNT).await?),
+            false => None,
+        };
+        Ok(Self { active, others, next, counts })
     }
 
     fn jobs(&self) -> Vec<Job> {
         self.active.iter().chain(&self.others).cloned().collect()
+    }
+
+    fn digest(&self) -> String {
+        refresh::digest(&(refresh::state_of(&self.jobs()), self.counts))
     }
 }
 
@@ -70,7 +80,8 @@ struct JobList<'a> {
     /// The list with its parameters, to which forms return.
     here: String,
     groups: Vec<Group>,
-    statuses: Vec<Choice>,
+    /// The links that set the status, with the numbers of jobs.
+    statuses: Vec<(Choice, Option<String>)>,
     menus: Vec<Menu>,
     q: String,
     /// The parameters that the search keeps.
@@ -106,7 +117,7 @@ impl<'a> JobList<'a> {
             here: url(path, &query.pairs("")),
             can_archive: loaded.rows.iter().any(|row| row.can_archive),
             groups: groups(frame, &jobs, loaded.rows, found.active.len()),
-            statuses: query.statuses(path),
+            statuses: query.statuses(path, found.counts),
             menus: query.menus(path, &loaded.attributes, &frame.viewer.user.name, &agents),
             q: query.value("q"),
             kept: query.kept("q"),
@@ -204,7 +215,7 @@ async fn project_page(shared: &Shared, at: &InProject, query: &ListQuery) -> Pag
     }
     let (frame, path) = (&at.frame, at.path("/jobs"));
     let places = row::places(frame, [at.project.clone()]);
-    let seen = refresh::digest(&refresh::state_of(&found.jobs()));
+    let seen = found.digest();
     rendered(&ProjectPage {
         at,
         frame,
@@ -233,12 +244,13 @@ pub(super) async fn project_live(
     refresh::stream(&at, page, seen, &headers, move || {
         let (shared, query, project) = (shared.clone(), query.clone(), project.clone());
         async move {
-            let jobs = Found::read(&shared, &query, Some(&project.id)).await?.jobs();
+            let found = Found::read(&shared, &query, Some(&project.id)).await?;
             // While there are no jobs, the page may wait for the first push or for an import.
-            let state = if jobs.is_empty() && may_wait { begin::State::read(&shared, &project).await? } else { None };
+            let waits = found.jobs().is_empty() && may_wait;
+            let state = if waits { begin::State::read(&shared, &project).await? } else { None };
             Ok(match state {
                 Some(state) => refresh::digest(&state),
-                None => refresh::digest(&refresh::state_of(&jobs)),
+                None => found.digest(),
             })
         }
     })
@@ -250,7 +262,7 @@ pub(super) async fn all(State(shared): State<Shared>, frame: Frame, Query(query)
         query.check("/jobs")?;
         let found = Found::read(&shared, &query, None).await?;
         let places = row::places(&frame, shared.services.store.projects().await?);
-        let seen = refresh::digest(&refresh::state_of(&found.jobs()));
+        let seen = found.digest();
         rendered(&AllPage {
             frame: &frame,
             list: JobList::load(&shared, (&frame, "/jobs", None), &query, &places, &found).await?,
@@ -275,9 +287,6 @@ pub(super) async fn all_live(
     let page = live_url("/jobs", &query, "");
     refresh::stream(&frame, page, seen, &headers, move || {
         let (shared, query) = (shared.clone(), query.clone());
-        async move {
-            let jobs = Found::read(&shared, &query, None).await?.jobs();
-            Ok(refresh::digest(&refresh::state_of(&jobs)))
-        }
+        async move { Ok(Found::read(&shared, &query, None).await?.digest()) }
     })
 }

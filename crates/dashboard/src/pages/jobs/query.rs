@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use journeyman_core::ids::ProjectId;
 use journeyman_core::job::JobStatus;
 use journeyman_core::job::label::Attribute;
-use journeyman_core::ports::{Cursor, JobFilter};
+use journeyman_core::ports::{Cursor, JobFilter, StatusCounts};
 use journeyman_core::pull::PullState;
 use journeyman_core::time::Timestamp;
 use serde::Deserialize;
@@ -16,6 +16,9 @@ use crate::{visible, words};
 
 /// The number of jobs on a page.
 pub(super) const ON_PAGE: usize = 50;
+
+/// The number of jobs at which the count of a status stops.
+pub(super) const MAX_COUNT: usize = 1000;
 
 /// The choices of the status filter: the values in URLs, and the labels.
 const STATUSES: [(&str, &str); 5] =
@@ -97,9 +100,8 @@ impl ListQuery {
 
     /// Returns the selected status.
     pub(super) fn status(&self) -> Option<JobStatus> {
-        let known = [JobStatus::Active, JobStatus::Completed, JobStatus::Failed, JobStatus::Archived];
         let status = self.value("status");
-        known.into_iter().find(|known| known.name() == status)
+        JobStatus::ALL.into_iter().find(|known| known.name() == status)
     }
 
     /// Returns the value of a parameter; empty if it is not given.
@@ -120,6 +122,12 @@ impl ListQuery {
     /// Returns whether a filter restricts the list.
     pub(super) fn is_filtered(&self) -> bool {
         self.pairs("").into_iter().any(|(name, _)| name != "after")
+    }
+
+    /// Returns whether the list shows the number of jobs of each status. With a filter other than the status it does not,
+    /// because no index serves such a count.
+    pub(super) fn has_counts(&self) -> bool {
+        self.pairs("").into_iter().all(|(name, _)| matches!(name, "status" | "after"))
     }
 
     /// Returns whether the list begins at its first page.
@@ -154,13 +162,16 @@ impl ListQuery {
         url(path, &pairs)
     }
 
-    /// Returns the links that set the status.
-    pub(super) fn statuses(&self, path: &str) -> Vec<Choice> {
+    /// Returns the links that set the status, with the numbers of jobs.
+    pub(super) fn statuses(&self, path: &str, counts: Option<StatusCounts>) -> Vec<(Choice, Option<String>)> {
         let chosen = self.status().map(JobStatus::name).unwrap_or_default();
-        let link = |(value, text): (&str, &str)| Choice {
-            href: self.href(path, "status", value),
-            text: text.to_owned(),
-            is_chosen: value == chosen,
+        let count = |value: &str| {
+            let status = JobStatus::ALL.into_iter().find(|status| status.name() == value);
+            counts.and_then(|counts| count_text(status.map_or(counts.total(), |status| counts.of(status))))
+        };
+        let link = |(value, text): (&str, &str)| {
+            let href = self.href(path, "status", value);
+            (Choice { href, text: text.to_owned(), is_chosen: value == chosen }, count(value))
         };
         STATUSES.map(link).into()
     }
@@ -213,6 +224,16 @@ impl ListQuery {
             choices: values.into_iter().map(choice).collect(),
             form: has_form.then(|| self.kept(name)),
         }
+    }
+}
+
+/// Formats a number of jobs that stops at [`MAX_COUNT`]: `7`, `999+`. Returns `None` if there are none.
+fn count_text(count: u64) -> Option<String> {
+    let most = MAX_COUNT as u64;
+    match count {
+        0 => None,
+        _ if count < most => Some(count.to_string()),
+        _ => Some(format!("{}+", most - 1)),
     }
 }
 
@@ -279,6 +300,28 @@ mod tests {
         let filter = self::query().filter(None);
         assert_eq!(filter.attributes, [Attribute::Author("ada".to_owned())]);
         assert_eq!((filter.status, filter.title_contains.as_deref()), (Some(JobStatus::Failed), Some("a b")));
+    }
+
+    #[test]
+    fn statuses_have_the_numbers_of_jobs_up_to_a_limit() {
+        let texts = |counts| {
+            let links = query().statuses("/jobs", counts).into_iter();
+            links.map(|(choice, count)| format!("{} {}", choice.text, count.unwrap_or_default())).collect::<Vec<_>>()
+        };
+        let counts = StatusCounts { active: 2, completed: 900, archived: 0, failed: 97 };
+        assert_eq!(texts(Some(counts)), ["All 999", "Active 2", "Failed 97", "Completed 900", "Archived "]);
+        let many = StatusCounts { completed: 999, archived: 1000, ..counts };
+        assert_eq!(texts(Some(many)), ["All 999+", "Active 2", "Failed 97", "Completed 999", "Archived 999+"]);
+        assert_eq!(texts(None), ["All ", "Active ", "Failed ", "Completed ", "Archived "]);
+    }
+
+    #[test]
+    fn lists_with_a_filter_other_than_the_status_have_no_counts() {
+        let own = |text: &str| Some(text.to_owned());
+        let of_status = ListQuery { status: own("failed"), after: own("5-x"), ..ListQuery::default() };
+        assert!(of_status.has_counts() && ListQuery::default().has_counts());
+        assert!(!ListQuery { pull: own("open"), ..of_status }.has_counts());
+        assert!(!query().has_counts());
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Lists of jobs.
 
-use journeyman_core::job::Job;
-use journeyman_core::ports::JobFilter;
+use journeyman_core::ids::ProjectId;
+use journeyman_core::job::{Job, JobStatus};
+use journeyman_core::ports::{JobFilter, StatusCounts};
 use journeyman_core::time::Timestamp;
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
@@ -89,6 +90,36 @@ const LIST_OF_OPEN_PULL: &str = list_by!(
 );
 pub(super) const LIST_WITH_PROPERTIES: &str =
     list_by!("jobs INDEXED BY jobs_of_project WHERE jobs.project = ?1", "jobs.created_at DESC, jobs.id DESC");
+
+/// Counts the jobs with a status, at most `?2`, along the index. CROSS JOIN keeps the order of the tables.
+macro_rules! count {
+    ($from:literal) => {
+        concat!("SELECT count(*) FROM (SELECT 1 FROM ", $from, " AND jobs.status = ?1 LIMIT ?2) AS counted")
+    };
+}
+
+pub(super) const COUNT_OF_STATUS: &str =
+    count!("projects CROSS JOIN jobs INDEXED BY jobs_of_status WHERE jobs.project = projects.id");
+pub(super) const COUNT_OF_PROJECT_AND_STATUS: &str = count!("jobs INDEXED BY jobs_of_status WHERE jobs.project = ?3");
+
+/// Counts the jobs of one project, or of all projects, by status, in one snapshot.
+pub(super) fn status_counts(
+    db: &Connection,
+    project: Option<&ProjectId>,
+    limit: usize,
+) -> Result<StatusCounts, ReadError> {
+    let _state = db.unchecked_transaction()?;
+    let mut query = db.prepare_cached(if project.is_some() { COUNT_OF_PROJECT_AND_STATUS } else { COUNT_OF_STATUS })?;
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let mut counts = StatusCounts::default();
+    for status in JobStatus::ALL {
+        let mut values: Vec<Value> = vec![status.name().to_owned().into(), limit.into()];
+        values.extend(project.map(|project| Value::from(project.to_string())));
+        let count: i64 = query.query_row(params_from_iter(values), |row| row.get(0))?;
+        counts.set(status, u64::try_from(count).unwrap_or(0));
+    }
+    Ok(counts)
+}
 
 /// Reads the jobs of one project.
 pub(super) fn list(db: &Connection, filter: &JobFilter) -> Result<Vec<Job>, ReadError> {
