@@ -119,11 +119,14 @@ document.addEventListener("turbo:before-fetch-response", ({ target, detail }) =>
   }
 });
 document.addEventListener("turbo:before-stream-render", (event) => {
-  if (event.target.target !== "toasts") return;
+  const { target } = event.target;
+  if (target !== "toasts" && target !== "checked") return;
   const { render } = event.detail;
   event.detail.render = async (stream) => {
     await render(stream);
-    watchToasts();
+    enhance(document);
+    // The findings of a test, which may be far above its button. The focus also lets screen readers read them.
+    if (target === "checked") document.getElementById("checked")?.focus();
   };
 });
 document.addEventListener("turbo:fetch-request-error", ({ target }) => {
@@ -179,7 +182,12 @@ function enhance(root) {
 }
 
 document.addEventListener("turbo:load", () => { enhance(document); showTab(); });
-document.addEventListener("turbo:render", () => enhance(document));
+document.addEventListener("turbo:render", () => {
+  enhance(document);
+  // A form that the server has refused. Its error may be far above its button.
+  if (failed) document.querySelector("#main .flash[role=alert]")?.scrollIntoView({ block: "nearest" });
+  failed = undefined;
+});
 // Pages with a form for another site do not load Turbo.
 if (!window.Turbo) enhance(document);
 setInterval(() => updateTimes(document), 10000);

@@ -81,7 +81,7 @@ fn error_page(
     (heading, text): (&'static str, String),
     clear: Option<&str>,
 ) -> Response {
-    if frame.fails_as_toast {
+    if frame.can_stream {
         return toast::failed(status, heading, &text);
     }
     let mut steps = match status {
@@ -108,14 +108,14 @@ pub(crate) async fn replace_bare(State(shared): State<Shared>, request: Request,
     }
     let headers = request.headers().clone();
     let here = frame::here(request.method(), request.uri());
-    let fails_as_toast = toast::is_possible(request.method(), request.headers());
+    let can_stream = toast::is_possible(request.method(), request.headers());
     let address: ClientAddress = request.extensions().get().copied().unwrap_or_default();
     let response = next.run(request).await;
     if !is_bare(&response) {
         return response;
     }
     let (mut parts, _) = response.into_parts();
-    let page = page_of_status(&shared, parts.status, &headers, (here, fails_as_toast), address).await;
+    let page = page_of_status(&shared, parts.status, &headers, (here, can_stream), address).await;
     // Other headers, such as `Allow`, stay.
     parts.headers.remove(CONTENT_TYPE);
     parts.headers.remove(CONTENT_LENGTH);
@@ -142,14 +142,14 @@ async fn page_of_status(
     shared: &Shared,
     status: StatusCode,
     headers: &HeaderMap,
-    (here, fails_as_toast): (String, bool),
+    (here, can_stream): (String, bool),
     address: ClientAddress,
 ) -> Response {
     let open = OpenFrame { shared: shared.clone(), preferences: Preferences::of(headers) };
     let (heading, text) = words_of(status);
     match session::viewer(shared, headers, address).await {
         Ok(Some(viewer)) => {
-            let frame = Frame { fails_as_toast, ..Frame::new(open, viewer, here) };
+            let frame = Frame { can_stream, ..Frame::new(open, viewer, here) };
             error_page(&frame, status, (heading, text.to_owned()), None)
         }
         Ok(None) if matches!(status, StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED) => {

@@ -31,8 +31,8 @@ pub(crate) struct Frame {
     pub(crate) here: String,
     /// The toast about the previous action.
     pub(crate) done: Option<Toast>,
-    /// True if an error is shown as a toast on the page whose form was sent.
-    pub(crate) fails_as_toast: bool,
+    /// True if Turbo has sent the form of the request, so that the response can change the open page.
+    pub(crate) can_stream: bool,
 }
 
 impl Frame {
@@ -40,7 +40,7 @@ impl Frame {
     /// the pages that require one.
     pub(crate) fn new(OpenFrame { shared, preferences }: OpenFrame, viewer: Viewer, here: String) -> Self {
         let now = shared.services.clock.now();
-        Self { shared, viewer, now, preferences, here, done: None, fails_as_toast: false }
+        Self { shared, viewer, now, preferences, here, done: None, can_stream: false }
     }
 
     /// Returns the URL of a style or script.
@@ -130,8 +130,8 @@ impl FromRequestParts<Shared> for Frame {
         let preferences = Preferences::of(&parts.headers);
         let done = Toast::of(shared, &viewer, parts.uri.query());
         let here = here(&parts.method, &parts.uri);
-        let fails_as_toast = toast::is_possible(&parts.method, &parts.headers);
-        Ok(Self { shared: shared.clone(), viewer, now, preferences, here, done, fails_as_toast })
+        let can_stream = toast::is_possible(&parts.method, &parts.headers);
+        Ok(Self { shared: shared.clone(), viewer, now, preferences, here, done, can_stream })
     }
 }
 

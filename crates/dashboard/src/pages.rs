@@ -4,6 +4,7 @@ mod account;
 mod audit;
 mod code_hosts;
 mod connect;
+mod findings;
 mod follow;
 mod home;
 mod inbox;

@@ -3,7 +3,8 @@
 //! An action that succeeds redirects to a page with the name of its confirmation in the parameter `done`. If the action
 //! can be undone, the parameter `undo` has the form for that, encrypted for the session, so that a link on another site
 //! cannot offer a different form. A failure is shown as a toast if Turbo has sent the form: the page stays, with the
-//! entered text. Without scripts, a failure is shown as a page.
+//! entered text. Without scripts, a failure is shown as a page. The result of a test, which changes nothing, is added to
+//! the page in the same way.
 
 use std::borrow::Cow;
 
@@ -14,6 +15,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use journeyman_core::user::new_token;
 use serde::{Deserialize, Serialize};
 
+use crate::failure::Page;
 use crate::frame::Frame;
 use crate::icons::{Icon, icon};
 use crate::viewer::Viewer;
@@ -85,6 +87,23 @@ impl Toast {
     pub(crate) fn success(shared: &Shared, text: String, detail: String) -> Self {
         Self { id: new_id(shared), is_failure: false, text: text.into(), detail, button: None }
     }
+
+    /// Returns the response that adds the toast to the open page, for a form that Turbo has sent.
+    pub(crate) fn added(&self, frame: &Frame) -> Page {
+        streamed(&Added { frame, toast: self })
+    }
+}
+
+#[derive(Template)]
+#[template(path = "_toast_added.html")]
+struct Added<'a> {
+    frame: &'a Frame,
+    toast: &'a Toast,
+}
+
+/// Returns a response that changes the open page, for a form that Turbo has sent.
+pub(crate) fn streamed(change: &impl Template) -> Page {
+    Ok(([(CONTENT_TYPE, format!("{STREAM}; charset=utf-8"))], change.render()?).into_response())
 }
 
 /// Returns a part of the ID of an element.

@@ -12,10 +12,10 @@ use axum::routing::{get, post};
 use journeyman_app::UnclaimedRepository;
 use journeyman_core::code_host::manifest::install_page;
 use journeyman_core::code_host::{Access, CodeHostId, DefinedIn, HostKind};
-use journeyman_core::finding::{Finding, Health};
 use journeyman_core::ids::ProjectId;
 use journeyman_core::ports::DescribedHost;
 
+use super::findings::{self, Line};
 use crate::failure::{Failure, Page, rendered};
 use crate::fields::Fields;
 use crate::frame::Frame;
@@ -62,31 +62,6 @@ struct Row {
 struct Checked {
     id: String,
     findings: Vec<Line>,
-}
-
-/// A finding, for templates.
-pub(super) struct Line {
-    pub(super) check: String,
-    pub(super) badge: (&'static str, &'static str),
-    pub(super) text: String,
-    /// The time after the text.
-    pub(super) at: Option<Moment>,
-}
-
-impl Line {
-    pub(super) fn new(frame: &Frame, finding: &Finding) -> Self {
-        let badge = match finding.health {
-            Health::Ok => ("ok", "ok"),
-            Health::Warning => ("warning", "warning"),
-            Health::Failure => ("danger", "failed"),
-        };
-        let check = words::sentence(&finding.check).trim_end_matches('.').to_owned();
-        let text = words::sentence(&visible::line(&finding.text));
-        match finding.at {
-            Some(at) => Self { check, badge, text: text.trim_end_matches('.').to_owned(), at: Some(frame.moment(at)) },
-            None => Self { check, badge, text, at: None },
-        }
-    }
 }
 
 struct Unclaimed {
@@ -166,6 +141,9 @@ async fn check(State(shared): State<Shared>, frame: Frame, Path(id): Path<String
         let findings = frame.cases().check_code_host(&frame.caller(), &id).await?;
         let findings = findings.iter().map(|finding| Line::new(&frame, finding)).collect();
         let checked = Checked { id: id.to_string(), findings };
+        if frame.can_stream {
+            return findings::in_place(&checked.id, &checked.findings);
+        }
         rendered(&page(&shared, &frame, Some(checked)).await?)
     };
     frame.answer(page.await)

@@ -15,7 +15,7 @@ use journeyman_core::project::{
 };
 use journeyman_core::time::Timestamp;
 
-use super::code_hosts::Line;
+use super::findings::{self, Line};
 use crate::choices::{self, Choices, chosen_model};
 use crate::failure::{Failure, Page, refusal, refused, rendered};
 use crate::fields::Fields;
@@ -146,7 +146,7 @@ async fn create_page(frame: &Frame, fields: &Fields) -> Page {
             return refused(&page);
         }
         if only_tests {
-            return rendered(&page);
+            return if frame.can_stream { findings::in_place(TESTED, &page.findings) } else { rendered(&page) };
         }
     }
     match frame.cases().create_project(&caller, proposal, None, |_| String::new()).await {
@@ -157,6 +157,9 @@ async fn create_page(frame: &Frame, fields: &Fields) -> Page {
         }
     }
 }
+
+/// The heading of the findings of the test of a repository.
+pub(super) const TESTED: &str = "The repository";
 
 /// The result of the test of a repository, for a form.
 pub(super) struct Tested {

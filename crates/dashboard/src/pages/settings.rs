@@ -12,9 +12,9 @@ use journeyman_core::admin::{AdminRefusal, Precondition};
 use journeyman_core::model::price::day;
 use journeyman_core::project::{CODE_HOST_TOKEN, CheckMode, CiFiles, PermissionPolicy, PullPolicy, Reviews, SecretUse};
 
-use super::code_hosts::Line;
+use super::findings::{self, Line};
 use super::problem::Problem;
-use super::projects::tested;
+use super::projects::{TESTED, tested};
 use crate::choices::{Choices, chosen_model};
 use crate::failure::{Failure, Page, refusal, refused, rendered};
 use crate::fields::Fields;
@@ -276,9 +276,12 @@ async fn saved(shared: &Shared, at: &InProject, section: &str, fields: &Fields) 
         }
         Err(text) => error = Some(words::sentence(&text)),
     }
+    let has_passed = error.is_none();
+    if has_passed && at.can_stream {
+        return findings::in_place(TESTED, &findings);
+    }
     let mut page = page(shared, at, section).await?;
     page.typed = Some(fields);
-    let has_passed = error.is_none();
     (page.error, page.untested, page.findings) = (error, untested, findings);
     if has_passed { rendered(&page) } else { refused(&page) }
 }

@@ -90,6 +90,10 @@ impl FormPage<'_> {
         self.value("trusted-bots", stored, "")
     }
 
+    fn is_checked(&self, name: &str, usual: bool) -> bool {
+        self.typed.map_or(usual, |typed| typed.is_set(name))
+    }
+
     fn has(&self, secret: fn(&DescribedHost) -> bool) -> bool {
         self.current.as_ref().is_some_and(secret)
     }

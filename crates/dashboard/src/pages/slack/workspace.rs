@@ -13,7 +13,7 @@ use crate::failure::{Failure, Page, refusal, refused, rendered};
 use crate::fields::Fields;
 use crate::frame::Frame;
 use crate::moment::Moment;
-use crate::pages::code_hosts::Line;
+use crate::pages::findings::{self, Line};
 use crate::toast::{self, SmallForm};
 use crate::{Shared, visible, words};
 
@@ -38,7 +38,26 @@ struct WorkspacePage<'a> {
     /// The newest posts that Slack has refused.
     refused: Vec<PostError>,
     findings: Vec<Line>,
+    /// The input of the form that was refused.
+    typed: Option<&'a Fields>,
     error: Option<String>,
+}
+
+impl WorkspacePage<'_> {
+    /// Returns the refused input of a field, or otherwise `stored`.
+    fn value(&self, name: &str, stored: &str) -> String {
+        self.typed.and_then(|typed| typed.given(name)).unwrap_or_else(|| stored.to_owned())
+    }
+
+    /// Returns whether the refused input of a field is this option.
+    fn is_chosen(&self, name: &str, option: &str) -> bool {
+        self.value(name, "") == option
+    }
+
+    /// Returns whether Socket Mode is selected: in the refused input, or otherwise in the settings.
+    fn is_socket_chosen(&self) -> bool {
+        self.value("mode", if self.is_socket { "socket" } else { "events" }) == "socket"
+    }
 }
 
 /// An event, for templates.
@@ -88,6 +107,9 @@ async fn event(shared: &Shared, frame: &Frame, event: &SlackInboxEvent) -> Resul
     })
 }
 
+/// The heading of the findings of a test.
+const TESTED: &str = "Test";
+
 fn parsed(id: &str) -> Result<SlackWorkspaceId, Failure> {
     id.parse().map_err(|_| Failure::NotFound("Slack workspace"))
 }
@@ -125,6 +147,7 @@ async fn page<'a>(shared: &Shared, frame: &'a Frame, id: SlackWorkspaceId) -> Re
         events,
         refused: posts.iter().filter_map(|post| PostError::of(frame, post)).collect(),
         findings: Vec::new(),
+        typed: None,
         error: None,
     })
 }
@@ -142,7 +165,10 @@ pub(super) async fn check(State(shared): State<Shared>, frame: Frame, Path(id): 
         frame.needs_administrator()?;
         let id = parsed(&id)?;
         let findings = frame.cases().check_slack_workspace(&frame.caller(), id).await?;
-        let findings = findings.iter().map(|finding| Line::new(&frame, finding)).collect();
+        let findings: Vec<Line> = findings.iter().map(|finding| Line::new(&frame, finding)).collect();
+        if frame.can_stream {
+            return findings::in_place(TESTED, &findings);
+        }
         rendered(&WorkspacePage { findings, ..page(&shared, &frame, id).await? })
     };
     frame.answer(checked.await)
@@ -183,7 +209,10 @@ async fn change(
         Err(Failure::Form(text)) => words::sentence(&text),
         Err(failure) => return Err(failure),
     };
-    refused(&WorkspacePage { error: Some(text), ..page(shared, frame, id).await? })
+    let page = page(shared, frame, id).await?;
+    // The form that disconnects a channel or a person has the field of the one that connects it.
+    let typed = Some(fields).filter(|fields| !fields.is_set("remove"));
+    refused(&WorkspacePage { version: fields.version(page.version), typed, error: Some(text), ..page })
 }
 
 /// Reads what a channel or a person is connected with; `None` disconnects it.

@@ -151,7 +151,7 @@ fn result_of_test(at: &InWebhook, result: &AttemptResult) -> Toast {
     Toast::failure(&at.shared, format!("The test failed. {text}, after {took}."), body, again)
 }
 
-async fn page(at: &InWebhook, query: &LogQuery, tested: Option<AttemptResult>) -> Page {
+async fn page(at: &InWebhook, query: &LogQuery, tested: Option<Toast>) -> Page {
     let (state, before) = query.read(&at.path(""))?;
     let filter = DeliveryFilter { webhook: at.webhook.id, state, before, limit: ON_PAGE + 1 };
     let mut found = at.cases().deliveries(&at.caller(), &at.project.id, filter).await?;
@@ -159,7 +159,7 @@ async fn page(at: &InWebhook, query: &LogQuery, tested: Option<AttemptResult>) -
     found.truncate(ON_PAGE);
     let titles = titles(at, &found).await?;
     let mut frame = at.at.frame.clone();
-    frame.done = tested.map(|result| result_of_test(at, &result)).or(frame.done);
+    frame.done = tested.or(frame.done);
     let href = |state: Option<DeliveryState>, before: Option<u64>| {
         let state = state.map(|state| format!("state={}", state.name()));
         let before = before.map(|number| format!("before={number}"));
@@ -186,7 +186,8 @@ pub(super) async fn show(at: InWebhook, Query(query): Query<LogQuery>) -> Respon
 pub(super) async fn test(at: InWebhook) -> Response {
     let page = async {
         let result = at.cases().test_webhook(&at.caller(), &at.project.id, at.webhook.id).await?;
-        page(&at, &LogQuery::default(), Some(result)).await
+        let toast = result_of_test(&at, &result);
+        if at.can_stream { toast.added(&at) } else { page(&at, &LogQuery::default(), Some(toast)).await }
     };
     at.answer(page.await)
 }
