@@ -278,6 +278,17 @@ impl Fixture {
         .await
     }
 
+    /// Sends a form as Turbo does.
+    async fn send_with_turbo(&self, role: Role, path: &str, form: &str) -> Reply {
+        self.send_with(Method::POST, path, form, |request| {
+            let headers = request.headers_mut();
+            headers.insert("accept", "text/vnd.turbo-stream.html, text/html, application/xhtml+xml".parse().unwrap());
+            headers.insert("sec-fetch-site", "same-origin".parse().unwrap());
+            headers.insert("cookie", format!("journeyman={}", token(role)).parse().unwrap());
+        })
+        .await
+    }
+
     /// Follows the redirect in a response, with the cookies that it sets, as a browser does.
     async fn follow(&self, role: Role, reply: &Reply) -> Reply {
         assert_eq!(reply.status, StatusCode::SEE_OTHER, "{}", reply.body);

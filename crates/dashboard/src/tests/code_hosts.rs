@@ -71,6 +71,50 @@ async fn a_code_host_is_added_edited_tested_and_removed() {
     assert!(fixture.store.code_hosts().await.unwrap().is_empty());
 }
 
+/// Asserts that a response shows the findings of a test on the open page.
+fn assert_shows_findings(reply: &Reply, text: &str) {
+    assert_eq!(reply.status, StatusCode::OK, "{}", reply.body);
+    assert_eq!(reply.header("content-type"), "text/vnd.turbo-stream.html; charset=utf-8");
+    let begin = "<turbo-stream action=\"replace\" target=\"checked\"><template><section class=\"panel\" id=\"checked\"";
+    assert!(reply.body.starts_with(begin) && reply.body.contains(text), "{text}: {}", reply.body);
+    assert!(reply.body.contains("<turbo-stream action=\"remove\" targets=\"[data-until-test]\">"), "{}", reply.body);
+}
+
+#[tokio::test]
+async fn with_a_script_the_findings_of_a_test_are_shown_on_the_open_page() {
+    let fixture = with_fakes().await;
+    let form = "id=git&kind=gitea&url=https%3A%2F%2Fgit.example&token=s3cret-token";
+    assert_eq!(fixture.post("/system/code-hosts", form).await.status, StatusCode::SEE_OTHER);
+    let settings = "/projects/shop/settings/repository";
+    let repository = "repository=https://a.example/b.git&test=";
+    for (path, form, page, text) in [
+        ("/system/code-hosts/git/check", "", "/system/code-hosts", "It answers."),
+        ("/projects", &format!("id=a&where=remote&{repository}"), "/projects/new", "can be read."),
+        (settings, &format!("version=1&{repository}"), settings, "can be read."),
+    ] {
+        assert_shows_findings(&fixture.send_with_turbo(Role::Administrator, path, form).await, text);
+        let page = fixture.see(page).await.body;
+        assert!(page.contains("<div id=\"checked\" hidden></div>"), "{path}: {page}");
+    }
+    let form = format!("id=a&where=remote&repository={}&test=", FakeForges::NO_PULLS);
+    let failed = fixture.send_with_turbo(Role::Administrator, "/projects", &form).await;
+    assert_eq!(failed.status, StatusCode::UNPROCESSABLE_ENTITY, "the form is shown again with the error");
+    assert!(failed.body.contains("role=\"alert\" data-until-test"), "{}", failed.body);
+    let missing = fixture.send_with_turbo(Role::Administrator, "/system/code-hosts/none/check", "").await;
+    assert_eq!(missing.status, StatusCode::NOT_FOUND);
+    assert!(missing.body.starts_with("<turbo-stream action=\"append\" target=\"toasts\">"), "{}", missing.body);
+}
+
+#[tokio::test]
+async fn a_refused_form_keeps_its_check_boxes() {
+    let fixture = with_fakes().await;
+    for generate in [true, false] {
+        let form = format!("id=git&kind=gitea&url=nonsense{}", if generate { "&generate=on" } else { "" });
+        let refused = fixture.post("/system/code-hosts", &form).await.body;
+        assert_eq!(refused.contains("name=\"generate\" checked"), generate, "{refused}");
+    }
+}
+
 #[tokio::test]
 async fn a_refused_form_keeps_its_input_and_names_the_field() {
     let fixture = with_fakes().await;

@@ -111,18 +111,6 @@ async fn a_confirmation_is_a_toast_that_can_be_dismissed() {
     assert!(!plain.contains("data-toast"), "{plain}");
 }
 
-/// Sends a form as Turbo does.
-async fn with_turbo(fixture: &Fixture, role: Role, path: &str, form: &str) -> Reply {
-    fixture
-        .send_with(Method::POST, path, form, |request| {
-            let headers = request.headers_mut();
-            headers.insert("accept", "text/vnd.turbo-stream.html, text/html, application/xhtml+xml".parse().unwrap());
-            headers.insert("sec-fetch-site", "same-origin".parse().unwrap());
-            headers.insert("cookie", format!("journeyman={}", token(role)).parse().unwrap());
-        })
-        .await
-}
-
 #[tokio::test]
 async fn an_action_that_fails_is_a_toast_if_a_script_has_sent_its_form() {
     let fixture = fixture(Arc::new(FakeForges)).await;
@@ -137,7 +125,7 @@ async fn an_action_that_fails_is_a_toast_if_a_script_has_sent_its_form() {
         (Role::Administrator, "/projects/shop/delete", &large, 413, "The form is too large."),
         (Role::Administrator, "/nowhere", "", 404, "There is no page at this address."),
     ] {
-        let reply = with_turbo(&fixture, role, path, form).await;
+        let reply = fixture.send_with_turbo(role, path, form).await;
         assert_eq!(reply.status.as_u16(), status, "{path}: {}", reply.body);
         assert_eq!(reply.header("content-type"), "text/vnd.turbo-stream.html; charset=utf-8", "{path}");
         assert!(reply.body.starts_with("<turbo-stream action=\"append\" target=\"toasts\">"), "{path}: {}", reply.body);
@@ -148,11 +136,51 @@ async fn an_action_that_fails_is_a_toast_if_a_script_has_sent_its_form() {
     assert!(page.body.contains("<h1>Not allowed</h1>"), "without a script, it is a page: {}", page.body);
 }
 
+#[test]
+fn all_other_forms_are_sent_by_turbo() {
+    // A cookie that the whole page depends on, the answers that are pages with a link, forms for another site, and the
+    // page with a secret, which must not stay in the browser.
+    let expected = [
+        "/account/provider",
+        "/account/theme",
+        "/secrets/{{ ticket }}/stored",
+        "/system/code-hosts/github/app",
+        "{{ action }}",
+    ];
+    let mut found = Vec::new();
+    for file in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/templates")).unwrap() {
+        let template = std::fs::read_to_string(file.unwrap().path()).unwrap();
+        for form in template.split("<form ").skip(1) {
+            let tag = form.split_once('>').unwrap().0;
+            if tag.contains("data-turbo=\"false\"") {
+                found.push(tag.split_once("action=\"").unwrap().1.split_once('"').unwrap().0.to_owned());
+            }
+        }
+    }
+    found.sort();
+    assert_eq!(found, expected);
+}
+
+#[tokio::test]
+async fn a_form_with_a_secret_fails_as_a_toast_and_redirects_to_its_page() {
+    let fixture = fixture(Arc::new(FakeForges)).await;
+    let made = fixture.send_with_turbo(Role::Member, "/keys", "name=ci&days=30&project=shop").await;
+    assert_eq!(made.status, StatusCode::SEE_OTHER, "{}", made.body);
+    assert!(made.header("location").starts_with("/secrets/"), "{}", made.header("location"));
+    let refused =
+        fixture.send_with_turbo(Role::Member, "/keys", "name=ci&days=30&project=shop&addresses=nowhere").await;
+    assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY, "{}", refused.body);
+    assert!(refused.body.contains("The key was not created.") && refused.body.contains("value=\"nowhere\""));
+    let failed = fixture.send_with_turbo(Role::Member, "/keys/nonsense/rotate", "keep=0").await;
+    assert_eq!(failed.status, StatusCode::NOT_FOUND);
+    assert!(failed.body.starts_with("<turbo-stream action=\"append\" target=\"toasts\">"), "{}", failed.body);
+}
+
 #[tokio::test]
 async fn a_failure_of_the_server_can_be_tried_again() {
     let error = PullPagesError::Failed("/srv/secret".to_owned());
     let fixture = fixture(Arc::new(Fake::failing(&error))).await;
-    let reply = with_turbo(&fixture, Role::Member, "/projects/shop/pulls/7/merge", "").await;
+    let reply = fixture.send_with_turbo(Role::Member, "/projects/shop/pulls/7/merge", "").await;
     assert_eq!(reply.status, StatusCode::INTERNAL_SERVER_ERROR, "{}", reply.body);
     assert!(reply.body.contains("data-again hidden>Try again</button>"), "{}", reply.body);
     assert!(!reply.body.contains("secret"), "{}", reply.body);

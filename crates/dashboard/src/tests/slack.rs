@@ -83,6 +83,38 @@ async fn a_refused_form_says_why_and_shows_no_secret() {
 }
 
 #[tokio::test]
+async fn a_refused_form_keeps_its_input() {
+    let (fixture, path) = connected().await;
+    let user = fixture.store.user_by_name("member".into()).await.unwrap().unwrap().id;
+    for (below, form, kept) in [
+        ("channels", "channel=general&project=shop".to_owned(), vec!["value=\"general\"", "<option selected>shop"]),
+        ("people", format!("account=ada&user={user}"), vec!["value=\"ada\"", "selected>member"]),
+        (
+            "edit",
+            "name=New+name&mode=socket&version=7".to_owned(),
+            vec!["value=\"New name\"", "value=\"socket\" checked", "name=\"version\" value=\"7\""],
+        ),
+    ] {
+        let refused = fixture.send_with_turbo(Role::Administrator, &format!("{path}/{below}"), &form).await;
+        assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY, "{form}: {}", refused.body);
+        for part in kept {
+            assert!(refused.body.contains(part), "{form}: {part}: {}", refused.body);
+        }
+    }
+}
+
+#[tokio::test]
+async fn with_a_script_the_findings_of_a_test_are_shown_on_the_open_page() {
+    let (fixture, path) = connected().await;
+    let checked = fixture.send_with_turbo(Role::Administrator, &format!("{path}/check"), "").await;
+    assert_eq!(checked.status, StatusCode::OK, "{}", checked.body);
+    assert!(checked.body.starts_with("<turbo-stream action=\"replace\" target=\"checked\">"), "{}", checked.body);
+    assert!(checked.body.contains("Slack accepts the token for the workspace Acme"), "{}", checked.body);
+    let page = fixture.send(Some(Role::Administrator), Method::GET, &path, "").await.body;
+    assert!(page.contains("<div id=\"checked\" hidden></div>"), "{page}");
+}
+
+#[tokio::test]
 async fn the_error_of_a_post_is_shown_while_it_is_sent_again() {
     let (fixture, path) = connected().await;
     let (store, now) = (&fixture.store, fixture.world.now());

@@ -146,8 +146,27 @@ async fn the_log_shows_deliveries_and_delivers_them_again() {
     let tested = post(&fixture, &format!("{page}/test"), "").await.body;
     assert!(tested.contains("<p role=\"alert\">The test failed. Status 500, after"), "{tested}");
     let again =
-        format!("<form method=\"post\" action=\"{page}/test\" data-turbo=\"false\"><button class=\"button small\">");
-    assert!(tested.contains(&format!("{again}Try again</button>")), "{tested}");
+        format!("<form method=\"post\" action=\"{page}/test\"><button class=\"button small\">Try again</button>");
+    assert!(tested.contains(&again), "{tested}");
+}
+
+#[tokio::test]
+async fn with_a_script_the_result_of_a_test_is_added_to_the_open_page() {
+    let fixture = fixture().await;
+    let page = added(&fixture).await;
+    for (status, text) in
+        [(204, "role=\"status\">The endpoint accepted the test."), (500, "role=\"alert\">The test failed.")]
+    {
+        fixture.endpoints.answer(webhooks(&fixture).await[0].id, status);
+        let tested = fixture.send_with_turbo(Role::Administrator, &format!("{page}/test"), "").await;
+        assert_eq!(tested.status, StatusCode::OK, "{}", tested.body);
+        assert_eq!(tested.header("content-type"), "text/vnd.turbo-stream.html; charset=utf-8");
+        assert!(tested.body.starts_with("<turbo-stream action=\"append\" target=\"toasts\">"), "{}", tested.body);
+        assert!(tested.body.contains(text) && tested.body.contains("data-dismiss hidden"), "{}", tested.body);
+    }
+    let missing = fixture.send_with_turbo(Role::Administrator, &format!("{PATH}/nonsense/test"), "").await;
+    assert_eq!(missing.status, StatusCode::NOT_FOUND);
+    assert!(missing.body.contains("There is no such webhook."), "{}", missing.body);
 }
 
 #[tokio::test]
