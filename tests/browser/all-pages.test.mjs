@@ -214,7 +214,7 @@ addPage("job-long", () => at("long"));
 addPage("job-failed", () => at("failed"), { do: open("#more") });
 addPage("job-archived", () => at("archived"));
 addPage("job-changes", () => at("done", "/changes"));
-addPage("job-changes-split", () => at("done", "/changes?view=split"));
+addPage("job-changes-split", () => at("done", "/changes?view=split"), { do: (page) => page.locator("table.lines.split").first().waitFor() });
 addPage("job-changes-none", () => at("failed", "/changes"));
 addPage("job-runs", () => at("done", "/runs"));
 addPage("job-events", () => at("done", "/events"), { do: open(".events .rows > li:nth-child(-n + 8) > details") });
@@ -268,6 +268,7 @@ addPage("webhook-tested", () => `/projects/shop/webhooks/${hook.id}`, {
   do: async (page) => {
     await page.getByRole("button", { name: "Send a test" }).click();
     await page.getByText("The test failed.").waitFor();
+    assert.ok(!page.url().endsWith("/test"), "the page was replaced");
     await open("details.confirm:last-of-type")(page);
   },
 });
@@ -299,6 +300,7 @@ addPage("code-host-check", "/system/code-hosts", {
   do: async (page) => {
     await page.getByRole("button", { name: "Check forgejo" }).click();
     await page.getByRole("heading", { name: "forgejo" }).waitFor();
+    assert.ok(!page.url().endsWith("/check"), "the page was replaced");
   },
 });
 addPage("github-app", "/system/code-hosts/github/app");

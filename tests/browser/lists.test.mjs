@@ -236,6 +236,24 @@ step("an action that fails leaves the page as it is, and can be tried again afte
   assert.equal(await page.locator(".mark.archived").count(), 1);
 });
 
+step("a refused form is shown again in place, with its text, and with the error in the window", async () => {
+  await page.setViewportSize({ width: 1280, height: 400 });
+  await suite.open(page, "/keys/new");
+  await page.getByLabel("Name").fill("CI");
+  await page.getByLabel("Allowed addresses").fill("nowhere");
+  suite.expect(/^422 POST \/keys/);
+  await page.getByRole("button", { name: "Create key" }).click();
+  const error = page.getByRole("alert").filter({ hasText: "The key was not created." });
+  await error.waitFor();
+  await waitUntil("the error is in the window", () => error.evaluate((element) => {
+    const { top, bottom } = element.getBoundingClientRect();
+    return top >= 0 && bottom <= innerHeight;
+  }));
+  assert.equal(new URL(page.url()).pathname, "/keys/new");
+  assert.equal(await page.getByLabel("Allowed addresses").inputValue(), "nowhere");
+  await page.setViewportSize({ width: 1280, height: 900 });
+});
+
 step("without scripts, jobs are chosen and archived with the mouse", async () => {
   const context = await suite.context({ cookie: admin, javaScriptEnabled: false });
   page = await context.newPage();

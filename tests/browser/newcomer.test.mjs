@@ -244,14 +244,14 @@ step("a reloaded page shows the same conversation as the updated page", async ()
   assert.deepEqual(await conversation(), updated);
 });
 
-step("the changes are shown in a unified view and side by side", async () => {
+step("the changes are shown in a unified view and side by side, where a new file has one column", async () => {
   await page.getByRole("navigation", { name: "Job" }).getByRole("link", { name: "Changes" }).click();
   const file = page.locator("article.file", { hasText: "src/greet.rs" });
   await file.locator("table.lines").waitFor();
   assert.match(await file.textContent(), /format!\("Hello, \{name\}!"\)/);
   await page.getByRole("link", { name: "Side by side" }).click();
-  await file.locator("table.lines.split").waitFor();
   await page.getByRole("link", { name: "Side by side" }).and(page.locator("[aria-current]")).waitFor();
+  assert.equal(await file.locator("table.lines.split").count(), 0, "half of the width is empty");
   await page.getByRole("link", { name: "Unified" }).click();
   await file.locator("table.lines:not(.split)").waitFor();
 });

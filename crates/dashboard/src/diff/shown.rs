@@ -8,7 +8,7 @@ use journeyman_core::pull::DiffSide;
 use super::blocks::{Block, blocks};
 use super::pieces::{self, Piece};
 use super::tree::{self, Step};
-use super::{FileDiff, Gap, Line, LineClass, Nav, gaps, parse};
+use super::{Change, FileDiff, Gap, Line, LineClass, Nav, gaps, parse};
 use crate::fragment::Fragment;
 use crate::highlight::{Budget, Highlighter};
 use crate::size::Size;
@@ -24,7 +24,7 @@ pub(crate) enum DiffView {
     /// Both sides in one column.
     #[default]
     Unified,
-    /// The sides in two columns.
+    /// The sides in two columns. New and deleted files have one.
     Split,
 }
 
@@ -125,9 +125,9 @@ impl<'a> DiffShown<'a> {
 pub(crate) struct FileShown<'a> {
     /// The parsed diff of the file.
     pub(crate) diff: FileDiff<'a>,
-    /// The rows of the unified view; empty in the other view.
+    /// The rows of one column; empty if there are two.
     pub(crate) unified: Vec<UnifiedRow<'a>>,
-    /// The rows of the split view; empty in the other view.
+    /// The rows of two columns; empty if there is one.
     pub(crate) split: Vec<SplitRow<'a>>,
     /// True if a line has content below it.
     pub(crate) has_remarks: bool,
@@ -145,9 +145,11 @@ impl<'a> FileShown<'a> {
 
     fn new(diff: FileDiff<'a>, view: DiffView, highlighter: &Highlighter, budget: &mut Budget) -> Self {
         let pieces = pieces::of_file(&diff, highlighter, budget);
+        // A new or deleted file has only one side; the other column would be empty.
+        let has_two_sides = !matches!(diff.change, Change::Added | Change::Deleted);
         let (mut unified, mut split) = match view {
-            DiffView::Unified => (unified(&diff.lines, pieces), Vec::new()),
-            DiffView::Split => (Vec::new(), split(&diff.lines, pieces)),
+            DiffView::Split if has_two_sides => (Vec::new(), split(&diff.lines, pieces)),
+            DiffView::Split | DiffView::Unified => (unified(&diff.lines, pieces), Vec::new()),
         };
         let (above, after) = gaps::of_file(&diff);
         let headers = unified.iter_mut().filter(|row| row.class == LineClass::Hunk).map(|row| &mut row.gap);

@@ -258,6 +258,19 @@ fn the_split_view_pairs_removed_lines_with_added_ones() {
 }
 
 #[test]
+fn a_new_or_deleted_file_has_one_column_in_the_split_view() {
+    for (header, hunk) in [
+        ("new file mode 100644\n--- /dev/null\n+++ b/x\n", "@@ -0,0 +1,2 @@\n+a\n+b\n"),
+        ("deleted file mode 100644\n--- a/x\n+++ /dev/null\n", "@@ -1,2 +0,0 @@\n-a\n-b\n"),
+    ] {
+        let diff = format!("diff --git a/x b/x\n{header}{hunk}");
+        let shown = shown(&diff, DiffView::Split);
+        assert!(shown.is_split(), "{header}");
+        assert_eq!((shown.files[0].unified.len(), shown.files[0].split.len()), (3, 0), "{header}");
+    }
+}
+
+#[test]
 fn the_unified_view_keeps_the_order_of_lines() {
     let shown = shown(CHANGES, DiffView::Unified);
     assert!(!shown.is_split() && shown.files[0].split.is_empty());
