@@ -251,20 +251,27 @@ document.addEventListener("turbo:submit-end", (event) => {
 });
 
 // Browsers open at most six connections to a server. A hidden page therefore closes its stream after a while (in
-// milliseconds), and reloads when it becomes visible again.
+// milliseconds), and reloads when it becomes visible again. A stream with `data-resumes` is opened again instead, because
+// a reload would remove what the reader has entered.
 const HIDDEN_TIMEOUT = 15000;
 let hiddenTimer;
+let closedSources = [];
 
 document.addEventListener("visibilitychange", () => {
   clearTimeout(hiddenTimer);
   if (document.hidden) {
     hiddenTimer = setTimeout(() => {
       for (const source of document.querySelectorAll("turbo-stream-source")) {
+        if ("resumes" in source.dataset) closedSources.push({ source, parent: source.parentElement });
+        else document.documentElement.dataset.stale = "";
         source.remove();
-        document.documentElement.dataset.stale = "";
       }
     }, HIDDEN_TIMEOUT);
-  } else if ("stale" in document.documentElement.dataset) {
+    return;
+  }
+  for (const { source, parent } of closedSources) if (parent.isConnected) parent.append(source);
+  closedSources = [];
+  if ("stale" in document.documentElement.dataset) {
     delete document.documentElement.dataset.stale;
     Turbo.session.refresh(location.href);
   }

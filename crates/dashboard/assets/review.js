@@ -209,6 +209,42 @@
     showHeld();
   }
 
+  // ---- Threads that are resolved or opened again elsewhere. Only these are replaced: texts and folds stay.
+  let isFetching = false;
+  let isStale = false;
+
+  function replaceThread(thread, next) {
+    const hasFocus = thread.contains(document.activeElement);
+    const fold = next.querySelector(".resolved");
+    if (fold) fold.open = Boolean(thread.querySelector(".resolved[open]"));
+    thread.replaceWith(next);
+    window.enhance?.(next);
+    if (hasFocus) next.querySelector(".resolved > summary, form button")?.focus({ preventScroll: true });
+  }
+
+  async function updateThreads() {
+    isStale = true;
+    if (isFetching) return;
+    isFetching = true;
+    while (isStale) {
+      isStale = false;
+      const { pathname, href } = location;
+      const text = await fetch(href).then((answer) => answer.ok ? answer.text() : "").catch(() => "");
+      // The IDs of threads are the same on each tab.
+      if (location.pathname !== pathname) continue;
+      const parsed = new DOMParser().parseFromString(text, "text/html");
+      for (const thread of document.querySelectorAll("[data-thread]")) {
+        const next = parsed.getElementById(thread.id);
+        if (next && next.dataset.thread !== thread.dataset.thread) replaceThread(thread, next);
+      }
+    }
+    isFetching = false;
+  }
+
+  document.addEventListener("turbo:before-stream-render", (event) => {
+    if (event.target.action === "threads") event.detail.render = updateThreads;
+  });
+
   // ---- Files.
   function currentFile() {
     const edge = parseFloat(getComputedStyle(document.documentElement).scrollPaddingTop) || 0;

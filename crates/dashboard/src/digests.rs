@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use journeyman_core::ports::StoreError;
+use tokio::sync::watch;
 
 /// The digests of the pages that are open.
 #[derive(Default)]
@@ -12,7 +13,11 @@ pub(crate) struct Digests(Mutex<HashMap<String, Weak<Latest>>>);
 
 /// The latest digest of a page. It is removed with the last stream of the page.
 #[derive(Default)]
-pub(crate) struct Latest(tokio::sync::Mutex<Reading>);
+pub(crate) struct Latest {
+    reading: tokio::sync::Mutex<Reading>,
+    /// Wakes the streams of the page.
+    changes: watch::Sender<()>,
+}
 
 /// What the stream of a page has read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -49,17 +54,30 @@ impl Digests {
         all.insert(page, Arc::downgrade(&latest));
         latest
     }
+
+    /// Wakes the streams of a page after a change of its data, so that they read it without waiting for their interval.
+    pub(crate) fn changed(&self, page: &str) {
+        let latest = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(page).and_then(Weak::upgrade);
+        if let Some(latest) = latest {
+            latest.changes.send_replace(());
+        }
+    }
 }
 
 impl Latest {
-    /// Returns what was read after the read with the number `seen`: by another stream, or otherwise the
-    /// result of `read`. Without `seen`, it always reads, because the page may be newer than the last digest.
+    /// Returns a receiver of the changes from now on.
+    pub(crate) fn changes(&self) -> watch::Receiver<()> {
+        self.changes.subscribe()
+    }
+
+    /// Returns what was read after the read with the number `seen`: by another stream, or otherwise the result of
+    /// `read`. Without `seen`, it always reads, because the page may be newer than the last digest.
     pub(crate) async fn after(
         &self,
         seen: Option<u64>,
         read: impl Future<Output = Result<impl Into<Read>, StoreError>>,
     ) -> Result<Reading, StoreError> {
-        let mut latest = self.0.lock().await;
+        let mut latest = self.reading.lock().await;
         if seen.is_none_or(|seen| latest.number <= seen) {
             let read = read.await?.into();
             *latest = Reading { number: latest.number + 1, read };
@@ -95,6 +113,17 @@ mod tests {
         let failed = page.after(None, async { Err::<String, _>(StoreError::Unavailable("down".to_owned())) }).await;
         assert!(failed.is_err());
         assert_eq!(page.after(Some(0), async { Ok("a".to_owned()) }).await.unwrap().read.digest, "a");
+    }
+
+    #[test]
+    fn a_change_wakes_the_streams_of_its_page_only() {
+        let digests = Digests::default();
+        let (home, system) = (digests.of("/".to_owned()), digests.of("/system".to_owned()));
+        let (at_home, at_system) = (home.changes(), system.changes());
+        digests.changed("/");
+        digests.changed("/jobs");
+        assert!(at_home.has_changed().unwrap() && !at_system.has_changed().unwrap());
+        assert!(!home.changes().has_changed().unwrap(), "a later stream reads anyway");
     }
 
     #[test]

@@ -1,12 +1,14 @@
 //! Streams of server-sent events that follow the log of a job: those of the page of a job, and of a pull request.
 
 use std::convert::Infallible;
+use std::future::ready;
 use std::time::Duration;
 
 use axum::http::HeaderMap;
-use axum::response::sse::{Event, Sse};
+use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use futures::stream::unfold;
+use futures::StreamExt as _;
+use futures::stream::{BoxStream, once, select_all, unfold};
 use journeyman_core::ids::JobId;
 use journeyman_core::job::event::LogEntry;
 use journeyman_core::time::Timestamp;
@@ -47,11 +49,28 @@ fn last_seen(headers: &HeaderMap, on_page: u64) -> u64 {
 
 /// Responds with the events of a stream.
 pub(super) fn respond(live: impl Live) -> Response {
-    let events = unfold(live, |mut live| async move {
+    ([("x-accel-buffering", "no")], Sse::new(events(live).map(Ok::<_, Infallible>))).into_response()
+}
+
+/// Responds with the events of several streams over one connection: browsers open few. See [`merged`].
+pub(super) fn respond_merged(streams: Vec<BoxStream<'static, Event>>) -> Response {
+    let events = Sse::new(merged(streams).map(Ok::<_, Infallible>)).keep_alive(KeepAlive::default());
+    ([("x-accel-buffering", "no")], events).into_response()
+}
+
+/// Returns the events of a stream.
+pub(super) fn events(live: impl Live) -> BoxStream<'static, Event> {
+    unfold(live, |mut live| async move {
         let event = live.next().await?;
-        Some((Ok::<_, Infallible>(event), live))
-    });
-    ([("x-accel-buffering", "no")], Sse::new(events)).into_response()
+        Some((event, live))
+    })
+    .boxed()
+}
+
+/// Merges streams. The result ends with the first stream that ends, so that the browser connects again.
+fn merged<T: Send + 'static>(streams: Vec<BoxStream<'static, T>>) -> BoxStream<'static, T> {
+    let with_end = |stream: BoxStream<'static, T>| stream.map(Some).chain(once(ready(None)));
+    select_all(streams.into_iter().map(with_end)).scan((), |(), item| ready(item)).boxed()
 }
 
 /// The log of a job as it grows, for as long as the viewer is signed in.
@@ -95,6 +114,20 @@ impl Follow {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn merged_streams_end_with_the_first_that_ends() {
+        let open = || futures::stream::iter([1, 2]).chain(futures::stream::pending()).boxed();
+        let mut both = merged(vec![open(), open()]);
+        let mut items = Vec::new();
+        while items.len() < 4 {
+            items.push(both.next().await.unwrap());
+        }
+        items.sort_unstable();
+        assert_eq!(items, [1, 1, 2, 2]);
+        let ended = merged(vec![open(), futures::stream::empty().boxed()]);
+        assert!(ended.count().await <= 2);
+    }
 
     #[test]
     fn a_stream_continues_after_the_last_entry_that_the_browser_has() {

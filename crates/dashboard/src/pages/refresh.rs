@@ -13,15 +13,18 @@ use journeyman_core::ids::JobId;
 use journeyman_core::job::{Job, JobStatus};
 use journeyman_core::ports::StoreError;
 use serde::Deserialize;
+use tokio::sync::watch;
 
 use crate::digests::{Latest, Read, Reading};
 use crate::frame::Frame;
-use crate::streams::Stream;
 use crate::viewer::Viewer;
 use crate::{Shared, session};
 
 /// The interval at which the stream of an open page reads the page's data.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
+
+/// The element that makes Turbo fetch the page again.
+pub(super) const REFRESH: &str = "<turbo-stream action=\"refresh\"></turbo-stream>";
 
 /// The query of a stream.
 #[derive(Debug, Default, Deserialize)]
@@ -43,40 +46,52 @@ pub(super) fn state_of(jobs: &[Job]) -> Vec<(JobId, u64, JobStatus)> {
 }
 
 /// Streams an instruction to refresh the page each time the digest that `read` returns changes, and the updates each time
-/// only they change. The digest of the page,
-/// or of the last event, is in the request, so that changes before the connection are detected too. `page` names the data
-/// of the page: streams with the same name share their digests.
+/// only they change. The digest of the page, or of the last event, is in the request, so that changes before the
+/// connection are detected too. `page` names the data of the page: streams with the same name share their digests.
 pub(super) fn stream<F, R, T>(frame: &Frame, page: String, seen: SeenQuery, headers: &HeaderMap, read: F) -> Response
 where
     F: Fn() -> R + Send + 'static,
     R: Future<Output = Result<T, StoreError>> + Send + 'static,
     T: Into<Read> + 'static,
 {
-    let (shared, viewer) = (frame.shared.clone(), frame.viewer.clone());
-    let Some(stream) = shared.streams.open(viewer.user.id) else {
+    let Some(slot) = frame.shared.streams.open(frame.viewer.user.id) else {
         return StatusCode::TOO_MANY_REQUESTS.into_response();
     };
     let last = headers.get("last-event-id").and_then(|value| value.to_str().ok()).map(str::to_owned);
     let seen = last.or(seen.seen).unwrap_or_default();
-    let latest = shared.digests.of(page);
-    let poll = Poll { shared, viewer, read, latest, number: None, seen, updated: String::new(), _stream: stream };
-    let events = unfold(poll, |mut poll| async move { Some((Ok::<_, Infallible>(poll.next().await?), poll)) });
+    let poll = Poll::new(frame, page, seen, read);
+    let events = unfold((poll, slot), |(mut poll, slot)| async move {
+        let event = match poll.next().await? {
+            Change::Digest(digest) => Event::default().id(digest).data(REFRESH),
+            Change::Parts(updates) => Event::default().data(updates),
+        };
+        Some((Ok::<_, Infallible>(event), (poll, slot)))
+    });
     ([("x-accel-buffering", "no")], Sse::new(events).keep_alive(KeepAlive::default())).into_response()
 }
 
-/// The state of a stream.
-struct Poll<F> {
+/// A change of the data of an open page.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    /// The new digest of the page.
+    Digest(String),
+    /// The Turbo streams that update parts of the page in place.
+    Parts(String),
+}
+
+/// The digests of the data of an open page, for as long as the viewer is signed in.
+pub(super) struct Poll<F> {
     shared: Shared,
     viewer: Viewer,
     read: F,
     /// The latest digest of the page.
     latest: Arc<Latest>,
+    changes: watch::Receiver<()>,
     /// The number of the last digest that this stream has received.
     number: Option<u64>,
     seen: String,
     /// The digest of the last updates that this stream has sent.
     updated: String,
-    _stream: Stream,
 }
 
 impl<F, R, T> Poll<F>
@@ -85,7 +100,17 @@ where
     R: Future<Output = Result<T, StoreError>>,
     T: Into<Read>,
 {
-    async fn next(&mut self) -> Option<Event> {
+    /// Follows the data of a page, from the digest `seen` on. `page` and `read` are those of [`stream`].
+    pub(super) fn new(frame: &Frame, page: String, seen: String, read: F) -> Self {
+        let (shared, viewer) = (frame.shared.clone(), frame.viewer.clone());
+        let latest = shared.digests.of(page);
+        let changes = latest.changes();
+        Self { shared, viewer, read, latest, changes, number: None, seen, updated: String::new() }
+    }
+
+    /// Waits for a change. Returns `None` if the session of the viewer has ended, the
+    /// service stops, or the store failed.
+    pub(super) async fn next(&mut self) -> Option<Change> {
         loop {
             if !session::still_holds(&self.shared, &self.viewer).await {
                 return None;
@@ -96,15 +121,17 @@ where
             self.number = Some(number);
             if self.seen != digest {
                 self.seen.clone_from(&digest);
-                return Some(Event::default().id(digest).data("<turbo-stream action=\"refresh\"></turbo-stream>"));
+                return Some(Change::Digest(digest));
             }
             let (updated, updates) = updates;
             if self.updated != updated {
                 self.updated = updated;
-                return Some(Event::default().data(updates));
+                return Some(Change::Parts(updates));
             }
             tokio::select! {
                 () = tokio::time::sleep(POLL_INTERVAL) => {}
+                // The latest digest of another stream may have been read before the change.
+                Ok(()) = self.changes.changed() => self.number = None,
                 () = self.shared.services.tails.stopped() => return None,
             }
         }

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::http::{Method, StatusCode};
+use axum::body::Body;
+use axum::http::{Method, Request, StatusCode};
+use http_body_util::BodyExt as _;
+use journeyman_app::Caller;
 use journeyman_core::engine::Control;
 use journeyman_core::ids::JobId;
 use journeyman_core::ports::{InboxFilter, InboxStore as _, JobStore as _, PullStore as _};
@@ -12,10 +15,11 @@ use journeyman_core::pull::{DiffSide, LinePlace, NewComment, PullState};
 use journeyman_core::time::Clock as _;
 use journeyman_core::user::Role;
 use journeyman_testkit::Seeds as _;
+use tower::ServiceExt as _;
 
 use super::job::complete;
 use super::pulls::{Fake, assert_harmless, detail, hostile, job_with_pull};
-use super::{Fixture, fixture};
+use super::{Fixture, fixture, project, token};
 
 /// The mark of a comment that addresses the job.
 const SENT: &str = " sent to the agent</span>";
@@ -42,6 +46,28 @@ impl Fixture {
     async fn carry_out(&self) {
         while self.cases.carry_out_due_events().await.unwrap() > 0 {}
     }
+
+    /// Opens a stream as a viewer.
+    async fn open(&self, path: &str) -> Body {
+        let cookie = format!("journeyman={}", token(Role::Viewer));
+        let request = Request::builder().uri(path).header("cookie", cookie).body(Body::empty()).unwrap();
+        let response = self.router.clone().oneshot(request).await.unwrap();
+        assert_eq!(response.status(), StatusCode::OK);
+        response.into_body()
+    }
+}
+
+/// Returns the next event of a stream; an empty text if there is none within this time.
+async fn event(stream: &mut Body, within: Duration) -> String {
+    let Ok(frame) = tokio::time::timeout(within, stream.frame()).await else { return String::new() };
+    String::from_utf8(frame.unwrap().unwrap().into_data().unwrap().to_vec()).unwrap()
+}
+
+/// Returns the URL of the stream of a page; `None` if the page has no stream.
+fn source(page: &str) -> Option<String> {
+    let (_, rest) = page.split_once("<turbo-stream-source id=\"live-")?;
+    let (_, rest) = rest.split_once(" src=\"")?;
+    Some(rest.split_once('"')?.0.replace("&#38;", "&"))
 }
 
 #[tokio::test]
@@ -169,7 +195,7 @@ async fn comments_on_lines_are_collected_and_submitted_as_one_review() {
         for part in [
             "<span>reviewed</span>",
             SENT,
-            "<ol class=\"replies\"><li><article class=\"entry\" id=\"c-1\">",
+            "<ol class=\"replies\"><li><div id=\"thread-1\" data-thread=\"open\"><article class=\"entry\" id=\"c-1\">",
             "<pre class=\"patch\" tabindex=\"0\" aria-label=\"The lines that the comment is about\"><span class=\"muted\"> same\n</span>",
             "<p>Rename <strong>it</strong></p>",
         ] {
@@ -231,6 +257,65 @@ async fn a_thread_on_a_line_is_resolved_into_one_line_and_opened_again() {
     assert_eq!(change(1, "resolved=no").await, format!("{path}?done=reopened#c-1"));
     let comments = fixture.store.comments("shop".into(), 8).await.unwrap();
     assert!(comments.iter().all(|one| one.comment.resolved.is_none()), "{comments:?}");
+}
+
+#[tokio::test]
+async fn open_pages_learn_that_a_thread_is_resolved_or_opened_again() {
+    const CHANGED: &str = "<turbo-stream action=\"threads\"></turbo-stream>";
+    const NOW: Duration = Duration::from_millis(50);
+    const SOON: Duration = Duration::from_secs(1);
+    let fixture = fixture(Arc::new(Fake::with(detail(PullState::Open)))).await;
+    let path = "/projects/shop/pulls/7";
+    let files = format!("{path}/files");
+    for page in [path, files.as_str()] {
+        assert_eq!(source(&fixture.page(Role::Viewer, page).await), None, "{page} has no threads");
+    }
+    fixture.form(&format!("{path}/lines"), "path=x.txt&side=new&line=2&body=Why&as=comment").await;
+    let url = async |page: &str| {
+        let page = fixture.page(Role::Viewer, page).await;
+        assert_eq!(page.matches("<div id=\"thread-1\" data-thread=\"open\">").count(), 1, "{page}");
+        source(&page).unwrap()
+    };
+    let open = url(&files).await;
+    assert!(open.starts_with(&format!("{path}/live?threads=")), "{open}");
+    assert_eq!(url(path).await, open, "no job has opened the pull request");
+    let mut stream = fixture.open(&open).await;
+    for form in ["resolved=yes", "resolved=no"] {
+        assert_eq!(event(&mut stream, NOW).await, "", "nothing has changed");
+        fixture.form(&format!("{path}/comments/1/resolve"), form).await;
+        let changed = event(&mut stream, SOON).await;
+        assert!(changed.contains(CHANGED), "{form}: {changed}");
+    }
+    assert_eq!(event(&mut stream, NOW).await, "");
+    // The page of another process resolves it.
+    let (caller, project) = (Caller::command_line(), project().id);
+    fixture.cases.resolve_comments(&caller, &project, 7, 1, true).await.unwrap();
+    let changed = event(&mut stream, Duration::from_secs(10)).await;
+    assert!(changed.contains(CHANGED), "the interval has passed: {changed}");
+    let late = event(&mut fixture.open(&open).await, SOON).await;
+    assert!(late.contains(CHANGED), "it was resolved before the connection: {late}");
+    // A comment opens the thread again.
+    fixture.form(&format!("{path}/lines"), "path=x.txt&side=new&line=2&body=But&as=comment").await;
+    let changed = event(&mut stream, SOON).await;
+    assert!(changed.contains(CHANGED), "{changed}");
+
+    let missing = fixture.page(Role::Viewer, "/projects/shop/pulls/404/live?threads=x").await;
+    assert!(missing.contains("There is no such pull request."), "{missing}");
+}
+
+#[tokio::test]
+async fn the_conversation_follows_the_log_and_the_threads_over_one_stream() {
+    let (fixture, path, id) = with_job().await;
+    let seq = fixture.store.job(id).await.unwrap().unwrap().last_seq;
+    let before = source(&fixture.page(Role::Viewer, &path).await);
+    assert_eq!(before, Some(format!("{path}/live?after={seq}")));
+    fixture.form(&format!("{path}/lines"), "path=x.txt&side=new&line=2&body=Why&as=comment").await;
+    let page = fixture.page(Role::Viewer, &path).await;
+    let url = source(&page).unwrap();
+    assert!(url.starts_with(&format!("{path}/live?after={seq}&threads=")), "{url}");
+    assert_eq!(page.matches("<turbo-stream-source").count(), 1, "{page}");
+    let stream = fixture.send(Some(Role::Viewer), Method::GET, &url, "").await;
+    assert!(stream.body.contains("action=\"refresh\""), "the stream ends with the log: {}", stream.body);
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use journeyman_core::message::DeliveryMode;
 use journeyman_core::pull::{LinePlace, Verdict};
 
 use super::read::{Form, Refused};
-use super::{Target, detail, files, merge_box};
+use super::{Target, detail, files, live, merge_box};
 use crate::Shared;
 use crate::diff::{DiffView, place_of};
 use crate::failure::{Failure, Page, refusal};
@@ -127,6 +127,7 @@ pub(super) async fn resolve(target: Target, place: Place, fields: Fields) -> Res
         let (caller, project) = (target.caller(), &target.project.id);
         let is_resolved = fields.text("resolved") != "no";
         target.cases().resolve_comments(&caller, project, target.number, place.0, is_resolved).await?;
+        live::threads_changed(&target);
         let (tab, comment) = if fields.text("at") == "files" { ("/files", "r") } else { ("", "c") };
         let (done, anchor) = if is_resolved { ("resolved", "t") } else { ("reopened", comment) };
         Ok(Redirect::to(&target.page(&format!("{tab}?done={done}#{anchor}-{}", place.0))).into_response())
@@ -173,6 +174,10 @@ async fn answer(
 ) -> Page {
     let (target, view) = (Arc::new(target), DiffView::parse(&fields.text("view")));
     let is_of_line = matches!(form, Form::Line(_));
+    if done.is_ok() {
+        // A comment opens a resolved thread again.
+        live::threads_changed(&target);
+    }
     match done {
         // After a comment on a line, the reader goes on with the changes.
         Ok(done) if is_of_line => {

@@ -14,6 +14,7 @@ use crate::frame::Frame;
 use crate::highlight::{Budget, Highlighter};
 use crate::markdown::{self, Markup};
 use crate::moment::Moment;
+use crate::pages::refresh;
 use crate::visible;
 
 /// The context in which comments are rendered.
@@ -52,6 +53,16 @@ struct LineView<'a> {
     line: u64,
     is_current: bool,
     hunk: Vec<&'a str>,
+}
+
+/// Comments of a thread. A script replaces the element when the state of the thread changes.
+#[derive(Template)]
+#[template(path = "_pull_thread.html")]
+struct ThreadView {
+    /// The number of the first comment.
+    place: u64,
+    state: String,
+    comments: Vec<Fragment>,
 }
 
 /// A resolved thread, folded to one line.
@@ -100,6 +111,15 @@ impl<'a> Thread<'a> {
         all?.into_iter().max_by_key(|resolution| resolution.at)
     }
 
+    fn is_open(&self) -> bool {
+        self.resolution().is_none()
+    }
+
+    /// Returns the state, which is different after each resolution.
+    fn state(&self) -> String {
+        self.resolution().map_or_else(|| "open".to_owned(), |resolution| resolution.at.as_micros().to_string())
+    }
+
     fn is_first(&self, place: u64) -> bool {
         self.0.first().is_some_and(|one| one.place == place)
     }
@@ -107,6 +127,17 @@ impl<'a> Thread<'a> {
     fn is_last(&self, place: u64) -> bool {
         self.0.last().is_some_and(|one| one.place == place)
     }
+}
+
+/// Returns a digest of the resolutions of all threads; `None` if there are no threads.
+pub(super) fn resolutions(comments: &[Comment]) -> Option<String> {
+    let threads = Thread::all(comments);
+    let resolved = threads.iter().filter_map(|thread| {
+        let resolution = thread.resolution()?;
+        Some((thread.0.first()?.place, resolution.at.as_micros(), resolution.by.as_str()))
+    });
+    let resolved: Vec<(u64, i64, &str)> = resolved.collect();
+    (!threads.is_empty()).then(|| refresh::digest(&resolved))
 }
 
 /// The place of a comment on a page.
@@ -118,6 +149,13 @@ struct Spot {
     is_current: bool,
     /// True for the last comment of a thread that is open.
     ends_thread: bool,
+}
+
+impl Spot {
+    /// Returns the place of a comment below its line in the diff.
+    const fn below_line(ends_thread: bool) -> Self {
+        Self { in_diff: true, is_current: true, ends_thread }
+    }
 }
 
 impl CommentView<'_> {
@@ -170,21 +208,20 @@ impl Renderer<'_> {
             let body = self.body(one, budget);
             let is_current = one.comment.line.as_ref().is_some_and(|place| outline.has(place));
             let thread = Thread::of(&threads, one.place);
-            let resolution = thread.and_then(Thread::resolution);
-            let ends_thread = resolution.is_none() && thread.is_some_and(|thread| thread.is_last(one.place));
+            let ends_thread = thread.is_some_and(|thread| thread.is_open() && thread.is_last(one.place));
             let spot = Spot { in_diff: false, is_current, ends_thread };
             match one.comment.review {
                 Some(review) if review != one.place => {
                     let reply = self.comment(one, body.as_ref(), spot, Vec::new())?;
-                    replies.entry(review).or_default().push(self.folded(one, resolution, false, vec![reply])?);
+                    replies.entry(review).or_default().push(self.in_thread(thread, one, reply)?);
                 }
-                _ => roots.push((one, body, spot, resolution)),
+                _ => roots.push((one, body, spot, thread)),
             }
         }
-        let root = |(one, body, spot, resolution): (&Comment, Option<Markup>, Spot, Option<&Resolution>)| {
+        let root = |(one, body, spot, thread): (&Comment, Option<Markup>, Spot, Option<&Thread<'_>>)| {
             let replies = replies.remove(&one.place).unwrap_or_default();
             let content = self.comment(one, body.as_ref(), spot, replies)?;
-            self.folded(one, resolution, false, vec![content])
+            self.in_thread(thread, one, content)
         };
         roots.into_iter().map(root).collect()
     }
@@ -199,14 +236,11 @@ impl Renderer<'_> {
         let threads = Thread::all(comments);
         for one in ordered(comments) {
             let Some(place) = one.comment.line.as_ref().filter(|place| diff.has(place)) else { continue };
-            let thread = Thread::of(&threads, one.place);
-            let resolved = thread.and_then(|thread| Some((thread, thread.resolution()?)));
-            let content = match resolved {
-                Some((thread, _)) if !thread.is_first(one.place) => continue,
-                Some((thread, resolution)) => self.resolved_below(thread, resolution, budget)?,
+            let content = match Thread::of(&threads, one.place) {
+                Some(thread) if thread.is_first(one.place) => self.below_line(thread, budget)?,
+                Some(_) => continue,
                 None => {
-                    let ends_thread = thread.is_some_and(|thread| thread.is_last(one.place));
-                    let (body, spot) = (self.body(one, budget), Spot { in_diff: true, is_current: true, ends_thread });
+                    let (body, spot) = (self.body(one, budget), Spot::below_line(false));
                     self.comment(one, body.as_ref(), spot, Vec::new())?
                 }
             };
@@ -216,32 +250,48 @@ impl Renderer<'_> {
         Ok(())
     }
 
-    /// Renders a resolved thread below its line.
-    fn resolved_below(
-        &self,
-        thread: &Thread<'_>,
-        resolution: &Resolution,
-        budget: &mut Budget,
-    ) -> askama::Result<Fragment> {
-        let spot = Spot { in_diff: true, is_current: true, ends_thread: false };
-        let content = |one: &&Comment| self.comment(one, self.body(one, budget).as_ref(), spot, Vec::new());
-        let comments = thread.0.iter().map(content).collect::<askama::Result<Vec<_>>>()?;
-        match thread.0.last() {
-            Some(last) => self.folded(last, Some(resolution), true, comments),
-            None => Ok(Fragment::default()),
+    /// Renders a thread below its line.
+    fn below_line(&self, thread: &Thread<'_>, budget: &mut Budget) -> askama::Result<Fragment> {
+        let content = |one: &&Comment| {
+            let spot = Spot::below_line(thread.is_open() && thread.is_last(one.place));
+            self.comment(one, self.body(one, budget).as_ref(), spot, Vec::new())
+        };
+        let contents = thread.0.iter().map(content).collect::<askama::Result<Vec<_>>>()?;
+        self.wrapped(thread, &thread.0, true, contents)
+    }
+
+    /// Wraps a comment of the conversation if it belongs to a thread.
+    fn in_thread(&self, thread: Option<&Thread<'_>>, one: &Comment, content: Fragment) -> askama::Result<Fragment> {
+        match thread {
+            Some(thread) => self.wrapped(thread, &[one], false, vec![content]),
+            None => Ok(content),
         }
     }
 
-    /// Folds comments of a resolved thread, of which `last` is the last one. Returns the only comment of an open thread
-    /// unchanged.
+    /// Wraps comments of a thread. Those of a resolved thread are folded.
+    fn wrapped(
+        &self,
+        thread: &Thread<'_>,
+        comments: &[&Comment],
+        in_diff: bool,
+        contents: Vec<Fragment>,
+    ) -> askama::Result<Fragment> {
+        let (Some(first), Some(last)) = (comments.first(), comments.last()) else { return Ok(Fragment::default()) };
+        let comments = match thread.resolution() {
+            Some(resolution) => vec![self.folded(last, resolution, in_diff, contents)?],
+            None => contents,
+        };
+        Fragment::of(&ThreadView { place: first.place, state: thread.state(), comments })
+    }
+
+    /// Folds comments of a resolved thread, of which `last` is the last one.
     fn folded(
         &self,
         last: &Comment,
-        resolution: Option<&Resolution>,
+        resolution: &Resolution,
         in_diff: bool,
-        mut comments: Vec<Fragment>,
+        comments: Vec<Fragment>,
     ) -> askama::Result<Fragment> {
-        let Some(resolution) = resolution else { return Ok(comments.pop().unwrap_or_default()) };
         let line = last.comment.line.as_ref().filter(|_| !in_diff);
         Fragment::of(&ResolvedView {
             at: self.at,

@@ -105,7 +105,7 @@ impl<'a> DetailPage<'a> {
             cost: (summary.cost_micros > 0).then(|| money(summary.cost_micros)),
             comment,
             review,
-            live: read.job.as_ref().map(|job| (format!("live-{}", job.last_seq), live::address(at, job.last_seq))),
+            live: live::source(at, read.job.as_ref().map(|job| job.last_seq), &read.comments),
         })
     }
 

@@ -9,11 +9,10 @@ use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
 use journeyman_core::ids::Sha;
 
-use super::Target;
 use super::bar::Bar;
 use super::comments::Renderer;
-use super::detail;
 use super::read::{Form, Read, Refused};
+use super::{Target, detail, live};
 use crate::Shared;
 use crate::diff::{DiffShown, DiffView, LineKey, Nav, Outline, Selected, Step};
 use crate::failure::{Failure, Page};
@@ -33,6 +32,8 @@ struct FilesPage<'a> {
     diff: DiffShown<'a>,
     /// The form for a comment, which a script copies to a line.
     pattern: Option<Fragment>,
+    /// The ID and the URL of the stream that keeps the threads up to date.
+    live: Option<(String, String)>,
 }
 
 /// A line whose form is open, with the text and the reason why it was refused.
@@ -150,8 +151,10 @@ fn render(
     let diff = DiffShown::new(&read.detail.diff, read.detail.diff_cut, view, highlighter, &mut budget);
     let mut diff = diff.placed(nav);
     diff.takes_comments = takes_comments;
+    let mut live = None;
     // The lines of a comment are those of all changes.
     if diff.nav.part.is_none() {
+        live = live::source(at, None, &read.comments);
         let renderer = Renderer { at, progress: &read.progress, highlighter };
         renderer.attach(&read.comments, &mut diff, &mut budget)?;
     }
@@ -161,7 +164,7 @@ fn render(
         diff.attach(&key, form(at, view, Some(&key), "", None)?);
     }
     let pattern = takes_comments.then(|| form(at, view, None, "", None)).transpose()?;
-    FilesPage { at, frame: at, bar, diff, pattern }.render()
+    FilesPage { at, frame: at, bar, diff, pattern, live }.render()
 }
 
 fn form(

@@ -1,36 +1,61 @@
-//! The stream that keeps the page of a pull request up to date: when the state of its job changes, the page is fetched
-//! again and morphed into place.
+//! The stream that keeps the page of a pull request up to date. When the state of its job changes, the page is fetched
+//! again and morphed into place. When a thread is resolved or opened again, a script replaces only the thread, because
+//! the page may have a form in which the viewer writes.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::Event;
 use axum::response::{IntoResponse, Response};
+use futures::StreamExt as _;
+use futures::stream::{BoxStream, unfold};
 use journeyman_core::ports::PullPagesError;
 use journeyman_core::project::{Address, parse_address};
+use journeyman_core::pull::Comment;
 use serde::Deserialize;
 
-use super::Target;
+use super::{Target, comments};
 use crate::Shared;
 use crate::failure::Failure;
 use crate::pages::follow::{self, Admitted, Follow};
+use crate::pages::refresh::{Poll, REFRESH};
 
 /// The pause after each event. Rendering the page reads the repository.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The element that makes Turbo fetch the page again.
-const REFRESH: &str = "<turbo-stream action=\"refresh\"></turbo-stream>";
+/// The element that makes a script replace the threads whose state has changed.
+const THREADS: &str = "<turbo-stream action=\"threads\"></turbo-stream>";
 
 #[derive(Deserialize)]
 pub(super) struct LiveQuery {
-    /// The sequence number of the last entry of the job's log when the page was rendered.
-    after: u64,
+    /// The sequence number of the last entry of the job's log when the page was rendered; `None` if the page does not
+    /// follow the log.
+    after: Option<u64>,
+    /// The digest of the resolutions on the page; `None` if it has no threads.
+    threads: Option<String>,
 }
 
-/// Returns the URL of the stream for a page with the job's log up to and including `after`.
-pub(super) fn address(at: &Target, after: u64) -> String {
-    at.page(&format!("/live?after={after}"))
+/// Returns the ID and the URL of the stream for a page with these comments, and with the job's log up to and including
+/// `after`. Returns `None` for a page with neither threads nor a log.
+pub(super) fn source(at: &Target, after: Option<u64>, comments: &[Comment]) -> Option<(String, String)> {
+    let after = after.map(|after| ("after", after.to_string()));
+    let threads = comments::resolutions(comments).map(|digest| ("threads", digest));
+    let known: Vec<(&str, String)> = after.into_iter().chain(threads).collect();
+    let query: Vec<String> = known.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let id: String = known.iter().map(|(_, value)| format!("-{value}")).collect();
+    (!known.is_empty()).then(|| (format!("live{id}"), at.page(&format!("/live?{}", query.join("&")))))
+}
+
+/// Returns the name of the threads of a pull request among the data of pages.
+fn threads_of(at: &Target) -> String {
+    at.page("/threads")
+}
+
+/// Updates the threads on the open pages of this process. Other processes read the threads at an interval.
+pub(super) fn threads_changed(at: &Target) {
+    at.shared.digests.changed(&threads_of(at));
 }
 
 pub(super) async fn stream(
@@ -39,13 +64,53 @@ pub(super) async fn stream(
     Query(query): Query<LiveQuery>,
     headers: HeaderMap,
 ) -> Response {
-    let Some(admitted) = follow::admit(&at, &headers, query.after) else {
+    let Some(admitted) = follow::admit(&at, &headers, query.after.unwrap_or_default()) else {
         return StatusCode::TOO_MANY_REQUESTS.into_response();
     };
-    match Live::new(&shared, &at, admitted).await {
-        Ok(live) => follow::respond(live),
+    match streams(&shared, &at, query, admitted).await {
+        Ok(streams) => follow::respond_merged(streams),
         Err(failure) => failure.page(&at),
     }
+}
+
+/// Returns what a page follows. Reads only the store: the page that the browser fetches reads the repository.
+async fn streams(
+    shared: &Shared,
+    at: &Target,
+    query: LiveQuery,
+    admitted: Admitted,
+) -> Result<Vec<BoxStream<'static, Event>>, Failure> {
+    let Ok(Address::Local(name)) = parse_address(&at.project.repository) else {
+        return Err(PullPagesError::NotFound.into());
+    };
+    let pull = shared.services.store.pull(name, at.number).await?.ok_or(PullPagesError::NotFound)?;
+    let repository = pull.repository.clone();
+    if query.after.is_none() {
+        return Ok(vec![threads(at, repository, query.threads.unwrap_or_default(), Some(admitted))]);
+    }
+    let job = at.cases().job_of_pull(&at.caller(), &at.project.id, &pull).await?;
+    let job = job.ok_or(Failure::NotFound("job"))?;
+    let log = follow::events(Live { log: Follow::new(at, admitted, job.id), settles: true });
+    let threads = query.threads.map(|seen| threads(at, repository, seen, None));
+    Ok(std::iter::once(log).chain(threads).collect())
+}
+
+/// Follows the resolutions of threads from the digest `seen` on. The stream keeps its admission, unless the log has it.
+fn threads(at: &Target, repository: String, seen: String, slot: Option<Admitted>) -> BoxStream<'static, Event> {
+    let (store, number) = (Arc::clone(&at.shared.services.store), at.number);
+    let read = move || {
+        let (store, repository) = (Arc::clone(&store), repository.clone());
+        async move {
+            let all = store.comments(repository, number).await;
+            all.map(|all| comments::resolutions(&all).unwrap_or_default())
+        }
+    };
+    let poll = Poll::new(at, threads_of(at), seen, read);
+    unfold((poll, slot), |(mut poll, slot)| async move {
+        poll.next().await?;
+        Some((Event::default().data(THREADS), (poll, slot)))
+    })
+    .boxed()
 }
 
 struct Live {
@@ -53,19 +118,6 @@ struct Live {
     /// True if the page was fetched since the last quiet moment. The service writes its answer to a comment a little
     /// after the last entry of the log, so the page is fetched once more then.
     settles: bool,
-}
-
-impl Live {
-    /// Creates a stream. Reads only the store: the page that the browser fetches reads the repository.
-    async fn new(shared: &Shared, at: &Target, admitted: Admitted) -> Result<Self, Failure> {
-        let Ok(Address::Local(name)) = parse_address(&at.project.repository) else {
-            return Err(PullPagesError::NotFound.into());
-        };
-        let pull = shared.services.store.pull(name, at.number).await?.ok_or(PullPagesError::NotFound)?;
-        let job = at.cases().job_of_pull(&at.caller(), &at.project.id, &pull).await?;
-        let job = job.ok_or(Failure::NotFound("job"))?;
-        Ok(Self { log: Follow::new(at, admitted, job.id), settles: true })
-    }
 }
 
 impl follow::Live for Live {
