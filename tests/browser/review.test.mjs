@@ -176,6 +176,70 @@ step("the comments on a line are resolved into one line, and opened again", asyn
   assert.ok(await page.getByText("A question for people.").isVisible());
 });
 
+step("others see at once that a thread is resolved, and keep what they write", async () => {
+  const cookie = await service.createUser("grace", "member");
+  const [files, talk] = [await suite.page({ cookie }), await suite.page({ cookie })];
+  await suite.open(files, pull("/files"));
+  await files.locator("#f1-R100 > a").click();
+  const remark = files.getByRole("textbox", { name: "Comment on line 100" });
+  await suite.open(talk, pull());
+  const comment = talk.getByRole("textbox", { name: "Comment", exact: true });
+  await talk.getByText(/^Asked in /).click();
+  const texts = [[files, remark, "I am still"], [talk, comment, "So am I"]];
+  for (const [, field, text] of texts) await field.pressSequentially(text);
+  const question = (other) => other.getByText("A question for people.");
+  const unchanged = async (field, text) => {
+    assert.equal(await field.inputValue(), text);
+    assert.ok(await field.evaluate((element) => element === document.activeElement), "the focus has moved");
+  };
+
+  await suite.open(page, pull("/files"));
+  await page.getByRole("button", { name: "Resolve this thread", exact: true }).click();
+  for (const [other, field, text] of texts) {
+    await other.locator("details.resolved > summary", { hasText: "Resolved by ada" }).waitFor();
+    assert.ok(!await question(other).isVisible(), "the comment is not folded");
+    await unchanged(field, text);
+  }
+  assert.ok(await talk.locator("details.asked[open]").first().isVisible(), "another fold was closed");
+  assertNone(await axe(talk));
+
+  await page.getByText("The comments are resolved.").waitFor();
+  await page.locator("details.resolved > summary").click();
+  await page.getByRole("button", { name: "Unresolve this thread" }).click();
+  await page.getByText("The comments are open again.").waitFor();
+  for (const [other, field, text] of texts) {
+    await question(other).waitFor();
+    assert.equal(await other.locator("details.resolved").count(), 0);
+    await unchanged(field, text);
+  }
+  await files.context().close();
+  await talk.context().close();
+});
+
+step("hidden changes follow their threads again when they become visible, and keep a text", async () => {
+  const other = await suite.page({ cookie: admin });
+  await other.clock.install();
+  await suite.open(other, pull("/files"));
+  await other.locator("#f1-R100 > a").click();
+  const remark = other.getByRole("textbox", { name: "Comment on line 100" });
+  await remark.fill("Later");
+  const setVisible = (visible) => other.evaluate((visible) => {
+    Object.defineProperty(document, "hidden", { configurable: true, get: () => !visible });
+    document.dispatchEvent(new Event("visibilitychange"));
+  }, visible);
+  const stream = other.locator("turbo-stream-source");
+  await setVisible(false);
+  await other.clock.fastForward(60_000);
+  await stream.waitFor({ state: "detached" });
+  await page.getByRole("button", { name: "Resolve this thread", exact: true }).click();
+  await page.getByText("The comments are resolved.").waitFor();
+  await setVisible(true);
+  await stream.waitFor({ state: "attached" });
+  await other.locator("details.resolved > summary", { hasText: "Resolved by ada" }).waitFor();
+  assert.equal(await remark.inputValue(), "Later");
+  await other.context().close();
+});
+
 step("the agent can be asked to resolve conflicts, which are named", async () => {
   await follow("Change it [[write conflict.txt|ours]]");
   copy.write({ "conflict.txt": "theirs\n" });

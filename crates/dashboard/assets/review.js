@@ -234,6 +234,8 @@
       if (location.pathname !== pathname) continue;
       const parsed = new DOMParser().parseFromString(text, "text/html");
       for (const thread of document.querySelectorAll("[data-thread]")) {
+        // The answer to a form shows the whole page again.
+        if (thread.querySelector("form[aria-busy]")) continue;
         const next = parsed.getElementById(thread.id);
         if (next && next.dataset.thread !== thread.dataset.thread) replaceThread(thread, next);
       }
