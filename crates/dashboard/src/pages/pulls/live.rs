@@ -44,8 +44,9 @@ pub(super) fn source(at: &Target, after: Option<u64>, comments: &[Comment]) -> O
     let threads = comments::resolutions(comments).map(|digest| ("threads", digest));
     let known: Vec<(&str, String)> = after.into_iter().chain(threads).collect();
     let query: Vec<String> = known.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    let id: String = known.iter().map(|(_, value)| format!("-{value}")).collect();
-    (!known.is_empty()).then(|| (format!("live{id}"), at.page(&format!("/live?{}", query.join("&")))))
+    let values: Vec<&str> = known.iter().map(|(_, value)| value.as_str()).collect();
+    let id = format!("live-{}", values.join("-"));
+    (!known.is_empty()).then(|| (id, at.page(&format!("/live?{}", query.join("&")))))
 }
 
 /// Returns the name of the threads of a pull request among the data of pages.
