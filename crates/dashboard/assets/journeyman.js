@@ -269,8 +269,11 @@ document.addEventListener("visibilitychange", () => {
     }, HIDDEN_TIMEOUT);
     return;
   }
-  for (const { source, parent } of closedSources) if (parent.isConnected) parent.append(source);
+  const resumed = closedSources.filter(({ parent }) => parent.isConnected);
+  for (const { source, parent } of resumed) parent.append(source);
   closedSources = [];
+  // The server compares with the page as it was loaded, and not with what its stream has changed since.
+  if (resumed.length > 0) document.dispatchEvent(new Event("stream:resumed"));
   if ("stale" in document.documentElement.dataset) {
     delete document.documentElement.dataset.stale;
     Turbo.session.refresh(location.href);

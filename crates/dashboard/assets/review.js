@@ -210,6 +210,7 @@
   }
 
   // ---- Threads that are resolved or opened again elsewhere. Only these are replaced: texts and folds stay.
+  const RETRY_MS = 3000;
   let isFetching = false;
   let isStale = false;
 
@@ -222,27 +223,59 @@
     if (hasFocus) next.querySelector(".resolved > summary, form button")?.focus({ preventScroll: true });
   }
 
+  // Returns false if a thread may still have an old state.
+  async function replaceThreads() {
+    const { pathname, href } = location;
+    const text = await fetch(href).then((answer) => answer.ok ? answer.text() : null).catch(() => null);
+    if (text === null) return false;
+    // The IDs of threads are the same on each tab.
+    if (location.pathname !== pathname) return false;
+    const parsed = new DOMParser().parseFromString(text, "text/html");
+    let isComplete = true;
+    for (const thread of document.querySelectorAll("[data-thread]")) {
+      const next = parsed.getElementById(thread.id);
+      if (!next || next.dataset.thread === thread.dataset.thread) continue;
+      // The answer to a form shows the whole page again, unless the form is refused.
+      if (thread.querySelector("form[aria-busy]")) isComplete = false;
+      else replaceThread(thread, next);
+    }
+    return isComplete;
+  }
+
   async function updateThreads() {
     isStale = true;
     if (isFetching) return;
     isFetching = true;
-    while (isStale) {
-      isStale = false;
-      const { pathname, href } = location;
-      const text = await fetch(href).then((answer) => answer.ok ? answer.text() : "").catch(() => "");
-      // The IDs of threads are the same on each tab.
-      if (location.pathname !== pathname) continue;
-      const parsed = new DOMParser().parseFromString(text, "text/html");
-      for (const thread of document.querySelectorAll("[data-thread]")) {
-        // The answer to a form shows the whole page again.
-        if (thread.querySelector("form[aria-busy]")) continue;
-        const next = parsed.getElementById(thread.id);
-        if (next && next.dataset.thread !== thread.dataset.thread) replaceThread(thread, next);
+    try {
+      while (isStale) {
+        isStale = false;
+        if (await replaceThreads()) continue;
+        setTimeout(updateThreads, RETRY_MS);
+        break;
       }
+    } finally {
+      isFetching = false;
     }
-    isFetching = false;
   }
 
+  // After an interruption, the server compares with the page as it was loaded, so the threads are read again.
+  const watched = new WeakSet();
+  function watchStream() {
+    const stream = document.querySelector("turbo-stream-source")?.streamSource;
+    if (!stream || watched.has(stream) || !document.querySelector("[data-thread]")) return;
+    watched.add(stream);
+    let wasOpen = stream.readyState === EventSource.OPEN;
+    stream.addEventListener("open", () => {
+      if (wasOpen) updateThreads();
+      wasOpen = true;
+    });
+  }
+
+  document.addEventListener("stream:resumed", () => {
+    watchStream();
+    if (document.querySelector("[data-thread]")) updateThreads();
+  });
+  for (const event of ["turbo:load", "turbo:morph"]) document.addEventListener(event, watchStream);
   document.addEventListener("turbo:before-stream-render", (event) => {
     if (event.target.action === "threads") event.detail.render = updateThreads;
   });

@@ -14,32 +14,43 @@ pub(crate) struct Digests(Mutex<HashMap<String, Weak<Latest>>>);
 /// The latest digest of a page. It is removed with the last stream of the page.
 #[derive(Default)]
 pub(crate) struct Latest {
-    reading: tokio::sync::Mutex<Reading>,
-    /// Wakes the streams of the page.
-    changes: watch::Sender<()>,
+    latest: tokio::sync::Mutex<Numbered>,
+    /// The number of changes that this process has made. Wakes the streams of the page.
+    changes: watch::Sender<u64>,
 }
 
-/// What the stream of a page has read.
+/// The data that the streams of a page compare and send.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Read {
+pub(crate) struct PageState {
     /// The digest of the data on the page. If it has changed, the page is loaded again.
     pub(crate) digest: String,
-    /// The digest of data that parts of the page show, and the Turbo streams that update these parts in place. If only
-    /// this digest has changed, they are sent.
-    pub(crate) updates: (String, String),
+    /// The parts of the page that are updated in place. If only their digest has changed, their updates are sent.
+    pub(crate) parts: Parts,
 }
 
-impl From<String> for Read {
+/// Parts of a page that its stream updates in place.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Parts {
+    /// The digest of the data that they show.
+    pub(crate) digest: String,
+    /// The Turbo streams that update them.
+    pub(crate) updates: String,
+}
+
+impl From<String> for PageState {
     fn from(digest: String) -> Self {
         Self { digest, ..Self::default() }
     }
 }
 
-/// The last read, and the number of reads of the page so far.
+/// The last state of a page that was read.
 #[derive(Clone, Default)]
-pub(crate) struct Reading {
+pub(crate) struct Numbered {
+    /// The number of states that were read so far.
     pub(crate) number: u64,
-    pub(crate) read: Read,
+    /// The number of changes by this process before it was read.
+    changes: u64,
+    pub(crate) state: PageState,
 }
 
 impl Digests {
@@ -59,28 +70,30 @@ impl Digests {
     pub(crate) fn changed(&self, page: &str) {
         let latest = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(page).and_then(Weak::upgrade);
         if let Some(latest) = latest {
-            latest.changes.send_replace(());
+            latest.changes.send_modify(|count| *count += 1);
         }
     }
 }
 
 impl Latest {
     /// Returns a receiver of the changes from now on.
-    pub(crate) fn changes(&self) -> watch::Receiver<()> {
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 
-    /// Returns what was read after the read with the number `seen`: by another stream, or otherwise the result of
-    /// `read`. Without `seen`, it always reads, because the page may be newer than the last digest.
+    /// Returns a state that was read after the one with the number `seen`, and after the last change by this process: that
+    /// of another stream, or otherwise the result of `read`. Without `seen`, it always reads, because the page may be newer
+    /// than the last state.
     pub(crate) async fn after(
         &self,
         seen: Option<u64>,
-        read: impl Future<Output = Result<impl Into<Read>, StoreError>>,
-    ) -> Result<Reading, StoreError> {
-        let mut latest = self.reading.lock().await;
-        if seen.is_none_or(|seen| latest.number <= seen) {
-            let read = read.await?.into();
-            *latest = Reading { number: latest.number + 1, read };
+        read: impl Future<Output = Result<impl Into<PageState>, StoreError>>,
+    ) -> Result<Numbered, StoreError> {
+        let mut latest = self.latest.lock().await;
+        let changes = *self.changes.borrow();
+        if seen.is_none_or(|seen| latest.number <= seen) || latest.changes < changes {
+            let state = read.await?.into();
+            *latest = Numbered { number: latest.number + 1, changes, state };
         }
         Ok(latest.clone())
     }
@@ -99,12 +112,16 @@ mod tests {
         let (one, two) = (digests.of("/".to_owned()), digests.of("/".to_owned()));
         let first = one.after(None, read()).await.unwrap();
         let second = two.after(None, read()).await.unwrap();
-        assert_eq!((first.read.digest.as_str(), second.read.digest.as_str()), ("0", "1"), "a new stream reads");
+        assert_eq!((first.state.digest.as_str(), second.state.digest.as_str()), ("0", "1"), "a new stream reads");
         let shared = one.after(Some(first.number), read()).await.unwrap();
-        assert_eq!((shared.number, shared.read.digest.as_str()), (second.number, "1"), "another stream has read since");
-        assert_eq!(two.after(Some(second.number), read()).await.unwrap().read.digest, "2", "no other stream has");
+        assert_eq!(
+            (shared.number, shared.state.digest.as_str()),
+            (second.number, "1"),
+            "another stream has read since"
+        );
+        assert_eq!(two.after(Some(second.number), read()).await.unwrap().state.digest, "2", "no other stream has");
         let other = digests.of("/system".to_owned());
-        assert_eq!(other.after(None, read()).await.unwrap().read.digest, "3", "another page has other data");
+        assert_eq!(other.after(None, read()).await.unwrap().state.digest, "3", "another page has other data");
     }
 
     #[tokio::test]
@@ -112,7 +129,26 @@ mod tests {
         let page = Digests::default().of("/".to_owned());
         let failed = page.after(None, async { Err::<String, _>(StoreError::Unavailable("down".to_owned())) }).await;
         assert!(failed.is_err());
-        assert_eq!(page.after(Some(0), async { Ok("a".to_owned()) }).await.unwrap().read.digest, "a");
+        assert_eq!(page.after(Some(0), async { Ok("a".to_owned()) }).await.unwrap().state.digest, "a");
+    }
+
+    #[tokio::test]
+    async fn a_change_is_read_once_for_all_streams() {
+        let (digests, reads) = (Digests::default(), AtomicU64::new(0));
+        let read = async || Ok::<_, StoreError>(reads.fetch_add(1, Ordering::Relaxed).to_string());
+        let page = digests.of("/".to_owned());
+        let first = page.after(None, read()).await.unwrap();
+        let second = page.after(None, read()).await.unwrap();
+        digests.changed("/");
+        // The stream that has the first state must not get the second one, which may be older than the change.
+        let changed = page.after(Some(first.number), read()).await.unwrap();
+        assert_eq!(changed.state.digest, "2");
+        let shared = page.after(Some(second.number), read()).await.unwrap();
+        assert_eq!(
+            (shared.number, shared.state.digest.as_str()),
+            (changed.number, "2"),
+            "the other stream reads again"
+        );
     }
 
     #[test]

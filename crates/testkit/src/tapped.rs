@@ -283,6 +283,7 @@ delegate! {
         read pulls_of_branch(repository: String, head: String) -> Result<Vec<LocalPull>, StoreError>;
         write edit_pull(repository: String, number: u64, text: PullText) -> Result<(), StoreError>;
         read pulls(repository: String) -> Result<Vec<LocalPull>, StoreError>;
+        read line_comments(repository: String, number: u64) -> Result<Vec<Comment>, StoreError>;
         read comments(repository: String, number: u64) -> Result<Vec<Comment>, StoreError>;
         write comment_once(repository: String, number: u64, marker: String, comment: NewComment) -> Result<Option<u64>, StoreError>;
     }

@@ -1,4 +1,4 @@
-//! Streams that refresh an open page when its data changes.
+//! Streams that refresh an open page, or update parts of it, when its data changes.
 
 use std::convert::Infallible;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -15,7 +15,7 @@ use journeyman_core::ports::StoreError;
 use serde::Deserialize;
 use tokio::sync::watch;
 
-use crate::digests::{Latest, Read, Reading};
+use crate::digests::{Latest, Numbered, PageState};
 use crate::frame::Frame;
 use crate::viewer::Viewer;
 use crate::{Shared, session};
@@ -52,7 +52,7 @@ pub(super) fn stream<F, R, T>(frame: &Frame, page: String, seen: SeenQuery, head
 where
     F: Fn() -> R + Send + 'static,
     R: Future<Output = Result<T, StoreError>> + Send + 'static,
-    T: Into<Read> + 'static,
+    T: Into<PageState> + 'static,
 {
     let Some(slot) = frame.shared.streams.open(frame.viewer.user.id) else {
         return StatusCode::TOO_MANY_REQUESTS.into_response();
@@ -86,26 +86,26 @@ pub(super) struct Poll<F> {
     read: F,
     /// The latest digest of the page.
     latest: Arc<Latest>,
-    changes: watch::Receiver<()>,
+    changes: watch::Receiver<u64>,
     /// The number of the last digest that this stream has received.
     number: Option<u64>,
     seen: String,
-    /// The digest of the last updates that this stream has sent.
-    updated: String,
+    /// The digest of the parts whose updates this stream has sent last.
+    parts: String,
 }
 
 impl<F, R, T> Poll<F>
 where
     F: Fn() -> R,
     R: Future<Output = Result<T, StoreError>>,
-    T: Into<Read>,
+    T: Into<PageState>,
 {
     /// Follows the data of a page, from the digest `seen` on. `page` and `read` are those of [`stream`].
     pub(super) fn new(frame: &Frame, page: String, seen: String, read: F) -> Self {
         let (shared, viewer) = (frame.shared.clone(), frame.viewer.clone());
         let latest = shared.digests.of(page);
         let changes = latest.changes();
-        Self { shared, viewer, read, latest, changes, number: None, seen, updated: String::new() }
+        Self { shared, viewer, read, latest, changes, number: None, seen, parts: String::new() }
     }
 
     /// Waits for a change. Returns `None` if the session of the viewer has ended, the
@@ -117,21 +117,20 @@ where
             }
             // Nothing is read until the future is polled.
             let read = (self.read)();
-            let Reading { number, read: Read { digest, updates } } = self.latest.after(self.number, read).await.ok()?;
+            let Numbered { number, state, .. } = self.latest.after(self.number, read).await.ok()?;
+            let PageState { digest, parts } = state;
             self.number = Some(number);
             if self.seen != digest {
                 self.seen.clone_from(&digest);
                 return Some(Change::Digest(digest));
             }
-            let (updated, updates) = updates;
-            if self.updated != updated {
-                self.updated = updated;
-                return Some(Change::Parts(updates));
+            if self.parts != parts.digest {
+                self.parts = parts.digest;
+                return Some(Change::Parts(parts.updates));
             }
             tokio::select! {
                 () = tokio::time::sleep(POLL_INTERVAL) => {}
-                // The latest digest of another stream may have been read before the change.
-                Ok(()) = self.changes.changed() => self.number = None,
+                Ok(()) = self.changes.changed() => {}
                 () = self.shared.services.tails.stopped() => return None,
             }
         }

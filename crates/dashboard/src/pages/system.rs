@@ -23,7 +23,7 @@ use self::queues::{HoldRow, HookRow, QueueRow};
 use self::tiles::Tiles;
 use self::workers::{DiskRow, WorkerRow};
 use super::refresh::{self, SeenQuery};
-use crate::digests::Read;
+use crate::digests::PageState;
 use crate::failure::{Page, rendered};
 use crate::frame::Frame;
 use crate::{Shared, visible, words};
@@ -172,7 +172,7 @@ async fn live(
         async move {
             let now = shared.services.clock.now();
             let found = Found::read(&shared, now).await?;
-            Ok(Read { digest: found.digest(now), updates: workers::Seen::updates(&found, now) })
+            Ok(PageState { digest: found.digest(now), parts: workers::Seen::parts(&found, now) })
         }
     })
 }

@@ -156,6 +156,9 @@ fn all_other_forms_are_sent_by_turbo() {
                 found.push(tag.split_once("action=\"").unwrap().1.split_once('"').unwrap().0.to_owned());
             }
         }
+        for button in template.split("<button ").skip(1) {
+            assert!(!button.split_once('>').unwrap().0.contains("data-turbo"), "a button of {template}");
+        }
     }
     found.sort();
     assert_eq!(found, expected);

@@ -72,6 +72,13 @@ impl PullStore for MemoryStore {
         Ok(found)
     }
 
+    async fn line_comments(&self, repository: String, number: u64) -> Result<Vec<Comment>, StoreError> {
+        let mut found = self.comments(repository, number).await?;
+        found.retain(|one| one.comment.line.is_some() && !one.comment.is_draft);
+        found.iter_mut().for_each(|one| one.comment.body.clear());
+        Ok(found)
+    }
+
     async fn comment_once(
         &self,
         repository: String,

@@ -13,6 +13,12 @@ use crate::rows::{self, to_json};
 /// The lock of a repository's pull requests, which serializes the assignment of numbers, the ends, and the comments.
 pub(super) const PULLS_LOCK: &str = "SELECT pg_advisory_xact_lock(hashtextextended('pulls/' || $1, 0))";
 
+/// Selects the submitted comments on lines of a pull request, without their texts.
+const LINE_COMMENTS: &str = "
+    SELECT repository, number, place, author, author_id, '' AS body, at, message, path, side, line, hunk, review, draft,
+        verdict, resolved_by, resolved_at
+    FROM comments WHERE repository = $1 AND number = $2 AND path IS NOT NULL AND draft = 0 ORDER BY place";
+
 #[async_trait]
 impl PullStore for PostgresStore {
     async fn open_pull(
@@ -78,6 +84,11 @@ impl PullStore for PostgresStore {
     async fn comments(&self, repository: String, number: u64) -> Result<Vec<Comment>, StoreError> {
         let text = "SELECT * FROM comments WHERE repository = $1 AND number = $2 ORDER BY place";
         let found = self.read(call!(text, repository, i64::try_from(number).unwrap_or(i64::MAX))).await?;
+        Ok(found.iter().map(rows::comment).collect::<Result<_, PgError>>()?)
+    }
+
+    async fn line_comments(&self, repository: String, number: u64) -> Result<Vec<Comment>, StoreError> {
+        let found = self.read(call!(LINE_COMMENTS, repository, i64::try_from(number).unwrap_or(i64::MAX))).await?;
         Ok(found.iter().map(rows::comment).collect::<Result<_, PgError>>()?)
     }
 

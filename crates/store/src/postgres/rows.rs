@@ -23,27 +23,28 @@ impl Columns for Row {
 }
 
 /// The columns of a row after one of them, for a row of joined tables whose columns have the same names.
-pub(super) struct Part<'a> {
+pub(super) struct ColumnsAfter<'a> {
     row: &'a Row,
     first: usize,
 }
 
-impl<'a> Part<'a> {
-    /// Returns the columns after the column `marker`, or all if the row has no such column.
-    pub(super) fn after(row: &'a Row, marker: &str) -> Self {
-        let place = row.columns().iter().position(|column| column.name() == marker);
-        Self { row, first: place.unwrap_or(0) }
+impl<'a> ColumnsAfter<'a> {
+    /// Returns the columns after the column `marker`.
+    pub(super) fn new(row: &'a Row, marker: &str) -> Self {
+        let index = row.columns().iter().position(|column| column.name() == marker);
+        // Without the column, there are none after it, and each read is an error.
+        Self { row, first: index.map_or(row.len(), |index| index + 1) }
     }
 
     fn get<T: FromSql<'a>>(&self, column: &str) -> Result<T, PgError> {
-        let mut part = self.row.columns().iter().enumerate().skip(self.first);
-        let place = part.find(|(_, one)| one.name() == column).map(|(place, _)| place);
-        // The number is past the last column, and thus an error, if there is no such column.
-        Ok(self.row.try_get(place.unwrap_or(self.row.len()))?)
+        let mut columns = self.row.columns().iter().enumerate().skip(self.first);
+        let index = columns.find(|(_, one)| one.name() == column).map(|(index, _)| index);
+        // An index past the last column makes `try_get` return an error.
+        Ok(self.row.try_get(index.unwrap_or(self.row.len()))?)
     }
 }
 
-impl Columns for Part<'_> {
+impl Columns for ColumnsAfter<'_> {
     type Error = PgError;
 
     fn text(&self, column: &str) -> Result<Option<String>, PgError> {

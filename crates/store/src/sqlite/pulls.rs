@@ -11,6 +11,12 @@ use super::error::{OpError, ReadError};
 use super::rows::collect;
 use crate::rows::{self, to_json};
 
+/// Selects the submitted comments on lines of a pull request, without their texts.
+const LINE_COMMENTS: &str = "
+    SELECT repository, number, place, author, author_id, '' AS body, at, message, path, side, line, hunk, review, draft,
+        verdict, resolved_by, resolved_at
+    FROM comments WHERE repository = ?1 AND number = ?2 AND path IS NOT NULL AND draft = 0 ORDER BY place";
+
 #[async_trait]
 impl PullStore for SqliteStore {
     async fn open_pull(
@@ -90,6 +96,16 @@ impl PullStore for SqliteStore {
             .read(move |db| {
                 let text = "SELECT * FROM comments WHERE repository = ?1 AND number = ?2 ORDER BY place";
                 let mut query = db.prepare_cached(text)?;
+                collect(&mut query.query(params![repository, number])?, |row| rows::comment(row))
+            })
+            .await
+    }
+
+    async fn line_comments(&self, repository: String, number: u64) -> Result<Vec<Comment>, StoreError> {
+        let number = i64::try_from(number).unwrap_or(i64::MAX);
+        self.readers
+            .read(move |db| {
+                let mut query = db.prepare_cached(LINE_COMMENTS)?;
                 collect(&mut query.query(params![repository, number])?, |row| rows::comment(row))
             })
             .await

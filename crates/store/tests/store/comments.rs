@@ -128,6 +128,11 @@ async fn comments_on_a_line_are_resolved_and_opened_again() {
         }
         assert_eq!(resolved().await, [(1, resolution.clone()), (4, resolution.clone())], "{name}");
         assert_eq!(store.audit(None, 9).await.unwrap().len(), 1, "{name}: the second change had no effect");
+        let mut on_lines = fixture.comments().await;
+        on_lines.retain(|one| [1, 4].contains(&one.place));
+        on_lines.iter_mut().for_each(|one| one.comment.body.clear());
+        let found = store.line_comments("shop".into(), 1).await.unwrap();
+        assert_eq!(found, on_lines, "{name}: neither a draft, nor a comment without a line, nor texts");
         for (place, case) in [(2, "a draft"), (3, "a comment without a line"), (9, "no comment")] {
             let refused = resolve(place, Some(resolution.clone())).await;
             assert_eq!(refused, Err(AdminError::Refused(AdminRefusal::NoComment)), "{name}: {case}");

@@ -132,7 +132,12 @@ async fn the_overview_of_a_job_is_what_the_single_reads_return() {
         fixture.engine.add_message(&shop(), id, prompt("b"), free()).await.unwrap();
         // Another job, whose data must not be in it.
         let other = labeled("c", &["other"], &[]);
-        fixture.engine.create_job(&project("shop"), other, free()).await.unwrap();
+        let other = fixture.engine.create_job(&project("shop"), other, free()).await.unwrap().record.id;
+        let plain = store.job_overview(other).await.unwrap().expect(name);
+        assert_eq!(Some(plain.job), store.job(other).await.unwrap(), "{name}");
+        assert_eq!(plain.newest_message, store.newest_message(other).await.unwrap(), "{name}");
+        assert_eq!(Some(&plain.extras), store.extras_of_jobs(vec![other]).await.unwrap().get(&other), "{name}");
+        assert_eq!((plain.extras.pulls.len(), plain.extras.hold), (0, None), "{name}");
         put_on_hold(&fixture).await;
 
         let overview = store.job_overview(id).await.unwrap().expect(name);

@@ -35,6 +35,9 @@ pub trait PullStore: Send + Sync {
     /// Returns the comments on a pull request by their numbers, including the drafts of all authors.
     async fn comments(&self, repository: String, number: u64) -> Result<Vec<Comment>, StoreError>;
 
+    /// Returns the submitted comments on lines of a pull request, in the order of their numbers, with empty texts.
+    async fn line_comments(&self, repository: String, number: u64) -> Result<Vec<Comment>, StoreError>;
+
     /// Adds a comment of the service after the existing ones, unless there is one with this marker. Returns its number
     /// on the pull request; `None` if the pull request does not exist.
     async fn comment_once(

@@ -49,7 +49,7 @@ pub(super) fn source(at: &Target, after: Option<u64>, comments: &[Comment]) -> O
     (!known.is_empty()).then(|| (id, at.page(&format!("/live?{}", query.join("&")))))
 }
 
-/// Returns the name of the threads of a pull request among the data of pages.
+/// Returns the key under which streams share the threads of a pull request.
 fn threads_of(at: &Target) -> String {
     at.page("/threads")
 }
@@ -102,7 +102,7 @@ fn threads(at: &Target, repository: String, seen: String, slot: Option<Admitted>
     let read = move || {
         let (store, repository) = (Arc::clone(&store), repository.clone());
         async move {
-            let all = store.comments(repository, number).await;
+            let all = store.line_comments(repository, number).await;
             all.map(|all| comments::resolutions(&all).unwrap_or_default())
         }
     };

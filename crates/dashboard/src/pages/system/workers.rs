@@ -9,9 +9,14 @@ use journeyman_core::worker::{DiskState, WorkerReport};
 
 use super::found::Found;
 use super::tiles::{Meter, marks};
+use crate::digests::Parts;
 use crate::frame::Frame;
 use crate::moment::Moment;
 use crate::{visible, words};
+
+/// The maximum number of guarantees that the badge of a sandbox names. The sandbox of the machine that serves the page is
+/// below, with each of them.
+const MAX_NAMED: usize = 2;
 
 /// A worker in the table.
 pub(super) struct WorkerRow {
@@ -61,18 +66,18 @@ impl Seen {
         Some(Self { id: "seen-all".to_owned(), at, ago: now.since(at) })
     }
 
-    /// Returns the times of all reports, and the Turbo streams that update them on the page.
-    pub(super) fn updates(found: &Found, now: Timestamp) -> (String, String) {
+    /// Returns the times of all reports, which the page's stream updates.
+    pub(super) fn parts(found: &Found, now: Timestamp) -> Parts {
         let each = found.reporting(now).map(|worker| Self::of(worker, now));
-        let mut updates = (String::new(), String::new());
+        let mut parts = Parts::default();
         for seen in each.chain(Self::longest(found, now)) {
-            updates.0.push_str(&format!("{} {} ", seen.id, seen.at));
-            updates.1.push_str(&format!(
+            parts.digest.push_str(&format!("{} {} ", seen.id, seen.at));
+            parts.updates.push_str(&format!(
                 "<turbo-stream action=\"replace\" target=\"{}\"><template>{seen}</template></turbo-stream>",
                 seen.id
             ));
         }
-        updates
+        parts
     }
 }
 
@@ -134,10 +139,11 @@ fn sandbox(worker: &WorkerReport) -> (&'static str, String) {
     if !sandbox.missing.is_empty() {
         return ("danger", format!("{}: only the test model", visible::line(&sandbox.kind)));
     }
-    if !sandbox.given_up.is_empty() {
-        return ("off", format!("without {}", visible::line(&sandbox.given_up.join(", "))));
+    match sandbox.given_up.len() {
+        0 => ("ok", format!("all {} hold", sandbox.holds)),
+        1..=MAX_NAMED => ("off", format!("without {}", visible::line(&sandbox.given_up.join(", ")))),
+        count => ("off", format!("without {count} guarantees")),
     }
-    ("ok", format!("all {} hold", sandbox.holds))
 }
 
 /// The disk of a worker.
@@ -201,6 +207,11 @@ mod tests {
         assert_eq!(badge(Some(complete.clone())), ("ok", "all 9 hold".to_owned()));
         let without = SandboxState { given_up: vec!["cpu".to_owned()], ..complete.clone() };
         assert_eq!(badge(Some(without.clone())), ("off", "without cpu".to_owned()));
+        let many = ["cpu", "memory", "network"].map(str::to_owned).to_vec();
+        assert_eq!(
+            badge(Some(SandboxState { given_up: many, ..complete.clone() })),
+            ("off", "without 3 guarantees".to_owned())
+        );
         let broken = SandboxState { missing: vec!["network".to_owned()], ..without };
         assert_eq!(badge(Some(broken)), ("danger", "bubblewrap: only the test model".to_owned()));
     }
