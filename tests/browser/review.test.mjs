@@ -235,7 +235,17 @@ step("hidden changes follow their threads again when they become visible, and ke
   await page.getByText("The comments are resolved.").waitFor();
   await setVisible(true);
   await stream.waitFor({ state: "attached" });
-  await other.locator("details.resolved > summary", { hasText: "Resolved by ada" }).waitFor();
+  const resolved = other.locator("details.resolved > summary", { hasText: "Resolved by ada" });
+  await resolved.waitFor();
+  // The thread gets the state that it had when the page was loaded.
+  await setVisible(false);
+  await other.clock.fastForward(60_000);
+  await stream.waitFor({ state: "detached" });
+  await page.locator("details.resolved > summary").click();
+  await page.getByRole("button", { name: "Unresolve this thread" }).click();
+  await page.getByText("The comments are open again.").waitFor();
+  await setVisible(true);
+  await resolved.waitFor({ state: "detached" });
   assert.equal(await remark.inputValue(), "Later");
   await other.context().close();
 });
