@@ -43,11 +43,18 @@ impl Collector for ModelCounts {
                     .encode(family.encode_family(&[("provider", provider.as_str()), ("kind", kind)])?)?;
             }
         }
-        let help = "Cost of model calls in millionths of a US dollar, without calls whose price is unknown";
-        let mut family = encoder.encode_descriptor("model_cost_micros", help, None, MetricType::Counter)?;
+        let help = "Cost of model calls in US dollars, without calls whose price is unknown";
+        let mut family = encoder.encode_descriptor("model_cost_dollars", help, None, MetricType::Counter)?;
         for (provider, totals) in &all {
-            ConstCounter::new(totals.cost_micros).encode(family.encode_family(&[("provider", provider.as_str())])?)?;
+            ConstCounter::new(dollars(totals.cost_micros))
+                .encode(family.encode_family(&[("provider", provider.as_str())])?)?;
         }
         Ok(())
     }
+}
+
+/// Converts millionths of a dollar to the unit that Prometheus recommends: <https://prometheus.io/docs/practices/naming/>.
+#[expect(clippy::cast_precision_loss, reason = "exact up to nine billion dollars")]
+fn dollars(micros: u64) -> f64 {
+    micros as f64 / 1e6
 }

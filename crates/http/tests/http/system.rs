@@ -37,7 +37,7 @@ async fn health_metrics_and_documentation_need_no_key() {
         "journeyman_model_calls_total{provider=\"anthropic\",outcome=\"ok\"} 2",
         "journeyman_model_calls_total{provider=\"anthropic\",outcome=\"model_cut\"} 1",
         "journeyman_model_tokens_total{provider=\"anthropic\",kind=\"cached\"} 40",
-        "journeyman_model_cost_micros_total{provider=\"anthropic\"} 7",
+        "journeyman_model_cost_dollars_total{provider=\"anthropic\"} 0.000007",
         "journeyman_connections_limit 100",
         "journeyman_connections_open{authenticated=\"true\"} 1",
         "journeyman_connections_open{authenticated=\"false\"} 2",
