@@ -263,7 +263,9 @@ fn without_auto_migrate_only_the_migrate_command_creates_the_schema() {
     let database = findings.as_array().unwrap().iter().find(|one| one["check"] == "database").unwrap().clone();
     assert!(database["text"].as_str().unwrap().contains("up to date"), "{database}");
     let made = site.succeed(&["migrate", "--database-url", &other]);
-    assert!(made.contains("steps made: 42"), "doctor has changed nothing: {made}");
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../store/migrations/postgres");
+    let all = std::fs::read_dir(folder).unwrap().count();
+    assert!(made.contains(&format!("steps made: {all}\n")), "doctor has changed nothing: {made}");
     assert!(made.contains("up to date"), "{made}");
     site.start_with(&[&arguments[..], &["--listen", "127.0.0.1:0"]].concat());
 }
