@@ -291,7 +291,11 @@ class Monitor {
       if (message.text().startsWith("Failed to load resource")) return;
       if (["error", "warning"].includes(message.type())) this.add(`console ${message.type()}: ${message.text()}`);
     });
-    page.on("pageerror", (error) => this.add(`exception: ${error.stack ?? error.message}`));
+    page.on("pageerror", (error) => {
+      // Turbo does not catch the rejection of a page that it reads when the next visit cancels the request.
+      if (error.name === "AbortError" && error.stack?.includes("FetchRequest.cancel")) return;
+      this.add(`exception: ${error.stack ?? error.message}`);
+    });
     page.on("dialog", (dialog) => {
       this.add(`dialog: ${dialog.message()}`);
       dialog.dismiss().catch(() => {});
