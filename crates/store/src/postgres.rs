@@ -20,6 +20,7 @@ mod keys;
 mod migrate;
 mod news;
 mod outbox;
+mod overview;
 mod pipeline;
 mod polls;
 mod projects;

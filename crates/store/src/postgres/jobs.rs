@@ -25,7 +25,6 @@ use super::code_hosts::PULLS_OF_JOBS;
 use super::error::PgError;
 use super::holds::Probe;
 use super::pipeline::{Call, call};
-use super::rows::ColumnsAfter;
 use super::session::Session;
 use super::write::Writes;
 use super::{PostgresStore, holds};
@@ -358,23 +357,7 @@ impl JobStore for PostgresStore {
     }
 
     async fn job_overview(&self, id: JobId) -> Result<Option<JobOverview>, StoreError> {
-        let found = self.read(call!(OVERVIEW, id.to_string())).await?;
-        let Some(row) = found.first() else { return Ok(None) };
-        let texts = |column| row.try_get::<_, Vec<String>>(column).map_err(PgError::from);
-        let usages = texts("usages")?;
-        let has_pulls = row.try_get::<_, bool>("has_pull").map_err(PgError::from)?;
-        let pulls =
-            found.iter().filter(|_| has_pulls).map(|row| rows::indexed_pull(&ColumnsAfter::new(row, "has_pull")));
-        let extras = lists::extras(
-            texts("attributes")?.into_iter().map(|attribute| (id, attribute)).collect(),
-            usages.iter().map(|usage| Ok((id, rows::usage_text(usage, id)?))).collect::<Result<_, StoreError>>()?,
-            pulls.collect::<Result<_, PgError>>()?,
-            rows::hold_or_null(row)?.map(|hold| (id, hold)).into_iter().collect(),
-        );
-        let has_message = row.try_get::<_, bool>("has_message").map_err(PgError::from)?;
-        let newest_message = has_message.then(|| rows::message(&ColumnsAfter::new(row, "has_message"))).transpose()?;
-        let extras = extras.into_values().next().unwrap_or_default();
-        Ok(Some(JobOverview { job: rows::job(row)?, newest_message, extras }))
+        self.read_overview(id).await
     }
 
     async fn summaries_of_jobs(&self, jobs: Vec<JobId>) -> Result<BTreeMap<JobId, JobSummary>, StoreError> {
@@ -429,22 +412,6 @@ impl JobStore for PostgresStore {
         self.news.wakeups.work_changed(seen).await;
     }
 }
-
-/// Selects a job with its attributes, the usages of its runs, the hold of its project, its newest message, and its pull
-/// requests, oldest first: one row for each pull request, or one row without. One statement takes half of the time that
-/// a pipeline of one for each table takes. [`ColumnsAfter`] tells the columns with the same name apart.
-const OVERVIEW: &str = "
-    SELECT jobs.id, jobs.state, jobs.diff,
-        ARRAY (SELECT attribute FROM job_attributes WHERE job = $1) AS attributes,
-        ARRAY (SELECT usage FROM runs WHERE job = $1) AS usages,
-        (SELECT hold FROM project_holds WHERE project = jobs.project) AS hold,
-        newest.id IS NOT NULL AS has_message, newest.*,
-        pulls.number IS NOT NULL AS has_pull, pulls.*
-    FROM jobs
-    LEFT JOIN LATERAL (SELECT * FROM messages WHERE job = $1 ORDER BY seq DESC LIMIT 1) AS newest ON true
-    LEFT JOIN job_pulls AS pulls ON pulls.job = $1
-    WHERE jobs.id = $1
-    ORDER BY pulls.created_at, pulls.number";
 
 const ATTRIBUTES_OF_JOBS: &str = "SELECT job, attribute FROM job_attributes WHERE job = ANY ($1)";
 
@@ -679,6 +646,7 @@ mod tests {
     use super::super::feed::{FEED, FEED_OF_PROJECTS};
     use super::super::inbox::ABOUT;
     use super::super::keys::NAMES_OF_KEYS;
+    use super::super::overview::OVERVIEW;
     use super::*;
     use crate::PostgresStore;
 

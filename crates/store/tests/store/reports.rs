@@ -503,7 +503,7 @@ async fn the_names_of_the_keys_of_a_user_are_those_that_no_trust_has_created() {
             ("of a trust", ApiKey { creator: Some(trust), ..key(3, Some(users[0]), false) }),
             ("of another user", ApiKey { creator: person, ..key(4, Some(users[1]), false) }),
             ("old", revoked),
-            ("of nobody", key(6, None, false)),
+            ("without an owner", key(6, None, false)),
         ] {
             let new = ApiKey { name: text.to_owned(), ..new };
             store.create_key(new, entry("key.created", now)).await.unwrap();
