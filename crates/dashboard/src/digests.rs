@@ -14,7 +14,7 @@ pub(crate) struct Digests(Mutex<HashMap<String, Weak<Latest>>>);
 /// The latest digest of a page. It is removed with the last stream of the page.
 #[derive(Default)]
 pub(crate) struct Latest {
-    latest: tokio::sync::Mutex<Numbered>,
+    latest: tokio::sync::Mutex<NumberedState>,
     /// The number of changes that this process has made. Wakes the streams of the page.
     changes: watch::Sender<u64>,
 }
@@ -45,7 +45,7 @@ impl From<String> for PageState {
 
 /// The last state of a page that was read.
 #[derive(Clone, Default)]
-pub(crate) struct Numbered {
+pub(crate) struct NumberedState {
     /// The number of states that were read so far.
     pub(crate) number: u64,
     /// The number of changes by this process before it was read.
@@ -88,12 +88,12 @@ impl Latest {
         &self,
         seen: Option<u64>,
         read: impl Future<Output = Result<impl Into<PageState>, StoreError>>,
-    ) -> Result<Numbered, StoreError> {
+    ) -> Result<NumberedState, StoreError> {
         let mut latest = self.latest.lock().await;
         let changes = *self.changes.borrow();
         if seen.is_none_or(|seen| latest.number <= seen) || latest.changes < changes {
             let state = read.await?.into();
-            *latest = Numbered { number: latest.number + 1, changes, state };
+            *latest = NumberedState { number: latest.number + 1, changes, state };
         }
         Ok(latest.clone())
     }

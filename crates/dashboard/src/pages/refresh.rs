@@ -15,7 +15,7 @@ use journeyman_core::ports::StoreError;
 use serde::Deserialize;
 use tokio::sync::watch;
 
-use crate::digests::{Latest, Numbered, PageState};
+use crate::digests::{Latest, NumberedState, PageState};
 use crate::frame::Frame;
 use crate::viewer::Viewer;
 use crate::{Shared, session};
@@ -117,7 +117,7 @@ where
             }
             // Nothing is read until the future is polled.
             let read = (self.read)();
-            let Numbered { number, state, .. } = self.latest.after(self.number, read).await.ok()?;
+            let NumberedState { number, state, .. } = self.latest.after(self.number, read).await.ok()?;
             let PageState { digest, parts } = state;
             self.number = Some(number);
             if self.seen != digest {
