@@ -1,6 +1,6 @@
 # The commands of this project. On Debian, each target installs the packages that it needs, and reports this.
 
-.PHONY: demo test lint-openapi test-browser test-fuzz test-sdks test-a2a test-mcp test-clients test-ci-clients test-agents test-containers test-packages package release check chaos chaos-hosts simulate bench fmt notices setup setup-test openapi
+.PHONY: demo test lint-openapi test-browser test-fuzz test-sdks test-a2a test-mcp test-clients test-ci-clients test-agents test-containers test-packages test-release package release check chaos chaos-hosts simulate bench fmt notices setup setup-test openapi
 
 ## Install prerequisites, build, show a job step by step, and serve until Ctrl-C.
 demo: setup
@@ -14,8 +14,9 @@ SCRIPTS = browser sdk-python mcp clients sdk-typescript fuzz openapi a2a ci-clie
 BUILD = cargo build --locked --workspace --bin journeyman --example syntax_licenses
 
 ## Install prerequisites, then run all tests: first those of the crates, then the scripts, two at a time.
+# The tests of the whole program mostly wait, so at least six run at a time, unless RUST_TEST_THREADS says otherwise.
 test: setup-test
-	cargo test --workspace --locked --no-fail-fast
+	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$(n=$$(nproc); echo $$((n > 6 ? n : 6)))} cargo test --workspace --locked --no-fail-fast
 	@bash scripts/run-tests.sh $(SCRIPTS)
 
 ## Lint the OpenAPI document of the HTTP interface.
@@ -71,10 +72,11 @@ test-agents:
 	@sh scripts/setup.sh test-agents
 	cargo test --locked --package journeyman --test main -- program::real --ignored --nocapture --test-threads=1
 
-## Package the program in target/packages: PROGRAM=target/release/journeyman, by default the debug build.
+## Build a release of the program for this machine, and package it in target/packages.
 package: notices
 	@sh scripts/setup.sh package
-	sh scripts/package.sh
+	cargo build --locked --release --bin journeyman
+	PROGRAM=$${CARGO_TARGET_DIR:-target}/release/journeyman sh scripts/package.sh
 
 ## Build the program for x86_64 and arm64 with an old glibc, and package both. See scripts/release.sh.
 release: notices
@@ -85,6 +87,12 @@ release: notices
 test-packages: notices
 	@sh scripts/setup.sh test-packages
 	sh scripts/test-packages.sh
+
+## Build the program for arm64 with an old glibc as a release does, but in the debug profile; package it beside the one
+## for x86_64, and run it with QEMU.
+test-release: notices
+	@sh scripts/setup.sh test-release
+	sh scripts/test-release.sh
 
 ## Run the checks that CI runs before the tests.
 check:

@@ -120,7 +120,6 @@ sum() {
     awk -v file="journeyman-$version-$1-unknown-linux-gnu.tar.gz" '$2 == file { print $1 }' "$out/SHA256SUMS"
 }
 if [ -n "$(sum x86_64)" ] && [ -n "$(sum aarch64)" ]; then
-    sed -e "s/@VERSION@/$version/; s/@X86_64@/$(sum x86_64)/; s/@AARCH64@/$(sum aarch64)/" \
-        deploy/homebrew/journeyman.rb > "$out/journeyman.rb"
+    sh scripts/formula.sh "$version" "$(sum x86_64)" "$(sum aarch64)" > "$out/journeyman.rb"
 fi
 ls -l "$out"

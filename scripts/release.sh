@@ -6,12 +6,23 @@
 #   sh scripts/release.sh
 #   TARGETS=x86_64-unknown-linux-gnu sh scripts/release.sh
 #
+# Variables:
+#   TARGETS   the targets (x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu)
+#   PROFILE   the profile of cargo (release)
+#   TOOL      as for scripts/package.sh (the program for this machine, which must then be one of the targets)
+#   OUT       as for scripts/package.sh
+#
 # The C code in crates (SQLite, zstd, jemalloc, aws-lc) is compiled by Zig too.
 set -eu
 cd "$(dirname "$0")/.."
 
 target_dir=${CARGO_TARGET_DIR:-target}
 targets=${TARGETS:-x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu}
+profile=${PROFILE:-release}
+case $profile in
+dev) folder=debug ;;
+*) folder=$profile ;;
+esac
 glibc=2.28
 libraries=$(rustc --print target-libdir)
 for target in $targets; do
@@ -31,11 +42,11 @@ for target in $targets; do
     aarch64-*) export JEMALLOC_SYS_WITH_LG_PAGE=16 ;;
     *) unset JEMALLOC_SYS_WITH_LG_PAGE ;;
     esac
-    cargo zigbuild --locked --release --package journeyman --target "$target.$glibc"
+    cargo zigbuild --locked --profile "$profile" --package journeyman --target "$target.$glibc"
 done
 [ -s "$target_dir/THIRD-PARTY-NOTICES.txt" ] || make notices
 # Completions and manual pages come from the program that runs here.
-tool=$target_dir/$(uname -m)-unknown-linux-gnu/release/journeyman
+tool=${TOOL:-$target_dir/$(uname -m)-unknown-linux-gnu/$folder/journeyman}
 for target in $targets; do
-    PROGRAM=$target_dir/$target/release/journeyman TARGET=$target TOOL=$tool sh scripts/package.sh
+    PROGRAM=$target_dir/$target/$folder/journeyman TARGET=$target TOOL=$tool sh scripts/package.sh
 done

@@ -4,9 +4,9 @@
 # the tools that set clocks wrong and cut networks in the storm, the tool that makes disks for power cuts, ssh-keygen for
 # signatures, the browsers Chromium and Firefox, Python with virtual environments, curl, jq and openssl for the clients in CI
 # services, and what GitHub publishes about its interfaces; with "python" Python; with "package" what packages are made
-# with; with "test-packages" also what they are tried with; with "test-agents" npm; with
-# "test-containers" Podman and Docker, and a user who runs rootless Podman. The script knows only Debian and its
-# derivatives; elsewhere it prints what to install by hand.
+# with; with "test-packages" also what they are tried with; with "test-release" also what runs programs for arm64; with
+# "test-agents" npm; with "test-containers" Podman and Docker, and a user who runs rootless Podman. The script knows only
+# Debian and its derivatives; elsewhere it prints what to install by hand.
 set -eu
 
 missing=""
@@ -33,7 +33,7 @@ fi
 if [ "${1:-}" = python ]; then
     command -v python3 >/dev/null 2>&1 || missing="$missing python3"
 fi
-if [ "${1:-}" = package ] || [ "${1:-}" = test-packages ]; then
+if [ "${1:-}" = package ] || [ "${1:-}" = test-packages ] || [ "${1:-}" = test-release ]; then
     command -v python3 >/dev/null 2>&1 || missing="$missing python3"
     command -v readelf >/dev/null 2>&1 || missing="$missing binutils"
 fi
@@ -45,6 +45,12 @@ if [ "${1:-}" = test-packages ]; then
     [ -x /usr/sbin/runc ] || [ -x /usr/bin/runc ] || missing="$missing runc"
     command -v ip >/dev/null 2>&1 || missing="$missing iproute2"
     command -v curl >/dev/null 2>&1 || missing="$missing curl ca-certificates"
+fi
+if [ "${1:-}" = test-release ]; then
+    command -v cmake >/dev/null 2>&1 || missing="$missing cmake"
+    python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || missing="$missing python3 python3-venv"
+    command -v qemu-aarch64 >/dev/null 2>&1 || missing="$missing qemu-user"
+    [ -d /usr/aarch64-linux-gnu/lib ] || missing="$missing libc6-arm64-cross"
 fi
 if [ "${1:-}" = test-containers ]; then
     command -v podman >/dev/null 2>&1 || missing="$missing podman"

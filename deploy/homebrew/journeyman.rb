@@ -1,9 +1,8 @@
-# Installs Journeyman with Homebrew on Linux. scripts/package.sh fills in the version and the checksums once the archives
-# of both architectures exist, and writes the result next to them.
+# Installs Journeyman with Homebrew on Linux. scripts/formula.sh fills in the version and the checksums;
+# scripts/package.sh calls it once the archives of both architectures exist.
 class Journeyman < Formula
   desc "Runs coding agents on git repositories: a prompt becomes a pull request"
   homepage "https://github.com/journeyman-dev/journeyman"
-  version "@VERSION@"
   license "Apache-2.0"
 
   depends_on "bubblewrap"
@@ -33,6 +32,7 @@ class Journeyman < Formula
   service do
     run [opt_bin/"journeyman", "serve", "--config", etc/"journeyman/journeyman.toml"]
     keep_alive true
+    environment_variables PATH: std_service_path_env
   end
 
   test do
