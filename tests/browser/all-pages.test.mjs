@@ -237,7 +237,7 @@ addPage("pull-review", () => pageOfPull().then((where) => `${where}/files?at=1-n
   do: async (page) => {
     await page.getByRole("textbox", { name: "Comment on line 1" }).fill("Rename `it`, **please**.");
     await page.getByRole("button", { name: "Add to review" }).click();
-    await page.locator(".itembar").getByRole("button", { name: "Send 1" }).waitFor();
+    await page.locator("#finish-review", { hasText: "1 comment" }).waitFor();
     await page.getByRole("link", { name: "Comment on line 1", exact: true }).first().click();
     await page.getByRole("button", { name: "For people" }).waitFor();
   },

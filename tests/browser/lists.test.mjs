@@ -51,7 +51,7 @@ step("the page of an empty project copies the push lines, and changes when the p
   copy.write({ "README.md": "# Shop\n" });
   await copy.commit("Add a README");
   await copy.git("push", "-q", copy.remote, "HEAD:main");
-  await page.waitForURL(/\/jobs\/job_\w+$/, { timeout: 30_000 });
+  await page.waitForURL(/\/jobs\/job_\w+$/);
   await page.getByRole("heading", { level: 1, name: /^Describe the build/ }).waitFor();
 });
 
@@ -131,10 +131,17 @@ step("the list of jobs has the step of a running job, and what matters about the
   const call = { sessionUpdate: "tool_call", toolCallId: "1", title: "cargo test -p shop", kind: "execute", status: "in_progress" };
   running = await service.job(key, "shop", script("Runs its tests", [plan, call, { wait: endFile }]), { agent: "fake" });
   await suite.open(page, "/projects/shop/jobs");
-  await row("Runs its tests").getByText("cargo test -p shop").waitFor({ timeout: 30_000 });
+  await row("Runs its tests").getByText("cargo test -p shop").waitFor();
   await row("Fails [[fail The disk of the test is full]]").locator(".mark.failed").waitFor();
   await row("Fails [[fail The disk of the test is full]]").locator(".row-sub", { hasText: "The disk of the test is full" }).waitFor();
   assert.match(await page.title(), /^\(1\) Jobs/);
+  await page.setViewportSize({ width: 390, height: 844 });
+  for (const one of await page.locator(".jobrow").all()) {
+    const [when, title] = [await one.locator(".when").boundingBox(), await one.locator(".row-main").boundingBox()];
+    assert.ok(when && when.y < title.y + title.height && when.x >= title.x + title.width, "the time is next to the title");
+  }
+  assert.equal(await overflow(page), null, "390 px");
+  await page.setViewportSize({ width: 1280, height: 900 });
   const clock = row("Runs its tests").locator("[data-clock]");
   const first = await clock.textContent();
   await waitUntil("the clock runs", async () => await clock.textContent() !== first);
@@ -149,7 +156,8 @@ step("home shows the failure, the running job and its plan", async () => {
   await page.locator("section", { has: page.getByRole("heading", { name: "Projects" }) }).getByText("1 running").waitFor();
   await page.evaluate(() => { window.__mark = true; });
   fs.writeFileSync(endFile, "");
-  await now.getByText("No job is running.").waitFor({ timeout: 30_000 });
+  await now.getByText("No job is running.").waitFor();
+  await page.locator("section", { has: page.getByRole("heading", { name: "Finished" }) }).getByRole("link", { name: "Runs its tests" }).waitFor();
   assert.ok(await page.evaluate(() => window.__mark), "the page was reloaded");
 });
 
@@ -166,9 +174,44 @@ step("filters are links and forms with their values in the URL", async () => {
   await page.locator("#other-label").press("Enter");
   await page.waitForURL(/author=CI&label=none(\+|%20)such/);
   await page.getByRole("heading", { name: "No matching jobs" }).waitFor();
+  for (const [width, theme] of [[390, "light"], [1024, "dark"], [1440, "light"]]) {
+    await page.setViewportSize({ width, height: 900 });
+    await page.emulateMedia({ colorScheme: theme });
+    assert.equal(await overflow(page), null, `${width} px`);
+    assertNone(await axe(page), `accessibility violations at ${width} px`);
+    await screenshot(page, `lists-no-match-${width}-${theme}`);
+  }
+  await page.setViewportSize({ width: 1280, height: 900 });
+  await page.emulateMedia({ colorScheme: "light" });
+  await page.getByRole("link", { name: "Clear the filter Label" }).click();
+  await page.waitForURL("**/jobs?author=CI");
+  // Until then, the page is the one before, or a preview of the next one.
+  const isBusy = () => page.evaluate(() => ["aria-busy", "data-turbo-preview"].some((name) => document.documentElement.hasAttribute(name)));
+  await waitUntil("the page of the filter", async () => await page.locator(".jobrow").count() > 0 && !await isBusy());
+  await page.keyboard.press("f");
+  await page.locator("#filter-project").getByRole("link", { name: "shop" }).click();
+  await page.waitForURL(/project=shop/);
   await page.getByRole("link", { name: "Clear filters" }).first().click();
   await page.waitForURL("**/jobs");
   assert.equal(await page.locator(".jobrow").count(), 3);
+});
+
+step("a click with Shift chooses the rows between, and Escape chooses none", async () => {
+  await suite.open(page, "/jobs");
+  const chosen = () => page.locator(".choose:checked").count();
+  const boxes = page.locator(".choose");
+  const all = await boxes.count();
+  assert.ok(all >= 3, "too few rows");
+  await boxes.nth(0).click();
+  await boxes.nth(all - 1).click({ modifiers: ["Shift"] });
+  assert.equal(await chosen(), all);
+  await boxes.nth(1).click({ modifiers: ["Shift"] });
+  assert.equal(await chosen(), 1, "the range gets the state of the box that was clicked");
+  await page.locator("#filter-author > summary").click();
+  await page.keyboard.press("Escape");
+  assert.equal(await chosen(), 1, "the key has closed the menu");
+  await page.keyboard.press("Escape");
+  assert.equal(await chosen(), 0);
 });
 
 step("keys move, choose and archive", async () => {
@@ -275,13 +318,13 @@ step("an empty project imports the history of another repository", async () => {
   await form.getByLabel("URL").fill("http://127.0.0.1:1/acme/shop.git");
   await form.getByRole("button", { name: "Import" }).click();
   // The import fails in the background, and the page says so by itself.
-  await page.getByText("The import from 127.0.0.1 failed.").waitFor({ timeout: 30_000 });
+  await page.getByText("The import from 127.0.0.1 failed.").waitFor();
   assertNone(await axe(page), "accessibility violations");
 
   await form.getByLabel("URL").fill(`${service.url}/git/shop.git`);
   await form.getByLabel("User name").fill("git");
   await form.getByLabel("Token").fill(key);
   await form.getByRole("button", { name: "Import" }).click();
-  await page.getByText("main has arrived").waitFor({ timeout: 30_000 });
+  await page.getByText("main has arrived").waitFor();
   await page.getByRole("button", { name: "Send job" }).waitFor();
 });

@@ -12,7 +12,7 @@ const withKey = (name, run) => test(name, (context) => secret ? run(context) : c
 
 let page, secret, copy, job;
 
-const waitForBadge = (status) => page.locator("#job-head .badge", { hasText: new RegExp(`^${status}$`) }).waitFor({ timeout: 30_000 });
+const waitForBadge = (status) => page.locator("#job-head .badge", { hasText: new RegExp(`^${status}$`) }).waitFor();
 const thread = () => page.locator("#thread");
 /** Locates messages of the agent that contain a text; the prompts do not count. */
 const agentSaid = (text, where = page) => where.locator("#thread .said .prose", { hasText: text });
@@ -220,7 +220,7 @@ step("a queued follow-up can be withdrawn, without losing typed text", async () 
 
 step("an interrupting message stops the agent and is delivered first", async () => {
   await send("Instead [[append src/greet.rs|// greeted]] [[say I have changed my plan.]]", "Interrupt");
-  await agentSaid("I have changed my plan.").waitFor({ timeout: 30_000 });
+  await agentSaid("I have changed my plan.").waitFor();
 });
 
 step("the page shows that the job completes, with its branch, commit and pull request", async () => {
@@ -278,7 +278,7 @@ step("a comment for the agent is sent to the job, and the commit appears on the 
   await comment.getByText("sent to the agent", { exact: true }).waitFor();
   // The page is updated without a reload.
   const commit = comment.locator("a.commit");
-  await commit.waitFor({ timeout: 30_000 });
+  await commit.waitFor();
   await commit.click();
   await page.locator("article.file", { hasText: "greet.md" }).waitFor();
   await suite.open(page, `/projects/shop/jobs/${job}`);
@@ -294,6 +294,7 @@ step("the pull request is merged", async () => {
   await page.getByRole("button", { name: "Merge", exact: true }).click();
   await page.getByText("Merged.", { exact: true }).waitFor();
   await page.locator(".itembar > .pill.merged").waitFor();
+  await page.locator("#ended").getByText(/ merged [0-9a-f]{8} into main /).waitFor();
   assert.equal(await page.getByRole("button", { name: "Merge", exact: true }).count(), 0);
   await copy.git("fetch", "-q", copy.remote, "main");
   assert.match(await copy.git("ls-tree", "-r", "--name-only", "FETCH_HEAD"), /docs\/greet\.md/);
@@ -305,7 +306,7 @@ withKey("the list of jobs is updated without a reload", async () => {
   const sent = await suite.service.job(secret, "shop", "Sent by a program [[say yes]]");
   const row = page.locator("#jobs > .jobrow", { has: page.getByRole("link", { name: "Sent by a program" }) });
   await row.waitFor();
-  await row.locator(".mark.completed").waitFor({ timeout: 30_000 });
+  await row.locator(".mark.completed").waitFor();
   assert.ok(await isMarked(), "the page was reloaded");
   assert.match(sent.id, /^job_/);
 });
@@ -343,8 +344,7 @@ withKey("an archived job accepts no messages until it is unarchived", async () =
   await waitForBadge("archived");
   await page.getByText("This job is archived.").waitFor();
   assert.equal(await page.getByLabel("Message to the agent").count(), 0);
-  await page.locator("#more > summary").click();
-  await page.getByRole("button", { name: "Unarchive" }).click();
+  await page.locator("#dock").getByRole("button", { name: "Unarchive" }).click();
   await page.getByLabel("Message to the agent").waitFor();
   assert.equal(await page.locator("#job-head .badge.archived").count(), 0);
 });
@@ -400,8 +400,8 @@ withKey("an open page is updated again after the server has restarted", async ()
   suite.allow(/ERR(OR)?_|^console error|^503 GET \/assets\/icon/);
   await suite.service.restart();
   await suite.service.api(secret, "POST", `/agent/shop/job/${sent.id}/message`, { prompt: "After it [[say Two.]]" });
-  await agentSaid("Two.", other).waitFor({ timeout: 30_000 });
-  await other.locator("#job-head .badge.completed").waitFor({ timeout: 30_000 });
+  await agentSaid("Two.", other).waitFor();
+  await other.locator("#job-head .badge.completed").waitFor();
   assert.ok(await other.evaluate(() => window.__mark), "the page was reloaded");
   await other.context().close();
 });

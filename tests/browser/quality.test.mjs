@@ -142,7 +142,7 @@ test("without scripts, a user signs in, creates a job, follows up, and merges", 
   const completed = (text) => waitUntil(`the job is completed, and its page has: ${text}`, async () => {
     await page.reload();
     return await page.locator("#job-head .badge.completed").count() && await page.locator("#thread .said", { hasText: text }).count();
-  }, 30_000);
+  });
   await page.getByRole("heading", { name: "Without scripts" }).waitFor();
   await completed("I am done with it.");
   await page.getByLabel("Message to the agent").fill("Again [[say This is the second answer.]] [[append plain.txt|y]]");
@@ -201,7 +201,7 @@ test("a job with ten thousand events opens, and the test reports its times", asy
   }
 });
 
-test("a page shows part of a long conversation, with a link to earlier events", async () => {
+test("a page shows part of a long conversation, with a link to earlier steps", async () => {
   const page = await adminPage();
   await suite.open(page, at("large"));
   const items = page.locator("#thread li[id^=e]");
@@ -209,10 +209,10 @@ test("a page shows part of a long conversation, with a link to earlier events", 
   assert.ok(count > 50 && count <= 400, `${count} items`);
   assert.equal(await page.getByText("Look at file 0", { exact: true }).count(), 0);
   const first = await items.first().getAttribute("id");
-  await page.getByRole("link", { name: /^Show [\d,]+ earlier events?$/ }).click();
+  await page.getByRole("link", { name: /^Show (more than )?[\d,]+ earlier steps?$/ }).click();
   await page.waitForURL(/before=/);
-  assert.ok(Number((await items.last().getAttribute("id")).slice(1)) < Number(first.slice(1)), "the page does not show earlier events");
-  await page.getByRole("link", { name: "Show later events" }).click();
+  assert.ok(Number((await items.last().getAttribute("id")).slice(1)) < Number(first.slice(1)), "the page does not show earlier steps");
+  await page.getByRole("link", { name: "Show later steps" }).click();
   await waitUntil("the newest part is shown again", async () => await page.getByLabel("Message to the agent").count() === 1);
 });
 
@@ -224,7 +224,7 @@ test("the earlier parts of a long conversation have no gaps and no overlaps", as
     // The result of the job, above the conversation, repeats a part of it.
     const text = page.slice(page.indexOf('class="unseen">Conversation'));
     seen.unshift(...[...text.matchAll(/<div class="prose"[^>]*>(.*?)<\/div>/gs)].flatMap((part) => [...part[1].matchAll(/Said (\d+)\./g)]).map((match) => Number(match[1])).sort((a, b) => a - b));
-    where = text.match(/<p class="earlier"><a href="([^"]+)">Show [\d,]+ earlier event/)?.[1];
+    where = text.match(/<p class="earlier"><a href="([^"]+)">Show (?:(?:more than )?[\d,]+ earlier step|earlier event)/)?.[1];
   }
   assert.deepEqual(seen, Array.from({ length: TURNS }, (_, number) => number));
 });

@@ -36,6 +36,8 @@ step("the changes of one message and of one commit are shown", async () => {
   await suite.open(page, path());
   await file("long.txt").waitFor();
   assert.equal(await page.locator("article.file").count(), 2);
+  const link = page.getByRole("link", { name: /^Review/ });
+  assert.equal(await link.textContent(), "Review #1", "the changes lead to themselves");
   const parts = page.getByRole("navigation", { name: "Changes of" });
   await parts.getByRole("link", { name: "Message 2" }).click();
   await page.getByRole("heading", { name: "1 file changed" }).waitFor();
@@ -148,13 +150,68 @@ step("a narrow window has a list of files in place of the tree", async () => {
   await page.setViewportSize({ width: 1440, height: 900 });
 });
 
+step("on a phone, the halves of the split view are stacked", async () => {
+  await page.setViewportSize({ width: 390, height: 800 });
+  await suite.open(page, pull("/files?view=split"));
+  const table = page.locator("#f1 table.lines.split");
+  await table.waitFor();
+  const wide = await page.locator("#f1 .scroll").evaluate((box) => box.scrollWidth - box.clientWidth);
+  assert.equal(wide, 0, "the lines scroll sideways");
+  assert.equal(await table.getByText("line 100", { exact: true }).locator("visible=true").count(), 1, "an unchanged line is not shown once");
+  assert.ok(await table.getByText("the end").isVisible());
+  assertNone(await axe(page));
+  await screenshot(page, "review-split-phone");
+  await page.setViewportSize({ width: 1440, height: 900 });
+});
+
+step("changes of whitespace are hidden on request", async () => {
+  const other = await service.job(key, "shop", "Indent it [[write conflict.txt|  one]] [[write notes/b.md|# B]]");
+  await service.waitForJob(key, "shop", other.id);
+  await suite.open(page, `/projects/shop/jobs/${other.id}/changes`);
+  await file("conflict.txt").locator("table").waitFor();
+  await page.getByRole("link", { name: "Hide whitespace" }).click();
+  await file("conflict.txt").getByText("Only whitespace has changed.").waitFor();
+  assert.equal(await file("conflict.txt").locator("table").count(), 0);
+  await file("b.md").getByText("# B").waitFor();
+  await page.getByRole("link", { name: "Side by side" }).click();
+  await page.getByRole("link", { name: "Side by side" }).and(page.locator("[aria-current]")).waitFor();
+  await file("conflict.txt").getByText("Only whitespace has changed.").waitFor();
+  await page.setViewportSize({ width: 390, height: 800 });
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+  assert.equal(wide, 0, "the page scrolls sideways");
+  assertNone(await axe(page));
+  await screenshot(page, "review-whitespace-phone");
+  await page.setViewportSize({ width: 1440, height: 900 });
+  await page.getByRole("link", { name: "Show whitespace" }).click();
+  await file("conflict.txt").locator("table").waitFor();
+});
+
 step("a review of a pull request has a verdict", async () => {
   await suite.open(page, pull("/files"));
-  await page.getByText("Finish review…").click();
+  await page.locator("#finish-review").click();
   await page.getByRole("radio", { name: "Approve" }).check();
   await page.getByRole("button", { name: "Submit review" }).click();
   await page.getByText("The review is submitted.").waitFor();
   await page.getByText("Approved by ada").waitFor();
+});
+
+step("on a phone, changes are approved from the changed files", async () => {
+  await page.setViewportSize({ width: 390, height: 700 });
+  await suite.open(page, pull("/files"));
+  const opener = page.locator("#finish-review");
+  assert.equal((await opener.innerText()).trim(), "Review");
+  await opener.click();
+  const form = page.locator(".submit-review");
+  const box = await form.boundingBox();
+  assert.ok(box.x >= 0 && box.x + box.width <= 390 && box.y + box.height <= 700, `the form does not fit: ${JSON.stringify(box)}`);
+  assertNone(await axe(page));
+  await screenshot(page, "review-form-phone");
+  await page.getByRole("radio", { name: "Approve" }).check();
+  await page.getByRole("textbox", { name: "Summary" }).fill("Good, also on a phone.");
+  await page.getByRole("button", { name: "Submit review" }).click();
+  await page.getByText("The review is submitted.").waitFor();
+  await page.locator("#comments > li", { hasText: "Good, also on a phone." }).getByText("approved", { exact: true }).waitFor();
+  await page.setViewportSize({ width: 1440, height: 900 });
 });
 
 step("the comments on a line are resolved into one line, and opened again", async () => {
@@ -248,6 +305,122 @@ step("hidden changes follow their threads again when they become visible, and ke
   await resolved.waitFor({ state: "detached" });
   assert.equal(await remark.inputValue(), "Later");
   await other.context().close();
+});
+
+step("others see new comments at once, and keep what they write", async () => {
+  const cookie = await service.createUser("lin", "member");
+  const [files, talk] = [await suite.page({ cookie }), await suite.page({ cookie })];
+  await suite.open(files, pull("/files"));
+  await files.locator("#f1-R99 > a").click();
+  const remark = files.getByRole("textbox", { name: "Comment on line 99" });
+  await suite.open(talk, pull());
+  const comment = talk.getByRole("textbox", { name: "Comment", exact: true });
+  const texts = [[files, remark, "I am still"], [talk, comment, "So am I"]];
+  for (const [, field, text] of texts) await field.pressSequentially(text);
+  const unchanged = async () => {
+    for (const [, field, text] of texts) {
+      assert.equal(await field.inputValue(), text);
+      assert.ok(await field.evaluate((element) => element === document.activeElement), "the focus has moved");
+    }
+  };
+  const counts = async () => Number(await talk.locator("#comment-count").textContent());
+  const before = await counts();
+
+  // On a line of its own, and below a comment on the same line.
+  for (const [line, text] of [[99, "A new thread."], [101, "An answer."]]) {
+    await suite.open(page, pull("/files"));
+    await page.locator(`#f1-R${line} > a`).click();
+    await page.getByRole("textbox", { name: `Comment on line ${line}` }).fill(text);
+    await page.getByRole("button", { name: "For people" }).click();
+    await page.getByText("The comment is added.").waitFor();
+    for (const other of [files, talk]) await other.getByText(text).waitFor();
+    assert.ok(await files.locator(`tr:has(#f1-R${line}) + .talk`).getByText(text).isVisible(), "it is not below its line");
+    await unchanged();
+  }
+  await suite.open(page, pull());
+  await page.getByRole("textbox", { name: "Comment", exact: true }).fill("To the whole.");
+  await page.getByRole("checkbox", { name: "Send it to the agent" }).uncheck();
+  await page.getByRole("button", { name: "Comment", exact: true }).click();
+  await talk.locator("#comments > li").last().getByText("To the whole.").waitFor();
+  assert.equal(await talk.getByText("To the whole.").count(), 1, "it is there twice");
+  assert.equal(await counts(), before + 3);
+  await waitUntil("the count of the other page", async () => await files.locator("#comment-count").textContent() === String(before + 3));
+
+  await suite.open(page, pull("/files"));
+  await page.locator("#finish-review").click();
+  await page.getByRole("textbox", { name: "Summary" }).fill("Not like this. [[say done]]");
+  await page.getByRole("radio", { name: "Request changes" }).check();
+  await page.getByRole("button", { name: "Submit review" }).click();
+  await talk.locator("#reasons").getByText("Changes requested by ada").waitFor();
+  await unchanged();
+  for (const other of [files, talk]) assertNone(await axe(other));
+
+  // A refused review shows the conversation at the URL of the changes.
+  suite.expect(/^422 POST .*\/review$/);
+  await files.locator("#finish-review").click();
+  await files.getByRole("button", { name: "Submit review" }).click();
+  await files.getByText("The review was not submitted.").waitFor();
+  const shown = await files.locator("#comments > li").count();
+  await suite.open(page, pull());
+  await page.getByRole("textbox", { name: "Comment", exact: true }).fill("One more.");
+  await page.getByRole("checkbox", { name: "Send it to the agent" }).uncheck();
+  await page.getByRole("button", { name: "Comment", exact: true }).click();
+  await talk.getByText("One more.").waitFor();
+  assert.equal(await files.locator("#comments > li").count(), shown, "the conversation was removed");
+  for (const other of [files, talk]) await other.context().close();
+  await service.waitForJob(key, "shop", job.id);
+});
+
+step("a thread is answered where it ends, and from the conversation", async () => {
+  await suite.open(page, pull("/files"));
+  const thread = page.locator("tr:has(#f1-R101) + .talk [data-thread]");
+  const replies = thread.getByRole("link", { name: "Reply in this thread" });
+  const before = await thread.locator(".entry").count();
+  await replies.click();
+  const answer = page.getByRole("textbox", { name: "Comment on line 101" });
+  await answer.pressSequentially("Answered below.");
+  const [above, below] = [await thread.boundingBox(), await answer.boundingBox()];
+  assert.ok(above.y + above.height <= below.y, "the form is not below the thread");
+  assert.equal(new URL(page.url()).search, "", "the page was loaded again");
+  assertNone(await axe(page));
+  await screenshot(page, "review-reply");
+  await page.getByRole("button", { name: "For people" }).click();
+  await page.getByText("The comment is added.").waitFor();
+  assert.equal(await thread.locator(".entry").count(), before + 1);
+
+  await suite.open(page, pull());
+  const last = page.locator("#comments [data-thread]", { hasText: "Answered below." });
+  await last.getByRole("link", { name: "Reply in this thread" }).click();
+  await page.waitForURL(/\/files\?at=1-n101#f1-R101$/);
+  await answer.pressSequentially("Answered from the conversation.");
+  await page.getByRole("button", { name: "For people" }).click();
+  await thread.getByText("Answered from the conversation.").waitFor();
+  assert.equal(await thread.locator(".entry").count(), before + 2);
+});
+
+step("a line under the pointer shows that it takes comments", async () => {
+  await suite.open(page, pull("/files"));
+  const number = page.locator("#f1-R101 > a");
+  const mark = () => number.evaluate((link) => getComputedStyle(link, "::before").display);
+  await page.getByRole("heading", { name: /changed/ }).hover();
+  assert.equal(await mark(), "none");
+  await page.locator("tr:has(#f1-R101) > .code").hover();
+  assert.equal(await mark(), "block");
+  await screenshot(page, "review-line-hovered");
+});
+
+step("on a phone, the folders of a long path are cut, and its name is not", async () => {
+  await follow("More [[write packages/application/sources/components/editor.ts|export {};]]");
+  await page.setViewportSize({ width: 390, height: 800 });
+  await suite.open(page, pull("/files"));
+  const head = file("editor.ts").locator(".file-head");
+  const isCut = (part) => head.locator(part).evaluate((element) => element.scrollWidth > element.clientWidth);
+  assert.deepEqual([await isCut(".dir"), await isCut(".file-name")], [true, false]);
+  assert.equal(await head.locator("h3").textContent(), "packages/application/sources/components/editor.ts");
+  const more = await page.getByRole("button", { name: /^Show .* above$/ }).first().boundingBox();
+  assert.ok(more.x + more.width <= 390, "the button for more lines is outside of the window");
+  await screenshot(page, "review-path-phone");
+  await page.setViewportSize({ width: 1440, height: 900 });
 });
 
 step("the agent can be asked to resolve conflicts, which are named", async () => {

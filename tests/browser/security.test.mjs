@@ -325,6 +325,11 @@ test("a member sees neither users nor the audit log, and creates neither project
   for (const where of ["/users", "/audit", "/audit/export", "/projects/new"]) {
     assert.equal((await getPage(cookie, where)).status, 403, `GET ${where}`);
   }
+  // Only administrators can install agents.
+  for (const [who, isShown] of [[cookie, false], [admin, true]]) {
+    const form = await (await getPage(who, "/projects/shop/jobs/new")).text();
+    assert.equal(form.includes("journeyman agent install"), isShown, `the form for a new job says how to install agents: ${!isShown}`);
+  }
   const own = await idOf("author");
   const sent = {
     "/projects": { id: "x", where: "hosted", agent: "journeyman", model: "test/scripted" },

@@ -45,10 +45,10 @@ step("the page shows a busy slot without a reload, and that it is free again", a
   await page.evaluate(() => { window.__mark = true; });
   await service.project(key, "shop", { model: "test/scripted" });
   job = await service.job(key, "shop", script("Wait", [{ sessionUpdate: "agent_message_chunk", content: { type: "text", text: "Waiting." } }, { wait: endFile }]), { agent: "fake" });
-  await page.getByRole("img", { name: "1 of 2 slots busy" }).waitFor({ timeout: 30_000 });
+  await page.getByRole("img", { name: "1 of 2 slots busy" }).waitFor();
   fs.writeFileSync(endFile, "");
   await service.waitForJob(key, "shop", job.id);
-  await page.getByRole("img", { name: "0 of 2 slots busy" }).waitFor({ timeout: 30_000 });
+  await page.getByRole("img", { name: "0 of 2 slots busy" }).waitFor();
   assert.equal(await page.evaluate(() => window.__mark), true, "the page was loaded again");
 });
 

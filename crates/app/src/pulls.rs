@@ -61,8 +61,10 @@ impl UseCases {
         caller.needs(Scope::Write)?;
         let project = self.known_project(caller, project).await?;
         let at = self.parts().engine.now();
-        let between = Some(self.parts().pulls.merge(&project, number, caller.name(), at).await?);
-        self.end_pull(caller, &project, number, PullEnding { state: PullState::Merged, at, between }).await
+        let merge = self.parts().pulls.merge(&project, number, caller.name(), at).await?;
+        let by = merge.is_new.then(|| caller.name().to_owned());
+        let (between, commit) = (Some(merge.between), merge.commit);
+        self.end_pull(caller, &project, number, PullEnding { state: PullState::Merged, by, at, between, commit }).await
     }
 
     /// Closes a pull request, even if its branches no longer exist.
@@ -76,8 +78,9 @@ impl UseCases {
             Err(PullPagesError::NotFound) => return Err(PullPagesError::NotFound.into()),
             ends => ends.ok().flatten(),
         };
-        let at = self.parts().engine.now();
-        self.end_pull(caller, &project, number, PullEnding { state: PullState::Closed, at, between }).await
+        let (by, at) = (Some(caller.name().to_owned()), self.parts().engine.now());
+        let ending = PullEnding { state: PullState::Closed, by, at, between, commit: None };
+        self.end_pull(caller, &project, number, ending).await
     }
 
     async fn end_pull(&self, caller: &Caller, project: &Project, number: u64, ending: PullEnding) -> Result<(), Error> {
@@ -171,11 +174,13 @@ impl UseCases {
     }
 
     /// Submits a review with the caller's drafts. The inbox makes one message to the job of it, unless it is an approval
-    /// without comments on lines, or the project only wants reviews that mention the service.
+    /// without comments on lines, or the project only wants reviews that mention the service. Without a job, or if the
+    /// job is archived, the review is for people.
     ///
     /// # Errors
     /// The caller may only read, the text is not valid, the review has neither a text nor drafts and is no approval, the
-    /// pull request does not exist, its job is archived, or the store failed.
+    /// pull request does not exist, the review mentions the service but no job opened the pull request or the job is
+    /// archived, or the store failed.
     pub async fn review_pull(
         &self,
         caller: &Caller,
@@ -193,9 +198,10 @@ impl UseCases {
         let request = identity().review_request(settings, &review);
         let mentions = |text: &&str| identity().request(settings, text) != Request::None;
         let is_mentioned = mentions(&review.text) || review.lines.iter().any(mentions);
-        let has_job = self.job_of_pull(caller, project, &at.pull).await?.is_some();
-        // Without a job, a review is for people.
-        let is_sent = request != Request::None && (has_job || is_mentioned);
+        let job = self.job_of_pull(caller, project, &at.pull).await?;
+        let has_open_job = job.is_some_and(|job| job.status() != JobStatus::Archived);
+        // Without a job that takes messages, a review is for people.
+        let is_sent = request != Request::None && (has_open_job || is_mentioned);
         let done = if is_sent { Commented::Sent } else { Commented::Added };
         let once = at.once(caller, once, "review", &format!("{} {body}", verdict.name()));
         if self.replay(once.as_ref().map(|once| &once.claim)).await?.is_some() {

@@ -22,7 +22,7 @@ pub use agents::InstalledAgents;
 pub use blobs::{Blob, BlobError, Blobs};
 pub use code_host::{
     CommitLine, DiffError, Diffs, GitBody, GitHttpRequest, GitHttpResponse, GitServer, GitServerError, MAX_BRANCHES,
-    PullDetail, PullPages, PullPagesError,
+    PullDetail, PullMerge, PullPages, PullPagesError,
 };
 pub use connection::{ClientConnection, ConnectionMeter, ConnectionTotals};
 pub use duties::{DutyMeter, DutyTotals, PollTotals};

@@ -86,8 +86,13 @@ pub struct LocalPull {
     pub created_at: Timestamp,
     /// The time at which the pull request was merged or closed.
     pub ended_at: Option<Timestamp>,
+    /// The name of the caller who merged or closed the pull request; `None` if its branches were found merged, by hand or
+    /// by a call whose end was not recorded, or if an older version recorded the end.
+    pub ended_by: Option<String>,
     /// The commits of the base and the head when the pull request ended, if both branches existed.
     pub ended_between: Option<(Sha, Sha)>,
+    /// The merge commit; `None` if there is none, or if an older version recorded the merge.
+    pub merge_commit: Option<Sha>,
 }
 
 /// The end of a pull request on the built-in code host.
@@ -95,10 +100,14 @@ pub struct LocalPull {
 pub struct PullEnding {
     /// [`PullState::Merged`] or [`PullState::Closed`].
     pub state: PullState,
+    /// The name of the caller who ends it; `None` if its branches were found merged.
+    pub by: Option<String>,
     /// The time of the end.
     pub at: Timestamp,
     /// The commits of the base and the head at that time, if both branches existed.
     pub between: Option<(Sha, Sha)>,
+    /// The merge commit, if there is one.
+    pub commit: Option<Sha>,
 }
 
 /// A side of a diff.
@@ -150,7 +159,7 @@ impl LinePlace {
 }
 
 /// The resolution of a comment on a line.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Resolution {
     /// The name of the person who resolved the comment.
     pub by: String,
@@ -220,6 +229,60 @@ pub struct Comment {
     pub place: u64,
     /// The content of the comment.
     pub comment: NewComment,
+}
+
+impl Comment {
+    /// Returns the part of the comment that can change after it was submitted.
+    #[must_use]
+    pub fn state(&self) -> CommentState {
+        CommentState { place: self.place, resolved: self.comment.resolved.clone() }
+    }
+}
+
+/// The number of a submitted comment, and the part of it that can change.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct CommentState {
+    /// The number on the pull request, from 1.
+    pub place: u64,
+    /// The resolution, for a comment on a line; `None` while it is open.
+    pub resolved: Option<Resolution>,
+}
+
+impl Comment {
+    /// Returns true if the comment stands on its own, and false for the comments that a review consists of.
+    #[must_use]
+    pub fn is_root(&self) -> bool {
+        self.comment.review.is_none_or(|review| review == self.place)
+    }
+
+    /// Returns true for the comment that has the text and the verdict of a review.
+    #[must_use]
+    pub fn is_review(&self) -> bool {
+        self.comment.review == Some(self.place)
+    }
+}
+
+/// The submitted comments on a pull request in numbers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PullReviews {
+    /// The number of comments and reviews. The comments that a review consists of are not counted.
+    pub comments: u64,
+    /// The conclusion: [`Verdict::RequestChanges`] if the latest verdict of a reviewer is that one,
+    /// [`Verdict::Approve`] if only approvals are left, and [`Verdict::Comment`] without a verdict.
+    pub verdict: Verdict,
+}
+
+impl PullReviews {
+    /// Adds the comments of another author. `approval` and `request` are the places of the author's latest reviews that
+    /// approve the changes, and that request changes.
+    pub fn add(&mut self, comments: u64, approval: Option<u64>, request: Option<u64>) {
+        self.comments += comments;
+        if request > approval {
+            self.verdict = Verdict::RequestChanges;
+        } else if approval.is_some() && self.verdict == Verdict::Comment {
+            self.verdict = Verdict::Approve;
+        }
+    }
 }
 
 /// A pull request as its code host describes it.

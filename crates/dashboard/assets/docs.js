@@ -1,41 +1,21 @@
-// Enhancements of the documentation: copy buttons, the chosen language of examples, and a filter of the pages. The pages
+// Enhancements of the documentation: the chosen language of examples, and a filter of the pages. The pages
 // work without this script.
 "use strict";
 
 for (const button of document.querySelectorAll(".copy[hidden]")) button.hidden = false;
 
-document.addEventListener("click", async (event) => {
-  const copy = event.target.closest(".copy");
-  if (copy) {
-    await navigator.clipboard.writeText(document.getElementById(copy.dataset.copy)?.textContent ?? "");
-    copy.classList.add("copied");
-    setTimeout(() => copy.classList.remove("copied"), 2000);
-  }
+document.addEventListener("click", (event) => {
   for (const open of document.querySelectorAll("details.menu[open]")) {
     if (!open.contains(event.target)) open.open = false;
   }
 });
 
-// The language that the reader chose last. Storage can be disabled.
+// The language that the reader chose last. Without storage, the choice lasts until the page is left.
 const LANGUAGE = "journeyman-language";
-
-function stored() {
-  try {
-    return localStorage.getItem(LANGUAGE);
-  } catch {
-    return null;
-  }
-}
-
+const chosen = withStorage("localStorage", (storage) => storage.getItem(LANGUAGE));
 for (const tab of document.querySelectorAll('input[name="language"]')) {
-  if (tab.id === stored()) tab.checked = true;
-  tab.addEventListener("change", () => {
-    try {
-      localStorage.setItem(LANGUAGE, tab.id);
-    } catch {
-      // The choice lasts until the page is left.
-    }
-  });
+  if (tab.id === chosen) tab.checked = true;
+  tab.addEventListener("change", () => withStorage("localStorage", (storage) => storage.setItem(LANGUAGE, tab.id)));
 }
 
 const filter = document.getElementById("docs-filter");

@@ -177,15 +177,6 @@
 
   const draftKey = (form) => `draft of ${form.dataset.draft}`;
 
-  /** Calls `use` with the storage of this tab, which the browser may refuse. */
-  function withStorage(use) {
-    try {
-      return use(sessionStorage);
-    } catch {
-      return null;
-    }
-  }
-
   function grow(field) {
     if (CSS.supports("field-sizing", "content")) return;
     field.style.height = "auto";
@@ -196,20 +187,20 @@
     const form = target.closest("form[data-draft]");
     if (!form || target.id !== "prompt") return;
     grow(target);
-    withStorage((storage) => target.value ? storage.setItem(draftKey(form), target.value) : storage.removeItem(draftKey(form)));
+    withStorage("sessionStorage", (storage) => target.value ? storage.setItem(draftKey(form), target.value) : storage.removeItem(draftKey(form)));
   });
 
   document.addEventListener("turbo:submit-end", ({ target, detail }) => {
     // A button with the attribute formaction has submitted something other than the text.
     if (!target.matches("form[data-draft]") || !detail.success || detail.formSubmission.submitter?.hasAttribute("formaction")) return;
-    withStorage((storage) => storage.removeItem(draftKey(target)));
+    withStorage("sessionStorage", (storage) => storage.removeItem(draftKey(target)));
   });
 
   function restoreDraft() {
     const form = document.querySelector("form[data-draft]");
     const field = form?.querySelector("#prompt");
     if (!field || field.value) return;
-    field.value = withStorage((storage) => storage.getItem(draftKey(form))) ?? "";
+    field.value = withStorage("sessionStorage", (storage) => storage.getItem(draftKey(form))) ?? "";
     if (field.value) grow(field);
   }
 

@@ -1,4 +1,4 @@
-// Progressive enhancements: copy buttons, times and clocks that stay current, toasts, and the count in the title. The
+// Progressive enhancements: times and clocks that stay current, toasts, and the count in the title. The
 // pages work without this script. The keyboard is in keyboard.js, the conversation of a job in job.js.
 "use strict";
 
@@ -132,21 +132,11 @@ document.addEventListener("turbo:before-stream-render", (event) => {
 document.addEventListener("turbo:fetch-request-error", ({ target }) => {
   if (!target.matches?.("form[method=post]")) return;
   failed = { form: target, submitter: submitters.get(target) };
-  const element = (name, className, data, ...content) => {
-    const made = document.createElement(name);
-    Object.assign(made, { className, ...(name === "button" && { type: "button" }) });
-    Object.assign(made.dataset, data);
-    made.append(...content);
-    return made;
-  };
-  const heading = element("strong", "", {}, "The server cannot be reached.");
-  const text = element("p", "", {}, heading, " Your input is still here.");
-  text.setAttribute("role", "alert");
-  const again = element("button", "button small", { again: "" }, "Try again");
-  again.hidden = true;
-  const dismiss = element("button", "button quiet small", { dismiss: "" }, "Dismiss");
-  const data = { toast: "failed", turboTemporary: "" };
-  document.getElementById("toasts")?.append(element("div", "toast danger", data, text, again, dismiss));
+  const text = make("p", { role: "alert" }, make("strong", {}, "The server cannot be reached."), " Your input is still here.");
+  const again = make("button", { type: "button", class: "button small", "data-again": "", hidden: "" }, "Try again");
+  const dismiss = make("button", { type: "button", class: "button quiet small", "data-dismiss": "" }, "Dismiss");
+  const toast = make("div", { class: "toast danger", "data-toast": "failed", "data-turbo-temporary": "" }, text, again, dismiss);
+  document.getElementById("toasts")?.append(toast);
   watchToasts();
 });
 
@@ -167,7 +157,9 @@ function showTab() {
   for (const tab of document.querySelectorAll(":is(.tabs, .sidenav, .mainnav, .subnav, .switch) > [aria-current]")) {
     const row = tab.parentElement;
     const [inner, outer] = [tab.getBoundingClientRect(), row.getBoundingClientRect()];
-    if (inner.right > outer.right || inner.left < outer.left) row.scrollLeft += inner.left - outer.left - 24;
+    // The links to the jobs above and below cover the end of the row.
+    const end = outer.right - (row.querySelector(".neighbors")?.offsetWidth ?? 0);
+    if (inner.right > end || inner.left < outer.left) row.scrollLeft += inner.left - outer.left - 24;
   }
 }
 addEventListener("resize", showTab);
@@ -193,14 +185,7 @@ if (!window.Turbo) enhance(document);
 setInterval(() => updateTimes(document), 10000);
 setInterval(() => updateClocks(document), 1000);
 
-document.addEventListener("click", async (event) => {
-  const copy = event.target.closest(".copy");
-  if (copy) {
-    const text = document.getElementById(copy.dataset.copy)?.textContent ?? "";
-    await navigator.clipboard.writeText(text);
-    copy.classList.add("copied");
-    setTimeout(() => copy.classList.remove("copied"), 2000);
-  }
+document.addEventListener("click", (event) => {
   const dismiss = event.target.closest("[data-dismiss]");
   if (dismiss) {
     event.preventDefault();

@@ -15,14 +15,6 @@ function visit(href) {
   else location.assign(href);
 }
 
-/** Creates an element. The children are elements and texts; texts are never parsed as HTML. */
-function make(name, attributes = {}, ...children) {
-  const element = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-  element.append(...children);
-  return element;
-}
-
 /** Returns the path of the current project, such as `/projects/shop`; `undefined` outside of projects. */
 function projectPath() {
   const path = location.pathname.match(/^\/projects\/[^/]+/)?.[0];
@@ -50,7 +42,11 @@ function openDialog(dialog) {
   dialog.showModal();
 }
 
-document.addEventListener("turbo:before-cache", () => document.querySelector("dialog.dialog")?.remove());
+document.addEventListener("turbo:before-cache", () => {
+  const dialog = document.querySelector("dialog.dialog");
+  dialog?.close();
+  dialog?.remove();
+});
 
 /** Shows the list of keys. The page of the list has it, so that it needs no script. */
 async function openHelp() {
@@ -70,23 +66,48 @@ async function openHelp() {
 
 // ---- The palette
 
-/** Returns what the palette offers without a search: the links of the page's header, and its actions. */
+/** Returns the element of an action of the page. An update may have replaced it since the palette was opened. */
+function actionElement(title) {
+  return document.querySelector(`[data-action="${CSS.escape(title)}"]:not(:disabled)`);
+}
+
+/** Carries out an action of the page: opens a disclosure, or presses a button or a link. */
+async function runAction(title) {
+  const element = actionElement(title);
+  if (!element) return;
+  if (element.matches("summary")) {
+    for (let details = element.closest("details"); details; details = details.parentElement.closest("details")) details.open = true;
+    element.focus();
+    return;
+  }
+  if (!element.matches(".copy")) element.click();
+  // The button itself may be in a closed menu.
+  else if (await copyFor(element)) showToast("Copied.");
+}
+
+/**
+ * Returns what the palette offers without a search: the actions of the page, which its elements name with `data-action`,
+ * and the links of its header.
+ */
 function actions() {
-  const found = [];
+  const titles = [...document.querySelectorAll("[data-action]:not(:disabled)")].map((element) => element.dataset.action);
+  const found = [...new Set(titles)].map((title) => ({ group: "On this page", title, act: () => runAction(title) }));
   const project = projectPath();
   if (project) {
     const name = decodeURIComponent(project.split("/").pop());
     if (canWrite()) found.push({ title: `New job in ${name}`, href: `${project}/jobs/new` });
     found.push({ title: `Jobs of ${name}`, href: `${project}/jobs` });
+  } else if (canWrite()) {
+    found.push({ title: "New job…", act: () => openPalette("New job in ") });
   }
   for (const link of document.querySelectorAll(".mainnav > a, details.account a:not(.narrow-only > a)")) {
     found.push({ title: link.textContent.trim(), href: link.getAttribute("href") });
   }
   for (const button of document.querySelectorAll("details.account [data-theme-switch] button")) {
-    found.push({ title: `Theme: ${button.textContent.trim()}`, press: button });
+    found.push({ title: `Theme: ${button.textContent.trim()}`, act: () => button.click() });
   }
   const out = document.querySelector("details.account form[action='/logout'] button");
-  if (out) found.push({ title: "Sign out", press: out });
+  if (out) found.push({ title: "Sign out", act: () => out.click() });
   return found.map((one) => ({ group: "Go to", detail: "", ...one }));
 }
 
@@ -110,6 +131,8 @@ function openPalette(text = "") {
   let chosen = 0;
   let timer;
   let asked = 0;
+  let isSearching = false;
+  let isEntered = false;
 
   const choose = (index) => {
     chosen = options.length ? (index + options.length) % options.length : 0;
@@ -121,63 +144,84 @@ function openPalette(text = "") {
   };
   const act = (option) => {
     dialog.close();
-    if (option.press) option.press.click();
+    if (option.act) option.act();
     else visit(option.href);
   };
-  const show = (found) => {
+  const show = (found, index = 0) => {
     const groups = new Map();
     options = found.map((one, at) => {
       const parts = [make("span", { class: "cut" }, one.title)];
       if (one.detail) parts.push(make("span", { class: "muted" }, one.detail));
       const element = make("div", { role: "option", id: `palette-${at}`, "aria-selected": "false" }, ...parts);
-      element.addEventListener("click", () => act(one));
+      element.addEventListener("click", (event) => {
+        // Another listener closes the menus that a click is outside of, also the one that the action opens.
+        event.stopPropagation();
+        act(one);
+      });
       if (!groups.has(one.group)) groups.set(one.group, make("div", { role: "group", "aria-label": one.group }, make("span", { "aria-hidden": "true" }, one.group)));
       groups.get(one.group).append(element);
       return { ...one, element };
     });
     list.replaceChildren(...groups.values());
     count.textContent = options.length === 1 ? "1 result" : `${options.length} results`;
-    if (!options.length) count.textContent = "No results";
-    choose(0);
+    if (!options.length) showEmpty(isSearching ? "Searching…" : "No results");
+    choose(index);
   };
-  const search = async (text) => {
-    const number = (asked += 1);
-    const words = text.toLowerCase();
-    const own = all.filter((one) => one.title.toLowerCase().includes(words));
-    if (!text) return show(own);
-    let found = [];
+  // The status for screen readers has the same text.
+  const showEmpty = (text) => {
+    count.textContent = text;
+    list.replaceChildren(make("p", { class: "palette-empty", "aria-hidden": "true" }, text));
+  };
+  const find = async (text) => {
     try {
       const answer = await fetch(`/search/results?q=${encodeURIComponent(text)}`, { headers: { accept: "application/json" } });
-      if (answer.ok && !answer.redirected) found = await answer.json();
+      if (answer.ok && !answer.redirected) return await answer.json();
     } catch {
       // Without the server, the actions of the page remain.
     }
-    // An older answer must not replace a newer one.
-    if (number === asked) show([...found, ...own]);
+    return [];
+  };
+  // The actions whose titles have the text are shown at once, so that Enter never carries out another one. What the
+  // server finds follows them; without a text, these are the newest jobs.
+  const search = (text) => {
+    const number = (asked += 1);
+    const words = text.toLowerCase();
+    const own = all.filter((one) => one.title.toLowerCase().includes(words));
+    clearTimeout(timer);
+    [isSearching, isEntered] = [text !== "", false];
+    show(own);
+    timer = setTimeout(async () => {
+      const found = (await find(text)).filter((one) => !own.some((known) => known.href === one.href));
+      // An older answer must not replace a newer one, or act after the palette was closed.
+      if (number !== asked) return;
+      isSearching = false;
+      show([...own, ...found], chosen);
+      if (isEntered && options[chosen]) act(options[chosen]);
+    }, text ? SEARCH_MS : 0);
   };
 
   close.addEventListener("click", () => dialog.close());
-  field.addEventListener("input", () => {
-    clearTimeout(timer);
-    timer = setTimeout(() => search(field.value.trim()), SEARCH_MS);
-  });
+  dialog.addEventListener("close", () => { asked += 1; });
+  field.addEventListener("input", () => search(field.value.trim()));
   field.addEventListener("keydown", (event) => {
     if (event.isComposing) return;
     if (event.key === "ArrowDown") choose(chosen + 1);
     else if (event.key === "ArrowUp") choose(chosen - 1);
-    else if (event.key === "Enter") { if (options[chosen]) act(options[chosen]); }
+    else if (event.key === "Enter" && options[chosen]) act(options[chosen]);
+    // The first result is opened as soon as it is found.
+    else if (event.key === "Enter" && isSearching) {
+      isEntered = true;
+      showEmpty("Searching… The first result will be opened.");
+    }
     // A search field would first be emptied.
     else if (event.key === "Escape") dialog.close();
     else return;
     event.preventDefault();
   });
   openDialog(dialog);
-  show(all);
   field.focus();
-  if (text) {
-    field.value = text;
-    search(text.trim());
-  }
+  field.value = text;
+  search(text.trim());
 }
 
 // ---- Letters
@@ -276,6 +320,53 @@ document.addEventListener("click", (event) => {
   if (opener.matches("[data-palette]")) openPalette();
   else openHelp();
 });
+
+// ---- The jobs above and below
+
+// The list that jobs were opened from: the paths of its jobs in their order, and of those that were opened.
+const LIST_KEY = "list of jobs";
+const storedList = () => JSON.parse(withStorage("sessionStorage", (storage) => storage.getItem(LIST_KEY)) ?? "{}");
+const storeList = (list) => withStorage("sessionStorage", (storage) => storage.setItem(LIST_KEY, JSON.stringify(list)));
+
+/** Returns the path of a job without that of a tab; `undefined` for other pages. */
+function jobPath(path) {
+  return path.match(/^\/projects\/[^/]+\/jobs\/job_\w+/)?.[0];
+}
+
+document.addEventListener("click", (event) => {
+  // A new tab has a storage of its own, without the list.
+  if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+  const link = event.target.closest("a[href]");
+  const path = link && jobPath(link.pathname);
+  if (!path) return;
+  if (link.matches("[data-neighbor]")) {
+    const { paths, opened = [] } = storedList();
+    return storeList({ paths, opened: [...opened, path] });
+  }
+  const list = link.closest("[data-list]");
+  if (!list) return;
+  const paths = [...list.querySelectorAll("a.row-title")].map((title) => jobPath(title.pathname)).filter(Boolean);
+  storeList({ paths: [...new Set(paths)], opened: [path] });
+}, true);
+
+/** Shows the links to the jobs above and below in the list that this job was opened from. */
+function showNeighbors() {
+  const links = document.querySelectorAll("[data-neighbor]");
+  if (!links.length) return;
+  const { paths = [], opened = [] } = storedList();
+  const current = jobPath(location.pathname);
+  const at = opened.includes(current) ? paths.indexOf(current) : -1;
+  for (const link of links) {
+    const path = at < 0 ? undefined : paths[at + Number(link.dataset.neighbor)];
+    link.hidden = !path;
+    if (path) link.href = path;
+    // In the changes of a job, these letters go to files.
+    if (document.getElementById("thread")) link.dataset.key = link.dataset.neighbor === "1" ? "j" : "k";
+  }
+}
+document.addEventListener("turbo:load", showNeighbors);
+document.addEventListener("turbo:render", showNeighbors);
+showNeighbors();
 
 // On Apple's systems the key is ⌘.
 function nameKeys() {

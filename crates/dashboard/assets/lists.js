@@ -1,5 +1,5 @@
-// Lists and forms: choosing and archiving jobs by keyboard, inserting texts into a prompt, choosing a template, and sending
-// the first job of a project after the first push. The pages work without this script.
+// Lists and forms: choosing and archiving jobs by keyboard and as a range, inserting texts into a prompt, choosing a
+// template, and sending the first job of a project after the first push. The pages work without this script.
 "use strict";
 
 (() => {
@@ -8,6 +8,10 @@
   window.journeymanLists = true;
 
   const isTyping = (target) => target.closest?.("input:not([type=checkbox], [type=radio]), select, textarea, [contenteditable]");
+
+  // The ID of the box that was changed last on this page.
+  let last;
+  document.addEventListener("turbo:load", () => { last = undefined; });
 
   function showScripted() {
     for (const element of document.querySelectorAll("[data-scripted][hidden]")) element.hidden = false;
@@ -22,6 +26,7 @@
     if (event.key === "x" && own) {
       event.preventDefault();
       own.checked = !own.checked;
+      last = own.id;
     }
     const bulk = document.getElementById("bulk");
     if (event.key === "e" && bulk) {
@@ -30,6 +35,26 @@
       event.preventDefault();
       bulk.requestSubmit();
     }
+  });
+
+  // Escape ends the choice. It runs in the capture phase, before an open menu is closed by the same key.
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || event.isComposing || isTyping(event.target)) return;
+    if (document.querySelector("dialog[open], details.menu[open], details.confirm[open]")) return;
+    for (const box of document.querySelectorAll(".choose:checked")) box.checked = false;
+    last = undefined;
+  }, true);
+
+  // A click with Shift gives all boxes between the last changed one and this one the state of this one.
+  document.addEventListener("click", (event) => {
+    const box = event.target.closest(".choose");
+    if (!box) return;
+    const boxes = [...document.querySelectorAll("[data-list] .choose")];
+    const from = boxes.findIndex((one) => one.id === last);
+    const to = boxes.indexOf(box);
+    last = box.id;
+    if (!event.shiftKey || from < 0) return;
+    for (const one of boxes.slice(Math.min(from, to), Math.max(from, to) + 1)) one.checked = box.checked;
   });
 
   // Inserts a text at the place of the cursor.

@@ -1,5 +1,5 @@
 // Enhancements of the pages of changes and of pull requests: viewed files, folding, more lines around a hunk, links to
-// lines, keys, and comments that are collected in the browser. The pages work without this script.
+// lines, keys, and comments: those that the browser collects, and those of others. The pages work without this script.
 "use strict";
 
 (() => {
@@ -161,7 +161,7 @@
     const sender = document.querySelector("[data-pending]");
     if (!sender || !pattern()) return;
     for (const row of document.querySelectorAll("tr.talk:has(> td > .note.held)")) row.remove();
-    for (const input of sender.querySelectorAll("[name=comment], [name=part], [name=view]")) input.remove();
+    for (const input of sender.querySelectorAll("[name=comment], [name=part], [name=view], [name=w]")) input.remove();
     const held = read(sessionStorage, heldKey());
     const field = (name, value) => {
       const input = document.createElement("input");
@@ -169,8 +169,7 @@
       sender.append(input);
     };
     for (const one of held) field("comment", JSON.stringify(one));
-    field("part", form().elements.part.value);
-    field("view", form().elements.view.value);
+    for (const name of ["part", "view", "w"]) field(name, form().elements[name].value);
     sender.hidden = held.length === 0;
     sender.querySelector("[data-pending-count]").textContent = held.length === 1 ? "1 comment" : `${held.length} comments`;
     held.forEach((one, index) => {
@@ -209,48 +208,140 @@
     showHeld();
   }
 
-  // ---- Threads that are resolved or opened again elsewhere. Only these are replaced: texts and folds stay.
+  // ---- Comments that are added, resolved or opened again elsewhere. Only these are inserted or replaced: what the reader
+  // writes or has unfolded stays.
   const RETRY_MS = 3000;
   let isFetching = false;
   let isStale = false;
 
   function replaceThread(thread, next) {
     const hasFocus = thread.contains(document.activeElement);
+    const isOnReply = document.activeElement?.matches("[data-reply]");
     const fold = next.querySelector(".resolved");
     if (fold) fold.open = Boolean(thread.querySelector(".resolved[open]"));
     thread.replaceWith(next);
     window.enhance?.(next);
-    if (hasFocus) next.querySelector(".resolved > summary, form button")?.focus({ preventScroll: true });
+    if (!hasFocus) return;
+    const control = (isOnReply && next.querySelector("[data-reply]")) || next.querySelector(".resolved > summary, form button");
+    control?.focus({ preventScroll: true });
   }
 
-  // Returns false if a thread may still have an old state.
-  async function replaceThreads() {
-    const { pathname, href } = location;
-    const text = await fetch(href).then((answer) => answer.ok ? answer.text() : null).catch(() => null);
+  // Updates the list of comments in the conversation. Drafts become comments, or parts of a review.
+  function updateList(parsed) {
+    const entryOf = (item) => item.querySelector(".entry")?.id;
+    const list = document.getElementById("comments");
+    const found = [...parsed.querySelectorAll("#comments > li")];
+    if (!list) return;
+    const kept = new Set(found.map(entryOf));
+    const known = new Map([...list.children].map((item) => [entryOf(item), item]));
+    for (const [id, item] of known) if (!kept.has(id)) item.remove();
+    let last = null;
+    for (const item of found) {
+      let shown = known.get(entryOf(item));
+      if (shown?.querySelector(":scope > .entry.draft") && !item.querySelector(":scope > .entry.draft")) {
+        shown.remove();
+        shown = null;
+      }
+      if (!shown) {
+        if (last) last.after(item);
+        else list.prepend(item);
+        window.enhance?.(item);
+      }
+      last = shown ?? item;
+    }
+  }
+
+  // Inserts new threads below their lines, if the page shows the same line with the same number.
+  function insertThreads(parsed) {
+    for (const thread of parsed.querySelectorAll(".diff [data-thread]")) {
+      if (document.getElementById(thread.id)) continue;
+      const found = thread.closest("tr");
+      let line = found.previousElementSibling;
+      while (line.matches(".talk")) line = line.previousElementSibling;
+      const row = document.getElementById(line.querySelector("td[id]").id)?.closest("tr");
+      const isSame = row?.textContent === line.textContent && row?.closest(".file").dataset.path === line.closest(".file").dataset.path;
+      if (!isSame) continue;
+      let talk = row.nextElementSibling;
+      if (!talk?.matches(".talk:has(> td > [data-thread])")) {
+        talk = found.cloneNode(false);
+        talk.append(found.cells[0].cloneNode(false));
+        row.after(talk);
+      }
+      talk.cells[0].append(thread);
+      window.enhance?.(thread);
+    }
+  }
+
+  // Replaces the other parts of the page that depend on comments.
+  function updateDependents(parsed) {
+    for (const part of document.querySelectorAll("[data-of-comments]")) {
+      const next = parsed.getElementById(part.id);
+      if (!next || next.outerHTML === part.outerHTML || part.querySelector("[aria-busy]")) continue;
+      const hasFocus = part.contains(document.activeElement);
+      part.replaceWith(next);
+      if (hasFocus) (next.matches("a") ? next : next.querySelector("button"))?.focus({ preventScroll: true });
+    }
+  }
+
+  // Removes drafts that were submitted or removed in another window, and threads that have another first comment now.
+  function removeOld(parsed) {
+    const isOld = (entry) => entry.matches(".draft") && !parsed.getElementById(entry.id)?.matches(".draft");
+    const isMoved = (thread) => !parsed.getElementById(thread.id) && [...thread.querySelectorAll(".entry")].some((entry) => parsed.getElementById(entry.id));
+    const old = [
+      ...[...document.querySelectorAll(".diff .entry.draft")].filter(isOld),
+      ...[...document.querySelectorAll(".diff [data-thread]")].filter(isMoved),
+    ];
+    for (const element of old) {
+      const cell = element.parentElement;
+      element.remove();
+      if (cell.children.length === 0) cell.closest("tr").remove();
+    }
+  }
+
+  // The number of pages, and updates of pages, that Turbo has shown.
+  let renders = 0;
+  document.addEventListener("turbo:render", () => { renders += 1; });
+
+  // Returns false if a comment may still have an old state.
+  async function updateOnce() {
+    // Another page, or a hidden one, which reads the comments when it resumes.
+    if (!source()) return true;
+    const before = renders;
+    const text = await fetch(location.href).then((answer) => answer.ok ? answer.text() : null).catch(() => null);
     if (text === null) return false;
-    // The IDs of threads are the same on each tab.
-    if (location.pathname !== pathname) return false;
+    if (renders !== before) {
+      // The answer may be older than the page.
+      isStale = true;
+      return true;
+    }
     const parsed = new DOMParser().parseFromString(text, "text/html");
+    // A refused form shows the conversation at the URL of the changes; after the end of the session, the answer is another page.
+    const isConversation = (page) => Boolean(page.getElementById("comments"));
+    if (!parsed.querySelector("turbo-stream-source[data-comments]") || isConversation(parsed) !== isConversation(document)) return true;
+    removeOld(parsed);
     let isComplete = true;
     for (const thread of document.querySelectorAll("[data-thread]")) {
       const next = parsed.getElementById(thread.id);
       if (!next || next.dataset.thread === thread.dataset.thread) continue;
       // The answer to a form shows the whole page again, unless the form is refused.
       if (thread.querySelector("form[aria-busy]")) isComplete = false;
-      else replaceThread(thread, next);
+      else replaceThread(thread, document.importNode(next, true));
     }
+    updateList(parsed);
+    insertThreads(parsed);
+    updateDependents(parsed);
     return isComplete;
   }
 
-  async function updateThreads() {
+  async function updateComments() {
     isStale = true;
     if (isFetching) return;
     isFetching = true;
     try {
       while (isStale) {
         isStale = false;
-        if (await replaceThreads()) continue;
-        setTimeout(updateThreads, RETRY_MS);
+        if (await updateOnce()) continue;
+        setTimeout(updateComments, RETRY_MS);
         break;
       }
     } finally {
@@ -258,26 +349,28 @@
     }
   }
 
-  // After an interruption, the server compares with the page as it was loaded, so the threads are read again.
+  // After an interruption, the server compares with the page as it was loaded, so the comments are read again.
   const watched = new WeakSet();
+  const source = () => document.querySelector("turbo-stream-source[data-comments]");
   function watchStream() {
-    const stream = document.querySelector("turbo-stream-source")?.streamSource;
-    if (!stream || watched.has(stream) || !document.querySelector("[data-thread]")) return;
+    const stream = source()?.streamSource;
+    if (!stream || watched.has(stream)) return;
     watched.add(stream);
     let wasOpen = stream.readyState === EventSource.OPEN;
     stream.addEventListener("open", () => {
-      if (wasOpen) updateThreads();
+      if (wasOpen) updateComments();
       wasOpen = true;
     });
   }
 
   document.addEventListener("stream:resumed", () => {
     watchStream();
-    if (document.querySelector("[data-thread]")) updateThreads();
+    if (source()) updateComments();
   });
-  for (const event of ["turbo:load", "turbo:morph"]) document.addEventListener(event, watchStream);
+  for (const event of ["turbo:load", "turbo:morph", "turbo:render"]) document.addEventListener(event, watchStream);
   document.addEventListener("turbo:before-stream-render", (event) => {
-    if (event.target.action === "threads") event.detail.render = updateThreads;
+    // The action of the version before, which may run beside this one, is "threads".
+    if (["comments", "threads"].includes(event.target.action)) event.detail.render = updateComments;
   });
 
   // ---- Files.
@@ -389,7 +482,8 @@
       event.preventDefault();
       return closeForm();
     }
-    const number = target.closest(".lines .no > a");
+    const reply = target.closest("[data-reply]");
+    const number = reply ? document.getElementById(reply.hash.slice(1))?.querySelector(":scope > a") : target.closest(".lines .no > a");
     if (number && form()) {
       const place = lineOf(number);
       if (!place) return;

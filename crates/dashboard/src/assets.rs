@@ -33,12 +33,13 @@ const STYLES: &str = concat!(
 );
 
 /// The name, media type and content of each asset.
-const FILES: [(&str, &str, &str); 10] = [
+const FILES: [(&str, &str, &str); 11] = [
     ("journeyman.css", "text/css; charset=utf-8", STYLES),
     ("journeyman.js", "text/javascript; charset=utf-8", include_str!("../assets/journeyman.js")),
     ("job.js", "text/javascript; charset=utf-8", include_str!("../assets/job.js")),
     ("lists.js", "text/javascript; charset=utf-8", include_str!("../assets/lists.js")),
     ("review.js", "text/javascript; charset=utf-8", include_str!("../assets/review.js")),
+    ("common.js", "text/javascript; charset=utf-8", include_str!("../assets/common.js")),
     ("keyboard.js", "text/javascript; charset=utf-8", include_str!("../assets/keyboard.js")),
     ("docs.js", "text/javascript; charset=utf-8", include_str!("../assets/docs.js")),
     ("turbo.js", "text/javascript; charset=utf-8", include_str!("../assets/vendor/turbo/turbo.js")),

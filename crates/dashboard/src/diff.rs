@@ -3,6 +3,7 @@
 //! Invariant: within a hunk, the counts in the hunk's header determine which lines belong to it. A removed line
 //! `-- a/x` looks like the header of a file, but is not one.
 
+mod appearance;
 mod blocks;
 mod gaps;
 mod names;
@@ -14,18 +15,20 @@ mod shown;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod whitespace;
 mod words;
 
 use std::borrow::Cow;
 
 use sha2::{Digest, Sha256};
 
+pub(crate) use self::appearance::{Appearance, DiffView};
 pub(crate) use self::gaps::Gap;
 pub(crate) use self::nav::{Choice, Nav};
 use self::parse::parse;
 pub(crate) use self::pieces::{Piece, of_lines};
-pub(crate) use self::place::{LineKey, Outline, Selected, place_of};
-pub(crate) use self::shown::{DiffShown, DiffView};
+pub(crate) use self::place::{LineKey, Outline, PageLine, place_of};
+pub(crate) use self::shown::DiffShown;
 pub(crate) use self::tree::Step;
 
 use crate::size::Size;
@@ -69,6 +72,8 @@ pub(crate) enum LineClass {
     Hunk,
     /// An unchanged line.
     Context,
+    /// A line of which only whitespace has changed, where such changes are hidden.
+    WhitespaceOnly,
     /// A line that is only in the new file.
     Added,
     /// A line that is only in the old file.
@@ -82,7 +87,7 @@ impl LineClass {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Hunk => "hunk",
-            Self::Context => "same",
+            Self::Context | Self::WhitespaceOnly => "same",
             Self::Added => "add",
             Self::Removed => "del",
             Self::Note => "note",
@@ -94,7 +99,7 @@ impl LineClass {
         match self {
             Self::Added => "+",
             Self::Removed => "-",
-            Self::Hunk | Self::Context | Self::Note => "",
+            Self::Hunk | Self::Context | Self::WhitespaceOnly | Self::Note => "",
         }
     }
 }
@@ -117,7 +122,9 @@ impl<'a> Line<'a> {
     pub(crate) fn content(&self) -> &'a str {
         match self.class {
             LineClass::Added | LineClass::Removed => self.text,
-            LineClass::Hunk | LineClass::Context | LineClass::Note => self.text.strip_suffix('\r').unwrap_or(self.text),
+            LineClass::Hunk | LineClass::Context | LineClass::WhitespaceOnly | LineClass::Note => {
+                self.text.strip_suffix('\r').unwrap_or(self.text)
+            }
         }
     }
 }

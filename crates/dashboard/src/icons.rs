@@ -87,6 +87,7 @@ const ICONS: &[(&str, &str)] = &[
     ("warning", r#"<path d="M8 2.8 14 13H2ZM8 6.5v3M8 11.3v.2"/>"#),
     ("info", r#"<circle cx="8" cy="8" r="5.5"/><path d="M8 7.5V11M8 5.2v.2"/>"#),
     ("model", r#"<path d="M8 2.5 9.4 6.6 13.5 8 9.4 9.4 8 13.5 6.6 9.4 2.5 8 6.6 6.6Z"/>"#),
+    ("up", r#"<path d="M8 13V3.5M4 7.5l4-4 4 4"/>"#),
     ("down", r#"<path d="M8 3v9.5M4 8.5l4 4 4-4"/>"#),
     ("message", r#"<path d="M2.5 3.5h11v7.5H7l-3 2.5V11H2.5Z"/>"#),
     (

@@ -107,7 +107,8 @@ impl Diffs for FakeDiffs {
 
     async fn diff_of_commits(&self, _: &Project, _: &Job, commits: &[Sha]) -> Result<Bytes, DiffError> {
         let name: String = commits.iter().filter_map(|commit| commit.as_str().chars().next()).collect();
-        Ok(pulls::DIFF.replace("x.txt", &format!("{name}.txt")).into())
+        let first = pulls::DIFF.replace("x.txt", &format!("{name}.txt"));
+        Ok(format!("{first}{}", pulls::SPACES).into())
     }
 
     async fn file(&self, _: &Project, _: &Job, commit: &Sha, path: &str) -> Result<Option<Bytes>, DiffError> {

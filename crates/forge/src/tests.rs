@@ -10,7 +10,7 @@ use journeyman_core::admin::Subject;
 use journeyman_core::ids::{Sha, UserId};
 use journeyman_core::ports::{
     AdminStore as _, AuditEntry, CommentKind, CommentPlace, CommentRef, CreatedPull, Forge, ForgeError, Forges,
-    HostUser, Permission, PullPages, PullPagesError, PullStore as _, Reaction,
+    HostUser, Permission, PullMerge, PullPages, PullPagesError, PullStore as _, Reaction,
 };
 use journeyman_core::project::Project;
 use journeyman_core::pull::decide::{PullPage, review};
@@ -95,6 +95,12 @@ impl Setup {
         Ensure { forge, locks: &*self.store, clock: &*world, ids: &*world }.run(&pull(branch), &head).await
     }
 
+    /// Returns the commit that a name stands for in the repository of the host.
+    async fn revision(&self, name: &str) -> Sha {
+        let path = self.hosts.local().path("shop");
+        self.git.at(&path, ["rev-parse", name]).run().await.unwrap().sha().unwrap()
+    }
+
     async fn checkout(&self, commit: &str) {
         self.run(&["checkout", "-q", commit], &self.dir.path().join("clone")).await;
     }
@@ -126,17 +132,66 @@ async fn a_branch_becomes_a_pull_request_once_and_is_merged() {
     assert!(detail.mergeable && detail.conflicts.is_empty());
     assert_eq!(pages.conflicts(&setup.project, 1).await, Ok(Vec::new()));
     let ends = pages.ends(&setup.project, 1).await.unwrap().unwrap();
-    assert_eq!(pages.merge(&setup.project, 1, "ci", at()).await, Ok(ends.clone()));
-    let (_, head) = pages.merge(&setup.project, 1, "ci", at()).await.unwrap();
-    assert_eq!(head, ends.1, "a merge that was not recorded is repeated without another commit");
-    let between = Some(ends);
-    setup.store.end_pull("shop", 1, PullEnding { state: PullState::Merged, at: at(), between }).await.unwrap();
+    let merge = pages.merge(&setup.project, 1, "ci", at()).await.unwrap();
+    assert_eq!(merge, PullMerge { between: ends, commit: Some(setup.revision("main").await), is_new: true });
+    let again = pages.merge(&setup.project, 1, "ci", at()).await;
+    let found = PullMerge { is_new: false, ..merge.clone() };
+    assert_eq!(again, Ok(found), "a merge that was not recorded is found, and there is no other commit");
+    let (state, by, between) = (PullState::Merged, Some("ci".to_owned()), Some(merge.between));
+    let ending = PullEnding { state, by, at: at(), between, commit: merge.commit };
+    setup.store.end_pull("shop", 1, ending).await.unwrap();
     assert_eq!(forge.pull(1).await.unwrap().map(|pull| pull.state), Some(PullState::Merged));
     assert_eq!(pages.merge(&setup.project, 1, "ci", at()).await, Err(PullPagesError::NotOpen));
     assert_eq!(pages.pull(&setup.project, 1).await.unwrap().diff, detail.diff, "the page does not change");
     let ensured = setup.ensure(&*forge, "topic").await.unwrap();
     assert!(matches!(&ensured, Ensured::Found(pull) if pull.state == PullState::Merged), "{ensured:?}");
     assert_eq!(forge.create_pull(&pull("topic")).await, Ok(CreatedPull::NoChanges), "main contains the branch");
+}
+
+#[tokio::test]
+async fn a_merge_by_hand_is_found_with_its_commit() {
+    let setup = setup().await;
+    let clone = setup.dir.path().join("clone");
+    setup.commit("topic", "a.txt", "a\n").await;
+    setup.open(&pull("topic")).await.unwrap();
+    let pages = setup.hosts.local();
+    let (base, head) = pages.ends(&setup.project, 1).await.unwrap().unwrap();
+    setup.checkout(base.as_str()).await;
+    setup.run(&["merge", "-q", "--no-ff", "-m", "By hand", head.as_str()], &clone).await;
+    setup.commit("main", "b.txt", "b\n").await;
+    let commit = Some(setup.revision("main~1").await);
+    let merge = pages.merge(&setup.project, 1, "ci", at()).await;
+    assert_eq!(merge, Ok(PullMerge { between: (base, head), commit, is_new: false }));
+}
+
+#[tokio::test]
+async fn a_merge_of_the_base_into_the_branch_is_found_if_the_base_was_moved_to_it() {
+    let setup = setup().await;
+    let clone = setup.dir.path().join("clone");
+    setup.commit("topic", "a.txt", "a\n").await;
+    setup.open(&pull("topic")).await.unwrap();
+    setup.checkout("HEAD~1").await;
+    setup.commit("main", "b.txt", "b\n").await;
+    let pages = setup.hosts.local();
+    let (base, head) = pages.ends(&setup.project, 1).await.unwrap().unwrap();
+    setup.checkout(head.as_str()).await;
+    setup.run(&["merge", "-q", "--no-ff", "-m", "By hand", base.as_str()], &clone).await;
+    setup.run(&["push", "-q", "origin", "HEAD:main"], &clone).await;
+    let commit = Some(setup.revision("main").await);
+    let merge = pages.merge(&setup.project, 1, "ci", at()).await;
+    assert_eq!(merge, Ok(PullMerge { between: (base, head), commit, is_new: false }));
+}
+
+#[tokio::test]
+async fn a_fast_forward_by_hand_has_no_merge_commit() {
+    let setup = setup().await;
+    setup.commit("topic", "a.txt", "a\n").await;
+    setup.open(&pull("topic")).await.unwrap();
+    setup.commit("main", "b.txt", "b\n").await;
+    let pages = setup.hosts.local();
+    let between = pages.ends(&setup.project, 1).await.unwrap().unwrap();
+    let merge = pages.merge(&setup.project, 1, "ci", at()).await;
+    assert_eq!(merge, Ok(PullMerge { between, commit: None, is_new: false }));
 }
 
 #[tokio::test]

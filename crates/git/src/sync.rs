@@ -25,6 +25,12 @@ impl Folders {
         Ok(Self { git_dir: git_dir.to_owned(), before: folders(git_dir)? })
     }
 
+    /// Returns all folders of a repository, to sync them after a command before which they were not recorded.
+    #[must_use]
+    pub fn all(git_dir: &Path) -> Self {
+        Self { git_dir: git_dir.to_owned(), before: BTreeMap::new() }
+    }
+
     /// Syncs the folders that have changed since they were recorded. Blocks on disk I/O: not for an async thread.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ use journeyman_core::job::summary::{JobSummary, PlanProgress, ToolEntry, current
 use journeyman_core::job::{Job, JobStatus};
 use journeyman_core::ports::{AuditEntry, JobExtras, JobFilter, MessageFilter, ProjectJobs, PullCounts, PullFilter};
 use journeyman_core::project::hold::Hold;
-use journeyman_core::pull::{IndexedPull, PullState};
+use journeyman_core::pull::{IndexedPull, PullReviews, PullState};
 use journeyman_core::run::Usage;
 use journeyman_core::time::Timestamp;
 use journeyman_core::webhook::{Finished, Replayed};
@@ -157,6 +157,15 @@ pub(crate) fn extras(
         by_job.entry(job).or_default().hold = Some(hold);
     }
     by_job
+}
+
+/// Combines the rows of [`crate::rows::reviews_of_author`] by pull request.
+pub(crate) fn reviews(rows: Vec<(u64, u64, Option<u64>, Option<u64>)>) -> BTreeMap<u64, PullReviews> {
+    let mut by_pull: BTreeMap<u64, PullReviews> = BTreeMap::new();
+    for (number, comments, approval, request) in rows {
+        by_pull.entry(number).or_default().add(comments, approval, request);
+    }
+    by_pull
 }
 
 /// A job in a list, with the sums over its rows in other tables.

@@ -32,7 +32,10 @@ use journeyman_core::worker::WorkerReport;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-pub(crate) use hosts::{HostDocument, code_host, comment, indexed_pull, poll, project_pulls, pull, pull_count};
+pub(crate) use hosts::{
+    HostDocument, code_host, comment, comment_state, indexed_pull, poll, project_pulls, pull, pull_count,
+    reviews_of_author,
+};
 pub(crate) use jobs::{
     accepted_line, attribute, hold_of_job, hold_or_null, job, job_counts, job_diff, job_document, job_id, log_entry,
     merge_lines, message, plan, project_running, run, summary, tool_entry, usage, usage_of_job, usage_text,

@@ -12,7 +12,7 @@ use journeyman_core::ids::{ProjectId, Sha};
 use journeyman_core::ports::{
     Checks, CodeHostStore, CommentPlace, CommentRef, CreatedPull, DescribedHost, Discussion, Forge, ForgeError, Forges,
     HookRefusal, Hooks, HostAdmin, HostRepository, HostUser, ImportFailed, LineComment, Permission, PullDetail,
-    PullPages, PullPagesError, RawHook, Reaction, Remote, StoreError, VerifiedHook,
+    PullMerge, PullPages, PullPagesError, RawHook, Reaction, Remote, StoreError, VerifiedHook,
 };
 use journeyman_core::project::{Project, SecretChanges};
 use journeyman_core::pull::comment::service;
@@ -26,6 +26,9 @@ use journeyman_core::time::Timestamp;
 pub struct FakeForges;
 
 impl FakeForges {
+    /// The number of a pull request whose branches are already merged.
+    pub const MERGED: u64 = 3;
+
     /// A repository that does not exist.
     pub const MISSING: &str = "https://gone.example/a.git";
     /// A repository whose preparation fails.
@@ -335,8 +338,8 @@ impl PullPages for FakeForges {
         Ok(Vec::new())
     }
 
-    async fn merge(&self, _: &Project, _: u64, _: &str, _: Timestamp) -> Result<(Sha, Sha), PullPagesError> {
-        Ok(ends())
+    async fn merge(&self, _: &Project, number: u64, _: &str, _: Timestamp) -> Result<PullMerge, PullPagesError> {
+        Ok(PullMerge { between: ends(), commit: Some(sha("c")), is_new: number != Self::MERGED })
     }
 
     async fn ends(&self, _: &Project, _: u64) -> Result<Option<(Sha, Sha)>, PullPagesError> {
@@ -344,7 +347,11 @@ impl PullPages for FakeForges {
     }
 }
 
-#[expect(clippy::unwrap_used, reason = "a constant")]
 fn ends() -> (Sha, Sha) {
-    ["a", "b"].map(|digit| digit.repeat(40).parse().unwrap()).into()
+    (sha("a"), sha("b"))
+}
+
+#[expect(clippy::unwrap_used, reason = "a constant")]
+fn sha(digit: &str) -> Sha {
+    digit.repeat(40).parse().unwrap()
 }

@@ -2,6 +2,7 @@
 //! it return.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,7 +36,9 @@ use journeyman_core::ports::{
 };
 use journeyman_core::project::hold::{Hold, HoldFailure};
 use journeyman_core::project::{Project, RepositoryIdentity, SecretValue};
-use journeyman_core::pull::{Comment, IndexedPull, LocalPull, NewComment, NewPull, PullText};
+use journeyman_core::pull::{
+    Comment, CommentState, IndexedPull, LocalPull, NewComment, NewPull, PullReviews, PullText,
+};
 use journeyman_core::run::Run;
 use journeyman_core::slack::{
     NewSlackEvent, SlackDecision, SlackInboxEvent, SlackPlace, SlackPost, SlackPosted, SlackSecrets, SlackThread,
@@ -157,6 +160,7 @@ delegate! {
         read runs(job: JobId) -> Result<Vec<Run>, StoreError>;
         read log(job: JobId, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError>;
         read plan_before(job: JobId, before: u64) -> Result<Option<LogEntry>, StoreError>;
+        read count_steps(job: JobId, entries: Range<u64>) -> Result<u64, StoreError>;
     }
     custom {
     async fn update_job(
@@ -283,7 +287,8 @@ delegate! {
         read pulls_of_branch(repository: String, head: String) -> Result<Vec<LocalPull>, StoreError>;
         write edit_pull(repository: String, number: u64, text: PullText) -> Result<(), StoreError>;
         read pulls(repository: String) -> Result<Vec<LocalPull>, StoreError>;
-        read line_comments(repository: String, number: u64) -> Result<Vec<Comment>, StoreError>;
+        read comment_states(repository: String, number: u64) -> Result<Vec<CommentState>, StoreError>;
+        read reviews_of_pulls(repository: String, numbers: Vec<u64>) -> Result<BTreeMap<u64, PullReviews>, StoreError>;
         read comments(repository: String, number: u64) -> Result<Vec<Comment>, StoreError>;
         write comment_once(repository: String, number: u64, marker: String, comment: NewComment) -> Result<Option<u64>, StoreError>;
     }

@@ -17,6 +17,7 @@ use journeyman_core::ports::{InboxFilter, PullPagesError, UpdateError};
 use journeyman_core::pull::{DiffSide, LinePlace, NewPull, PullState, Verdict};
 use journeyman_core::run::Usage;
 use journeyman_core::time::Timestamp;
+use journeyman_testkit::FakeForges;
 use uuid::Uuid;
 
 use super::given::{Fixture, all, operator, shop};
@@ -59,6 +60,35 @@ async fn a_pull_request_ends_once_with_one_audit_entry() {
             ["project.created shop", "pull.merged shop#1", "pull.closed shop#2"],
             "{name}"
         );
+    }
+}
+
+#[tokio::test]
+async fn the_first_caller_who_ends_a_pull_request_is_recorded() {
+    for fixture in all().await {
+        let (cases, name, id) = (&fixture.cases, fixture.name, shop().id);
+        with_pulls(&fixture, 2).await;
+        let first = fixture.key(Scope::Write).await;
+        cases.merge_pull(&first, &id, 1).await.unwrap();
+        cases.close_pull(&first, &id, 2).await.unwrap();
+        let merge_commit: Sha = "c".repeat(40).parse().unwrap();
+        for (number, commit) in [(1, Some(merge_commit)), (2, None)] {
+            let again = cases.merge_pull(&operator(), &id, number).await;
+            assert_eq!(again, Err(Error::Pull(PullPagesError::NotOpen)), "{name}");
+            let pull = fixture.store.pull("shop".into(), number).await.unwrap().unwrap();
+            assert_eq!((pull.ended_by.as_deref(), pull.merge_commit), (Some(first.name()), commit), "{name}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_merge_that_is_only_found_is_not_attributed_to_the_caller() {
+    for fixture in all().await {
+        with_pulls(&fixture, 3).await;
+        fixture.cases.merge_pull(&operator(), &shop().id, FakeForges::MERGED).await.unwrap();
+        let pull = fixture.store.pull("shop".into(), FakeForges::MERGED).await.unwrap().unwrap();
+        assert_eq!((pull.state, pull.ended_by), (PullState::Merged, None), "{}", fixture.name);
+        assert!(pull.merge_commit.is_some(), "{}", fixture.name);
     }
 }
 
@@ -163,6 +193,12 @@ async fn a_comment_can_stop_the_job() {
         assert_eq!(refused, Err(Error::Update(UpdateError::Rejected(Rejected::Archived))), "{name}");
         let ordinary = PullComment::new("A pity.".to_owned());
         assert_eq!(cases.comment_on_pull(&operator(), &id, 1, ordinary, None).await, Ok(Commented::Added), "{name}");
+        let review = async |text: &str| {
+            let review = (text.to_owned(), Verdict::RequestChanges);
+            cases.review_pull(&operator(), &id, 1, review, None).await
+        };
+        assert_eq!(review("Rename it.").await, Ok(Commented::Added), "{name}: a review is for people then");
+        assert_eq!(review("@journeyman rename it").await, refused, "{name}");
     }
 }
 

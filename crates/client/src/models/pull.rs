@@ -37,4 +37,10 @@ pub struct ProjectPull {
     pub created_at: String,
     /// The time at which it was merged or closed; on other code hosts, the time at which this was recorded.
     pub ended_at: Option<String>,
+    /// The name of the user or key that merged or closed it on the built-in code host; `None` if it is open, if its
+    /// branches were merged by hand, if an older version recorded its end, and on other code hosts.
+    pub ended_by: Option<String>,
+    /// The merge commit on the built-in code host; `None` if it is not merged, if the base already contained its commits
+    /// without one, if an older version recorded the merge, and on other code hosts.
+    pub merge_commit: Option<String>,
 }

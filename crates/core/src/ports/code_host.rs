@@ -120,6 +120,17 @@ pub struct PullDetail {
     pub conflicts: Vec<String>,
 }
 
+/// A merge of the branches of a pull request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PullMerge {
+    /// The commits of the base and the head before the merge.
+    pub between: (Sha, Sha),
+    /// The merge commit; `None` if the base contains the head without one, such as after a fast-forward by hand.
+    pub commit: Option<Sha>,
+    /// `true` if the call has merged the branches, `false` if it found them merged.
+    pub is_new: bool,
+}
+
 /// An error from showing or merging a pull request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PullPagesError {
@@ -165,15 +176,10 @@ pub trait PullPages: Send + Sync {
     /// none if a branch was deleted, or if the pull request has ended.
     async fn conflicts(&self, project: &Project, number: u64) -> Result<Vec<String>, PullPagesError>;
 
-    /// Merges the branches of an open pull request, and returns their commits before the merge. The merge commit names
-    /// `by`. If the branches are merged already, this changes nothing.
-    async fn merge(
-        &self,
-        project: &Project,
-        number: u64,
-        by: &str,
-        at: Timestamp,
-    ) -> Result<(Sha, Sha), PullPagesError>;
+    /// Merges the branches of an open pull request. The merge commit names `by`. If the branches are merged already, this
+    /// changes nothing, and returns the merge that it finds.
+    async fn merge(&self, project: &Project, number: u64, by: &str, at: Timestamp)
+    -> Result<PullMerge, PullPagesError>;
 
     /// Returns the commits of the base and the head of a pull request; `None` if one of the branches was deleted.
     async fn ends(&self, project: &Project, number: u64) -> Result<Option<(Sha, Sha)>, PullPagesError>;

@@ -18,8 +18,15 @@ pub fn end(state: &AdminState, ending: PullEnding, audit: AuditEntry) -> Result<
     if pull.state != PullState::Open {
         return Err(AdminRefusal::PullNotOpen);
     }
-    let PullEnding { state, at, between } = ending;
-    let ended = LocalPull { state, ended_at: Some(at), ended_between: between, ..pull.clone() };
+    let PullEnding { state, by, at, between, commit } = ending;
+    let ended = LocalPull {
+        state,
+        ended_at: Some(at),
+        ended_by: by,
+        ended_between: between,
+        merge_commit: commit,
+        ..pull.clone()
+    };
     let event = AdminRow::Inbox(Box::new(event(&ended, at)));
     Ok(AdminChange::new([AdminRow::Pull(Box::new(ended)), event], audit))
 }
@@ -224,6 +231,7 @@ fn found(state: &AdminState) -> Result<&LocalPull, AdminRefusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::Sha;
     use crate::pull::{DiffSide, LinePlace};
 
     fn audit() -> AuditEntry {
@@ -244,7 +252,9 @@ mod tests {
             labels: vec![],
             created_at: Timestamp::default(),
             ended_at: None,
+            ended_by: None,
             ended_between: None,
+            merge_commit: None,
         }
     }
 
@@ -255,10 +265,20 @@ mod tests {
     #[test]
     fn an_open_pull_request_ends_once() {
         let at = Timestamp::from_micros(9);
-        for to in [PullState::Merged, PullState::Closed] {
-            let ending = PullEnding { state: to, at, between: None };
+        let sha = |digit: &str| digit.repeat(40).parse::<Sha>().unwrap();
+        let between = Some((sha("a"), sha("b")));
+        for (to, commit) in [(PullState::Merged, Some(sha("c"))), (PullState::Closed, None)] {
+            let by = Some("ada".to_owned());
+            let ending = PullEnding { state: to, by, at, between: between.clone(), commit: commit.clone() };
             let change = end(&state(Some(open())), ending.clone(), audit()).expect("it is open");
-            let ended = LocalPull { state: to, ended_at: Some(at), ..open() };
+            let ended = LocalPull {
+                state: to,
+                ended_at: Some(at),
+                ended_by: Some("ada".to_owned()),
+                ended_between: between.clone(),
+                merge_commit: commit,
+                ..open()
+            };
             assert_eq!(change.rows[0], AdminRow::Pull(Box::new(ended.clone())));
             let [_, AdminRow::Inbox(event)] = &change.rows[..] else { panic!("{:?}", change.rows) };
             let Content::Read(read) = &event.content else { panic!("{event:?}") };

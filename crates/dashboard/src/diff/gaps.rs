@@ -33,21 +33,23 @@ impl Gap {
     }
 }
 
-/// Returns the gap above each hunk of a file, in their order, and the gap after the last one.
-pub(super) fn of_file(file: &FileDiff<'_>) -> (Vec<Option<Gap>>, Option<Gap>) {
+/// Returns the gap above each hunk of a file that is in `lines`, in their order, and the gap after the last one. Hunks
+/// that are not in `lines` have as many lines on both sides, and are parts of the gaps.
+pub(super) fn of_file(file: &FileDiff<'_>, lines: &[Line<'_>]) -> (Vec<Option<Gap>>, Option<Gap>) {
     let (mut above, mut next) = (Vec::new(), (1, 1));
-    for hunk in file.lines.chunk_by(|_, line| line.class != LineClass::Hunk) {
+    for hunk in lines.chunk_by(|_, line| line.class != LineClass::Hunk) {
         let start = hunk.first().and_then(|header| parse::starts(header.text)).unwrap_or(next);
         let gap = Gap { from: next.1, to: Some(start.1.saturating_sub(1)), shift: shift(start) };
         above.push(Some(gap).filter(|gap| may_have_gaps(file) && gap.to >= Some(gap.from)));
         next = hunk.iter().fold(start, |(old, new), line| match line.class {
-            LineClass::Context => (old.saturating_add(1), new.saturating_add(1)),
+            LineClass::Context | LineClass::WhitespaceOnly => (old.saturating_add(1), new.saturating_add(1)),
             LineClass::Added => (old, new.saturating_add(1)),
             LineClass::Removed => (old.saturating_add(1), new),
             LineClass::Hunk | LineClass::Note => (old, new),
         });
     }
-    let is_open = may_have_gaps(file) && !ends_file(&file.lines) && file.left_out == 0;
+    let ends_file = last_header(lines) == last_header(&file.lines) && ends_file(&file.lines);
+    let is_open = may_have_gaps(file) && !lines.is_empty() && !ends_file && file.left_out == 0;
     let after = is_open.then(|| Gap { from: next.1, to: None, shift: shift(next) });
     (above, after)
 }
@@ -61,6 +63,11 @@ fn may_have_gaps(file: &FileDiff<'_>) -> bool {
     !matches!(file.change, Change::Added | Change::Deleted) && !file.binary
 }
 
+/// Returns the header of the last hunk. It has the numbers of lines, so it is different from those of other hunks.
+fn last_header<'a>(lines: &[Line<'a>]) -> Option<&'a str> {
+    lines.iter().rfind(|line| line.class == LineClass::Hunk).map(|line| line.text)
+}
+
 /// Returns true if the last hunk reaches the end of the file: fewer unchanged lines follow than git would show.
 fn ends_file(lines: &[Line<'_>]) -> bool {
     lines.iter().rev().take_while(|line| line.class == LineClass::Context).count() < CONTEXT
@@ -68,11 +75,13 @@ fn ends_file(lines: &[Line<'_>]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::whitespace;
     use super::*;
 
     fn gaps(hunks: &str) -> (Vec<Option<Gap>>, Option<Gap>) {
         let diff = format!("diff --git a/x b/x\n--- a/x\n+++ b/x\n{hunks}");
-        of_file(&parse::parse(&diff, 1000)[0])
+        let file = parse::parse(&diff, 1000).remove(0);
+        of_file(&file, &file.lines)
     }
 
     fn gap(from: u32, to: impl Into<Option<u32>>, shift: i64) -> Option<Gap> {
@@ -100,6 +109,34 @@ mod tests {
     #[test]
     fn new_files_have_no_gaps() {
         let diff = "diff --git a/x b/x\nnew file mode 100644\n--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+a\n";
-        assert_eq!(of_file(&parse::parse(diff, 9)[0]), (vec![None], None));
+        let file = parse::parse(diff, 9).remove(0);
+        assert_eq!(of_file(&file, &file.lines), (vec![None], None));
+    }
+
+    /// Returns the gaps where changes of whitespace are hidden.
+    fn without_whitespace(hunks: &str) -> (Vec<Option<Gap>>, Option<Gap>) {
+        let diff = format!("diff --git a/x b/x\n--- a/x\n+++ b/x\n{hunks}");
+        let file = parse::parse(&diff, 1000).remove(0);
+        of_file(&file, &whitespace::hidden(&file, &[]))
+    }
+
+    #[test]
+    fn gaps_include_hunks_that_are_hidden() {
+        let [hidden, also_hidden] = ["@@ -20,4 +21,4 @@\n-a\n+ a\n b\n c\n d\n", "@@ -60,2 +63,2 @@\n e\n-f\n+f \n"];
+        let [first, second] =
+            ["@@ -10,4 +10,5 @@\n-a\n+b\n+c\n d\n e\n f\n", "@@ -40,4 +41,6 @@\n-g\n+ g\n+h\n+i\n j\n k\n l\n"];
+        for (hunks, expected) in [
+            // Between two hunks, and after the last one.
+            (format!("{first}{hidden}{second}"), (vec![gap(1, 9, 0), gap(15, 40, -1)], gap(47, None, -3))),
+            (format!("{first}{second}{also_hidden}"), (vec![gap(1, 9, 0), gap(15, 40, -1)], gap(47, None, -3))),
+            (format!("{first}{hidden}"), (vec![gap(1, 9, 0)], gap(15, None, -1))),
+            // Before the first one, where no line is added yet.
+            ("@@ -2 +2 @@\n-a\n+ a\n@@ -9 +9 @@\n-b\n+c\n".to_owned(), (vec![gap(1, 8, 0)], None)),
+            // The lines at the end of the file are unchanged, but are not its context.
+            ("@@ -1,4 +1,4 @@\n-a\n-b\n-c\n-d\n+A\n+ b\n+ c\n+ d\n".to_owned(), (vec![None], None)),
+            (hidden.to_owned(), (vec![], None)),
+        ] {
+            assert_eq!(without_whitespace(&hunks), expected, "{hunks}");
+        }
     }
 }

@@ -70,7 +70,7 @@ impl<'a> Parser<'a> {
         match line.class {
             LineClass::Added => file.added += 1,
             LineClass::Removed => file.removed += 1,
-            LineClass::Hunk | LineClass::Context | LineClass::Note => {}
+            LineClass::Hunk | LineClass::Context | LineClass::WhitespaceOnly | LineClass::Note => {}
         }
         match self.lines_left.checked_sub(1) {
             Some(left) => {

@@ -33,9 +33,14 @@ impl Piece<'_> {
     }
 }
 
-/// Returns the pieces of each line of a file.
-pub(super) fn of_file<'a>(file: &FileDiff<'a>, highlighter: &Highlighter, budget: &mut Budget) -> Vec<Vec<Piece<'a>>> {
-    let hunks = file.lines.chunk_by(|_, next| next.class != LineClass::Hunk);
+/// Returns the pieces of lines of a file.
+pub(super) fn of_file<'a>(
+    file: &FileDiff<'a>,
+    lines: &[Line<'a>],
+    highlighter: &Highlighter,
+    budget: &mut Budget,
+) -> Vec<Vec<Piece<'a>>> {
+    let hunks = lines.chunk_by(|_, next| next.class != LineClass::Hunk);
     hunks.flat_map(|hunk| of_hunk(file, hunk, highlighter, budget)).collect()
 }
 
@@ -72,7 +77,9 @@ fn highlight<'a>(
 ) -> Vec<Vec<Span<'a>>> {
     let has = |class: LineClass| hunk.iter().any(|line| line.class == class);
     let mut side = |class: LineClass, path: &str, wanted: bool| {
-        let is_there = |line: &&Line<'a>| wanted && (line.class == class || line.class == LineClass::Context);
+        let is_there = |line: &&Line<'a>| {
+            wanted && (line.class == class || matches!(line.class, LineClass::Context | LineClass::WhitespaceOnly))
+        };
         let lines: Vec<&'a str> = hunk.iter().filter(is_there).map(Line::content).collect();
         if lines.is_empty() { Vec::new() } else { highlighter.file(path, &lines, budget) }
     };
@@ -82,7 +89,7 @@ fn highlight<'a>(
     let spans = hunk.iter().map(|line| match line.class {
         LineClass::Removed => old.next(),
         LineClass::Added => new.next(),
-        LineClass::Context => {
+        LineClass::Context | LineClass::WhitespaceOnly => {
             // The line is on both sides, so both iterators must advance.
             let (in_old, in_new) = (old.next(), new.next());
             in_new.or(in_old)

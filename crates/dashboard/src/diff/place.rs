@@ -27,15 +27,23 @@ pub(crate) struct LineKey {
     pub(crate) line: u64,
 }
 
-/// The line that the query of a URL selects: the number of a file on the page, the side and the line, as `2-n17`.
+impl LineKey {
+    /// Returns the line of a comment.
+    pub(crate) fn of(place: &LinePlace) -> Self {
+        Self { path: place.path.clone(), side: place.side, line: place.line }
+    }
+}
+
+/// A line of a page: the number of its file on the page, its side and its number. The query of a URL names it as
+/// `at=2-n17`, the fragment as `f2-R17`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Selected {
+pub(crate) struct PageLine {
     file: usize,
     side: DiffSide,
     line: u32,
 }
 
-impl Selected {
+impl PageLine {
     /// Parses the parameter `at` in the query of a URL.
     pub(crate) fn of_query(query: Option<&str>) -> Option<Self> {
         let value = query?.split('&').find_map(|pair| pair.strip_prefix("at="))?;
@@ -47,32 +55,36 @@ impl Selected {
         };
         Some(Self { file: file.parse().ok()?, side, line: line.parse().ok()? })
     }
+
+    /// Returns the query, which begins with the given parameters, and the fragment of the URL that opens the form for a
+    /// comment on the line.
+    pub(crate) fn link(self, parameters: &str) -> String {
+        let letter = if self.side == DiffSide::Old { 'o' } else { 'n' };
+        format!("?{parameters}at={}-{letter}{}#{}", self.file, self.line, self.fragment())
+    }
+
+    fn fragment(self) -> String {
+        let letter = if self.side == DiffSide::Old { 'L' } else { 'R' };
+        format!("f{}-{letter}{}", self.file, self.line)
+    }
 }
 
 /// The number of a line, which is a link: to the line, or to the form for a comment on it.
 pub(crate) struct LineNumber<'q> {
-    line: u32,
-    file: usize,
-    side: DiffSide,
-    /// The query before the place of the line; `None` if no one can comment.
+    at: PageLine,
+    /// The parameters of the URL before the line; `None` if no one can comment.
     query: Option<&'q str>,
 }
 
 impl fmt::Display for LineNumber<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { line, file, side, query } = self;
-        let (letter, anchor, word) = match side {
-            DiffSide::Old => ('o', 'L', "removed line"),
-            DiffSide::New => ('n', 'R', "line"),
+        let PageLine { side, line, .. } = self.at;
+        let word = if side == DiffSide::Old { "removed line" } else { "line" };
+        let (href, verb) = match self.query {
+            Some(query) => (self.at.link(query), "Comment on"),
+            None => (format!("#{}", self.at.fragment()), "Link to"),
         };
-        match query {
-            Some(query) => write!(
-                f,
-                "<a href=\"?{query}at={file}-{letter}{line}#f{file}-{anchor}{line}\" aria-label=\"Comment on {word} \
-                 {line}\">{line}</a>"
-            ),
-            None => write!(f, "<a href=\"#f{file}-{anchor}{line}\" aria-label=\"Link to {word} {line}\">{line}</a>"),
-        }
+        write!(f, "<a href=\"{href}\" aria-label=\"{verb} {word} {line}\">{line}</a>")
     }
 }
 
@@ -84,9 +96,19 @@ impl Line<'_> {
     pub(super) fn place(&self) -> Option<(DiffSide, u32)> {
         match self.class {
             LineClass::Removed => Some((DiffSide::Old, self.old_no?)),
-            LineClass::Added | LineClass::Context => Some((DiffSide::New, self.new_no?)),
+            LineClass::Added | LineClass::Context | LineClass::WhitespaceOnly => Some((DiffSide::New, self.new_no?)),
             LineClass::Hunk | LineClass::Note => None,
         }
+    }
+
+    /// Returns the place of the removed line in a pair that differs only in whitespace.
+    pub(super) fn old_place(&self) -> Option<(DiffSide, u32)> {
+        (self.class == LineClass::WhitespaceOnly).then_some((DiffSide::Old, self.old_no?))
+    }
+
+    /// Returns true if comments name the line by this side and number.
+    pub(super) fn is_at(&self, side: DiffSide, line: u64) -> bool {
+        self.place().is_some_and(|(of, no)| of == side && u64::from(no) == line)
     }
 
     /// Returns the line as it is in a diff.
@@ -94,7 +116,7 @@ impl Line<'_> {
         let sign = match self.class {
             LineClass::Added => "+",
             LineClass::Removed => "-",
-            LineClass::Context => " ",
+            LineClass::Context | LineClass::WhitespaceOnly => " ",
             LineClass::Hunk | LineClass::Note => "",
         };
         let text: String = self.text.chars().take(LINE_CHARS).collect();
@@ -103,7 +125,7 @@ impl Line<'_> {
 }
 
 fn position(file: &FileDiff<'_>, side: DiffSide, line: u64) -> Option<usize> {
-    file.lines.iter().position(|one| one.place().is_some_and(|(of, no)| of == side && u64::from(no) == line))
+    file.lines.iter().position(|one| one.is_at(side, line))
 }
 
 fn hunk(file: &FileDiff<'_>, key: &LineKey) -> Option<String> {
@@ -138,31 +160,32 @@ impl<'a> Outline<'a> {
         Size::of_lines(sum(|file| file.added), sum(|file| file.removed), self.0.len())
     }
 
-    /// Returns whether the diff still has the line of a comment, with the same text.
-    pub(crate) fn has(&self, place: &LinePlace) -> bool {
-        self.0.iter().any(|file| has(file, place))
+    /// Finds the line of a comment; `None` if the diff no longer has it with the same text.
+    pub(crate) fn find(&self, place: &LinePlace) -> Option<PageLine> {
+        find(self.0.iter(), place)
     }
 }
 
-fn has(file: &FileDiff<'_>, place: &LinePlace) -> bool {
-    if file.path != place.path {
-        return false;
-    }
-    let line = position(file, place.side, place.line).and_then(|at| file.lines.get(at));
+fn find<'f, 'a: 'f>(files: impl Iterator<Item = &'f FileDiff<'a>>, place: &LinePlace) -> Option<PageLine> {
     let last = place.hunk.lines().next_back().unwrap_or_default();
-    line.is_some_and(|line| line.in_diff().trim_end_matches('\r') == last.trim_end_matches('\r'))
+    files.zip(1..).filter(|(file, _)| file.path == place.path).find_map(|(file, number)| {
+        let line = file.lines.get(position(file, place.side, place.line)?)?;
+        let is_same = line.in_diff().trim_end_matches('\r') == last.trim_end_matches('\r');
+        let (side, line) = line.place().filter(|_| is_same)?;
+        Some(PageLine { file: number, side, line })
+    })
 }
 
 impl DiffShown<'_> {
-    /// Returns whether the diff still has the line of a comment, with the same text.
-    pub(crate) fn has(&self, place: &LinePlace) -> bool {
-        self.files.iter().any(|file| has(&file.diff, place))
+    /// Finds the line of a comment; `None` if the diff no longer has it with the same text.
+    pub(crate) fn find(&self, place: &LinePlace) -> Option<PageLine> {
+        find(self.files.iter().map(|file| &file.diff), place)
     }
 
     /// Returns the number of a line for the page.
     pub(crate) fn number(&self, file: &usize, side: &DiffSide, line: &u32) -> LineNumber<'_> {
         let query = self.takes_comments.then_some(self.query.as_str());
-        LineNumber { line: *line, file: *file, side: *side, query }
+        LineNumber { at: PageLine { file: *file, side: *side, line: *line }, query }
     }
 
     /// Returns the number of a removed line.
@@ -176,7 +199,7 @@ impl DiffShown<'_> {
     }
 
     /// Returns the line that a URL selects, if the diff has it.
-    pub(crate) fn key(&self, selected: Selected) -> Option<LineKey> {
+    pub(crate) fn key(&self, selected: PageLine) -> Option<LineKey> {
         let file = self.files.get(selected.file.checked_sub(1)?)?;
         let line = u64::from(selected.line);
         position(&file.diff, selected.side, line)?;
@@ -189,9 +212,10 @@ impl DiffShown<'_> {
             let is_it = |place: Option<(DiffSide, u32)>| {
                 place.is_some_and(|(side, line)| side == key.side && u64::from(line) == key.line)
             };
-            let unified = file.unified.iter_mut().find(|row| is_it(row.place)).map(|row| &mut row.remarks);
-            let split = file.split.iter_mut().find(|row| row.places.iter().any(|place| is_it(*place)));
-            if let Some(remarks) = unified.or(split.map(|row| &mut row.remarks)) {
+            let has_it = |places: [Option<(DiffSide, u32)>; 2]| places.into_iter().any(is_it);
+            let unified = file.unified.iter_mut().find(|row| has_it(row.places)).map(|row| &mut row.remarks);
+            let split = file.split.iter_mut().find(|row| has_it(row.places)).map(|row| &mut row.remarks);
+            if let Some(remarks) = unified.or(split) {
                 remarks.push(content);
                 file.has_remarks = true;
                 return true;
@@ -204,7 +228,7 @@ impl DiffShown<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::diff::DiffView;
+    use crate::diff::{Appearance, DiffView};
     use crate::highlight::{Budget, Highlighter};
 
     const DIFF: &str = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,3 +1,3 @@ head\n same\n-old\n+new\n end\n\
@@ -216,7 +240,8 @@ mod tests {
     }
 
     fn shown(view: DiffView) -> DiffShown<'static> {
-        DiffShown::new(DIFF, false, view, &Highlighter::new(), &mut Budget::without_deadline(100))
+        let appearance = Appearance { view, hides_whitespace: false };
+        DiffShown::new(DIFF, false, appearance, &[], &Highlighter::new(), &mut Budget::without_deadline(100))
     }
 
     #[test]
@@ -247,10 +272,10 @@ mod tests {
     #[test]
     fn a_comment_is_outdated_if_its_line_has_changed() {
         let place = place_of(DIFF, key("x", DiffSide::New, 2)).unwrap();
-        assert!(shown(DiffView::Unified).has(&place));
+        assert!(shown(DiffView::Unified).find(&place).is_some());
         let changed = LinePlace { hunk: "@@ -1 +1 @@\n+newer".to_owned(), ..place.clone() };
         let moved = LinePlace { line: 7, ..place };
-        assert!(!shown(DiffView::Unified).has(&changed) && !shown(DiffView::Unified).has(&moved));
+        assert_eq!([&changed, &moved].map(|place| shown(DiffView::Unified).find(place)), [None, None]);
     }
 
     #[test]
@@ -285,7 +310,7 @@ mod tests {
             ("at=", None),
             ("", None),
         ] {
-            let found = Selected::of_query(Some(query)).and_then(|selected| shown.key(selected));
+            let found = PageLine::of_query(Some(query)).and_then(|selected| shown.key(selected));
             assert_eq!(found, expected, "{query}");
         }
     }

@@ -8,7 +8,7 @@ use journeyman_core::pull::DiffSide;
 use super::blocks::{Block, blocks};
 use super::pieces::{self, Piece};
 use super::tree::{self, Step};
-use super::{Change, FileDiff, Gap, Line, LineClass, Nav, gaps, parse};
+use super::{Appearance, Change, DiffView, FileDiff, Gap, Line, LineClass, LineKey, Nav, gaps, parse, whitespace};
 use crate::fragment::Fragment;
 use crate::highlight::{Budget, Highlighter};
 use crate::size::Size;
@@ -17,38 +17,6 @@ use crate::words::{counted, in_query};
 /// The maximum number of lines of a diff on a page. The markup of a row is many times as long as its line, and browsers
 /// cannot handle hundreds of thousands of rows.
 pub(super) const SHOWN_LINES: usize = 20_000;
-
-/// The layout of a diff.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum DiffView {
-    /// Both sides in one column.
-    #[default]
-    Unified,
-    /// The sides in two columns. New and deleted files have one.
-    Split,
-}
-
-impl DiffView {
-    /// Parses the value of the parameter `view`. Unknown values select the unified view.
-    pub(crate) fn parse(value: &str) -> Self {
-        if value == "split" { Self::Split } else { Self::Unified }
-    }
-
-    /// Returns the value of the parameter `view`.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Unified => "unified",
-            Self::Split => "split",
-        }
-    }
-
-    /// Parses the parameter `view` in the query of a URL. The last occurrence counts.
-    pub(crate) fn of_query(query: Option<&str>) -> Self {
-        let pairs = query.unwrap_or_default().rsplit('&');
-        let mut values = pairs.filter_map(|pair| pair.strip_prefix("view="));
-        values.next().map(Self::parse).unwrap_or_default()
-    }
-}
 
 /// A complete diff, prepared for a page.
 #[derive(Debug)]
@@ -61,32 +29,42 @@ pub(crate) struct DiffShown<'a> {
     pub(crate) removed: usize,
     /// True if the diff was truncated.
     pub(crate) cut: bool,
-    /// The layout.
-    pub(crate) view: DiffView,
+    /// The appearance.
+    pub(crate) appearance: Appearance,
     /// True if the numbers of lines are links to a form for a comment.
     pub(crate) takes_comments: bool,
     /// The place of the diff, and the choice of its part.
     pub(crate) nav: Nav,
-    /// The query of links that keep the view and the part, for markup; empty or with `&amp;` at its end.
+    /// The query of links that keep the appearance and the part, for markup; empty or with `&amp;` at its end.
     pub(super) query: String,
 }
 
 impl<'a> DiffShown<'a> {
-    /// Parses and highlights a diff. Call it within `spawn_blocking`. `cut` means that the diff was truncated.
+    /// Parses and highlights a diff. Call it within `spawn_blocking`. `cut` means that the diff was truncated. Where
+    /// changes of whitespace are hidden, the hunks with the lines in `kept` are shown in any case.
     pub(crate) fn new(
         diff: &'a str,
         cut: bool,
-        view: DiffView,
+        appearance: Appearance,
+        kept: &[LineKey],
         highlighter: &Highlighter,
         budget: &mut Budget,
     ) -> Self {
         let files = parse(diff, SHOWN_LINES);
+        let added = files.iter().map(|file| file.added).sum();
+        let removed = files.iter().map(|file| file.removed).sum();
+        let shown = files.into_iter().map(|file| FileShown::new(file, appearance, kept, highlighter, budget));
+        let mut files: Vec<FileShown<'a>> = shown.collect();
+        // The lines after the cut are not known.
+        if let Some(last) = files.last_mut().filter(|_| cut) {
+            last.has_only_whitespace = false;
+        }
         Self {
-            added: files.iter().map(|file| file.added).sum(),
-            removed: files.iter().map(|file| file.removed).sum(),
-            files: files.into_iter().map(|file| FileShown::new(file, view, highlighter, budget)).collect(),
+            files,
+            added,
+            removed,
             cut,
-            view,
+            appearance,
             takes_comments: false,
             nav: Nav::default(),
             query: String::new(),
@@ -116,14 +94,14 @@ impl<'a> DiffShown<'a> {
 
     /// Returns true if the sides are in two columns.
     pub(crate) fn is_split(&self) -> bool {
-        self.view == DiffView::Split
+        self.appearance.view == DiffView::Split
     }
 }
 
 /// A file of a diff, prepared for a page.
 #[derive(Debug)]
 pub(crate) struct FileShown<'a> {
-    /// The parsed diff of the file.
+    /// The parsed diff of the file, with changes of whitespace.
     pub(crate) diff: FileDiff<'a>,
     /// The rows of one column; empty if there are two.
     pub(crate) unified: Vec<UnifiedRow<'a>>,
@@ -135,6 +113,8 @@ pub(crate) struct FileShown<'a> {
     pub(crate) hash: String,
     /// The lines after the last hunk.
     pub(crate) after: Option<Gap>,
+    /// True if there are no rows because only whitespace has changed.
+    has_only_whitespace: bool,
 }
 
 impl<'a> FileShown<'a> {
@@ -143,22 +123,39 @@ impl<'a> FileShown<'a> {
         in_query(&self.diff.path)
     }
 
-    fn new(diff: FileDiff<'a>, view: DiffView, highlighter: &Highlighter, budget: &mut Budget) -> Self {
-        let pieces = pieces::of_file(&diff, highlighter, budget);
+    /// Returns the text for a file without rows.
+    pub(crate) fn without_lines(&self) -> Option<&'static str> {
+        if self.has_only_whitespace {
+            return Some("Only whitespace has changed.");
+        }
+        self.diff.without_lines()
+    }
+
+    fn new(
+        diff: FileDiff<'a>,
+        appearance: Appearance,
+        kept: &[LineKey],
+        highlighter: &Highlighter,
+        budget: &mut Budget,
+    ) -> Self {
+        let without_whitespace = appearance.hides_whitespace.then(|| whitespace::hidden(&diff, kept));
+        let lines = without_whitespace.as_deref().unwrap_or(&diff.lines);
+        let pieces = pieces::of_file(&diff, lines, highlighter, budget);
         // A new or deleted file has only one side; the other column would be empty.
         let has_two_sides = !matches!(diff.change, Change::Added | Change::Deleted);
-        let (mut unified, mut split) = match view {
-            DiffView::Split if has_two_sides => (Vec::new(), split(&diff.lines, pieces)),
-            DiffView::Split | DiffView::Unified => (unified(&diff.lines, pieces), Vec::new()),
+        let (mut unified, mut split) = match appearance.view {
+            DiffView::Split if has_two_sides => (Vec::new(), split(lines, pieces)),
+            DiffView::Split | DiffView::Unified => (unified(lines, pieces), Vec::new()),
         };
-        let (above, after) = gaps::of_file(&diff);
+        let (above, after) = gaps::of_file(&diff, lines);
+        let has_only_whitespace = lines.is_empty() && !diff.lines.is_empty() && diff.left_out == 0;
         let headers = unified.iter_mut().filter(|row| row.class == LineClass::Hunk).map(|row| &mut row.gap);
         let headers = headers.chain(split.iter_mut().filter(|row| row.hunk.is_some()).map(|row| &mut row.gap));
         for (header, gap) in headers.zip(above) {
             *header = gap;
         }
         let hash = diff.hash();
-        Self { diff, unified, split, has_remarks: false, hash, after }
+        Self { diff, unified, split, has_remarks: false, hash, after, has_only_whitespace }
     }
 }
 
@@ -173,8 +170,8 @@ pub(crate) struct UnifiedRow<'a> {
     pub(crate) new_no: Option<u32>,
     /// The text of the line.
     pub(crate) pieces: Vec<Piece<'a>>,
-    /// The side and the number by which comments name the line.
-    pub(crate) place: Option<(DiffSide, u32)>,
+    /// The sides and numbers by which comments name the line.
+    pub(crate) places: [Option<(DiffSide, u32)>; 2],
     /// The content below the line.
     pub(crate) remarks: Vec<Fragment>,
     /// The lines that the diff leaves out above the header of a hunk.
@@ -185,6 +182,11 @@ impl UnifiedRow<'_> {
     /// Returns the number of a removed line.
     pub(crate) fn removed_no(&self) -> Option<u32> {
         self.old_no.filter(|_| self.class == LineClass::Removed)
+    }
+
+    /// Returns the old number of a line of which only whitespace has changed.
+    pub(crate) fn whitespace_only_no(&self) -> Option<u32> {
+        self.old_no.filter(|_| self.class == LineClass::WhitespaceOnly)
     }
 }
 
@@ -207,6 +209,11 @@ impl Cell<'_> {
     /// Returns the letter of the side in the ID of the line.
     pub(crate) fn letter(&self) -> char {
         if self.side == Some(DiffSide::Old) { 'L' } else { 'R' }
+    }
+
+    /// Returns true if only whitespace has changed in the line.
+    pub(crate) fn is_whitespace_only(&self) -> bool {
+        self.class == LineClass::WhitespaceOnly
     }
 }
 
@@ -236,7 +243,7 @@ fn unified<'a>(lines: &[Line<'a>], pieces: Vec<Vec<Piece<'a>>>) -> Vec<UnifiedRo
         old_no: line.old_no,
         new_no: line.new_no,
         pieces,
-        place: line.place(),
+        places: [line.old_place(), line.place()],
         remarks: Vec::new(),
         gap: None,
     })
@@ -261,7 +268,7 @@ fn split<'a>(lines: &[Line<'a>], mut pieces: Vec<Vec<Piece<'a>>>) -> Vec<SplitRo
                         let old = Cell { class, no: line.old_no, side: None, pieces: pieces.clone() };
                         let side = line.place().map(|(side, _)| side);
                         let new = Cell { class, no: line.new_no, side, pieces };
-                        SplitRow::new([Some(old), Some(new)], [None, line.place()])
+                        SplitRow::new([Some(old), Some(new)], [line.old_place(), line.place()])
                     }
                 });
             }

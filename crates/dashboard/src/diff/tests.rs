@@ -233,7 +233,11 @@ fn split_rows(diff: &str) -> Vec<String> {
 }
 
 fn shown(diff: &str, view: DiffView) -> DiffShown<'_> {
-    DiffShown::new(diff, false, view, &Highlighter::new(), &mut Budget::without_deadline(100))
+    shown_with(diff, Appearance { view, hides_whitespace: false }, &[])
+}
+
+fn shown_with<'a>(diff: &'a str, appearance: Appearance, kept: &[LineKey]) -> DiffShown<'a> {
+    DiffShown::new(diff, false, appearance, kept, &Highlighter::new(), &mut Budget::without_deadline(100))
 }
 
 const CHANGES: &str = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,4 +1,5 @@ head\n same\n-let x = 1\n-gone\n\
@@ -298,19 +302,82 @@ fn both_views_show_the_whole_text_with_highlighting() {
     assert_eq!(sides(2), [&*texts[2], &*texts[3]]);
 }
 
+/// A change of a file with two hunks, of which the second changes only whitespace, and of a file with nothing else.
+const SPACES: &str = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,3 +1,4 @@\n same\n-one\n-end\n+if x {\n+  one\n+END\n\
+                      @@ -20 +21 @@\n-a\n+ a\ndiff --git a/y b/y\n--- a/y\n+++ b/y\n@@ -1 +1 @@\n-b\n+\tb\n";
+
+const HIDDEN: [Appearance; 2] = [
+    Appearance { view: DiffView::Unified, hides_whitespace: true },
+    Appearance { view: DiffView::Split, hides_whitespace: true },
+];
+
 #[test]
-fn the_view_is_read_from_the_query() {
-    for (query, view) in [
-        (None, DiffView::Unified),
-        (Some(""), DiffView::Unified),
-        (Some("view=split"), DiffView::Split),
-        (Some("a=b&view=split&c"), DiffView::Split),
-        (Some("view=split&view=unified"), DiffView::Unified),
-        (Some("view=unified"), DiffView::Unified),
-        (Some("view=%73plit"), DiffView::Unified),
-        (Some("preview=split"), DiffView::Unified),
-        (Some("view"), DiffView::Unified),
-    ] {
-        assert_eq!(DiffView::of_query(query), view, "{query:?}");
+fn changes_of_whitespace_can_be_hidden() {
+    let [unified, split] = HIDDEN.map(|appearance| shown_with(SPACES, appearance, &[]));
+    let rows: Vec<_> = unified.files[0].unified.iter().map(|row| (row.class, row.old_no, row.new_no)).collect();
+    assert_eq!(
+        rows,
+        [
+            (Hunk, None, None),
+            (Context, Some(1), Some(1)),
+            (Added, None, Some(2)),
+            (LineClass::WhitespaceOnly, Some(2), Some(3)),
+            (Removed, Some(3), None),
+            (Added, None, Some(4)),
+        ]
+    );
+    let sides: Vec<_> =
+        split.files[0].split.iter().map(|row| row.sides.each_ref().map(|side| side.as_ref()?.no)).collect();
+    assert_eq!(
+        sides,
+        [[None, None], [Some(1), Some(1)], [None, Some(2)], [Some(2), Some(3)], [Some(3), Some(4)]],
+        "the pair of changed lines is in one row"
+    );
+    let all = shown(SPACES, DiffView::Unified);
+    for diff in [&unified, &split] {
+        // The counts and the hash are those of the whole change.
+        assert_eq!((diff.files.len(), diff.added, diff.removed), (2, 5, 4));
+        assert_eq!((diff.files[0].without_lines(), &diff.files[0].hash), (None, &all.files[0].hash));
+        let empty = &diff.files[1];
+        assert!(empty.unified.is_empty() && empty.split.is_empty(), "{empty:?}");
+        assert_eq!(empty.without_lines(), Some("Only whitespace has changed."));
+        assert_eq!((empty.diff.added, empty.diff.removed, &empty.hash), (1, 1, &all.files[1].hash));
+    }
+    assert_eq!((all.files[0].unified.len(), all.files[1].without_lines()), (10, None));
+}
+
+#[test]
+fn the_last_file_of_a_diff_that_is_cut_may_have_other_changes() {
+    let (highlighter, mut budget) = (Highlighter::new(), Budget::without_deadline(100));
+    let cut = DiffShown::new(SPACES, true, HIDDEN[0], &[], &highlighter, &mut budget);
+    assert!(cut.files[1].unified.is_empty());
+    assert_eq!(cut.files[1].without_lines(), None);
+}
+
+#[test]
+fn comments_on_lines_with_hidden_changes_are_attached() {
+    use journeyman_core::pull::DiffSide::{New, Old};
+    let key = |side, line| LineKey { path: "x".to_owned(), side, line };
+    for appearance in HIDDEN {
+        for (side, line, row, kept_row) in [
+            (New, 1, Some(1), 1),
+            (Old, 2, Some(3), 3),
+            (New, 3, Some(3), 3),
+            // The second hunk is shown only for a comment on it.
+            (Old, 20, None, if appearance.view == DiffView::Split { 6 } else { 7 }),
+            (New, 21, None, if appearance.view == DiffView::Split { 6 } else { 7 }),
+        ] {
+            let key = key(side, line);
+            let place = place_of(SPACES, key.clone()).unwrap();
+            for (kept, row) in [(&[] as &[LineKey], row), (std::slice::from_ref(&key), Some(kept_row))] {
+                let mut shown = shown_with(SPACES, appearance, kept);
+                assert!(shown.find(&place).is_some(), "{key:?}");
+                assert_eq!(shown.attach(&key, crate::fragment::Fragment::default()), row.is_some(), "{key:?}");
+                let file = &shown.files[0];
+                let unified = file.unified.iter().position(|row| !row.remarks.is_empty());
+                let split = file.split.iter().position(|row| !row.remarks.is_empty());
+                assert_eq!(unified.or(split), row, "{key:?} {appearance:?}");
+            }
+        }
     }
 }

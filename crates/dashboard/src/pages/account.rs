@@ -37,7 +37,8 @@ struct AccountPage<'a> {
     /// The workspaces, and whether an account of the viewer is connected in each. Empty if the role cannot use them.
     workspaces: Vec<(String, bool)>,
     sessions: Vec<Row>,
-    error: Option<String>,
+    /// If a form of the page was refused: what was not done, and the reason.
+    refused: Option<(&'static str, String)>,
 }
 
 struct Row {
@@ -70,12 +71,19 @@ async fn page<'a>(shared: &'a Shared, frame: &'a Frame) -> Result<AccountPage<'a
     });
     let (has_password, workspaces) = (user.password.is_some(), workspaces.collect());
     let (provider, is_connected) = (provider_name(shared), user.identity.is_some());
-    Ok(AccountPage { frame, has_password, provider, is_connected, workspaces, sessions, error: None })
+    Ok(AccountPage { frame, has_password, provider, is_connected, workspaces, sessions, refused: None })
 }
 
 async fn show(State(shared): State<Shared>, frame: Frame) -> Response {
     let page = async { rendered(&page(&shared, &frame).await?) };
     frame.answer(page.await)
+}
+
+/// Shows the page again after one of its forms was refused: what was not done, and the reason.
+pub(super) async fn show_refused(shared: &Shared, frame: &Frame, what: &'static str, reason: String) -> Page {
+    let mut page = page(shared, frame).await?;
+    page.refused = Some((what, reason));
+    refused(&page)
 }
 
 async fn password(State(shared): State<Shared>, frame: Frame, fields: Fields) -> Response {
@@ -105,11 +113,7 @@ pub(super) async fn confirm_password(
 async fn changed(shared: &Shared, frame: &Frame, fields: &Fields) -> Page {
     let services = &shared.services;
     let viewer = &frame.viewer;
-    let wrong = async |text: String| {
-        let mut page = page(shared, frame).await?;
-        page.error = Some(text);
-        refused(&page)
-    };
+    let wrong = async |text| show_refused(shared, frame, "The password was not changed.", text).await;
     if let Err(text) = confirm_password(shared, frame, fields).await? {
         return wrong(text).await;
     }

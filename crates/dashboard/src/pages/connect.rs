@@ -15,11 +15,13 @@ use journeyman_core::ports::{NotProven, ProvenPerson};
 
 use super::account;
 use super::provider::{Pending, pending_cookie, redirect};
-use crate::failure::{Failure, Page, rendered};
+use crate::failure::{Failure, Page, refusal, rendered};
 use crate::fields::Fields;
 use crate::frame::{Frame, OpenFrame};
 use crate::viewer::ClientAddress;
-use crate::{Shared, error_page, session};
+use crate::{Shared, error_page, session, words};
+
+const NOT_CONNECTED: &str = "The account was not connected.";
 
 pub(super) fn routes() -> Router<Shared> {
     Router::new().route("/account/provider", post(begin)).route("/account/provider/disconnect", post(disconnect))
@@ -47,17 +49,20 @@ async fn begun(shared: &Shared, frame: &Frame, fields: &Fields) -> Page {
     let none = || Failure::NotFound("provider");
     let (provider, name) =
         (shared.services.provider.as_ref().ok_or_else(none)?, provider_name(shared).ok_or_else(none)?);
+    let not_connected = async |text| account::show_refused(shared, frame, NOT_CONNECTED, text).await;
     if let Err(seconds) = shared.throttle.ask(frame.viewer.address) {
-        return Err(Failure::Form(format!("too many attempts; try again in {seconds} seconds")));
+        return not_connected(format!("Too many attempts. Try again in {seconds} seconds.")).await;
     }
     // The account at the provider will sign in as this user, even after a change of the password.
     if frame.viewer.user.password.is_some()
         && let Err(text) = account::confirm_password(shared, frame, fields).await?
     {
-        return Err(Failure::Form(text));
+        return not_connected(text).await;
     }
-    let begun = provider.begin(&redirect(shared), frame.now).await;
-    let begun = begun.map_err(|error| Failure::Form(error.to_string()))?;
+    let begun = match provider.begin(&redirect(shared), frame.now).await {
+        Ok(begun) => begun,
+        Err(error) => return not_connected(words::sentence(&error.to_string())).await,
+    };
     let connects = Some(frame.viewer.session.short());
     let kept = Pending { state: begun.pending, next: "/account".to_owned(), connects };
     let page = rendered(&ContinuePage { frame, name, url: begun.url })?;
@@ -80,9 +85,17 @@ pub(super) async fn finish(
     let Some(viewer) = viewer else { return Redirect::to(&session::sign_in_path("/account")).into_response() };
     let frame = Frame::new(open, viewer, String::new());
     let page = async {
-        let person = person.map_err(|error| Failure::Form(error.to_string()))?;
         let (caller, user) = (frame.caller(), frame.viewer.user.id);
-        frame.cases().connect_identity(&caller, user, person.identity).await?;
+        let refused = match person {
+            Ok(person) => match frame.cases().connect_identity(&caller, user, person.identity).await {
+                Ok(_) => None,
+                Err(error) => Some(refusal(error)?),
+            },
+            Err(error) => Some(words::sentence(&error.to_string())),
+        };
+        if let Some(reason) = refused {
+            return account::show_refused(&frame.shared, &frame, NOT_CONNECTED, reason).await;
+        }
         Ok(Redirect::to("/account?done=connected").into_response()) as Page
     };
     frame.answer(page.await)

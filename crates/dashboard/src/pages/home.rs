@@ -1,9 +1,11 @@
-//! `/`: what needs the viewer in all projects, what runs now, and what was spent this week.
+//! `/`: what needs the viewer in all projects, what runs now, what has finished, and what was spent this week.
 
 mod needs;
 mod spend;
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use askama::Template;
 use axum::Router;
@@ -40,6 +42,14 @@ const MAX_NEEDS: usize = 10;
 /// The maximum number of active jobs that the page reads.
 const MAX_ACTIVE: usize = 50;
 
+/// The maximum number of finished jobs that the page shows, and of completed jobs among which it looks for them.
+const MAX_FINISHED: usize = 5;
+const MAX_COMPLETED: usize = 20;
+
+/// The maximum time since the creation of finished jobs. It bounds what the query reads for authors whose jobs have not
+/// completed.
+const FINISHED_WITHIN: Duration = Duration::from_hours(7 * 24);
+
 /// The maximum number of projects that the page shows.
 const MAX_PROJECTS: usize = 8;
 
@@ -66,11 +76,13 @@ struct Found {
     /// Completed jobs with an open pull request.
     to_review: Vec<Job>,
     active: Vec<Job>,
+    /// Completed jobs without an open pull request.
+    finished: Vec<Job>,
     projects: Vec<Project>,
     counts: BTreeMap<ProjectId, ProjectJobs>,
 }
 
-/// The authors whose jobs are in *Needs you*; `None` means all.
+/// The authors whose jobs are in *Needs you* and *Finished*; `None` means all.
 type Authors = Option<BTreeSet<String>>;
 
 /// Returns the viewer and the viewer's API keys, as the authors of jobs; `None` if the jobs of all people are selected.
@@ -85,7 +97,7 @@ async fn authors(frame: &Frame, query: &HomeQuery) -> Result<Authors, Failure> {
 }
 
 impl Found {
-    /// Reads the data. `authors` restricts *Needs you*.
+    /// Reads the data. `authors` restricts *Needs you* and *Finished*.
     async fn read(shared: &Shared, authors: &Authors) -> Result<Self, StoreError> {
         let store = &shared.services.store;
         let of_authors = JobFilter {
@@ -101,17 +113,41 @@ impl Found {
             failed: store.jobs(failed).await?.into_iter().filter(needs::has_failed).take(MAX_NEEDS).collect(),
             to_review: store.jobs(to_review).await?.into_iter().filter(needs::is_reviewed).take(MAX_NEEDS).collect(),
             active: store.jobs(active).await?,
+            finished: finished(store.jobs(completed(shared, authors)).await?),
             projects: store.projects().await?,
             counts: store.jobs_of_projects().await?,
         })
     }
 
     fn digest(&self) -> String {
-        let lists = [&self.failed, &self.to_review, &self.active].map(|jobs| refresh::state_of(jobs));
+        let lists = [&self.failed, &self.to_review, &self.active, &self.finished].map(|jobs| refresh::state_of(jobs));
         let projects: Vec<&str> = self.projects.iter().map(|project| project.id.as_str()).collect();
         let counts: Vec<_> = self.counts.values().map(|counts| (counts.running, counts.open_pulls)).collect();
         refresh::digest(&(lists, projects, counts))
     }
+}
+
+/// Returns the filter for the completed jobs of these authors. An index has the jobs of each author, but not those of
+/// several authors together.
+fn completed(shared: &Shared, authors: &Authors) -> JobFilter {
+    let mut attributes: Vec<Attribute> = authors.iter().flatten().cloned().map(Attribute::Author).collect();
+    let any_of = if attributes.len() > 1 { std::mem::take(&mut attributes) } else { Vec::new() };
+    JobFilter {
+        status: Some(JobStatus::Completed),
+        attributes,
+        any_of,
+        created_after: Some(shared.services.clock.now() - FINISHED_WITHIN),
+        limit: MAX_COMPLETED,
+        ..JobFilter::default()
+    }
+}
+
+/// Returns the completed jobs without an open pull request, those that have completed last first.
+fn finished(mut jobs: Vec<Job>) -> Vec<Job> {
+    jobs.retain(|job| job.pull.as_ref().is_none_or(|pull| pull.state != PullState::Open));
+    jobs.sort_by_key(|job| Reverse(job.rests_since()));
+    jobs.truncate(MAX_FINISHED);
+    jobs
 }
 
 #[derive(Template)]
@@ -124,6 +160,7 @@ struct HomePage<'a> {
     running: Vec<JobRow>,
     /// The number of active jobs that no worker carries out.
     waiting: usize,
+    finished: Vec<JobRow>,
     week: Week,
     projects: Vec<ProjectRow>,
     /// The number of all projects.
@@ -174,6 +211,7 @@ async fn page(shared: &Shared, frame: &Frame, query: &HomeQuery) -> Page {
         needs: needs::needs(shared, frame, &places, &found.failed, &found.to_review).await?,
         running: row::rows(shared, &places, &running).await?.rows,
         waiting: waiting.len(),
+        finished: row::rows(shared, &places, &found.finished).await?.rows,
         projects: rows(&found, &order),
         total: found.projects.len(),
         new_jobs: new_jobs.map(|id| (id.to_string(), format!("/projects/{id}/jobs/new"))).collect(),
@@ -188,7 +226,7 @@ fn order(found: &Found) -> Vec<ProjectId> {
     let mut order: Vec<ProjectId> = found.projects.iter().map(|project| project.id.clone()).collect();
     order.sort_by_key(|id| {
         let counts = found.counts.get(id).copied().unwrap_or_default();
-        std::cmp::Reverse((counts.running, counts.open_pulls))
+        Reverse((counts.running, counts.open_pulls))
     });
     order
 }

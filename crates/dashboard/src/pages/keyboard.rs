@@ -30,7 +30,7 @@ const fn key(names: &'static [&'static str], text: &'static str) -> Key {
 }
 
 /// The list of keys. `docs/dashboard.md` has the same list.
-const PLACES: [Place; 4] = [
+const PLACES: [Place; 5] = [
     Place {
         name: "Everywhere",
         keys: &[
@@ -46,26 +46,39 @@ const PLACES: [Place; 4] = [
     Place {
         name: "Lists",
         keys: &[
-            key(&["/"], "Filter"),
+            key(&["/"], "Search in titles"),
+            key(&["f"], "Open the first filter"),
             key(&["j", "k"], "Next or previous row"),
             key(&["Enter"], "Open the row"),
             key(&["x"], "Choose the row"),
             key(&["e"], "Archive the row"),
+            key(&["Esc"], "Choose no row"),
         ],
     },
     Place {
         name: "Changed files",
         keys: &[
             key(&["t"], "Find a file"),
-            key(&["n", "p"], "Next or previous file"),
+            key(&["j", "k"], "Next or previous file"),
+            key(&["n", "p"], "Next or previous file, too"),
             key(&["v"], "Mark the file as viewed"),
             key(&["i"], "Comment on the line"),
+            key(&["Ctrl Enter"], "Add the comment to the review"),
+        ],
+    },
+    Place {
+        name: "A pull request",
+        keys: &[
+            key(&["1", "2", "3"], "Conversation, commits, or changed files"),
+            key(&["r"], "Open the review, in the changed files"),
+            key(&["Ctrl Enter"], "Submit the review"),
         ],
     },
     Place {
         name: "A job",
         keys: &[
             key(&["1", "2", "3"], "Conversation, changes, or runs"),
+            key(&["j", "k"], "Job below or above in the list it was opened from"),
             key(&["m"], "Write a message"),
             key(&["Ctrl Enter"], "Send it"),
             key(&["Esc"], "Leave the field; the text stays"),

@@ -3,7 +3,7 @@
 use askama::Template;
 use journeyman_core::pull::DiffSide;
 
-use crate::diff::LineKey;
+use crate::diff::{Appearance, LineKey};
 use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::frame::Frame;
@@ -16,13 +16,14 @@ pub(super) struct LineForm<'a> {
     /// The URL to which it is sent.
     pub(super) action: String,
     pub(super) key: Option<&'a LineKey>,
-    pub(super) view: &'static str,
+    /// The appearance of the changes, which the answer to the form keeps.
+    pub(super) appearance: Appearance,
     /// The parameter that selects the shown part of the changes.
     pub(super) part: Option<&'a str>,
     pub(super) draft: &'a str,
     pub(super) error: Option<&'a str>,
-    /// True if the server collects the comments of a review; otherwise the browser does.
-    pub(super) collects: bool,
+    /// The explanation of the buttons if the server collects the comments of a review; otherwise the browser does.
+    pub(super) review_hint: Option<&'a str>,
 }
 
 impl LineForm<'_> {
@@ -36,9 +37,13 @@ impl LineForm<'_> {
 
     /// Returns the query of the link that closes the form.
     fn closed(&self) -> String {
-        let part = self.part.map(|part| format!("&{part}")).unwrap_or_default();
-        format!("?view={}{part}", self.view)
+        self.appearance.link(self.part)
     }
+}
+
+/// Reads the appearance of the changes that a form keeps.
+pub(super) fn appearance(fields: &Fields) -> Appearance {
+    Appearance::parse(&fields.text("view"), &fields.text("w"))
 }
 
 /// Reads the line that a form names.

@@ -6,6 +6,7 @@ mod bar;
 mod comments;
 mod commits;
 mod detail;
+mod ending;
 mod files;
 mod list;
 mod live;
@@ -13,6 +14,7 @@ mod merge_box;
 mod progress;
 mod read;
 mod remote;
+mod review_form;
 
 use axum::Router;
 use axum::extract::FromRequestParts;

@@ -5,16 +5,18 @@ use axum::extract::Query;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use journeyman_app::DetailedJob;
+use journeyman_app::{Caller, DetailedJob};
 use journeyman_core::code_host::HostName;
-use journeyman_core::ids::ProjectId;
+use journeyman_core::ids::{JobId, ProjectId};
 use journeyman_core::ports::JobFilter;
 use journeyman_core::pull::IndexedPull;
 use serde::{Deserialize, Serialize};
 
 use super::job::status;
+use super::jobs::row;
 use crate::failure::{Failure, rendered};
 use crate::frame::Frame;
+use crate::moment::Moment;
 use crate::{Shared, visible, words};
 
 pub(super) fn routes() -> Router<Shared> {
@@ -54,26 +56,40 @@ struct Found {
     /// A remark, such as the project of a job.
     detail: String,
     href: String,
+    /// The mark of a job, and since when it has been in its state. The palette shows neither.
+    #[serde(skip)]
+    state: Option<State>,
+}
+
+/// The state of a job, for the page.
+struct State {
+    /// The class of the mark, and the word for it.
+    mark: (&'static str, &'static str),
+    since: Moment,
 }
 
 impl Found {
     fn project(id: &ProjectId) -> Self {
         let href = format!("/projects/{id}/jobs");
-        Self { group: "Projects", title: id.to_string(), detail: String::new(), href }
+        Self { group: "Projects", title: id.to_string(), detail: String::new(), href, state: None }
     }
 
     fn new_job(id: &ProjectId) -> Self {
         let (title, href) = (format!("New job in {id}"), format!("/projects/{id}/jobs/new"));
-        Self { group: "New job", title, detail: String::new(), href }
+        Self { group: "New job", title, detail: String::new(), href, state: None }
     }
 
-    fn job(found: &DetailedJob) -> Self {
+    fn job(frame: &Frame, found: &DetailedJob) -> Self {
         let job = &found.job;
         Self {
             group: "Jobs",
             title: visible::line(&job.title).into_owned(),
             detail: format!("{}, {}", job.project, status::badge(job).1),
             href: format!("/projects/{}/jobs/{}", job.project, job.id),
+            state: Some(State {
+                mark: row::mark(job),
+                since: frame.moment(job.rests_since().unwrap_or(job.waiting_since)),
+            }),
         }
     }
 
@@ -84,7 +100,8 @@ impl Found {
         let href = if is_here { format!("/projects/{}/pulls/{}", pull.project, pull.number) } else { pull.url.clone() };
         let title = format!("#{} {}", pull.number, visible::line(title));
         let detail = format!("{}, {}", pull.project, pull.state.name());
-        (is_here || words::is_page(&href)).then_some(Self { group: "Pull requests", title, detail, href })
+        let found = Self { group: "Pull requests", title, detail, href, state: None };
+        (is_here || words::is_page(&found.href)).then_some(found)
     }
 }
 
@@ -98,9 +115,8 @@ async fn find(frame: &Frame, text: &str) -> Result<Vec<Found>, Failure> {
     }
     let mut found: Vec<Found> = projects(frame, text).await?.iter().map(Found::project).collect();
     let caller = frame.caller();
-    let filter = JobFilter { title_contains: Some(text.to_owned()), limit: LIMIT, ..JobFilter::default() };
-    let mut jobs = frame.cases().find_jobs(&caller, filter).await?;
-    found.extend(jobs.iter().map(Found::job));
+    let mut jobs = jobs(frame, &caller, text).await?;
+    found.extend(jobs.iter().map(|job| Found::job(frame, job)));
     let number = text.strip_prefix('#').unwrap_or(text).parse().ok();
     if number.is_some() {
         let filter = JobFilter { pull: number, limit: LIMIT, ..JobFilter::default() };
@@ -117,6 +133,31 @@ async fn find(frame: &Frame, text: &str) -> Result<Vec<Found>, Failure> {
     }
     pulls.truncate(LIMIT);
     found.extend(pulls);
+    Ok(found)
+}
+
+/// Returns the newest jobs, which the palette offers before a text is entered.
+async fn recent(frame: &Frame) -> Result<Vec<Found>, Failure> {
+    let jobs = frame.cases().find_jobs(&frame.caller(), JobFilter { limit: LIMIT, ..JobFilter::default() }).await?;
+    Ok(jobs.iter().map(|job| Found { group: "Recent jobs", ..Found::job(frame, job) }).collect())
+}
+
+/// Returns the job with a text as its ID; otherwise the jobs that work on the branch with this name, and those with the
+/// text in the title.
+async fn jobs(frame: &Frame, caller: &Caller, text: &str) -> Result<Vec<DetailedJob>, Failure> {
+    if let Ok(id) = text.parse::<JobId>() {
+        let job = frame.shared.services.store.job(id).await?.filter(|job| caller.sees(&job.project));
+        return Ok(frame.cases().detailed(job.into_iter().collect()).await?);
+    }
+    let of_branch = JobFilter { branch: Some(text.to_owned()), limit: LIMIT, ..JobFilter::default() };
+    let mut found = frame.cases().find_jobs(caller, of_branch).await?;
+    let titled = JobFilter { title_contains: Some(text.to_owned()), limit: LIMIT, ..JobFilter::default() };
+    for job in frame.cases().find_jobs(caller, titled).await? {
+        if !found.iter().any(|known| known.job.id == job.job.id) {
+            found.push(job);
+        }
+    }
+    found.truncate(LIMIT);
     Ok(found)
 }
 
@@ -149,7 +190,9 @@ async fn page(frame: Frame, Query(query): Query<SearchQuery>) -> Response {
 }
 
 async fn results(frame: Frame, Query(query): Query<SearchQuery>) -> Response {
-    match find(&frame, &query.text()).await {
+    let text = query.text();
+    let found = if text.is_empty() { recent(&frame).await } else { find(&frame, &text).await };
+    match found {
         Ok(found) => Json(found).into_response(),
         Err(failure) => failure.page(&frame),
     }

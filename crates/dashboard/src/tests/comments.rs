@@ -1,5 +1,6 @@
 //! Tests of comments and reviews on the pages of pull requests.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use journeyman_testkit::Seeds as _;
 use tower::ServiceExt as _;
 
 use super::job::complete;
-use super::pulls::{Fake, assert_harmless, detail, hostile, job_with_pull};
+use super::pulls::{Fake, SPACES, assert_harmless, detail, hostile, job_with_pull};
 use super::{Fixture, fixture, project, token};
 
 /// The mark of a comment that addresses the job.
@@ -162,6 +163,41 @@ async fn the_number_of_a_line_opens_a_form_for_a_comment_on_it() {
 }
 
 #[tokio::test]
+async fn a_comment_on_a_change_of_whitespace_is_shown_where_such_changes_are_hidden() {
+    let mut shown = detail(PullState::Open);
+    shown.pull.number = 8;
+    shown.diff = SPACES.to_owned();
+    let fixture = fixture(Arc::new(Fake::with(shown))).await;
+    job_with_pull(&fixture).await;
+    let path = "/projects/shop/pulls/8";
+    let lines = format!("{path}/lines");
+    let hunk = "@@ -20 +20 @@";
+    let before = fixture.page(Role::Member, &format!("{path}/files?w=1")).await;
+    assert!(before.contains("Show whitespace</a>") && !before.contains(hunk), "{before}");
+
+    let blank = "path=s.txt&side=new&line=20&body=+&w=1";
+    let refused = fixture.send(Some(Role::Member), Method::POST, &lines, blank).await;
+    assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY, "{}", refused.body);
+    for part in [hunk, "The comment was not added.", "name=\"w\" value=\"1\">"] {
+        assert!(refused.body.contains(part), "{part} is not in {}", refused.body);
+    }
+
+    for (line, text) in [(1, "Why+one%3F"), (20, "Why+three%3F")] {
+        let form = format!("path=s.txt&side=old&line={line}&body={text}&as=comment&view=unified&w=1");
+        let sent = fixture.send(Some(Role::Member), Method::POST, &lines, &form).await;
+        assert_eq!(sent.status, StatusCode::SEE_OTHER, "{}", sent.body);
+        assert_eq!(sent.header("location"), format!("{path}/files?w=1&done=commented#files"));
+    }
+    for view in ["unified", "split"] {
+        let page = fixture.page(Role::Member, &format!("{path}/files?view={view}&w=1")).await;
+        assert_eq!(page.matches("<tr class=\"talk\">").count(), 2, "{page}");
+        for part in ["Why one?", "Why three?", hunk] {
+            assert!(page.contains(part), "{view}: {part} is not in {page}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn comments_on_lines_are_collected_and_submitted_as_one_review() {
     let (fixture, path, _) = with_job().await;
     let lines = format!("{path}/lines");
@@ -171,7 +207,8 @@ async fn comments_on_lines_are_collected_and_submitted_as_one_review() {
         "The comment is added to your review. Submit the review when it is complete.",
         "<article class=\"entry draft\" id=\"r-1\">",
         "<span class=\"badge queued push\">not submitted</span>",
-        "Send 2<span class=\"wide-only\"> comments to the agent</span>",
+        " 2<span class=\"unseen\"> comments</span></span></summary>",
+        "Submit review</button>",
         "<table class=\"lines split\">",
     ] {
         assert!(collected.contains(part), "{part} is not in {collected}");
@@ -179,15 +216,17 @@ async fn comments_on_lines_are_collected_and_submitted_as_one_review() {
     let conversation = fixture.page(Role::Member, &path).await;
     for part in [
         "<article class=\"entry draft\" id=\"c-2\">",
-        "Send 2 comments to the agent</button>",
+        "<h2 class=\"panel-head\" id=\"review-head\">Your review <span class=\"count\">2</span></h2>",
+        "<input type=\"radio\" name=\"verdict\" value=\"approve\"> Approve",
+        "Submit review</button>",
         "<a href=\"/projects/shop/pulls/8/files#r-1\"><code><bdi>x.txt</bdi></code>, line 2</a>",
     ] {
         assert!(conversation.contains(part), "{part} is not in {conversation}");
     }
     let other = fixture.page(Role::Administrator, &path).await;
-    assert!(!other.contains("Why?") && !other.contains("to the agent</button>"), "drafts are private: {other}");
+    assert!(!other.contains("Why?") && !other.contains("Submit review</button>"), "drafts are private: {other}");
     let removed = fixture.form(&format!("{path}/drafts/2/remove"), "").await;
-    assert!(!removed.contains("Why?") && removed.contains("Send 1 comment to the agent</button>"), "{removed}");
+    assert!(!removed.contains("Why?") && removed.contains("Your review <span class=\"count\">1</span>"), "{removed}");
 
     let submitted = fixture.form(&format!("{path}/review"), "body=&once=c").await;
     assert!(submitted.contains("The review is submitted, and sent to the agent."), "{submitted}");
@@ -195,13 +234,13 @@ async fn comments_on_lines_are_collected_and_submitted_as_one_review() {
         for part in [
             "<span>reviewed</span>",
             SENT,
-            "<ol class=\"replies\"><li><div id=\"thread-1\" data-thread=\"open\"><article class=\"entry\" id=\"c-1\">",
+            "<ol class=\"replies\"><li><div id=\"thread-1\" data-thread=\"1 open\"><article class=\"entry\" id=\"c-1\">",
             "<pre class=\"patch\" tabindex=\"0\" aria-label=\"The lines that the comment is about\"><span class=\"muted\"> same\n</span>",
             "<p>Rename <strong>it</strong></p>",
         ] {
             assert!(page.contains(part), "{part} is not in {page}");
         }
-        assert!(!page.contains("to the agent</button>"), "{page}");
+        assert!(!page.contains("Submit review</button>"), "{page}");
     }
     let files = fixture.page(Role::Viewer, &format!("{path}/files")).await;
     assert!(files.contains("<article class=\"entry\" id=\"r-1\">"), "{files}");
@@ -226,9 +265,15 @@ async fn a_thread_on_a_line_is_resolved_into_one_line_and_opened_again() {
         let open = fixture.page(Role::Member, page).await;
         assert_eq!(open.matches("/resolve\"").count(), 1, "one button for the thread: {open}");
         assert!(open.contains(&format!("action=\"{path}/comments/2/resolve\"")) && !open.contains(FOLDED), "{open}");
+        let reply = format!("<a class=\"button small\" href=\"{files}?at=1-n2#f1-R2\" data-reply>");
+        assert_eq!(open.matches("data-reply").count(), 1, "{open}");
+        assert!(open.contains(&reply), "{reply}: {open}");
         let viewer = fixture.page(Role::Viewer, page).await;
-        assert!(!viewer.contains("/resolve\""), "{viewer}");
+        assert!(!viewer.contains("/resolve\"") && !viewer.contains("data-reply"), "{viewer}");
     }
+    let split = fixture.page(Role::Member, &format!("{files}?view=split&w=1")).await;
+    let reply = format!("href=\"{files}?view=split&#38;w=1&#38;at=1-n2#f1-R2\" data-reply>");
+    assert!(split.contains(&reply), "the appearance is kept, {reply}: {split}");
     let change = async |place: u64, form: &str| {
         let path = format!("{path}/comments/{place}/resolve");
         let sent = fixture.send(Some(Role::Member), Method::POST, &path, form).await;
@@ -245,7 +290,7 @@ async fn a_thread_on_a_line_is_resolved_into_one_line_and_opened_again() {
     ] {
         assert_eq!(shown.matches(part).count(), 1, "{part}: {shown}");
     }
-    assert!(!shown.contains("/resolve\""), "{shown}");
+    assert!(!shown.contains("/resolve\"") && !shown.contains("data-reply"), "{shown}");
     let conversation = fixture.page(Role::Member, &path).await;
     assert_eq!(conversation.matches(FOLDED).count(), 2, "each comment is folded: {conversation}");
     assert!(conversation.contains("<code><bdi>x.txt</bdi></code>, line 2</span>"), "{conversation}");
@@ -260,59 +305,75 @@ async fn a_thread_on_a_line_is_resolved_into_one_line_and_opened_again() {
 }
 
 #[tokio::test]
-async fn open_pages_learn_that_a_thread_is_resolved_or_opened_again() {
-    const CHANGED: &str = "<turbo-stream action=\"threads\"></turbo-stream>";
+async fn open_pages_learn_that_comments_are_added_resolved_or_opened_again() {
+    const CHANGED: &str = "<turbo-stream action=\"comments\"></turbo-stream>";
     const NOW: Duration = Duration::from_millis(50);
     const SOON: Duration = Duration::from_secs(1);
     let fixture = fixture(Arc::new(Fake::with(detail(PullState::Open)))).await;
     let path = "/projects/shop/pulls/7";
-    let files = format!("{path}/files");
-    for page in [path, files.as_str()] {
-        assert_eq!(source(&fixture.page(Role::Viewer, page).await), None, "{page} has no threads");
-    }
-    fixture.form(&format!("{path}/lines"), "path=x.txt&side=new&line=2&body=Why&as=comment").await;
-    let url = async |page: &str| {
-        let page = fixture.page(Role::Viewer, page).await;
-        assert_eq!(page.matches("<div id=\"thread-1\" data-thread=\"open\">").count(), 1, "{page}");
-        source(&page).unwrap()
-    };
+    let (files, lines) = (format!("{path}/files"), format!("{path}/lines"));
+    let url = async |page: &str| source(&fixture.page(Role::Viewer, page).await).unwrap();
     let open = url(&files).await;
-    assert!(open.starts_with(&format!("{path}/live?threads=")), "{open}");
+    assert!(open.starts_with(&format!("{path}/live?comments=")), "{open}");
     assert_eq!(url(path).await, open, "no job has opened the pull request");
     let mut stream = fixture.open(&open).await;
-    for form in ["resolved=yes", "resolved=no"] {
-        assert_eq!(event(&mut stream, NOW).await, "", "nothing has changed");
-        fixture.form(&format!("{path}/comments/1/resolve"), form).await;
+    assert_eq!(event(&mut stream, NOW).await, "", "nothing has changed");
+    fixture.form(&lines, "path=x.txt&side=new&line=2&body=Draft").await;
+    assert_eq!(event(&mut stream, NOW).await, "", "others do not see a draft");
+    for (action, form) in [
+        ("lines", "path=x.txt&side=new&line=2&body=Why&as=comment"),
+        ("comments/2/resolve", "resolved=yes"),
+        ("comments/2/resolve", "resolved=no"),
+        ("comments", "body=Hello"),
+        ("review", "verdict=approve&body="),
+    ] {
+        assert_eq!(event(&mut stream, NOW).await, "", "nothing has changed before {action}");
+        fixture.form(&format!("{path}/{action}"), form).await;
         let changed = event(&mut stream, SOON).await;
-        assert!(changed.contains(CHANGED), "{form}: {changed}");
+        assert!(changed.contains(CHANGED), "{action} {form}: {changed}");
     }
     assert_eq!(event(&mut stream, NOW).await, "");
-    // The page of another process resolves it.
+    // The page of another process resolves them.
     let (caller, project) = (Caller::command_line(), project().id);
-    fixture.cases.resolve_comments(&caller, &project, 7, 1, true).await.unwrap();
+    fixture.cases.resolve_comments(&caller, &project, 7, 2, true).await.unwrap();
     let changed = event(&mut stream, Duration::from_secs(10)).await;
     assert!(changed.contains(CHANGED), "the interval has passed: {changed}");
     let late = event(&mut fixture.open(&open).await, SOON).await;
-    assert!(late.contains(CHANGED), "it was resolved before the connection: {late}");
-    // A comment opens the thread again.
-    fixture.form(&format!("{path}/lines"), "path=x.txt&side=new&line=2&body=But&as=comment").await;
-    let changed = event(&mut stream, SOON).await;
-    assert!(changed.contains(CHANGED), "{changed}");
+    assert!(late.contains(CHANGED), "they were resolved before the connection: {late}");
 
-    let missing = fixture.page(Role::Viewer, "/projects/shop/pulls/404/live?threads=x").await;
+    let missing = fixture.page(Role::Viewer, "/projects/shop/pulls/404/live?comments=x").await;
     assert!(missing.contains("There is no such pull request."), "{missing}");
 }
 
 #[tokio::test]
-async fn the_conversation_follows_the_log_and_the_threads_over_one_stream() {
+async fn the_state_of_a_thread_changes_with_each_comment_and_each_resolution() {
+    let fixture = fixture(Arc::new(Fake::with(detail(PullState::Open)))).await;
+    let path = "/projects/shop/pulls/7";
+    let mut states = BTreeSet::new();
+    let on_line = "path=x.txt&side=new&line=2&body=Why&as=comment";
+    for (action, form) in [
+        ("lines", on_line),
+        ("comments/1/resolve", "resolved=yes"),
+        ("lines", on_line),
+        ("comments/1/resolve", "resolved=yes"),
+    ] {
+        fixture.form(&format!("{path}/{action}"), form).await;
+        for page in [path.to_owned(), format!("{path}/files")] {
+            let page = fixture.page(Role::Viewer, &page).await;
+            let state = page.split_once("<div id=\"thread-1\" data-thread=\"").unwrap().1.split_once('"').unwrap().0;
+            states.insert(state.to_owned());
+        }
+    }
+    assert_eq!(states.len(), 4, "{states:?}");
+}
+
+#[tokio::test]
+async fn the_conversation_follows_the_log_and_the_comments_over_one_stream() {
     let (fixture, path, id) = with_job().await;
     let seq = fixture.store.job(id).await.unwrap().unwrap().last_seq;
-    let before = source(&fixture.page(Role::Viewer, &path).await);
-    assert_eq!(before, Some(format!("{path}/live?after={seq}")));
-    fixture.form(&format!("{path}/lines"), "path=x.txt&side=new&line=2&body=Why&as=comment").await;
     let page = fixture.page(Role::Viewer, &path).await;
     let url = source(&page).unwrap();
-    assert!(url.starts_with(&format!("{path}/live?after={seq}&threads=")), "{url}");
+    assert!(url.starts_with(&format!("{path}/live?after={seq}&comments=")), "{url}");
     assert_eq!(page.matches("<turbo-stream-source").count(), 1, "{page}");
     let stream = fixture.send(Some(Role::Viewer), Method::GET, &url, "").await;
     assert!(stream.body.contains("action=\"refresh\""), "the stream ends with the log: {}", stream.body);
@@ -337,6 +398,74 @@ async fn the_verdicts_of_reviews_are_above_the_button_to_merge() {
     let page = fixture.page(Role::Viewer, &path).await;
     assert!(!page.contains("Changes requested by"), "the latest verdict counts: {page}");
     assert!(page.contains("No conflicts with main"), "a verdict does not block the merge: {page}");
+}
+
+#[tokio::test]
+async fn a_refused_review_keeps_its_verdict_and_its_text() {
+    let (fixture, path, _) = with_job().await;
+    let long = "a".repeat(60_001);
+    for (verdict, text) in [("request_changes", ""), ("approve", long.as_str())] {
+        let form = format!("verdict={verdict}&body={text}");
+        let refused = fixture.send(Some(Role::Member), Method::POST, &format!("{path}/review"), &form).await;
+        assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY, "{}", refused.body);
+        for part in [
+            "The review was not submitted.",
+            &format!("name=\"verdict\" value=\"{verdict}\" checked>"),
+            &format!("{text}</textarea>"),
+        ] {
+            assert!(refused.body.contains(part), "{verdict}: {part} is not in {}", refused.body);
+        }
+        assert!(!refused.body.contains("value=\"comment\" checked"), "{}", refused.body);
+    }
+}
+
+#[tokio::test]
+async fn a_review_is_for_people_while_the_job_is_archived() {
+    let (fixture, path, id) = with_job().await;
+    fixture.engine.control(&"shop".parse().unwrap(), id, Control::Archive, None).await.unwrap();
+    let files = fixture.page(Role::Member, &format!("{path}/files")).await;
+    for part in ["For people: the job of this pull request is archived.", "because its job is archived."] {
+        assert!(files.contains(part), "{part} is not in {files}");
+    }
+    fixture.form(&format!("{path}/review"), "verdict=request_changes&body=Rename+it").await;
+    fixture.carry_out().await;
+    let page = fixture.page(Role::Viewer, &path).await;
+    for part in ["Changes requested by member", "not sent: The job is archived</span>"] {
+        assert!(page.contains(part), "{part} is not in {page}");
+    }
+    assert!(!page.contains(SENT), "{page}");
+}
+
+#[tokio::test]
+async fn the_box_to_merge_says_what_is_missing() {
+    let (fixture, path, _) = with_job().await;
+    let page = fixture.page(Role::Member, &path).await;
+    assert!(page.contains("No review yet") && !page.contains("unresolved comment"), "{page}");
+    let on_line = "path=x.txt&side=new&line=2&body=Why&as=comment";
+    fixture.form(&format!("{path}/lines"), on_line).await;
+    fixture.form(&format!("{path}/lines"), &on_line.replace("new", "old")).await;
+    let page = fixture.page(Role::Member, &path).await;
+    assert!(page.contains("<a href=\"#c-1\">2 unresolved comments</a>"), "{page}");
+    fixture.form(&format!("{path}/comments/1/resolve"), "resolved=yes").await;
+    fixture.form(&format!("{path}/review"), "verdict=comment&body=Hm").await;
+    let page = fixture.page(Role::Member, &path).await;
+    for part in ["<a href=\"#c-2\">1 unresolved comment</a>", "Not approved yet"] {
+        assert!(page.contains(part), "{part} is not in {page}");
+    }
+    fixture.form(&format!("{path}/review"), "verdict=approve&body=").await;
+    let page = fixture.page(Role::Member, &path).await;
+    assert!(page.contains("Approved by member") && !page.contains("Not approved yet"), "{page}");
+}
+
+#[tokio::test]
+async fn the_form_for_a_line_says_what_its_buttons_do() {
+    const AGENT: &str = "which goes to the agent as one message";
+    let (with_job, path, _) = with_job().await;
+    let page = with_job.page(Role::Member, &format!("{path}/files")).await;
+    assert!(page.contains(AGENT) && !page.contains("becomes a follow-up"), "{page}");
+    let alone = fixture(Arc::new(Fake::with(detail(PullState::Open)))).await;
+    let page = alone.page(Role::Member, "/projects/shop/pulls/7/files").await;
+    assert!(page.contains("only you see the comment until you finish the review.") && !page.contains(AGENT), "{page}");
 }
 
 #[tokio::test]
@@ -371,8 +500,9 @@ async fn a_comment_on_a_line_that_has_changed_is_only_in_the_conversation() {
     let line = Some(LinePlace { path: "x.txt".into(), side: DiffSide::New, line: 2, hunk });
     let comment = NewComment { author: hostile("author"), body: hostile("body"), line, ..NewComment::default() };
     fixture.store.comment("shop", 8, comment).await.unwrap();
-    let page = fixture.page(Role::Viewer, &path).await;
+    let page = fixture.page(Role::Member, &path).await;
     assert!(page.contains("<span class=\"badge archived\">outdated</span>") && !page.contains("id=\"r-1\""), "{page}");
+    assert!(!page.contains("data-reply"), "there is no line to answer at: {page}");
     assert!(page.contains("<span class=\"plus\">+&#60;b&#62;earlier&#60;/b&#62;"), "{page}");
     assert_harmless(&page, &["author"]);
 }

@@ -7,7 +7,7 @@ use journeyman_core::ports::PullPagesError;
 use journeyman_core::user::Role;
 use journeyman_testkit::FakeForges;
 
-use super::job::create_job;
+use super::job::{complete, create_job};
 use super::pulls::Fake;
 use super::{Fixture, Reply, fixture, token};
 
@@ -93,12 +93,37 @@ async fn the_search_finds_projects_jobs_and_projects_for_a_new_job() {
     assert_eq!((found[0]["title"].as_str(), found[1].is_null()), (Some("Fix the <typo>"), true), "{found}");
     assert_eq!(found[0]["href"], format!("/projects/shop/jobs/{job}"));
     assert_eq!(search(Role::Member, "new+job+in").await[0]["href"], "/projects/shop/jobs/new");
-    for (role, q) in [(Role::Viewer, "new+job+in"), (Role::Member, ""), (Role::Member, "nothing")] {
+    let recent = search(Role::Viewer, "").await;
+    assert_eq!(
+        (recent[0]["group"].as_str(), recent[0]["title"].as_str()),
+        (Some("Recent jobs"), Some("Fix the <typo>"))
+    );
+    for (role, q) in [(Role::Viewer, "new+job+in"), (Role::Member, "nothing")] {
         assert_eq!(search(role, q).await, serde_json::json!([]), "{q}");
     }
     let page = fixture.send(Some(Role::Viewer), Method::GET, "/search?q=typo", "").await.body;
     assert!(page.contains("Fix the &#60;typo&#62;") && page.contains("value=\"typo\""), "{page}");
     assert!(fixture.send(Some(Role::Viewer), Method::GET, "/search?q=zzz", "").await.body.contains("Nothing found"));
+}
+
+#[tokio::test]
+async fn the_search_finds_a_job_by_its_id_and_its_branch() {
+    let fixture = fixture(Arc::new(FakeForges)).await;
+    let search =
+        async |q: &str| fixture.send(Some(Role::Viewer), Method::GET, &format!("/search?q={q}"), "").await.body;
+    for title in ["Fix it", "Fix journeyman/x too"] {
+        let job = create_job(&fixture, title).await;
+        complete(&fixture, job, 10, Vec::new()).await;
+        let link = format!("href=\"/projects/shop/jobs/{job}\"");
+        for q in [job.to_string(), "journeyman/x".to_owned()] {
+            let page = search(&q).await;
+            assert_eq!(page.matches(&link).count(), 1, "{title}, {q}: {page}");
+            let mark = "<span class=\"mark completed\"><span class=\"unseen\">completed</span>";
+            assert!(page.contains(mark), "{title}, {q}: {page}");
+        }
+    }
+    let other = format!("/search?q=job_{}", "0".repeat(32));
+    assert!(fixture.send(Some(Role::Viewer), Method::GET, &other, "").await.body.contains("Nothing found"));
 }
 
 #[tokio::test]

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
 use journeyman_core::engine::{Admission, NewJob, Prompt};
-use journeyman_core::ids::{JobId, TrustId, WorkerId};
+use journeyman_core::ids::{JobId, Sha, TrustId, WorkerId};
 use journeyman_core::import::ImportProgress;
-use journeyman_core::job::command::{Outcome, Report};
+use journeyman_core::job::PullRepository;
+use journeyman_core::job::command::{Outcome, Published, PullRef, Report};
 use journeyman_core::job::event::TranscriptKind;
+use journeyman_core::job::turn::{Ending, TurnArtifacts, TurnBegun};
 use journeyman_core::key::{NewKey, Scope};
 use journeyman_core::ports::{
     AuditFilter, ImportStore as _, JobFilter, JobStore as _, KeyStore as _, PullDetail, PullPagesError, UserStore as _,
@@ -45,6 +47,63 @@ async fn failed(fixture: &Fixture, author: &str, reason: Reason) -> JobId {
     let finished = Report::Finished { outcome: Outcome::Failed { reason, retry: None }, usage: Usage::default() };
     fixture.engine.report(claimed.job.id, claimed.lease.token, finished).await.unwrap();
     claimed.job.id
+}
+
+/// Creates a job of this author that completes without a pull request.
+async fn completed(fixture: &Fixture, author: &str, title: &str) -> JobId {
+    let prompt = Prompt { author: Some(author.to_owned()), ..prompt(title) };
+    fixture.engine.create_job(&project(), NewJob::new(prompt), Admission::default()).await.unwrap();
+    let worker = WorkerId::from_uuid(Uuid::from_u128(9));
+    let claimed = fixture.engine.claim(worker, Duration::from_secs(60)).await.unwrap().unwrap();
+    let base: Sha = "a".repeat(40).parse().unwrap();
+    let begun = TurnBegun {
+        branch: "journeyman/x".into(),
+        generation: 1,
+        base: base.clone(),
+        head: base.clone(),
+        pushed: None,
+        default_branch: None,
+    };
+    let (artifacts, ending) = (TurnArtifacts::default(), Ending::Done);
+    let ended = Report::TurnEnded { head: base, commits: Vec::new(), artifacts, ending };
+    let outcome = Outcome::Published { pushed: None, pull: Published::Nothing };
+    for report in [Report::TurnBegun(begun), ended, Report::Finished { outcome, usage: Usage::default() }] {
+        fixture.engine.report(claimed.job.id, claimed.lease.token, report).await.unwrap();
+    }
+    claimed.job.id
+}
+
+#[tokio::test]
+async fn home_shows_the_latest_completed_jobs_without_an_open_pull_request() {
+    let fixture = shop().await;
+    let (reviewed, number) = job_with_pull(&fixture).await;
+    let row = |id: JobId| format!("id=\"finished-shop/{id}\"");
+    let before = see(&fixture, Role::Member, "/?whose=everybody").await;
+    assert!(!before.contains("id=\"finished\""), "an open pull request needs a review: {before}");
+    let pull = PullRef { repository: PullRepository::local("shop"), number };
+    let merged = PullState::Merged;
+    fixture.engine.record_pull(&project().id, reviewed, pull, merged, false, None).await.unwrap();
+    let own = completed(&fixture, "member", "Explain the build").await;
+    let page = see(&fixture, Role::Member, "/").await;
+    let mark = "<span class=\"mark completed\"><span class=\"unseen\">completed</span></span>";
+    assert!(page.contains(&format!("{}>{mark}", row(own))), "{page}");
+    assert!(page.contains("<bdi>Explain the build</bdi>") && !page.contains(&row(reviewed)), "{page}");
+    super::audit::key(&fixture, "ci").await;
+    let of_key = see(&fixture, Role::Administrator, "/").await;
+    assert!(of_key.contains(&row(reviewed)) && !of_key.contains(&row(own)), "the job of an own key: {of_key}");
+    let all = see(&fixture, Role::Viewer, "/?whose=everybody").await;
+    assert!(all.contains(&row(reviewed)) && all.contains(&row(own)), "{all}");
+    for number in 0..5 {
+        fixture.world.advance(Duration::from_secs(1));
+        completed(&fixture, "ci", &format!("Task {number}")).await;
+    }
+    let five = see(&fixture, Role::Viewer, "/?whose=everybody").await;
+    assert_eq!(five.matches("id=\"finished-shop/").count(), 5, "{five}");
+    assert!(!five.contains(&row(own)), "{five}");
+    let places: Vec<usize> = (0..5).rev().map(|number| five.find(&format!("Task {number}")).unwrap()).collect();
+    assert!(places.is_sorted(), "the newest is first: {five}");
+    let nothing = see(&fixture, Role::Viewer, "/").await;
+    assert!(!nothing.contains("id=\"finished\""), "{nothing}");
 }
 
 #[tokio::test]

@@ -166,15 +166,15 @@ async fn a_long_conversation_is_divided_into_windows() {
     assert!(newest.contains("<ol class=\"thread before\""), "the message is above its steps: {newest}");
     assert!(newest.contains("call 1999.") && !newest.contains("call 1000."), "the newest events are shown");
     let last = fixture.store.job(id).await.unwrap().unwrap().last_seq;
-    let earlier = format!("?before={}\">Show 1,603 earlier events", last - 399);
+    let earlier = format!("?before={}\">Show 1,600 earlier steps", last - 399);
     assert!(newest.contains(&earlier), "{earlier}: {newest}");
     let before = page(&fixture, id, &format!("?before={}", last - 399)).await;
     assert_eq!(before.matches("<li class=\"step\"").count(), 400);
     assert!(before.contains("call 1599.") && !before.contains("call 1600."), "windows are adjacent");
-    assert!(!before.contains("class=\"fold\""), "who asks for earlier events reads them");
-    assert!(before.contains("Show later events") && !before.contains("<turbo-stream-source"), "{before}");
+    assert!(!before.contains("class=\"fold\""), "who asks for earlier steps reads them");
+    assert!(before.contains("Show later steps") && !before.contains("<turbo-stream-source"), "{before}");
     let first = page(&fixture, id, "?before=5").await;
-    assert!(!first.contains(" earlier event"), "{first}");
+    assert!(!first.contains(" earlier step") && !first.contains("Show earlier"), "{first}");
 }
 
 #[tokio::test]
@@ -267,11 +267,45 @@ async fn a_finished_job_opens_with_its_result() {
         assert!(page.contains(part), "{part} is not in {page}");
     }
     assert_eq!(page.matches("<details class=\"past\"").count(), 2, "messages are two lines each: {page}");
-    assert_eq!(page.matches("class=\"button primary\"").count(), 2, "to review, and to send: {page}");
+    let filled =
+        ["class=\"button primary\"", "class=\"button primary to-changes\""].map(|class| page.matches(class).count());
+    assert_eq!(filled, [1, 1], "to send, and to review: {page}");
     assert!(page.find("id=\"job-outcome\"") < page.find("id=\"thread\""), "the result comes first");
     let commit = format!("/projects/shop/jobs/{id}/changes?commit={}", "b".repeat(40));
     assert!(page.contains(&commit), "{commit}: {page}");
     assert!(!page.contains("Try again") && !page.contains("Cancel the job"), "{page}");
+}
+
+#[tokio::test]
+async fn the_id_the_link_and_the_branch_of_a_job_can_be_copied() {
+    let fixture = shop().await;
+    let id = create_job(&fixture, "Fix it").await;
+    complete(&fixture, id, 10, Vec::new()).await;
+    // The menu is on all tabs, the branch at the side of the conversation.
+    for tab in ["", "/runs"] {
+        let page = page(&fixture, id, tab).await;
+        assert!(page.contains(&format!("<span id=\"copied-id\" hidden>{id}</span>")), "{page}");
+        let link = format!("http://localhost:8080/projects/shop/jobs/{id}");
+        assert!(page.contains(&format!("<span id=\"copied-link\" hidden>{link}</span>")), "{page}");
+    }
+    let page = page(&fixture, id, "").await;
+    assert!(page.contains("id=\"job-branch\"><bdi>journeyman/<wbr>x<wbr></bdi>"), "{page}");
+    assert!(page.contains("data-copy=\"job-branch\""), "{page}");
+}
+
+#[tokio::test]
+async fn an_archived_job_is_unarchived_in_place_by_those_who_may() {
+    let fixture = shop().await;
+    let id = create_job(&fixture, "Fix it").await;
+    complete(&fixture, id, 10, Vec::new()).await;
+    let path = format!("/projects/shop/jobs/{id}");
+    fixture.send(Some(Role::Member), Method::POST, &format!("{path}/archive"), "").await;
+    let form = format!("action=\"{path}/unarchive\"");
+    let member = page(&fixture, id, "").await;
+    assert!(member.contains("This job is archived. Unarchive it to send a message."), "{member}");
+    assert_eq!(member.matches(&form).count(), 2, "in the menu and in place: {member}");
+    let viewer = fixture.send(Some(Role::Viewer), Method::GET, &path, "").await.body;
+    assert!(viewer.contains("This job is archived.") && !viewer.contains("Unarchive"), "{viewer}");
 }
 
 #[tokio::test]

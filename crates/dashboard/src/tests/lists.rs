@@ -109,6 +109,58 @@ async fn filters_are_in_the_url_and_can_be_cleared() {
     }
 }
 
+#[tokio::test]
+async fn the_list_of_all_projects_has_a_filter_by_project() {
+    let fixture = shop().await;
+    let other = Project::new("other".parse().unwrap(), "local:other", START);
+    fixture.store.create_project(other.clone(), [].into()).await.unwrap();
+    let own = create_job(&fixture, "Fix it").await;
+    let new = NewJob::new(prompt("Write it"));
+    let foreign = fixture.engine.create_job(&other, new, Admission::default()).await.unwrap().record.id;
+    let rows = [format!("id=\"row-shop/{own}\""), format!("id=\"row-other/{foreign}\"")];
+    for (path, shown) in [
+        ("/jobs", [true, true]),
+        ("/jobs?project=shop", [true, false]),
+        ("/jobs?project=other", [false, true]),
+        ("/jobs?project=none", [false, false]),
+        ("/projects/shop/jobs?project=other", [true, false]),
+    ] {
+        let page = see(&fixture, path).await;
+        assert_eq!(rows.each_ref().map(|row| page.contains(row)), shown, "{path}: {page}");
+        assert_eq!(page.contains("id=\"filter-project\""), path.starts_with("/jobs"), "{path}: {page}");
+    }
+    let page = see(&fixture, "/jobs?project=shop").await;
+    for part in [
+        "Project: <span class=\"cut\"><bdi>shop</bdi></span>",
+        "<a href=\"/jobs?project=other\"><bdi>other</bdi></a>",
+        "<a href=\"/jobs?project=shop&#38;status=active\">Active <span class=\"muted tiny num\">1</span></a>",
+    ] {
+        assert!(page.contains(part), "{part} is not in {page}");
+    }
+    let own = see(&fixture, "/projects/shop/jobs?project=other").await;
+    assert!(!own.contains("Clear filters"), "the list of a project has no such filter: {own}");
+}
+
+#[tokio::test]
+async fn a_filter_is_cleared_on_its_own_and_named_if_nothing_matches() {
+    let fixture = shop().await;
+    labeled(&fixture, "Fix the parser", "bug").await;
+    let page = see(&fixture, "/projects/shop/jobs?label=bug&author=member").await;
+    for part in [
+        "href=\"/projects/shop/jobs?author=member\" aria-label=\"Clear the filter Label\">",
+        "href=\"/projects/shop/jobs?label=bug\" aria-label=\"Clear the filter Author\">",
+        "<bdi>Me</bdi>",
+        "<p>No job matches all these filters:</p>",
+        "href=\"/projects/shop/jobs?author=member\"><span class=\"unseen\">Clear </span>Label: <bdi>bug</bdi>",
+        "<span class=\"unseen\">Clear </span>Author: <bdi>Me</bdi>",
+        "data-key=\"f\" aria-keyshortcuts=\"f\"",
+    ] {
+        assert!(page.contains(part), "{part} is not in {page}");
+    }
+    let one = see(&fixture, "/projects/shop/jobs?q=%3Cnone%3E").await;
+    assert!(one.contains("<p>No job matches this filter:</p>") && one.contains("<bdi>&#60;none&#62;</bdi>"), "{one}");
+}
+
 /// Returns the digest of a list.
 async fn seen(fixture: &Fixture, path: &str) -> String {
     let page = see(fixture, path).await;
@@ -177,6 +229,7 @@ async fn a_value_that_a_list_does_not_know_is_refused() {
     for (path, query, allowed) in [
         ("/", "whose=bogus", "use everybody."),
         ("/home/live", "whose=bogus", "use everybody."),
+        ("/jobs", "project=No+such", "use the ID of a project."),
         ("/jobs", "status=bogus", statuses),
         ("/jobs", "pull=bogus", "use open, merged or closed."),
         ("/jobs", "after=bogus", "use the links to other pages."),

@@ -12,13 +12,15 @@ use journeyman_core::job::turn::{Ending, TurnArtifacts, TurnBegun};
 use journeyman_core::job::{Pull, PullRepository};
 use journeyman_core::model::price::Budgets;
 use journeyman_core::ports::{
-    CommitLine, JobStore as _, KeyStore, PullDetail, PullPages, PullPagesError, PullStore, Spend, SpendingStore as _,
+    CommitLine, JobStore as _, KeyStore, PullDetail, PullMerge, PullPages, PullPagesError, PullStore, Spend,
+    SpendingStore as _,
 };
 use journeyman_core::project::Project;
-use journeyman_core::pull::{LocalPull, NewPull, PullState};
+use journeyman_core::pull::{LocalPull, NewComment, NewPull, PullState, Verdict};
 use journeyman_core::run::{Reason, ReasonCode, Usage};
 use journeyman_core::time::{Clock as _, Timestamp};
 use journeyman_core::user::Role;
+use journeyman_testkit::Seeds as _;
 use uuid::Uuid;
 
 use super::job::{create_job, prompt};
@@ -26,6 +28,10 @@ use super::{Fixture, Reply, fixture, project};
 
 pub(super) const DIFF: &str =
     "diff --git a/x.txt b/x.txt\n--- a/x.txt\n+++ b/x.txt\n@@ -1,2 +1,2 @@\n same\n-old\n+new\n";
+
+/// A change of which only a line has other changes than those of whitespace.
+pub(super) const SPACES: &str = "diff --git a/s.txt b/s.txt\n--- a/s.txt\n+++ b/s.txt\n@@ -1,2 +1,2 @@\n-one\n-two\n\
+                                 +\tone\n+2\n@@ -20 +20 @@\n-three\n+three \n";
 
 pub(super) struct Fake {
     pulls: Result<Vec<LocalPull>, PullPagesError>,
@@ -80,15 +86,18 @@ impl PullPages for Fake {
         number: u64,
         by: &str,
         _at: Timestamp,
-    ) -> Result<(Sha, Sha), PullPagesError> {
+    ) -> Result<PullMerge, PullPagesError> {
         self.calls.lock().unwrap().push(format!("merge {} {number} {by}", project.id));
-        let ends = ["a", "b"].map(|digit| digit.repeat(40).parse().unwrap());
-        self.change.clone().map(|()| ends.into())
+        self.change.clone().map(|()| PullMerge { between: (sha("a"), sha("b")), commit: Some(sha("c")), is_new: true })
     }
 
     async fn ends(&self, _project: &Project, _number: u64) -> Result<Option<(Sha, Sha)>, PullPagesError> {
         self.change.clone().map(|()| None)
     }
+}
+
+fn sha(digit: &str) -> Sha {
+    digit.repeat(40).parse().unwrap()
 }
 
 pub(super) fn detail(state: PullState) -> PullDetail {
@@ -106,7 +115,9 @@ pub(super) fn detail(state: PullState) -> PullDetail {
             labels: vec!["docs".into()],
             created_at: Timestamp::from_micros(1_795_224_330_123_456),
             ended_at: ended.then(|| Timestamp::from_micros(1_795_224_930_123_456)),
+            ended_by: ended.then(|| "ada".to_owned()),
             ended_between: None,
+            merge_commit: (state == PullState::Merged).then(|| sha("c")),
         },
         commits: vec![CommitLine {
             sha: "0123456789".repeat(4).parse().unwrap(),
@@ -161,6 +172,50 @@ async fn the_list_shows_each_pull_request() {
 }
 
 #[tokio::test]
+async fn the_list_shows_reviews_comments_and_whether_the_job_is_active() {
+    let mut shown = detail(PullState::Open);
+    shown.pull.number = 8;
+    let mut ended = detail(PullState::Closed).pull;
+    ended.number = 7;
+    let fake = Fake { pulls: Ok(vec![shown.pull.clone(), ended]), ..Fake::with(shown) };
+    let fixture = fixture(Arc::new(fake)).await;
+    let (id, _) = job_with_pull(&fixture).await;
+    let see = async |query: &str| {
+        let path = format!("/projects/shop/pulls{query}");
+        fixture.send(Some(Role::Viewer), Method::GET, &path, "").await.body
+    };
+    let before = see("").await;
+    let job = format!("<span><a href=\"/projects/shop/jobs/{id}\">Job</a></span></p></div></li>");
+    assert!(before.contains(&job), "a title that repeats is left out, and nothing is reviewed: {before}");
+    assert!(before.contains("<p class=\"row-sub\"><span>opened <time"), "the time is first: {before}");
+    let comment = |author: &str| NewComment {
+        author: author.to_owned(),
+        author_id: Some(author.to_owned()),
+        body: "Why?".to_owned(),
+        ..NewComment::default()
+    };
+    fixture.store.comment("shop", 8, comment("ada")).await.unwrap();
+    let approval = NewComment { review: Some(2), verdict: Verdict::Approve, ..comment("ada") };
+    fixture.store.comment("shop", 8, approval).await.unwrap();
+    let approved = see("").await;
+    assert!(approved.contains("<span>2 comments</span>"), "{approved}");
+    assert!(approved.contains("<div class=\"row-side\"><span class=\"badge ok\">approved</span></div>"), "{approved}");
+    let refusal = NewComment { review: Some(3), verdict: Verdict::RequestChanges, ..comment("bob") };
+    fixture.store.comment("shop", 8, refusal).await.unwrap();
+    fixture.engine.add_message(&project().id, id, prompt("And then"), Admission::default()).await.unwrap();
+    let badges = "<span class=\"badge queued\">job waits</span><span class=\"badge danger\">changes requested</span>";
+    let waiting = see("").await;
+    assert!(waiting.contains(badges), "{waiting}");
+    fixture.engine.claim(WorkerId::from_uuid(Uuid::nil()), Duration::from_secs(60)).await.unwrap().unwrap();
+    let running = see("").await;
+    assert!(running.contains("<span class=\"badge running\">agent works</span>"), "{running}");
+    let refusal = NewComment { review: Some(1), verdict: Verdict::RequestChanges, ..comment("bob") };
+    fixture.store.comment("shop", 7, refusal).await.unwrap();
+    let closed = see("?state=closed").await;
+    assert!(closed.contains("<span>1 comment</span>") && !closed.contains("changes requested"), "{closed}");
+}
+
+#[tokio::test]
 async fn an_empty_list_explains_the_next_step() {
     let mut fake = Fake::with(detail(PullState::Open));
     fake.pulls = Ok(Vec::new());
@@ -181,7 +236,7 @@ async fn a_pull_request_is_shown_with_its_actions() {
         "<bdi>journeyman/fix-the-typo-89abcdef</bdi>",
         "<bdi>main</bdi>",
         "First line\nsecond line",
-        "<a href=\"/projects/shop/pulls/7\" aria-current=\"page\">Conversation</a>",
+        "<a href=\"/projects/shop/pulls/7\" aria-current=\"page\">Conversation <span class=\"count\" id=\"comment-count\" data-of-comments></span></a>",
         "<a href=\"/projects/shop/pulls/7/commits\">Commits <span class=\"count\">1</span></a>",
         "Files changed <span class=\"count\">1</span>",
         "<span class=\"diffstat wide-only\">+1 −1</span>",
@@ -189,10 +244,10 @@ async fn a_pull_request_is_shown_with_its_actions() {
         "git fetch origin journeyman/fix-the-typo-89abcdef\n",
         "<form method=\"post\" action=\"/projects/shop/pulls/7/merge\">",
         "action=\"/projects/shop/pulls/7/close\">",
+        " data-comments></turbo-stream-source>",
     ] {
         assert!(answer.body.contains(part), "{part} is not in {}", answer.body);
     }
-    assert!(!answer.body.contains("turbo-stream-source"), "without a job, nothing changes by itself: {}", answer.body);
 }
 
 #[tokio::test]
@@ -217,7 +272,7 @@ async fn the_tabs_show_commits_and_files() {
 #[tokio::test]
 async fn one_button_is_filled_the_next_thing_that_a_person_does() {
     let merge = "<button class=\"button primary wide\">";
-    let review = "<a class=\"button primary\" href=\"/projects/shop/pulls/7/files\">";
+    let review = "<a class=\"button primary\" href=\"/projects/shop/pulls/7/files\"";
     let is_only =
         |page: &str, button: &str| page.contains(button) && page.matches("class=\"button primary").count() == 1;
     let open = || detail(PullState::Open);
@@ -225,21 +280,25 @@ async fn one_button_is_filled_the_next_thing_that_a_person_does() {
     draft.pull.draft = true;
     let conflict = PullDetail { mergeable: false, conflicts: vec!["x.txt".into()], ..open() };
     for (shown, role, expected) in [
-        (open(), Role::Member, merge),
+        (open(), Role::Member, review),
         (open(), Role::Viewer, review),
         (draft, Role::Member, review),
         (conflict, Role::Member, review),
-        (detail(PullState::Merged), Role::Member, review),
     ] {
         let reply = send(&Arc::new(Fake::with(shown)), role, Method::GET, "/projects/shop/pulls/7").await;
         assert!(is_only(&reply.body, expected), "{expected} for {role:?}: {}", reply.body);
     }
     let fixture = fixture(Arc::new(Fake::with(open()))).await;
+    let path = "/projects/shop/pulls/7";
+    let approved = fixture.send(Some(Role::Member), Method::POST, &format!("{path}/review"), "verdict=approve").await;
+    assert_eq!(approved.status, StatusCode::SEE_OTHER, "{}", approved.body);
+    let page = fixture.send(Some(Role::Member), Method::GET, path, "").await.body;
+    assert!(is_only(&page, merge), "{page}");
     let form = "path=x.txt&side=new&line=2&body=Why&as=review";
     let sent = fixture.send(Some(Role::Member), Method::POST, "/projects/shop/pulls/7/lines", form).await;
     assert_eq!(sent.status, StatusCode::SEE_OTHER, "{}", sent.body);
     let page = fixture.send(Some(Role::Member), Method::GET, "/projects/shop/pulls/7", "").await.body;
-    assert!(is_only(&page, "<button class=\"button primary\">Submit 1 comment</button>"), "{page}");
+    assert!(is_only(&page, "<button class=\"button primary\">Submit review</button>"), "{page}");
 }
 
 #[tokio::test]
@@ -247,8 +306,57 @@ async fn an_ended_pull_request_has_no_buttons() {
     for state in [PullState::Merged, PullState::Closed] {
         let answer = get(Fake::with(detail(state)), "/projects/shop/pulls/7").await;
         assert!(!answer.body.contains("/merge\"") && !answer.body.contains("/close\""), "{}", answer.body);
-        assert!(answer.body.contains(&format!(", {} <time datetime=\"2026-11-21T01:35:30.123Z\"", state.name())));
+        assert!(answer.body.contains("<a class=\"button\" href=\"/projects/shop/pulls/7/files\" id=\"review-link\""));
     }
+}
+
+#[tokio::test]
+async fn the_conversation_says_who_ended_a_pull_request_and_when() {
+    let hash = format!("<code title=\"{}\">cccccccc</code>", sha("c"));
+    let by = "<strong><bdi>ada</bdi></strong>";
+    let base = "<code class=\"branch\"><bdi>main</bdi></code>";
+    let merged = || detail(PullState::Merged);
+    let mut forwarded = merged();
+    forwarded.pull.merge_commit = None;
+    let (mut old_merged, mut old_closed) = (forwarded.clone(), detail(PullState::Closed));
+    (old_merged.pull.ended_by, old_closed.pull.ended_by) = (None, None);
+    for (shown, expected) in [
+        (merged(), format!("{by} merged {hash} into {base}")),
+        (forwarded, format!("{by} merged this into {base}")),
+        (detail(PullState::Closed), format!("{by} closed this without merging")),
+        (old_merged, format!("Merged into {base}")),
+        (old_closed, "Closed without merging".to_owned()),
+    ] {
+        let page = get(Fake::with(shown), "/projects/shop/pulls/7").await.body;
+        let line = format!("<p>{expected} <time datetime=\"2026-11-21T01:35:30.123Z\"");
+        assert!(page.contains(&line), "{line} is not in {page}");
+    }
+    let open = get(Fake::with(detail(PullState::Open)), "/projects/shop/pulls/7").await;
+    assert!(!open.body.contains("id=\"ended\""), "{}", open.body);
+}
+
+#[tokio::test]
+async fn the_end_of_a_pull_request_is_between_the_comments_from_before_and_after() {
+    let shown = detail(PullState::Closed);
+    let ended = shown.pull.ended_at.unwrap();
+    let fixture = fixture(Arc::new(Fake::with(shown))).await;
+    let comment = |body: &str, at: Timestamp| NewComment {
+        author: "bob".to_owned(),
+        author_id: Some("bob".to_owned()),
+        body: body.to_owned(),
+        at,
+        ..NewComment::default()
+    };
+    // The summary of a review, which contains a comment from before.
+    let line = NewComment { review: Some(2), ..comment("In a review.", Timestamp::from_micros(1)) };
+    let review = NewComment { review: Some(2), ..comment("A review.", ended) };
+    for new in [line, review, comment("Afterwards.", ended + Duration::from_secs(1))] {
+        fixture.store.comment("shop", 7, new).await.unwrap();
+    }
+    let page = fixture.send(Some(Role::Viewer), Method::GET, "/projects/shop/pulls/7", "").await.body;
+    let parts = ["A review.", "In a review.", "id=\"ended\"", "Afterwards."];
+    let places = parts.map(|part| page.find(part).unwrap_or_else(|| panic!("{part} is not in {page}")));
+    assert!(places.is_sorted(), "{places:?}: {page}");
 }
 
 #[tokio::test]
@@ -312,7 +420,7 @@ async fn the_latest_answer_of_the_agent_is_the_description() {
     let page = fixture.send(Some(Role::Viewer), Method::GET, "/projects/shop/pulls/8", "").await.body;
     for part in [
         "Asked in 1 message</summary>",
-        &format!("<a class=\"button wide-only\" href=\"/projects/shop/jobs/{id}\">"),
+        &format!("<a class=\"button wide-only\" href=\"/projects/shop/jobs/{id}\" data-action=\"Open the job\">"),
         "<turbo-stream-source id=\"live-",
     ] {
         assert!(page.contains(part), "{part} is not in {page}");
@@ -406,10 +514,15 @@ async fn text_from_outside_is_always_escaped() {
     assert_harmless(&commits.body, &["title", "subject", "author"]);
     let files = send(&fake, Role::Member, Method::GET, "/projects/shop/pulls/7/files").await;
     // The markup of changed words and of folders would split the texts.
-    let body =
-        files.body.replace("<span class=\"word\">", "").replace("<span class=\"dir\">", "").replace("</span>", "");
+    let parts = ["<span class=\"word\">", "<span class=\"dir\">", "<span class=\"file-name\">", "</span>"];
+    let body = parts.iter().fold(files.body, |body, part| body.replace(part, ""));
     let fields = ["oldmode", "newmode", "oldpath", "newpath", "hunk", "context", "removed", "added", "note"];
     assert_harmless(&body, &fields);
+    let mut ended = hostile_detail();
+    (ended.pull.state, ended.pull.ended_at) = (PullState::Merged, Some(ended.pull.created_at));
+    ended.pull.ended_by = Some(hostile("merger"));
+    let ended = get(Fake::with(ended), "/projects/shop/pulls/7").await;
+    assert_harmless(&ended.body, &["title", "base", "merger"]);
     // The description is Markdown, whose writer escapes quotes in another way.
     assert!(page.body.contains("body\"'&gt;&lt;script&gt;"), "{}", page.body);
 
@@ -436,7 +549,7 @@ async fn merging_and_closing_redirect_to_the_pull_request() {
         assert_eq!(answer.status, StatusCode::SEE_OTHER, "{}", answer.body);
         assert_eq!(answer.header("location"), format!("{path}?done={done}"));
         let pull = fixture.store.pull("shop".into(), number).await.unwrap().unwrap();
-        assert_eq!(pull.state.name(), done);
+        assert_eq!((pull.state.name(), pull.ended_by.as_deref()), (done, Some("member")));
         let audited = fixture.store.audit(None, 1).await.unwrap().remove(0).entry;
         assert_eq!((audited.action, audited.subject), (format!("pull.{done}"), format!("shop#{number}")));
     }
@@ -588,6 +701,8 @@ async fn the_state_of_a_pull_request_is_shown_at_its_job() {
         for (path, places) in [("/projects/shop/jobs".to_owned(), 1), (format!("/projects/shop/jobs/{id}"), 2)] {
             let page = fixture.send(Some(Role::Viewer), Method::GET, &path, "").await.body;
             assert_eq!((page.matches(&pill).count(), page.matches(&word).count()), (places, places), "{path}: {page}");
+            let review = format!("<a class=\"button primary to-pull\" href=\"/projects/shop/pulls/{number}/files\">");
+            assert_eq!(page.contains(&review), places == 2 && state == PullState::Open, "{path}: {page}");
             if let Some(line) = line
                 && places == 2
             {

@@ -113,6 +113,7 @@ async fn the_list_shows_each_pull_request_of_a_remote_code_host() {
         "#2 <span class=\"word\">Open</span></span>".to_owned(),
         "<bdi>branch-2</bdi>".to_owned(),
         format!("Job <a href=\"/projects/remote/jobs/{job}\"><bdi>Job 2</bdi></a>"),
+        "<div class=\"row-side\"><span class=\"badge queued\">job waits</span></div>".to_owned(),
         ">2 open</a>".to_owned(),
         ">1 merged</a>".to_owned(),
         ">0 closed</a>".to_owned(),

@@ -151,3 +151,56 @@ async fn refused_comments_say_why_and_keep_the_text() {
     }
     assert_eq!(fixture.store.messages(id).await.unwrap().len(), 1);
 }
+
+#[tokio::test]
+async fn changes_of_whitespace_are_hidden_on_request() {
+    let (fixture, _, path) = with_changes().await;
+    for page in [path.clone(), "/projects/shop/pulls/8/files".to_owned()] {
+        let all = fixture.member(Method::GET, &format!("{page}?message=1"), "").await.body;
+        for part in [
+            "<a class=\"button quiet\" href=\"?view=unified&#38;w=1&#38;message=1\">Hide whitespace</a>",
+            " above</button>@@ -20 +20 @@",
+            "id=\"f2-R2\"",
+        ] {
+            assert!(all.contains(part), "{part} is not in {all}");
+        }
+        let hidden = fixture.member(Method::GET, &format!("{page}?message=1&w=1"), "").await.body;
+        for part in [
+            "<a class=\"button quiet\" href=\"?view=unified&#38;message=1\">Show whitespace</a>",
+            "<a href=\"?view=unified&#38;w=1\">All",
+            "<a href=\"?view=unified&#38;w=1&#38;message=1\" aria-current=\"true\">Message 1",
+            "<a href=\"?view=split&#38;w=1&#38;message=1\">Side by side</a>",
+            "<tr class=\"same\"><td class=\"no\" id=\"f2-L1\">1</td><td class=\"no\" id=\"f2-R1\">",
+            "<tr class=\"del\"><td class=\"no\" id=\"f2-L2\">",
+        ] {
+            assert!(hidden.contains(part), "{part} is not in {hidden}");
+        }
+        assert!(!hidden.contains("@@ -20 +20 @@"), "{hidden}");
+        let split = fixture.member(Method::GET, &format!("{page}?message=1&w=1&view=split"), "").await.body;
+        let old = "<td class=\"no same\" id=\"f2-L1\">1</td>";
+        assert!(split.contains(old) && !split.contains("@@ -20 +20 @@"), "{split}");
+    }
+    let job = fixture.member(Method::GET, &format!("{path}?message=1&w=1"), "").await.body;
+    for part in [
+        "<a href=\"?w=1&amp;message=1&amp;at=2-n1#f2-R1\"",
+        "name=\"view\" value=\"unified\"><input type=\"hidden\" name=\"w\" value=\"1\">",
+    ] {
+        assert!(job.contains(part), "{part} is not in {job}");
+    }
+}
+
+#[tokio::test]
+async fn the_answer_to_a_comment_keeps_changes_of_whitespace_hidden() {
+    let (fixture, _, path) = with_changes().await;
+    let form = "path=s.txt&side=old&line=1&body=Why%3F&part=message%3D1&view=split&w=1";
+    let sent = fixture.member(Method::POST, &format!("{path}/comments"), form).await;
+    let page = format!("{path}?view=split&w=1&message=1&done=comments_sent");
+    assert_eq!((sent.status, sent.header("location")), (StatusCode::SEE_OTHER, page.as_str()), "{}", sent.body);
+    // The form is shown again at its line, also in a hunk that is hidden otherwise.
+    let form = "path=s.txt&side=new&line=20&body=+&part=message%3D1&view=unified&w=1";
+    let refused = fixture.member(Method::POST, &format!("{path}/comments"), form).await;
+    assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY, "{}", refused.body);
+    for part in ["Show whitespace</a>", "@@ -20 +20 @@", "The comment was not added."] {
+        assert!(refused.body.contains(part), "{part} is not in {}", refused.body);
+    }
+}

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use journeyman_core::ids::Sha;
-use journeyman_core::ports::PullPagesError;
+use journeyman_core::ports::{PullMerge, PullPagesError};
 use journeyman_core::pull::LocalPull;
 use journeyman_core::time::Timestamp;
 use journeyman_git::{Failure, Folders, Git, GitError};
@@ -28,6 +28,9 @@ fn not_synced(error: &io::Error) -> PullPagesError {
 fn conflict(pull: &LocalPull) -> PullPagesError {
     PullPagesError::Conflict { base: pull.base.clone(), head: pull.head.clone() }
 }
+
+/// The maximum number of merges of the base among which an earlier merge is looked up, newest first.
+const MERGES: &str = "--max-count=1000";
 
 /// The maximum number of conflicting files that a page names.
 const MAX_CONFLICTS: usize = 100;
@@ -108,14 +111,14 @@ impl LocalHost {
         merged(&self.git, path, base, head).await.map_err(|error| failed(&error))
     }
 
-    /// Merges head into base; returns the commits of the two branches before the merge.
+    /// Merges head into base.
     pub(super) async fn merge_branches(
         &self,
         path: &Path,
         pull: &LocalPull,
         by: &str,
         now: Timestamp,
-    ) -> Result<(Sha, Sha), PullPagesError> {
+    ) -> Result<PullMerge, PullPagesError> {
         let look = path.to_owned();
         let folders = blocking(move || Folders::look(&look)).await.map_err(|error| not_synced(&error))?;
         for _ in 0..MAX_ATTEMPTS {
@@ -124,8 +127,10 @@ impl LocalHost {
             let contained =
                 self.git.at(path, ["merge-base", "--is-ancestor", head.as_str(), base.as_str()]).run().await;
             if contained.is_ok() {
-                // Merged by hand, or by this host before a crash: only the record in the store is missing.
-                return Ok((base, head));
+                // Merged by hand, or by this host before a crash, which may also have prevented the sync.
+                let all = Folders::all(path);
+                blocking(move || all.sync()).await.map_err(|error| not_synced(&error))?;
+                return self.earlier_merge(path, base, head).await;
             }
             let Merged::Tree(tree) = self.try_merge(path, &base, &head).await? else { return Err(conflict(pull)) };
             let message = format!("Merge pull request #{}: {}\n\nMerged-by: {by}\n", pull.number, pull.title);
@@ -139,7 +144,7 @@ impl LocalHost {
             match update {
                 Ok(_) => {
                     blocking(move || folders.sync()).await.map_err(|error| not_synced(&error))?;
-                    return Ok((base, head));
+                    return Ok(PullMerge { between: (base, head), commit: Some(commit), is_new: true });
                 }
                 // Another push moved the branch or holds its lock.
                 Err(error) if matches!(error.failure(), Failure::NonFastForward | Failure::LockHeld) => {}
@@ -147,5 +152,25 @@ impl LocalHost {
             }
         }
         Err(PullPagesError::Failed("others moved or locked the base branch during each attempt; try again".to_owned()))
+    }
+
+    /// Finds the merge of a head that the base already contains. There is no merge commit after a fast-forward.
+    async fn earlier_merge(&self, path: &Path, base: Sha, head: Sha) -> Result<PullMerge, PullPagesError> {
+        let range = format!("{head}..{base}");
+        let arguments = ["rev-list", "--merges", "--first-parent", "--parents", MERGES, range.as_str(), "--"];
+        let listed = self.git.at(path, arguments).run().await.and_then(journeyman_git::Output::text);
+        let listed = listed.map_err(|error| failed(&error))?;
+        let merge = |line: &str| -> Option<(Sha, Sha)> {
+            // The commit and its parents. The first parent is the head if the merge was made on its branch.
+            let (commit, parents) = line.split_once(' ')?;
+            let has_head = parents.split(' ').any(|parent| parent == head.as_str());
+            let before = parents.split(' ').find(|parent| *parent != head.as_str()).filter(|_| has_head)?;
+            Some((commit.parse().ok()?, before.parse().ok()?))
+        };
+        let found = listed.lines().find_map(merge);
+        Ok(match found {
+            Some((commit, before)) => PullMerge { between: (before, head), commit: Some(commit), is_new: false },
+            None => PullMerge { between: (base, head), commit: None, is_new: false },
+        })
     }
 }

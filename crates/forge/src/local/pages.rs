@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use journeyman_core::ids::Sha;
-use journeyman_core::ports::{CommitLine, MAX_BRANCHES, PullDetail, PullPages, PullPagesError, StoreError};
+use journeyman_core::ports::{CommitLine, MAX_BRANCHES, PullDetail, PullMerge, PullPages, PullPagesError, StoreError};
 use journeyman_core::project::{Address, Project, parse_address};
 use journeyman_core::pull::{LocalPull, PullState};
 use journeyman_core::time::Timestamp;
@@ -158,7 +158,7 @@ impl PullPages for LocalHost {
         number: u64,
         by: &str,
         at: Timestamp,
-    ) -> Result<(Sha, Sha), PullPagesError> {
+    ) -> Result<PullMerge, PullPagesError> {
         let name = name(project)?;
         let pull = self.existing(&name, number).await?;
         if pull.state != PullState::Open {

@@ -17,6 +17,7 @@ const TRUST: &str = "trust_019aa3bb4a2c7d10b2b1a1c5d0f3e8ab";
 const TEMPLATE: &str = "tpl_019aa3bb4a2c7d10b2b1a1c5d0f3e8ab";
 const USER: &str = "usr_019aa3bb4a2c7d10b2b1a1c5d0f3e8ac";
 const COMMIT: &str = "1f8c0d6f7a0c4bb0a1e7c3b5d9e2f4a6b8c0d1e2";
+const MERGE: &str = "7b2e91c4d5f60a8839c1b7e4f2d6a0c3e8b5917d";
 const PULL: &str = "https://journeyman.example.com/projects/shop/pulls/7";
 const CREATED: &str = "2026-11-22T09:00:00.000Z";
 const ENDED: &str = "2026-11-22T09:04:10.512Z";
@@ -433,8 +434,10 @@ fn usage() -> Value {
 fn project_pull(state: &str, mergeable: Option<bool>) -> Value {
     let mut pull = pull();
     (pull["state"], pull["job"], pull["mergeable"]) = (json!(state), json!(JOB), json!(mergeable));
+    (pull["endedBy"], pull["mergeCommit"]) = (Value::Null, Value::Null);
     if state == "merged" {
         pull["endedAt"] = json!("2026-11-22T10:00:00.000Z");
+        (pull["endedBy"], pull["mergeCommit"]) = (json!("ada"), json!(MERGE));
     }
     pull
 }

@@ -141,6 +141,14 @@ pub(crate) struct ProjectPull {
     /// The time at which it was merged or closed; on other code hosts, the time at which this was recorded.
     #[schema(required, format = DateTime)]
     ended_at: Option<String>,
+    /// The name of the user or key that merged or closed it on the built-in code host; `null` if it is open, if its
+    /// branches were merged by hand, if an older version recorded its end, and on other code hosts.
+    #[schema(required)]
+    ended_by: Option<String>,
+    /// The merge commit on the built-in code host; `null` if it is not merged, if the base already contained its commits
+    /// without one, if an older version recorded the merge, and on other code hosts.
+    #[schema(required)]
+    merge_commit: Option<String>,
 }
 
 impl ProjectPull {
@@ -160,6 +168,8 @@ impl ProjectPull {
             mergeable,
             created_at: pull.created_at.to_string(),
             ended_at: pull.ended_at.map(|at| at.to_string()),
+            ended_by: pull.ended_by,
+            merge_commit: pull.merge_commit.map(String::from),
         }
     }
 
@@ -182,6 +192,8 @@ impl ProjectPull {
             mergeable: None,
             created_at,
             ended_at,
+            ended_by: None,
+            merge_commit: None,
         }
     }
 }

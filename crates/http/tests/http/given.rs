@@ -26,8 +26,8 @@ use journeyman_core::model::{Dialect, ProviderInfo};
 use journeyman_core::ports::{
     AuditEntry, ConnectionMeter, ConnectionTotals, Containing, Containment, DiffError, Diffs, DutyMeter, DutyTotals,
     FreeSpace, GitHttpRequest, GitHttpResponse, GitServer, GitServerError, Guarantee, JobStore, ModelMeter,
-    ModelTotals, Passwords, PasswordsFailed, PollTotals, ProviderTotals, PullDetail, PullPages, PullPagesError,
-    SandboxError,
+    ModelTotals, Passwords, PasswordsFailed, PollTotals, ProviderTotals, PullDetail, PullMerge, PullPages,
+    PullPagesError, SandboxError,
 };
 use journeyman_core::project::Project;
 use journeyman_core::pull::{LocalPull, PullState};
@@ -190,7 +190,9 @@ impl PullPages for FakeRepository {
             labels: vec![],
             created_at: Timestamp::from_micros(0),
             ended_at: None,
+            ended_by: None,
             ended_between: None,
+            merge_commit: None,
         };
         Ok(PullDetail {
             pull,
@@ -206,7 +208,7 @@ impl PullPages for FakeRepository {
         Ok(Vec::new())
     }
 
-    async fn merge(&self, _: &Project, _: u64, _: &str, _: Timestamp) -> Result<(Sha, Sha), PullPagesError> {
+    async fn merge(&self, _: &Project, _: u64, _: &str, _: Timestamp) -> Result<PullMerge, PullPagesError> {
         Err(PullPagesError::NotFound)
     }
 

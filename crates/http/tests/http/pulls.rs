@@ -50,6 +50,10 @@ async fn a_pull_request_is_merged_once() {
     let merged = service.post(merge, "").await;
     assert_eq!((merged.status.as_u16(), merged.json()["state"].clone()), (200, json!("merged")), "{merged:?}");
     assert!(merged.json()["endedAt"].is_string());
+    let pull = merged.json();
+    assert_eq!((&pull["endedBy"], &pull["mergeCommit"]), (&json!("ci"), &json!("c".repeat(40))), "{pull}");
+    let open = service.get("/v2/projects/shop/pulls").await.json()["pulls"][0].clone();
+    assert_eq!((&open["endedBy"], &open["mergeCommit"]), (&Value::Null, &Value::Null), "{open}");
     let again = service.post(merge, "").await;
     assert_eq!((again.status.as_u16(), again.json()), (200, merged.json()), "a repetition changes nothing");
     assert_eq!(service.numbers("?state=merged").await.0, [1]);

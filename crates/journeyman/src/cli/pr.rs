@@ -141,6 +141,13 @@ fn view(look: Look, pull: &Value) -> Vec<String> {
         Some(false) if pull["state"] == "open" => look.paint.bad("no, the branches conflict or do not exist"),
         _ => "-".to_owned(),
     };
+    let mut ended = look.ago(&pull["endedAt"]);
+    if pull["endedBy"].is_string() {
+        ended = format!("{ended} by {}", cell(&pull["endedBy"]));
+    }
+    if pull["mergeCommit"].is_string() {
+        ended = format!("{ended}, merge commit {}", cell(&pull["mergeCommit"]));
+    }
     let mut lines = vec![look.paint.heading(&format!("#{} {}", cell(&pull["number"]), cell(&pull["title"])))];
     lines.extend(look.fields([
         ("state", state(look, pull)),
@@ -149,7 +156,7 @@ fn view(look: Look, pull: &Value) -> Vec<String> {
         ("job", cell(&pull["job"])),
         ("labels", if labels.is_empty() { "-".to_owned() } else { labels.join(", ") }),
         ("created", look.ago(&pull["createdAt"])),
-        ("ended", look.ago(&pull["endedAt"])),
+        ("ended", ended),
         ("page", look.link(&pull["url"])),
     ]));
     let body = plain(&without_comments(pull["body"].as_str().unwrap_or_default()));
@@ -222,5 +229,8 @@ mod tests {
         let marked = json!({"body": "<!-- journeyman:begin -->\nWhat\n<!-- journeyman:end -->\n"});
         assert_eq!(view(LOOK, &marked).last().map(String::as_str), Some("What"));
         assert!(view(LOOK, &json!({"state": "open", "mergeable": false})).iter().any(|line| line.contains("conflict")));
+        let ended = json!({"endedAt": "1970-01-01T00:00:00.000Z", "endedBy": "a\u{1b}da", "mergeCommit": "1a2b"});
+        let line = "ended     1 minute ago by a\u{fffd}da, merge commit 1a2b".to_owned();
+        assert!(view(LOOK, &ended).contains(&line), "{:?}", view(LOOK, &ended));
     }
 }

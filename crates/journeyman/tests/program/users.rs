@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 
 use journeyman_core::time::{Clock, Timestamp};
-use journeyman_testkit::oidc::{CLIENT_ID, CLIENT_SECRET, Person, Provider};
+use journeyman_testkit::oidc::{CLIENT_ID, CLIENT_SECRET, Fault, Person, Provider};
 
 use super::given::site;
 
@@ -152,6 +152,34 @@ fn users_of_a_domain_sign_in_with_a_provider_and_others_do_not() {
     assert_eq!(visit(&client, &back, &cookies).0, 403, "another domain");
 }
 
+/// Checks that the page *Account* gives the reason, and has the form again.
+fn not_connected(answer: reqwest::blocking::Response, reason: &str) {
+    assert_eq!(answer.status(), 422);
+    let page = answer.text().unwrap();
+    assert!(page.contains(&format!("<strong>The account was not connected.</strong> {reason}")), "{page}");
+    assert!(page.contains("action=\"/account/provider\""), "{page}");
+}
+
+#[test]
+fn a_provider_that_is_down_is_explained_on_the_page_account() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let provider = runtime.block_on(Provider::start(Arc::new(Now)));
+    provider.fault(Some(Fault::Failing));
+    let site = site();
+    let secret = site.path("oidc.secret");
+    std::fs::write(&secret, CLIENT_SECRET).unwrap();
+    let (issuer, secret) = (provider.issuer.to_string(), secret.display().to_string());
+    let service = site.start_with(&flags(&issuer, &secret));
+    let bob = service.use_link(&site.succeed(&["user", "add", "bob", "--role", "member"]));
+    let client = reqwest::blocking::Client::new();
+    let request = client.post(format!("{}/account/provider", service.url)).header("origin", &service.url);
+    let request = request.header("cookie", bob).header("content-type", "application/x-www-form-urlencoded");
+    not_connected(
+        request.body("current=lantern+orbit+walnut").send().unwrap(),
+        "The identity provider is not available;",
+    );
+}
+
 #[test]
 fn a_user_with_a_password_is_connected_with_the_provider_and_disconnected() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -181,9 +209,12 @@ fn a_user_with_a_password_is_connected_with_the_provider_and_disconnected() {
     let page = client.get(format!("{}/account", service.url)).header("cookie", &bob).send().unwrap().text().unwrap();
     assert!(page.contains("Connect with Example") && page.contains("not connected"), "{page}");
 
-    let refused = send("/account/provider", &bob, "current=wrong");
-    assert_eq!(refused.status(), 422);
-    assert!(refused.text().unwrap().contains("The current password is wrong."));
+    not_connected(send("/account/provider", &bob, "current=wrong"), "The current password is wrong.");
+    provider.fault(Some(Fault::AccessDenied));
+    let (back, cookies) = connect(&bob);
+    let denied = client.get(back).header("cookie", cookies).send().unwrap();
+    not_connected(denied, "The identity provider refused the sign-in;");
+    provider.fault(None);
 
     // The return is bound to the session that began: without it, and in another one, nobody is connected.
     let eve = service.use_link(&site.succeed(&["user", "add", "eve", "--role", "member"]));
@@ -208,8 +239,7 @@ fn a_user_with_a_password_is_connected_with_the_provider_and_disconnected() {
     assert!(page.text().unwrap().contains("Signed in as <strong><bdi>bob</bdi>"));
     let (back, cookies) = connect(&eve);
     let refused = client.get(&back).header("cookie", cookies).send().unwrap();
-    assert_eq!(refused.status(), 409);
-    assert!(refused.text().unwrap().contains("Another user of this server is connected with this account"));
+    not_connected(refused, "Another user of this server is connected with this account");
 
     let done = post("/account/provider/disconnect", &bob);
     assert_eq!(done.headers()["location"], "/account?done=disconnected");

@@ -158,8 +158,10 @@ async fn after_a_merge_a_job_continues_with_a_new_branch_and_pull_request() {
     let id = harness.create("[[write a|1]]").await;
     let first = harness.settled(id).await;
     let at = harness.world.now();
-    let between = Some(harness.hosts.local().merge(&harness.project, 1, "people", at).await.unwrap());
-    harness.store.end_pull("shop", 1, PullEnding { state: PullState::Merged, at, between }).await.unwrap();
+    let merge = harness.hosts.local().merge(&harness.project, 1, "people", at).await.unwrap();
+    let (state, by, between) = (PullState::Merged, Some("people".to_owned()), Some(merge.between));
+    let ending = PullEnding { state, by, at, between, commit: merge.commit };
+    harness.store.end_pull("shop", 1, ending).await.unwrap();
     harness.send(id, "[[write b|2]]").await;
     let second = harness.settled(id).await;
     assert_ne!(second.branch.as_ref().unwrap().name, first.branch.unwrap().name);

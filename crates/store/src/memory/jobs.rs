@@ -1,6 +1,7 @@
 //! Jobs, messages, runs and logs.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use async_trait::async_trait;
 use journeyman_core::ids::{JobId, MessageId, ProjectId, RunId, WorkerId};
@@ -230,6 +231,15 @@ impl JobStore for MemoryStore {
         let tables = self.tables();
         let mut earlier = tables.log_of(job).filter(|entry| entry.seq < before);
         Ok(earlier.rfind(|entry| entry.kind == TranscriptKind::Plan.event_type()).cloned())
+    }
+
+    async fn count_steps(&self, job: JobId, entries: Range<u64>) -> Result<u64, StoreError> {
+        let tables = self.tables();
+        let is_new_call = |entry: &&LogEntry| {
+            let is_call = entry.kind == TranscriptKind::ToolCall.event_type();
+            is_call && entries.contains(&entry.seq) && entry.data["update"] != true
+        };
+        Ok(tables.log_of(job).filter(is_new_call).count() as u64)
     }
 
     fn watch(&self, job: JobId) -> Box<dyn JobWatch + '_> {

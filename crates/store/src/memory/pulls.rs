@@ -1,8 +1,12 @@
 //! Pull requests of the built-in code host.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use async_trait::async_trait;
 use journeyman_core::ports::{PullStore, StoreError};
-use journeyman_core::pull::{Comment, LocalPull, NewComment, NewPull, PullState, PullText};
+use journeyman_core::pull::{
+    Comment, CommentState, LocalPull, NewComment, NewPull, PullReviews, PullState, PullText, Verdict,
+};
 use journeyman_core::time::Timestamp;
 
 use super::MemoryStore;
@@ -34,7 +38,9 @@ impl PullStore for MemoryStore {
             labels: new.labels,
             created_at: now,
             ended_at: None,
+            ended_by: None,
             ended_between: None,
+            merge_commit: None,
         };
         tables.pulls.insert((repository, number), pull.clone());
         Ok(Some(pull))
@@ -72,11 +78,34 @@ impl PullStore for MemoryStore {
         Ok(found)
     }
 
-    async fn line_comments(&self, repository: String, number: u64) -> Result<Vec<Comment>, StoreError> {
+    async fn comment_states(&self, repository: String, number: u64) -> Result<Vec<CommentState>, StoreError> {
         let mut found = self.comments(repository, number).await?;
-        found.retain(|one| one.comment.line.is_some() && !one.comment.is_draft);
-        found.iter_mut().for_each(|one| one.comment.body.clear());
-        Ok(found)
+        found.retain(|one| !one.comment.is_draft);
+        Ok(found.iter().map(Comment::state).collect())
+    }
+
+    async fn reviews_of_pulls(
+        &self,
+        repository: String,
+        numbers: Vec<u64>,
+    ) -> Result<BTreeMap<u64, PullReviews>, StoreError> {
+        let mut by_pull = BTreeMap::new();
+        for number in numbers {
+            let mut comments = self.comments(repository.clone(), number).await?;
+            comments.retain(|one| !one.comment.is_draft);
+            let authors: BTreeSet<_> = comments.iter().map(|one| one.comment.author_id.clone()).collect();
+            for author in authors {
+                let own = || comments.iter().filter(|one| one.comment.author_id == author);
+                let latest = |verdict: Verdict| {
+                    let reviews = own().filter(|one| one.is_review());
+                    reviews.filter(|one| one.comment.verdict == verdict).map(|one| one.place).max()
+                };
+                let count = u64::try_from(own().filter(|one| one.is_root()).count()).unwrap_or(u64::MAX);
+                let reviews: &mut PullReviews = by_pull.entry(number).or_default();
+                reviews.add(count, latest(Verdict::Approve), latest(Verdict::RequestChanges));
+            }
+        }
+        Ok(by_pull)
     }
 
     async fn comment_once(

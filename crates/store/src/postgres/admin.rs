@@ -691,7 +691,7 @@ fn put_user(user: &User) -> Call {
 fn end_pull(pull: &LocalPull) -> Call {
     let (base, head) = pull.ended_between.clone().unzip();
     call!(
-        "UPDATE pulls SET state = $3, ended_at = $4, ended_base = $5, ended_head = $6
+        "UPDATE pulls SET state = $3, ended_at = $4, ended_base = $5, ended_head = $6, ended_by = $7, merge_commit = $8
          WHERE repository = $1 AND number = $2",
         pull.repository.clone(),
         number(pull.number),
@@ -699,6 +699,8 @@ fn end_pull(pull: &LocalPull) -> Call {
         pull.ended_at.map(Timestamp::as_micros),
         base.map(String::from),
         head.map(String::from),
+        pull.ended_by.clone(),
+        pull.merge_commit.clone().map(String::from),
     )
 }
 

@@ -1,6 +1,7 @@
 //! Jobs, messages, runs and logs.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -126,6 +127,12 @@ const UPDATED_MESSAGE_COUNT: &str = "
           AND coalesce(finished_at, delivered_at, created_at) >= $3
         LIMIT $4) AS found";
 
+/// Returns the count that a statement has selected.
+fn counted(found: &[Row]) -> Result<u64, PgError> {
+    let count: Option<i64> = found.first().map(|row| row.try_get(0)).transpose()?;
+    Ok(count.and_then(|count| u64::try_from(count).ok()).unwrap_or(0))
+}
+
 /// The names of projects and of statuses; `None` means all.
 type Selected = (Option<Vec<String>>, Option<Vec<String>>);
 
@@ -235,8 +242,7 @@ impl JobStore for PostgresStore {
         let calls = JobStatus::ALL.map(count);
         let mut counts = StatusCounts::default();
         for (status, found) in JobStatus::ALL.into_iter().zip(self.read_all(&calls).await?) {
-            let count: Option<i64> = found.first().map(|row| row.try_get(0)).transpose().map_err(PgError::from)?;
-            counts.set(status, count.and_then(|count| u64::try_from(count).ok()).unwrap_or(0));
+            counts.set(status, counted(&found)?);
         }
         Ok(counts)
     }
@@ -304,8 +310,7 @@ impl JobStore for PostgresStore {
         let since = filter.updated_since.map_or(i64::MIN, Timestamp::as_micros);
         let limit = i64::try_from(filter.limit).unwrap_or(i64::MAX);
         let found = self.read(call!(UPDATED_MESSAGE_COUNT, projects, statuses, since, limit)).await?;
-        let count: Option<i64> = found.first().map(|row| row.try_get(0)).transpose().map_err(PgError::from)?;
-        Ok(count.and_then(|count| u64::try_from(count).ok()).unwrap_or(0))
+        Ok(counted(&found)?)
     }
 
     async fn message(&self, id: MessageId) -> Result<Option<Message>, StoreError> {
@@ -398,6 +403,12 @@ impl JobStore for PostgresStore {
         let before = i64::try_from(before).unwrap_or(i64::MAX);
         let found = self.read(call!(PLAN_BEFORE, job.to_string(), before)).await?;
         Ok(found.first().map(rows::log_entry).transpose()?)
+    }
+
+    async fn count_steps(&self, job: JobId, entries: Range<u64>) -> Result<u64, StoreError> {
+        let bound = |seq| i64::try_from(seq).unwrap_or(i64::MAX);
+        let found = self.read(call!(COUNT_STEPS, job.to_string(), bound(entries.start), bound(entries.end))).await?;
+        Ok(counted(&found)?)
     }
 
     fn watch(&self, job: JobId) -> Box<dyn JobWatch + '_> {
@@ -553,6 +564,12 @@ pub(super) const PLANS: &str = "
 const PLAN_BEFORE: &str =
     "SELECT * FROM log WHERE job = $1 AND type = 'agent.plan' AND seq < $2 ORDER BY seq DESC LIMIT 1";
 
+/// Counts the tool calls that began in some entries of a job's log.
+const COUNT_STEPS: &str = "
+    SELECT count(*) FROM log
+    WHERE job = $1 AND seq >= $2 AND seq < $3 AND type = 'agent.tool_call'
+        AND (data::json -> 'update')::text IS DISTINCT FROM 'true'";
+
 /// Selects the entries of tool calls among the last entries of the log of each job that a worker has a lease on. `$2` is
 /// the number of these entries. An agent may give a field another type than text. `OFFSET 0` keeps the planner from parsing
 /// an entry, of up to 256 KB, once for each field.
@@ -638,113 +655,4 @@ fn list(filter: &JobFilter) -> Call {
 }
 
 #[cfg(test)]
-mod tests {
-    use journeyman_testkit::Postgres;
-
-    use super::super::accept::LOCKED_JOBS;
-    use super::super::connect::SET_UP;
-    use super::super::feed::{FEED, FEED_OF_PROJECTS};
-    use super::super::inbox::ABOUT;
-    use super::super::keys::NAMES_OF_KEYS;
-    use super::super::overview::OVERVIEW;
-    use super::*;
-    use crate::PostgresStore;
-
-    /// Inserts enough rows that the query planner prefers a suitable index.
-    const FILL: &str = "
-        SET search_path TO journeyman;
-        INSERT INTO jobs (id, project, status, title, created_at, due_at, rests_since, state)
-            SELECT 'job_' || i, 'p' || i % 3, CASE i % 500 WHEN 0 THEN 'active' WHEN 1 THEN 'failed' ELSE 'completed' END,
-                   'Task ' || i, i, CASE i % 500 WHEN 0 THEN i END, CASE i % 500 WHEN 0 THEN NULL ELSE i END, '{}'
-            FROM generate_series(1, 30000) AS i;
-        INSERT INTO messages (id, job, prompt, origin, delivery, status, created_at, commits, seq)
-            SELECT 'msg_' || i, 'job_' || i, 'x', 'api', 'queue', 'finished', i, '[]', 2
-            FROM generate_series(1, 30000) AS i;
-        INSERT INTO log (job, seq, type, at, data)
-            SELECT 'job_' || i % 30000, i,
-                   CASE i % 20 WHEN 0 THEN 'agent.plan' WHEN 1 THEN 'agent.tool_call' ELSE 'agent.message' END, i, '{}'
-            FROM generate_series(1, 90000) AS i;
-        INSERT INTO runs (id, job, message, attempt, status, worker, started_at, usage, commits)
-            SELECT 'run_' || i, 'job_' || i, 'x', 1, 'succeeded', 'w', i, '{}', '[]' FROM generate_series(1, 30000) AS i;
-        INSERT INTO inbox (host, delivery, event, received_at, state, subject)
-            SELECT 'h', i, 'issue_comment', i, 'done', 'pull/' || i || '/2026/Created' FROM generate_series(1, 30000) AS i;
-        INSERT INTO job_attributes (project, attribute, created_at, job)
-            SELECT 'p' || i % 3, CASE i % 9 WHEN 0 THEN 'label:bug' ELSE 'label:other' END, i, 'job_' || i
-            FROM generate_series(1, 30000) AS i;
-        INSERT INTO job_pulls (host, repository, number, job, project, url, head, state, created_at)
-            SELECT 'h', 'p' || i % 300, i, 'job_' || i, 'p' || i % 300, 'https://h/' || i, 'b' || i,
-                   CASE i % 2 WHEN 0 THEN 'open' ELSE 'merged' END, i
-            FROM generate_series(1, 30000) AS i;
-        INSERT INTO feed (position, project, job, type, at, data)
-            SELECT i, 'p' || i % 300, 'job_' || i, 'job.created', i, '{}' FROM generate_series(1, 30000) AS i;
-        ANALYZE jobs; ANALYZE messages; ANALYZE log; ANALYZE runs; ANALYZE inbox; ANALYZE job_attributes; ANALYZE feed;
-        ANALYZE job_pulls";
-
-    #[tokio::test]
-    async fn hot_queries_use_indexes_and_never_scan_a_table() {
-        let server = Postgres::shared();
-        let url = server.database();
-        let database = url.rsplit('/').next().unwrap();
-        PostgresStore::migrate(&url).await.unwrap();
-        server.sql(database, FILL);
-        // Autovacuum does this sooner or later; after it, an index-only scan need not read the table.
-        server.sql(database, "VACUUM ANALYZE journeyman.jobs");
-        let big = i64::MAX.to_string();
-        let list = ["'p1'", "0", &big, "''", "''", "20", "''"];
-        // Each query with its expected index, and whether the index must return the rows in order.
-        let of_attribute = [&list[..5], &["20", "''", "''", "-1", "'{label:bug}'", "''", &big, "'{}'"]].concat();
-        let of_status_with_attribute =
-            [&list[..5], &["20", "'failed'", "''", "-1", "'{label:bug}'", "''", &big, "'{}'"]].concat();
-        let with_any_attribute = [&list[..5], &["20", "''", "''", "-1", "'{}'", "''", &big, "'{label:bug}'"]].concat();
-        let hot: [(&str, &str, &[&str], bool); 27] = [
-            (DUE_JOB, "jobs_due", &[&["50000", "'w'"], &["50000"; 6][..]].concat(), false),
-            (LOG, "log_pkey", &["'job_7'", "0", "100"], true),
-            (PLAN_BEFORE, "log_plans", &["'job_20'", "90000"], true),
-            (ACCEPTED, "messages_of_job", &["'job_7'", "0", "100"], true),
-            (LIST, "jobs_of_project", &list, true),
-            (LIST_OF_STATUS, "jobs_of_status", &[&list[..6], &["'failed'"]].concat(), true),
-            (SEARCH, "jobs_of_project", &[&list[..4], &["'zebra'", "20", "'completed'", &big]].concat(), true),
-            (LIST_OF_ATTRIBUTE, "job_attributes_pkey", &of_attribute, false),
-            (LIST_OF_STATUS_WITH_ATTRIBUTES, "jobs_of_status", &of_status_with_attribute, false),
-            (LIST_WITH_PROPERTIES, "jobs_of_project", &with_any_attribute, false),
-            (FEED, "feed_by_position", &["29000", "'{}'", "20"], true),
-            (FEED_OF_PROJECTS, "feed_of_project", &["0", "'{}'", "20", "'{p1,p2}'"], false),
-            (JOB, "jobs_pkey", &["'job_7'"], true),
-            (OVERVIEW, "messages_of_job", &["'job_7'"], false),
-            (OVERVIEW, "job_pulls_of_job", &["'job_7'"], false),
-            (LOCKED_JOBS, "jobs_pkey", &["'{job_7,job_8}'"], false),
-            (SUMMARIES, "messages_of_job", &["'{job_7,job_8}'"], false),
-            (SUMMARIES, "spending_pkey", &["'{job_7,job_8}'"], false),
-            (PLANS, "log_plans", &["'{job_7,job_8}'"], false),
-            (STEPS, "log_pkey", &["'{job_7,job_8}'", "64"], false),
-            (OPEN_PULLS_OF_PROJECTS, "job_pulls_listed", &[], false),
-            (COUNT_OF_STATUS, "jobs_of_status", &["'completed'", "1000"], true),
-            (COUNT_OF_PROJECT_AND_STATUS, "jobs_of_status", &["'completed'", "1000", "'p1'"], true),
-            (NAMES_OF_KEYS, "keys_of_owner", &["'user_1'"], true),
-            ("SELECT * FROM runs WHERE job = $1 ORDER BY number", "runs_of_job", &["'job_7'"], true),
-            (ABOUT, "inbox_of_subject", &["'h'", "'pull/77'"], false),
-            (
-                "SELECT id FROM jobs WHERE trimmed = 0 AND rests_since <= $1 ORDER BY rests_since LIMIT 10",
-                "jobs_at_rest",
-                &["9"],
-                true,
-            ),
-        ];
-        for (query, index, values, in_order) in hot {
-            // A prepared statement, as in the store: planned once for all values.
-            let values = if values.is_empty() { String::new() } else { format!("({})", values.join(", ")) };
-            let plan = server.sql(database, &format!("{SET_UP}; PREPARE q AS {query}; EXPLAIN EXECUTE q {values}"));
-            assert!(!plan.contains("Seq Scan on"), "{query}: {plan}");
-            assert!(
-                plan.contains(&format!("using {index} on")) || plan.contains(&format!("on {index}")),
-                "{query}: {plan}"
-            );
-            assert!(!in_order || !plan.contains("Sort"), "{query}: {plan}");
-            // A comparison in another order than that of the index only filters the rows that the index finds.
-            for filter in ["Filter: ((project = jobs.project)", "Filter: (project = projects.id)"] {
-                assert!(!plan.contains(filter), "{query}: {plan}");
-            }
-            assert!(query != SEARCH || plan.contains("Index Only Scan using jobs_of_project"), "{query}: {plan}");
-        }
-    }
-}
+mod tests;

@@ -1,23 +1,34 @@
 //! Pull requests of the built-in code host.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use journeyman_core::ports::{PullStore, StoreError};
-use journeyman_core::pull::{Comment, LocalPull, NewComment, NewPull, PullText};
+use journeyman_core::pull::{Comment, CommentState, LocalPull, NewComment, NewPull, PullReviews, PullText};
 use journeyman_core::time::Timestamp;
 
 use super::PostgresStore;
 use super::error::PgError;
 use super::pipeline::call;
+use crate::lists;
 use crate::rows::{self, to_json};
 
 /// The lock of a repository's pull requests, which serializes the assignment of numbers, the ends, and the comments.
 pub(super) const PULLS_LOCK: &str = "SELECT pg_advisory_xact_lock(hashtextextended('pulls/' || $1, 0))";
 
-/// Selects the submitted comments on lines of a pull request, without their texts.
-const LINE_COMMENTS: &str = "
-    SELECT repository, number, place, author, author_id, '' AS body, at, message, path, side, line, hunk, review, draft,
-        verdict, resolved_by, resolved_at
-    FROM comments WHERE repository = $1 AND number = $2 AND path IS NOT NULL AND draft = 0 ORDER BY place";
+/// Selects the states of the submitted comments on a pull request.
+const COMMENT_STATES: &str = "
+    SELECT repository, place, resolved_by, resolved_at FROM comments
+    WHERE repository = $1 AND number = $2 AND draft = 0 ORDER BY place";
+
+/// Selects the numbers of submitted comments on pull requests by author, with the latest verdicts. The comments that a
+/// review consists of are not counted.
+pub(super) const REVIEWS: &str = "
+    SELECT repository, number, count(*) FILTER (WHERE review IS NULL OR review = place) AS comments,
+           max(CASE WHEN review = place AND verdict = 'approve' THEN place END) AS approval,
+           max(CASE WHEN review = place AND verdict = 'request_changes' THEN place END) AS request
+    FROM comments WHERE repository = $1 AND number = ANY($2::bigint[]) AND draft = 0
+    GROUP BY repository, number, author_id";
 
 #[async_trait]
 impl PullStore for PostgresStore {
@@ -87,9 +98,19 @@ impl PullStore for PostgresStore {
         Ok(found.iter().map(rows::comment).collect::<Result<_, PgError>>()?)
     }
 
-    async fn line_comments(&self, repository: String, number: u64) -> Result<Vec<Comment>, StoreError> {
-        let found = self.read(call!(LINE_COMMENTS, repository, i64::try_from(number).unwrap_or(i64::MAX))).await?;
-        Ok(found.iter().map(rows::comment).collect::<Result<_, PgError>>()?)
+    async fn comment_states(&self, repository: String, number: u64) -> Result<Vec<CommentState>, StoreError> {
+        let found = self.read(call!(COMMENT_STATES, repository, i64::try_from(number).unwrap_or(i64::MAX))).await?;
+        Ok(found.iter().map(rows::comment_state).collect::<Result<_, PgError>>()?)
+    }
+
+    async fn reviews_of_pulls(
+        &self,
+        repository: String,
+        numbers: Vec<u64>,
+    ) -> Result<BTreeMap<u64, PullReviews>, StoreError> {
+        let numbers: Vec<i64> = numbers.into_iter().map(|number| i64::try_from(number).unwrap_or(i64::MAX)).collect();
+        let found = self.read(call!(REVIEWS, repository, numbers)).await?;
+        Ok(lists::reviews(found.iter().map(rows::reviews_of_author).collect::<Result<_, PgError>>()?))
     }
 
     async fn comment_once(

@@ -7,7 +7,7 @@ use journeyman_core::ids::ProjectId;
 use journeyman_core::job::PullRepository;
 use journeyman_core::poll::{Cursor, Poll, PollProblem};
 use journeyman_core::pull::{
-    Comment, DiffSide, IndexedPull, LinePlace, LocalPull, NewComment, PullState, Resolution, Verdict,
+    Comment, CommentState, DiffSide, IndexedPull, LinePlace, LocalPull, NewComment, PullState, Resolution, Verdict,
 };
 use serde::{Deserialize, Serialize};
 
@@ -113,6 +113,19 @@ pub(crate) fn comment<R: Columns>(row: &R) -> Read<Comment, R> {
     Ok(Comment { place: at.number("place")?, comment })
 }
 
+pub(crate) fn comment_state<R: Columns>(row: &R) -> Read<CommentState, R> {
+    let at = At::new("comments", row, &["repository"])?;
+    Ok(CommentState { place: at.number("place")?, resolved: resolution(&at)? })
+}
+
+/// Returns the number of a pull request, the number of an author's comments on it, and the places of the author's latest
+/// reviews that approve the changes, and that request changes.
+pub(crate) fn reviews_of_author<R: Columns>(row: &R) -> Read<(u64, u64, Option<u64>, Option<u64>), R> {
+    let at = At::new("comments", row, &["repository"])?;
+    let (approval, request) = (at.number_or_null("approval")?, at.number_or_null("request")?);
+    Ok((at.number("number")?, at.number("comments")?, approval, request))
+}
+
 fn resolution<R: Columns>(at: &At<'_, R>) -> Read<Option<Resolution>, R> {
     let by = at.row.text("resolved_by")?;
     let time = at.time_or_null("resolved_at")?;
@@ -151,6 +164,8 @@ pub(crate) fn pull<R: Columns>(row: &R) -> Read<LocalPull, R> {
         labels: at.json("labels")?,
         created_at: at.time("created_at")?,
         ended_at: at.time_or_null("ended_at")?,
+        ended_by: at.row.text("ended_by")?,
         ended_between: base.zip(head),
+        merge_commit: at.parsed_or_null("merge_commit")?,
     })
 }

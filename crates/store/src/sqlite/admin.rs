@@ -515,7 +515,8 @@ impl Tables<'_> {
     fn end_pull(&self, pull: &LocalPull) -> Op<()> {
         let (base, head) = pull.ended_between.clone().unzip();
         self.execute(
-            "UPDATE pulls SET state = ?3, ended_at = ?4, ended_base = ?5, ended_head = ?6
+            "UPDATE pulls
+             SET state = ?3, ended_at = ?4, ended_base = ?5, ended_head = ?6, ended_by = ?7, merge_commit = ?8
              WHERE repository = ?1 AND number = ?2",
             params![
                 pull.repository,
@@ -524,6 +525,8 @@ impl Tables<'_> {
                 pull.ended_at.map(Timestamp::as_micros),
                 base.map(String::from),
                 head.map(String::from),
+                pull.ended_by,
+                pull.merge_commit.clone().map(String::from),
             ],
         )
     }

@@ -4,6 +4,7 @@ mod list;
 mod related;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::Instant;
 
 use async_trait::async_trait;
@@ -23,7 +24,7 @@ use journeyman_core::time::Timestamp;
 use rusqlite::{Connection, params};
 
 use self::list::{list, status_counts};
-use self::related::{EXTRAS_OF_JOB, EXTRAS_OF_JOBS, PLAN_BEFORE, extras, jobs_of_projects, summaries};
+use self::related::{COUNT_STEPS, EXTRAS_OF_JOB, EXTRAS_OF_JOBS, PLAN_BEFORE, extras, jobs_of_projects, summaries};
 use super::cache::{Extras, Newest, Part};
 use super::error::{OpError, ReadError};
 use super::ledger::{Tables, job_by_id, write};
@@ -344,6 +345,18 @@ impl JobStore for SqliteStore {
         })
     }
 
+    async fn count_steps(&self, job: JobId, entries: Range<u64>) -> Result<u64, StoreError> {
+        let bound = |seq| i64::try_from(seq).unwrap_or(i64::MAX);
+        self.readers
+            .read(move |db| {
+                let mut query = db.prepare_cached(COUNT_STEPS)?;
+                let entries = params![job.to_string(), bound(entries.start), bound(entries.end)];
+                let count: i64 = query.query_row(entries, |row| row.get(0))?;
+                Ok(u64::try_from(count).unwrap_or(0))
+            })
+            .await
+    }
+
     fn watch(&self, job: JobId) -> Box<dyn JobWatch + '_> {
         Box::new(Watch::new(self, &self.wakeups, job, None))
     }
@@ -449,6 +462,7 @@ mod tests {
             ("summaries", SUMMARIES),
             ("plans", PLANS),
             ("plan before an entry", PLAN_BEFORE),
+            ("number of steps", COUNT_STEPS),
             ("steps", STEPS),
             ("running jobs of projects", RUNNING_OF_PROJECTS),
             ("feed", super::super::feed::FEED),

@@ -52,6 +52,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0041_templates.sql"),
     include_str!("../../migrations/sqlite/0042_resolved_comments.sql"),
     include_str!("../../migrations/sqlite/0043_key_names.sql"),
+    include_str!("../../migrations/sqlite/0044_ended_by.sql"),
 ];
 
 /// The current schema version.

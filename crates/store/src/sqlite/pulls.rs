@@ -1,21 +1,32 @@
 //! Pull requests of the built-in code host.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use journeyman_core::ports::{PullStore, StoreError};
-use journeyman_core::pull::{Comment, LocalPull, NewComment, NewPull, PullText};
+use journeyman_core::pull::{Comment, CommentState, LocalPull, NewComment, NewPull, PullReviews, PullText};
 use journeyman_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::SqliteStore;
 use super::error::{OpError, ReadError};
 use super::rows::collect;
+use crate::lists;
 use crate::rows::{self, to_json};
 
-/// Selects the submitted comments on lines of a pull request, without their texts.
-const LINE_COMMENTS: &str = "
-    SELECT repository, number, place, author, author_id, '' AS body, at, message, path, side, line, hunk, review, draft,
-        verdict, resolved_by, resolved_at
-    FROM comments WHERE repository = ?1 AND number = ?2 AND path IS NOT NULL AND draft = 0 ORDER BY place";
+/// Selects the states of the submitted comments on a pull request.
+const COMMENT_STATES: &str = "
+    SELECT repository, place, resolved_by, resolved_at FROM comments
+    WHERE repository = ?1 AND number = ?2 AND draft = 0 ORDER BY place";
+
+/// Selects the numbers of submitted comments on pull requests by author, with the latest verdicts. The comments that a
+/// review consists of are not counted.
+const REVIEWS: &str = "
+    SELECT repository, number, count(*) FILTER (WHERE review IS NULL OR review = place) AS comments,
+           max(CASE WHEN review = place AND verdict = 'approve' THEN place END) AS approval,
+           max(CASE WHEN review = place AND verdict = 'request_changes' THEN place END) AS request
+    FROM comments WHERE repository = ?1 AND number IN (SELECT value FROM json_each(?2)) AND draft = 0
+    GROUP BY repository, number, author_id";
 
 #[async_trait]
 impl PullStore for SqliteStore {
@@ -101,14 +112,27 @@ impl PullStore for SqliteStore {
             .await
     }
 
-    async fn line_comments(&self, repository: String, number: u64) -> Result<Vec<Comment>, StoreError> {
+    async fn comment_states(&self, repository: String, number: u64) -> Result<Vec<CommentState>, StoreError> {
         let number = i64::try_from(number).unwrap_or(i64::MAX);
         self.readers
             .read(move |db| {
-                let mut query = db.prepare_cached(LINE_COMMENTS)?;
-                collect(&mut query.query(params![repository, number])?, |row| rows::comment(row))
+                let mut query = db.prepare_cached(COMMENT_STATES)?;
+                collect(&mut query.query(params![repository, number])?, |row| rows::comment_state(row))
             })
             .await
+    }
+
+    async fn reviews_of_pulls(
+        &self,
+        repository: String,
+        numbers: Vec<u64>,
+    ) -> Result<BTreeMap<u64, PullReviews>, StoreError> {
+        let numbers = to_json(&numbers)?;
+        let found = self.readers.read(move |db| {
+            let mut query = db.prepare_cached(REVIEWS)?;
+            collect(&mut query.query(params![repository, numbers])?, |row| rows::reviews_of_author(row))
+        });
+        Ok(lists::reviews(found.await?))
     }
 
     async fn comment_once(

@@ -1,11 +1,15 @@
 //! Tests of comments on lines, reviews, and the comments of the service, in every store.
 
+use std::collections::BTreeMap;
+
 use journeyman_core::admin::{AdminChange, AdminError, AdminRefusal, AdminState, Subject};
 use journeyman_core::inbox::InboxState;
 use journeyman_core::ports::{AuditEntry, InboxFilter};
 use journeyman_core::pull::comment::SERVICE;
 use journeyman_core::pull::decide::{self, PullPage};
-use journeyman_core::pull::{Comment, DiffSide, LinePlace, NewComment, NewPull, Resolution, Verdict};
+use journeyman_core::pull::{
+    Comment, CommentState, DiffSide, LinePlace, NewComment, NewPull, PullReviews, Resolution, Verdict,
+};
 use journeyman_core::time::Timestamp;
 use journeyman_testkit::Seeds as _;
 
@@ -128,17 +132,51 @@ async fn comments_on_a_line_are_resolved_and_opened_again() {
         }
         assert_eq!(resolved().await, [(1, resolution.clone()), (4, resolution.clone())], "{name}");
         assert_eq!(store.audit(None, 9).await.unwrap().len(), 1, "{name}: the second change had no effect");
-        let mut on_lines = fixture.comments().await;
-        on_lines.retain(|one| [1, 4].contains(&one.place));
-        on_lines.iter_mut().for_each(|one| one.comment.body.clear());
-        let found = store.line_comments("shop".into(), 1).await.unwrap();
-        assert_eq!(found, on_lines, "{name}: neither a draft, nor a comment without a line, nor texts");
+        let state = |place, resolved| CommentState { place, resolved };
+        let expected = [state(1, Some(resolution.clone())), state(3, None), state(4, Some(resolution.clone()))];
+        assert_eq!(store.comment_states("shop".into(), 1).await.unwrap(), expected, "{name}: all but the draft");
         for (place, case) in [(2, "a draft"), (3, "a comment without a line"), (9, "no comment")] {
             let refused = resolve(place, Some(resolution.clone())).await;
             assert_eq!(refused, Err(AdminError::Refused(AdminRefusal::NoComment)), "{name}: {case}");
         }
         resolve(4, None).await.unwrap();
         assert_eq!(fixture.comments().await, before, "{name}: only the resolution has changed");
+    }
+}
+
+#[tokio::test]
+async fn the_reviews_of_several_pull_requests_are_counted_at_once() {
+    for fixture in all().await {
+        let (store, name) = (&fixture.store, fixture.name);
+        for head in ["a", "b", "c", "d"] {
+            let new = NewPull { title: "T".into(), head: head.into(), ..NewPull::default() };
+            store.open_pull("shop".into(), "main".into(), new, at(1)).await.unwrap().unwrap();
+        }
+        let review =
+            |author: &str, place: u64, verdict: Verdict| NewComment { review: Some(place), verdict, ..by(author, "") };
+        let part = NewComment { line: Some(line()), review: Some(3), ..by("bob", "part of a review") };
+        for (number, comment) in [
+            (1, by("ada", "one")),
+            (1, part),
+            (1, review("bob", 3, Verdict::RequestChanges)),
+            (1, review("ada", 4, Verdict::Approve)),
+            (1, draft("cyd", "not submitted")),
+            (2, review("bob", 1, Verdict::RequestChanges)),
+            (2, review("bob", 2, Verdict::Approve)),
+            (2, review("bob", 3, Verdict::Comment)),
+            (3, draft("ada", "not submitted")),
+            (4, by("ada", "not asked for")),
+        ] {
+            store.comment("shop", number, comment).await.unwrap();
+        }
+        let found = store.reviews_of_pulls("shop".into(), vec![1, 2, 3, 9]).await.unwrap();
+        let expected = [
+            (1, PullReviews { comments: 3, verdict: Verdict::RequestChanges }),
+            (2, PullReviews { comments: 3, verdict: Verdict::Approve }),
+        ];
+        assert_eq!(found, BTreeMap::from(expected), "{name}");
+        let other = store.reviews_of_pulls("other".into(), vec![1]).await.unwrap();
+        assert!(other.is_empty(), "{name}: another repository");
     }
 }
 

@@ -937,16 +937,21 @@ async fn a_branch_has_at_most_one_open_pull_request() {
         assert_eq!(open("other", "a").await.unwrap().unwrap().number, 1, "{name}: each repository counts separately");
         assert_eq!(open("shop", "b").await.unwrap().unwrap().number, 2, "{name}");
         let between = Some((sha('a'), sha('b')));
-        let end = |state| fixture.store.end_pull("shop", 1, PullEnding { state, at: at(9), between: between.clone() });
-        assert_eq!(end(PullState::Merged).await, Ok(()), "{name}");
+        let end = |state, by: &str| {
+            let (by, between, commit) = (Some(by.to_owned()), between.clone(), Some(sha('c')));
+            fixture.store.end_pull("shop", 1, PullEnding { state, by, at: at(9), between, commit })
+        };
+        assert_eq!(end(PullState::Merged, "ada").await, Ok(()), "{name}");
         let refused = Err(AdminError::Refused(AdminRefusal::PullNotOpen));
-        assert_eq!(end(PullState::Closed).await, refused, "{name}: it is already merged");
+        assert_eq!(end(PullState::Closed, "bob").await, refused, "{name}: it is already merged");
         let merged = fixture.store.pull("shop".into(), 1).await.unwrap().unwrap();
         assert_eq!(
             (merged.state, merged.ended_at, &merged.ended_between),
             (PullState::Merged, Some(at(9)), &between),
             "{name}"
         );
+        let ended = (merged.ended_by.as_deref(), merged.merge_commit);
+        assert_eq!(ended, (Some("ada"), Some(sha('c'))), "{name}: the refused call changes nothing");
         assert_eq!(open("shop", "a").await.unwrap().unwrap().number, 3, "{name}: the branch is free again");
         let of_branch: Vec<u64> = of("a").await.unwrap().iter().map(|pull| pull.number).collect();
         assert_eq!(of_branch, [3, 1], "{name}");

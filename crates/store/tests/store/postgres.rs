@@ -157,7 +157,10 @@ async fn crashes_during_commits_neither_lose_nor_duplicate_messages() {
                 let admission = || if number % 2 == 0 { keyed(&text, &text) } else { free() };
                 let send = || fixture.engine.add_message(&shop, id, prompt(&text), admission());
                 while let Err(error) = send().await {
-                    assert!(matches!(error, UpdateError::Store(StoreError::Unavailable(_))), "{error}");
+                    // On a slow machine, a write may also wait for the server for too long.
+                    let is_unstored =
+                        matches!(error, UpdateError::Store(StoreError::Unavailable(_) | StoreError::Busy));
+                    assert!(is_unstored, "{error}");
                 }
                 accepted.push(text);
                 tokio::time::sleep(Duration::from_millis(5)).await;

@@ -392,6 +392,42 @@ async fn the_newest_plan_before_an_entry_is_found() {
 }
 
 #[tokio::test]
+async fn the_steps_among_some_entries_are_counted() {
+    for fixture in all().await {
+        let (name, store, engine) = (fixture.name, &fixture.store, &fixture.engine);
+        let id = fixture.job().await;
+        let claimed = engine.claim(worker(1), LEASE).await.unwrap().expect("a job is due");
+        let at = engine.now();
+        let call = |data| TranscriptEntry { kind: TranscriptKind::ToolCall, data, at };
+        let said = TranscriptEntry { kind: TranscriptKind::Message, data: json!({"text": "x"}), at };
+        let entries = vec![
+            call(json!({"toolCallId": "a"})),
+            call(json!({"toolCallId": "a", "update": true})),
+            said,
+            call(json!({"toolCallId": "b", "update": false})),
+            // An agent may give an ID another type.
+            call(json!({"toolCallId": 7, "update": "true"})),
+        ];
+        engine.report(id, claimed.lease.token, Report::Transcript(entries)).await.unwrap();
+        let log = store.log(id, 0, 100).await.unwrap();
+        let first = log.iter().find(|entry| entry.kind == "agent.tool_call").unwrap().seq;
+        for (entries, expected) in [
+            (0..u64::MAX, 3),
+            (0..first, 0),
+            (first..first + 1, 1),
+            (first + 1..first + 3, 0),
+            (first + 1..first + 4, 1),
+            (first..first, 0),
+        ] {
+            let count = store.count_steps(id, entries.clone()).await.unwrap();
+            assert_eq!(count, expected, "{name}: {entries:?} of {first}");
+        }
+        let unknown = JobId::from_uuid(Uuid::from_u128(404));
+        assert_eq!(store.count_steps(unknown, 0..u64::MAX).await.unwrap(), 0, "{name}");
+    }
+}
+
+#[tokio::test]
 async fn messages_are_found_in_the_order_of_their_last_change() {
     for fixture in all().await {
         let name = fixture.name;

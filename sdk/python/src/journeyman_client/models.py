@@ -2201,6 +2201,16 @@ class ProjectPull(Model):
     """The time at which it was opened; on other code hosts, the time at which the job opened it or began to work on it."""
     ended_at: AwareDatetime | None
     """The time at which it was merged or closed; on other code hosts, the time at which this was recorded."""
+    ended_by: str | None
+    """
+    The name of the user or key that merged or closed it on the built-in code host; `null` if it is open, if its
+    branches were merged by hand, if an older version recorded its end, and on other code hosts.
+    """
+    merge_commit: str | None
+    """
+    The merge commit on the built-in code host; `null` if it is not merged, if the base already contained its commits
+    without one, if an older version recorded the merge, and on other code hosts.
+    """
 
 
 class ProjectPullList(Model):

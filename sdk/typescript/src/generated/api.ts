@@ -3885,6 +3885,16 @@ export interface components {
              * @description The time at which it was merged or closed; on other code hosts, the time at which this was recorded.
              */
             endedAt: string | null;
+            /**
+             * @description The name of the user or key that merged or closed it on the built-in code host; `null` if it is open, if its
+             *     branches were merged by hand, if an older version recorded its end, and on other code hosts.
+             */
+            endedBy: string | null;
+            /**
+             * @description The merge commit on the built-in code host; `null` if it is not merged, if the base already contained its commits
+             *     without one, if an older version recorded the merge, and on other code hosts.
+             */
+            mergeCommit: string | null;
         };
         /** @description A page of the pull requests of a project. */
         ProjectPullList: {
@@ -6789,7 +6799,9 @@ export interface operations {
                      *           "createdAt": "2026-11-22T09:04:10.512Z",
                      *           "endedAt": null,
                      *           "job": "job_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7",
-                     *           "mergeable": null
+                     *           "mergeable": null,
+                     *           "endedBy": null,
+                     *           "mergeCommit": null
                      *         }
                      *       ],
                      *       "nextCursor": null
@@ -6837,7 +6849,9 @@ export interface operations {
                      *       "createdAt": "2026-11-22T09:04:10.512Z",
                      *       "endedAt": null,
                      *       "job": "job_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7",
-                     *       "mergeable": true
+                     *       "mergeable": true,
+                     *       "endedBy": null,
+                     *       "mergeCommit": null
                      *     }
                      */
                     "application/json": components["schemas"]["ProjectPull"];
@@ -6879,7 +6893,9 @@ export interface operations {
                      *       "createdAt": "2026-11-22T09:04:10.512Z",
                      *       "endedAt": "2026-11-22T10:00:00.000Z",
                      *       "job": "job_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7",
-                     *       "mergeable": null
+                     *       "mergeable": null,
+                     *       "endedBy": "ada",
+                     *       "mergeCommit": "7b2e91c4d5f60a8839c1b7e4f2d6a0c3e8b5917d"
                      *     }
                      */
                     "application/json": components["schemas"]["ProjectPull"];

@@ -1,6 +1,7 @@
 //! The store of jobs: the port, and the rules that all implementations follow.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -412,6 +413,9 @@ pub trait JobStore: Send + Sync {
 
     /// Returns the entry of the newest plan of a job's agent among the entries of its log with a number below `before`.
     async fn plan_before(&self, job: JobId, before: u64) -> Result<Option<LogEntry>, StoreError>;
+
+    /// Returns the number of tool calls that began in these entries of a job's log. It reads each of the entries.
+    async fn count_steps(&self, job: JobId, entries: Range<u64>) -> Result<u64, StoreError>;
 
     /// Starts to watch the log of a job.
     fn watch(&self, job: JobId) -> Box<dyn JobWatch + '_>;

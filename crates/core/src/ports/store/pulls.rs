@@ -1,9 +1,11 @@
 //! The store of pull requests of the built-in code host.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 
 use super::StoreError;
-use crate::pull::{Comment, LocalPull, NewComment, NewPull, PullText};
+use crate::pull::{Comment, CommentState, LocalPull, NewComment, NewPull, PullReviews, PullText};
 use crate::time::Timestamp;
 
 /// Stores the pull requests of the built-in code host, and their comments. [`super::AdminStore`] ends them and adds
@@ -35,8 +37,16 @@ pub trait PullStore: Send + Sync {
     /// Returns the comments on a pull request by their numbers, including the drafts of all authors.
     async fn comments(&self, repository: String, number: u64) -> Result<Vec<Comment>, StoreError>;
 
-    /// Returns the submitted comments on lines of a pull request, in the order of their numbers, with empty texts.
-    async fn line_comments(&self, repository: String, number: u64) -> Result<Vec<Comment>, StoreError>;
+    /// Returns the states of the submitted comments on a pull request, by their numbers.
+    async fn comment_states(&self, repository: String, number: u64) -> Result<Vec<CommentState>, StoreError>;
+
+    /// Returns the numbers of submitted comments on pull requests, and the verdicts on them, by the numbers of the pull
+    /// requests. Those without submitted comments are left out.
+    async fn reviews_of_pulls(
+        &self,
+        repository: String,
+        numbers: Vec<u64>,
+    ) -> Result<BTreeMap<u64, PullReviews>, StoreError>;
 
     /// Adds a comment of the service after the existing ones, unless there is one with this marker. Returns its number
     /// on the pull request; `None` if the pull request does not exist.

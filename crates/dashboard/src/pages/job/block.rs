@@ -1,6 +1,7 @@
 //! Rendering of one block of the conversation.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use askama::Template;
 use journeyman_core::code_host::HostName;
@@ -279,9 +280,10 @@ impl BlockView<'_> {
         visible::lines(text)
     }
 
-    /// Returns the time that a thought took.
+    /// Returns the time that a thought took; empty if it is shorter than a second.
     fn thought_for(&self, until: &Timestamp) -> String {
-        words::brief(until.since(self.block.at))
+        let time = until.since(self.block.at);
+        if time < Duration::from_secs(1) { String::new() } else { words::brief(time) }
     }
 
     /// Returns the time since the start of a tool call that is still running.

@@ -13,7 +13,7 @@ use journeyman_core::job::{Job, JobStatus};
 use super::InJob;
 use super::head::{self, Parts};
 use super::line_comments::Refused;
-use crate::diff::{DiffShown, DiffView, Nav, Selected, Step};
+use crate::diff::{Appearance, DiffShown, LineKey, Nav, PageLine, Step};
 use crate::failure::{Failure, Page};
 use crate::fragment::Fragment;
 use crate::frame::Frame;
@@ -42,7 +42,7 @@ struct ChangesPage<'a> {
 
 pub(super) async fn show(State(shared): State<Shared>, at: InJob, RawQuery(query): RawQuery) -> Response {
     let at = Arc::new(at);
-    let selected = Selected::of_query(query.as_deref()).filter(|_| takes_comments(&at));
+    let selected = PageLine::of_query(query.as_deref()).filter(|_| takes_comments(&at));
     at.answer(page(&shared, &at, query.as_deref(), selected, None).await)
 }
 
@@ -107,16 +107,16 @@ async fn page(
     shared: &Shared,
     at: &Arc<InJob>,
     query: Option<&str>,
-    selected: Option<Selected>,
+    selected: Option<PageLine>,
     refused: Option<Refused>,
 ) -> Page {
     let messages = shared.services.store.messages(at.job.id).await?;
     let parts = head::parts(shared, at, &messages).await?;
     let (_, nav, diff) = read(shared, at, query).await?;
     let status = if refused.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
-    let (at, highlighter, view) = (Arc::clone(at), shared.highlighter.clone(), DiffView::of_query(query));
+    let (at, highlighter, appearance) = (Arc::clone(at), shared.highlighter.clone(), Appearance::of_query(query));
     // Highlighting a diff takes more CPU time than other requests should wait for.
-    let render = move || render(&at, parts, &diff, nav, (view, selected, refused), &highlighter);
+    let render = move || render(&at, parts, &diff, nav, (appearance, selected, refused), &highlighter);
     let html = tokio::task::spawn_blocking(render).await;
     Ok((status, Html(html.map_err(|error| Failure::Render(error.to_string()))??)).into_response())
 }
@@ -126,13 +126,16 @@ fn render(
     parts: Parts,
     diff: &[u8],
     nav: Nav,
-    (view, selected, refused): (DiffView, Option<Selected>, Option<Refused>),
+    (appearance, selected, refused): (Appearance, Option<PageLine>, Option<Refused>),
     highlighter: &Highlighter,
 ) -> askama::Result<String> {
     let is_cut = diff.len() > MAX_DIFF_BYTES;
     let text = String::from_utf8_lossy(&diff[..diff.len().min(MAX_DIFF_BYTES)]);
     let part = nav.part.clone();
-    let mut diff = DiffShown::new(&text, is_cut, view, highlighter, &mut Budget::page()).placed(nav);
+    let line = refused.as_ref().and_then(|refused| refused.line.as_ref());
+    let kept: Vec<LineKey> = line.map(|(key, _)| key.clone()).into_iter().collect();
+    let diff = DiffShown::new(&text, is_cut, appearance, &kept, highlighter, &mut Budget::page());
+    let mut diff = diff.placed(nav);
     diff.takes_comments = takes_comments(at);
     let mut error = refused.as_ref().map(|refused| refused.error.clone());
     let mut unsent = None;
@@ -142,11 +145,11 @@ fn render(
         frame: at,
         action: at.page("/changes/comments"),
         key: None,
-        view: view.name(),
+        appearance,
         part: part.as_deref(),
         draft: "",
         error: None,
-        collects: false,
+        review_hint: None,
     };
     let form = diff.takes_comments.then(|| Fragment::of(&pattern)).transpose()?;
     if let Some((key, draft)) = &place {

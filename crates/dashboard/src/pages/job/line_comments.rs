@@ -12,10 +12,10 @@ use serde::Deserialize;
 use super::InJob;
 use super::changes;
 use crate::Shared;
-use crate::diff::{DiffView, LineKey, place_of};
+use crate::diff::{LineKey, place_of};
 use crate::failure::{Failure, Page, refusal};
 use crate::fields::Fields;
-use crate::pages::line_form::{key, key_of, no_line};
+use crate::pages::line_form::{appearance, key, key_of, no_line};
 use crate::pages::part::{MAX_DIFF_BYTES, Part};
 
 /// Comments that were refused.
@@ -42,11 +42,8 @@ pub(super) async fn send(State(shared): State<Shared>, at: InJob, fields: Fields
 
 async fn send_page(shared: &Shared, at: &Arc<InJob>, fields: &Fields) -> Page {
     at.needs_write()?;
-    let view = match DiffView::parse(&fields.text("view")) {
-        DiffView::Split => "view=split&",
-        DiffView::Unified => "",
-    };
-    let query = format!("{view}{}", fields.text("part"));
+    let appearance = appearance(fields).query();
+    let query = format!("{appearance}{}", fields.text("part"));
     let comments = comments(fields)?;
     let (part, _, diff) = changes::read(shared, at, Some(&query)).await?;
     let single = comments.first().filter(|_| fields.all("comment").is_empty()).cloned();
@@ -66,7 +63,7 @@ async fn send_page(shared: &Shared, at: &Arc<InJob>, fields: &Fields) -> Page {
     match done {
         Ok(_) => {
             let part = part.query().map(|part| format!("{part}&")).unwrap_or_default();
-            Ok(Redirect::to(&at.page(&format!("/changes?{view}{part}done=comments_sent"))).into_response())
+            Ok(Redirect::to(&at.page(&format!("/changes?{appearance}{part}done=comments_sent"))).into_response())
         }
         Err(error) => {
             let refused = Refused { error: refusal(error)?, line: single };

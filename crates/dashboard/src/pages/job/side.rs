@@ -25,8 +25,10 @@ struct Side<'a> {
     plan_first: bool,
     agent: String,
     model: String,
-    reference: String,
-    branch: Option<String>,
+    /// The name of the ref, in parts between which a line may break.
+    reference: Vec<String>,
+    /// The name of the branch, in such parts.
+    branch: Option<Vec<String>>,
     /// All pull requests, oldest first: a follow-up after a merge opens another one.
     pulls: Vec<Pill>,
     checks: Option<ChecksLine>,
@@ -93,8 +95,8 @@ pub(super) fn render(at: &InJob, talk: &Talk, plan: Option<&Plan>, data: SideDat
         plan_first: job.status() != JobStatus::Completed,
         agent: choices::name_of(&at.shared, &job.agent),
         model: visible::line(&job.model).into_owned(),
-        reference: visible::line(&job.source.reference).into_owned(),
-        branch: job.branch.as_ref().map(|branch| visible::line(&branch.name).into_owned()),
+        reference: breakable(&job.source.reference),
+        branch: job.branch.as_ref().map(|branch| breakable(&branch.name)),
         pulls: data.pulls.iter().filter_map(|pull| Pill::of_indexed(at, pull)).collect(),
         checks: ChecksLine::of(job, data.watch),
         runs: words::counted(talk.runs.len(), "run"),
@@ -126,6 +128,11 @@ pub(super) fn brief(at: &InJob, talk: &Talk, plan: Option<&Plan>, spent: u64) ->
         }
     };
     Fragment::of(&Brief { frame: at, mark, text, remark })
+}
+
+/// Splits a name after each slash and hyphen, so that a line breaks there and not within a word.
+fn breakable(name: &str) -> Vec<String> {
+    visible::line(name).split_inclusive(['/', '-']).map(str::to_owned).collect()
 }
 
 impl Cost {
@@ -182,6 +189,12 @@ mod tests {
         assert_eq!(view.steps.iter().map(|step| step.word).collect::<Vec<_>>(), ["done", "stopped", "waits"]);
         let done = Plan::new(String::new(), &json!({"entries": [{"content": "a", "status": "completed"}]}));
         assert_eq!(PlanView::of(&done).progress, "1 of 1");
+    }
+
+    #[test]
+    fn names_break_after_slashes_and_hyphens() {
+        assert_eq!(breakable("journeyman/fix-typo"), ["journeyman/", "fix-", "typo"]);
+        assert_eq!(breakable("main"), ["main"]);
     }
 
     #[test]

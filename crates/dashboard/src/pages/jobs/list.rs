@@ -11,7 +11,7 @@ use journeyman_core::job::{Job, JobStatus};
 use journeyman_core::ports::{JobFilter, StatusCounts, StoreError};
 
 use super::begin;
-use super::query::{Choice, ListQuery, MAX_COUNT, Menu, ON_PAGE, url};
+use super::query::{Choice, Chosen, Known, ListQuery, MAX_COUNT, Menu, ON_PAGE, url};
 use super::row::{self, JobRow, Places};
 use crate::failure::{Failure, Page, rendered};
 use crate::fragment::Fragment;
@@ -50,7 +50,7 @@ impl Found {
         let on_top: Vec<JobId> = active.iter().map(|job| job.id).collect();
         others.retain(|job| !on_top.contains(&job.id));
         let counts = match query.has_counts() {
-            true => Some(store.count_jobs(project.cloned(), MAX_COUNT).await?),
+            true => Some(store.count_jobs(project.cloned().or_else(|| query.project()), MAX_COUNT).await?),
             false => None,
         };
         Ok(Self { active, others, next, counts })
@@ -83,6 +83,8 @@ struct JobList<'a> {
     /// The links that set the status, with the numbers of jobs.
     statuses: Vec<(Choice, Option<String>)>,
     menus: Vec<Menu>,
+    /// The filters of the list.
+    chosen: Vec<Chosen>,
     q: String,
     /// The parameters that the search keeps.
     kept: Vec<(&'static str, String)>,
@@ -109,6 +111,12 @@ impl<'a> JobList<'a> {
         let loaded = row::rows(shared, places, &jobs).await?;
         let agents = shared.settings.agents.keys().map(|id| (id.clone(), choices::name_of(shared, id)));
         let agents: Vec<(String, String)> = agents.collect();
+        let projects: Vec<String> = match project {
+            Some(_) => Vec::new(),
+            None => places.keys().map(ToString::to_string).collect(),
+        };
+        let known = Known { viewer: &frame.viewer.user.name, projects: &projects, agents: &agents };
+        let menus = query.menus(path, &loaded.attributes, &known);
         let new = project.filter(|at| at.viewer.can_write()).map(|at| at.path("/jobs/new"));
         let id = project.map_or("PROJECT", |at| at.project.id.as_str());
         let list = Self {
@@ -118,7 +126,8 @@ impl<'a> JobList<'a> {
             can_archive: loaded.rows.iter().any(|row| row.can_archive),
             groups: groups(frame, &jobs, loaded.rows, found.active.len()),
             statuses: query.statuses(path, found.counts),
-            menus: query.menus(path, &loaded.attributes, &frame.viewer.user.name, &agents),
+            chosen: query.chosen(path, &menus),
+            menus,
             q: query.value("q"),
             kept: query.kept("q"),
             is_filtered: query.is_filtered(),
@@ -203,7 +212,7 @@ pub(super) async fn of_project(
     at: InProject,
     Query(query): Query<ListQuery>,
 ) -> Response {
-    at.answer(project_page(&shared, &at, &query).await)
+    at.answer(project_page(&shared, &at, &query.in_project()).await)
 }
 
 async fn project_page(shared: &Shared, at: &InProject, query: &ListQuery) -> Page {
@@ -236,6 +245,7 @@ pub(super) async fn project_live(
     Query(seen): Query<SeenQuery>,
     headers: HeaderMap,
 ) -> Response {
+    let query = query.in_project();
     if let Err(failure) = query.check(&at.path("/jobs")) {
         return failure.page(&at);
     }

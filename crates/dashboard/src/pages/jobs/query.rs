@@ -30,6 +30,8 @@ const PULLS: [(&str, &str); 3] = [("open", "Open"), ("merged", "Merged"), ("clos
 /// The filters of a list, and the position in it.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub(super) struct ListQuery {
+    /// The project; only in the list of all projects.
+    project: Option<String>,
     status: Option<String>,
     q: Option<String>,
     author: Option<String>,
@@ -55,6 +57,26 @@ pub(super) struct Menu {
     pub(super) form: Option<Vec<(&'static str, String)>>,
 }
 
+/// The values that the menus offer, in addition to those on the page.
+pub(super) struct Known<'a> {
+    /// The name of the viewer.
+    pub(super) viewer: &'a str,
+    /// The IDs of the projects; empty in the list of a project.
+    pub(super) projects: &'a [String],
+    /// The IDs and names of the configured agents.
+    pub(super) agents: &'a [(String, String)],
+}
+
+/// A filter of a list.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Chosen {
+    /// The name of the property, such as `Author`.
+    pub(super) title: &'static str,
+    pub(super) value: String,
+    /// The URL of the list without the filter.
+    pub(super) href: String,
+}
+
 /// A link to a list.
 pub(super) struct Choice {
     pub(super) href: String,
@@ -63,19 +85,32 @@ pub(super) struct Choice {
 }
 
 impl ListQuery {
+    /// Returns the query of the list of a project, which has no filter by project.
+    #[must_use]
+    pub(super) fn in_project(self) -> Self {
+        Self { project: None, ..self }
+    }
+
+    /// Returns the project to which the filter restricts the list of all projects.
+    pub(super) fn project(&self) -> Option<ProjectId> {
+        self.value("project").parse().ok()
+    }
+
     /// Checks the parameters that have few values. `path` is the path of the list.
     ///
     /// # Errors
     /// A value is not allowed.
     pub(super) fn check(&self, path: &str) -> Result<(), Failure> {
         let known = STATUSES.into_iter().filter(|(value, _)| !value.is_empty());
+        let project = Parameter::new("project", self.project.as_ref(), path);
+        project.read("the ID of a project", |id| id.parse::<ProjectId>().ok())?;
         Parameter::new("status", self.status.as_ref(), path).one_of(known)?;
         Parameter::new("pull", self.pull.as_ref(), path).one_of(PULLS)?;
         Parameter::new("after", self.after.as_ref(), path).read("the links to other pages", cursor)?;
         Ok(())
     }
 
-    /// Returns the filter for the jobs of a project, or of all projects, with one job more than a page has.
+    /// Returns the filter for the jobs of a project, or of the selected or all projects, with one job more than a page has.
     pub(super) fn filter(&self, project: Option<&ProjectId>) -> JobFilter {
         let states = [PullState::Open, PullState::Merged, PullState::Closed];
         let pull = self.value("pull");
@@ -87,7 +122,7 @@ impl ListQuery {
             given("agent").map(Attribute::Agent),
         ];
         JobFilter {
-            projects: project.map(|project| vec![project.clone()]),
+            projects: project.cloned().or_else(|| self.project()).map(|project| vec![project]),
             status: self.status(),
             attributes: attributes.into_iter().flatten().collect(),
             pull_state: states.into_iter().find(|state| state.name() == pull),
@@ -107,6 +142,7 @@ impl ListQuery {
     /// Returns the value of a parameter; empty if it is not given.
     pub(super) fn value(&self, name: &str) -> String {
         let value = match name {
+            "project" => &self.project,
             "status" => &self.status,
             "q" => &self.q,
             "author" => &self.author,
@@ -124,10 +160,10 @@ impl ListQuery {
         self.pairs("").into_iter().any(|(name, _)| name != "after")
     }
 
-    /// Returns whether the list shows the number of jobs of each status. With a filter other than the status it does not,
-    /// because no index serves such a count.
+    /// Returns whether the list shows the number of jobs of each status. With other filters than project and status it does
+    /// not, because no index serves such a count.
     pub(super) fn has_counts(&self) -> bool {
-        self.pairs("").into_iter().all(|(name, _)| matches!(name, "status" | "after"))
+        self.pairs("").into_iter().all(|(name, _)| matches!(name, "project" | "status" | "after"))
     }
 
     /// Returns whether the list begins at its first page.
@@ -142,7 +178,7 @@ impl ListQuery {
 
     /// Returns the given parameters, without the parameter `except`.
     pub(super) fn pairs(&self, except: &str) -> Vec<(&'static str, String)> {
-        let names = ["status", "q", "label", "author", "agent", "pull", "after"];
+        let names = ["project", "status", "q", "label", "author", "agent", "pull", "after"];
         let all = names.into_iter().map(|name| (name, self.value(name)));
         all.filter(|(name, value)| *name != except && !value.is_empty()).collect()
     }
@@ -176,10 +212,9 @@ impl ListQuery {
         STATUSES.map(link).into()
     }
 
-    /// Returns the menus of the other filters. `seen` has the attributes of the jobs on the page, `viewer` is the name of
-    /// the viewer, and `agents` are the IDs and names of the configured agents.
-    pub(super) fn menus(&self, path: &str, seen: &[Attribute], viewer: &str, agents: &[(String, String)]) -> Vec<Menu> {
-        let mut authors = BTreeSet::from([viewer.to_owned()]);
+    /// Returns the menus of the other filters. `seen` has the attributes of the jobs on the page.
+    pub(super) fn menus(&self, path: &str, seen: &[Attribute], known: &Known<'_>) -> Vec<Menu> {
+        let mut authors = BTreeSet::new();
         let mut labels = BTreeSet::new();
         for attribute in seen {
             match attribute {
@@ -188,16 +223,35 @@ impl ListQuery {
                 Attribute::Metadata(..) | Attribute::Agent(_) => false,
             };
         }
-        let own = |values: &mut dyn Iterator<Item = String>| {
-            values.map(|value| (value.clone(), value)).collect::<Vec<(String, String)>>()
-        };
+        authors.remove(known.viewer);
+        let own = |values: BTreeSet<String>| values.into_iter().map(|value| (value.clone(), value));
+        let me = (known.viewer.to_owned(), "Me".to_owned());
+        let projects: Vec<(String, String)> = own(known.projects.iter().cloned().collect()).collect();
         let pulls = PULLS.map(|(value, text)| (value.to_owned(), text.to_owned()));
-        vec![
-            self.menu(path, "author", "Author", own(&mut authors.into_iter()), true),
-            self.menu(path, "label", "Label", own(&mut labels.into_iter()), true),
-            self.menu(path, "agent", "Agent", agents.to_vec(), false),
+        let of_project = self.menu(path, "project", "Project", projects, false);
+        let others = [
+            self.menu(path, "author", "Author", [me].into_iter().chain(own(authors)).collect(), true),
+            self.menu(path, "label", "Label", own(labels).collect(), true),
+            self.menu(path, "agent", "Agent", known.agents.to_vec(), false),
             self.menu(path, "pull", "Pull request", pulls.into(), false),
-        ]
+        ];
+        // The list of a project has no such menu.
+        Some(of_project).filter(|menu| !menu.choices.is_empty()).into_iter().chain(others).collect()
+    }
+
+    /// Returns the filters of the list, each with its name, its value, and the URL of the list without it.
+    pub(super) fn chosen(&self, path: &str, menus: &[Menu]) -> Vec<Chosen> {
+        let status = STATUSES.into_iter().find(|(value, _)| !value.is_empty() && *value == self.value("status"));
+        let status = status.map(|(_, text)| ("status", "Status", text.to_owned()));
+        let title = Some(self.value("q")).filter(|text| !text.is_empty());
+        let title = title.map(|text| ("q", "Title", visible::line(&text).into_owned()));
+        let own = [status, title].into_iter().flatten().map(|(name, title, value)| {
+            let href = self.href(path, name, "");
+            Chosen { title, value, href }
+        });
+        let of_menu =
+            |menu: &Menu| Some(Chosen { title: menu.title, value: menu.value.clone()?, href: menu.any.clone() });
+        own.chain(menus.iter().filter_map(of_menu)).collect()
     }
 
     fn menu(
@@ -286,6 +340,10 @@ mod tests {
                 "pull: \"nope\" is not allowed; use open, merged or closed",
             ),
             (
+                ListQuery { project: own("No such"), ..ListQuery::default() },
+                "project: \"No such\" is not allowed; use the ID of a project",
+            ),
+            (
                 ListQuery { after: own("nope"), ..ListQuery::default() },
                 "after: \"nope\" is not allowed; use the links to other pages",
             ),
@@ -328,15 +386,47 @@ mod tests {
     fn a_menu_offers_the_values_on_the_page_and_marks_the_chosen_one() {
         let seen = [Attribute::Author("bob".to_owned()), Attribute::Label("bug".to_owned())];
         let agents = [("pi".to_owned(), "Pi".to_owned())];
-        let menus = query().menus("/jobs", &seen, "ada", &agents);
+        let known = Known { viewer: "ada", projects: &[], agents: &agents };
+        let menus = query().menus("/jobs", &seen, &known);
         let texts = |menu: &Menu| menu.choices.iter().map(|choice| choice.text.clone()).collect::<Vec<_>>();
-        assert_eq!(texts(&menus[0]), ["ada", "bob"]);
+        assert_eq!(texts(&menus[0]), ["Me", "bob"], "the viewer is first");
+        assert_eq!(menus[0].value.as_deref(), Some("Me"));
         assert!(menus[0].choices[0].is_chosen && !menus[0].choices[1].is_chosen);
         assert_eq!(menus[0].any, "/jobs?status=failed&q=a%20b");
         assert_eq!((texts(&menus[1]), texts(&menus[2])), (vec!["bug".to_owned()], vec!["Pi".to_owned()]));
         let chosen = ListQuery { agent: Some("pi".to_owned()), ..ListQuery::default() };
-        assert_eq!(chosen.menus("/jobs", &seen, "ada", &agents)[2].value.as_deref(), Some("Pi"));
+        assert_eq!(chosen.menus("/jobs", &seen, &known)[2].value.as_deref(), Some("Pi"));
         assert_eq!(texts(&menus[3]), ["Open", "Merged", "Closed"]);
         assert!(menus[1].form.is_some() && menus[3].form.is_none());
+        let projects = ["api".to_owned(), "shop".to_owned()];
+        let all = query().menus("/jobs", &seen, &Known { projects: &projects, ..known });
+        assert_eq!((all[0].title, texts(&all[0])), ("Project", projects.to_vec()));
+        assert_eq!(all[0].choices[1].href, "/jobs?status=failed&q=a%20b&author=ada&project=shop");
+    }
+
+    #[test]
+    fn each_filter_can_be_removed() {
+        let query = query();
+        let menus = query.menus("/jobs", &[], &Known { viewer: "bob", projects: &[], agents: &[] });
+        let chosen = |title, value: &str, href: &str| Chosen { title, value: value.to_owned(), href: href.to_owned() };
+        let expected = [
+            chosen("Status", "Failed", "/jobs?q=a%20b&author=ada"),
+            chosen("Title", "a b", "/jobs?status=failed&author=ada"),
+            chosen("Author", "ada", "/jobs?status=failed&q=a%20b"),
+        ];
+        assert_eq!(query.chosen("/jobs", &menus), expected);
+        assert_eq!(ListQuery::default().chosen("/jobs", &[]), []);
+    }
+
+    #[test]
+    fn the_filter_by_project_applies_to_the_list_of_all_projects() {
+        let query = ListQuery { project: Some("shop".to_owned()), ..ListQuery::default() };
+        let shop: ProjectId = "shop".parse().unwrap();
+        assert_eq!(query.filter(None).projects, Some(vec![shop]));
+        assert!(query.is_filtered() && query.has_counts());
+        let other: ProjectId = "other".parse().unwrap();
+        let query = query.in_project();
+        assert_eq!(query.filter(Some(&other)).projects, Some(vec![other]));
+        assert!(!query.is_filtered());
     }
 }

@@ -118,7 +118,7 @@ impl JobRow {
 }
 
 /// Returns the class of a job's mark, and the word for it.
-fn mark(job: &Job) -> (&'static str, &'static str) {
+pub(in crate::pages) fn mark(job: &Job) -> (&'static str, &'static str) {
     match &job.state {
         _ if job.status() == JobStatus::Archived => ("archived", "archived"),
         JobState::Active(Work::Running { .. }) => ("in_progress", "running"),

@@ -11,11 +11,11 @@ use journeyman_core::pull::{LinePlace, Verdict};
 use super::read::{Form, Refused};
 use super::{Target, detail, files, live, merge_box};
 use crate::Shared;
-use crate::diff::{DiffView, place_of};
+use crate::diff::place_of;
 use crate::failure::{Failure, Page, refusal};
 use crate::fields::Fields;
 use crate::in_project::segment;
-use crate::pages::line_form::key;
+use crate::pages::line_form::{appearance, key};
 
 pub(super) async fn merge(target: Target) -> Response {
     let page = async {
@@ -105,7 +105,7 @@ pub(super) async fn review(State(shared): State<Shared>, target: Target, fields:
         let review = (body.clone(), verdict);
         let done = target.cases().review_pull(&caller, project, target.number, review, once).await;
         let done = done.map(|done| if done == Commented::Sent { "review_sent" } else { "reviewed" });
-        answer(&shared, target, &fields, Form::Review, body, done).await
+        answer(&shared, target, &fields, Form::Review(verdict), body, done).await
     };
     frame.answer(page.await)
 }
@@ -127,7 +127,7 @@ pub(super) async fn resolve(target: Target, place: Place, fields: Fields) -> Res
         let (caller, project) = (target.caller(), &target.project.id);
         let is_resolved = fields.text("resolved") != "no";
         target.cases().resolve_comments(&caller, project, target.number, place.0, is_resolved).await?;
-        live::threads_changed(&target);
+        live::comments_changed(&target);
         let (tab, comment) = if fields.text("at") == "files" { ("/files", "r") } else { ("", "c") };
         let (done, anchor) = if is_resolved { ("resolved", "t") } else { ("reopened", comment) };
         Ok(Redirect::to(&target.page(&format!("{tab}?done={done}#{anchor}-{}", place.0))).into_response())
@@ -172,23 +172,22 @@ async fn answer(
     draft: String,
     done: Result<&'static str, Error>,
 ) -> Page {
-    let (target, view) = (Arc::new(target), DiffView::parse(&fields.text("view")));
+    let (target, appearance) = (Arc::new(target), appearance(fields));
     let is_of_line = matches!(form, Form::Line(_));
     if done.is_ok() {
-        // A comment opens a resolved thread again.
-        live::threads_changed(&target);
+        live::comments_changed(&target);
     }
     match done {
         // After a comment on a line, the reader goes on with the changes.
         Ok(done) if is_of_line => {
-            let view = if view == DiffView::Split { "view=split&" } else { "" };
-            Ok(Redirect::to(&target.page(&format!("/files?{view}done={done}#files"))).into_response())
+            let query = appearance.query();
+            Ok(Redirect::to(&target.page(&format!("/files?{query}done={done}#files"))).into_response())
         }
         Ok(done) => Ok(Redirect::to(&target.page(&format!("?done={done}"))).into_response()),
         Err(error) => {
             let refused = Refused { form, draft, error: refusal(error)? };
             if is_of_line {
-                files::refused(shared, &target, view, refused).await
+                files::refused(shared, &target, appearance, refused).await
             } else {
                 detail::page(shared, &target, Some(refused)).await
             }

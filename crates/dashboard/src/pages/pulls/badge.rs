@@ -59,6 +59,12 @@ impl Pill {
         Self::new(at, &repository, (pull.number, &pull.url), Badge::of_indexed(pull))
     }
 
+    /// Returns the URL where the pull request can be reviewed; `None` if it has ended.
+    pub(in crate::pages) fn review_href(&self) -> Option<String> {
+        let href = if self.href.starts_with('/') { format!("{}/files", self.href) } else { self.href.clone() };
+        matches!(self.badge.class, "open" | "draft").then_some(href)
+    }
+
     fn new(at: &InProject, repository: &str, (number, url): (u64, &str), badge: Badge) -> Option<Self> {
         let is_page_here = repository == at.project.repository && at.is_hosted();
         let href = if is_page_here { at.path(&format!("/pulls/{number}")) } else { url.to_owned() };

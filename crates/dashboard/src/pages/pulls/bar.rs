@@ -30,7 +30,7 @@ pub(super) struct Bar {
     pub(super) comments: usize,
     /// The number of comments that the viewer has collected for a review.
     pub(super) drafts: usize,
-    /// True if a review is the next thing to do, so that its button is filled.
+    /// True if the button for a review is filled: the pull request is open, and a review is the next thing to do.
     pub(super) is_review_next: bool,
 }
 
@@ -38,9 +38,8 @@ impl Bar {
     pub(super) fn new(at: &Target, read: &Read, outline: &Outline<'_>) -> Self {
         let pull = &read.detail.pull;
         let job = read.job.as_ref();
-        let is_root = |review: Option<u64>, place: u64| review.is_none_or(|review| review == place);
         let drafts = read.comments.iter().filter(|one| one.comment.is_draft).count();
-        let shown = read.comments.iter().filter(|one| is_root(one.comment.review, one.place)).count();
+        let shown = read.comments.iter().filter(|one| one.is_root()).count();
         Self {
             number: pull.number,
             title: visible::line(&pull.title).into_owned(),
@@ -55,13 +54,8 @@ impl Bar {
             commits: read.detail.commits.len(),
             comments: shown - drafts,
             drafts,
-            is_review_next: true,
+            is_review_next: pull.state == PullState::Open,
         }
-    }
-
-    /// Returns the number of collected comments as a text.
-    pub(super) fn drafts_text(&self) -> String {
-        counted(self.drafts, "comment")
     }
 
     /// Returns the number of commits as a text.

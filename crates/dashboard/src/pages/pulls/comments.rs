@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use askama::Template;
 use journeyman_core::pull::comment::SERVICE;
-use journeyman_core::pull::{Comment, LinePlace, Resolution, Verdict};
+use journeyman_core::pull::{Comment, CommentState, Resolution, Verdict};
 
 use super::Target;
 use super::progress::Progress;
-use crate::diff::{DiffShown, LineKey, Outline};
+use crate::diff::{Appearance, DiffShown, LineKey, Outline, PageLine};
 use crate::fragment::Fragment;
 use crate::frame::Frame;
 use crate::highlight::{Budget, Highlighter};
@@ -22,6 +22,8 @@ pub(super) struct Renderer<'a> {
     pub(super) at: &'a Target,
     pub(super) progress: &'a HashMap<u64, Progress>,
     pub(super) highlighter: &'a Highlighter,
+    /// The appearance of the changes to which comments link.
+    pub(super) appearance: Appearance,
 }
 
 #[derive(Template)]
@@ -43,6 +45,8 @@ struct CommentView<'a> {
     in_diff: bool,
     /// True if the viewer can resolve the thread that ends here.
     may_resolve: bool,
+    /// The URL of the form for an answer in this thread; `None` without the line in the diff.
+    reply: Option<String>,
     body: Option<&'a Markup>,
     progress: Option<&'a Progress>,
     replies: Vec<Fragment>,
@@ -115,9 +119,13 @@ impl<'a> Thread<'a> {
         self.resolution().is_none()
     }
 
-    /// Returns the state, which is different after each resolution.
+    /// Returns the state, which is different after each comment and each resolution.
     fn state(&self) -> String {
-        self.resolution().map_or_else(|| "open".to_owned(), |resolution| resolution.at.as_micros().to_string())
+        let count = self.0.len();
+        match self.resolution() {
+            Some(resolution) => format!("{count} resolved {}", resolution.at.as_micros()),
+            None => format!("{count} open"),
+        }
     }
 
     fn is_first(&self, place: u64) -> bool {
@@ -129,15 +137,20 @@ impl<'a> Thread<'a> {
     }
 }
 
-/// Returns a digest of the resolutions of all threads; `None` if there are no threads.
-pub(super) fn resolutions(comments: &[Comment]) -> Option<String> {
+/// Returns a digest of the states of submitted comments.
+pub(super) fn digest(states: &[CommentState]) -> String {
+    refresh::digest(&states)
+}
+
+/// Returns the states of the comments that are submitted.
+pub(super) fn submitted(comments: &[Comment]) -> Vec<CommentState> {
+    comments.iter().filter(|one| !one.comment.is_draft).map(Comment::state).collect()
+}
+
+/// Returns the numbers of the first comments of the threads that are open.
+pub(super) fn unresolved(comments: &[Comment]) -> Vec<u64> {
     let threads = Thread::all(comments);
-    let resolved = threads.iter().filter_map(|thread| {
-        let resolution = thread.resolution()?;
-        Some((thread.0.first()?.place, resolution.at.as_micros(), resolution.by.as_str()))
-    });
-    let resolved: Vec<(u64, i64, &str)> = resolved.collect();
-    (!threads.is_empty()).then(|| refresh::digest(&resolved))
+    threads.iter().filter(|thread| thread.is_open()).filter_map(|thread| Some(thread.0.first()?.place)).collect()
 }
 
 /// The place of a comment on a page.
@@ -145,17 +158,10 @@ pub(super) fn resolutions(comments: &[Comment]) -> Option<String> {
 struct Spot {
     /// True below the line in the diff.
     in_diff: bool,
-    /// True if the diff has the line.
-    is_current: bool,
+    /// The line; `None` if the diff does not have it.
+    line: Option<PageLine>,
     /// True for the last comment of a thread that is open.
     ends_thread: bool,
-}
-
-impl Spot {
-    /// Returns the place of a comment below its line in the diff.
-    const fn below_line(ends_thread: bool) -> Self {
-        Self { in_diff: true, is_current: true, ends_thread }
-    }
 }
 
 impl CommentView<'_> {
@@ -206,10 +212,10 @@ impl Renderer<'_> {
         let mut roots = Vec::new();
         for one in ordered(comments) {
             let body = self.body(one, budget);
-            let is_current = one.comment.line.as_ref().is_some_and(|place| outline.has(place));
+            let line = one.comment.line.as_ref().and_then(|place| outline.find(place));
             let thread = Thread::of(&threads, one.place);
             let ends_thread = thread.is_some_and(|thread| thread.is_open() && thread.is_last(one.place));
-            let spot = Spot { in_diff: false, is_current, ends_thread };
+            let spot = Spot { in_diff: false, line, ends_thread };
             match one.comment.review {
                 Some(review) if review != one.place => {
                     let reply = self.comment(one, body.as_ref(), spot, Vec::new())?;
@@ -235,25 +241,26 @@ impl Renderer<'_> {
     ) -> askama::Result<()> {
         let threads = Thread::all(comments);
         for one in ordered(comments) {
-            let Some(place) = one.comment.line.as_ref().filter(|place| diff.has(place)) else { continue };
+            let Some(place) = &one.comment.line else { continue };
+            let Some(line) = diff.find(place) else { continue };
             let content = match Thread::of(&threads, one.place) {
-                Some(thread) if thread.is_first(one.place) => self.below_line(thread, budget)?,
+                Some(thread) if thread.is_first(one.place) => self.below_line(thread, line, budget)?,
                 Some(_) => continue,
                 None => {
-                    let (body, spot) = (self.body(one, budget), Spot::below_line(false));
-                    self.comment(one, body.as_ref(), spot, Vec::new())?
+                    let spot = Spot { in_diff: true, line: Some(line), ends_thread: false };
+                    self.comment(one, self.body(one, budget).as_ref(), spot, Vec::new())?
                 }
             };
-            let LinePlace { path, side, line, .. } = place;
-            diff.attach(&LineKey { path: path.clone(), side: *side, line: *line }, content);
+            diff.attach(&LineKey::of(place), content);
         }
         Ok(())
     }
 
     /// Renders a thread below its line.
-    fn below_line(&self, thread: &Thread<'_>, budget: &mut Budget) -> askama::Result<Fragment> {
+    fn below_line(&self, thread: &Thread<'_>, line: PageLine, budget: &mut Budget) -> askama::Result<Fragment> {
         let content = |one: &&Comment| {
-            let spot = Spot::below_line(thread.is_open() && thread.is_last(one.place));
+            let ends_thread = thread.is_open() && thread.is_last(one.place);
+            let spot = Spot { in_diff: true, line: Some(line), ends_thread };
             self.comment(one, self.body(one, budget).as_ref(), spot, Vec::new())
         };
         let contents = thread.0.iter().map(content).collect::<askama::Result<Vec<_>>>()?;
@@ -315,16 +322,18 @@ impl Renderer<'_> {
         &self,
         one: &Comment,
         body: Option<&Markup>,
-        Spot { in_diff, is_current, ends_thread }: Spot,
+        spot: Spot,
         replies: Vec<Fragment>,
     ) -> askama::Result<Fragment> {
         let comment = &one.comment;
+        let may_resolve = spot.ends_thread && self.at.viewer.can_write();
+        let reply = spot.line.filter(|_| may_resolve).map(|line| line.link(&self.appearance.query()));
         let line = comment.line.as_ref().map(|place| {
             let hunk: Vec<&str> = place.hunk.lines().skip(1).collect();
             LineView {
                 path: visible::line(&place.path).into_owned(),
                 line: place.line,
-                is_current,
+                is_current: spot.line.is_some(),
                 hunk: hunk.into_iter().rev().take(HUNK_LINES).rev().collect(),
             }
         });
@@ -339,8 +348,9 @@ impl Renderer<'_> {
             is_draft: comment.is_draft,
             written: self.at.moment(comment.at),
             line,
-            in_diff,
-            may_resolve: ends_thread && self.at.viewer.can_write(),
+            in_diff: spot.in_diff,
+            may_resolve,
+            reply: reply.map(|link| self.at.page("/files") + &link),
             body,
             progress: self.progress.get(&one.place),
             replies,

@@ -13,8 +13,9 @@ use super::bar::Bar;
 use super::comments::Renderer;
 use super::merge_box::MergeBox;
 use super::read::{Form, Read, Refused};
-use super::{Target, live};
-use crate::diff::Outline;
+use super::review_form::{Audience, ReviewForm};
+use super::{Target, ending, live};
+use crate::diff::{Appearance, Outline};
 use crate::failure::{Failure, Page};
 use crate::fragment::Fragment;
 use crate::frame::Frame;
@@ -30,29 +31,28 @@ struct DetailPage<'a> {
     at: &'a Target,
     frame: &'a Frame,
     bar: Bar,
-    state: &'static str,
     /// The name of the head branch, quoted for a shell.
     fetch: String,
     labels: Vec<String>,
     /// The agent of the job.
     agent: Option<String>,
     opened: Moment,
-    ended: Option<Moment>,
     /// The latest answer of the agent, or the description.
     body: Option<Markup>,
     /// The description, if the answer is shown in its place.
     description: Option<Markup>,
     /// The prompts of the job, oldest first.
     asked: Vec<String>,
+    /// The comments, and the line about the end of the pull request.
     comments: Vec<Fragment>,
     /// The duration and the cost of all runs of the job.
     took: Option<String>,
     cost: Option<String>,
     merge: MergeBox,
     comment: FormState,
-    review: FormState,
+    review: ReviewForm,
     /// The ID and the URL of the stream that keeps the page up to date.
-    live: Option<(String, String)>,
+    live: (String, String),
 }
 
 /// The text of a form that was refused, and the reason.
@@ -78,25 +78,24 @@ impl<'a> DetailPage<'a> {
         let (body, description) = if answer.is_some() { (answer, description) } else { (description, None) };
         let asked = done.iter().map(|message| visible::lines(&Done::new(message, None).prompt).into_owned());
         let asked: Vec<String> = asked.collect();
-        let renderer = Renderer { at, progress: &read.progress, highlighter };
-        let comments = renderer.conversation(&read.comments, &outline, &mut budget)?;
-        let (comment, review) = states(refused);
+        let renderer = Renderer { at, progress: &read.progress, highlighter, appearance: Appearance::default() };
+        let mut comments = renderer.conversation(&read.comments, &outline, &mut budget)?;
+        ending::add(at, read, &mut comments)?;
+        let (comment, review) = states(refused, Audience::of(at, read.job.as_ref()));
         let (mut bar, mut merge) = (Bar::new(at, read, &outline), MergeBox::of(read));
         // Only the button for the next thing to do is filled: to submit a review, to merge, or to review.
         let has_review = at.viewer.can_write() && (bar.drafts > 0 || review.error.is_some());
         merge.is_next &= at.viewer.can_write() && !has_review;
-        bar.is_review_next = !has_review && !merge.is_next;
+        bar.is_review_next &= !has_review && !merge.is_next;
         Ok(Self {
             at,
             frame: at,
             merge,
             bar,
-            state: pull.state.name(),
             fetch: visible::line(&shell::word(&pull.head)).into_owned(),
             labels: pull.labels.iter().map(|label| visible::line(label).into_owned()).collect(),
             agent: read.job.as_ref().map(|job| choices::name_of(&at.shared, &job.agent)),
             opened: at.moment(pull.created_at),
-            ended: pull.ended_at.map(|ended| at.moment(ended)),
             body,
             description,
             asked,
@@ -121,12 +120,13 @@ impl<'a> DetailPage<'a> {
 
 /// Returns the state of the comment form, and of the form of the review. A text for a line that the diff no longer has
 /// is kept in the form for comments.
-fn states(refused: Option<Refused>) -> (FormState, FormState) {
-    let Some(Refused { form, draft, error }) = refused else { return Default::default() };
-    let state = FormState { draft, error: Some(error) };
+fn states(refused: Option<Refused>, audience: Audience) -> (FormState, ReviewForm) {
+    let Some(Refused { form, draft, error }) = refused else {
+        return (FormState::default(), ReviewForm::new(audience));
+    };
     match form {
-        Form::Comment | Form::Line(_) => (state, FormState::default()),
-        Form::Review => (FormState::default(), state),
+        Form::Comment | Form::Line(_) => (FormState { draft, error: Some(error) }, ReviewForm::new(audience)),
+        Form::Review(verdict) => (FormState::default(), ReviewForm::refused(audience, verdict, draft, error)),
     }
 }
 

@@ -12,9 +12,10 @@ use journeyman_core::ids::Sha;
 use super::bar::Bar;
 use super::comments::Renderer;
 use super::read::{Form, Read, Refused};
+use super::review_form::{Audience, ReviewForm};
 use super::{Target, detail, live};
 use crate::Shared;
-use crate::diff::{DiffShown, DiffView, LineKey, Nav, Outline, Selected, Step};
+use crate::diff::{Appearance, DiffShown, LineKey, Nav, Outline, PageLine, Step};
 use crate::failure::{Failure, Page};
 use crate::fragment::Fragment;
 use crate::frame::Frame;
@@ -30,9 +31,10 @@ struct FilesPage<'a> {
     frame: &'a Frame,
     bar: Bar,
     diff: DiffShown<'a>,
+    review: ReviewForm,
     /// The form for a comment, which a script copies to a line.
     pattern: Option<Fragment>,
-    /// The ID and the URL of the stream that keeps the threads up to date.
+    /// The ID and the URL of the stream that keeps the comments up to date; `None` for a part of the changes.
     live: Option<(String, String)>,
 }
 
@@ -71,8 +73,8 @@ pub(super) async fn lines(
 }
 
 /// Renders the page again after the form for a line was refused.
-pub(super) async fn refused(shared: &Shared, target: &Arc<Target>, view: DiffView, refused: Refused) -> Page {
-    page(shared, target, Some(&format!("view={}", view.name())), Some(refused)).await
+pub(super) async fn refused(shared: &Shared, target: &Arc<Target>, appearance: Appearance, refused: Refused) -> Page {
+    page(shared, target, Some(&appearance.query()), Some(refused)).await
 }
 
 /// Returns the part of the changes that a query selects, and the turns whose commits are in the pull request.
@@ -117,12 +119,12 @@ async fn page(shared: &Shared, target: &Arc<Target>, query: Option<&str>, refuse
         read.detail.diff_cut = shown.len() < diff.len();
     }
     let takes_comments = target.viewer.can_write() && !is_part;
-    let selected = Selected::of_query(query).filter(|_| takes_comments);
-    let (at, highlighter, view) = (Arc::clone(target), shared.highlighter.clone(), DiffView::of_query(query));
+    let selected = PageLine::of_query(query).filter(|_| takes_comments);
+    let (at, highlighter, appearance) = (Arc::clone(target), shared.highlighter.clone(), Appearance::of_query(query));
     // Highlighting a diff takes more CPU time than other requests should wait for.
     let html = tokio::task::spawn_blocking(move || {
         let open = refused.and_then(open_form);
-        render(&at, &read, bar, nav, (view, takes_comments, selected, open), &highlighter)
+        render(&at, &read, bar, nav, (appearance, takes_comments, selected, open), &highlighter)
     });
     let html = html.await.map_err(|error| Failure::Render(error.to_string()))??;
     Ok((status, Html(html)).into_response())
@@ -135,7 +137,7 @@ fn has_line(read: &Read, key: &LineKey) -> bool {
 fn open_form(refused: Refused) -> Option<OpenForm> {
     match refused.form {
         Form::Line(key) => Some(OpenForm { key, draft: refused.draft, error: refused.error }),
-        Form::Comment | Form::Review => None,
+        Form::Comment | Form::Review(_) => None,
     }
 }
 
@@ -144,36 +146,42 @@ fn render(
     read: &Read,
     bar: Bar,
     nav: Nav,
-    (view, takes_comments, selected, open): (DiffView, bool, Option<Selected>, Option<OpenForm>),
+    (appearance, takes_comments, selected, open): (Appearance, bool, Option<PageLine>, Option<OpenForm>),
     highlighter: &Highlighter,
 ) -> askama::Result<String> {
     let mut budget = Budget::page();
-    let diff = DiffShown::new(&read.detail.diff, read.detail.diff_cut, view, highlighter, &mut budget);
-    let mut diff = diff.placed(nav);
+    // The lines of a comment are those of all changes.
+    let comments = if nav.part.is_none() { read.comments.as_slice() } else { &[] };
+    let commented = comments.iter().filter_map(|one| one.comment.line.as_ref()).map(LineKey::of);
+    let kept: Vec<LineKey> = commented.chain(open.iter().map(|open| open.key.clone())).collect();
+    let (text, is_cut) = (&read.detail.diff, read.detail.diff_cut);
+    let mut diff = DiffShown::new(text, is_cut, appearance, &kept, highlighter, &mut budget).placed(nav);
     diff.takes_comments = takes_comments;
     let mut live = None;
-    // The lines of a comment are those of all changes.
+    let audience = Audience::of(at, read.job.as_ref());
+    let form =
+        |key: Option<&LineKey>, draft: &str, error: Option<&str>| form(at, appearance, audience, (key, draft, error));
     if diff.nav.part.is_none() {
-        live = live::source(at, None, &read.comments);
-        let renderer = Renderer { at, progress: &read.progress, highlighter };
+        live = Some(live::source(at, None, &read.comments));
+        let renderer = Renderer { at, progress: &read.progress, highlighter, appearance };
         renderer.attach(&read.comments, &mut diff, &mut budget)?;
     }
     if let Some(OpenForm { key, draft, error }) = &open {
-        diff.attach(key, form(at, view, Some(key), draft, Some(error))?);
+        diff.attach(key, form(Some(key), draft.as_str(), Some(error.as_str()))?);
     } else if let Some(key) = selected.and_then(|selected| diff.key(selected)) {
-        diff.attach(&key, form(at, view, Some(&key), "", None)?);
+        diff.attach(&key, form(Some(&key), "", None)?);
     }
-    let pattern = takes_comments.then(|| form(at, view, None, "", None)).transpose()?;
-    FilesPage { at, frame: at, bar, diff, pattern, live }.render()
+    let pattern = takes_comments.then(|| form(None, "", None)).transpose()?;
+    FilesPage { at, frame: at, bar, diff, review: ReviewForm::new(audience), pattern, live }.render()
 }
 
 fn form(
     at: &Target,
-    view: DiffView,
-    key: Option<&LineKey>,
-    draft: &str,
-    error: Option<&str>,
+    appearance: Appearance,
+    audience: Audience,
+    (key, draft, error): (Option<&LineKey>, &str, Option<&str>),
 ) -> askama::Result<Fragment> {
-    let (action, view) = (at.page("/lines"), view.name());
-    Fragment::of(&LineForm { frame: at, action, key, view, part: None, draft, error, collects: true })
+    let action = at.page("/lines");
+    let review_hint = Some(audience.of_line());
+    Fragment::of(&LineForm { frame: at, action, key, appearance, part: None, draft, error, review_hint })
 }

@@ -1,10 +1,12 @@
 //! The list of pull requests. Those on a remote code host are in [`super::remote`].
 
+use std::collections::BTreeMap;
+
 use askama::Template;
 use axum::extract::{Query, State};
 use axum::response::Response;
-use journeyman_core::job::Job;
-use journeyman_core::pull::{LocalPull, PullState};
+use journeyman_core::job::{Job, JobStatus};
+use journeyman_core::pull::{LocalPull, PullReviews, PullState, Verdict};
 use serde::Deserialize;
 
 use super::badge::Badge;
@@ -15,7 +17,7 @@ use crate::in_project::InProject;
 use crate::moment::Moment;
 use crate::parameter::Parameter;
 use crate::size::Size;
-use crate::{Shared, visible};
+use crate::{Shared, visible, words};
 
 #[derive(Deserialize)]
 pub(super) struct ListQuery {
@@ -63,8 +65,13 @@ struct Row {
     badge: Badge,
     head: String,
     labels: Vec<String>,
-    /// The path and the title of the job.
-    job: Option<(String, String)>,
+    job: Option<JobLink>,
+    /// The class and the label of the badge of an active job.
+    work: Option<(&'static str, &'static str)>,
+    /// The class and the label of the badge with the verdict of the reviews; only of an open pull request.
+    verdict: Option<(&'static str, &'static str)>,
+    /// The number of comments in words, if there are any.
+    comments: Option<String>,
     /// The size of the job's change, if the pull request is its current one.
     size: Option<Size>,
     opened: Moment,
@@ -72,8 +79,38 @@ struct Row {
     ended: Option<(&'static str, Moment)>,
 }
 
+/// The link to the job of a pull request.
+pub(super) struct JobLink {
+    pub(super) href: String,
+    /// The title of the job, unless it is that of the pull request.
+    pub(super) title: Option<String>,
+}
+
+impl JobLink {
+    /// Returns the link to a job. `title` is the title of the pull request.
+    pub(super) fn new(at: &InProject, job: &Job, title: &str) -> Self {
+        Self {
+            href: at.path(&format!("/jobs/{}", job.id)),
+            title: (job.title != title).then(|| visible::line(&job.title).into_owned()),
+        }
+    }
+}
+
+/// Returns the class and the label of the badge of an open pull request whose job is active.
+pub(super) fn work(state: PullState, job: &Job) -> Option<(&'static str, &'static str)> {
+    let is_active = state == PullState::Open && job.status() == JobStatus::Active;
+    let badge = if job.lease().is_some() { ("running", "agent works") } else { ("queued", "job waits") };
+    is_active.then_some(badge)
+}
+
 impl Row {
-    fn new(at: &InProject, pull: &LocalPull, job: Option<&Job>) -> Self {
+    fn new(at: &InProject, pull: &LocalPull, job: Option<&Job>, reviews: PullReviews) -> Self {
+        let verdict = match reviews.verdict {
+            Verdict::Approve => Some(("ok", "approved")),
+            Verdict::RequestChanges => Some(("danger", "changes requested")),
+            Verdict::Comment => None,
+        };
+        let comments = usize::try_from(reviews.comments).unwrap_or(usize::MAX);
         let line = |text: &str| visible::line(text).into_owned();
         Self {
             number: pull.number,
@@ -82,7 +119,10 @@ impl Row {
             badge: Badge::of(pull),
             head: line(&pull.head),
             labels: pull.labels.iter().map(|label| line(label)).collect(),
-            job: job.map(|job| (at.path(&format!("/jobs/{}", job.id)), line(&job.title))),
+            job: job.map(|job| JobLink::new(at, job, &pull.title)),
+            work: job.and_then(|job| work(pull.state, job)),
+            verdict: verdict.filter(|_| pull.state == PullState::Open),
+            comments: (comments > 0).then(|| words::counted(comments, "comment")),
             size: job.and_then(|job| size(job, pull.number)),
             opened: at.moment(pull.created_at),
             ended: pull.ended_at.map(|ended| (pull.state.name(), at.moment(ended))),
@@ -117,11 +157,19 @@ async fn page(shared: &Shared, at: &InProject, state: PullState) -> Page {
         let query = if one == PullState::Open { String::new() } else { format!("?state={}", one.name()) };
         (at.path(&format!("/pulls{query}")), format!("{} {}", count(one), one.name()), one == state)
     };
+    let shown = || pulls.iter().filter(|pull| pull.state == state);
+    let reviews = match shown().next() {
+        Some(first) => {
+            let numbers = shown().map(|pull| pull.number).collect();
+            shared.services.store.reviews_of_pulls(first.repository.clone(), numbers).await?
+        }
+        None => BTreeMap::new(),
+    };
     let mut rows = Vec::new();
-    for pull in pulls.iter().filter(|pull| pull.state == state) {
+    for pull in shown() {
         let has_job = rows.len() < MOST_JOBS;
         let job = if has_job { at.cases().job_of_pull(&at.caller(), &at.project.id, pull).await? } else { None };
-        rows.push(Row::new(at, pull, job.as_ref()));
+        rows.push(Row::new(at, pull, job.as_ref(), reviews.get(&pull.number).copied().unwrap_or_default()));
     }
     rendered(&ListPage {
         at,

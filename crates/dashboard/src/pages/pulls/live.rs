@@ -1,6 +1,6 @@
 //! The stream that keeps the page of a pull request up to date. When the state of its job changes, the page is fetched
-//! again and morphed into place. When a thread is resolved or opened again, a script replaces only the thread, because
-//! the page may have a form in which the viewer writes.
+//! again and morphed into place. When comments are added, resolved or opened again, a script inserts or replaces only
+//! these, because the page may have a form in which the viewer writes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,38 +25,38 @@ use crate::pages::refresh::{Poll, REFRESH};
 /// The pause after each event. Rendering the page reads the repository.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The element that makes a script replace the threads whose state has changed.
-const THREADS: &str = "<turbo-stream action=\"threads\"></turbo-stream>";
+/// The element that makes a script insert and replace the comments that have changed.
+const COMMENTS: &str = "<turbo-stream action=\"comments\"></turbo-stream>";
 
 #[derive(Deserialize)]
 pub(super) struct LiveQuery {
     /// The sequence number of the last entry of the job's log when the page was rendered; `None` if the page does not
     /// follow the log.
     after: Option<u64>,
-    /// The digest of the resolutions on the page; `None` if it has no threads.
-    threads: Option<String>,
+    /// The digest of the comments on the page. Pages of older versions have none, and get
+    /// one event at once.
+    #[serde(default)]
+    comments: String,
 }
 
 /// Returns the ID and the URL of the stream for a page with these comments, and with the job's log up to and including
-/// `after`. Returns `None` for a page with neither threads nor a log.
-pub(super) fn source(at: &Target, after: Option<u64>, comments: &[Comment]) -> Option<(String, String)> {
-    let after = after.map(|after| ("after", after.to_string()));
-    let threads = comments::resolutions(comments).map(|digest| ("threads", digest));
-    let known: Vec<(&str, String)> = after.into_iter().chain(threads).collect();
-    let query: Vec<String> = known.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    let values: Vec<&str> = known.iter().map(|(_, value)| value.as_str()).collect();
-    let id = format!("live-{}", values.join("-"));
-    (!known.is_empty()).then(|| (id, at.page(&format!("/live?{}", query.join("&")))))
+/// `after`.
+pub(super) fn source(at: &Target, after: Option<u64>, comments: &[Comment]) -> (String, String) {
+    let digest = comments::digest(&comments::submitted(comments));
+    match after {
+        Some(after) => (format!("live-{after}-{digest}"), at.page(&format!("/live?after={after}&comments={digest}"))),
+        None => (format!("live-{digest}"), at.page(&format!("/live?comments={digest}"))),
+    }
 }
 
-/// Returns the key under which streams share the threads of a pull request.
-fn threads_of(at: &Target) -> String {
-    at.page("/threads")
+/// Returns the key under which streams share the comments on a pull request.
+fn comments_key(at: &Target) -> String {
+    at.page("/comments")
 }
 
-/// Updates the threads on the open pages of this process. Other processes read the threads at an interval.
-pub(super) fn threads_changed(at: &Target) {
-    at.shared.digests.changed(&threads_of(at));
+/// Updates the comments on the open pages of this process. Other processes read them at an interval.
+pub(super) fn comments_changed(at: &Target) {
+    at.shared.digests.changed(&comments_key(at));
 }
 
 pub(super) async fn stream(
@@ -87,29 +87,25 @@ async fn streams(
     let pull = shared.services.store.pull(name, at.number).await?.ok_or(PullPagesError::NotFound)?;
     let repository = pull.repository.clone();
     if query.after.is_none() {
-        return Ok(vec![threads(at, repository, query.threads.unwrap_or_default(), Some(admitted))]);
+        return Ok(vec![comments(at, repository, query.comments, Some(admitted))]);
     }
     let job = at.cases().job_of_pull(&at.caller(), &at.project.id, &pull).await?;
     let job = job.ok_or(Failure::NotFound("job"))?;
     let log = follow::events(Live { log: Follow::new(at, admitted, job.id), settles: true });
-    let threads = query.threads.map(|seen| threads(at, repository, seen, None));
-    Ok(std::iter::once(log).chain(threads).collect())
+    Ok(vec![log, comments(at, repository, query.comments, None)])
 }
 
-/// Follows the resolutions of threads from the digest `seen` on. The stream keeps its admission, unless the log has it.
-fn threads(at: &Target, repository: String, seen: String, slot: Option<Admitted>) -> BoxStream<'static, Event> {
+/// Follows the comments from the digest `seen` on. The stream keeps its admission, unless the log has it.
+fn comments(at: &Target, repository: String, seen: String, slot: Option<Admitted>) -> BoxStream<'static, Event> {
     let (store, number) = (Arc::clone(&at.shared.services.store), at.number);
     let read = move || {
         let (store, repository) = (Arc::clone(&store), repository.clone());
-        async move {
-            let all = store.line_comments(repository, number).await;
-            all.map(|all| comments::resolutions(&all).unwrap_or_default())
-        }
+        async move { store.comment_states(repository, number).await.map(|states| comments::digest(&states)) }
     };
-    let poll = Poll::new(at, threads_of(at), seen, read);
+    let poll = Poll::new(at, comments_key(at), seen, read);
     unfold((poll, slot), |(mut poll, slot)| async move {
         poll.next().await?;
-        Some((Event::default().data(THREADS), (poll, slot)))
+        Some((Event::default().data(COMMENTS), (poll, slot)))
     })
     .boxed()
 }

@@ -3,16 +3,17 @@
 use journeyman_core::job::JobStatus;
 use journeyman_core::pull::{Comment, NewComment, PullState, Verdict};
 
-use super::bar;
 use super::read::Read;
+use super::{bar, comments};
 use crate::visible;
+use crate::words::counted;
 
 /// The box.
 pub(super) struct MergeBox {
     pub(super) reasons: Vec<Reason>,
     /// True if the pull request can be merged now.
     pub(super) is_ready: bool,
-    /// True if the merge is the next thing to do, so that its button is filled: no reason is against it.
+    /// True if the merge is the next thing to do, so that its button is filled: all reasons are for it.
     pub(super) is_next: bool,
     /// True if the agent can be asked to merge the base into the branch.
     pub(super) can_ask: bool,
@@ -27,11 +28,13 @@ pub(super) struct Reason {
     pub(super) text: String,
     /// The files that the reason is about.
     pub(super) files: Vec<String>,
+    /// The link of the text.
+    pub(super) href: Option<String>,
 }
 
 impl Reason {
     const fn new(mark: &'static str, word: &'static str, text: String) -> Self {
-        Self { mark, word, text, files: Vec::new() }
+        Self { mark, word, text, files: Vec::new(), href: None }
     }
 }
 
@@ -45,13 +48,25 @@ impl MergeBox {
         if detail.pull.draft {
             reasons.push(Reason::new("queued", "note", "It is marked as a draft".to_owned()));
         }
-        for (author, verdict) in verdicts(&read.comments) {
+        let verdicts = verdicts(&read.comments);
+        if verdicts.is_empty() {
+            let has_review = read.comments.iter().any(Comment::is_review);
+            let text = if has_review { "Not approved yet" } else { "No review yet" };
+            reasons.push(Reason::new("queued", "note", text.to_owned()));
+        }
+        for (author, verdict) in verdicts {
             let (mark, word, text) = match verdict {
                 Verdict::Approve => ("completed", "done", format!("Approved by {author}")),
                 Verdict::RequestChanges => ("failed", "not done", format!("Changes requested by {author}")),
                 Verdict::Comment => continue,
             };
             reasons.push(Reason::new(mark, word, text));
+        }
+        let unresolved = comments::unresolved(&read.comments);
+        if let Some(first) = unresolved.first() {
+            let text = counted(unresolved.len(), "unresolved comment");
+            let href = Some(format!("#c-{first}"));
+            reasons.push(Reason { href, ..Reason::new("queued", "note", text) });
         }
         let count = detail.conflicts.len();
         if detail.mergeable {
@@ -82,7 +97,7 @@ impl MergeBox {
 /// change an earlier one.
 fn verdicts(comments: &[Comment]) -> Vec<(String, Verdict)> {
     let mut found: Vec<(&Option<String>, String, Verdict)> = Vec::new();
-    let reviews = comments.iter().filter(|one| one.comment.review == Some(one.place));
+    let reviews = comments.iter().filter(|one| one.is_review());
     for NewComment { author_id, author, verdict, .. } in reviews.map(|one| &one.comment) {
         if *verdict == Verdict::Comment {
             continue;
@@ -127,6 +142,10 @@ mod tests {
         ];
         let expected = [("ada".to_owned(), Verdict::Approve), ("bob".to_owned(), Verdict::Approve)];
         assert_eq!(verdicts(&all), expected);
+        assert_eq!(
+            verdicts(&all[..2]).into_iter().map(|(_, verdict)| verdict).collect::<Vec<_>>(),
+            [Verdict::RequestChanges, Verdict::Approve]
+        );
     }
 
     #[test]

@@ -93,7 +93,7 @@ pub(super) async fn progress(
     let store = &shared.services.store;
     let by_comment = by_comment(messages, pull);
     let mut found = HashMap::new();
-    for one in comments.iter().filter(|one| one.comment.review.is_none_or(|review| review == one.place)) {
+    for one in comments.iter().filter(|one| one.is_root()) {
         let id = comment::id(&pull.repository, pull.number, one.place);
         let parts = comments.iter().filter(|part| part.place == one.place || part.comment.review == Some(one.place));
         let mut of_parts = parts.map(|part| comment::id(&pull.repository, pull.number, part.place));

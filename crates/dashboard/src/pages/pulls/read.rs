@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use journeyman_core::job::Job;
 use journeyman_core::message::Message;
 use journeyman_core::ports::PullDetail;
-use journeyman_core::pull::Comment;
+use journeyman_core::pull::{Comment, Verdict};
 
 use super::Target;
 use super::progress::{self, Progress};
@@ -16,7 +16,8 @@ use crate::failure::Failure;
 /// A form of the pages.
 pub(super) enum Form {
     Comment,
-    Review,
+    /// A review with its verdict.
+    Review(Verdict),
     Line(LineKey),
 }
 

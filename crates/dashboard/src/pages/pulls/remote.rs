@@ -11,7 +11,7 @@ use journeyman_core::time::Timestamp;
 
 use super::badge::Badge;
 use super::canonical;
-use super::list::{STATES, size};
+use super::list::{JobLink, STATES, size, work};
 use crate::failure::{Failure, Page, rendered};
 use crate::frame::Frame;
 use crate::in_project::InProject;
@@ -50,8 +50,10 @@ struct Row {
     title: String,
     badge: Badge,
     head: String,
-    /// The path and the title of the job, if it still exists.
-    job: Option<(String, String)>,
+    /// The job, if it still exists.
+    job: Option<JobLink>,
+    /// The class and the label of the badge of an active job.
+    work: Option<(&'static str, &'static str)>,
     /// The size of the job's change, if the pull request is its current one.
     size: Option<Size>,
     opened: Moment,
@@ -64,14 +66,14 @@ impl Row {
         let line = |text: &str| visible::line(text).into_owned();
         // An older version did not store the title, which usually is that of the job.
         let title = pull.title.as_deref().or(job.map(|job| job.title.as_str()));
-        let title = title.map_or_else(|| format!("Pull request #{}", pull.number), line);
         Self {
             number: pull.number,
             href: Some(&pull.url).filter(|url| is_page(url)).cloned(),
-            title,
+            title: title.map_or_else(|| format!("Pull request #{}", pull.number), line),
             badge: Badge::of_indexed(pull),
             head: line(&pull.head),
-            job: job.map(|job| (at.path(&format!("/jobs/{}", pull.job)), line(&job.title))),
+            job: job.map(|job| JobLink::new(at, job, title.unwrap_or_default())),
+            work: job.and_then(|job| work(pull.state, job)),
             size: job.and_then(|job| size(job, pull.number)),
             opened: at.moment(pull.created_at),
             ended: pull.ended_at.map(|ended| (pull.state.name(), at.moment(ended))),

@@ -41,6 +41,12 @@ pub(super) const PLAN_BEFORE: &str = "
     SELECT * FROM log INDEXED BY log_plans
     WHERE job = ?1 AND type = 'agent.plan' AND seq < ?2 ORDER BY seq DESC LIMIT 1";
 
+/// Counts the tool calls that began in some entries of a job's log.
+pub(super) const COUNT_STEPS: &str = "
+    SELECT count(*) FROM log
+    WHERE job = ?1 AND seq >= ?2 AND seq < ?3 AND type = 'agent.tool_call'
+        AND json_type(data, '$.update') IS NOT 'true'";
+
 /// Selects the entries of tool calls among the last entries of the log of each job that a worker has a lease on. `?2` is
 /// the number of these entries. An agent may give a field another type than text.
 pub(super) const STEPS: &str = "
