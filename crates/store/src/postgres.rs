@@ -70,7 +70,11 @@ pub struct PostgresStore {
     _messenger: Messenger,
     master_key: MasterKey,
     ids: Arc<dyn IdGen>,
+    recheck: Duration,
 }
+
+/// The time after which a waiter wakes up without a notification, because notifications may be lost with a connection.
+const RECHECK: Duration = Duration::from_secs(5);
 
 /// An error from opening a PostgreSQL store.
 #[derive(Debug, thiserror::Error)]
@@ -162,7 +166,13 @@ impl PostgresStore {
         let news = News::new();
         let batches = Batches::start(&pool, &news);
         let messenger = Messenger::start(&news, pool.clone(), connector);
-        Ok(Self { pool, batches, news, _messenger: messenger, master_key, ids })
+        Ok(Self { pool, batches, news, _messenger: messenger, master_key, ids, recheck: RECHECK })
+    }
+
+    /// Sets the time after which a waiter wakes up without a notification; by default, 5 s.
+    #[must_use]
+    pub fn with_recheck(self, time: Duration) -> Self {
+        Self { recheck: time, ..self }
     }
 
     /// Migrates the schema of the database at `url` to the current version, and returns the number of applied

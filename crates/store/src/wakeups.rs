@@ -5,13 +5,14 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use journeyman_core::ids::JobId;
 use journeyman_core::job::Job;
 use journeyman_core::job::event::LogEntry;
 use journeyman_core::ports::Accepted;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 /// The waiters of this process: workers that wait for work, and listeners for the logs of jobs.
 #[derive(Debug)]
@@ -276,7 +277,8 @@ mod tests {
         assert_eq!(tail.entries_after(100, 9, now), None);
     }
 
-    #[tokio::test]
+    // The clock stands still, so that the cached entries stay valid.
+    #[tokio::test(start_paused = true)]
     async fn listeners_share_one_read() {
         let (wakeups, job) = (Wakeups::new(), JobId::from_uuid(uuid::Uuid::nil()));
         let reads = std::cell::Cell::new(0);

@@ -10,11 +10,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
+use crate::patience::{PATIENCE, until, until_async};
+
 /// The shell script that runs the server. When its standard input is closed, even because the tests were killed, it
-/// stops the server and removes its files. The short `authentication_timeout` is for connections that were cut before
-/// they authenticated: a stopping server waits for them.
+/// stops the server and removes its files.
+///
+/// A stopping server waits for connections that it accepts meanwhile and that then send nothing, because they were cut, up
+/// to `authentication_timeout`: a minute, as in an installation. PostgreSQL sends no signal to the processes of such
+/// connections.
 const KEEPER: &str = r#"
-    "$1/postgres" -D "$2/data" -p "$3" -k "$2" -c listen_addresses=127.0.0.1 -c max_connections=200 -c authentication_timeout=2s $4 >>"$2/log" 2>&1 &
+    "$1/postgres" -D "$2/data" -p "$3" -k "$2" -c listen_addresses=127.0.0.1 -c max_connections=200 $4 >>"$2/log" 2>&1 &
     server=$!
     while read -r order; do
         case $order in
@@ -40,6 +45,8 @@ pub struct Postgres {
     user: Option<(u32, u32)>,
     keeper: Mutex<Option<Keeper>>,
     databases: AtomicU64,
+    /// The database that [`Postgres::migrated`] copies, after the first call.
+    template: tokio::sync::OnceCell<String>,
 }
 
 #[derive(Debug)]
@@ -83,16 +90,13 @@ impl Postgres {
         self.sql("postgres", "SELECT pg_reload_conf()");
         let followed = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'";
         let expected = if name.is_empty() { "0" } else { "1" };
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while self.sql("postgres", followed) != expected {
-            assert!(Instant::now() < deadline, "the standby does not follow");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        until("the standby follows", || (self.sql("postgres", followed) == expected).then_some(()));
     }
 
     /// Promotes a standby to primary.
     pub fn promote(&self) {
-        assert_eq!(self.sql("postgres", "SELECT pg_promote(true, 60)"), "t");
+        let promote = format!("SELECT pg_promote(true, {})", PATIENCE.as_secs());
+        assert_eq!(self.sql("postgres", &promote), "t");
     }
 
     fn start(options: &'static str, files: &'static str) -> Self {
@@ -116,13 +120,44 @@ impl Postgres {
         }
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let keeper = Mutex::new(None);
-        Self { programs, dir, port, options, files, user, keeper, databases: AtomicU64::new(0) }
+        Self {
+            programs,
+            dir,
+            port,
+            options,
+            files,
+            user,
+            keeper,
+            databases: AtomicU64::new(0),
+            template: tokio::sync::OnceCell::new(),
+        }
     }
 
-    /// Creates a database, and returns its URL.
+    /// Creates an empty database, and returns its URL.
     pub fn database(&self) -> String {
+        self.create("")
+    }
+
+    /// Creates a database with the current schema, and returns its URL. `migrate` makes the schema in the first database,
+    /// which all later ones copy.
+    pub async fn migrated(&self, migrate: impl AsyncFnOnce(&str)) -> String {
+        let template = self.template.get_or_init(async || {
+            let url = self.database();
+            migrate(&url).await;
+            let name = url.rsplit('/').next().unwrap().to_owned();
+            // A database with a session cannot be copied. The task of the last one ends while this one waits.
+            self.sql("postgres", &format!("ALTER DATABASE {name} ALLOW_CONNECTIONS false"));
+            let sessions = format!("SELECT count(*) FROM pg_stat_activity WHERE datname = '{name}'");
+            until_async("the end of all sessions", async || (self.sql("postgres", &sessions) == "0").then_some(()))
+                .await;
+            name
+        });
+        self.create(&format!("TEMPLATE {}", template.await))
+    }
+
+    fn create(&self, options: &str) -> String {
         let name = format!("d{}", self.databases.fetch_add(1, Ordering::SeqCst));
-        self.sql("postgres", &format!("CREATE DATABASE {name}"));
+        self.sql("postgres", &format!("CREATE DATABASE {name} {options}"));
         self.url(&name)
     }
 
@@ -145,6 +180,14 @@ impl Postgres {
         let ran = psql.output().unwrap();
         assert!(ran.status.success(), "{statement}: {}", String::from_utf8_lossy(&ran.stderr));
         String::from_utf8(ran.stdout).unwrap().trim().to_owned()
+    }
+
+    /// Returns what `pg_dump` writes about a database, with these options.
+    #[must_use]
+    pub fn dump(&self, database: &str, options: &[&str]) -> String {
+        let dumped = self.command("pg_dump").args(options).arg(self.url(database)).output().unwrap();
+        assert!(dumped.status.success(), "pg_dump: {}", String::from_utf8_lossy(&dumped.stderr));
+        String::from_utf8(dumped.stdout).unwrap()
     }
 
     /// Stops the server at once, as in a crash: uncommitted changes are lost.
@@ -180,7 +223,7 @@ impl Postgres {
         let mut shell = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let orders = shell.stdin.take();
         *self.keeper.lock().unwrap() = Some(Keeper { orders, shell });
-        let deadline = Instant::now() + Duration::from_secs(60);
+        let deadline = Instant::now() + PATIENCE;
         while !self.answers() {
             let log = || std::fs::read_to_string(self.dir.join("log")).unwrap_or_default();
             assert!(Instant::now() < deadline, "PostgreSQL did not start: {}", log());

@@ -12,7 +12,10 @@ use journeyman_core::ports::{Forges, Hooks, Slack, Store};
 use journeyman_core::project::Project;
 use journeyman_core::time::Timestamp;
 use journeyman_store::{MasterKey, MemoryStore, PostgresStore, Schema, SqliteStore};
-use journeyman_testkit::{FakeForges, FakeHosts, FakeSlack, Postgres, World};
+use journeyman_testkit::{FakeForges, FakeHosts, FakeSlack, Postgres, Template, World};
+
+/// A database file with the current schema.
+static NEW_FILE: Template = Template::new();
 
 /// The use cases over one store.
 pub(crate) struct Fixture {
@@ -43,8 +46,10 @@ impl Stored {
         let dir = tempfile::tempdir().unwrap();
         let (sqlite, postgres) = (World::new(), World::new());
         let key = || MasterKey::new([9; 32]);
-        let file = SqliteStore::open(&dir.path().join("journeyman.db"), key(), sqlite.clone()).unwrap();
-        let url = Postgres::shared().database();
+        let path = dir.path().join("journeyman.db");
+        NEW_FILE.copy(&path, |path| drop(SqliteStore::open(path, key(), World::new()).unwrap()));
+        let file = SqliteStore::open(&path, key(), sqlite.clone()).unwrap();
+        let url = Postgres::shared().migrated(async |url| assert!(PostgresStore::migrate(url).await.is_ok())).await;
         let server = PostgresStore::open(&url, 8, Schema::Migrate, key(), postgres.clone()).await.unwrap();
         [
             Self::in_memory(),

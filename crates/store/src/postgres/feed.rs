@@ -4,8 +4,6 @@
 //! one with a larger number was read. Readers therefore do not use the numbers: before a read, all visible events without
 //! a position get the next positions, under a lock. Only readers wait for that lock; writers only insert.
 
-use std::time::Duration;
-
 use async_trait::async_trait;
 use journeyman_core::feed::{FeedEnds, FeedEntry, FeedEvent, FeedQuery};
 use journeyman_core::ports::{FeedStore, StoreError};
@@ -14,9 +12,6 @@ use super::PostgresStore;
 use super::error::PgError;
 use super::pipeline::{Call, call};
 use crate::rows;
-
-/// The time after which a waiter wakes up without a notification, because notifications may be lost with a connection.
-const RECHECK: Duration = Duration::from_secs(5);
 
 /// Returns the statement that adds events, in order.
 pub(super) fn insert(events: &[FeedEvent]) -> Call {
@@ -117,6 +112,6 @@ impl FeedStore for PostgresStore {
     }
 
     async fn feed_changed(&self, seen: u64) {
-        drop(tokio::time::timeout(RECHECK, self.news.wakeups.feed_changed(seen)).await);
+        drop(tokio::time::timeout(self.recheck, self.news.wakeups.feed_changed(seen)).await);
     }
 }

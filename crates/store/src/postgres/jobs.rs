@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use journeyman_core::ids::{JobId, MessageId, ProjectId, RunId, WorkerId};
@@ -33,9 +32,6 @@ use crate::lists::{self, Listing, Merge};
 use crate::rows;
 use crate::spans::transaction;
 use crate::watch::Watch;
-
-/// The time after which a waiter wakes up without a notification, because notifications may be lost with a connection.
-const RECHECK: Duration = Duration::from_secs(5);
 
 /// Selects a job.
 pub(super) const JOB: &str = "SELECT id, state, diff FROM jobs WHERE id = $1";
@@ -412,7 +408,7 @@ impl JobStore for PostgresStore {
     }
 
     fn watch(&self, job: JobId) -> Box<dyn JobWatch + '_> {
-        Box::new(Watch::new(self, &self.news.wakeups, job, Some(RECHECK)))
+        Box::new(Watch::new(self, &self.news.wakeups, job, Some(self.recheck)))
     }
 
     fn work_version(&self) -> u64 {

@@ -7,7 +7,8 @@
 //!
 //! Older programs serve requests meanwhile, so a migration must not block them: one that changes a table gives up
 //! waiting for its lock soon, and tries again later; one that creates an index on a large table runs without a
-//! transaction (`docs/decisions/0052-migrations-under-load.md`).
+//! transaction (`docs/decisions/0052-migrations-under-load.md`). A new database gets the current schema in one
+//! transaction instead.
 
 use std::time::{Duration, Instant};
 
@@ -107,7 +108,8 @@ const LOCK: &str = "SELECT pg_try_advisory_lock(hashtextextended('journeyman/mig
 /// The interval between two attempts to take the lock for migrations.
 const LOCK_POLL: Duration = Duration::from_millis(200);
 
-const SCHEMA: &str = "
+/// Creates what migrations need.
+const BASE: &str = "
     CREATE SCHEMA IF NOT EXISTS journeyman;
     CREATE TABLE IF NOT EXISTS journeyman.migrations (
         number BIGINT PRIMARY KEY,
@@ -115,6 +117,9 @@ const SCHEMA: &str = "
         at     TIMESTAMPTZ NOT NULL DEFAULT now()
     );
     SET search_path TO journeyman";
+
+/// The schema that all migrations together make. `make schema` writes the file.
+const SCHEMA: &str = include_str!("../../migrations/postgres/schema.sql");
 
 /// Returns the current schema version.
 pub(super) fn known() -> i64 {
@@ -132,7 +137,7 @@ async fn migrate_within(connector: &Connector, only_to: Option<i64>, limits: Loc
     let _connection = AbortOnDropHandle::new(tokio::spawn(connection));
     client.batch_execute(NO_TIMEOUTS).await.map_err(PgError::from)?;
     lock(&client).await?;
-    client.batch_execute(SCHEMA).await.map_err(PgError::from)?;
+    client.batch_execute(BASE).await.map_err(PgError::from)?;
     run(&client, only_to, limits).await
 }
 
@@ -159,6 +164,10 @@ async fn run(client: &Client, only_to: Option<i64>, limits: LockLimits) -> Resul
     {
         return Err(OpenError::Newer { found, needs, known: only_to });
     }
+    if before.is_none() && only_to.is_none() {
+        create(client).await.map_err(PgError::from)?;
+        return Ok(MIGRATIONS.len());
+    }
     let done = before.map_or(0, |(number, _)| number);
     for (number, migration) in (1..=last).zip(MIGRATIONS).filter(|(number, _)| *number > done) {
         apply(client, number, migration, limits).await?;
@@ -168,6 +177,18 @@ async fn run(client: &Client, only_to: Option<i64>, limits: LockLimits) -> Resul
         check(client).await?;
     }
     Ok(made)
+}
+
+/// Creates the current schema in a new database.
+async fn create(client: &Client) -> Result<(), tokio_postgres::Error> {
+    let rows: Vec<String> =
+        (1..).zip(MIGRATIONS).map(|(number, migration)| format!("({number}, {})", migration.needs)).collect();
+    let notes = rows.join(", ");
+    // Functions come before the tables that they name.
+    let begin = "BEGIN; SET LOCAL check_function_bodies = off";
+    client
+        .batch_execute(&format!("{begin}; {SCHEMA}; INSERT INTO migrations (number, needs) VALUES {notes}; COMMIT"))
+        .await
 }
 
 /// Applies a migration, in several attempts if other transactions hold the locks that it needs.
@@ -233,7 +254,9 @@ pub(crate) async fn newest(client: &Client) -> Result<Option<(i64, i64)>, PgErro
 
 #[cfg(test)]
 mod tests {
-    use journeyman_testkit::Postgres;
+    use std::collections::BTreeSet;
+
+    use journeyman_testkit::{Postgres, until_async};
     use tokio_postgres::NoTls;
 
     use super::*;
@@ -247,11 +270,11 @@ mod tests {
         (connector, client, url)
     }
 
-    /// Connects to a database, with a short time limit for locks.
+    /// Connects to a database, with a time limit for locks that only a hang reaches.
     async fn connect(url: &str) -> Client {
         let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
         tokio::spawn(connection);
-        client.batch_execute("SET search_path TO journeyman; SET lock_timeout = '1s'").await.unwrap();
+        client.batch_execute("SET search_path TO journeyman; SET lock_timeout = '60s'").await.unwrap();
         client
     }
 
@@ -261,6 +284,52 @@ mod tests {
             "SELECT indisvalid, pg_get_indexdef(indexrelid) FROM pg_index WHERE indexrelid = 'log_plans'::regclass";
         let row = client.query_one(text, &[]).await.unwrap();
         (row.get(0), row.get(1))
+    }
+
+    /// Returns the schema and the data of a database, as pg_dump writes them.
+    fn dump(url: &str) -> String {
+        let dump = Postgres::shared().dump(url.rsplit('/').next().unwrap(), &["--inserts"]);
+        // Each dump has another token, and each row of migrations its own time.
+        let lines = dump.lines().filter(|line| !line.starts_with('\\'));
+        lines.map(|line| line.split(", '20").next().unwrap_or(line)).collect::<Vec<_>>().join("\n")
+    }
+
+    #[tokio::test]
+    async fn a_new_database_has_the_schema_that_all_migrations_make() {
+        let (_, _, migrated) = database(known()).await;
+        let new = Postgres::shared().database();
+        assert_eq!(migrate(&Connector::new(&new).unwrap(), None).await.unwrap(), MIGRATIONS.len());
+        let (new, migrated) = (dump(&new), dump(&migrated));
+        assert!(migrated.contains("CREATE TABLE journeyman.jobs"), "{migrated}");
+        assert!(new == migrated, "run make schema: {}", differing_lines(&new, &migrated));
+    }
+
+    /// Returns the lines that only one of two texts has.
+    fn differing_lines(left: &str, right: &str) -> String {
+        let only = |one: &str, other: &str, sign: char| -> String {
+            one.lines().filter(|line| !other.contains(line)).map(|line| format!("{sign} {line}\n")).collect()
+        };
+        only(left, right, '-') + &only(right, left, '+')
+    }
+
+    #[tokio::test]
+    #[ignore = "writes the file of the schema: make schema"]
+    async fn write_schema() {
+        let (_, _, url) = database(known()).await;
+        let options = ["--schema-only", "--no-owner", "--no-privileges", "--exclude-table=journeyman.migrations"];
+        let dump = Postgres::shared().dump(url.rsplit('/').next().unwrap(), &options);
+        // Settings of the session, comments, and the schema itself, which `BASE` creates.
+        let left_out = ["SET ", "SELECT pg_catalog.", "--", "\\", "CREATE SCHEMA"];
+        let mut schema = String::new();
+        for line in dump.lines().filter(|line| !left_out.iter().any(|start| line.starts_with(start))) {
+            if !(line.is_empty() && schema.ends_with("\n\n")) {
+                schema.push_str(line);
+                schema.push('\n');
+            }
+        }
+        let head = "-- The schema that all migrations together make, for new databases. Written by: make schema\n\n";
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/postgres/schema.sql");
+        std::fs::write(path, format!("{head}{}\n", schema.trim())).unwrap();
     }
 
     #[test]
@@ -296,7 +365,7 @@ mod tests {
         assert!(error.to_string().contains("pg_stat_activity"), "{error}");
         reader.batch_execute("COMMIT").await.unwrap();
         assert_eq!(newest(&reader).await.unwrap(), Some((39, 5)));
-        assert_eq!(migrate_within(&connector, Some(40), limits).await.unwrap(), 1);
+        assert_eq!(migrate(&connector, Some(40)).await.unwrap(), 1);
     }
 
     #[tokio::test]
@@ -305,13 +374,19 @@ mod tests {
         long.batch_execute("BEGIN; SELECT id FROM jobs").await.unwrap();
         let limits = LockLimits { wait: Duration::from_millis(200), pause: Duration::from_millis(50), attempts: 1000 };
         let migrating = tokio::spawn(async move { migrate_within(&connector, Some(40), limits).await });
-        let (request, begun) = (connect(&url).await, Instant::now());
-        // Longer than a request waits.
-        while begun.elapsed() < Duration::from_secs(2) {
+        let request = connect(&url).await;
+        // The migration rolls back each attempt that did not get its locks.
+        let attempt = "SELECT query_start::text FROM pg_stat_activity
+                           WHERE datname = current_database() AND query = 'ROLLBACK'";
+        let (mut requests, mut attempts) = (0, BTreeSet::new());
+        until_async("20 requests during three attempts of the migration", async || {
             request.batch_execute("SELECT id FROM jobs").await.unwrap();
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        assert!(!migrating.is_finished());
+            requests += 1;
+            attempts.extend(request.query(attempt, &[]).await.unwrap().iter().map(|row| row.get::<_, String>(0)));
+            assert!(!migrating.is_finished());
+            (requests >= 20 && attempts.len() >= 3).then_some(())
+        })
+        .await;
         long.batch_execute("COMMIT").await.unwrap();
         assert_eq!(migrating.await.unwrap().unwrap(), 1);
     }
@@ -330,11 +405,10 @@ mod tests {
         let other = connect(&url).await;
         let waits = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
                          AND query LIKE 'CREATE INDEX CONCURRENTLY%'";
-        let deadline = Instant::now() + Duration::from_secs(30);
-        while other.query(waits, &[]).await.unwrap().is_empty() {
-            assert!(Instant::now() < deadline, "the creation of the index does not wait for the transaction");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        until_async("the creation of the index waits for the transaction", async || {
+            (!other.query(waits, &[]).await.unwrap().is_empty()).then_some(())
+        })
+        .await;
         other.batch_execute(&entry(2)).await.unwrap();
         writer.batch_execute("COMMIT").await.unwrap();
         let made: Vec<usize> = starting.join_all().await.into_iter().map(Result::unwrap).collect();

@@ -1,5 +1,6 @@
 //! Migrations of the schema. A migration and its version number are one transaction, so that a killed process leaves
-//! the previous schema, and the next start continues from there.
+//! the previous schema, and the next start continues from there. A new database gets the current schema in one
+//! transaction instead, which takes one sync.
 
 use std::path::Path;
 
@@ -55,6 +56,9 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0044_ended_by.sql"),
 ];
 
+/// The schema that all migrations together make. `make schema` writes the file.
+const SCHEMA: &str = include_str!("../../migrations/sqlite/schema.sql");
+
 /// The current schema version.
 #[expect(clippy::cast_possible_wrap, reason = "there are a few")]
 pub(crate) const SCHEMA_VERSION: i64 = MIGRATIONS.len() as i64;
@@ -71,8 +75,9 @@ pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), Op
         }
         let next = usize::try_from(version).ok().and_then(|done| MIGRATIONS.get(done));
         let Some(migration) = next else { return Ok(()) };
-        transaction.execute_batch(migration).map_err(failed)?;
-        transaction.pragma_update(None, "user_version", version + 1).map_err(failed)?;
+        let (sql, reached) = if version == 0 { (SCHEMA, known) } else { (*migration, version + 1) };
+        transaction.execute_batch(sql).map_err(failed)?;
+        transaction.pragma_update(None, "user_version", reached).map_err(failed)?;
         transaction.commit().map_err(failed)?;
     }
 }
@@ -80,6 +85,73 @@ pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), Op
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Returns the kind, name, table and SQL of everything in a schema.
+    fn objects(db: &Connection) -> Vec<[Option<String>; 4]> {
+        let text = "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY type, name";
+        let mut select = db.prepare(text).unwrap();
+        let rows = select.query_map([], |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?])).unwrap();
+        rows.map(Result::unwrap).collect()
+    }
+
+    /// Returns a database to which all migrations were applied.
+    fn migrated() -> Connection {
+        let db = Connection::open_in_memory().unwrap();
+        for migration in MIGRATIONS {
+            db.execute_batch(migration).unwrap();
+        }
+        db
+    }
+
+    #[test]
+    fn a_new_database_has_the_schema_that_all_migrations_make() {
+        let mut new = Connection::open_in_memory().unwrap();
+        migrate(&mut new, Path::new(":memory:")).unwrap();
+        let (new_objects, migrated_objects) = (objects(&new), objects(&migrated()));
+        assert!(new_objects == migrated_objects, "run make schema: {new_objects:#?} {migrated_objects:#?}");
+        let version: i64 = new.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+        assert_eq!(version, SCHEMA_VERSION);
+        for [kind, name, ..] in new_objects {
+            if kind.as_deref() == Some("table") {
+                let text = format!("SELECT count(*) FROM {}", name.unwrap());
+                assert_eq!(migrated().query_row(&text, [], |row| row.get::<_, i64>(0)).unwrap(), 0, "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_database_of_any_earlier_version_is_migrated() {
+        let expected = objects(&migrated());
+        for version in [1, 20, MIGRATIONS.len() - 1, MIGRATIONS.len()] {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("journeyman.db");
+            let mut db = Connection::open(&path).unwrap();
+            db.pragma_update(None, "journal_mode", "WAL").unwrap();
+            db.pragma_update(None, "foreign_keys", true).unwrap();
+            for migration in &MIGRATIONS[..version] {
+                db.execute_batch(migration).unwrap();
+            }
+            db.pragma_update(None, "user_version", i64::try_from(version).unwrap()).unwrap();
+            migrate(&mut db, &path).unwrap();
+            assert!(objects(&db) == expected, "from version {version}");
+            let reached: i64 = db.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+            assert_eq!(reached, SCHEMA_VERSION, "from version {version}");
+        }
+    }
+
+    #[test]
+    #[ignore = "writes the file of the schema: make schema"]
+    fn write_schema() {
+        let db = migrated();
+        // SQLite makes the indexes and tables without SQL, and those whose names begin with sqlite_, itself.
+        let text = "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY rowid";
+        let mut select = db.prepare(text).unwrap();
+        let statements = select.query_map([], |row| row.get::<_, String>(0)).unwrap();
+        let schema: String = statements.map(|statement| format!("{};\n\n", statement.unwrap())).collect();
+        let head = "-- The schema that all migrations together make, for new databases. Written by: make schema\n\n";
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations/sqlite/schema.sql");
+        std::fs::write(path, format!("{head}{}\n", schema.trim_end())).unwrap();
+    }
 
     #[test]
     fn the_usage_of_existing_runs_is_added_up_whatever_providers_reported() {

@@ -24,7 +24,7 @@ use journeyman_core::pull::existing::ExistingPull;
 use journeyman_core::pull::{NewPull, PullEnding, PullState, PullText};
 use journeyman_core::run::{Reason, ReasonCode, RunStatus, Usage};
 use journeyman_core::time::{Clock, Timestamp};
-use journeyman_testkit::Seeds as _;
+use journeyman_testkit::{Seeds as _, within};
 use uuid::Uuid;
 
 use super::given::{Fixture, all, free, keyed, new_job, project, prompt, shop, sqlite, worker};
@@ -705,14 +705,13 @@ async fn waiters_wake_up_for_work_and_for_log_entries() {
     for fixture in all().await {
         let seen = fixture.store.work_version();
         let id = fixture.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
-        let soon = Duration::from_secs(5);
-        tokio::time::timeout(soon, fixture.store.work_changed(seen)).await.expect("work");
-        tokio::time::timeout(soon, fixture.store.watch(id).changed(1)).await.expect("an entry that exists already");
+        within("work", fixture.store.work_changed(seen)).await;
+        within("an entry that exists already", fixture.store.watch(id).changed(1)).await;
         let store = Arc::clone(&fixture.store);
         let waiting = tokio::spawn(async move { store.watch(id).changed(2).await });
         tokio::task::yield_now().await;
         fixture.engine.cancel(&shop(), id).await.unwrap();
-        tokio::time::timeout(soon, waiting).await.expect("a new entry").unwrap();
+        within("a new entry", waiting).await.unwrap();
         let quiet = tokio::time::timeout(Duration::from_millis(20), fixture.store.watch(id).changed(99)).await;
         assert!(quiet.is_err(), "{}: no new entry", fixture.name);
     }
@@ -726,7 +725,7 @@ async fn a_watch_misses_nothing_between_two_reads() {
         let mut seen = fixture.store.job(id).await.unwrap().unwrap().last_seq;
         for number in 0..3 {
             fixture.engine.add_message(&shop(), id, prompt(&number.to_string()), free()).await.unwrap();
-            tokio::time::timeout(Duration::from_secs(4), watch.changed(seen)).await.expect("a new entry");
+            within("a new entry", watch.changed(seen)).await;
             seen = fixture.store.job(id).await.unwrap().unwrap().last_seq;
         }
         let quiet = tokio::time::timeout(Duration::from_millis(50), watch.changed(seen)).await;

@@ -8,8 +8,8 @@ use journeyman_core::feed::{FeedEnds, FeedEntry, FeedKind, FeedQuery};
 use journeyman_core::ports::Retention;
 
 use super::conformance::complete_next_job;
-use super::given::{Fixture, all, free, new_job, postgres_at, project, prompt, shop};
-use journeyman_testkit::{Postgres, Seeds as _};
+use super::given::{Fixture, all, free, migrated, new_job, postgres_at, project, prompt, shop};
+use journeyman_testkit::{Seeds as _, within};
 
 fn query(after: u64) -> FeedQuery {
     FeedQuery { after, limit: 99, ..FeedQuery::default() }
@@ -106,7 +106,7 @@ async fn waiters_wake_up_for_the_feed() {
         let store = Arc::clone(&fixture.store);
         let waiting = tokio::spawn(async move { store.feed_changed(seen).await });
         fixture.job().await;
-        tokio::time::timeout(Duration::from_secs(5), waiting).await.expect("a wake-up").unwrap();
+        within("a wake-up", waiting).await.unwrap();
         assert_ne!(fixture.store.feed_version(), seen, "{}", fixture.name);
     }
 }
@@ -115,7 +115,7 @@ async fn waiters_wake_up_for_the_feed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn concurrent_writers_and_readers_see_every_event_once_and_in_one_order() {
     const JOBS: usize = 60;
-    let url = Postgres::shared().database();
+    let url = migrated().await;
     let first = Arc::new(postgres_at(&url).await);
     let store = super::given::open_again(&url, &first).await;
     let second = Arc::new(Fixture::over("postgres", first.world.clone(), store));
@@ -147,7 +147,7 @@ async fn concurrent_writers_and_readers_see_every_event_once_and_in_one_order() 
         made.extend(writer.await.unwrap());
     }
     for reader in readers {
-        let seen = tokio::time::timeout(Duration::from_secs(60), reader).await.expect("all events").unwrap();
+        let seen = within("all events", reader).await.unwrap();
         let jobs: BTreeSet<_> = seen.iter().map(|entry| entry.job).collect();
         assert_eq!(jobs, made);
         let positions: Vec<u64> = seen.iter().map(|entry| entry.position).collect();

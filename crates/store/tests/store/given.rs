@@ -1,6 +1,7 @@
 //! Initial data and helpers for the tests.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use journeyman_core::engine::{Admission, Engine, NewJob, Prompt};
 use journeyman_core::idempotency::{Claim, Fingerprint};
@@ -10,8 +11,15 @@ use journeyman_core::ports::Store;
 use journeyman_core::project::Project;
 use journeyman_core::time::Timestamp;
 use journeyman_store::{MasterKey, MemoryStore, PostgresStore, Schema, SqliteStore};
-use journeyman_testkit::{Postgres, Seeds as _, World};
+use journeyman_testkit::{Postgres, Seeds as _, Template, World, within};
 use uuid::Uuid;
+
+/// The time after which the waiters of a PostgreSQL store wake up without a notification. No test waits for it, so each
+/// wake-up is a notification.
+pub(crate) const RECHECK: Duration = Duration::from_hours(1);
+
+/// A database file with the current schema.
+static NEW_FILE: Template = Template::new();
 
 /// A store with an engine on top of it.
 pub(crate) struct Fixture {
@@ -47,14 +55,29 @@ pub(crate) async fn memory() -> Fixture {
 
 pub(crate) async fn sqlite() -> Fixture {
     let (dir, world) = (tempfile::tempdir().unwrap(), World::new());
-    let store = SqliteStore::open(&dir.path().join("journeyman.db"), master_key(), world.clone()).unwrap();
+    let path = dir.path().join("journeyman.db");
+    NEW_FILE.copy(&path, |path| drop(SqliteStore::open(path, master_key(), World::new()).unwrap()));
+    let store = SqliteStore::open(&path, master_key(), world.clone()).unwrap();
     Fixture::new("sqlite", world, Arc::new(store), Some(dir)).await
 }
 
 pub(crate) async fn postgres_at(url: &str) -> Fixture {
     let world = World::new();
     let store = PostgresStore::open(url, 8, Schema::Migrate, master_key(), world.clone()).await.unwrap();
-    Fixture::new("postgres", world, Arc::new(store), None).await
+    let fixture = Fixture::new("postgres", world, Arc::new(store.with_recheck(RECHECK)), None).await;
+    listening(&*fixture.store).await;
+    fixture
+}
+
+/// Waits until a new PostgreSQL store listens for notifications. It then wakes its waiters once, because it may have missed
+/// some.
+pub(crate) async fn listening(store: &dyn Store) {
+    within("the store listens for notifications", store.work_changed(0)).await;
+}
+
+/// Returns the URL of a new PostgreSQL database with the current schema.
+pub(crate) async fn migrated() -> String {
+    Postgres::shared().migrated(async |url| assert!(PostgresStore::migrate(url).await.is_ok())).await
 }
 
 /// Opens another store over the same database, as another process does.
@@ -64,7 +87,7 @@ pub(crate) async fn open_again(url: &str, known: &Fixture) -> Arc<dyn Store> {
 
 /// Returns a store of each kind.
 pub(crate) async fn all() -> Vec<Fixture> {
-    vec![memory().await, sqlite().await, postgres_at(&Postgres::shared().database()).await]
+    vec![memory().await, sqlite().await, postgres_at(&migrated().await).await]
 }
 
 pub(crate) fn master_key() -> MasterKey {

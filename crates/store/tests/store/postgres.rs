@@ -8,20 +8,23 @@ use std::time::Duration;
 use journeyman_core::engine::{Admission, Engine};
 use journeyman_core::ports::{Store, StoreError, UpdateError};
 use journeyman_store::{MasterKey, PostgresOpenError, PostgresStore, Schema, VaultError};
-use journeyman_testkit::{Postgres, Seeds as _, World};
+use journeyman_testkit::{Postgres, Seeds as _, World, within};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::given::{Fixture, free, keyed, master_key, new_job, postgres_at, project, prompt, shop, worker};
+use super::given::{
+    Fixture, RECHECK, free, keyed, listening, master_key, migrated, new_job, postgres_at, project, prompt, shop, worker,
+};
 
 const LEASE: Duration = Duration::from_secs(30);
 
 /// Returns two stores, as of two processes, that share a database and a clock.
 async fn two() -> (Fixture, Engine, Arc<dyn Store>) {
-    let url = Postgres::shared().database();
+    let url = migrated().await;
     let first = postgres_at(&url).await;
     let second = PostgresStore::open(&url, 4, Schema::Check, master_key(), first.world.clone()).await.unwrap();
-    let second: Arc<dyn Store> = Arc::new(second);
+    let second: Arc<dyn Store> = Arc::new(second.with_recheck(RECHECK));
+    listening(&*second).await;
     let engine = Engine::new(Arc::clone(&second), first.world.clone(), first.world.clone());
     (first, engine, second)
 }
@@ -31,16 +34,14 @@ async fn a_write_in_one_process_wakes_waiters_in_another() {
     let (here, _, there) = two().await;
     let id = here.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
     let job = there.job(id).await.unwrap().unwrap();
-    // Shorter than the time after which waiters check the store without a notification.
-    let soon = Duration::from_secs(3);
     let (waiting, seen) = (Arc::clone(&there), there.work_version());
     let work = tokio::spawn(async move { waiting.work_changed(seen).await });
     let waiting = Arc::clone(&there);
     let entries = tokio::spawn(async move { waiting.watch(id).changed(job.last_seq).await });
     tokio::time::sleep(Duration::from_millis(200)).await;
     here.engine.add_message(&shop(), id, prompt("b"), free()).await.unwrap();
-    tokio::time::timeout(soon, work).await.expect("work").unwrap();
-    tokio::time::timeout(soon, entries).await.expect("entries").unwrap();
+    within("a notification about work", work).await.unwrap();
+    within("a notification about entries", entries).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -120,7 +121,7 @@ async fn two_processes_do_not_exceed_the_run_limit_of_a_project() {
 
 #[tokio::test]
 async fn a_request_that_the_server_rejects_does_not_fail_others() {
-    let fixture = postgres_at(&Postgres::shared().database()).await;
+    let fixture = postgres_at(&migrated().await).await;
     let id = fixture.engine.create_job(&project("shop"), new_job("a"), free()).await.unwrap().record.id;
     // PostgreSQL cannot store text with a NUL character, which the HTTP interface would refuse earlier.
     let shop = shop();
@@ -288,7 +289,7 @@ async fn a_commit_whose_response_is_lost_is_not_repeated() {
 
 #[tokio::test]
 async fn a_store_does_not_open_with_another_master_key() {
-    let url = Postgres::shared().database();
+    let url = migrated().await;
     postgres_at(&url).await;
     let other = PostgresStore::open(&url, 2, Schema::Migrate, MasterKey::new([1; 32]), World::new()).await;
     assert!(matches!(other, Err(PostgresOpenError::Key(VaultError::OtherKey))));

@@ -11,7 +11,7 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use super::conformance::{complete_next_job, size};
-use super::given::{Fixture, free, master_key, postgres_at, prompt, shop, sqlite};
+use super::given::{Fixture, free, master_key, migrated, postgres_at, prompt, shop, sqlite};
 
 /// A database that several processes share.
 enum Database {
@@ -21,7 +21,7 @@ enum Database {
 
 /// Returns a database of each kind, with the store of a process of this version.
 async fn databases() -> [(Database, Fixture); 2] {
-    let (file, url) = (sqlite().await, Postgres::shared().database());
+    let (file, url) = (sqlite().await, migrated().await);
     let path = file.dir.as_ref().unwrap().path().join("journeyman.db");
     let shared = postgres_at(&url).await;
     [(Database::Sqlite(path), file), (Database::Postgres(url), shared)]

@@ -13,11 +13,11 @@ use journeyman_core::webhook::{
     AttemptResult, CONCURRENT, Claim, ClaimedDelivery, DELIVERY_LEASE, Delivery, DeliveryState, Disabled,
     EVENT_REMOVED, GIVE_UP_AFTER, Replay, Response, Webhook, WebhookFormat, WebhookSecret, WebhookSettings, finish,
 };
-use journeyman_testkit::{Postgres, Seeds as _};
+use journeyman_testkit::Seeds as _;
 use uuid::Uuid;
 
 use super::conformance::complete_next_job;
-use super::given::{Fixture, all, free, new_job, open_again, postgres_at, project, shop};
+use super::given::{Fixture, all, free, migrated, new_job, open_again, postgres_at, project, shop};
 
 fn id(number: u128) -> WebhookId {
     WebhookId::from_uuid(Uuid::from_u128(number))
@@ -447,7 +447,7 @@ async fn a_deleted_project_and_old_deliveries_leave_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn concurrent_processes_deliver_each_event_in_the_order_of_its_job() {
     const JOBS: usize = 20;
-    let url = Postgres::shared().database();
+    let url = migrated().await;
     let first = postgres_at(&url).await;
     first.hook(1, &[]).await;
     let store = open_again(&url, &first).await;
@@ -493,7 +493,7 @@ async fn concurrent_processes_deliver_each_event_in_the_order_of_its_job() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn changes_of_webhooks_and_results_do_not_wait_for_each_other_in_a_circle() {
     const HOOKS: u128 = 5;
-    let url = Postgres::shared().database();
+    let url = migrated().await;
     let first = postgres_at(&url).await;
     let store = open_again(&url, &first).await;
     let second = Fixture::over("postgres", first.world.clone(), store);
