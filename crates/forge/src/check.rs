@@ -119,11 +119,7 @@ fn no_credential() -> Finding {
 }
 
 async fn answers(host: &CodeHost, clock: Arc<dyn Clock>) -> Finding {
-    let sent = match client_of(host, clock) {
-        Ok(http) => http.call(None, Method::GET, "/", None).await,
-        Err(error) => Err(error),
-    };
-    match sent {
+    match client_of(host, clock).call(None, Method::GET, "/", None).await {
         Ok(_) | Err(ForgeError::RateLimited(_)) => reachable(host),
         Err(error) => unreachable(host, &error.to_string()),
     }

@@ -191,21 +191,18 @@ impl Finder {
 }
 
 /// Creates the client of a code host's HTTP interface, without a credential.
-pub(crate) fn client_of(host: &CodeHost, clock: Arc<dyn Clock>) -> Result<Http, ForgeError> {
+pub(crate) fn client_of(host: &CodeHost, clock: Arc<dyn Clock>) -> Http {
     let policy = match host.defined_in {
         DefinedIn::Project => Policy::CodeHosts,
         DefinedIn::Configuration | DefinedIn::Store => Policy::Any,
     };
-    let client = |policy: Policy| {
-        let client = Client::new(&Settings { policy, ..Settings::default() });
-        client.map_err(|error| ForgeError::Unclear(error.to_string()))
-    };
-    let (client, others) = (client(policy)?, client(Policy::CodeHosts)?);
+    let client = |policy: Policy| Client::new(Settings { policy, ..Settings::default() });
+    let (client, others) = (client(policy), client(Policy::CodeHosts));
     let headers = match host.kind {
         HostKind::Github => github::HEADERS.to_vec(),
         _ => Vec::new(),
     };
-    Ok(Http { client, others, clock, throttle: Arc::new(Throttle::default()), base: host.api(), headers })
+    Http { client, others, clock, throttle: Arc::new(Throttle::default()), base: host.api(), headers }
 }
 
 /// Creates the client of a code host.
@@ -215,7 +212,7 @@ pub(crate) fn connect(
     secrets: &HostSecrets,
     clock: Arc<dyn Clock>,
 ) -> Result<Arc<dyn Api>, ForgeError> {
-    let http = client_of(host, clock)?;
+    let http = client_of(host, clock);
     let token = || {
         let missing = || ForgeError::Credential(format!("the code host {} has no token", host.id));
         secrets.token.clone().map(|token| SecretValue(token.0.trim().to_owned())).ok_or_else(missing)

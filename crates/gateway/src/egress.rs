@@ -195,6 +195,7 @@ mod tests {
     use std::sync::Mutex;
 
     use async_trait::async_trait;
+    use journeyman_testkit::within;
 
     use super::*;
 
@@ -235,7 +236,7 @@ mod tests {
         let request = String::from_utf8_lossy(request).replace("PORT", &port.to_string());
         client.write_all(request.as_bytes()).await.unwrap();
         let mut answer = Vec::new();
-        let _ = timeout(Duration::from_secs(20), client.read_to_end(&mut answer)).await.unwrap();
+        let _ = within("the proxy answers", client.read_to_end(&mut answer)).await;
         serving.abort();
         let decisions = log.lock().unwrap().iter().cloned().collect();
         (String::from_utf8_lossy(&answer).into_owned(), decisions)

@@ -21,7 +21,7 @@ use tokio::net::TcpListener;
 use tokio_util::task::AbortOnDropHandle;
 
 use egress::Egress;
-pub use models::{ModelSettings, Models, NoClient, Provider};
+pub use models::{ModelSettings, Models, Provider};
 
 /// Opens the proxies of sandboxes.
 pub struct SandboxGateway {

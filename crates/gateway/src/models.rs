@@ -85,29 +85,18 @@ pub struct Models {
     reading: Semaphore,
 }
 
-/// An error from building the HTTP client.
-#[derive(Debug, thiserror::Error)]
-#[error("the HTTP client for models could not be built: {0}")]
-pub struct NoClient(#[from] journeyman_net::Error);
-
 impl Models {
     /// Creates the models of these settings.
-    ///
-    /// # Errors
-    /// The HTTP client could not be built.
-    pub fn new(
-        settings: ModelSettings,
-        spending: Arc<dyn SpendingStore>,
-        clock: Arc<dyn Clock>,
-    ) -> Result<Self, NoClient> {
+    #[must_use]
+    pub fn new(settings: ModelSettings, spending: Arc<dyn SpendingStore>, clock: Arc<dyn Clock>) -> Self {
         // Each call needs a separate connection: on a shared one, a call that its caller does not read would block the
         // others.
-        let client = Client::new(&journeyman_net::Settings {
+        let client = Client::new(journeyman_net::Settings {
             connect_time: CONNECT_TIME,
             http1_only: true,
             ..journeyman_net::Settings::default()
-        })?;
-        Ok(Self { settings, client, spending, clock, totals: Totals::default(), reading: Semaphore::new(READING) })
+        });
+        Self { settings, client, spending, clock, totals: Totals::default(), reading: Semaphore::new(READING) }
     }
 
     /// Returns the totals of all calls since the start.

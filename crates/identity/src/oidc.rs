@@ -103,10 +103,10 @@ impl Oidc {
     /// Creates a client with these settings, without a request to the provider.
     ///
     /// # Errors
-    /// Returns the setting that is invalid, or the reason why the HTTP client could not be created.
+    /// A setting is invalid.
     pub fn new(settings: OidcSettings, ids: Arc<dyn IdGen>) -> Result<Self, InvalidOidcSettings> {
         let settings = settings.checked()?;
-        let http = Http::new(&settings.issuer, PATIENCE).map_err(InvalidOidcSettings::Client)?;
+        let http = Http::new(&settings.issuer, PATIENCE);
         Ok(Self { settings, http, ids, providers: Providers::default() })
     }
 

@@ -51,23 +51,15 @@ pub struct Tokens {
 
 impl Tokens {
     /// Returns a verifier that connects to public addresses, and to the networks `allowed`.
-    ///
-    /// # Errors
-    /// The HTTP client cannot be built.
-    pub fn new(allowed: &[IpNet], resolver: Arc<dyn Resolver>) -> Result<Self, journeyman_net::Error> {
-        Ok(Self { keys: Arc::new(Keys::new(allowed, resolver)?) })
+    #[must_use]
+    pub fn new(allowed: &[IpNet], resolver: Arc<dyn Resolver>) -> Self {
+        Self { keys: Arc::new(Keys::new(allowed, resolver)) }
     }
 
     /// Replaces the timeout of ten seconds for each request to an issuer.
-    ///
-    /// # Errors
-    /// The HTTP client cannot be built.
-    pub fn with_patience(
-        allowed: &[IpNet],
-        resolver: Arc<dyn Resolver>,
-        patience: Duration,
-    ) -> Result<Self, journeyman_net::Error> {
-        Ok(Self { keys: Arc::new(Keys::new(allowed, resolver)?.with_patience(patience)) })
+    #[must_use]
+    pub fn with_patience(allowed: &[IpNet], resolver: Arc<dyn Resolver>, patience: Duration) -> Self {
+        Self { keys: Arc::new(Keys::new(allowed, resolver).with_patience(patience)) }
     }
 }
 

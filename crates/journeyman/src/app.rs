@@ -149,15 +149,14 @@ pub(crate) fn use_cases(settings: &Settings, store: &Arc<dyn Store>) -> anyhow::
 }
 
 /// Returns the sender of webhooks.
-fn webhook_sender(settings: &Settings, public_url: &str) -> anyhow::Result<Arc<dyn WebhookSender>> {
-    let sender = journeyman_webhooks::Sender::new(&settings.webhook_networks, Arc::new(SystemResolver), public_url);
-    Ok(Arc::new(sender.context("the sender of webhooks")?))
+fn webhook_sender(settings: &Settings, public_url: &str) -> Arc<dyn WebhookSender> {
+    let networks = &settings.webhook_networks;
+    Arc::new(journeyman_webhooks::Sender::new(networks, Arc::new(SystemResolver), public_url))
 }
 
 /// Returns the verifier of the tokens of OpenID issuers.
-fn token_verifier(settings: &Settings) -> anyhow::Result<Arc<dyn TokenVerifier>> {
-    let tokens = Tokens::new(&settings.oidc_networks, Arc::new(SystemResolver));
-    Ok(Arc::new(tokens.context("the verifier of tokens")?))
+fn token_verifier(settings: &Settings) -> Arc<dyn TokenVerifier> {
+    Arc::new(Tokens::new(&settings.oidc_networks, Arc::new(SystemResolver)))
 }
 
 fn cases(
@@ -167,7 +166,7 @@ fn cases(
     hosts: CodeHosts,
     public_url: String,
 ) -> anyhow::Result<UseCases> {
-    let webhooks = webhook_sender(settings, &public_url)?;
+    let webhooks = webhook_sender(settings, &public_url);
     let slack = journeyman_slack::Client::new(&settings.slack_api_url).context("slack-api-url")?;
     Ok(UseCases::new(Parts {
         store: Arc::clone(store),
@@ -177,7 +176,7 @@ fn cases(
         hooks: Arc::new(hosts.finder().clone()),
         forges: Arc::new(hosts),
         webhooks,
-        tokens: token_verifier(settings)?,
+        tokens: token_verifier(settings),
         slack: Arc::new(slack),
         public_url,
         ids: Arc::new(Machine),
@@ -259,7 +258,7 @@ fn worker_parts(
 ) -> anyhow::Result<WorkerParts> {
     // Agents do not inherit the environment of the service. They get its search path, and a locale that prints UTF-8.
     let environment = [("PATH".to_owned(), settings.path.clone()), ("LANG".to_owned(), "C.UTF-8".to_owned())];
-    let models = Models::new(settings.models.clone(), store.clone(), Arc::new(Machine))?;
+    let models = Models::new(settings.models.clone(), store.clone(), Arc::new(Machine));
     let egress = Policy::Public(settings.sandbox.egress_private.clone().into());
     let gateway = Arc::new(SandboxGateway::new(Arc::new(SystemResolver), egress, models));
     let host = Host::new(Resources {

@@ -1,10 +1,11 @@
 //! The HTTP client.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::redirect;
 
@@ -55,62 +56,68 @@ pub struct Limits {
 }
 
 /// An HTTP client that follows no redirects and connects only to permitted addresses. Cheap to clone.
+///
+/// Reading the CA certificates of the machine takes about 10 ms of processor time, and most clients of a process send no
+/// request. So a client is built for its first request.
 #[derive(Clone)]
-pub struct Client {
+pub struct Client(Arc<Inner>);
+
+struct Inner {
+    settings: Settings,
+    built: OnceLock<Result<Built, Error>>,
+}
+
+struct Built {
     http: reqwest::Client,
-    policy: Policy,
-    https_only: bool,
-    connect_time: Duration,
     /// The reason why https does not work; `None` if it works.
     no_tls: Option<String>,
 }
 
 impl Client {
     /// Creates a client. Without CA certificates on the machine, only http works.
-    ///
-    /// # Errors
-    /// The client cannot be built.
-    pub fn new(settings: &Settings) -> Result<Self, Error> {
-        let Settings { policy, resolver, connect_time, http1_only, read_time, https_only, no_proxy } = settings;
-        let builder = || {
-            let mut builder = reqwest::Client::builder()
-                .redirect(redirect::Policy::none())
-                .connect_timeout(*connect_time)
-                .https_only(*https_only)
-                .dns_resolver(CheckedResolver { resolver: Arc::clone(resolver), policy: policy.clone() });
-            if *http1_only {
-                builder = builder.http1_only();
-            }
-            if let Some(time) = read_time {
-                builder = builder.read_timeout(*time);
-            }
-            // A proxy would resolve names without the check.
-            if *no_proxy || matches!(policy, Policy::Public(_)) { builder.no_proxy() } else { builder }
-        };
-        let failed = |error: &reqwest::Error| Error::Malformed(format!("the HTTP client: {}", root_cause(error)));
-        let (http, no_tls) = match builder().build() {
-            Ok(http) => (http, None),
-            Err(error) => {
-                let http = builder().tls_certs_only([]).build().map_err(|error| failed(&error))?;
-                (http, Some(root_cause(&error)))
-            }
-        };
-        Ok(Self { http, policy: policy.clone(), https_only: *https_only, connect_time: *connect_time, no_tls })
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        Self(Arc::new(Inner { settings, built: OnceLock::new() }))
     }
+
+    // The futures are boxed: for each function that awaits one, the compiler would otherwise look through the large futures
+    // of the HTTP library again, which takes minutes in all.
 
     /// Sends a request, and returns the answer when its head has arrived. The caller must limit the time and the size.
     ///
     /// # Errors
     /// The URL is not permitted, or the server cannot be reached.
-    pub async fn start(&self, request: http::Request<Bytes>) -> Result<reqwest::Response, Error> {
-        self.execute(request, None).await
+    pub fn start(&self, request: http::Request<Bytes>) -> BoxFuture<'_, Result<reqwest::Response, Error>> {
+        Box::pin(self.0.execute(request, None))
     }
 
     /// Sends a request, and reads the whole answer.
     ///
     /// # Errors
     /// The URL is not permitted, the server cannot be reached, or a limit is exceeded.
-    pub async fn send(&self, request: http::Request<Bytes>, limits: Limits) -> Result<http::Response<Bytes>, Error> {
+    pub fn send(
+        &self,
+        request: http::Request<Bytes>,
+        limits: Limits,
+    ) -> BoxFuture<'_, Result<http::Response<Bytes>, Error>> {
+        Box::pin(self.0.send(request, limits))
+    }
+
+    /// Returns the inner client, for libraries that make their own requests to URLs that the operator chose.
+    ///
+    /// # Errors
+    /// The client cannot be built; only https is permitted, and there are no CA certificates.
+    pub fn for_library(&self) -> Result<reqwest::Client, Error> {
+        let Built { http, no_tls } = self.0.built()?;
+        match no_tls {
+            Some(why) if self.0.settings.https_only => Err(Error::NoTls(why.clone())),
+            _ => Ok(http.clone()),
+        }
+    }
+}
+
+impl Inner {
+    async fn send(&self, request: http::Request<Bytes>, limits: Limits) -> Result<http::Response<Bytes>, Error> {
         let mut answer = self.execute(request, Some(limits.time)).await?;
         let mut whole = http::Response::builder().status(answer.status());
         for (name, value) in answer.headers() {
@@ -133,30 +140,55 @@ impl Client {
     ) -> Result<reqwest::Response, Error> {
         let mut request = reqwest::Request::try_from(request).map_err(|error| Error::Malformed(root_cause(&error)))?;
         let url = request.url();
-        match (url.scheme(), &self.no_tls) {
-            ("http", _) if !self.https_only => {}
+        let Settings { policy, connect_time, https_only, .. } = &self.settings;
+        let Built { http, no_tls } = self.built()?;
+        match (url.scheme(), no_tls) {
+            ("http", _) if !https_only => {}
             ("https", None) => {}
             ("https", Some(why)) => return Err(Error::NoTls(why.clone())),
             (other, _) => return Err(Error::Scheme(other.to_owned())),
         }
-        self.policy.check_literal(url)?;
+        policy.check_literal(url)?;
         *request.timeout_mut() = limit;
-        let sent = self.http.execute(request).await;
+        let sent = http.execute(request).await;
         sent.map_err(|error| match limit {
             Some(limit) if !error.is_connect() => Error::from_client(&error, limit),
             // Without a limit for the request, only opening the connection has one.
-            _ => Error::from_client(&error, limit.unwrap_or(self.connect_time).min(self.connect_time)),
+            _ => Error::from_client(&error, limit.unwrap_or(*connect_time).min(*connect_time)),
         })
     }
 
-    /// Returns the inner client, for libraries that make their own requests to URLs that the operator chose.
-    ///
-    /// # Errors
-    /// Only https is permitted, and there are no CA certificates.
-    pub fn for_library(&self) -> Result<reqwest::Client, Error> {
-        match &self.no_tls {
-            Some(why) if self.https_only => Err(Error::NoTls(why.clone())),
-            _ => Ok(self.http.clone()),
+    /// Returns the client, which the first call builds.
+    fn built(&self) -> Result<&Built, Error> {
+        self.built.get_or_init(|| self.settings.build()).as_ref().map_err(Clone::clone)
+    }
+}
+
+impl Settings {
+    fn build(&self) -> Result<Built, Error> {
+        let Self { policy, resolver, connect_time, http1_only, read_time, https_only, no_proxy } = self;
+        let builder = || {
+            let mut builder = reqwest::Client::builder()
+                .redirect(redirect::Policy::none())
+                .connect_timeout(*connect_time)
+                .https_only(*https_only)
+                .dns_resolver(CheckedResolver { resolver: Arc::clone(resolver), policy: policy.clone() });
+            if *http1_only {
+                builder = builder.http1_only();
+            }
+            if let Some(time) = read_time {
+                builder = builder.read_timeout(*time);
+            }
+            // A proxy would resolve names without the check.
+            if *no_proxy || matches!(policy, Policy::Public(_)) { builder.no_proxy() } else { builder }
+        };
+        let failed = |error: &reqwest::Error| Error::Malformed(format!("the HTTP client: {}", root_cause(error)));
+        match builder().build() {
+            Ok(http) => Ok(Built { http, no_tls: None }),
+            Err(error) => {
+                let http = builder().tls_certs_only([]).build().map_err(|error| failed(&error))?;
+                Ok(Built { http, no_tls: Some(root_cause(&error)) })
+            }
         }
     }
 }

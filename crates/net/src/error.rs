@@ -20,10 +20,10 @@ pub enum Error {
     /// The URL is neither https nor http.
     #[error("the scheme {0:?} is not supported; use https")]
     Scheme(String),
-    /// No CA certificates were found on this machine at startup.
+    /// No CA certificates were found on this machine.
     #[error(
-        "the service found no CA certificates when it started, so https does not work; install them (apt install \
-         ca-certificates) and restart the service: {0}"
+        "the service found no CA certificates, so https does not work; install them (apt install ca-certificates) and \
+         restart the service: {0}"
     )]
     NoTls(String),
     /// The time limit was exceeded.

@@ -44,14 +44,14 @@ impl Client {
     /// Returns a client of the interface at `base`, which ends with a slash.
     ///
     /// # Errors
-    /// The client cannot be built, the URL is not valid, or it is neither https nor on the loopback interface.
+    /// The URL is not valid, or it is neither https nor on the loopback interface.
     pub fn new(base: &str) -> Result<Self, Error> {
         let base = Url::parse(base).map_err(|error| Error::Malformed(format!("the URL of Slack: {error}")))?;
         // Tokens must not cross a network in plain text.
         if base.scheme() != "https" && !is_loopback(&base) {
             return Err(Error::Scheme(base.scheme().to_owned()));
         }
-        Ok(Self { http: journeyman_net::Client::new(&Settings::default())?, base: Arc::new(base) })
+        Ok(Self { http: journeyman_net::Client::new(Settings::default()), base: Arc::new(base) })
     }
 
     /// Calls a method, and returns its answer.

@@ -37,19 +37,17 @@ pub struct Sender {
 impl Sender {
     /// Returns a sender that connects to public addresses, and to the networks `allowed`. Messages for chats have links to
     /// the dashboard at `public_url`.
-    ///
-    /// # Errors
-    /// The client cannot be built.
-    pub fn new(allowed: &[IpNet], resolver: Arc<dyn Resolver>, public_url: &str) -> Result<Self, Error> {
-        let client = Client::new(&Settings {
+    #[must_use]
+    pub fn new(allowed: &[IpNet], resolver: Arc<dyn Resolver>, public_url: &str) -> Self {
+        let client = Client::new(Settings {
             policy: Policy::Public(allowed.into()),
             resolver,
             connect_time: TIME,
             // An answer that is not read to its end must not block other requests.
             http1_only: true,
             ..Settings::default()
-        })?;
-        Ok(Self { client, public_url: public_url.into(), time: TIME })
+        });
+        Self { client, public_url: public_url.into(), time: TIME }
     }
 
     /// Sets the time for a request until the status of its answer; by default, 10 s.

@@ -44,7 +44,7 @@ impl HttpConnector for Connector {
             http1_only: true,
             ..Settings::default()
         };
-        let client = Client::new(&settings).and_then(|client| client.for_library());
+        let client = Client::new(settings).for_library();
         Ok(HttpClient::new(client.map_err(|error| failed(error.into()))?))
     }
 }

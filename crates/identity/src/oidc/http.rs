@@ -56,11 +56,10 @@ pub(super) struct Http {
 }
 
 impl Http {
-    pub(super) fn new(issuer: &Url, patience: Duration) -> Result<Self, String> {
+    pub(super) fn new(issuer: &Url, patience: Duration) -> Self {
         let loopback = is_loopback(issuer);
         let settings = Settings { connect_time: patience, no_proxy: loopback, ..Settings::default() };
-        let client = Client::new(&settings).map_err(|error| error.to_string())?;
-        Ok(Self { client, loopback, patience })
+        Self { client: Client::new(settings), loopback, patience }
     }
 
     /// Returns true if it is safe to send secrets to the URL.

@@ -74,12 +74,6 @@ pub enum InvalidOidcSettings {
     /// The label of the button is empty, too long, or has control characters.
     #[error("oidc-label must have 1 to {MAX_LABEL_CHARS} characters, none of them a control character")]
     Label,
-    /// The HTTP client could not be created.
-    #[error("the HTTP client for sign-in could not be created: {0}")]
-    Client(
-        /// The cause.
-        String,
-    ),
 }
 
 impl OidcSettings {

@@ -65,10 +65,10 @@ struct Known {
 }
 
 impl Keys {
-    pub(super) fn new(allowed: &[IpNet], resolver: Arc<dyn Resolver>) -> Result<Self, NetError> {
+    pub(super) fn new(allowed: &[IpNet], resolver: Arc<dyn Resolver>) -> Self {
         let policy = Policy::Public(allowed.into());
-        let client = Client::new(&Settings { policy, resolver, connect_time: PATIENCE, ..Settings::default() })?;
-        Ok(Self { client, patience: PATIENCE, issuers: Mutex::default() })
+        let client = Client::new(Settings { policy, resolver, connect_time: PATIENCE, ..Settings::default() });
+        Self { client, patience: PATIENCE, issuers: Mutex::default() }
     }
 
     pub(super) fn with_patience(self, patience: Duration) -> Self {

@@ -40,7 +40,7 @@ impl Exporter {
     /// Builds the exporter.
     ///
     /// # Errors
-    /// The runtime or the HTTP client cannot be built.
+    /// The runtime cannot be built, or a header is malformed.
     pub(super) fn new(settings: &OtlpSettings) -> anyhow::Result<Self> {
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = runtime.worker_threads(1).thread_name("otlp").enable_all().build();
@@ -48,7 +48,7 @@ impl Exporter {
         // A collector on this machine is not reached through the proxy of the environment.
         let network = NetSettings { no_proxy: is_loopback(&settings.endpoint), ..NetSettings::default() };
         let headers = settings.headers.iter().map(header).collect::<anyhow::Result<_>>()?;
-        let collector = Collector { client: Client::new(&network)?, handle: runtime.handle().clone(), headers };
+        let collector = Collector { client: Client::new(network), handle: runtime.handle().clone(), headers };
         let exporter = SpanExporter::builder()
             .with_http()
             .with_http_client(collector)
