@@ -48,7 +48,7 @@ const SET_UP_TIME: Duration = Duration::from_secs(30);
 const STDERR_BYTES: u64 = 4096;
 
 /// The time limit for reading that output.
-const STDERR_TIME: Duration = Duration::from_secs(2);
+const STDERR_TIME: Duration = Duration::from_secs(10);
 
 /// The remedy if no sandbox can be created.
 const REMEDY: &str = "install bubblewrap 0.8 or later (apt-get install bubblewrap), and allow user namespaces: \
@@ -77,8 +77,9 @@ pub struct Bubblewrap {
     cgroups: Cgroups,
     /// The users of workspaces, if the service runs as root.
     users: Option<Arc<Users>>,
-    /// Set once the folder is ready. Writing it takes a while, so it is written on first use.
-    ready: OnceCell<()>,
+    /// The folders of the host to mount in `/etc`, once that folder is ready. Writing it takes a while, so it is written
+    /// on first use.
+    ready: OnceCell<Vec<PathBuf>>,
 }
 
 impl Bubblewrap {
@@ -97,7 +98,7 @@ impl Bubblewrap {
             let (folder, renew) = (self.settings.common.folder.clone(), self.settings.common.renew);
             tokio::task::spawn_blocking(move || etc::write(&folder, renew)).await.map_err(io::Error::other)?
         };
-        self.ready.get_or_try_init(write).await.copied()
+        self.ready.get_or_try_init(write).await.map(|_| ())
     }
 
     /// Returns the command that starts bwrap, and the service's end of the shim's socket.
@@ -112,7 +113,7 @@ impl Bubblewrap {
             words.extend(["--reuid", &user, "--regid", &group, "--clear-groups", "--"].map(OsString::from));
         }
         words.push(self.locate(&self.settings.program)?.into_os_string());
-        words.extend(arguments::of(&self.settings, spawn));
+        words.extend(arguments::of(&self.settings, spawn, self.ready.get().map_or(&[], Vec::as_slice)));
         let mut command = Command::new(&words[0]);
         // The first process keeps the environment of bwrap, where programs can read it.
         command.args(&words[1..]).env_clear().current_dir("/").process_group(0);

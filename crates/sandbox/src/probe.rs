@@ -15,7 +15,7 @@ use crate::inspect::{self, Findings, Task};
 use crate::{DISK_NOTE, GUARANTEES};
 
 /// The probe's memory limit in bytes. The probe tries to fill half as much again.
-const MEMORY: u64 = 256 << 20;
+const MEMORY: u64 = 96 << 20;
 
 /// The probe's limit of threads. The probe tries to start 16 more.
 const PROCESSES: u32 = 48;

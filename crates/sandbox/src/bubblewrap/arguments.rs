@@ -31,8 +31,9 @@ pub(super) fn search_path(host: &str, readable: &[PathBuf]) -> String {
     more.chain(usual).collect::<Vec<_>>().join(":")
 }
 
-/// Returns all arguments of bwrap, which end with the command line of the shim.
-pub(super) fn of(settings: &BubblewrapSettings, spawn: &Spawn) -> Vec<OsString> {
+/// Returns all arguments of bwrap, which end with the command line of the shim. `mounted` are the folders of the host in
+/// `/etc`.
+pub(super) fn of(settings: &BubblewrapSettings, spawn: &Spawn, mounted: &[PathBuf]) -> Vec<OsString> {
     let mut list = List::default();
     list.flags(&["--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]);
     list.flags(&["--unshare-cgroup-try", "--disable-userns", "--die-with-parent", "--new-session", "--as-pid-1"]);
@@ -42,6 +43,9 @@ pub(super) fn of(settings: &BubblewrapSettings, spawn: &Spawn) -> Vec<OsString> 
         list.system(name);
     }
     list.bind("--ro-bind", &settings.common.folder.join(etc::FOLDER), Path::new("/etc"));
+    for path in mounted {
+        list.bind("--ro-bind-try", path, path);
+    }
     list.flags(&["--proc", "/proc", "--dev", "/dev"])
         .scratch("/dev/shm")
         .scratch("/tmp")
