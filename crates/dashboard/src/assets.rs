@@ -1,7 +1,7 @@
 //! Styles, scripts and the icon. They are compiled into the program; each has a URL that changes with its content.
 
 use std::io::Write;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use axum::Router;
 use axum::body::Bytes;
@@ -55,7 +55,8 @@ struct Asset {
     name: &'static str,
     kind: &'static str,
     plain: &'static str,
-    gzipped: Bytes,
+    /// The compressed content, from the first request on.
+    gzipped: OnceLock<Bytes>,
     query: String,
 }
 
@@ -65,7 +66,7 @@ impl Assets {
         let asset = |(name, kind, plain): (&'static str, &'static str, &'static str)| {
             let digest = Sha256::digest(plain);
             let version: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-            Asset { name, kind, plain, gzipped: gzip(plain), query: format!("v={version}") }
+            Asset { name, kind, plain, gzipped: OnceLock::new(), query: format!("v={version}") }
         };
         Self(FILES.into_iter().map(asset).collect())
     }
@@ -106,8 +107,11 @@ async fn asset(
     let caching = if current { "public, max-age=31536000, immutable" } else { "no-cache" };
     let own = [(CONTENT_TYPE, asset.kind), (CACHE_CONTROL, caching), (VARY, "accept-encoding")];
     let accepted = headers.get(ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    if accepted.contains("gzip") && !asset.gzipped.is_empty() {
-        return (own, [(CONTENT_ENCODING, "gzip")], asset.gzipped.clone()).into_response();
+    if accepted.contains("gzip") {
+        let gzipped = asset.gzipped.get_or_init(|| gzip(asset.plain));
+        if !gzipped.is_empty() {
+            return (own, [(CONTENT_ENCODING, "gzip")], gzipped.clone()).into_response();
+        }
     }
     (own, asset.plain).into_response()
 }

@@ -65,6 +65,11 @@ impl Budget {
         Self::new(20_000, Duration::from_secs(30))
     }
 
+    /// Creates a budget with which nothing is highlighted and no grammar is loaded.
+    pub(crate) fn none() -> Self {
+        Self::new(0, Duration::ZERO)
+    }
+
     fn new(lines: usize, time: Duration) -> Self {
         Self { lines, until: Instant::now() + time }
     }
@@ -109,6 +114,9 @@ impl Highlighter {
     ///
     /// The lines before the first one are unknown: a hunk that begins inside a comment is highlighted like code.
     pub(crate) fn file<'t>(&self, path: &str, lines: &[&'t str], budget: &mut Budget) -> Vec<Vec<Span<'t>>> {
+        if budget.lines == 0 {
+            return lines.iter().copied().map(plain).collect();
+        }
         let grammars = self.grammars();
         grammars.highlight(grammars.of_file(path), lines, budget)
     }
@@ -117,7 +125,7 @@ impl Highlighter {
     pub(crate) fn block<'t>(&self, info: &str, code: &'t str, budget: &mut Budget) -> Vec<Vec<Span<'t>>> {
         let lines: Vec<&str> = code.lines().collect();
         let language = info.split([' ', '\t', ',', '{', ';']).next().unwrap_or_default();
-        if language.is_empty() {
+        if language.is_empty() || budget.lines == 0 {
             return lines.into_iter().map(plain).collect();
         }
         let grammars = self.grammars();

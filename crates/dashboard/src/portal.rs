@@ -1,8 +1,9 @@
 //! The documentation for developers at `/docs`: guides, the reference of the HTTP interface, and the changelog.
 //!
 //! Guides are files of this repository, the reference comes from the OpenAPI document, and the examples from programs of
-//! the client libraries, which their tests run. Everything is compiled in, and a page is rendered once, when it is first
-//! requested. The pages need no session; with one, they have the same header as the dashboard.
+//! the client libraries, which their tests run. Everything is compiled in. The first request of a page gets it without
+//! colors in code, because the grammars of a language take a while to load; it is rendered once with colors for the later
+//! ones. The pages need no session; with one, they have the same header as the dashboard.
 
 mod content;
 mod curl;
@@ -16,6 +17,7 @@ mod spec;
 mod tests;
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
 
@@ -24,7 +26,7 @@ use self::examples::Regions;
 use self::guides::{GUIDES, Guide};
 pub(crate) use self::pages::routes;
 use self::spec::Spec;
-use crate::highlight::Highlighter;
+use crate::highlight::{Budget, Highlighter};
 
 /// The documentation.
 pub(crate) struct Portal {
@@ -43,7 +45,10 @@ struct Page {
     /// The heading of the navigation under which the page is.
     group: String,
     kind: Kind,
+    /// The content with colors.
     content: OnceLock<Content>,
+    /// True once the content is being rendered.
+    is_begun: AtomicBool,
 }
 
 /// The source of the content of a page.
@@ -69,6 +74,7 @@ impl Portal {
             group: group.to_owned(),
             kind,
             content: OnceLock::new(),
+            is_begun: AtomicBool::new(false),
         };
         let mut pages = vec![page("/docs", "Overview", "Guides", Kind::Overview)];
         for guide in &GUIDES {
@@ -99,12 +105,32 @@ impl Portal {
         self.pages.iter().position(|page| page.path == path)
     }
 
-    /// Returns the content of a page, which is rendered once. Call it within `spawn_blocking`.
+    /// Returns the content of a page: with colors if that has been rendered.
+    fn quick_content(&self, page: &Page, highlighter: &Highlighter) -> askama::Result<Content> {
+        match page.content.get() {
+            Some(content) => Ok(content.clone()),
+            None => content::render(self, page.kind, highlighter, Budget::none()),
+        }
+    }
+
+    /// Keeps the content of a page without colors for later requests.
+    fn keep_plain(&self, page: &Page, highlighter: &Highlighter) {
+        if let Ok(content) = content::render(self, page.kind, highlighter, Budget::none()) {
+            let _ = page.content.set(content);
+        }
+    }
+
+    /// Returns true for the first caller, who must then render the content of the page.
+    fn begin(&self, page: &Page) -> bool {
+        !page.is_begun.swap(true, Ordering::Relaxed)
+    }
+
+    /// Returns the content of a page with colors, which is rendered once. Call it within `spawn_blocking`.
     fn content(&self, page: &Page, highlighter: &Highlighter) -> askama::Result<Content> {
         if let Some(content) = page.content.get() {
             return Ok(content.clone());
         }
-        let content = content::render(self, page.kind, highlighter)?;
+        let content = content::render(self, page.kind, highlighter, Budget::own_page())?;
         Ok(page.content.get_or_init(|| content).clone())
     }
 }

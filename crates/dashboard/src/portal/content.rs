@@ -53,8 +53,13 @@ impl<'w> Writer<'w> {
 }
 
 /// Renders the content of a page.
-pub(super) fn render(portal: &Portal, kind: Kind, highlighter: &Highlighter) -> askama::Result<Content> {
-    let mut writer = Writer { portal, highlighter, budget: Budget::own_page() };
+pub(super) fn render(
+    portal: &Portal,
+    kind: Kind,
+    highlighter: &Highlighter,
+    budget: Budget,
+) -> askama::Result<Content> {
+    let mut writer = Writer { portal, highlighter, budget };
     match kind {
         Kind::Overview => overview(&mut writer),
         Kind::Guide(guide) => text(&mut writer, guide.file, guide.text),
@@ -118,9 +123,10 @@ fn api_changes(changelog: &str) -> String {
     let (mut version, mut kind, mut is_open) = (None, None, false);
     for line in changelog.lines() {
         if line.starts_with("## ") {
-            (version, kind, is_open) = (Some(line), None, false);
+            // The link of a version leads to its commits.
+            (version, kind, is_open) = (Some(line.replace(['[', ']'], "")), None, false);
         } else if line.starts_with("### ") {
-            (kind, is_open) = (Some(line), false);
+            (kind, is_open) = (Some(line.to_owned()), false);
         } else if line.starts_with("#### ") {
             is_open = line == "#### HTTP API";
             if is_open {
@@ -141,8 +147,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_changelog_has_the_version_of_the_program() {
+        let heading = format!("\n## [{}] - 20", env!("CARGO_PKG_VERSION"));
+        assert!(CHANGELOG.contains(&heading), "{heading} is missing");
+    }
+
+    #[test]
     fn the_changelog_of_the_api_has_only_its_parts() {
-        let all = "# Changelog\n\n## 2\n\n### Added\n\n#### Agents\n\n- b\n\n#### HTTP API\n\n- a\n\n#### Models\n\n- d\n\n## 1\n\n### Fixed\n\n- c\n";
+        let all = "# Changelog\n\n## [2]\n\n### Added\n\n#### Agents\n\n- b\n\n#### HTTP API\n\n- a\n\n#### Models\n\n- d\n\n## 1\n\n### Fixed\n\n- c\n";
         let found = api_changes(all);
         assert!(found.ends_with("\n## 2\n\n### Added\n\n- a\n\n"), "{found}");
         assert!(!found.contains("## 1"), "{found}");

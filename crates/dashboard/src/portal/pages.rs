@@ -74,7 +74,11 @@ fn html(frame: &OpenFrame, member: Option<&Frame>, path: &str) -> askama::Result
     let portal = &shared.portal;
     let found = portal.find(path);
     let page = found.and_then(|number| portal.pages.get(number));
-    let content = page.map(|page| portal.content(page, &shared.highlighter)).transpose()?;
+    let content = page.map(|page| portal.quick_content(page, &shared.highlighter)).transpose()?;
+    if let Some(number) = found.filter(|_| page.is_some_and(|page| portal.begin(page))) {
+        let shared = shared.clone();
+        tokio::task::spawn_blocking(move || render(&shared, number));
+    }
     let mut groups: Vec<Group<'_>> = Vec::new();
     let mut names = BTreeSet::new();
     for one in &portal.pages {
@@ -100,6 +104,15 @@ fn html(frame: &OpenFrame, member: Option<&Frame>, path: &str) -> askama::Result
     }
     .render()?;
     Ok((if page.is_some() { StatusCode::OK } else { StatusCode::NOT_FOUND }, html))
+}
+
+/// Renders the content of a page with colors, for later requests.
+fn render(shared: &Shared, number: usize) {
+    let Some(page) = shared.portal.pages.get(number) else { return };
+    if let Err(error) = shared.portal.content(page, &shared.highlighter) {
+        tracing::error!(%error, page = page.path, "the code on a page of the documentation could not be colored");
+        shared.portal.keep_plain(page, &shared.highlighter);
+    }
 }
 
 /// Sends a page with an entity tag. The page depends on the session, so only browsers may cache it.

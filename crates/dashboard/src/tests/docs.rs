@@ -4,9 +4,19 @@ use std::sync::Arc;
 
 use axum::http::Method;
 use journeyman_core::user::Role;
-use journeyman_testkit::FakeForges;
+use journeyman_testkit::{FakeForges, until_async};
 
 use super::fixture;
+
+#[tokio::test]
+async fn the_first_request_of_a_page_does_not_wait_for_the_colors_of_its_code() {
+    let service = fixture(Arc::new(FakeForges)).await;
+    let page = async || service.send(None, Method::GET, "/docs/reference/createJob", "").await.body;
+    let is_colored = |body: &str| body.contains("<span class=\"hl-");
+    let first = page().await;
+    assert!(first.contains("createJob") && !is_colored(&first), "{first}");
+    until_async("the colors", async || is_colored(&page().await).then_some(())).await;
+}
 
 #[tokio::test]
 async fn the_documentation_needs_no_session_and_knows_the_reader_with_one() {
@@ -19,11 +29,15 @@ async fn the_documentation_needs_no_session_and_knows_the_reader_with_one() {
     let member = service.send(Some(Role::Member), Method::GET, "/docs/guides/errors", "").await;
     assert!(member.body.contains("/account") && !member.body.contains("Sign in"));
 
-    let tag = public.header("etag").to_owned();
-    let again = service.send_with(Method::GET, "/docs/guides/errors", "", |request| {
-        request.headers_mut().insert("if-none-match", tag.parse().unwrap());
-    });
-    assert_eq!(again.await.status, 304);
+    // The page changes once, when the colors of its code are ready.
+    until_async("the answer that the page is unchanged", async || {
+        let tag = service.send(None, Method::GET, "/docs/guides/errors", "").await.header("etag").to_owned();
+        let again = service.send_with(Method::GET, "/docs/guides/errors", "", |request| {
+            request.headers_mut().insert("if-none-match", tag.parse().unwrap());
+        });
+        (again.await.status == 304).then_some(())
+    })
+    .await;
     let missing = service.send(None, Method::GET, "/docs/guides/nothing", "").await;
     assert_eq!(missing.status, 404);
     assert!(missing.body.contains("There is no such page"));
