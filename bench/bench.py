@@ -124,10 +124,11 @@ def built(program: Path | None) -> Path:
         raise SystemExit("bench: cargo is missing; install it, or name a build with --program")
     say("bench: building journeyman")
     try:
-        run(["cargo", "build", "--release", "--locked", "--package", "journeyman"], timeout=3600, cwd=BENCH.parent)
+        features = ["--package", "journeyman", "--features", "jemalloc"]
+        run(["cargo", "build", "--profile", "dist", "--locked", *features], timeout=3600, cwd=BENCH.parent)
     except Failed as error:
         raise SystemExit(f"bench: {error}") from error
-    return BENCH.parent / "target/release/journeyman"
+    return BENCH.parent / "target/dist/journeyman"
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 # SHA256SUMS of all files there. The same program and sources give the same bytes.
 #
 #   sh scripts/package.sh                                       # packages target/debug/journeyman, for tests
-#   PROGRAM=target/release/journeyman sh scripts/package.sh     # packages a release build
+#   PROGRAM=target/dist/journeyman sh scripts/package.sh        # packages a release build
 #
 # Variables:
 #   PROGRAM            the program to package (target/debug/journeyman)

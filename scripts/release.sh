@@ -8,7 +8,7 @@
 #
 # Variables:
 #   TARGETS   the targets (x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu)
-#   PROFILE   the profile of cargo (release)
+#   PROFILE   the profile of cargo (dist)
 #   TOOL      as for scripts/package.sh (the program for this machine, which must then be one of the targets)
 #   OUT       as for scripts/package.sh
 #
@@ -18,7 +18,7 @@ cd "$(dirname "$0")/.."
 
 target_dir=${CARGO_TARGET_DIR:-target}
 targets=${TARGETS:-x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu}
-profile=${PROFILE:-release}
+profile=${PROFILE:-dist}
 case $profile in
 dev) folder=debug ;;
 *) folder=$profile ;;
@@ -42,7 +42,7 @@ for target in $targets; do
     aarch64-*) export JEMALLOC_SYS_WITH_LG_PAGE=16 ;;
     *) unset JEMALLOC_SYS_WITH_LG_PAGE ;;
     esac
-    cargo zigbuild --locked --profile "$profile" --package journeyman --target "$target.$glibc"
+    cargo zigbuild --locked --profile "$profile" --package journeyman --features jemalloc --target "$target.$glibc"
 done
 [ -s "$target_dir/THIRD-PARTY-NOTICES.txt" ] || make notices
 # Completions and manual pages come from the program that runs here.

@@ -9,7 +9,8 @@ TARGETS = ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"]
 def graph(target: str) -> tuple[dict[str, dict], dict[str, list[str]]]:
     """Returns the packages that the program for a target is built from, by ID, and the IDs of what each of them needs.
     The packages of this project are among them; they have no `source`."""
-    command = ["cargo", "metadata", "--locked", "--format-version", "1", "--filter-platform", target]
+    features = ["--features", "journeyman/jemalloc"]
+    command = ["cargo", "metadata", "--locked", "--format-version", "1", "--filter-platform", target, *features]
     metadata = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
     packages = {package["id"]: package for package in metadata["packages"]}
     needs = {

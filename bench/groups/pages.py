@@ -1,12 +1,17 @@
-"""Pages: the server's time for a job with ten thousand events, the list of jobs, and the head of a page's stream."""
+"""Pages: the server's time for a job with ten thousand events, the list of jobs, and the head of a page's stream; the
+longest task of a browser."""
 
 import http.client
+import json
+import os
 import statistics
 import time
+from pathlib import Path
 from urllib.parse import urlencode
 
 from rig.figures import Figure
-from rig.processes import Failed
+from rig.machine import Skip
+from rig.processes import Failed, run
 
 EVENTS = 10_000
 REQUESTS = 30
@@ -17,6 +22,8 @@ FIGURES = [
     Figure("events-p50", "the tab with its events", "ms"),
     Figure("jobs-p50", "the list of 25 jobs", "ms"),
     Figure("live-p50", "the stream of that job's page: its head", "ms"),
+    Figure("task-longest", "the longest task of a browser while 511 events arrive on a job's page", "ms"),
+    Figure("task-ratio", "the same, compared with sorting 50,000 numbers in the same page", "times"),
 ]
 
 
@@ -26,6 +33,19 @@ def measure(session, program, note) -> None:
         with note.covering("jobs"), note.covering("job"), note.covering("events"), note.covering("live"):
             _pages(site, note)
     session.drop(site)
+    with note.covering("task"):
+        _longest_task(program, note)
+
+
+def _longest_task(program, note) -> None:
+    """Measures the page in Chromium, with the program of the tests for it."""
+    folder = Path(__file__).resolve().parent.parent.parent / "tests/browser"
+    if not (folder / "node_modules").is_dir():
+        raise Skip("the tools of the tests in a browser are missing; run: make setup-test; sh scripts/browser.sh install")
+    environment = {**os.environ, "JOURNEYMAN": str(program.path)}
+    measured = json.loads(run(["node", "longest-task.mjs"], cwd=folder, env=environment).splitlines()[-1])
+    note("task-longest", measured["longestTaskMs"])
+    note("task-ratio", measured["longestTaskMs"] / measured["referenceMs"])
 
 
 def _pages(site, note) -> None:

@@ -17,6 +17,7 @@ use std::process::ExitCode;
 
 /// The global allocator. jemalloc is faster than the system's allocator for many small allocations on many threads
 /// (docs/decisions/0014).
+#[cfg(feature = "jemalloc")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
