@@ -3,8 +3,8 @@
 # copies the program. It changes nothing else and needs no rights but to write into the folder.
 #
 #   sh install.sh                              # the latest release, into /usr/local/bin as root, otherwise ~/.local/bin
-#   sh install.sh --version 0.1.0 --to ~/bin
-#   sh install.sh --from https://mirror.example.com/journeyman/0.1.0
+#   sh install.sh --version 0.9.0 --to ~/bin
+#   sh install.sh --from https://mirror.example.com/journeyman/0.9.0
 #
 # The checksum protects against damaged downloads. Whoever can change the archive on the server can change SHA256SUMS too;
 # to compare the checksum with one from elsewhere, pass it: --sha256 SUM

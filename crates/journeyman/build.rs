@@ -1,4 +1,4 @@
-//! Names the commit in the version of the program, such as `0.1.0 (1a2b3c4d5e 2026-11-26)`.
+//! Names the commit in the version of the program, such as `0.9.0 (1a2b3c4d5e 2026-11-26)`.
 //!
 //! The commit is the one that the environment variable `JOURNEYMAN_COMMIT` names, for builds without a checkout, and
 //! otherwise that of the checkout. Without both, the version names no commit. Uncommitted changes are not shown, because

@@ -9408,7 +9408,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "version": "0.1.0",
+                     *       "version": "0.9.0",
                      *       "sandbox": {
                      *         "kind": "bubblewrap",
                      *         "enough": true,
