@@ -1,23 +1,19 @@
 # The commands of this project. On Debian, each target installs the packages that it needs, and reports this.
 
-.PHONY: demo test lint-openapi test-browser test-fuzz test-sdks test-a2a test-mcp test-clients test-ci-clients test-agents test-containers test-packages test-release package release check chaos chaos-hosts simulate bench fmt notices setup setup-test openapi
+.PHONY: demo test lint-openapi test-browser test-fuzz test-sdks test-a2a test-mcp test-clients test-ci-clients test-agents test-containers test-packages test-release package release check check-format lint check-dependencies check-arm64 chaos chaos-hosts simulate bench fmt notices setup setup-test openapi schema
 
 ## Install prerequisites, build, show a job step by step, and serve until Ctrl-C.
 demo: setup
 	cargo run --locked --package journeyman -- demo
 
-# The scripts that test the built program, the longest first.
-SCRIPTS = browser sdk-python mcp clients sdk-typescript fuzz openapi a2a ci-clients
-
 # Builds the program with the same features of dependencies as `cargo test --workspace`, so that neither compiles again
 # what the other has compiled. Cargo adds the features of test dependencies because an example may need them.
 BUILD = cargo build --locked --workspace --bin journeyman --example syntax_licenses
 
-## Install prerequisites, then run all tests: first those of the crates, then the scripts, two at a time.
-# The tests of the whole program mostly wait, so at least six run at a time, unless RUST_TEST_THREADS says otherwise.
-test: setup-test
-	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$(n=$$(nproc); echo $$((n > 6 ? n : 6)))} cargo test --workspace --locked --no-fail-fast
-	@bash scripts/run-tests.sh $(SCRIPTS)
+## Install prerequisites, and run all tests. ALL=1 also runs the clients of others that test nothing that has changed.
+test:
+	@sh scripts/setup.sh python
+	@python3 scripts/test.py $(if $(ALL),--all) $(PARTS)
 
 ## Lint the OpenAPI document of the HTTP interface.
 lint-openapi: setup-test
@@ -32,7 +28,7 @@ test-fuzz: setup-test
 ## Run only the tests of the pages, in a real browser.
 test-browser: setup-test
 	$(BUILD)
-	sh scripts/browser.sh
+	THOROUGH=1 sh scripts/browser.sh
 
 ## Check, test and build only the client libraries in sdk/.
 test-sdks: setup-test
@@ -75,8 +71,8 @@ test-agents:
 ## Build a release of the program for this machine, and package it in target/packages.
 package: notices
 	@sh scripts/setup.sh package
-	cargo build --locked --release --bin journeyman
-	PROGRAM=$${CARGO_TARGET_DIR:-target}/release/journeyman sh scripts/package.sh
+	cargo build --locked --profile dist --bin journeyman --features journeyman/jemalloc
+	PROGRAM=$${CARGO_TARGET_DIR:-target}/dist/journeyman sh scripts/package.sh
 
 ## Build the program for x86_64 and arm64 with an old glibc, and package both. See scripts/release.sh.
 release: notices
@@ -94,11 +90,23 @@ test-release: notices
 	@sh scripts/setup.sh test-release
 	sh scripts/test-release.sh
 
-## Run the checks that CI runs before the tests.
-check:
+## Check the formatting, the lints, and the dependencies. CI checks the lints when it builds the tests (.ci/run).
+check: check-format lint check-dependencies
+
+check-format:
 	cargo fmt --all --check
+
+lint:
 	cargo clippy --workspace --all-targets --locked -- --deny warnings
+
+check-dependencies:
 	sh scripts/deny.sh
+
+## Check for arm64 the crates with code that depends on the processor, and those above them that need no C compiler.
+ARM64 = aarch64-unknown-linux-gnu
+check-arm64:
+	rustup target list --installed | grep -q $(ARM64) || rustup target add $(ARM64)
+	cargo clippy --locked --target $(ARM64) --package journeyman-worker --package journeyman-sandbox -- --deny warnings
 
 ## Inject crashes, network cuts and wrong clocks into four machines and a database: make chaos SECONDS=60 SEED=1
 SECONDS ?= 60
@@ -131,6 +139,10 @@ fmt:
 openapi:
 	cargo run --quiet --locked --package journeyman -- openapi > openapi.json.new
 	mv openapi.json.new docs/openapi.json
+
+## Write the files with the schema of new databases, after a migration was added.
+schema: setup-test
+	cargo test --quiet --locked --package journeyman-store --lib -- write_schema --ignored
 
 ## Write the licenses of all third-party code in the program to target/THIRD-PARTY-NOTICES.txt.
 notices:

@@ -8,7 +8,7 @@ subject="the clients of A2A" folder=a2a
 . scripts/python.sh
 cd tests/a2a
 "$python" -m pip install --quiet --requirement requirements.txt --constraint constraints.txt
-"$python" server.py "$python" client.py
-
 . ../../scripts/node.sh
+installed "$@"
+"$python" server.py "$python" client.py
 "$python" server.py "$node" client.mjs

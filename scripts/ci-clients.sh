@@ -11,4 +11,5 @@ for tool in bash curl jq openssl; do
     command -v "$tool" >/dev/null 2>&1 || skip "$tool is missing (Debian: apt-get install $tool)"
 done
 "$python" -m pip install --quiet --requirement tests/ci/requirements.txt
+installed "$@"
 "$python" tests/ci/clients.py

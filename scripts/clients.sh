@@ -16,4 +16,5 @@ cd "$work/node"
 # The generators need this version.
 node_needed=22.18
 . "$scripts/node.sh"
+installed "$@"
 "$python" "$tests/run.py" "$work/node" "$node"

@@ -8,4 +8,5 @@ cd "$(dirname "$0")/.."
 subject="the generated requests" folder=fuzz
 . scripts/python.sh
 "$python" -m pip install --quiet --requirement tests/fuzz/requirements.txt --constraint tests/fuzz/constraints.txt
+installed "$@"
 "$python" tests/fuzz/fuzz.py

@@ -11,4 +11,5 @@ cd tests/mcp
 # The conformance suite and the inspector need this version.
 node_needed=22.19
 . ../../scripts/node.sh
+installed "$@"
 "$python" run.py "$node"

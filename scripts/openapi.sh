@@ -1,17 +1,13 @@
 #!/bin/sh
 # Checks the OpenAPI document with two linters, which also compare its examples with its schemas.
 set -eu
-cd "$(dirname "$0")/../tests/openapi"
+cd "$(dirname "$0")/.."
 
-skip() {
-    echo "" >&2
-    echo "=======================================================================" >&2
-    echo "SKIPPED: the linters of docs/openapi.json: $1" >&2
-    echo "=======================================================================" >&2
-    exit 0
-}
-
+subject="the linters of docs/openapi.json"
+. scripts/program.sh
+cd tests/openapi
 . ../../scripts/node.sh
+[ "${1:-}" != install ] || exit 0
 # Disables update checks and telemetry of the linters.
 export REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_UPDATE_NOTICE=true
 "$node" node_modules/@redocly/cli/bin/cli.js lint --config redocly.yaml --max-problems 50 ../../docs/openapi.json

@@ -9,6 +9,7 @@ subject="the Python SDK" folder=sdk-python
 . scripts/python.sh
 cd sdk/python
 "$python" -m pip install --quiet --requirement requirements.txt --constraint constraints.txt
+installed "$@"
 "$python" generate.py --check
 "$python" -m ruff check --quiet --no-cache
 "$python" -m ruff format --quiet --no-cache --check

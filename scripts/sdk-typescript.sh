@@ -4,24 +4,12 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-skip() {
-    echo "" >&2
-    echo "=======================================================================" >&2
-    echo "SKIPPED: the tests of the TypeScript client: $1" >&2
-    echo "=======================================================================" >&2
-    exit 0
-}
-
-JOURNEYMAN=${JOURNEYMAN:-${CARGO_TARGET_DIR:-target}/debug/journeyman}
-[ -x "$JOURNEYMAN" ] || {
-    echo "sdk-typescript: $JOURNEYMAN is missing; build the program first: cargo build --locked" >&2
-    exit 1
-}
-JOURNEYMAN=$(cd "$(dirname "$JOURNEYMAN")" && pwd)/$(basename "$JOURNEYMAN")
-export JOURNEYMAN
+subject="the tests of the TypeScript client"
+. scripts/program.sh
 
 cd sdk/typescript
 . ../../scripts/node.sh
+installed "$@"
 rm -rf build dist
 
 mkdir -p build/generated
