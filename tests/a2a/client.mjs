@@ -22,6 +22,9 @@ import {
   UnsupportedOperationError,
 } from "@a2a-js/sdk/errors";
 
+/** The time limit of a wait, in milliseconds. Only a hang reaches it. */
+const WAIT_MS = 600_000;
+
 const { A2A_URL: url, A2A_KEY: key, A2A_READ_KEY: readKey } = process.env;
 
 function connect(secret) {
@@ -38,6 +41,18 @@ function request(messageId, text, { returnImmediately = false, ...fields } = {})
   return SendMessageRequest.fromJSON({ message, configuration: { returnImmediately } });
 }
 
+/** Returns the task when it has ended. */
+async function polled(task) {
+  const isActive = () => [TaskState.TASK_STATE_SUBMITTED, TaskState.TASK_STATE_WORKING].includes(task.status.state);
+  const end = Date.now() + WAIT_MS;
+  while (isActive()) {
+    assert.ok(Date.now() < end, `the task ${task.id} did not end`);
+    await sleep(100);
+    task = await client.getTask(GetTaskRequest.fromJSON({ id: task.id }));
+  }
+  return task;
+}
+
 function texts(task) {
   return Object.fromEntries(task.artifacts.map(({ name, parts }) => [name, parts[0].content.value]));
 }
@@ -50,19 +65,18 @@ const client = await connect(key);
 
 // Blocking, sent again, and a follow-up that is polled.
 const prompt = "Add a page [[write c.txt|one]] [[say done]]";
-const first = await client.sendMessage(request("js-1", prompt));
+// The server answers after 50 seconds at the latest, even if the task has not ended.
+const first = await polled(await client.sendMessage(request("js-1", prompt)));
 assert.equal(first.status.state, TaskState.TASK_STATE_COMPLETED);
 assert.match(texts(first).answer, /done/);
 assert.match(texts(first).diff, /\+one/);
 assert.equal((await client.sendMessage(request("js-1", prompt))).id, first.id);
 const options = { returnImmediately: true, contextId: first.contextId };
-let second = await client.sendMessage(request("js-2", "More [[append c.txt|two]]", options));
-assert.equal(second.contextId, first.contextId);
-assert.notEqual(second.id, first.id);
-for (let i = 0; i < 600 && second.status.state !== TaskState.TASK_STATE_COMPLETED; i += 1) {
-  await sleep(100);
-  second = await client.getTask(GetTaskRequest.fromJSON({ id: second.id }));
-}
+const sent = await client.sendMessage(request("js-2", "More [[append c.txt|two]]", options));
+assert.equal(sent.contextId, first.contextId);
+assert.notEqual(sent.id, first.id);
+const second = await polled(sent);
+assert.equal(second.status.state, TaskState.TASK_STATE_COMPLETED);
 assert.match(texts(second).diff, /\+two/);
 
 // Lists and the extended card.
@@ -85,7 +99,7 @@ const names = events.filter(({ $case }) => $case === "artifactUpdate").map(({ va
 assert.deepEqual(names, ["answer", "result", "diff"]);
 
 // Cancel, while a stream follows the task.
-const long = await client.sendMessage(request("js-4", "[[sleep 60]]", { returnImmediately: true }));
+const long = await client.sendMessage(request("js-4", "[[sleep 3600]]", { returnImmediately: true }));
 let state;
 for await (const { payload } of client.resubscribeTask(SubscribeToTaskRequest.fromJSON({ id: long.id }))) {
   state = payload.value.status?.state ?? state;

@@ -2,7 +2,7 @@
 // whole-program tests run the examples for curl.
 
 import assert from "node:assert/strict";
-import { Suite } from "./lib.mjs";
+import { Suite, copyWith } from "./lib.mjs";
 
 const suite = await Suite.start({ flags: ["--sandbox", "none"] });
 const test = suite.test.bind(suite);
@@ -53,9 +53,7 @@ test("the key / leads to the filter, which shows the pages with the text", async
 test("an example can be copied", async () => {
   const page = await suite.page();
   await suite.open(page, "/docs/reference/getMe");
-  await page.locator(".snippet-pane .copy:visible").click();
-  const copied = await page.evaluate(() => navigator.clipboard.readText());
-  assert.match(copied, /^curl .*\/v2\/me/);
+  assert.match(await copyWith(page, page.locator(".snippet-pane .copy:visible")), /^curl .*\/v2\/me/);
 });
 
 test("on a phone, a page begins with its text, and the navigation is below it", async () => {

@@ -21,20 +21,31 @@ const axeSource = fs.readFileSync(createRequire(import.meta.url).resolve("axe-co
 /** Whether the tests use Firefox, which the environment variable BROWSER selects, and not Chromium. */
 const isFirefox = process.env.BROWSER === "firefox";
 
-/** The time limits of a test and of a single wait, which only end what hangs: other tests use the processors too. */
-const TEST_MS = 90_000;
-const WAIT_MS = 30_000;
+/**
+ * The time limits of a test and of a single wait, in milliseconds. Only a hang reaches them: a slow or busy machine may
+ * take many times as long as usual. All tests use these limits, and none checks how long something takes.
+ */
+export const TEST_MS = 1_800_000;
+export const WAIT_MS = 300_000;
+
+/**
+ * The delays, in milliseconds, of the timers with which pages remove what they show for a moment, such as a toast, and
+ * forget the first of two keys. In the tests, these timers take ten times as long, so that a slow test does not come too
+ * late. [`expire`] ends them.
+ */
+const MOMENTS = [1200, 2000, 6000];
+const MOMENT_FACTOR = 10;
 
 /** A password that the policy accepts. */
 export const PASSWORD = "lantern orbit walnut sieve";
 
 /** Calls `check` until it returns a truthy value, and returns that; `what` describes the condition for the error. */
-export async function waitUntil(what, check, ms = WAIT_MS) {
-  const end = Date.now() + ms;
+export async function waitUntil(what, check) {
+  const end = Date.now() + WAIT_MS;
   for (;;) {
     const value = await check();
     if (value) return value;
-    if (Date.now() > end) throw new Error(`timed out after ${ms / 1000} s: ${what}`);
+    if (Date.now() > end) throw new Error(`timed out after ${WAIT_MS / 1000} s: ${what}`);
     await new Promise((done) => setTimeout(done, 50));
   }
 }
@@ -67,6 +78,15 @@ export function script(text, steps) {
   return `${text}\n\n(script ${name})`;
 }
 
+/** A shell command that ends when [`Service.release`] is called for the job. */
+export const HELD = "touch ~/held; until [ -e ~/released ]; do sleep 0.1; done";
+
+/**
+ * Directives with which the test model waits until [`Service.release`] is called for the job. There are several, because
+ * the model stops a command after two minutes.
+ */
+export const HOLD = Array(5).fill(`[[run ${HELD}]]`).join(" ");
+
 /** A running service. */
 export class Service {
   /**
@@ -80,7 +100,8 @@ export class Service {
     service.log = "";
     // Settings in the environment of the tests must not affect the service.
     const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith("JOURNEYMAN"));
-    service.environment = { ...Object.fromEntries(inherited), ...environment };
+    // In many files, a job runs until the end, and others run at the same time, also on a machine with one processor.
+    service.environment = { ...Object.fromEntries(inherited), JOURNEYMAN_WORKERS: "2", ...environment };
     service.flags = ["--data-dir", service.data, "--log", "info", "--grace", "1s", ...flags];
     process.on("exit", () => service.process.kill("SIGKILL"));
     const output = service.spawn("127.0.0.1:0");
@@ -122,7 +143,7 @@ export class Service {
   async stop() {
     if (this.hasExited) return;
     this.process.kill("SIGTERM");
-    const timer = setTimeout(() => this.process.kill("SIGKILL"), 15_000);
+    const timer = setTimeout(() => this.process.kill("SIGKILL"), WAIT_MS);
     const status = await this.exited;
     clearTimeout(timer);
     assert.equal(status, 0, `the service did not exit cleanly\n${this.log}`);
@@ -226,11 +247,18 @@ export class Service {
   }
 
   /** Waits until a job is no longer active; returns its record. */
-  waitForJob(key, project, id, ms = WAIT_MS) {
+  waitForJob(key, project, id) {
     return waitUntil(`${id} is no longer active`, async () => {
       const job = await this.api(key, "GET", `/agent/${project}/job/${id}`);
       return job.status !== "active" && job;
-    }, ms);
+    });
+  }
+
+  /** Waits until the test model carries out [`HOLD`] or [`HELD`] in a job, and ends it. */
+  async release(id) {
+    const home = path.join(this.data, "workspaces", id, "home");
+    await waitUntil(`the agent of ${id} waits`, () => fs.existsSync(path.join(home, "held")));
+    fs.writeFileSync(path.join(home, "released"), "");
   }
 }
 
@@ -313,15 +341,15 @@ class Monitor {
 }
 
 /** Starts the browser. */
-function launch() {
+export function launch() {
   if (!isFirefox) {
     const args = process.getuid?.() === 0 ? ["--no-sandbox"] : [];
-    return chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args });
+    return chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args, timeout: WAIT_MS });
   }
   // Playwright cannot grant access to the clipboard in Firefox, nor emulate this media feature.
   const firefoxUserPrefs = { "dom.events.testing.asyncClipboard": true, "ui.prefersReducedMotion": 1 };
   // The channel is that of Firefox as Mozilla releases it, which has no patches for Playwright.
-  return firefox.launch({ channel: "moz-firefox", executablePath: process.env.FIREFOX, firefoxUserPrefs });
+  return firefox.launch({ channel: "moz-firefox", executablePath: process.env.FIREFOX, firefoxUserPrefs, timeout: WAIT_MS });
 }
 
 /** A service and a browser that the tests of one file share. The tests run in order. */
@@ -335,7 +363,7 @@ export class Suite {
     after(async () => {
       await suite.browser?.close();
       await suite.service?.stop();
-    }, { timeout: 60_000 });
+    }, { timeout: TEST_MS });
     suite.service = await Service.start(options);
     suite.browser = await launch();
     return suite;
@@ -429,6 +457,16 @@ export class Suite {
       const [name, value] = cookie.split("=");
       await context.addCookies([{ name, value, url: this.service.url, httpOnly: true, sameSite: "Lax" }]);
     }
+    await context.addInitScript(([moments, factor]) => {
+      const { setTimeout } = window;
+      window.__moments = [];
+      window.setTimeout = (run, delay, ...rest) => {
+        if (!moments.includes(delay)) return setTimeout(run, delay, ...rest);
+        const timer = setTimeout(run, delay * factor, ...rest);
+        window.__moments.push(() => { clearTimeout(timer); run(...rest); });
+        return timer;
+      };
+    }, [MOMENTS, MOMENT_FACTOR]);
     await context.addInitScript(() => {
       window.__violations = [];
       document.addEventListener("securitypolicyviolation", (event) => {
@@ -451,6 +489,39 @@ export class Suite {
   async open(page, where) {
     return page.goto(new URL(where, this.service.url).href);
   }
+}
+
+/** Ends what a page shows only for a moment: what it removes by itself is gone afterwards. */
+export async function expire(page) {
+  await waitUntil("the script of the page has found all toasts", async () => await page.locator("[data-toast]:not([data-watched])").count() === 0);
+  await page.evaluate(() => { for (const end of window.__moments.splice(0)) end(); });
+}
+
+/** Clicks a button that copies a text, and returns the text that is then in the clipboard. */
+export async function copyWith(page, button) {
+  const before = "nothing was copied";
+  await page.evaluate((text) => navigator.clipboard.writeText(text), before);
+  await button.click();
+  return waitUntil("the button copies a text", async () => {
+    const text = await page.evaluate(() => navigator.clipboard.readText());
+    return text !== before && text;
+  });
+}
+
+/** Waits until a page has drawn two more frames, so that its layout is final. */
+export function drawn(page) {
+  return page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done)))));
+}
+
+/** Records what the main thread of a page does while `act` runs; returns the events of the trace. */
+export async function record(page, act) {
+  const browser = page.context().browser();
+  await browser.startTracing(page, { categories: ["toplevel", "devtools.timeline"] });
+  await act();
+  await drawn(page);
+  const { traceEvents: events } = JSON.parse(await browser.stopTracing());
+  const threads = events.filter((event) => event.name === "thread_name" && event.args.name === "CrRendererMain").map(({ pid, tid }) => `${pid} ${tid}`);
+  return events.filter((event) => event.ph === "X" && threads.includes(`${event.pid} ${event.tid}`));
 }
 
 const debuggers = new WeakMap();

@@ -2,7 +2,7 @@
 // the one before ended. firefox.test.mjs runs the same tests in Firefox.
 
 import assert from "node:assert/strict";
-import { PASSWORD, Suite, WorkingCopy, waitUntil } from "./lib.mjs";
+import { HELD, HOLD, PASSWORD, Suite, WorkingCopy, copyWith, waitUntil } from "./lib.mjs";
 
 const suite = await Suite.start();
 const test = suite.test.bind(suite);
@@ -92,8 +92,7 @@ step("a project on the built-in code host is created", async () => {
 
 step("the page of the project copies the lines for the push, and shows without a reload that it has arrived", async () => {
   await markPage();
-  await page.locator(".pane").first().getByRole("button", { name: "Copy" }).click();
-  const lines = await page.evaluate(() => navigator.clipboard.readText());
+  const lines = await copyWith(page, page.locator(".pane").first().getByRole("button", { name: "Copy" }));
   const url = lines.match(/^git remote add journeyman (http\S+)\ngit push journeyman HEAD:main$/)[1];
   assert.equal(url, `${suite.service.url.replace("//", "//ada@")}/git/shop.git`);
   copy = new WorkingCopy(url.replace("//ada@", `//ada:${secret}@`));
@@ -157,10 +156,10 @@ step("Ctrl+Enter in the form creates a job", async () => {
   await prompt.fill([
     "Add a greeting",
     "[[say Let me look at **the code** first.]]",
-    "[[run echo begun; sleep 1.5; echo ended]]",
+    `[[run echo begun; ${HELD}; echo ended]]`,
     "[[write src/greet.rs|fn greet(name: &str) -> String {\\n    format!(\"Hello, {name}!\")\\n}]]",
     "[[say I added `greet`:\n\n```rust\nfn greet() {}\n```\n\n- one\n- two]]",
-    "[[sleep 120]]",
+    "[[sleep 3600]]",
   ].join("\n"));
   await prompt.press("Control+Enter");
   await page.waitForURL(/\/jobs\/job_\w+$/);
@@ -182,6 +181,7 @@ step("updates neither collapse expanded elements nor discard typed text", async 
   const composer = page.getByLabel("Message to the agent");
   await composer.pressSequentially("What I am wri");
   // The command ends, so the server sends its element again. More elements follow.
+  await suite.service.release(job);
   await tool.getByText("ended", { exact: false }).last().waitFor();
   await tool.locator("summary .mark.completed").waitFor();
   assert.ok(await tool.evaluate((element) => element.open), "an update of the tool call collapsed it");
@@ -204,7 +204,7 @@ step("a follow-up that is sent during a turn waits in the queue", async () => {
 test("the composer is empty after a message was sent", async (context) => {
   if (!job) return context.skip("there is no job");
   const composer = page.getByLabel("Message to the agent");
-  await waitUntil("the composer is empty", async () => await composer.inputValue() === "", 2000);
+  await waitUntil("the composer is empty", async () => await composer.inputValue() === "");
 });
 
 step("a queued follow-up can be withdrawn, without losing typed text", async () => {
@@ -327,7 +327,7 @@ withKey("search and filter of jobs are in the URL and can be combined", async ()
 });
 
 withKey("cancelling a job needs a confirmation", async () => {
-  const sent = await suite.service.job(secret, "shop", "Goes on for long [[sleep 120]]");
+  const sent = await suite.service.job(secret, "shop", "Goes on for long [[sleep 3600]]");
   await suite.open(page, `/projects/shop/jobs/${sent.id}`);
   await waitForBadge("running");
   const confirm = page.getByRole("button", { name: "Cancel the job" });
@@ -355,12 +355,13 @@ withKey("events between the loading of a page and its stream are shown", async (
   let isDelaying = true;
   await context.route(/\/live\?/, (route) => isDelaying ? delayed.push(route) : route.continue());
   const other = await context.newPage();
-  const sent = await suite.service.job(secret, "shop", "Happens meanwhile [[sleep 1.5]] [[say It has happened.]]");
+  const sent = await suite.service.job(secret, "shop", `Happens meanwhile ${HOLD} [[say It has happened.]]`);
   await waitUntil("the job runs", async () => {
     await suite.open(other, `/projects/shop/jobs/${sent.id}`);
     return await other.locator("#thread .receipt.delivered").count();
   });
   await waitUntil("the page requests its stream", () => delayed.length > 0);
+  await suite.service.release(sent.id);
   await suite.service.waitForJob(secret, "shop", sent.id);
   isDelaying = false;
   for (const route of delayed) await route.continue().catch(() => {});

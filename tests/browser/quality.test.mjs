@@ -1,7 +1,7 @@
 // Tests of pages in use: the keyboard, pages without scripts, layout shifts, and long conversations.
 
 import assert from "node:assert/strict";
-import { PASSWORD, Suite, assertNone, waitUntil } from "./lib.mjs";
+import { PASSWORD, Suite, assertNone, drawn, waitUntil } from "./lib.mjs";
 import { TURNS, createJobs, pullPath } from "./sample.mjs";
 
 const suite = await Suite.start({ agentName: "fake" });
@@ -175,8 +175,9 @@ for (const [what, where] of [["the list of jobs", "/projects/shop/jobs"], ["a co
       });
       await suite.open(page, typeof where === "function" ? where() : where);
       await page.waitForFunction(() => window.Turbo && document.querySelector("time[title]"));
-      // Wait for two frames, until the layout is final.
-      await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done)))));
+      // The page has loaded with its images.
+      await page.evaluate(async () => { await document.fonts.ready; });
+      await drawn(page);
       const shifts = await page.evaluate(() => window.__shifts);
       const sum = shifts.reduce((sum, shift) => sum + shift.value, 0);
       assert.ok(sum < 0.1, `${sum.toFixed(3)} at ${viewport.width}: ${JSON.stringify(shifts)}`);
@@ -211,7 +212,7 @@ test("a page shows part of a long conversation, with a link to earlier steps", a
   const first = await items.first().getAttribute("id");
   await page.getByRole("link", { name: /^Show (more than )?[\d,]+ earlier steps?$/ }).click();
   await page.waitForURL(/before=/);
-  assert.ok(Number((await items.last().getAttribute("id")).slice(1)) < Number(first.slice(1)), "the page does not show earlier steps");
+  await waitUntil("the page shows earlier steps", async () => Number((await items.last().getAttribute("id")).slice(1)) < Number(first.slice(1)));
   await page.getByRole("link", { name: "Show later steps" }).click();
   await waitUntil("the newest part is shown again", async () => await page.getByLabel("Message to the agent").count() === 1);
 });

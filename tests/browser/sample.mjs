@@ -9,11 +9,28 @@ export const call = (id, title, more = {}) => ({ sessionUpdate: "tool_call", too
 /** The content of a tool call. */
 export const output = (text) => [{ type: "content", content: { type: "text", text } }];
 
+const update = (id, more) => ({ sessionUpdate: "tool_call_update", toolCallId: id, ...more });
+
+/** The number of files in [`readFiles`]. */
+export const READS = 170;
+/**
+ * Returns the steps of an agent that reads many files. It says "Begins.", waits until `file` exists, sends three updates
+ * for each of the files and one more, 511 in all, and works until it is cancelled.
+ */
+export function readFiles(file) {
+  const of = [
+    call("t{n}", "cat src/file_{n}.rs", { status: "in_progress", rawInput: { command: "cat src/file_{n}.rs" } }),
+    update("t{n}", { status: "completed", content: output(`${"fn main() { println!(\"{n}\"); }\n".repeat(20)}`) }),
+    say("Looked at **file {n}**, which has nothing to do with it.\n\n"),
+  ];
+  return [say("Begins."), { wait: file }, { repeat: READS, of }, say("Has read them all."), { wait: "/nowhere" }];
+}
+
 /** The number of repetitions in the job with ten thousand events. */
 export const TURNS = 2500;
 const STREAM = [
   call("t{n}", "Look at file {n}", { status: "in_progress", rawInput: { command: "cat {n}" } }),
-  { sessionUpdate: "tool_call_update", toolCallId: "t{n}", status: "completed", content: output("line {n}\n") },
+  update("t{n}", { status: "completed", content: output("line {n}\n") }),
   say("Said {n}.\n\n"),
   think("Thought {n}."),
 ];
@@ -69,7 +86,7 @@ export async function createJobs(service, key, { isLarge = false } = {}) {
   created.failed = await service.job(key, "shop", "Fails [[fail The model's provider could not be reached: connection refused (os error 111)]]");
   created.archived = await service.job(key, "shop", "Put away [[say yes]]");
   created.conflict = await service.job(key, "shop", "Change what others change [[write conflict.txt|ours]]");
-  for (const job of Object.values(created)) await service.waitForJob(key, "shop", job.id, 60_000);
+  for (const job of Object.values(created)) await service.waitForJob(key, "shop", job.id);
   await service.api(key, "POST", `/agent/shop/job/${created.archived.id}/archive`);
   copy.write({ "conflict.txt": "theirs\n" });
   await copy.commit("Change it");

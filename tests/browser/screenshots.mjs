@@ -193,8 +193,7 @@ function serveGit(root, request, response, url) {
 // ---- The state of the service, and the pages.
 
 async function main() {
-  const { PASSWORD, Service, WorkingCopy, cookieOf, makeFolder, waitUntil } = await import("./lib.mjs");
-  const { chromium } = await import("playwright-core");
+  const { PASSWORD, Service, WAIT_MS, WorkingCopy, cookieOf, launch, makeFolder, waitUntil } = await import("./lib.mjs");
   const shots = path.resolve(process.env.SHOTS ?? path.join(here, "../../docs/images"));
   fs.mkdirSync(shots, { recursive: true });
 
@@ -253,12 +252,12 @@ async function main() {
     return hook(repository, author, "pull_request_comment", { action: "created", is_pull: true, issue: { number, pull_request: {} }, comment: { id, html_url, body: text, user: USERS[author], created_at: at, updated_at: at } });
   };
   const outcomes = async () => (await api("GET", "/projects/shop/inbox")).events.map(({ outcome }) => outcome);
-  const decided = (outcome) => waitUntil(`an event with the outcome ${outcome}`, async () => (await outcomes()).includes(outcome), 60_000);
+  const decided = (outcome) => waitUntil(`an event with the outcome ${outcome}`, async () => (await outcomes()).includes(outcome));
 
   await api("POST", "/projects", { id: "shop", repository: `${forgejo.origin}/acme/shop.git`, agent: "sample", comments: { settleSeconds: 0 }, checks: { settleSeconds: 0 } });
   const prompt = "The total of the cart differs from the invoice by a cent, for example for 1.005. Round it as the invoice does.";
   const job = await service.job(key, "shop", prompt, { title: "Round the total of the cart" });
-  await service.waitForJob(key, "shop", job.id, 60_000);
+  await service.waitForJob(key, "shop", job.id);
   const [{ number }] = shop.pulls;
   await hook(shop, "journeyman", "pull_request", { action: "opened", pull_request: { ...shop.pull(number), html_url: shop.pulls[0].html_url } });
   await decided("pull_recorded");
@@ -268,20 +267,21 @@ async function main() {
   await decided("not_addressed");
   await comment(shop, "maria", number, "@journeyman Please add a test with a negative amount.");
   await decided("message");
-  await waitUntil("the job has answered", async () => (await service.waitForJob(key, "shop", job.id, 60_000)) && shop.comments.length > 0, 60_000);
+  await waitUntil("the job has answered", async () => (await service.waitForJob(key, "shop", job.id)) && shop.comments.length > 0);
   await hook(shop, "journeyman", "status", { sha: shop.pull(number).head.sha, state: "failure" });
   await decided("checks_queued");
   await comment(website, "maria", 7, "@journeyman The link in the footer is broken.");
-  await waitUntil("the result of the checks", async () => (await api("GET", `/agent/shop/job/${job.id}/checks`)).result === "failed", 60_000);
+  await waitUntil("the result of the checks", async () => (await api("GET", `/agent/shop/job/${job.id}/checks`)).result === "failed");
 
-  const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: process.getuid?.() === 0 ? ["--no-sandbox"] : [] });
+  const browser = await launch();
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, reducedMotion: "reduce", colorScheme: "light", locale: "en-US", timezoneId: "UTC" });
+  context.setDefaultTimeout(WAIT_MS);
   await context.addCookies([{ name: cookie, value: session, url: PUBLIC, httpOnly: true, secure: true, sameSite: "Lax" }]);
   await context.route(`${PUBLIC}/**`, async (route) => {
     const url = route.request().url();
     // An event stream has no end, so it gets no answer.
     if (/\/(stream|live|events\/stream)(\?|$)/.test(url)) return;
-    await route.fulfill({ response: await route.fetch({ url: url.replace(PUBLIC, service.url), maxRedirects: 0 }) });
+    await route.fulfill({ response: await route.fetch({ url: url.replace(PUBLIC, service.url), maxRedirects: 0, timeout: WAIT_MS }) });
   });
   const page = await context.newPage();
 

@@ -60,7 +60,7 @@ const streams = {};
 
 test("event streams open for a member, who is then disabled", async () => {
   const cookie = await service.createUser("disabled-user", "member");
-  const job = await service.job(key, "shop", "Goes on [[sleep 60]]");
+  const job = await service.job(key, "shop", "Goes on [[sleep 3600]]");
   for (const [name, where] of [["job", `/projects/shop/jobs/${job.id}/live?from=0&after=0`], ["jobs", "/projects/shop/jobs/live"]]) {
     const answer = await service.get(where, { cookie, headers: { accept: "text/event-stream" } });
     assert.equal(answer.status, 200);
@@ -68,12 +68,10 @@ test("event streams open for a member, who is then disabled", async () => {
     streams[name] = (async () => {
       const reader = answer.body.getReader();
       while (!(await reader.read()).done);
-      return Date.now();
     })();
   }
   const answer = await service.send(`/users/${await idOf("disabled-user")}/disable`, {}, { cookie: admin });
   assert.equal(answer.status, 303);
-  streams.disabled = Date.now();
   assert.ok(!await isSignedIn(cookie), "a disabled user still has a session");
 });
 
@@ -258,19 +256,27 @@ test("an unknown name and a wrong password have the same response", async () => 
   assert.deepEqual(answers[0], answers[1]);
 });
 
-test("the eleventh attempt in a row is refused without a check, and the page says so", async () => {
+test("after ten attempts in a row, another one is refused without a check, and the page says so", async () => {
   await service.createUser("forgetful", "viewer");
-  for (let attempt = 1; attempt <= 10; attempt += 1) {
-    const answer = await service.send("/login", { name: "forgetful", password: `wrong wrong wrong ${attempt}` });
-    assert.equal(answer.status, 422, `attempt ${attempt}`);
-  }
+  const attempt = async (_, number) => (await service.send("/login", { name: "forgetful", password: `wrong wrong wrong ${number}` })).status;
   const page = await suite.page();
-  await suite.open(page, "/login");
-  await page.getByLabel("Name").fill("Forgetful");
-  await page.getByLabel("Password").fill(PASSWORD);
+  const refusal = page.getByText(/Too many attempts\. Try again in \d+ seconds\./);
   suite.expect(/^429 POST \/login/);
-  await page.getByRole("button", { name: "Sign in" }).click();
-  await page.getByText(/Too many attempts\. Try again in \d+ seconds\./).waitFor();
+  const statuses = [];
+  // The server allows another attempt every ten seconds, which may pass before the last one on a slow machine.
+  do {
+    assert.ok(statuses.length < 36, `a right password was accepted after the attempts with the statuses ${statuses}`);
+    await page.context().clearCookies();
+    await suite.open(page, "/login");
+    await page.getByLabel("Name").fill("Forgetful");
+    await page.getByLabel("Password").fill(PASSWORD);
+    // Several at once, but not so many that some wait too long for the others.
+    for (let count = 0; count < 3; count += 1) statuses.push(...await Promise.all(Array.from({ length: 4 }, attempt)));
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await refusal.or(page.locator("details.account")).first().waitFor();
+  } while (!await refusal.isVisible());
+  assert.ok(statuses.every((status) => [422, 429].includes(status)), `${statuses}`);
+  assert.ok(statuses.slice(0, 12).filter((status) => status === 422).length >= 10, `the first ten attempts were not all checked: ${statuses}`);
   await page.context().close();
 });
 
@@ -587,9 +593,7 @@ test("text in a URL is shown as text", async () => {
 // ---- The event streams that the first test has opened.
 
 test("event streams end when their user is disabled", async () => {
-  for (const name of ["job", "jobs"]) {
-    const late = new Promise((_, fail) => setTimeout(() => fail(new Error(`the stream of the ${name} is still open after ${(Date.now() - streams.disabled) / 1000} s`)), Math.max(0, streams.disabled + 25_000 - Date.now())).unref());
-    const ended = await Promise.race([streams[name], late]);
-    assert.ok(ended - streams.disabled < 20_000, `the stream of the ${name} ended after ${(ended - streams.disabled) / 1000} s`);
-  }
+  assert.deepEqual(Object.keys(streams), ["job", "jobs"], "the streams were not opened");
+  // The job still runs, so nothing else ends the streams.
+  await Promise.all(Object.values(streams));
 });

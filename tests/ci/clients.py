@@ -12,7 +12,7 @@ from pathlib import Path
 
 import yaml
 from issuer import REQUEST_TOKEN, Issuer
-from program import ENVIRONMENT, ROOT, UNLIMITED, Server, serving
+from program import ENVIRONMENT, ROOT, SUITE_WAIT, UNLIMITED, Server, serving
 
 ACTION = ROOT / "sdk/action"
 TEMPLATE = ROOT / "sdk/gitlab/templates/journeyman.yml"
@@ -58,7 +58,7 @@ def act(folder: Path, issuer: Issuer | None, tools: Path | None = None, **inputs
         environment["ACTIONS_ID_TOKEN_REQUEST_TOKEN"] = REQUEST_TOKEN
     done = subprocess.run(
         ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", step["run"]],
-        env=environment, cwd=folder, capture_output=True, text=True, timeout=300,
+        env=environment, cwd=folder, capture_output=True, text=True, timeout=SUITE_WAIT,
     )
     text = done.stdout + done.stderr
     masked = re.findall(r"^::add-mask::(.+)$", text, re.MULTILINE)
@@ -92,7 +92,7 @@ def gitlab(folder: Path, issuer: Issuer, **inputs: str) -> Result:
     # A runner writes the entries of the list into one script.
     script = "set -eo pipefail\n" + "\n".join(job["script"])
     command = ["bash", "-c", script]
-    done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, timeout=SUITE_WAIT)
     text = done.stdout + done.stderr
     hidden(text, issuer.tokens)
     return Result(done.returncode, text, lines_of(folder / job["artifacts"]["reports"]["dotenv"]))
@@ -128,8 +128,10 @@ def check_action(folder: Path, server: Server, issuer: Issuer, key: str) -> None
 
     failed = check(act(folder, issuer, **place, prompt="[[fail broken]]"), 3, "the job ended as failed: ", "broken")
     assert failed.outputs["status"] == "failed" and failed.outputs["job-id"], failed
-    slow = check(act(folder, issuer, **place, prompt="[[sleep 20]]", timeout_minutes="0"), 8, "it continues")
+    slow = check(act(folder, issuer, **place, prompt="[[sleep 3600]]", timeout_minutes="0"), 8, "it continues")
     assert slow.outputs["status"] == "active", slow
+    status, canceled = server.call("POST", f"/v2/agent/shop/job/{slow.outputs['job-id']}/cancel", key)
+    assert status == 200, canceled
 
     check(act(folder, None, **place, prompt="x"), 4, "id-token: write")
     check(act(folder, issuer, **place, prompt=""), 2, "prompt: is empty")
@@ -179,7 +181,8 @@ exec "$real" "$@"
 
 def check_new_keys(folder: Path, server: Server, issuer: Issuer, key: str) -> None:
     """A wait that is longer than the life of a key exchanges a token again, and so does a read with a key that has ended."""
-    place = {"url": server.url, "project": "shop", "prompt": "[[say hi]]"}
+    # With the clock that is later each time, the usual limit of an hour would end the wait for a job that begins late.
+    place = {"url": server.url, "project": "shop", "prompt": "[[say hi]]", "timeout_minutes": "9999"}
     issuer.claims = {"sub": "repo:acme/shop:ref:refs/heads/main", "repository": "acme/shop", "ref": "refs/heads/main"}
 
     def exchanges(tools: Path | None) -> int:
@@ -189,7 +192,7 @@ def check_new_keys(folder: Path, server: Server, issuer: Issuer, key: str) -> No
         return len(issuer.tokens) - before
 
     assert exchanges(None) == 1, "a short wait needs one key"
-    assert exchanges(program(folder, "date", LATER)) == 2, "a key is replaced after 10 minutes"
+    assert exchanges(program(folder, "date", LATER)) >= 2, "a key is replaced after 10 minutes"
     tools = program(folder, "curl", REVOKING.replace("KEY", key).replace("URL", server.url))
     assert exchanges(tools) == 2, "a read whose key has ended is repeated with another"
     assert (tools / "revoked").exists(), "the keys were not revoked"

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -31,6 +32,9 @@ T = TypeVar("T")
 PUSH = Path(__file__).resolve().parent / "push.py"
 MISSING = "job_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7"
 
+# The time limit of a wait, in seconds. Only a hang reaches it.
+WAIT = 600
+
 
 def of(kind: type[T], answer: object) -> T:
     assert isinstance(answer, kind), answer
@@ -38,11 +42,12 @@ def of(kind: type[T], answer: object) -> T:
 
 
 def settled(client: AuthenticatedClient, project: str, job: str) -> Job:
-    for _ in range(10):
+    end = time.monotonic() + WAIT
+    while True:
         record = of(Job, get_job.sync(project, job, client=client, wait=10))
         if record.status != Status.ACTIVE:
             return record
-    raise AssertionError(f"the job {job} stays active")
+        assert time.monotonic() < end, f"the job {job} stays active"
 
 
 def main(url: str, key: str, name: str) -> None:

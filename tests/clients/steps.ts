@@ -8,6 +8,9 @@ export const url = process.env["JOURNEYMAN_URL"] ?? "";
 export const key = process.env["JOURNEYMAN_KEY"] ?? "";
 export const missingJob = "job_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7";
 
+/** The time limit of a wait, in milliseconds. Only a hang reaches it. */
+const WAIT_MS = 600_000;
+
 /**
  * The headers of every request. `Accept` is necessary for the page of events: without it, the server sends the stream,
  * which does not end.
@@ -68,13 +71,14 @@ export function report<T extends object>(answer: T | string): T {
 }
 
 async function settled(client: Client, project: string, id: string): Promise<Job> {
-  for (let i = 0; i < 10; i += 1) {
+  const end = Date.now() + WAIT_MS;
+  for (;;) {
     const job = await client.getJob(project, id, 10);
     if (job.status !== "active") {
       return job;
     }
+    assert.ok(Date.now() < end, `the job ${id} stays active`);
   }
-  throw new Error(`the job ${id} stays active`);
 }
 
 /** Pushes a first commit to the repository of a project. */

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from program import ENVIRONMENT, ROOT, UNLIMITED, Server, serving
+from program import ENVIRONMENT, ROOT, UNLIMITED, WAIT, Server, serving
 
 # The number of random requests for each operation, in addition to those at the bounds of its parameters.
 EXAMPLES = int(os.environ.get("EXAMPLES", "5"))
@@ -34,7 +34,7 @@ CHECKS = [
 def fuzz(server: Server, key: str, *selection: str) -> bool:
     """Runs schemathesis on a selection of operations; returns True if every answer obeyed the document."""
     options = ["--phases=examples,coverage,fuzzing", f"--max-examples={EXAMPLES}", "--seed=1", "--generation-database=none"]
-    options += ["--continue-on-failure", "--request-timeout=20", "--no-color", "--warnings=off"]
+    options += ["--continue-on-failure", f"--request-timeout={WAIT}", "--no-color", "--warnings=off"]
     options += [f"--checks={','.join(CHECKS)}", f"--url={server.url}", *selection]
     program = Path(sys.executable).parent / "schemathesis"
     command = [program, f"--config-file={CONFIGURATION}", "run", ROOT / "docs/openapi.json", *options]

@@ -3,7 +3,8 @@ protocol. run.py starts the server."""
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+import time
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Literal
 
@@ -14,6 +15,7 @@ from mcp.client.extension import ClaimContext, ClientExtension, ResultClaim
 from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
+from program import HOLD, WAIT, Server
 
 TASKS = "io.modelcontextprotocol/tasks"
 TOOLS = [
@@ -40,7 +42,7 @@ class Connection:
     @asynccontextmanager
     async def client(self, key: str | None = None, **options: Any) -> AsyncIterator[Client]:
         secret = key or self.key
-        options |= {"mode": self.mode, "cache": None, "read_timeout_seconds": 90}
+        options |= {"mode": self.mode, "cache": None, "read_timeout_seconds": WAIT}
         if self.transport == "stdio":
             variables = {"JOURNEYMAN_URL": self.url, "JOURNEYMAN_KEY": secret}
             server = StdioServerParameters(command=self.program, args=["mcp"], env=variables)
@@ -48,7 +50,7 @@ class Connection:
                 yield client
             return
         headers = {"Authorization": f"Bearer {secret}"}
-        async with httpx2.AsyncClient(headers=headers, timeout=90) as http:
+        async with httpx2.AsyncClient(headers=headers, timeout=WAIT) as http:
             transport = streamable_http_client(f"{self.url}/mcp", http_client=http)
             async with Client(transport, **options) as client:
                 yield client
@@ -71,24 +73,35 @@ async def refused(client: Client, code: str, tool: str, **arguments: Any) -> str
     return problem["error"]
 
 
-async def main_job(client: Client, restart: Callable[[], None]) -> None:
+async def ended(client: Client, job: str) -> dict[str, Any]:
+    """Waits until a job is no longer active, and returns it. One call waits for 50 seconds at most."""
+    end = time.monotonic() + WAIT
+    while True:
+        found = await call(client, "get_job", job=job, wait=50)
+        if not found["stillActive"]:
+            return found
+        assert time.monotonic() < end, f"the job does not end: {found}"
+
+
+async def main_job(client: Client, server: Server) -> None:
     """Creates a job, waits, sends a follow-up after a restart of the server, and reads the results."""
     assert [tool.name for tool in (await client.list_tools()).tools] == TOOLS
     assert (await call(client, "list_projects"))["projects"][0]["id"] == "shop"
-    new = {"project": "shop", "prompt": "[[sleep 2]] [[write a.txt|one]] [[say first answer]]", "labels": ["mcp"]}
+    new = {"project": "shop", "prompt": f"{HOLD} [[write a.txt|one]] [[say first answer]]", "labels": ["mcp"]}
     new["idempotencyKey"] = f"{id(client)}"
     created = await call(client, "create_job", **new)
     job = created["job"]["id"]
     assert created["stillActive"] and created["job"]["prLink"] is None, created
     assert (await call(client, "create_job", **new))["job"]["id"] == job, "the same key has created a second job"
-    done = await call(client, "get_job", job=job, wait=50)
+    await asyncio.to_thread(server.release, job)
+    done = await ended(client, job)
     assert done["job"]["status"] == "completed" and "first answer" in done["answer"]["text"], done
 
-    await asyncio.to_thread(restart)
+    await asyncio.to_thread(server.restart)
 
     sent = await call(client, "send_message", job=job, prompt="[[append a.txt|two]] [[say second answer]]")
     assert sent["message"]["id"] != done["message"]["id"], sent
-    done = await call(client, "get_job", job=job, wait=50)
+    done = await ended(client, job)
     assert done["message"]["status"] == "finished" and "second answer" in done["answer"]["text"], done
     diff = (await call(client, "get_changes", job=job))["diff"]["text"]
     assert "+one" in diff and "+two" in diff, diff
@@ -115,10 +128,10 @@ async def transcript(client: Client, job: str) -> None:
 
 
 async def cancel(client: Client) -> None:
-    job = (await call(client, "create_job", prompt="[[sleep 60]]"))["job"]["id"]
+    job = (await call(client, "create_job", prompt="[[sleep 3600]]"))["job"]["id"]
     canceled = await call(client, "cancel_job", job=job)
     assert canceled["job"]["status"] == "failed" or canceled["stillActive"], canceled
-    done = await call(client, "get_job", job=job, wait=50)
+    done = await ended(client, job)
     assert done["job"]["status"] == "failed" and done["message"]["status"] == "cancelled", done
 
 
@@ -180,11 +193,15 @@ class TaskState(mcp_types.Result):
 
 
 class Tasks(ClientExtension):
-    """The extension for tasks: it polls a task until it ends, and returns its result as that of the call."""
+    """The extension for tasks: it polls a task until it ends, and returns its result as that of the call.
+
+    After the first poll, it releases the agents that wait.
+    """
 
     identifier = TASKS
 
-    def __init__(self) -> None:
+    def __init__(self, server: Server) -> None:
+        self.server = server
         self.polls = 0
 
     def settings(self) -> dict[str, Any]:
@@ -201,43 +218,44 @@ class Tasks(ClientExtension):
             if state.result is not None:
                 return mcp_types.CallToolResult.model_validate(state.result)
             assert state.status == "working", state
+            if self.polls == 1:
+                await asyncio.to_thread(self.server.release)
             await asyncio.sleep(0.1)
 
 
-async def tasks(connection: Connection) -> None:
-    extension = Tasks()
+async def tasks(connection: Connection, server: Server) -> None:
+    extension = Tasks(server)
     async with connection.client(extensions=[extension]) as client:
-        done = await call(client, "create_job", project="shop", prompt="[[sleep 1]] [[say from a task]]")
+        done = await call(client, "create_job", project="shop", prompt=f"{HOLD} [[say from a task]]")
         assert "from a task" in done["answer"]["text"] and not done["stillActive"], done
         assert extension.polls > 1, extension.polls
         job = done["job"]["id"]
         failed = await client.call_tool("send_message", {"job": job, "prompt": "[[fail on purpose]]"})
         assert failed.is_error, failed
         polls = extension.polls
-        await call(client, "send_message", job=job, prompt="[[sleep 60]]", background=True)
+        await call(client, "send_message", job=job, prompt="[[sleep 3600]]", background=True)
         assert extension.polls == polls, "a call in the background has returned a task"
         await call(client, "cancel_job", job=job)
-        created = await client.session.call_tool("create_job", {"prompt": "[[sleep 60]]"}, allow_claimed=True)
+        created = await client.session.call_tool("create_job", {"prompt": "[[sleep 3600]]"}, allow_claimed=True)
         assert isinstance(created, Created), created
         cancel = TaskRequest(method="tasks/cancel", params={"taskId": created.task_id})
         await client.session.send_request(cancel, mcp_types.EmptyResult)
         get = TaskRequest(method="tasks/get", params={"taskId": created.task_id})
-        for _ in range(300):
-            if (await client.session.send_request(get, TaskState)).status == "cancelled":
-                return
+        end = time.monotonic() + WAIT
+        while (await client.session.send_request(get, TaskState)).status != "cancelled":
+            assert time.monotonic() < end, "the task was not canceled"
             await asyncio.sleep(0.1)
-        raise AssertionError("the task was not canceled")
 
 
-async def check(connection: Connection, read_key: str, restart: Callable[[], None]) -> None:
+async def check(connection: Connection, read_key: str, server: Server) -> None:
     async with connection.client() as client:
         version = "2025-11-25" if connection.mode == "legacy" else "2026-07-28"
         assert client.protocol_version == version, client.protocol_version
         assert client.server_info.name == "journeyman", client.server_info
         assert "agent jobs" in client.instructions, client.instructions
-        await main_job(client, restart)
+        await main_job(client, server)
         await cancel(client)
         await errors(connection, client, read_key)
     if connection.mode != "legacy":
-        await tasks(connection)
+        await tasks(connection, server)
     print(f"mcp: the client for Python passed ({connection})")

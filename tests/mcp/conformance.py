@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from program import SUITE_WAIT
 from proxy import proxied
 
 HERE = Path(__file__).resolve().parent
@@ -30,7 +31,8 @@ def run(node: str, package: str, options: list[str], url: str) -> list[tuple[str
     program = HERE / "node_modules" / package / "dist/index.js"
     with tempfile.TemporaryDirectory() as folder:
         command = [node, program, "server", "--url", f"{url}/mcp", "--suite", "all", "--output-dir", folder, *options]
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
+        output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        done = subprocess.run(command, timeout=SUITE_WAIT, **output)
         checks = []
         for file in Path(folder).glob("server-*/checks.json"):
             scenario = file.parent.name.removeprefix("server-").rsplit("-", 6)[0]

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
+from program import WAIT
+
 # These headers belong to one connection.
 CONNECTION_HEADERS = {"connection", "content-length", "date", "keep-alive", "server", "transfer-encoding"}
 
@@ -19,7 +21,7 @@ def handler(server: str, key: str) -> type[BaseHTTPRequestHandler]:
 
         def forward(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
-            connection = http.client.HTTPConnection(upstream.hostname, upstream.port, timeout=90)
+            connection = http.client.HTTPConnection(upstream.hostname, upstream.port, timeout=WAIT)
             connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
             for name, value in self.headers.items():
                 if name.lower() not in CONNECTION_HEADERS | {"authorization"}:

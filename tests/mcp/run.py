@@ -18,7 +18,7 @@ def main(node: str) -> None:
         for transport in ("http", "stdio"):
             for mode in ("auto", "legacy"):
                 connection = client.Connection(str(program.PROGRAM), server.url, key, transport, mode)
-                asyncio.run(client.check(connection, read_key, server.restart))
+                asyncio.run(client.check(connection, read_key, server))
 
 
 main(sys.argv[1])

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -19,6 +20,15 @@ PROGRAM = Path(os.environ.get("JOURNEYMAN", ROOT / "target/debug/journeyman")).r
 
 # Settings in the environment must not affect the server or its clients.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not re.search("JOURNEYMAN|GITHUB|ACTIONS|^CI", name)}
+
+# The time limit of a single wait, and that of a whole suite of others, in seconds. Only a hang reaches them: a slow or
+# busy machine may take many times as long as usual.
+WAIT = 600
+SUITE_WAIT = 1800
+
+# Directives with which the test model waits until `Server.release` is called. There are several, because the model
+# stops a command after two minutes.
+HOLD = " ".join(["[[run touch ~/held; until [ -e ~/released ]; do sleep 0.1; done]]"] * 5)
 
 # Options of a server without limits of new jobs and messages.
 UNLIMITED = ["--create-per-hour=0", "--message-per-hour=0"]
@@ -53,7 +63,7 @@ class Server:
     def stop(self) -> int:
         self.process.send_signal(signal.SIGTERM)
         try:
-            return self.process.wait(20)
+            return self.process.wait(WAIT)
         except subprocess.TimeoutExpired:
             self.process.kill()
             return self.process.wait()
@@ -81,10 +91,23 @@ class Server:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path, data, headers, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=90) as answer:
+            with urllib.request.urlopen(request, timeout=WAIT) as answer:
                 return answer.status, json.loads(answer.read() or b"null")
         except urllib.error.HTTPError as error:
             return error.code, json.loads(error.read() or b"null")
+
+    def release(self, job: str = "*") -> None:
+        """Waits until the test model carries out `HOLD` in a job, by default in any, and ends it."""
+        end = time.monotonic() + WAIT
+        while not (held := [path for path in self.held(job) if not path.with_name("released").exists()]):
+            assert time.monotonic() < end, f"no agent waits in {job}"
+            time.sleep(0.1)
+        for path in held:
+            path.with_name("released").touch()
+
+    def held(self, job: str) -> list[Path]:
+        """Returns the files of agents that wait, or that have waited."""
+        return list(self.data.glob(f"workspaces/{job}/home/held"))
 
     def project(self, key: str, name: str) -> None:
         """Creates a project on the built-in code host, and pushes a first commit to its repository."""

@@ -3,15 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 use journeyman_agent::{Options, ServeError, serve};
+use journeyman_testkit::within;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf};
 use tokio::task::JoinHandle;
-
-/// A time limit that no step of a test reaches.
-const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A running agent and its client.
 pub(crate) struct Agent {
@@ -142,12 +139,12 @@ impl Agent {
     /// Closes the input and waits for the end of the agent.
     pub(crate) async fn stop(mut self) {
         self.writer.shutdown().await.unwrap();
-        let result = tokio::time::timeout(TIMEOUT, self.task).await.unwrap();
+        let result = within("the agent ends", self.task).await;
         assert!(result.unwrap().is_ok());
     }
 
     async fn message(&mut self) -> Value {
-        let line = tokio::time::timeout(TIMEOUT, self.lines.next_line()).await.unwrap();
+        let line = within("the agent sends a message", self.lines.next_line()).await;
         let message: Value = serde_json::from_str(&line.unwrap().unwrap()).unwrap();
         if message["method"] == "session/update" {
             self.updates.push(message["params"]["update"].clone());

@@ -22,7 +22,7 @@ pub(crate) use self::fleet::faketime;
 use crate::program::given::cluster;
 
 /// The maximum time from the end of a storm until no job is active.
-const SETTLE_TIMEOUT: Duration = Duration::from_secs(180);
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(900);
 
 const CLIENTS: u64 = 4;
 
@@ -46,7 +46,9 @@ pub(crate) fn parameter(name: &str, usual: u64) -> u64 {
 
 fn storm(seed: u64, length: Duration) {
     let server = Postgres::durable();
-    let (url, more) = (server.database(), "create-per-hour = 0\nmessage-per-hour = 0\nlog = \"info\"\n");
+    // Some faults last longer than a lease, so it must be short.
+    let more = "lease = \"3s\"\ncreate-per-hour = 0\nmessage-per-hour = 0\nlog = \"info\"\n";
+    let url = server.database();
     let site = cluster(&url, more);
     let database = (server.port(), url.rsplit('/').next().unwrap());
     let machines = [

@@ -155,8 +155,9 @@ impl Drop for Group {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
+    use std::sync::mpsc::{Sender, channel};
 
+    use journeyman_testkit::{PATIENCE, until_async, within};
     use tokio::io::AsyncReadExt;
     use tokio::net::unix::pipe::Receiver;
 
@@ -177,20 +178,35 @@ mod tests {
 
     async fn text(pipe: OwnedFd) -> String {
         let mut text = String::new();
-        Receiver::from_owned_fd(pipe).unwrap().read_to_string(&mut text).await.unwrap();
+        let mut pipe = Receiver::from_owned_fd(pipe).unwrap();
+        within("the pipe closes", pipe.read_to_string(&mut text)).await.unwrap();
         text
+    }
+
+    /// Waits until the program has made a file.
+    async fn made(file: &str, dir: &tempfile::TempDir) {
+        until_async(&format!("the program makes the file {file}"), async || {
+            dir.path().join(file).exists().then_some(())
+        })
+        .await;
+    }
+
+    /// Stops the clock of the test until the guard is dropped, or the test hangs: while a blocking task runs, no time limit
+    /// is reached.
+    fn stop_clock() -> Sender<()> {
+        tokio::time::pause();
+        let (guard, dropped) = channel();
+        tokio::task::spawn_blocking(move || dropped.recv_timeout(PATIENCE));
+        guard
     }
 
     #[tokio::test]
     async fn a_program_cannot_be_paused_and_a_stopped_one_ends_by_term() {
         let (mut spawned, dir) = shell("touch begun; kill -STOP $$").await;
-        while !dir.path().join("begun").exists() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        made("begun", &dir).await;
         assert!(!spawned.process.pause().await);
-        let begun = Instant::now();
-        assert_eq!(spawned.process.end().await, Exit::Signal(15));
-        assert!(begun.elapsed() < GRACE, "it ended by TERM");
+        let _stopped = stop_clock();
+        assert_eq!(spawned.process.end().await, Exit::Signal(15), "it ended by TERM");
     }
 
     #[tokio::test]
@@ -204,11 +220,13 @@ mod tests {
 
     #[tokio::test]
     async fn ending_a_program_kills_its_children_even_if_they_ignore_term() {
-        let (mut spawned, dir) = shell("trap '' TERM; (sleep 60; touch late) & sleep 60; touch later").await;
-        tokio::time::sleep(Duration::from_millis(200)).await;
-        let begun = Instant::now();
-        spawned.process.end().await;
-        assert!(begun.elapsed() < Duration::from_secs(20));
+        let script = "trap '' TERM; (sleep 86400; touch late) & touch begun; sleep 86400; touch later";
+        let (mut spawned, dir) = shell(script).await;
+        made("begun", &dir).await;
+        // The clock skips the grace period.
+        tokio::time::pause();
+        assert_eq!(spawned.process.end().await, Exit::Signal(9));
+        tokio::time::resume();
         // The pipe closes only when no process has its other end open, so the child has exited too.
         assert_eq!(text(spawned.stdout).await, "");
         assert!(!dir.path().join("late").exists());
@@ -217,16 +235,14 @@ mod tests {
     #[tokio::test]
     async fn a_wait_leaves_no_process_and_no_group_to_signal() {
         let mut command = Command::new("/bin/sh");
-        command.args(["-c", "sleep 60 & exit 3"]).stdout(Stdio::piped()).process_group(0);
+        command.args(["-c", "sleep 86400 & exit 3"]).stdout(Stdio::piped()).process_group(0);
         let mut child = command.spawn().unwrap();
         let stdout = child.stdout.take().unwrap().into_owned_fd().unwrap();
         let leader = Pid::from_raw(child.id().unwrap().try_into().unwrap());
         let mut group = Group { child, leader };
-        let begun = Instant::now();
         assert_eq!(group.wait().await, Exit::Code(3));
         // The pipe closes only when no process has its other end open.
         assert_eq!(text(stdout).await, "");
-        assert!(begun.elapsed() < Duration::from_secs(20));
         assert_eq!(group.leader, None, "the ID may belong to another group by now");
         assert_eq!(group.end().await, Exit::Code(3));
     }

@@ -70,6 +70,8 @@ mod tests {
     use std::fs::File;
     use std::io::Write;
 
+    use journeyman_testkit::until;
+
     use super::*;
 
     #[cfg(target_arch = "x86_64")]
@@ -85,17 +87,13 @@ mod tests {
         // is its `MAP_FIXED`).
         let script = r#"open(F, "+>", "gone"); print F "x" x 4194304; close(F); open(F, "<", "gone");
             ($at, $long, $read, $how, $f, $none) = (0x1000000, 4194304, 1, 17, fileno(F), 0);
-            syscall(9, $at, $long, $read, $how, $f, $none) == $at or die; close(F); unlink("gone"); sleep(60)"#;
+            syscall(9, $at, $long, $read, $how, $f, $none) == $at or die; close(F); unlink("gone"); sleep(1000)"#;
         let mut child =
             std::process::Command::new("perl").args(["-e", script]).current_dir(dir.path()).spawn().unwrap();
         let pid = [Pid::from_child(&child)];
-        let counted = (0..1000).any(|_| {
-            std::thread::sleep(std::time::Duration::from_millis(10));
-            (4 << 20..5 << 20).contains(&deleted_bytes(&pid, device))
-        });
+        until("its bytes are counted", || (4 << 20..5 << 20).contains(&deleted_bytes(&pid, device)).then_some(()));
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(counted, "its bytes are counted");
     }
 
     #[test]

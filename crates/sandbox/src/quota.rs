@@ -156,6 +156,8 @@ mod tests {
     use std::os::unix::process::CommandExt;
     use std::process::Command;
 
+    use journeyman_testkit::until;
+
     use super::*;
 
     /// A user ID that no other test uses.
@@ -252,11 +254,7 @@ mod tests {
         holder.wait().unwrap();
         // XFS frees the space of a removed file with a delay, and a folder keeps the size that it had with many
         // entries.
-        let is_freed = (0..1000).any(|_| {
-            std::thread::sleep(std::time::Duration::from_millis(10));
-            used() < empty + MIN_MARGIN
-        });
-        assert!(is_freed, "{} and {empty} before", used());
+        until("the space of the removed files is freed", || (used() < empty + MIN_MARGIN).then_some(()));
         assert!(quotas.limit(USER, Some(u64::MAX)).unwrap(), "the file system accepts the highest limit");
         assert!(quotas.limit(USER, None).unwrap());
         let output = shell(dir.path(), "dd if=/dev/zero of=x bs=4k count=4096 && rm x && echo done");

@@ -12,7 +12,7 @@ mod state;
 
 use std::convert::Infallible;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -383,9 +383,15 @@ fn product_answer(product: Product, state: &mut State, call: &Call) -> Reply {
     }
 }
 
-/// Returns a new RSA key in PEM format (PKCS #8), as for a GitHub App.
+/// Returns an RSA key in PEM format (PKCS #8), as for a GitHub App. It is the same in all tests of a program, because
+/// making one takes a second of processor time without optimization.
 #[must_use]
 pub fn rsa_key() -> String {
+    static KEY: LazyLock<String> = LazyLock::new(new_rsa_key);
+    KEY.clone()
+}
+
+fn new_rsa_key() -> String {
     use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der};
     let key = aws_lc_rs::rsa::KeyPair::generate(aws_lc_rs::rsa::KeySize::Rsa2048).unwrap();
     let der = AsDer::<Pkcs8V1Der<'_>>::as_der(&key).unwrap();

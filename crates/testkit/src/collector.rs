@@ -17,6 +17,8 @@ use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message as _;
 use tokio::net::TcpListener;
 
+use crate::patience::PATIENCE;
+
 /// A span that a program has exported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExportedSpan {
@@ -101,10 +103,10 @@ impl Collector {
     /// Waits for a span that satisfies a condition.
     ///
     /// # Panics
-    /// There is none for 30 seconds.
+    /// There is none within [`PATIENCE`].
     #[must_use]
     pub fn wait_for(&self, what: &str, condition: impl Fn(&ExportedSpan) -> bool) -> ExportedSpan {
-        let end = Instant::now() + Duration::from_secs(30);
+        let end = Instant::now() + PATIENCE;
         loop {
             let spans = self.spans();
             if let Some(span) = spans.iter().find(|span| condition(span)) {

@@ -71,7 +71,7 @@ pub(crate) async fn turn(context: &TurnContext<'_>, idle: Option<Agent>) -> Resu
         }
     }
     let exit = match &result {
-        Err(error) if failure::is_unexplained(error) => failure::exit_of(&mut *agent.process).await,
+        Err(error) if failure::is_unexplained(error) => failure::exit_of(&mut *agent.process, error).await,
         _ => None,
     };
     let ended = async { Ok::<_, RunError>(agent.end().await) };

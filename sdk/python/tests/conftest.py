@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,18 @@ PACKAGE = Path(__file__).resolve().parent.parent
 PROGRAM = Path(
     os.environ.get("JOURNEYMAN", PACKAGE.parent.parent / "target" / "debug" / "journeyman")
 ).resolve()
+
+#: The time limit of a single wait, and that of an example, in seconds. Only a hang reaches them: a
+#: slow or busy machine may take many times as long as usual.
+WAIT = 600
+EXAMPLE_WAIT = 1800
+
+#: Directives with which the test model waits until ``Server.release`` is called for the job. There
+#: are several, because the model stops a command after two minutes.
+HOLD = " ".join(["[[run touch ~/held; until [ -e ~/released ]; do sleep 0.1; done]]"] * 5)
+
+#: A prompt of a job that runs until it is canceled, archived or interrupted.
+LONG = "[[sleep 3600]]"
 
 #: Settings in the environment of the tests must not affect the server and the clients.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if "JOURNEYMAN" not in name}
@@ -93,10 +106,19 @@ class Server:
             ):
                 subprocess.run(["git", *arguments], cwd=folder, env=environment, check=True)
 
+    def release(self, job: str) -> None:
+        """Waits until the test model carries out ``HOLD`` in a job, and ends it."""
+        home = self.data / "workspaces" / job / "home"
+        end = time.monotonic() + WAIT
+        while not (home / "held").exists():
+            assert time.monotonic() < end, f"no agent waits in {job}"
+            time.sleep(0.05)
+        (home / "released").touch()
+
     def stop(self) -> None:
         self.process.send_signal(signal.SIGTERM)
         try:
-            self.process.wait(20)
+            self.process.wait(WAIT)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
@@ -123,7 +145,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def client(server: Server) -> Iterator[Journeyman]:
-    with Journeyman(server.url, server.key) as client:
+    with Journeyman(server.url, server.key, timeout=WAIT) as client:
         yield client
 
 
@@ -147,8 +169,30 @@ def proxy(server: Server) -> Iterator[Proxy]:
 @pytest.fixture
 def unreliable(server: Server, proxy: Proxy) -> Iterator[Journeyman]:
     """A client behind the proxy."""
-    with Journeyman(proxy.url, server.key) as client:
+    with Journeyman(proxy.url, server.key, timeout=WAIT) as client:
         yield client
+
+
+class Clock:
+    """A clock that only its own ``sleep`` moves on."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of the synchronous client, whose delays then take no time."""
+    clock = Clock()
+    for module in ("_core", "_sync._jobs", "_sync._streams", "_sync._transport"):
+        monkeypatch.setattr(f"journeyman_client.{module}.time", clock)
+    return clock
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,7 @@ from journeyman_client import (
     models,
 )
 
-from .conftest import Server
+from .conftest import HOLD, LONG, WAIT, Server
 from .proxy import Proxy
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def run(server: Server, test: Callable[[AsyncJourneyman], Awaitable[None]], url: str = "") -> None:
     async def with_client() -> None:
-        async with AsyncJourneyman(url or server.url, server.key) as client:
+        async with AsyncJourneyman(url or server.url, server.key, timeout=WAIT) as client:
             await test(client)
 
     asyncio.run(with_client())
@@ -37,10 +37,10 @@ def test_jobs_at_once(server: Server) -> None:
         jobs = await asyncio.gather(
             *(client.jobs.create("shop", prompt=text, labels=["async"]) for text in prompts)
         )
-        await asyncio.gather(*(job.wait(timeout=30) for job in jobs))
+        await asyncio.gather(*(job.wait(timeout=WAIT) for job in jobs))
         assert {job.status for job in jobs} == {"completed"}
         asked = await asyncio.gather(
-            *(job.ask(f"[[say more of {job.id}]]", timeout=30) for job in jobs)
+            *(job.ask(f"[[say more of {job.id}]]", timeout=WAIT) for job in jobs)
         )
         for job, message in zip(jobs, asked, strict=True):
             assert job.id in (message.answer or "")
@@ -48,7 +48,7 @@ def test_jobs_at_once(server: Server) -> None:
             assert await job.message(message.id) == message
         sent = await jobs[0].send("[[say two at once]]"), await jobs[0].send("[[say two]]")
         assert len({message.id for message in sent}) == 2
-        await asyncio.gather(*(message.wait(timeout=30) for message in sent))
+        await asyncio.gather(*(message.wait(timeout=WAIT) for message in sent))
         assert (jobs[0].status, sent[0].job) == ("completed", jobs[0])
         listed = [job.id async for job in client.jobs.list("shop", label="async", page_size=2)]
         assert sorted(listed) == sorted(job.id for job in jobs)
@@ -60,7 +60,7 @@ def test_jobs_at_once(server: Server) -> None:
 
 def test_errors(server: Server) -> None:
     async def test(client: AsyncJourneyman) -> None:
-        job = await client.jobs.create("shop", prompt="[[sleep 60]]")
+        job = await client.jobs.create("shop", prompt=LONG)
         with pytest.raises(JobBusyError):
             await job.send("Now", delivery="reject")
         with pytest.raises(WaitTimeoutError):
@@ -89,13 +89,14 @@ def test_streams(server: Server, client: Journeyman, proxy: Proxy, quiet_project
     async def test(unreliable: AsyncJourneyman) -> None:
         async with unreliable.events.stream(quiet_project) as feed:
             await feed._begin()
-            prompt = "[[say first]] [[sleep 1]] [[say second]]"
+            prompt = f"[[say first]] {HOLD} [[say second]]"
             job = await unreliable.jobs.create(quiet_project, prompt=prompt)
             seen = []
             async for event in job.stream_events():
                 seen.append(event.seq)
                 if isinstance(event, models.EventRunStarted):
                     proxy.cut()
+                    await asyncio.to_thread(server.release, job.id)
             assert seen == [event.seq async for event in job.events()]
             types = []
             async for update in feed:

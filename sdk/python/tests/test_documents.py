@@ -12,7 +12,7 @@ import pytest
 
 from journeyman_client import Journeyman
 
-from .conftest import ENVIRONMENT, PACKAGE, Server
+from .conftest import ENVIRONMENT, EXAMPLE_WAIT, PACKAGE, Server
 from .stand_ins import AUDIENCE
 from .test_webhooks import BODY, SECRET, signed
 
@@ -28,7 +28,7 @@ def run(server: Server, *arguments: str) -> str:
         env=environment,
         stdout=subprocess.PIPE,
         text=True,
-        timeout=40,
+        timeout=EXAMPLE_WAIT,
         check=True,
     )
     return done.stdout

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import time
 from datetime import datetime, timedelta, timezone
 
 import pytest
@@ -19,7 +18,7 @@ from journeyman_client import (
     models,
 )
 
-LONG = "[[sleep 60]]"
+from .conftest import HOLD, LONG, WAIT, Server
 
 
 def test_create_wait_and_follow_up(client: Journeyman) -> None:
@@ -27,7 +26,7 @@ def test_create_wait_and_follow_up(client: Journeyman) -> None:
     assert job.project == "shop"
     assert job.pr_link is None
     created = job
-    job = job.wait(timeout=30)
+    job = job.wait(timeout=WAIT)
     assert job is created
     assert job.status == "completed"
     assert job.pr_link is not None
@@ -40,7 +39,7 @@ def test_create_wait_and_follow_up(client: Journeyman) -> None:
     sent = job.send("Louder [[write hello.txt|HELLO]]")
     assert sent.job is job
     assert sent.job.record.status == "active"
-    job.wait(timeout=30)
+    job.wait(timeout=WAIT)
     assert (job.status, job.pr_link) == ("completed", first_link)
     assert "+HELLO" in job.diff()
 
@@ -61,6 +60,8 @@ def test_create_wait_and_follow_up(client: Journeyman) -> None:
 def test_get_and_handle(client: Journeyman) -> None:
     job = client.jobs.create("shop", prompt="[[say hi]]")
     same = client.jobs.get("shop", job.id, wait=30)
+    while same.status == "active":
+        same = client.jobs.get("shop", job.id, wait=30)
     assert isinstance(same, Job)
     assert same.status == "completed"
     assert job.refresh().status == "completed"
@@ -70,13 +71,12 @@ def test_get_and_handle(client: Journeyman) -> None:
 
 def test_wait_ends_after_the_timeout(client: Journeyman) -> None:
     job = client.jobs.create("shop", prompt=LONG)
-    start = time.monotonic()
     with pytest.raises(WaitTimeoutError, match=r"still active after 0\.3 s"):
         job.wait(timeout=0.3)
-    assert time.monotonic() - start < 5
     with pytest.raises(TimeoutError):
         job.wait(timeout=0)
-    assert job.cancel().wait(timeout=30).status == "failed"
+    assert job.refresh().status == "active"
+    assert job.cancel().wait(timeout=WAIT).status == "failed"
     failure = job.details().failure
     assert failure is not None
     assert failure.code == "cancelled"
@@ -95,7 +95,7 @@ def test_queue(client: Journeyman) -> None:
     with pytest.raises(WaitTimeoutError, match=second.id):
         second.wait(timeout=0)
     job.withdraw(second.id)
-    assert second.wait(timeout=30).status == "withdrawn"
+    assert second.wait(timeout=WAIT).status == "withdrawn"
     assert [message.status for message in job.messages()][1] == "withdrawn"
     # An agent takes the first message as soon as a worker is free.
     stream = job.stream_events()
@@ -103,7 +103,7 @@ def test_queue(client: Journeyman) -> None:
         next(event for event in stream if isinstance(event, models.EventRunStarted))
     with pytest.raises(MessageAlreadyDeliveredError):
         job.withdraw(first.id)
-    instead = job.ask("Instead [[write urgent.txt|!]]", delivery="interrupt", timeout=30)
+    instead = job.ask("Instead [[write urgent.txt|!]]", delivery="interrupt", timeout=WAIT)
     assert (instead.status, len(instead.commits)) == ("finished", 1)
     assert job.status == "completed"
 
@@ -111,8 +111,8 @@ def test_queue(client: Journeyman) -> None:
 def test_answers_belong_to_their_messages(client: Journeyman) -> None:
     job = client.jobs.create("shop", prompt="[[say first]]")
     sent = [job.send(f"[[say number {n}]]") for n in range(3)]
-    asked = job.ask("[[say last]]", timeout=30)
-    answers = [message.wait(timeout=30).answer or "" for message in sent]
+    asked = job.ask("[[say last]]", timeout=WAIT)
+    answers = [message.wait(timeout=WAIT).answer or "" for message in sent]
     for number, answer in enumerate(answers):
         assert f"number {number}" in answer
     assert "last" in (asked.answer or "")
@@ -123,17 +123,15 @@ def test_answers_belong_to_their_messages(client: Journeyman) -> None:
     assert missing.value.code == "message_not_found"
 
 
-def test_a_message_ends_before_those_behind_it(client: Journeyman) -> None:
-    job = client.jobs.create("shop", prompt="[[sleep 1]]")
+def test_a_message_ends_before_those_behind_it(client: Journeyman, server: Server) -> None:
+    job = client.jobs.create("shop", prompt=HOLD)
     asked = job.send("[[say quick]]")
     job.send(LONG)
-    start = time.monotonic()
-    assert "quick" in (asked.wait(timeout=30).answer or "")
-    assert time.monotonic() - start < 20
+    server.release(job.id)
+    assert "quick" in (asked.wait(timeout=WAIT).answer or "")
     assert job.status == "active"
-    start = time.monotonic()
     assert asked.wait().status == "finished"
-    assert time.monotonic() - start < 2
+    assert job.refresh().status == "active"
     job.archive()
 
 
@@ -141,13 +139,13 @@ def test_a_canceled_message_ends(client: Journeyman) -> None:
     job = client.jobs.create("shop", prompt=LONG)
     running, queued = job.send("x", delivery="interrupt"), job.send(LONG)
     job.cancel()
-    assert running.wait(timeout=30).status in {"finished", "cancelled", "withdrawn"}
-    assert queued.wait(timeout=30).status in {"cancelled", "withdrawn"}
+    assert running.wait(timeout=WAIT).status in {"finished", "cancelled", "withdrawn"}
+    assert queued.wait(timeout=WAIT).status in {"cancelled", "withdrawn"}
     assert job.status == "failed"
 
 
 def test_archive(client: Journeyman) -> None:
-    job = client.jobs.create("shop", prompt="[[say hi]]").wait(timeout=30)
+    job = client.jobs.create("shop", prompt="[[say hi]]").wait(timeout=WAIT)
     old = job.refresh().record
     assert job.archive().status == "archived"
     assert job.archived_at is not None
@@ -202,12 +200,12 @@ def test_lists_and_filters(client: Journeyman) -> None:
     assert ids(client.jobs.list(label="list", agent="claude-code", author="tests")) == []
     assert client.jobs.list(label="list").first() is not None
     assert client.jobs.list(label="none").first() is None
-    done = client.jobs.wait("shop", made[0].id, timeout=30)
+    done = client.jobs.wait("shop", made[0].id, timeout=WAIT)
     assert done.id in ids(client.jobs.list("shop", status="completed", label="list"))
 
 
 def test_events(client: Journeyman) -> None:
-    job = client.jobs.create("shop", prompt="[[say one]] [[say two]]").wait(timeout=30)
+    job = client.jobs.create("shop", prompt="[[say one]] [[say two]]").wait(timeout=WAIT)
     events = list(job.events())
     assert [event.seq for event in events] == sorted(event.seq for event in events)
     assert [event.seq for event in client.jobs.events("shop", job.id, page_size=2)] == [

@@ -25,7 +25,7 @@ from journeyman_client import (
     ServerError,
 )
 
-from .conftest import Server
+from .conftest import LONG, WAIT, Clock, Server
 from .proxy import Proxy
 
 
@@ -36,12 +36,12 @@ def test_a_lost_answer_creates_no_second_job(
     job = unreliable.jobs.create("shop", prompt="[[say hi]]", labels=["lost"])
     assert proxy.drops == 0
     assert [one.id for one in client.jobs.list(label="lost")] == [job.id]
-    job.wait(timeout=30)
+    job.wait(timeout=WAIT)
     proxy.drops = 1
     job.send("[[say again]]")
     assert proxy.drops == 0
     assert len(list(job.messages())) == 2
-    job.wait(timeout=30)
+    job.wait(timeout=WAIT)
 
 
 def test_a_lost_answer_without_a_key_is_an_error(
@@ -90,7 +90,7 @@ def test_deletions_are_repeated(client: Journeyman, unreliable: Journeyman, prox
     client.projects.create(id="gone", repository="local:gone")
     hook = client.webhooks.create("shop", url="http://127.0.0.1:9/")
     key = client.keys.create(name="gone")
-    job = client.jobs.create("shop", prompt="[[say hi]]").wait(timeout=30)
+    job = client.jobs.create("shop", prompt="[[say hi]]").wait(timeout=WAIT)
     old, old_hook, old_key = (
         client.projects.get("gone"),
         client.webhooks.get("shop", hook.id),
@@ -160,21 +160,28 @@ def test_retries_end(unreliable: Journeyman, proxy: Proxy) -> None:
 
 def test_a_wait_bridges_a_restart(client: Journeyman, unreliable: Journeyman, proxy: Proxy) -> None:
     impatient = unreliable.with_options(max_retries=0)
-    job = impatient.jobs.create("shop", prompt="[[sleep 1]]")
+    job = impatient.jobs.create("shop", prompt="[[say hi]]")
     for _ in range(5):
         proxy.answer("503 Service Unavailable")
-    assert impatient.jobs.wait("shop", job.id, timeout=30).status == "completed"
+    assert impatient.jobs.wait("shop", job.id, timeout=WAIT).status == "completed"
     sent = job.send("[[say hi]]")
     proxy.drops = 5
-    assert sent.wait(timeout=30).status == "finished"
+    assert sent.wait(timeout=WAIT).status == "finished"
     assert proxy.drops == 0
-    # No attempt begins after the end of the wait.
+    client.jobs.wait("shop", job.id, timeout=WAIT)
+
+
+def test_no_attempt_begins_after_the_end_of_a_wait(
+    unreliable: Journeyman, proxy: Proxy, clock: Clock
+) -> None:
     for _ in range(10):
         proxy.answer("503 Service Unavailable")
+    begin = clock.now
     with pytest.raises(ServerError):
-        impatient.jobs.wait("shop", job.id, timeout=0.05)
-    assert len(proxy.answers) > 4
-    client.jobs.wait("shop", job.id, timeout=30)
+        unreliable.jobs.wait("shop", "job_x", timeout=0.5)
+    # The delays double from at least 10 ms and at most 20 ms, so five or six attempts begin.
+    assert len(proxy.answers) in {4, 5}
+    assert clock.now - begin <= 0.5
 
 
 def test_answers_of_another_service(unreliable: Journeyman, proxy: Proxy) -> None:
@@ -234,7 +241,7 @@ def test_fields_are_checked(client: Journeyman) -> None:
 
 def test_timeouts(client: Journeyman) -> None:
     impatient = client.with_options(timeout=0.01, max_retries=0)
-    job = client.jobs.create("shop", prompt="[[sleep 60]]")
+    job = client.jobs.create("shop", prompt=LONG)
     with pytest.raises(RequestTimeoutError):
         impatient.request("GET", f"/v2/agent/shop/job/{job.id}", query={"wait": 5})
     job.archive()

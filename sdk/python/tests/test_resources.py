@@ -9,6 +9,8 @@ import pytest
 
 from journeyman_client import ConflictError, Journeyman, NotFoundError, PreconditionFailedError
 
+from .conftest import WAIT
+
 
 def test_projects(client: Journeyman) -> None:
     made = client.projects.create(
@@ -68,7 +70,7 @@ def test_templates(client: Journeyman) -> None:
 
 def test_pulls(client: Journeyman) -> None:
     job = client.jobs.create("shop", prompt="Add a page [[write pulls.txt|Page]]")
-    job.wait(timeout=30)
+    job.wait(timeout=WAIT)
     opened = next(pull for pull in client.pulls.list("shop") if pull.job == job.id)
     assert client.pulls.get("shop", opened.number).mergeable is True
     merged = client.pulls.merge("shop", opened.number)
@@ -139,7 +141,7 @@ def test_users(client: Journeyman) -> None:
 
 
 def test_usage(client: Journeyman) -> None:
-    client.jobs.create("shop", prompt="[[say hi]]").wait(timeout=30)
+    client.jobs.create("shop", prompt="[[say hi]]").wait(timeout=WAIT)
     report = client.usage.report(group_by=["project", "model"], project="shop")
     assert report.total.runs > 0
     assert {line.project for line in report.lines} == {"shop"}

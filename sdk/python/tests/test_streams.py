@@ -15,13 +15,14 @@ from journeyman_client import (
     models,
 )
 
+from .conftest import HOLD, WAIT, Clock, Server
 from .proxy import Proxy
 
 SAY = " ".join(f"[[say word {n}]]" for n in range(20))
 
 
 def completed(client: Journeyman, prompt: str, project: str = "shop") -> Job:
-    job = client.jobs.create(project, prompt=prompt).wait(timeout=30)
+    job = client.jobs.create(project, prompt=prompt).wait(timeout=WAIT)
     assert job.status == "completed"
     return job
 
@@ -29,7 +30,7 @@ def completed(client: Journeyman, prompt: str, project: str = "shop") -> Job:
 def test_stored_events_and_the_end(client: Journeyman) -> None:
     job = completed(client, "[[say one]]")
     completed_once = [event.seq for event in job.events()]
-    job.send("[[say two]]").wait(timeout=30)
+    job.send("[[say two]]").wait(timeout=WAIT)
     expected = [event.seq for event in job.events()]
     # The stream must not end at the first of the two ends of the job.
     assert len(expected) > len(completed_once)
@@ -51,13 +52,14 @@ def test_a_stream_that_is_cut_all_the_time(
     assert proxy.connections > 2
 
 
-def test_new_events_after_a_cut(unreliable: Journeyman, proxy: Proxy) -> None:
-    job = unreliable.jobs.create("shop", prompt="[[say first]] [[sleep 1]] [[say second]]")
+def test_new_events_after_a_cut(server: Server, unreliable: Journeyman, proxy: Proxy) -> None:
+    job = unreliable.jobs.create("shop", prompt=f"[[say first]] {HOLD} [[say second]]")
     seen = []
     for event in job.stream_events():
         seen.append(event.seq)
         if isinstance(event, models.EventRunStarted):
             proxy.cut()
+            server.release(job.id)
     assert seen == [event.seq for event in job.events()]
     assert job.refresh().status != "active"
 
@@ -89,7 +91,7 @@ def test_feed(client: Journeyman, unreliable: Journeyman, proxy: Proxy, quiet_pr
         first = next(stream)
         assert (first.type, first.data.job.id) == ("job.created", job.id)
         proxy.cut()
-        job.send("[[say two]]").wait(timeout=30)
+        job.send("[[say two]]").wait(timeout=WAIT)
         rest = [next(stream), next(stream)]
     assert [event.type for event in rest] == ["job.completed", "job.completed"]
     assert all(event.data.project_id == quiet_project for event in rest)
@@ -110,7 +112,7 @@ def test_feed_of_all_projects(client: Journeyman) -> None:
         event = next(event for event in stream if event.data.job.id == job.id)
         assert event.type == "job.created"
         assert event.timestamp.tzinfo is not None
-    job.wait(timeout=30)
+    job.wait(timeout=WAIT)
 
 
 def test_a_feed_that_is_cut_before_its_first_event(
@@ -131,7 +133,7 @@ def test_a_feed_that_is_cut_before_its_first_event(
     proxy.cut()
     job = completed(client, "[[say one]]", quiet_project)
     proxy.refuses = False
-    reader.join(20)
+    reader.join(WAIT)
     assert [(event.type, event.data.job.id) for event in found] == [("job.completed", job.id)]
     stream.close()
 
@@ -149,15 +151,18 @@ def test_refusals(client: Journeyman) -> None:
 
 
 def test_a_server_that_does_not_come_back(
-    client: Journeyman, unreliable: Journeyman, proxy: Proxy
+    client: Journeyman, unreliable: Journeyman, proxy: Proxy, clock: Clock
 ) -> None:
     job = completed(client, "[[say one]]")
-    stream = unreliable.jobs.stream_events("shop", job.id, follow=True, reconnect_timeout=0.2)
+    stream = unreliable.jobs.stream_events("shop", job.id, follow=True, reconnect_timeout=5)
     for _ in job.events():
         next(stream)
+    begin = clock.now
     proxy.__exit__()
     with pytest.raises(ConnectionFailedError):
         next(stream)
+    # The last delay begins before the timeout is over.
+    assert 5 < clock.now - begin < 20
     with (
         Journeyman(proxy.url, "jmn_x", max_retries=1) as other,
         pytest.raises(ConnectionFailedError),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import math
-import time
 from typing import Any
 
 import httpx
@@ -23,6 +22,8 @@ from journeyman_client._events import parse_event, parse_feed_event
 from journeyman_client._operations import Operation
 from journeyman_client._sse import EventParser, ServerSentEvent
 from journeyman_client.errors import ConnectionFailedError, from_response
+
+from .conftest import Clock
 
 
 def parse(text: bytes, size: int) -> list[ServerSentEvent]:
@@ -104,17 +105,20 @@ def test_new_types_of_feed_events() -> None:
     assert sent.model_dump(exclude_unset=True) == changes
 
 
-def test_waits() -> None:
-    now = time.monotonic()
+def test_waits(clock: Clock) -> None:
+    begin = clock.now
     unlimited = _core.Wait(None)
     assert (unlimited.hold(30), unlimited.is_over) == (30, False)
-    assert 0.4 < unlimited.pause(now) <= 0.5
-    assert unlimited.pause(now - 1) == unlimited.pause(-math.inf) == 0
-    short = _core.Wait(0.3)
+    assert unlimited.pause(begin) == 0.5
+    assert unlimited.pause(begin - 1) == unlimited.pause(-math.inf) == 0
+    short = _core.Wait(0.25)
     assert (short.hold(30), short.is_over) == (1, False)
-    assert short.pause(now) <= 0.3
-    over = _core.Wait(0)
-    assert (over.hold(30), over.pause(now), over.is_over) == (0, 0, True)
+    assert short.pause(begin) == 0.25
+    clock.sleep(0.125)
+    assert (unlimited.pause(begin), short.pause(begin), short.is_over) == (0.375, 0.125, False)
+    clock.sleep(0.125)
+    for over in (short, _core.Wait(0)):
+        assert (over.hold(30), over.pause(begin), over.is_over) == (0, 0, True)
 
 
 def test_delays() -> None:

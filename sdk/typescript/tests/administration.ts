@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ConflictError, NotFoundError, PreconditionFailedError } from "@journeyman/client";
-import { client, makeProject, rejected } from "./support.js";
+import { client, makeProject, rejected, WAIT_MS } from "./support.js";
 
 test("projects are tested, created, listed, and deleted", async () => {
   const id = await makeProject("administration");
@@ -38,7 +38,7 @@ test("templates are created, listed, changed, and deleted", async () => {
 test("pull requests are listed, shown, and merged", async () => {
   const project = await makeProject("pulls");
   const job = await client.jobs.create(project, { prompt: "Add a page [[write page.txt|Page]]" });
-  await job.wait({ timeout: 30_000 });
+  await job.wait({ timeout: WAIT_MS });
   const [opened] = await client.pulls.list(project).toArray();
   assert.equal(opened?.job, job.id);
   assert.equal((await client.pulls.get(project, 1)).mergeable, true);

@@ -2,12 +2,13 @@
 
 import assert from "node:assert/strict";
 import { execFile, spawn } from "node:child_process";
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { type AddressInfo, connect, createServer as createTcpServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { after } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { Journeyman } from "@journeyman/client";
@@ -17,6 +18,18 @@ import { slackUrl } from "./stand-ins.js";
 export const root = fileURLToPath(new URL("../..", import.meta.url));
 
 const program = path.resolve(process.env.JOURNEYMAN ?? path.join(root, "../../target/debug/journeyman"));
+
+/**
+ * The time limit of a wait, in milliseconds. Only a hang reaches it: a slow or busy machine may take many times as long
+ * as usual.
+ */
+export const WAIT_MS = 600_000;
+
+/**
+ * Directives with which the test model waits until {@link release} is called for the job. There are several, because the
+ * model stops a command after two minutes.
+ */
+export const HOLD = Array(5).fill("[[run touch ~/held; until [ -e ~/released ]; do sleep 0.1; done]]").join(" ");
 
 /** Runs a command; returns its standard output. */
 export async function run(command: string, args: string[], options: { cwd?: string; env?: NodeJS.ProcessEnv } = {}) {
@@ -39,7 +52,7 @@ for (const signal of ["SIGHUP", "SIGINT", "SIGTERM"] as const) process.once(sign
 const environment = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("JOURNEYMAN")));
 
 /** Starts the server; returns its URL and a key. */
-async function startServer(): Promise<{ url: string; key: string }> {
+async function startServer(): Promise<{ url: string; key: string; data: string }> {
   const data = makeFolder();
   const limits = ["--create-per-hour", "0", "--message-per-hour", "0", "--webhook-networks", "127.0.0.0/8"];
   const standIns = ["--oidc-networks", "127.0.0.0/8", "--slack-api-url", slackUrl];
@@ -78,11 +91,22 @@ async function startServer(): Promise<{ url: string; key: string }> {
     await exited;
   });
   const key = await run(program, ["key", "create", "--name", "tests", "--data-dir", data], { env: environment });
-  return { url, key: key.trim() };
+  return { url, key: key.trim(), data };
 }
 
-/** The URL of the server, and a key that may do everything. */
-export const { url, key } = await startServer();
+/** The URL of the server, a key that may do everything, and the folder of the server's data. */
+export const { url, key, data } = await startServer();
+
+/** Waits until the test model carries out {@link HOLD} in a job, and ends it. */
+export async function release(job: string): Promise<void> {
+  const home = path.join(data, "workspaces", job, "home");
+  const end = Date.now() + WAIT_MS;
+  while (!existsSync(path.join(home, "held"))) {
+    assert.ok(Date.now() < end, `no agent waits in ${job}`);
+    await sleep(50);
+  }
+  writeFileSync(path.join(home, "released"), "");
+}
 
 /** The requests of {@link recordedFetch}, as method and path. */
 export const requests = new Set<string>();
@@ -94,7 +118,7 @@ export const recordedFetch = (target: string, init: RequestInit) => {
 };
 
 /** A client of the server. */
-export const client = new Journeyman({ url, key, fetch: recordedFetch });
+export const client = new Journeyman({ url, key, timeout: WAIT_MS, fetch: recordedFetch });
 
 /** Creates a project whose repository has one commit. */
 export async function makeProject(id: string): Promise<string> {

@@ -11,7 +11,7 @@ use journeyman_core::ids::SlackWorkspaceId;
 use journeyman_core::ports::StoreError;
 use journeyman_core::project::SecretValue;
 use journeyman_core::slack::{SlackMode, SlackSecret};
-use journeyman_testkit::{Call, FakeForges, FakeSlack, Tap, Tapped};
+use journeyman_testkit::{Call, FakeForges, FakeSlack, Tap, Tapped, until_async};
 use tokio::task::JoinHandle;
 
 use super::given::{Fixture, Stored, fixture, operator};
@@ -36,16 +36,6 @@ impl Tap for Outage {
     async fn woken(&self) {}
 }
 
-async fn until(what: &str, is_so: impl Fn() -> bool) {
-    for _ in 0..2000 {
-        if is_so() {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("{what}");
-}
-
 /// Connects a workspace with Socket Mode, and waits for its connection.
 async fn hold(fixture: &Fixture) -> (SlackWorkspaceId, JoinHandle<()>) {
     let id = fixture.connect().await;
@@ -57,7 +47,7 @@ async fn hold(fixture: &Fixture) -> (SlackWorkspaceId, JoinHandle<()>) {
     fixture.cases.change_slack_workspace(&operator(), id, Precondition::None, edit).await.unwrap();
     let cases = fixture.cases.clone();
     let holding = tokio::spawn(async move { cases.hold_slack_sockets().await });
-    until("no connection", || fixture.slack.opened() == 1).await;
+    until_async("the connection is opened", async || (fixture.slack.opened() == 1).then_some(())).await;
     (id, holding)
 }
 
@@ -71,7 +61,7 @@ async fn a_connection_on_which_nothing_arrives_is_opened_again() {
     holding.abort();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_event_is_acknowledged_only_after_it_is_stored() {
     let outage = Arc::new(Outage::default());
     let mut stored = Stored::in_memory();
@@ -84,12 +74,13 @@ async fn an_event_is_acknowledged_only_after_it_is_stored() {
 
     outage.0.store(true, Ordering::SeqCst);
     slack.send("e1", FakeSlack::message("Ev1", "U1", "1700000000.000100", None, "<@UBOT> Go."));
-    until("the event is not sent", || slack.envelope("e1").0 == 1).await;
+    until_async("the event is sent", async || (slack.envelope("e1").0 == 1).then_some(())).await;
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert_eq!(slack.envelope("e1"), (1, false), "it is not stored");
 
     outage.0.store(false, Ordering::SeqCst);
-    until("the event is not sent again and acknowledged", || slack.envelope("e1") == (2, true)).await;
+    let is_acknowledged = async || (slack.envelope("e1") == (2, true)).then_some(());
+    until_async("the event is sent again and acknowledged", is_acknowledged).await;
     let events = fixture.cases.slack_events(&operator(), id, None, 10).await.unwrap();
     assert_eq!(events.len(), 1, "an acknowledged event is stored");
     holding.abort();

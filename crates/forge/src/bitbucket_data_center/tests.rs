@@ -16,8 +16,8 @@ async fn client() -> (CodeHostServer, BitbucketDataCenter, HostRepository) {
     server.repository(PATH).await;
     server.commit(PATH, "work", "a.txt", "a").await;
     let http = Http {
-        others: Client::new(&Settings::default()).unwrap(),
-        client: Client::new(&Settings { policy: Policy::Any, ..Settings::default() }).unwrap(),
+        others: Client::new(Settings::default()),
+        client: Client::new(Settings { policy: Policy::Any, ..Settings::default() }),
         clock: World::new(),
         throttle: Arc::new(Throttle::default()),
         base: format!("{}/rest", server.url),

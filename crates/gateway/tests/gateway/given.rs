@@ -15,13 +15,16 @@ use journeyman_core::time::Timestamp;
 use journeyman_gateway::{ModelSettings, Models, Provider, SandboxGateway};
 use journeyman_net::{Policy, SystemResolver};
 use journeyman_store::MemoryStore;
-use journeyman_testkit::{ModelServer, Seeds as _, World};
+use journeyman_testkit::{Fault, ModelServer, PATIENCE, Seeds as _, World, until_async};
 use reqwest::{Client, RequestBuilder, Response};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 pub(crate) const TOKEN: &str = "t0ken-of-the-run";
 pub(crate) const KEY: &str = "sk-the-real-key";
+
+/// The time that a provider may send nothing. No test waits for it: see [`skip_silence`].
+const SILENCE: Duration = Duration::from_secs(300);
 
 /// Returns the time of the tests.
 fn noon() -> Timestamp {
@@ -73,14 +76,14 @@ pub(crate) async fn fixture_with(provider: Provider) -> Fixture {
     let settings = ModelSettings {
         providers: [("p".to_owned(), provider)].into(),
         prices: vec![("p/m*".to_owned(), PRICE), ("p/small-*".to_owned(), PRICE)],
-        silence: Some(Duration::from_millis(300)),
+        silence: Some(SILENCE),
     };
-    let models = Models::new(settings, store.clone(), World::at(noon())).unwrap();
+    let models = Models::new(settings, store.clone(), World::at(noon()));
     let gateway = SandboxGateway::new(Arc::new(SystemResolver), Policy::Public(Arc::default()), models);
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let proxy = gateway.serve_models(listener.into(), TOKEN.to_owned()).unwrap();
-    let client = Client::builder().timeout(Duration::from_secs(20)).build().unwrap();
+    let client = Client::builder().timeout(PATIENCE).build().unwrap();
     Fixture { proxy, gateway, url, calls: Arc::default(), store, client, model: "p/m".to_owned() }
 }
 
@@ -89,6 +92,21 @@ pub(crate) async fn open(dialect: Dialect, server: &ModelServer) -> Fixture {
     let fixture = fixture(dialect, &server.url).await;
     fixture.open(Budgets::default());
     fixture
+}
+
+/// Advances the clock by the time that a provider may send nothing.
+pub(crate) async fn skip_silence() {
+    tokio::time::pause();
+    tokio::time::advance(SILENCE).await;
+    tokio::time::resume();
+}
+
+/// Reads the part of an answer that arrives before the server of [`Fault::SilenceInStream`] falls silent.
+pub(crate) async fn read_beginning(answer: &mut Response) {
+    let mut text = String::new();
+    while !text.contains("content_block_start") {
+        text.push_str(&String::from_utf8_lossy(&answer.chunk().await.unwrap().unwrap()));
+    }
 }
 
 pub(crate) fn job() -> JobId {
@@ -126,6 +144,24 @@ impl Fixture {
     pub(crate) async fn call(&self, most: u64) -> Response {
         let body = json!({"model": "m", "max_tokens": most, "messages": [{"role": "user", "content": "hi"}]});
         self.post("/v1/messages", &body).send().await.unwrap()
+    }
+
+    /// Sends a streamed call to a server that fails with `fault`. If the server falls silent, the clock skips the time until
+    /// the proxy gives up.
+    pub(crate) async fn call_with_fault(&self, server: &ModelServer, fault: Fault, body: &Value) -> Response {
+        let silence = async {
+            if fault == Fault::Silence {
+                until_async("the provider is asked", async || server.asked().pop()).await;
+                skip_silence().await;
+            }
+        };
+        let (answer, ()) = tokio::join!(self.post("/v1/messages", body).send(), silence);
+        let mut answer = answer.unwrap();
+        if fault == Fault::SilenceInStream {
+            read_beginning(&mut answer).await;
+            skip_silence().await;
+        }
+        answer
     }
 
     pub(crate) async fn close(&self) -> ModelUse {

@@ -122,7 +122,7 @@ async fn failed_calls_cost_nothing_and_interrupted_calls_cost_something() {
         let fixture = fixture(Dialect::Anthropic, &server.url).await;
         fixture.open(Budgets { job: Some(1_000_000), ..Budgets::default() });
         let body = json!({"model": "m", "stream": true, "max_tokens": 1000, "messages": []});
-        let answer = fixture.post("/v1/messages", &body).send().await.unwrap();
+        let answer = fixture.call_with_fault(&server, fault, &body).await;
         // Some answers break off.
         let _ = answer.text().await;
         fixture.close().await;

@@ -144,17 +144,16 @@ mod tests {
 
     #[tokio::test]
     async fn every_command_and_its_children_have_limits() {
-        // Runs a shell instead of git, with both ways of setting limits.
-        let script = "sleep 0.2; sh -c 'ulimit -d; ulimit -t; ulimit -c'";
-        let wrapped = git("sh").command(["-c", script]).run().await.unwrap().text().unwrap();
+        // Runs a shell instead of git, with both ways of setting limits. Its input is written when they are set.
+        let (script, go) = ("read -r go; sh -c 'ulimit -d; ulimit -t; ulimit -c'", b"go\n".to_vec());
+        let wrapped = git("sh").command(["-c", script]).stdin(go.clone()).run().await.unwrap().text().unwrap();
         assert_eq!(wrapped, "2097152\n600\n0");
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("log"), script).unwrap();
-        let applied = git("sh").command(["log"]).directory(dir.path()).run().await.unwrap().text().unwrap();
-        assert_eq!(applied, "2097152\n600\n0");
-        let smaller =
-            git("sh").command(["log"]).directory(dir.path()).memory_bytes(1 << 20).timeout(Duration::from_secs(7));
-        assert_eq!(smaller.run().await.unwrap().text().unwrap(), "1024\n14\n0");
+        let in_file = || git("sh").command(["log"]).directory(dir.path()).stdin(go.clone());
+        assert_eq!(in_file().run().await.unwrap().text().unwrap(), "2097152\n600\n0");
+        let smaller = in_file().memory_bytes(1 << 20).timeout(Duration::from_secs(250));
+        assert_eq!(smaller.run().await.unwrap().text().unwrap(), "1024\n500\n0");
     }
 
     #[tokio::test]

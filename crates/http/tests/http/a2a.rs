@@ -6,6 +6,7 @@ use axum::body::Body;
 use axum::http::{HeaderValue, Request};
 use http_body_util::BodyExt;
 use journeyman_core::key::Scope;
+use journeyman_testkit::within;
 use serde_json::{Value, json};
 
 use super::given::{Answer, Service, service};
@@ -76,7 +77,7 @@ async fn with_key(mut service: Service, key: String) -> Service {
 /// Reads the events of a stream until it ends.
 async fn events(response: axum::response::Response) -> Vec<Value> {
     assert_eq!(response.headers()["content-type"], "text/event-stream");
-    let collected = tokio::time::timeout(Duration::from_secs(20), response.into_body().collect()).await.unwrap();
+    let collected = within("the stream ends", response.into_body().collect()).await;
     let text = String::from_utf8(collected.unwrap().to_bytes().to_vec()).unwrap();
     let data = text.lines().filter_map(|line| line.strip_prefix("data: "));
     data.map(|line| serde_json::from_str::<Value>(line).unwrap()["result"].clone()).collect()

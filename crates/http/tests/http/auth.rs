@@ -7,6 +7,7 @@ use axum::http::Request;
 use base64::Engine as _;
 use journeyman_core::key::{Scope, parse_network};
 use journeyman_core::ports::ClientConnection;
+use journeyman_testkit::until_async;
 
 use super::given::{Answer, Service, service};
 
@@ -289,16 +290,11 @@ async fn git_may_send_the_key_as_a_password() {
 async fn the_last_use_of_a_key_is_stored() {
     let service = service().await;
     service.get(JOBS).await;
-    let used = async {
-        loop {
-            let keys = service.get("/v2/keys").await.json();
-            if keys["keys"][0]["lastUsedAt"].is_string() {
-                return;
-            }
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(10), used).await.expect("the last use is stored");
+    until_async("the last use is stored", async || {
+        let keys = service.get("/v2/keys").await.json();
+        keys["keys"][0]["lastUsedAt"].is_string().then_some(())
+    })
+    .await;
 }
 
 #[derive(Default)]

@@ -6,6 +6,7 @@ use axum::body::Body;
 use axum::http::Request;
 use http_body_util::BodyExt;
 use journeyman_core::ports::{Retention, Store};
+use journeyman_testkit::within;
 use serde_json::{Value, json};
 
 use super::given::{Service, service};
@@ -17,7 +18,7 @@ fn kinds(page: &Value) -> Vec<&str> {
 /// Reads a stream until a text has arrived.
 async fn read_until(body: &mut Body, text: &mut String, end: &str) {
     while !text.contains(end) {
-        let frame = tokio::time::timeout(Duration::from_secs(10), body.frame()).await.unwrap();
+        let frame = within(end, body.frame()).await;
         text.push_str(std::str::from_utf8(frame.unwrap().unwrap().data_ref().unwrap()).unwrap());
     }
 }
@@ -124,7 +125,7 @@ async fn a_stream_begins_with_the_next_event_or_after_the_last_one_that_was_rece
     let refused = service.call("GET", "/v2/events/stream", "", wrong).await;
     assert_eq!((refused.status.as_u16(), refused.code()), (400, "invalid_last_event_id".to_owned()));
     service.shutdown.cancel();
-    while let Some(frame) = tokio::time::timeout(Duration::from_secs(10), fresh.frame()).await.expect("the end") {
+    while let Some(frame) = within("the end", fresh.frame()).await {
         frame.unwrap();
     }
 }

@@ -11,6 +11,7 @@ use journeyman_core::project::hold::{HoldCause, HoldFailure};
 use journeyman_core::run::{Reason, ReasonCode, Usage};
 use journeyman_core::time::Clock;
 use journeyman_core::time::Timestamp;
+use journeyman_testkit::within;
 use serde_json::json;
 
 use super::given::service;
@@ -336,7 +337,7 @@ async fn an_event_stream_is_resumed_after_the_last_event() {
     let mut text = String::new();
     let mut read_until = async |end: &str| {
         while !text.contains(end) {
-            let frame = tokio::time::timeout(Duration::from_secs(10), body.frame()).await.expect(end);
+            let frame = within(end, body.frame()).await;
             text.push_str(std::str::from_utf8(frame.unwrap().unwrap().data_ref().unwrap()).unwrap());
         }
         text.clone()
@@ -346,7 +347,7 @@ async fn an_event_stream_is_resumed_after_the_last_event() {
     service.work().await;
     read_until("event: job.completed").await;
     service.shutdown.cancel();
-    while let Some(frame) = tokio::time::timeout(Duration::from_secs(10), body.frame()).await.expect("the end") {
+    while let Some(frame) = within("the end", body.frame()).await {
         frame.unwrap();
     }
 }

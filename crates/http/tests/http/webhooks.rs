@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use journeyman_core::ids::WebhookId;
 use journeyman_core::key::Scope;
+use journeyman_testkit::until_async;
 use serde_json::{Value, json};
 
 use super::given::{Answer, Service, service};
@@ -243,11 +244,7 @@ async fn the_loop_delivers_what_comes_while_it_runs() {
     for _ in 0..20 {
         service.job("x").await;
     }
-    let all = async {
-        while service.endpoints.received(id(&made)).len() < 20 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(10), all).await.expect("all events");
+    let received = async || (service.endpoints.received(id(&made)).len() >= 20).then_some(());
+    until_async("all events are delivered", received).await;
     running.abort();
 }

@@ -2,7 +2,7 @@
 
 use journeyman_testkit::oidc::{CLIENT_SECRET, Fault};
 
-use super::given::{Fixture, visit};
+use super::given::{Fixture, skip_silence, visit};
 
 #[tokio::test]
 async fn each_fault_fails_the_sign_in_with_its_error_code() {
@@ -36,7 +36,7 @@ async fn each_fault_fails_the_sign_in_with_its_error_code() {
         fixture.provider.fault(Some(fault));
         let returned = visit(&begun.url).await;
         let shown = returned.code.clone().unwrap_or_else(|| "no code".to_owned());
-        let error = fixture.finish(&begun, returned).await.unwrap_err();
+        let error = skip_silence(&fixture.provider, fault, fixture.finish(&begun, returned)).await.unwrap_err();
         assert_eq!(error.code(), code, "{fault:?}: {error:?}");
 
         let texts = format!("{error} {error:?}");

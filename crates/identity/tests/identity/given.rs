@@ -1,14 +1,13 @@
 //! The fixture of the tests.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use journeyman_core::project::SecretValue;
 use journeyman_core::time::Clock as _;
 use journeyman_core::user::Role;
 use journeyman_identity::oidc::{Begun, Oidc, OidcError, OidcSettings, Person, Returned};
-use journeyman_testkit::World;
-use journeyman_testkit::oidc::{CLIENT_ID, CLIENT_SECRET, Provider};
+use journeyman_testkit::oidc::{CLIENT_ID, CLIENT_SECRET, Fault, Provider};
+use journeyman_testkit::{PATIENCE, World, until_async};
 use url::Url;
 
 /// A client and the test provider through which people sign in.
@@ -39,7 +38,7 @@ impl Fixture {
             button_label: "Sign in with Example".to_owned(),
         };
         change(&mut settings);
-        let oidc = Oidc::new(settings, world.clone()).unwrap().with_patience(Duration::from_secs(2));
+        let oidc = Oidc::new(settings, world.clone()).unwrap().with_patience(PATIENCE);
         Self { world, provider, oidc, redirect: "https://jobs.example.com/sign-in/oidc?next=%2F".parse().unwrap() }
     }
 
@@ -61,6 +60,26 @@ impl Fixture {
     /// Returns the number of requests that the provider got for a path.
     pub(crate) fn requests(&self, path: &str) -> usize {
         self.provider.asked().iter().filter(|asked| *asked == path).count()
+    }
+}
+
+/// Waits for a future that sends requests to the provider. If the provider is silent, the clock skips the time limit of the
+/// request that it has received.
+pub(crate) async fn skip_silence<T>(provider: &Provider, fault: Fault, requests: impl Future<Output = T>) -> T {
+    if fault != Fault::Silence {
+        return requests.await;
+    }
+    let before = provider.asked().len();
+    let skip = async {
+        until_async("the provider is asked", async || (provider.asked().len() > before).then_some(())).await;
+        tokio::time::pause();
+        tokio::time::advance(PATIENCE).await;
+        tokio::time::resume();
+        std::future::pending().await
+    };
+    tokio::select! {
+        output = requests => output,
+        output = skip => output,
     }
 }
 

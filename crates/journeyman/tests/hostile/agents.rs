@@ -62,7 +62,7 @@ const AGENTS: &[(&str, &str, &str)] = &[
 
 #[test]
 fn a_misbehaving_agent_ends_only_its_run() {
-    let mut config = "lease = \"3s\"\nworkers = 8\nwarm-agents = 0\n".to_owned();
+    let mut config = "workers = 8\nwarm-agents = 0\n".to_owned();
     for (name, ..) in AGENTS {
         config.push_str(&format!(
             "[agents.{name}]\ncommand = [\"sh\", \"DIR/{name}.sh\"]\nreadable = [\"DIR/{name}.sh\"]\n"
@@ -74,15 +74,21 @@ fn a_misbehaving_agent_ends_only_its_run() {
         std::fs::write(site.path(&format!("{name}.sh")), acp_script(on_prompt)).unwrap();
     }
     let service = site.start();
-    let limits = json!({ "limits": { "runSeconds": 10, "outputBytes": 20_000_000 } });
-    assert_eq!(service.call("PATCH", "/v2/projects/shop", Some(limits)).0, 200);
+    // Only the agents that never answer get a short time for their runs, which are in another project.
+    let create = ["project", "create", "quick", "--repository", "local:shop"];
+    site.succeed(&create);
+    for (project, seconds) in [("shop", 3600), ("quick", 5)] {
+        let limits = json!({ "limits": { "runSeconds": seconds, "outputBytes": 20_000_000 } });
+        assert_eq!(service.call("PATCH", &format!("/v2/projects/{project}"), Some(limits)).0, 200);
+    }
     let jobs: Vec<String> = AGENTS
         .iter()
-        .map(|(name, ..)| {
+        .map(|(name, _, expected)| {
+            let project = if *expected == "timed_out" { "quick" } else { "shop" };
             let body = json!({ "prompt": "x", "agent": name });
-            let (status, record) = service.call("POST", "/v2/agent/shop/job", Some(body));
+            let (status, record) = service.call("POST", &format!("/v2/agent/{project}/job"), Some(body));
             assert_eq!(status, 201, "{record}");
-            format!("/v2/agent/shop/job/{}", record["id"].as_str().unwrap())
+            format!("/v2/agent/{project}/job/{}", record["id"].as_str().unwrap())
         })
         .collect();
     for ((name, _, expected), job) in AGENTS.iter().zip(&jobs) {
@@ -133,11 +139,12 @@ const FAILING_STARTS: &[(&str, &str, &str, &[&str])] = &[
 
 #[test]
 fn an_agent_that_cannot_start_is_tried_once_and_the_reason_says_why() {
-    let mut config = "lease = \"3s\"\nworkers = 8\nwarm-agents = 0\n".to_owned();
+    let mut config = "workers = 8\nwarm-agents = 0\n".to_owned();
     for (name, ..) in FAILING_STARTS {
         config.push_str(&format!(
             "[agents.{name}]\ncommand = [\"sh\", \"DIR/{name}.sh\"]\nreadable = [\"DIR/{name}.sh\"]\n\
-             initialize-seconds = 2\n"
+             initialize-seconds = {}\n",
+            if *name == "slow" { 2 } else { 600 }
         ));
     }
     let site = site_with(&config);

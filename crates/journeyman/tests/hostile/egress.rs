@@ -31,7 +31,7 @@ fn registry() -> u16 {
 }
 
 fn service(config: &str, egress: &Value) -> (Site, Service) {
-    let site = site_with(&format!("lease = \"3s\"\n{config}"));
+    let site = site_with(config);
     site.people_commit("ask.pl", ASK);
     let service = site.start();
     let body = json!({ "sandbox": { "egress": egress }, "setup": "perl ask.pl setup.example:443 || true" });
@@ -83,7 +83,7 @@ fn private_addresses_are_refused_without_egress_private() {
 
 #[test]
 fn invalid_destinations_are_refused_when_they_are_set() {
-    let site = site_with("lease = \"3s\"\n");
+    let site = site_with("");
     let service = site.start();
     for bad in ["127.0.0.1:80", "registry.npmjs.org", "*.example:443", "npn", "Example.com:443"] {
         let body = json!({ "sandbox": { "egress": [bad] } });

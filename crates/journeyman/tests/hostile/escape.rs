@@ -145,7 +145,7 @@ fn program_for_32_bits() -> Vec<u8> {
 
 /// Tries all attacks in a kind of sandbox; returns the site, and whether each attack succeeded.
 fn try_attacks(sandbox: &str) -> (Site, BTreeMap<String, bool>) {
-    let site = site_with(&format!("lease = \"3s\"\nsandbox = \"{sandbox}\"\n"));
+    let site = site_with(&format!("sandbox = \"{sandbox}\"\n"));
     let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
     let udp = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let _named = UnixListener::bind(site.path("sock")).unwrap();

@@ -3,23 +3,26 @@
 
 use serde_json::{Value, json};
 
-use crate::program::given::{Service, Site, is_running, site_with};
+use crate::program::given::{Service, Site, is_running, shared, site_with};
 
+/// Returns a project with these limits.
 fn service(limits: &Value) -> (Site, Service) {
-    let site = site_with("lease = \"3s\"\nwarm-agents = 0\n");
-    let service = site.start();
+    let (site, service) = shared("workers = 4\nwarm-agents = 0\n");
     let guarantees = service.get("/v2/system")["sandbox"]["guarantees"].clone();
     let lost: Vec<_> = guarantees.as_array().unwrap().iter().filter(|one| one["holds"] == false).collect();
     assert!(lost.is_empty(), "these tests need all guarantees of a sandbox; run them as root: {lost:#?}");
-    let (status, body) = service.call("PATCH", "/v2/projects/shop", Some(json!({ "limits": limits })));
-    assert_eq!(status, 200, "{body}");
+    service.configure(json!({ "limits": limits }));
     (site, service)
 }
 
 /// Runs a job that fails; returns the code and the text of the reason of its last run.
 pub(super) fn reason(service: &Service, prompt: &str) -> (String, String) {
-    let job = service.create(prompt);
-    assert_eq!(service.settled(&job)["status"], "failed", "{:#}", service.events(&job));
+    reason_of(service, &service.create(prompt))
+}
+
+/// Returns the code and the text of the reason of the last run of a job that fails.
+fn reason_of(service: &Service, job: &str) -> (String, String) {
+    assert_eq!(service.settled(job)["status"], "failed", "{:#}", service.events(job));
     let runs = service.get(&format!("{job}/runs"));
     let reason = &runs["runs"].as_array().unwrap().last().unwrap()["reason"];
     let text = |field: &str| reason[field].as_str().unwrap_or_default().to_owned();
@@ -36,7 +39,7 @@ fn check_service(service: &Service) {
 fn a_run_that_exhausts_its_memory_says_so_whatever_uses_the_memory() {
     const LIMIT: u64 = 96 << 20;
     let (_site, service) = service(&json!({ "memoryBytes": LIMIT }));
-    let takes = r#"perl -e '$x = "a" x 200000000; sleep 5'"#;
+    let takes = r#"perl -e '$x = "a" x 200000000; sleep 3600'"#;
     for (what, command) in [
         ("the command", takes.to_owned()),
         ("a child of a shell that continues", format!("{takes}; true")),
@@ -57,7 +60,7 @@ fn a_run_that_exhausts_its_memory_says_so_whatever_uses_the_memory() {
 #[test]
 fn a_fork_bomb_ends_only_its_run() {
     let (_site, service) = service(&json!({ "processes": 64 }));
-    let (code, text) = reason(&service, "[[run f() { f | f & }; f; sleep 30]]");
+    let (code, text) = reason(&service, "[[run f() { f | f & }; f; sleep 3600]]");
     assert_eq!(code, "too_many_processes", "{text}");
     assert!(text.contains("64") && text.contains("limits.processes"), "{text}");
     check_service(&service);
@@ -66,7 +69,7 @@ fn a_fork_bomb_ends_only_its_run() {
 #[test]
 fn a_disk_that_fills_up_ends_its_run() {
     let (_site, service) = service(&json!({ "diskBytes": 32 << 20 }));
-    let fill = "i=0; while [ $i -lt 8 ]; do head -c 8000000 /dev/urandom > ~/fill$i; i=$((i+1)); done; sleep 30";
+    let fill = "i=0; while [ $i -lt 8 ]; do head -c 8000000 /dev/urandom > ~/fill$i; i=$((i+1)); done; sleep 3600";
     let (code, text) = reason(&service, &format!("[[run {fill}]]"));
     assert_eq!(code, "disk_limit", "{text}");
     assert!(text.contains("33554432") && text.contains("limits.diskBytes"), "{text}");
@@ -79,13 +82,13 @@ const HIDE: &[(&str, &str)] = &[
     ("open in the home", "exec 9> ~/gone; rm ~/gone; head -c 24000000 /dev/urandom >&9"),
     (
         "open in a daemon",
-        "(setsid sh -c 'exec 9> gone; rm gone; head -c 24000000 /dev/urandom >&9; touch done; sleep 30' &); \
+        "(setsid sh -c 'exec 9> gone; rm gone; head -c 24000000 /dev/urandom >&9; touch done; sleep 3600' &); \
          while [ ! -e done ]; do sleep 0.05; done",
     ),
     (
         "only mapped",
         "head -c 24000000 /dev/urandom > gone; (perl -e 'open(F, \"<\", \"gone\"); ($z, $l, $o) = (0, 24000000, 1); \
-         $f = fileno(F); syscall(9, $z, $l, $o, $o, $f, $z); close(F); unlink(\"gone\"); sleep 30' &); \
+         $f = fileno(F); syscall(9, $z, $l, $o, $o, $f, $z); close(F); unlink(\"gone\"); sleep 3600' &); \
          while [ -e gone ]; do sleep 0.05; done",
     ),
 ];
@@ -96,7 +99,7 @@ fn deleted_files_that_are_still_open_count_toward_the_limit() {
     let (_site, service) = service(&json!({ "diskBytes": 32 << 20 }));
     for (how, script) in HIDE {
         let (code, text) =
-            reason(&service, &format!("[[run {script}; head -c 16000000 /dev/urandom > more; sleep 30]]"));
+            reason(&service, &format!("[[run {script}; head -c 16000000 /dev/urandom > more; sleep 3600]]"));
         assert_eq!(code, "disk_limit", "{how}: {text}");
         assert!(text.contains("deleted files that are still open"), "{how}: {text}");
     }
@@ -115,22 +118,22 @@ fn control_a_deleted_file_that_is_open_is_in_no_folder() {
 #[test]
 fn the_workspace_of_a_run_over_its_disk_limit_is_removed_at_once() {
     let (site, service) = service(&json!({ "diskBytes": 32 << 20 }));
-    let (code, text) =
-        reason(&service, "[[run head -c 30000000 /dev/urandom > a; head -c 30000000 /dev/urandom > b; sleep 30]]");
+    let job =
+        service.create("[[run head -c 30000000 /dev/urandom > a; head -c 30000000 /dev/urandom > b; sleep 3600]]");
+    let (code, text) = reason_of(&service, &job);
     assert_eq!(code, "disk_limit", "{text}");
     // The workspace is removed before the end of the run is reported.
-    let left = std::fs::read_dir(site.path("data/workspaces")).unwrap().count();
-    assert_eq!(left, 0, "no workspace is left");
+    assert!(!site.path(&format!("data/workspaces/{}", job.rsplit('/').next().unwrap())).exists(), "it is left");
 }
 
 #[test]
 fn the_disk_limit_covers_all_files_of_a_workspace() {
     let (_site, service) = service(&json!({ "diskBytes": 32 << 20 }));
     let many = "i=0; while [ $i -lt 8 ]; do head -c 8000000 /dev/urandom > \"$d/f$i\"; i=$((i+1)); done";
-    let deep = "perl -e 'for (1 .. 1500) { mkdir \"d\"; chdir \"d\" } sleep 30'";
+    let deep = "perl -e 'for (1 .. 1500) { mkdir \"d\"; chdir \"d\" } sleep 3600'";
     for (place, script) in [
-        ("git's own objects", format!("d=.git/objects; {many}; sleep 30")),
-        ("a folder without permissions", format!("mkdir c; d=c; {many}; chmod 0 c; sleep 30")),
+        ("git's own objects", format!("d=.git/objects; {many}; sleep 3600")),
+        ("a folder without permissions", format!("mkdir c; d=c; {many}; chmod 0 c; sleep 3600")),
         ("deeply nested folders", format!("cd ~ && {deep}")),
     ] {
         let (code, text) = reason(&service, &format!("[[run {script}]]"));
@@ -143,8 +146,8 @@ fn the_disk_limit_covers_all_files_of_a_workspace() {
 fn the_disk_limit_applies_to_a_setup_command_that_closes_its_streams() {
     let (_site, service) = service(&json!({ "diskBytes": 32 << 20 }));
     let setup =
-        "exec >&- 2>&-; i=0; while [ $i -lt 8 ]; do head -c 8000000 /dev/urandom > f$i; i=$((i+1)); done; sleep 30";
-    assert_eq!(service.call("PATCH", "/v2/projects/shop", Some(json!({ "setup": setup }))).0, 200);
+        "exec >&- 2>&-; i=0; while [ $i -lt 8 ]; do head -c 8000000 /dev/urandom > f$i; i=$((i+1)); done; sleep 3600";
+    service.configure(json!({ "setup": setup }));
     let (code, text) = reason(&service, "x");
     assert_eq!(code, "disk_limit", "{text}");
 }
@@ -152,7 +155,7 @@ fn the_disk_limit_applies_to_a_setup_command_that_closes_its_streams() {
 #[test]
 fn empty_files_count_toward_the_disk_limit_and_sparse_files_cannot_exceed_it() {
     let (_site, service) = service(&json!({ "diskBytes": 32 << 20 }));
-    let fill = "perl -e 'for (1 .. 60000) { open(F, \">\", \"$ENV{HOME}/f$_\"); close(F) } sleep 30'";
+    let fill = "perl -e 'for (1 .. 60000) { open(F, \">\", \"$ENV{HOME}/f$_\"); close(F) } sleep 3600'";
     let (code, text) = reason(&service, &format!("[[run {fill}]]"));
     assert_eq!(code, "disk_limit", "{text}");
     // The file would be larger than the disk limit: it cannot be made.
@@ -175,7 +178,7 @@ fn a_run_that_takes_too_long_times_out() {
 fn a_setup_command_that_closes_its_streams_times_out() {
     let (_site, service) = service(&json!({ "runSeconds": 1 }));
     let setup = json!({ "setup": "exec >&- 2>&-; sleep 86394" });
-    assert_eq!(service.call("PATCH", "/v2/projects/shop", Some(setup)).0, 200);
+    service.configure(setup);
     let (code, text) = reason(&service, "x");
     assert_eq!(code, "timed_out", "{text}");
     assert!(!is_running(&["sleep", "86394"]));
@@ -198,7 +201,9 @@ fn processes_that_evade_their_end_are_killed_with_the_run() {
 
 #[test]
 fn a_flood_of_output_does_not_fill_the_memory() {
-    let (_site, service) = service(&json!({}));
+    // Only this test uses the service, whose memory it measures.
+    let site = site_with("");
+    let service = site.start();
     let memory = || {
         let status = std::fs::read_to_string(format!("/proc/{}/status", service.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();

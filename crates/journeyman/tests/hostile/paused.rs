@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use journeyman_testkit::until;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::program::given::site_with;
@@ -31,22 +32,14 @@ for (my $i = 0;; $i++) {
 }
 "#;
 
-/// The time that anything may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
-
 fn length(file: &Path) -> u64 {
     std::fs::metadata(file).map_or(0, |note| note.len())
 }
 
-fn grows(file: &Path) -> bool {
-    let (before, begun) = (length(file), Instant::now());
-    while begun.elapsed() < PATIENCE {
-        if length(file) > before {
-            return true;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    false
+/// Waits until a file has grown; `what` says what that shows.
+fn wait_for_growth(file: &Path, what: &str) {
+    let before = length(file);
+    until(what, || (length(file) > before).then_some(()));
 }
 
 /// Returns the `beats` file of the only job.
@@ -57,7 +50,7 @@ fn beats(data: &Path) -> PathBuf {
 
 #[test]
 fn a_paused_agent_does_not_wake_itself() {
-    let site = site_with("lease = \"3s\"\nwarm-agents = 1\n");
+    let site = site_with("warm-agents = 1\n");
     site.people_commit("beat.pl", BEAT);
     let service = site.start();
     let begin = "setsid perl beat.pl < /dev/null > /dev/null 2>&1 & while [ ! -s ~/beats ]; do sleep 0.05; done";
@@ -84,10 +77,12 @@ fn control_a_stopped_program_wakes_itself() {
     let (program, beats) = (dir.path().join("beat.pl"), dir.path().join("beats"));
     std::fs::write(&program, BEAT).unwrap();
     let mut child = Command::new("perl").arg(&program).env("HOME", dir.path()).spawn().unwrap();
-    assert!(grows(&beats), "it runs");
+    wait_for_growth(&beats, "it runs");
     kill_process(Pid::from_child(&child), Signal::STOP).unwrap();
     // The program may have been about to write one of the lines when the signal came.
-    assert!(grows(&beats) && grows(&beats), "a signal that stops it is not enough");
+    for _ in 0..2 {
+        wait_for_growth(&beats, "a signal that stops it is not enough");
+    }
     child.kill().unwrap();
     child.wait().unwrap();
 }

@@ -28,7 +28,7 @@ const IN_FLIGHT: &str = r#"perl -MSocket -MIO::Handle -e '
     socketpair(A, B, AF_UNIX, SOCK_STREAM, 0) or die;
     for (1 .. 4) {
         open(F, "+>", "gone") or die; unlink("gone");
-        (print F ("x" x 12000000) and F->flush) or do { sleep 30; exit };
+        (print F ("x" x 12000000) and F->flush) or do { sleep 3600; exit };
         $c = pack("Q l l l x4", 20, 1, 1, fileno(F)); $d = "x"; $v = pack("P Q", $d, 1);
         $m = pack("Q L x4 P Q P Q l x4", 0, 0, $v, 1, $c, length($c), 0);
         syscall(46, fileno(A), $m, 0) == 1 or die; close(F);
@@ -57,7 +57,7 @@ fn disk_note(service: &Service) -> String {
 }
 
 fn site() -> Site {
-    site_with("lease = \"3s\"\nwarm-agents = 0\ndisk-reserve = \"0\"\n")
+    site_with("warm-agents = 0\ndisk-reserve = \"0\"\n")
 }
 
 fn limit(service: &Service) {
@@ -77,8 +77,8 @@ fn the_kernel_enforces_the_disk_limit_for_files_that_cannot_be_counted() {
     let service = site.start_wrapped(command);
     assert_eq!(disk_note(&service), "enforced by the kernel (user quota)");
     limit(&service);
-    let inodes = "perl -e 'for (1 .. 60000) { open(F, \">\", \"f$_\") or last; close(F) } sleep 30'";
-    let once = "head -c 30000000 /dev/zero > a; head -c 30000000 /dev/zero > b; sleep 30";
+    let inodes = "perl -e 'for (1 .. 60000) { open(F, \">\", \"f$_\") or last; close(F) } sleep 3600'";
+    let once = "head -c 30000000 /dev/zero > a; head -c 30000000 /dev/zero > b; sleep 3600";
     for (what, script) in [("descriptors in flight", IN_FLIGHT), ("inodes", inodes), ("a fast writer", once)] {
         let (code, text) = reason(&service, &format!("[[run {script}]]"));
         assert_eq!(code, "disk_limit", "{what}: {text}");

@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use crate::program::given::{Service, Site, git, is_running, site_with};
+use crate::program::given::{Service, Site, git, is_running, shared};
 
 const VALUE: &str = "s3cret-9f8e-s3cret";
 
@@ -86,15 +86,14 @@ struct Place {
 
 /// Makes a project whose setup command has the secret, alone or together with the agent.
 fn place(setup: &str, base: &[(&str, &str)], is_shared: bool) -> Place {
-    let site = site_with("lease = \"3s\"\n");
+    // An idle agent that is told to fail would be replaced, and the message repeated.
+    let (site, service) = shared("workers = 4\nwarm-agents = 0\n");
     for (file, text) in base {
         site.people_commit(file, text);
     }
-    let service = site.start();
     let uses = if is_shared { json!(["setup", "agent"]) } else { json!(["setup"]) };
     let body = json!({ "setup": setup, "secrets": { "TOKEN": VALUE }, "secretUses": { "TOKEN": uses } });
-    let (status, answer) = service.call("PATCH", "/v2/projects/shop", Some(body));
-    assert_eq!(status, 200, "{answer}");
+    service.configure(body);
     Place { site, service }
 }
 
@@ -108,9 +107,7 @@ impl Place {
 
     /// Runs a job that starts from a ref; returns the job's path.
     fn started_from(&self, reference: &str, prompt: &str) -> String {
-        let body = json!({ "prompt": prompt, "ref": reference });
-        let (_, record) = self.service.call("POST", "/v2/agent/shop/job", Some(body));
-        let job = format!("/v2/agent/shop/job/{}", record["id"].as_str().unwrap());
+        let job = self.service.create_with(json!({ "prompt": prompt, "ref": reference }));
         self.is_completed(&job);
         job
     }
@@ -154,18 +151,22 @@ fn safe(noted: &str) -> (bool, Option<String>) {
 
 #[test]
 fn planted_code_never_runs_with_a_secret_that_the_agent_does_not_get() {
-    for attack in ATTACKS {
-        let tried = |is_shared: bool| {
-            let place = place(attack.setup, attack.base, is_shared);
-            let job = place.done(&format!("{} [[run rm -f ~/made]] [[write a|1]]", attack.plant));
-            place.fail(&job, "[[fail on purpose]]");
-            place.follow_up(&job, TAKE);
-            place.taken(&job)
-        };
-        assert_eq!(tried(false), safe("18"), "{}: only the setup command had the secret", attack.name);
-        let (is_stolen, _) = tried(true);
-        assert!(is_stolen, "{}: control: the attack works if the agent gets the secret too", attack.name);
-    }
+    let tried = |attack: &Attack, is_shared: bool| {
+        let place = place(attack.setup, attack.base, is_shared);
+        let job = place.done(&format!("{} [[run rm -f ~/made]] [[write a|1]]", attack.plant));
+        place.fail(&job, "[[fail on purpose]]");
+        place.follow_up(&job, TAKE);
+        place.taken(&job)
+    };
+    std::thread::scope(|scope| {
+        for attack in ATTACKS {
+            scope.spawn(|| {
+                assert_eq!(tried(attack, false), safe("18"), "{}: only the setup command had the secret", attack.name);
+                let (is_stolen, _) = tried(attack, true);
+                assert!(is_stolen, "{}: control: the attack works if the agent gets the secret too", attack.name);
+            });
+        }
+    });
 }
 
 #[test]
@@ -181,7 +182,7 @@ fn an_agent_that_dies_gets_no_secret_from_its_next_attempt() {
 fn an_agents_code_does_not_run_with_the_secret_after_people_commit_to_its_branch() {
     let place = place("sh setup.sh; echo ${#TOKEN} > ~/made", &[("setup.sh", "true")], false);
     let job = place.done("[[write setup.sh|echo $TOKEN > leak]] [[run rm -f ~/made]]");
-    let (people, repository, branch) = (place.site.path("people"), place.site.repository(), place.branch(&job));
+    let (people, repository, branch) = (place.site.people(), place.site.repository(), place.branch(&job));
     let repository = repository.to_str().unwrap();
     git(&people, &["fetch", "--quiet", repository, &branch]);
     git(&people, &["checkout", "--quiet", "FETCH_HEAD"]);
@@ -207,7 +208,7 @@ fn code_on_the_branch_of_another_job_does_not_run_with_the_secret() {
 fn code_that_people_have_merged_runs_with_the_secret() {
     let place = place("sh setup.sh", &[("setup.sh", "true")], false);
     let job = place.done("[[write setup.sh|echo merged ${#TOKEN} > ~/made]]");
-    let (people, repository) = (place.site.path("people"), place.site.repository());
+    let (people, repository) = (place.site.people(), place.site.repository());
     let repository = repository.to_str().unwrap();
     git(&people, &["fetch", "--quiet", repository, &place.branch(&job)]);
     git(&people, &["merge", "--quiet", "FETCH_HEAD"]);
@@ -223,12 +224,9 @@ fn code_that_people_have_merged_runs_with_the_secret() {
 #[test]
 fn no_job_pushes_to_a_branch_of_accepted_commits() {
     let place = place("true", &[], false);
-    let (status, answer) = place.service.call("PATCH", "/v2/projects/shop", Some(json!({ "ref": "develop" })));
-    assert_eq!(status, 200, "{answer}");
+    place.service.configure(json!({ "ref": "develop" }));
     for (branch, from) in [("main", "HEAD"), ("develop", "main")] {
-        let body = json!({ "prompt": "[[write a|1]]", "branch": branch, "ref": from });
-        let (_, record) = place.service.call("POST", "/v2/agent/shop/job", Some(body));
-        let job = format!("/v2/agent/shop/job/{}", record["id"].as_str().unwrap());
+        let job = place.service.create_with(json!({ "prompt": "[[write a|1]]", "branch": branch, "ref": from }));
         assert_eq!(place.service.settled(&job)["status"], "failed", "{branch}");
         let runs = place.service.get(&format!("{job}/runs"));
         assert!(runs["runs"][0]["reason"]["text"].as_str().unwrap().contains("choose another"), "{branch}: {runs}");
@@ -241,9 +239,7 @@ fn a_job_stops_pushing_to_its_branch_when_the_project_names_it() {
     let job = place.done("[[write a|1]]");
     let branch = place.branch(&job);
     let before = git(&place.site.repository(), &["rev-parse", &branch]);
-    let body = json!({ "pullRequest": { "base": branch } });
-    let (status, answer) = place.service.call("PATCH", "/v2/projects/shop", Some(body));
-    assert_eq!(status, 200, "{answer}");
+    place.service.configure(json!({ "pullRequest": { "base": branch } }));
     place.fail(&job, "[[append a|2]]");
     let runs = place.service.get(&format!("{job}/runs")).to_string();
     assert!(runs.contains("jobs do not push to those"), "{runs}");

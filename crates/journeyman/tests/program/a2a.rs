@@ -1,8 +1,9 @@
 //! Tests of the Agent2Agent protocol with the built program: contexts and tasks across a restart, and streams.
 
+use journeyman_testkit::until;
 use serde_json::{Value, json};
 
-use super::given::{Service, site};
+use super::given::{Service, client, site};
 
 /// Calls a method, and returns its result.
 fn result(service: &Service, method: &str, params: &Value) -> Value {
@@ -10,6 +11,20 @@ fn result(service: &Service, method: &str, params: &Value) -> Value {
     let (status, answer) = service.call("POST", "/a2a?A2A-Version=1.0", Some(body));
     assert!(status == 200 && answer.get("error").is_none(), "{status} {answer}");
     answer["result"].clone()
+}
+
+/// Sends a message, and returns its task after its end. The answer to the message may come earlier: it waits at most 50
+/// seconds for the end.
+fn ended_task(service: &Service, message: &Value) -> Value {
+    let mut task = result(service, "SendMessage", message)["task"].clone();
+    until("the end of the task", || {
+        let state = task["status"]["state"].as_str().unwrap();
+        if !["TASK_STATE_SUBMITTED", "TASK_STATE_WORKING"].contains(&state) {
+            return Some(task.clone());
+        }
+        task = result(service, "GetTask", &json!({ "id": task["id"] }));
+        None
+    })
 }
 
 fn message(id: &str, context: Option<&Value>, text: &str) -> Value {
@@ -35,7 +50,7 @@ fn a_context_continues_after_a_restart_with_the_results_of_its_tasks() {
     assert_eq!(card["supportedInterfaces"][0]["url"], json!(format!("{}/a2a", service.url)));
 
     let first = message("m1", None, "Add a page [[write a.txt|one]] [[say done]]");
-    let task = result(&service, "SendMessage", &first)["task"].clone();
+    let task = ended_task(&service, &first);
     assert_eq!(task["status"]["state"], "TASK_STATE_COMPLETED", "{task}");
     assert!(artifact(&task, "answer")["text"].as_str().unwrap().contains("done"), "{task}");
     let data = &artifact(&task, "result")["data"];
@@ -49,7 +64,7 @@ fn a_context_continues_after_a_restart_with_the_results_of_its_tasks() {
     assert_eq!(result(&service, "GetTask", &json!({ "id": task["id"] })), task);
     assert_eq!(result(&service, "SendMessage", &first)["task"]["id"], task["id"], "sent again");
     let more = message("m2", Some(&task["contextId"]), "More [[append a.txt|two]]");
-    let more = result(&service, "SendMessage", &more)["task"].clone();
+    let more = ended_task(&service, &more);
     assert_eq!((&more["contextId"], &more["status"]["state"]), (&task["contextId"], &json!("TASK_STATE_COMPLETED")));
     assert!(artifact(&more, "diff")["text"].as_str().unwrap().contains("+one\n+two"), "{more}");
     let listed = result(&service, "ListTasks", &json!({ "contextId": task["contextId"] }));
@@ -62,7 +77,7 @@ fn a_stream_has_the_texts_of_the_agent_and_the_artifacts() {
     let service = site.start();
     let body = message("m1", None, "[[say hello]] [[write a.txt|one]]");
     let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": body });
-    let client = reqwest::blocking::Client::new();
+    let client = client();
     let request = client.post(format!("{}/a2a", service.url)).bearer_auth(&service.key).header("a2a-version", "1.0");
     let text = request.json(&body).send().unwrap().text().unwrap();
     let events = text.lines().filter_map(|line| line.strip_prefix("data: "));

@@ -1,8 +1,8 @@
 //! Tests of third-party agents: their configuration, sessions, installation, files and permissions.
 
 use std::process::Command;
-use std::time::{Duration, Instant};
 
+use journeyman_testkit::until;
 use serde_json::json;
 
 use super::given::{Service, Site, git, site, site_with};
@@ -29,7 +29,7 @@ done
 #[test]
 fn another_agent_is_added_by_configuration_alone() {
     let site = site_with(
-        "lease = \"3s\"\n[agents.shell]\ncommand = [\"sh\", \"DIR/agent.sh\", \"{model}\"]\nreadable = [\"DIR/agent.sh\"]\nenvironment = { GREETING = \"love\" }\n",
+        "[agents.shell]\ncommand = [\"sh\", \"DIR/agent.sh\", \"{model}\"]\nreadable = [\"DIR/agent.sh\"]\nenvironment = { GREETING = \"love\" }\n",
     );
     let config = std::fs::read_to_string(site.path("config.toml")).unwrap();
     std::fs::write(site.path("config.toml"), config.replace("DIR", site.dir.path().to_str().unwrap())).unwrap();
@@ -48,9 +48,7 @@ fn another_agent_is_added_by_configuration_alone() {
 
 /// Returns a site with the agent `shell`, which runs a script.
 fn site_with_script(script: &str) -> Site {
-    let site = site_with(
-        "lease = \"3s\"\n[agents.shell]\ncommand = [\"sh\", \"DIR/agent.sh\"]\nreadable = [\"DIR/agent.sh\"]\n",
-    );
+    let site = site_with("[agents.shell]\ncommand = [\"sh\", \"DIR/agent.sh\"]\nreadable = [\"DIR/agent.sh\"]\n");
     let config = std::fs::read_to_string(site.path("config.toml")).unwrap();
     std::fs::write(site.path("config.toml"), config.replace("DIR", site.dir.path().to_str().unwrap())).unwrap();
     std::fs::write(site.path("agent.sh"), script).unwrap();
@@ -76,6 +74,9 @@ fn an_agent_has_time_after_its_answer_to_write_its_session() {
     let site = site_with_script(
         &SHELL_AGENT.replace(answer, &late).replace("echo \"made", "cp \"$HOME/session\" saved.txt; echo \"made"),
     );
+    // The last table of the file is that of the agent. The time is long enough for a busy machine.
+    let config = std::fs::read_to_string(site.path("config.toml")).unwrap();
+    std::fs::write(site.path("config.toml"), format!("{config}flush-millis = 5000\n")).unwrap();
     let service = site.start();
     let job = create(&service, "shell", "x");
     assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
@@ -123,16 +124,9 @@ fn a_paused_agent_does_not_outlive_a_service_that_is_killed() {
     let site = site();
     let service = site.start();
     let agent = idle_agent(&site, &service);
-    let until = |is_so: &dyn Fn() -> bool| {
-        let end = Instant::now() + Duration::from_secs(20);
-        while !is_so() {
-            assert!(Instant::now() < end, "the agent is in state {:?}", agent.state());
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    };
-    until(&|| agent.is_held());
+    until("the agent is paused", || agent.is_held().then_some(()));
     service.kill();
-    until(&|| !agent.runs());
+    until("the agent has ended", || (!agent.runs()).then_some(()));
 }
 
 /// A replacement for npm that records its arguments, and installs the shell agent unless the package is `nothing`.
@@ -150,7 +144,7 @@ cp "$(dirname "$0")/agent.sh" "$3/node_modules/.bin/shell"
 #[test]
 fn an_agent_is_installed_listed_and_checked() {
     let site = site_with(
-        "lease = \"3s\"\n[agents.shell]\ncommand = [\"sh\", \"{install}/node_modules/.bin/shell\", \"{arch}\"]\n\
+        "[agents.shell]\ncommand = [\"sh\", \"{install}/node_modules/.bin/shell\", \"{arch}\"]\n\
          environment = { GREETING = \"love\" }\ninstall = { npm = [\"shell-agent@1.0.0\"], before = \"2026-11-21\" }\n\
          [agents.broken]\ncommand = [\"{install}/node_modules/.bin/other\"]\ninstall = { npm = [\"nothing@1\"] }\n\
          [agents.partial]\ncommand = [\"{install}/node_modules/.bin/other\"]\ninstall = { npm = [\"shell-agent@1\"] }\n\
@@ -237,7 +231,7 @@ fn packed(site: &Site) -> Option<(String, String)> {
 #[test]
 fn a_package_with_another_hash_is_not_installed() {
     let site = site_with(
-        "lease = \"3s\"\n[agents.one]\ncommand = [\"sh\", \"{install}/node_modules/one/agent.sh\"]\n\
+        "[agents.one]\ncommand = [\"sh\", \"{install}/node_modules/one/agent.sh\"]\n\
          install = { npm = [\"one@1.0.0\"], npm-lock = \"DIR/package-lock.json\" }\n",
     );
     let config = std::fs::read_to_string(site.path("config.toml")).unwrap();
@@ -285,7 +279,7 @@ fn a_package_with_another_hash_is_not_installed() {
 fn an_agent_gets_its_files_in_its_home_and_nowhere_else() {
     // In the second turn, the home has links to other places: writing through them must not leave the sandbox.
     let site = site_with(
-        "lease = \"3s\"\nwarm-agents = 0\n[agents.shell]\ncommand = [\"sh\", \"DIR/agent.sh\"]\nreadable = [\"DIR/agent.sh\"]\n\
+        "warm-agents = 0\n[agents.shell]\ncommand = [\"sh\", \"DIR/agent.sh\"]\nreadable = [\"DIR/agent.sh\"]\n\
          environment = { GREETING = \"love\" }\n\
          files = { \".config/deep/a.toml\" = \"model = \\\"{model}\\\"\\n\", \"b\" = \"$(id) `id` 'quoted' {home}\" }\n",
     );

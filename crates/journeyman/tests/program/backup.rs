@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use journeyman_testkit::Postgres;
 use serde_json::Value;
 
-use super::given::{Service, Site, cluster, git, site, site_with};
+use super::given::{HOLD, Service, Site, cluster, git, site, site_with};
 
-const UNLIMITED: &str = "lease = \"3s\"\nworkers = 4\nmessage-per-hour = 0\n";
+const UNLIMITED: &str = "workers = 4\nmessage-per-hour = 0\n";
 
 /// The maximum number of messages of a client that sends without a pause.
 const MESSAGES: usize = 20;
@@ -149,14 +149,14 @@ fn jobs_continue_with_an_older_database_and_newer_repositories() {
     let service = site.start();
     let job = service.create("[[append log.txt|first]]");
     service.settled(&job);
-    service.send(&job, "[[append log.txt|second]][[sleep 3]]");
+    service.send(&job, &format!("[[append log.txt|second]]{HOLD}"));
     service.until(&job, "agent.tool_call", 2);
     for number in ["third", "fourth"] {
         service.send(&job, &format!("[[append log.txt|{number}]]"));
     }
     let backup = site.path("backup");
     site.succeed(&["backup", text(&backup)]);
-    service.settled(&job);
+    site.release(&service, &job);
     service.send(&job, "[[append log.txt|after the backup]]");
     assert_eq!(service.settled(&job)["status"], "completed");
     let newest = git(&site.repository(), &["rev-parse", &site.branch()]).trim().to_owned();
@@ -176,7 +176,8 @@ fn jobs_continue_with_an_older_database_and_newer_repositories() {
     site.succeed(&["restore", "--database-only", text(&backup)]);
 
     let service = site.start();
-    let record = service.settled(&job);
+    // The backup was made during the turn of the second message.
+    let record = site.release(&service, &job);
     assert_eq!(record["status"], "completed", "{:#}", service.events(&job));
     let messages = service.get(&format!("{job}/messages"))["messages"].take();
     let messages = messages.as_array().unwrap();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use journeyman_testkit::Postgres;
 use serde_json::{Value, json};
 
-use super::given::{Service, Site, cluster, site};
+use super::given::{Service, Site, client, cluster, site};
 
 /// The number of changes over the HTTP API, and of changes at the command line.
 const CHANGES: usize = 10;
@@ -46,7 +46,7 @@ fn change_at_once(site: &Site) {
 /// Returns the number of changes of projects in the audit log.
 fn audited(site: &Site, service: &Service) -> usize {
     let cookie = service.use_link(&site.succeed(&["user", "add", "ada", "--role", "administrator"]));
-    let client = reqwest::blocking::Client::new();
+    let client = client();
     let page = client.get(format!("{}/audit", service.url)).header("cookie", cookie).send().unwrap().text().unwrap();
     page.matches("project.changed").count()
 }

@@ -1,11 +1,11 @@
 //! Tests of `journeyman job`, as scripts use it.
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-use super::given::{Service, Site, site};
+use super::given::{HOLD, Service, Site, site};
 use crate::binary::program;
 
 fn job(site: &Site, service: &Service, arguments: &[&str]) -> Output {
@@ -158,7 +158,7 @@ fn an_action_on_a_job_says_what_it_has_done() {
     let retry = job(&site, &service, &["retry", id]);
     assert_eq!(retry.status.code(), Some(7), "{}", err(&retry));
     assert!(out(&retry).contains("is already completed; nothing to retry."), "{}", out(&retry));
-    let sleeping = service.create("[[sleep 30]]");
+    let sleeping = service.create("[[sleep 3600]]");
     service.until(&sleeping, "run.started", 1);
     let sleeping = sleeping.rsplit('/').next().unwrap();
     let canceled = job(&site, &service, &["cancel", sleeping]);
@@ -173,15 +173,18 @@ fn a_client_survives_a_restart_of_its_server() {
     let site = site();
     let service = site.start();
     let address = service.url.trim_start_matches("http://").to_owned();
-    let path = service.create("[[sleep 2]][[write a.txt|a]]");
+    let path = service.create(&format!("{HOLD}[[write a.txt|a]]"));
     let id = path.rsplit('/').next().unwrap();
-    let watching = command(&site, &service, &["watch", id]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut watching = command(&site, &service, &["watch", id]).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut stdout, mut transcript) = (BufReader::new(watching.stdout.take().unwrap()), String::new());
+    // After the first line, the client is connected.
+    stdout.read_line(&mut transcript).unwrap();
     service.until(&path, "run.started", 1);
     service.kill();
-    let _service = site.start_at(&address);
-    let watched = watching.wait_with_output().unwrap();
-    assert_eq!(watched.status.code(), Some(0));
-    let transcript = out(&watched);
+    let service = site.start_at(&address);
+    site.release(&service, &path);
+    stdout.read_to_string(&mut transcript).unwrap();
+    assert_eq!(watching.wait().unwrap().code(), Some(0));
     assert_eq!(transcript.matches("attempt 1)").count(), 1, "no event is printed twice: {transcript}");
     assert!(transcript.contains("attempt 2)") && transcript.contains("completed"), "{transcript}");
 }

@@ -145,7 +145,7 @@ fn doctor_tests_code_hosts_and_the_repositories_of_projects() {
     let token = secrets.path().join("token");
     std::fs::write(&token, State::TOKEN).unwrap();
     let config = format!(
-        "lease = \"3s\"\n[code-hosts.gitlab]\nkind = \"gitlab\"\nurl = {:?}\ntoken-file = {:?}\n",
+        "[code-hosts.gitlab]\nkind = \"gitlab\"\nurl = {:?}\ntoken-file = {:?}\n",
         host.server.url,
         token.to_str().unwrap()
     );

@@ -10,12 +10,13 @@ mod storm;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
+use journeyman_testkit::PATIENCE;
 use journeyman_testkit::code_host::{
     CodeHostServer, Fault, Place, Product, Pull, PullState, Review, ReviewComment, State, signature,
 };
 use serde_json::{Value, json};
 
-use super::given::{PATIENCE, Service, Site, git, site_with};
+use super::given::{HOLD, Service, Site, client, git, site_with};
 
 /// The path of the repository.
 const PATH: &str = "acme/shop";
@@ -56,7 +57,7 @@ impl World {
             path.display().to_string()
         };
         let config = format!(
-            "lease = \"3s\"\nworkers = 4\n{settings}\n[code-hosts.github]\nkind = \"github\"\nurl = {:?}\ntoken-file = {:?}\n\
+            "workers = 4\n{settings}\n[code-hosts.github]\nkind = \"github\"\nurl = {:?}\ntoken-file = {:?}\n\
              webhook-secret-file = {:?}\npoll = {poll:?}\n",
             host.url,
             file("token", State::TOKEN),
@@ -206,7 +207,7 @@ fn try_hook(
     signature: Option<&str>,
     body: String,
 ) -> reqwest::Result<(u16, Value)> {
-    let request = reqwest::blocking::Client::new().post(format!("{}{path}", service.url)).body(body);
+    let request = client().post(format!("{}{path}", service.url)).body(body);
     let request = request.header("x-github-delivery", delivery).header("x-github-event", event);
     let request = signature.into_iter().fold(request, |request, value| request.header("x-hub-signature-256", value));
     let answer = request.header("content-type", "application/json").send()?;
@@ -608,14 +609,14 @@ fn commits_for_a_pull_request_that_was_closed_meanwhile_get_another_one() {
     let service = world.start();
     let maria = world.user("maria", "write");
     let (number, _) = opened_by_people(&world, maria);
-    let prompt = "Say more\n[[run true]][[sleep 3]][[append hello.txt|Goodbye]]";
+    let prompt = format!("Say more\n[[run true]]{HOLD}[[append hello.txt|Goodbye]]");
     let body = json!({ "prompt": prompt, "pullRequest": number });
     let (status, record) = service.call("POST", "/v2/agent/web/job", Some(body));
     assert_eq!(status, 201, "{record}");
     let job = format!("/v2/agent/web/job/{}", record["id"].as_str().unwrap());
     service.until(&job, "agent.tool_call", 1);
     world.host.state().end(PATH, number, PullState::Closed);
-    let record = service.settled(&job);
+    let record = world.site.release(&service, &job);
     assert_eq!(record["status"], "completed", "{:#}", service.events(&job));
     let expected = format!("{}/{PATH}/pull/{}", world.host.url, number + 1);
     assert_eq!(record["prLink"], expected, "{:#}\n{:?}", service.events(&job), world.host.state().by_path(PATH));

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
+use journeyman_testkit::until;
 use serde_json::Value;
 
-use super::given::site;
+use super::given::{client, site};
 use crate::binary::program;
 
 fn stderr(output: &std::process::Output) -> String {
@@ -26,16 +26,12 @@ fn keys_are_created_listed_rotated_and_revoked_while_a_service_runs() {
     assert_eq!(listed["keys"][0]["name"], "second");
     assert!(!site.succeed(&["key", "list"]).contains(made.trim()));
 
-    let client = reqwest::blocking::Client::new();
+    let client = client();
     let with = |secret: &str| {
         client.get(format!("{}/v2/projects", service.url)).bearer_auth(secret.trim()).send().unwrap().status()
     };
     let refused = |secret: &str, what: &str| {
-        let end = Instant::now() + Duration::from_secs(5);
-        while with(secret) != 401 {
-            assert!(Instant::now() < end, "the service has not noticed that the key was {what}");
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        until(&format!("the service notices that the key was {what}"), || (with(secret) == 401).then_some(()));
     };
     assert_eq!(with(&made), 200);
     let kept = site.run(&["key", "rotate", id, "--keep-old", "1h"]);

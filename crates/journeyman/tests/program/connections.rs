@@ -3,14 +3,11 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, SocketAddrV4, TcpStream};
-use std::time::Duration;
 
+use journeyman_testkit::{PATIENCE, until};
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 
-use super::given::{Service, Site, read_until, site_with};
-
-/// The time that anything may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+use super::given::{HOLD, Service, Site, read_until, site_with};
 
 fn address(service: &Service) -> SocketAddrV4 {
     service.url.trim_start_matches("http://").parse().unwrap()
@@ -59,11 +56,12 @@ fn counted(service: &Service, line: &str) -> u64 {
 
 #[test]
 fn held_connections_from_one_or_many_addresses_block_no_other_clients() {
-    let site = site_with("lease = \"3s\"\nmax-connections = 40\nmax-connections-per-address = 20\n");
+    let site = site_with("max-connections = 40\nmax-connections-per-address = 20\n");
     let service = site.start();
     let mut known = held(&service, [127, 0, 0, 9], "");
     assert!(ask(&site, &mut known).starts_with("HTTP/1.1 200"));
-    let job = service.create("[[sleep 2]]");
+    let job = service.create(HOLD);
+    service.until(&job, "agent.tool_call", 1);
     // A request without its origin and its type is refused before its body is read, and holds no connection.
     let login = format!(
         "POST /login HTTP/1.1\r\nhost: x\r\norigin: {}\r\ncontent-type: application/x-www-form-urlencoded\r\n\
@@ -86,6 +84,7 @@ fn held_connections_from_one_or_many_addresses_block_no_other_clients() {
                 assert!(ask(&site, &mut known).starts_with("HTTP/1.1 200"), "an open connection with a key: {number}");
             }
         }
+        site.release(&service, &job);
         stream.join().unwrap()
     });
     assert!(stream.contains("run.started"), "{stream}");
@@ -95,17 +94,14 @@ fn held_connections_from_one_or_many_addresses_block_no_other_clients() {
     }
     assert!(counted(&service, "journeyman_connections_open{authenticated=\"false\"}") <= 40);
     let lines = service.log().matches("max-connections").count();
-    assert!(
-        (1..=10).contains(&lines),
-        "{lines} log lines: there should be one now and then, not one for each connection"
-    );
+    assert!((1..100).contains(&lines), "{lines} log lines: one now and then, and not one for each connection");
 }
 
 #[test]
 fn incomplete_requests_and_idle_connections_are_closed_except_those_with_a_key() {
-    let site = site_with("lease = \"3s\"\nheader-timeout = \"1s\"\nidle-timeout = \"1s\"\nrequest-timeout = \"1s\"\n");
+    let site = site_with("header-timeout = \"5s\"\nidle-timeout = \"5s\"\nrequest-timeout = \"5s\"\n");
     let service = site.start();
-    let body = r#"{"prompt": "[[sleep 3]]"}"#;
+    let body = r#"{"prompt": "[[sleep 8]]"}"#;
     let head = |path: &str, key: &str| {
         format!(
             "POST {path} HTTP/1.1\r\nhost: x\r\norigin: {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{key}\r\n{}",
@@ -126,13 +122,9 @@ fn incomplete_requests_and_idle_connections_are_closed_except_those_with_a_key()
         let line = format!("journeyman_connections_closed_total{{cause=\"{cause}\"}}");
         let before = counted(&service, &line);
         read(&mut held(&service, [127, 0, 0, 1], text), |_| false);
-        let end = std::time::Instant::now() + PATIENCE;
-        while counted(&service, &line) == before {
-            assert!(std::time::Instant::now() < end, "{cause} is not counted");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        until(&format!("{cause} is counted"), || (counted(&service, &line) > before).then_some(()));
     }
-    // Four seconds have passed.
+    // Each of the four connections was closed after a timeout; this one, with a key, is still open.
     slow.write_all(&body.as_bytes()[5..]).unwrap();
     let answer = read(&mut slow, |text| text.ends_with('}'));
     assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
@@ -145,7 +137,7 @@ fn incomplete_requests_and_idle_connections_are_closed_except_those_with_a_key()
 
 #[test]
 fn an_address_with_too_many_authenticated_connections_gets_an_error() {
-    let site = site_with("lease = \"3s\"\nmax-connections-per-address = 2\n");
+    let site = site_with("max-connections-per-address = 2\n");
     let service = site.start();
     let mut open: Vec<TcpStream> = (0..2).map(|_| held(&service, [127, 0, 0, 9], "")).collect();
     for stream in &mut open {
@@ -159,7 +151,7 @@ fn an_address_with_too_many_authenticated_connections_gets_an_error() {
 
 #[test]
 fn a_maximum_of_connections_above_the_limit_of_open_files_is_lowered_and_logged() {
-    let site = site_with("lease = \"3s\"\nworkers = 1\nmax-connections = 100000000\n");
+    let site = site_with("workers = 1\nmax-connections = 100000000\n");
     let service = site.start();
     assert!(service.log().contains("limit of open files"), "{}", service.log());
     assert!(counted(&service, "journeyman_connections_limit ") < 100_000_000);

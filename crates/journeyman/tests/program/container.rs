@@ -5,6 +5,7 @@ mod engines;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use journeyman_testkit::PATIENCE;
 use serde_json::{Value, json};
 
 use self::engines::{Engine, IMAGE, Kind, engine, image};
@@ -13,7 +14,7 @@ use super::models::{Models, create, last_run};
 
 fn site(engine: &Engine, more: &str) -> Site {
     site_with(&format!(
-        "lease = \"3s\"\nworkers = 2\nsandbox = \"container\"\ncontainer-engine = {:?}\ncontainer-image = {IMAGE:?}\n{more}",
+        "workers = 2\nsandbox = \"container\"\ncontainer-engine = {:?}\ncontainer-image = {IMAGE:?}\n{more}",
         engine.socket
     ))
 }
@@ -30,7 +31,7 @@ fn containers(engine: &Engine, site: &Site) -> usize {
 
 /// Waits until a condition holds.
 fn until(service: &Service, job: &str, what: &str, is_so: impl Fn() -> bool) {
-    let end = Instant::now() + Duration::from_secs(60);
+    let end = Instant::now() + PATIENCE;
     while !is_so() {
         assert!(Instant::now() < end, "{what}: {:#}\n{}", service.events(job), service.log());
         std::thread::sleep(Duration::from_millis(20));
@@ -109,7 +110,9 @@ fn agents_run(kind: Kind, seconds: &str) {
     };
     until(&service, &job, "a process is not paused", is_paused);
     let before = ticks();
-    service.send(&job, "[[run echo more >> seen.txt; sleep 0.1]]");
+    // The command waits until the agent's other process, which continues with it, has written something.
+    let wait = "n=$(wc -c < ~/ticks); while [ $(wc -c < ~/ticks) -le $n ]; do sleep 0.02; done";
+    service.send(&job, &format!("[[run echo more >> seen.txt; {wait}]]"));
     assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
     assert!(site.file(&site.branch(), "seen.txt").unwrap().ends_with("end\nmore\n"));
     assert_eq!(service.count(&job, "agent.session"), 1);
@@ -122,7 +125,7 @@ fn agents_run(kind: Kind, seconds: &str) {
 
     // A run that exceeds its memory limit fails.
     patch(&service, json!({ "setup": null, "limits": { "memoryBytes": 134_217_728 } }));
-    let hungry = service.create("[[run perl -e 'my $x = \"x\" x 400000000; sleep 9']]");
+    let hungry = service.create("[[run perl -e 'my $x = \"x\" x 400000000; sleep 3600']]");
     assert_eq!(service.settled(&hungry)["status"], "failed");
     assert_eq!(last_run(&service, &hungry)["reason"]["code"], "out_of_memory", "{:#}", service.events(&hungry));
 
@@ -144,11 +147,7 @@ fn agents_run(kind: Kind, seconds: &str) {
     until(&service, &long, "the turn did not start", || home(&site, &long).join("begun").exists());
     until(&service, &long, "the command did not start", || is_running(&["sleep", seconds]));
     service.kill();
-    let end = Instant::now() + Duration::from_secs(60);
-    while is_running(&["sleep", seconds]) {
-        assert!(Instant::now() < end, "the command outlives its service");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    journeyman_testkit::until("the command ends with its service", || (!is_running(&["sleep", seconds])).then_some(()));
     assert!(containers(&engine, &site) > 0);
     let mut service = site.start();
     let (status, answer) = service.call("POST", &format!("{long}/cancel"), None);

@@ -2,8 +2,8 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
+use journeyman_testkit::until;
 use serde_json::{Value, json};
 
 use super::given::{Service, Site, site_with};
@@ -16,27 +16,22 @@ fn failed(service: &Service, agent: &str) -> Value {
     let (status, record) = service.call("POST", "/v2/agent/shop/job", Some(json!({ "prompt": "x", "agent": agent })));
     assert_eq!(status, 201, "{record}");
     let job = format!("/v2/agent/shop/job/{}", record["id"].as_str().unwrap());
-    let end = Instant::now() + Duration::from_secs(60);
-    loop {
+    let details = until("the job fails or waits", || {
         let details = service.get(&format!("{job}/details"));
-        if !details["waiting"].is_null() {
-            assert_eq!(details["waiting"]["reason"]["code"], "sandbox_unsafe", "{details:#}");
-            service.call("POST", &format!("{job}/cancel"), None);
-            break;
-        }
-        if details["status"] != "active" {
-            assert_eq!(details["status"], "failed", "{:#}", service.events(&job));
-            break;
-        }
-        assert!(Instant::now() < end, "{details:#}");
-        std::thread::sleep(Duration::from_millis(20));
+        (details["status"] != "active" || !details["waiting"].is_null()).then_some(details)
+    });
+    if details["waiting"].is_null() {
+        assert_eq!(details["status"], "failed", "{:#}", service.events(&job));
+    } else {
+        assert_eq!(details["waiting"]["reason"]["code"], "sandbox_unsafe", "{details:#}");
+        service.call("POST", &format!("{job}/cancel"), None);
     }
     service.get(&format!("{job}/runs"))["runs"].as_array().unwrap().last().unwrap()["reason"].clone()
 }
 
 #[test]
 fn without_a_sandbox_no_agent_runs_and_all_reports_say_so() {
-    let site = site_with(&format!("lease = \"3s\"\nbwrap = \"/nowhere/bwrap\"\n{OTHER}"));
+    let site = site_with(&format!("bwrap = \"/nowhere/bwrap\"\n{OTHER}"));
     let doctor = site.run(&["doctor", "--json"]);
     assert_eq!(doctor.status.code(), Some(1));
     let findings: Vec<Value> = serde_json::from_slice(&doctor.stdout).unwrap();
@@ -52,19 +47,19 @@ fn without_a_sandbox_no_agent_runs_and_all_reports_say_so() {
     let system = service.get("/v2/system");
     assert_eq!((&system["sandbox"]["kind"], &system["sandbox"]["enough"]), (&json!("bubblewrap"), &json!(false)));
     assert_eq!(service.get("/readyz")["sandbox"]["enough"], false);
-    assert!(service.log().contains("agents other than the test model do not run"), "{}", service.log());
+    service.until_log("agents other than the test model do not run");
 }
 
 #[test]
 fn a_disabled_sandbox_is_reported_as_unsafe() {
-    let site = site_with(&format!("lease = \"3s\"\nsandbox = \"none\"\n{OTHER}"));
+    let site = site_with(&format!("sandbox = \"none\"\n{OTHER}"));
     let service = site.start();
     // The agent ran, and exited as it always does.
     assert_eq!(failed(&service, "other")["code"], "agent_exited");
     let lost = service.get("/v2/system")["sandbox"]["guarantees"].as_array().unwrap().clone();
     let network = lost.iter().find(|one| one["name"] == "network").unwrap();
     assert_eq!((&network["holds"], &network["givenUp"]), (&json!(false), &json!(true)));
-    assert!(service.log().contains("UNSAFE sandbox \\\"none\\\", network"), "{}", service.log());
+    service.until_log("UNSAFE sandbox \\\"none\\\", network");
 }
 
 /// Installs a bwrap that fails the first `times` times, as it does for lack of memory or descriptors.
@@ -88,27 +83,20 @@ fn failing_bwrap(site: &Site, times: usize) {
 
 #[test]
 fn a_sandbox_that_failed_its_first_check_is_checked_again_without_a_job() {
-    let site = site_with(&format!("lease = \"3s\"\n{OTHER}"));
+    let site = site_with(OTHER);
     failing_bwrap(&site, 1);
     let service = site.start();
-    let end = Instant::now() + Duration::from_secs(60);
     // Only read the readiness: no job, and not /v2/system, which would start a check of the sandbox.
-    while service.get("/readyz")["sandbox"]["enough"] != true {
-        assert!(Instant::now() < end, "{}", service.log());
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    assert!(service.log().contains("Cannot allocate memory"), "the first check failed: {}", service.log());
-    // The log follows the readiness.
-    while !service.log().contains("agents can run") {
-        assert!(Instant::now() < end, "{}", service.log());
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    until("the sandbox is ready", || (service.get("/readyz")["sandbox"]["enough"] == true).then_some(()));
+    // The log follows the readiness. It shows that the first check failed.
+    service.until_log("Cannot allocate memory");
+    service.until_log("agents can run");
     assert_eq!(failed(&service, "other")["code"], "agent_exited", "the agent ran");
 }
 
 #[test]
 fn user_ids_that_sandboxes_must_not_use_are_refused() {
-    let site = site_with("lease = \"3s\"\n");
+    let site = site_with("");
     for (numbers, expected) in [
         ("2147483648", "2147483647"),
         ("4294967295", "2147483647"),
@@ -140,7 +128,7 @@ fn start_unprivileged(config: &str) -> Option<(Site, Service)> {
 
 #[test]
 fn the_service_of_an_unprivileged_user_has_a_sandbox_and_reports_missing_guarantees() {
-    let Some((_site, service)) = start_unprivileged(&format!("lease = \"3s\"\n{OTHER}")) else { return };
+    let Some((_site, service)) = start_unprivileged(OTHER) else { return };
     let job = service.create("[[run id -u > who; touch /usr/x; cat /etc/shadow; true]]");
     assert_eq!(service.settled(&job)["status"], "completed", "the test model runs: {:#}", service.events(&job));
     assert!(service.text(&format!("{job}/diff")).contains("+1000"));
@@ -163,7 +151,7 @@ fn the_service_of_an_unprivileged_user_has_a_sandbox_and_reports_missing_guarant
 #[test]
 fn missing_guarantees_may_be_given_up_by_name() {
     let lost = "sandbox-allow-degraded = [\"memory\", \"process-count\", \"cpu\"]\n";
-    let Some((_site, service)) = start_unprivileged(&format!("lease = \"3s\"\n{lost}{OTHER}")) else { return };
+    let Some((_site, service)) = start_unprivileged(&format!("{lost}{OTHER}")) else { return };
     assert_eq!(failed(&service, "other")["code"], "agent_exited", "the agent ran");
     let system = service.get("/v2/system");
     assert_eq!(system["sandbox"]["enough"], true, "{system:#}");
@@ -178,7 +166,7 @@ fn the_service_of_an_unprivileged_user_starts_in_a_scope_of_that_users_systemd()
     if !rustix::process::geteuid().is_root() {
         return;
     }
-    let site = site_with("lease = \"3s\"\n");
+    let site = site_with("");
     std::fs::create_dir(site.path("bin")).unwrap();
     std::fs::write(site.path("bin/systemd-run"), SYSTEMD_RUN).unwrap();
     std::fs::set_permissions(site.path("bin/systemd-run"), std::os::unix::fs::PermissionsExt::from_mode(0o755))

@@ -1,11 +1,13 @@
 //! Runs the examples for curl in the documentation, one for each operation, against the program.
 
 use std::collections::BTreeSet;
-use std::process::Command;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use journeyman_testkit::oidc::Provider;
 use journeyman_testkit::slack_server::BOT_TOKEN;
+use journeyman_testkit::{PATIENCE, until};
 use serde_json::{Value, json};
 
 use super::given::{Service, Site, site_with};
@@ -55,21 +57,31 @@ impl<'s> Examples<'s> {
         for (text, value) in &self.values {
             line = line.replace(text, value);
         }
-        // A stream does not end by itself.
-        let seconds = if line.contains(" -N ") { 3 } else { 60 };
-        let body = self.folder.path().join(operation);
-        let flags =
-            format!("curl --silent --max-time {seconds} --output {} --write-out '%{{http_code}}'", body.display());
+        let [head, body] = ["head", "body"].map(|part| self.folder.path().join(format!("{operation}.{part}")));
+        let flags = format!(
+            "exec curl --silent --max-time {} --dump-header {} --output {}",
+            PATIENCE.as_secs(),
+            head.display(),
+            body.display()
+        );
         let known = line.strip_prefix("curl --fail-with-body").unwrap_or_else(|| panic!("{operation}: {line}"));
         let line = format!("{flags}{known}");
         let mut shell = Command::new("sh");
         shell.args(["-c", &line]).env("NO_PROXY", "127.0.0.1").current_dir(self.folder.path());
         shell.env("JOURNEYMAN_URL", &self.service.url).env("JOURNEYMAN_KEY", &self.service.key);
-        let output = shell.output().unwrap();
-        let answer = std::fs::read_to_string(&body).unwrap_or_default();
-        let status = String::from_utf8_lossy(&output.stdout).into_owned();
-        let problem = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(status, expected.to_string(), "{operation}: {answer}\n{problem}\n{line}");
+        let mut curl = shell.stdin(Stdio::null()).spawn().unwrap();
+        let read = |file: &Path| std::fs::read_to_string(file).unwrap_or_default();
+        // A stream does not end by itself, so curl is ended after the head of the answer.
+        let is_stream = line.contains(" -N ");
+        until(&format!("the answer to {operation}"), || {
+            let is_over = curl.try_wait().unwrap().is_some() || is_stream && read(&head).contains("\r\n\r\n");
+            is_over.then_some(())
+        });
+        curl.kill().unwrap();
+        curl.wait().unwrap();
+        let (head, answer) = (read(&head), read(&body));
+        let status = head.lines().rev().find(|line| line.starts_with("HTTP/")).and_then(|line| line.split(' ').nth(1));
+        assert_eq!(status, Some(expected.to_string().as_str()), "{operation}: {answer}\n{line}");
         self.run.insert(operation.to_owned());
         serde_json::from_str(&answer).unwrap_or_default()
     }
@@ -128,7 +140,7 @@ fn the_example_for_curl_of_each_operation_is_answered_as_the_document_says() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let provider = runtime.block_on(Provider::start(Arc::new(Now)));
     let site = site_with(&format!(
-        "lease = \"3s\"\nworkers = 4\nslack-api-url = {:?}\noidc-networks = [\"127.0.0.0/8\"]\n\
+        "workers = 4\nslack-api-url = {:?}\noidc-networks = [\"127.0.0.0/8\"]\n\
          [agents.claude-code]\ncommand = [\"true\"]\n",
         slack.url
     ));
@@ -182,7 +194,7 @@ fn read(examples: &mut Examples<'_>) {
 
 /// Runs the examples that change a job, with one whose first message does not end by itself.
 fn change_a_job(examples: &mut Examples<'_>) {
-    let (path, id) = job(examples.service, "[[sleep 600]]");
+    let (path, id) = job(examples.service, "[[sleep 3600]]");
     examples.set(JOB, id);
     examples.run("sendMessage", 200);
     let messages = examples.service.get(&format!("{path}/messages"));

@@ -5,9 +5,9 @@ use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use journeyman_testkit::FailingDisk;
+use journeyman_testkit::{FailingDisk, until};
 use serde_json::json;
 
 use super::given::{Service, Site, site, site_with, wrapped};
@@ -78,7 +78,7 @@ fn below_the_reserve_no_run_starts_and_growing_runs_are_stopped_before_the_disk_
         let _ = writeln!(std::io::stderr(), "not tested: this user may not mount a small disk");
         return;
     };
-    let site = site_with("lease = \"3s\"\nworkers = 4\ndisk-reserve = \"6MiB\"\n");
+    let site = site_with("workers = 4\ndisk-reserve = \"6MiB\"\n");
     let mut command = Command::new("unshare");
     command.args(options).args(["sh", "-c", SMALL, "sh"]).arg(site.path("data"));
     let service = site.start_wrapped(command);
@@ -88,17 +88,13 @@ fn below_the_reserve_no_run_starts_and_growing_runs_are_stopped_before_the_disk_
     let quiet = service.create("[[run touch begun; while [ ! -e ~/never ]; do sleep 0.1; done]]");
     service.until(&quiet, "run.started", 1);
     let fill = service.create(
-        "[[run for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do head -c 1500000 /dev/urandom > ~/$i; sleep 0.3; done; sleep 60]]",
+        "[[run for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do head -c 1500000 /dev/urandom > ~/$i; sleep 0.3; done; sleep 3600]]",
     );
     let first_reason = || {
         let runs = service.get(&format!("{fill}/runs"));
         runs["runs"].as_array().and_then(|runs| runs.first().map(|run| run["reason"].clone())).unwrap_or_default()
     };
-    let begun = std::time::Instant::now();
-    while first_reason()["code"] != "disk_full" {
-        assert!(begun.elapsed() < std::time::Duration::from_secs(60), "{:#}", service.events(&fill));
-        std::thread::sleep(std::time::Duration::from_millis(100));
-    }
+    until("the end of the run that fills the disk", || (first_reason()["code"] == "disk_full").then_some(()));
     assert!(first_reason()["text"].as_str().unwrap().contains("disk-reserve"), "{}", first_reason());
     assert_eq!(service.get(&quiet)["status"], "active", "the run that had not grown continues");
     // While something else fills the disk, no run is claimed.
@@ -139,10 +135,10 @@ fn with_a_full_disk_messages_are_refused_and_none_is_lost() {
     assert_eq!(service.settled(&job)["status"], "completed");
 
     // Fill the disk while an agent works.
-    service.send(&job, "[[say begun]] [[sleep 2]] [[append a|3]]");
+    service.send(&job, "[[say begun]] [[sleep 5]] [[append a|3]]");
     service.until(&job, "agent.message", 3);
     disk.fill();
-    std::thread::sleep(Duration::from_secs(4));
+    std::thread::sleep(Duration::from_secs(7));
     disk.clear();
     assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
     let messages = service.get(&format!("{job}/messages"))["messages"].as_array().unwrap().len();
@@ -175,11 +171,7 @@ fn an_io_error_at_the_commit_is_an_unknown_outcome_and_the_service_stops() {
     assert_eq!((status, answer["code"].as_str()), (504, Some("outcome_unknown")), "{answer}");
     let code = service.ended();
     assert!(code.is_some_and(|code| code != 0), "a supervisor restarts the service: {code:?}");
-    let end = Instant::now() + Duration::from_secs(10);
-    while !service.log().contains("the database can no longer be trusted; the service is stopping") {
-        assert!(Instant::now() < end, "{}", service.log());
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    service.until_log("the database can no longer be trusted; the service is stopping");
 
     // While the disk fails, the service does not start.
     let serve = site.command(&["serve", "--listen", "127.0.0.1:0"]);

@@ -4,41 +4,67 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use journeyman_testkit::{PATIENCE, Template, until};
 use reqwest::blocking::Response;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::binary::program;
 
-/// The time that anything may take on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// Directives of the test model that wait until [`Site::release`]. A command ends after two minutes at most.
+pub(crate) const HOLD: &str = "[[run until [ -e ~/released ]; do sleep 0.05; done]]\
+                               [[run until [ -e ~/released ]; do sleep 0.05; done]]\
+                               [[run until [ -e ~/released ]; do sleep 0.05; done]]\
+                               [[run until [ -e ~/released ]; do sleep 0.05; done]]\
+                               [[run until [ -e ~/released ]; do sleep 0.05; done]]";
 
-/// A data directory with a key and the project `shop`, whose repository has one commit.
+/// A data directory with a key and a project, whose repository has one commit.
+#[derive(Clone)]
 pub(crate) struct Site {
-    pub(crate) dir: tempfile::TempDir,
+    pub(crate) dir: Arc<tempfile::TempDir>,
     pub(crate) key: String,
+    /// The ID of the project, and the name of its repository: `shop`, unless the service is [`shared`].
+    pub(crate) project: String,
     /// Lines of the configuration file.
     config: String,
 }
 
 /// A running service of a site.
+#[derive(Clone)]
 pub(crate) struct Service {
-    process: Child,
+    process: Arc<Process>,
     pub(crate) url: String,
     pub(crate) key: String,
+    /// The project of the test.
+    pub(crate) project: String,
     client: reqwest::blocking::Client,
+    /// Keeps a [`shared`] service running.
+    _shared: Option<Arc<(Service, Site)>>,
+}
+
+/// The process of a service, which ends with the last test that uses it.
+struct Process {
+    id: Pid,
+    child: Mutex<Child>,
     /// The log so far. A separate thread reads it, so that the service never blocks when it logs.
-    log: std::sync::Arc<std::sync::Mutex<String>>,
+    log: Arc<Mutex<String>>,
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // The test may have ended the process already, or failed while it held the lock.
+        let child = self.child.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let _ = child.kill();
+        let _ = child.wait();
+    }
 }
 
 impl Drop for Service {
     fn drop(&mut self) {
-        // The test may have ended the process already.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
         if std::thread::panicking() {
             let _ = writeln!(std::io::stderr(), "the service's log:\n{}", self.log());
         }
@@ -46,22 +72,71 @@ impl Drop for Service {
 }
 
 pub(crate) fn site() -> Site {
-    site_with("lease = \"3s\"\nworkers = 4\n")
+    site_with("workers = 4\n")
 }
 
+/// Returns a site with these lines in the configuration file. Sites are copies of one that was initialized once.
 pub(crate) fn site_with(config: &str) -> Site {
-    let mut site = Site { dir: open_folder(), key: String::new(), config: config.to_owned() };
-    site.initialize();
-    site
+    static INITIALIZED: Template = Template::new();
+    static KEY: OnceLock<String> = OnceLock::new();
+    let dir = open_folder();
+    INITIALIZED.copy(dir.path(), |path| {
+        let mut first = Site::new(open_folder(), String::new(), "");
+        first.initialize();
+        KEY.set(first.key).unwrap();
+        std::fs::rename(Arc::into_inner(first.dir).unwrap().keep(), path).unwrap();
+    });
+    std::fs::write(dir.path().join("config.toml"), config).unwrap();
+    Site::new(dir, KEY.get().unwrap().clone(), config)
+}
+
+/// Returns a new project of a service with these settings, which all tests with the same settings share. The service ends
+/// with the last of them that runs.
+pub(crate) fn shared(config: &str) -> (Site, Service) {
+    /// The settings of a service, which runs as long as a test uses it.
+    type Running = (String, Weak<(Service, Site)>);
+    static RUNNING: Mutex<Vec<Running>> = Mutex::new(Vec::new());
+    static PROJECTS: AtomicUsize = AtomicUsize::new(0);
+    let running = {
+        // Other tests wait here while the service starts.
+        let mut all = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = all.iter().find(|(of, _)| of == config).and_then(|(_, running)| running.upgrade());
+        found.unwrap_or_else(|| {
+            let site = site_with(config);
+            let service = site.start();
+            let started = Arc::new((service, site));
+            all.retain(|(of, _)| of != config);
+            all.push((config.to_owned(), Arc::downgrade(&started)));
+            started
+        })
+    };
+    let project = format!("shop{}", PROJECTS.fetch_add(1, Ordering::SeqCst));
+    let (mut service, mut site) = (running.0.clone(), running.1.clone());
+    for (from, to) in [
+        ("data/repositories/shop.git", format!("data/repositories/{project}.git")),
+        ("people", format!("people-{project}")),
+    ] {
+        let copied = Command::new("cp").arg("-a").arg(site.path(from)).arg(site.path(&to)).status().unwrap();
+        assert!(copied.success(), "{from}");
+    }
+    let body = json!({ "id": project, "repository": format!("local:{project}") });
+    let (status, answer) = service.call("POST", "/v2/projects", Some(body));
+    assert_eq!(status, 201, "{answer}");
+    site.project.clone_from(&project);
+    service.project = project;
+    service._shared = Some(running);
+    (site, service)
 }
 
 /// Returns a site on PostgreSQL, whose machines share the database, a folder of blobs and the built-in code host.
 pub(crate) fn cluster(database: &str, more: &str) -> Site {
-    let mut site = Site { dir: open_folder(), key: String::new(), config: String::new() };
+    let mut site = Site::new(open_folder(), String::new(), "");
     let shared = |name: &str| site.path(name).display().to_string();
+    // Long enough for the heartbeats of a busy machine.
+    let lease = if more.contains("lease = ") { "" } else { "lease = \"10s\"\n" };
     site.config = format!(
         "database-url = {database:?}\nmaster-key-file = {:?}\nblob-url = \"file://{}\"\nrepositories = {:?}\n\
-         lease = \"3s\"\nworkers = 2\n{more}",
+         {lease}workers = 2\n{more}",
         shared("master.key"),
         shared("blobs"),
         shared("data/repositories"),
@@ -79,6 +154,10 @@ pub(crate) fn open_folder() -> tempfile::TempDir {
 }
 
 impl Site {
+    fn new(dir: tempfile::TempDir, key: String, config: &str) -> Self {
+        Self { dir: Arc::new(dir), key, project: "shop".to_owned(), config: config.to_owned() }
+    }
+
     /// Returns another installation with the same settings and no data, where the same key is valid after a backup was
     /// restored. `changes` are replacements in the text of the configuration.
     pub(crate) fn new_installation(&self, changes: &[(&str, &str)]) -> Self {
@@ -88,7 +167,7 @@ impl Site {
             config = config.replace(from, to);
         }
         std::fs::write(dir.path().join("config.toml"), &config).unwrap();
-        Self { dir, key: self.key.clone(), config }
+        Self::new(dir, self.key.clone(), &config)
     }
 
     /// Creates a key, the project `shop`, and a commit in its repository.
@@ -129,7 +208,7 @@ impl Site {
 
     /// Commits a file, and pushes the commit to `main` of the built-in code host.
     pub(crate) fn people_commit(&self, file: &str, text: &str) {
-        let people = self.path("people");
+        let people = self.people();
         std::fs::write(people.join(file), text).unwrap();
         git(&people, &["add", "--all"]);
         git(&people, &["commit", "--quiet", "--message", &format!("Write {file}")]);
@@ -137,9 +216,33 @@ impl Site {
         git(&people, &["push", "--quiet", repository.to_str().unwrap(), "HEAD:main"]);
     }
 
-    /// Returns the path of the repository of `shop` on the built-in code host.
+    /// Returns the path of the repository of the project on the built-in code host.
     pub(crate) fn repository(&self) -> PathBuf {
-        self.path("data/repositories/shop.git")
+        self.path(&format!("data/repositories/{}.git", self.project))
+    }
+
+    /// Returns the path of the clone in which people work.
+    pub(crate) fn people(&self) -> PathBuf {
+        self.path(&if self.project == "shop" { "people".to_owned() } else { format!("people-{}", self.project) })
+    }
+
+    /// Ends the directive [`HOLD`] of a job that a stopping service finishes.
+    pub(crate) fn finish(&self, job: &str) {
+        let id = job.rsplit('/').next().unwrap();
+        std::fs::write(self.path(&format!("data/workspaces/{id}/home/released")), "").unwrap();
+    }
+
+    /// Ends the directive [`HOLD`] of a job, and waits until the job is not active; returns its record. An attempt that
+    /// begins later, in a new workspace, is released too.
+    pub(crate) fn release(&self, service: &Service, job: &str) -> Value {
+        let id = job.rsplit('/').next().unwrap();
+        let file = self.path(&format!("data/workspaces/{id}/home/released"));
+        until(&format!("the end of {job}"), || {
+            // The workspace may be rebuilt just now.
+            let _ = std::fs::write(&file, "");
+            let record = service.get(&format!("{job}?wait=1"));
+            (record["status"] != "active").then_some(record)
+        })
     }
 
     /// Returns the only branch that jobs have pushed.
@@ -197,8 +300,8 @@ impl Site {
                 break entry["health"].as_str().unwrap().trim_end_matches("/readyz").to_owned();
             }
         };
-        let log = std::sync::Arc::new(std::sync::Mutex::new(begun));
-        let writer = std::sync::Arc::clone(&log);
+        let log = Arc::new(Mutex::new(begun));
+        let writer = Arc::clone(&log);
         std::thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
                 let mut log = writer.lock().unwrap();
@@ -208,19 +311,25 @@ impl Site {
         });
         // Each request has its own connection: a kept one may be closed by the service, after its idle timeout, just
         // when the next request is sent on it.
-        let client = reqwest::blocking::Client::builder().timeout(PATIENCE).pool_max_idle_per_host(0).build().unwrap();
-        Service { process, url, key: self.key.clone(), client, log }
+        let client = client();
+        let process = Arc::new(Process { id: Pid::from_child(&process), child: Mutex::new(process), log });
+        Service { process, url, key: self.key.clone(), project: self.project.clone(), client, _shared: None }
     }
 }
 
 impl Service {
     /// Returns the process ID.
     pub(crate) fn id(&self) -> u32 {
-        self.process.id()
+        self.process.id.as_raw_nonzero().get().cast_unsigned()
+    }
+
+    /// Waits until the log contains a text.
+    pub(crate) fn until_log(&self, text: &str) {
+        until(&format!("{text:?} in the log"), || self.log().contains(text).then_some(()));
     }
 
     pub(crate) fn log(&self) -> String {
-        self.log.lock().unwrap().clone()
+        self.process.log.lock().unwrap().clone()
     }
 
     /// Sends a request; returns the status and the JSON of the answer, or null if it is not JSON.
@@ -251,7 +360,7 @@ impl Service {
     /// Sets a password through a one-time link, ignoring the host in it; returns the session cookie.
     pub(crate) fn use_link(&self, link: &str) -> String {
         let token = link.trim().rsplit('=').next().unwrap();
-        let client = reqwest::blocking::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
+        let client = client();
         let form = format!("link={token}&name=Ada&password=lantern+orbit+walnut");
         let set = client.post(format!("{}/setup", self.url)).header("origin", &self.url).body(form);
         let answer = set.header("content-type", "application/x-www-form-urlencoded").send().unwrap();
@@ -262,7 +371,7 @@ impl Service {
 
     /// Sends a form of the dashboard with the cookie of a session, and returns the page that shows the new secret.
     pub(crate) fn secret_page(&self, cookie: &str, path: &str, form: &'static str) -> String {
-        let client = reqwest::blocking::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
+        let client = client();
         let request = client.post(format!("{}{path}", self.url)).header("cookie", cookie).header("origin", &self.url);
         let answer = request.header("content-type", "application/x-www-form-urlencoded").body(form).send().unwrap();
         assert_eq!(answer.status(), 303, "{path}");
@@ -287,11 +396,23 @@ impl Service {
         read_until(self.open_stream(job), kind)
     }
 
-    /// Creates a job in `shop`; returns its path.
+    /// Creates a job with this prompt in the project; returns its path.
     pub(crate) fn create(&self, prompt: &str) -> String {
-        let (status, record) = self.call("POST", "/v2/agent/shop/job", Some(json!({ "prompt": prompt })));
+        self.create_with(json!({ "prompt": prompt }))
+    }
+
+    /// Creates a job in the project with the body of a request; returns its path.
+    pub(crate) fn create_with(&self, body: Value) -> String {
+        let path = format!("/v2/agent/{}/job", self.project);
+        let (status, record) = self.call("POST", &path, Some(body));
         assert_eq!(status, 201, "{record}");
-        format!("/v2/agent/shop/job/{}", record["id"].as_str().unwrap())
+        format!("{path}/{}", record["id"].as_str().unwrap())
+    }
+
+    /// Changes the project.
+    pub(crate) fn configure(&self, changes: Value) {
+        let (status, answer) = self.call("PATCH", &format!("/v2/projects/{}", self.project), Some(changes));
+        assert_eq!(status, 200, "{answer}");
     }
 
     pub(crate) fn send(&self, job: &str, prompt: &str) -> Value {
@@ -328,42 +449,43 @@ impl Service {
     pub(crate) fn until(&self, job: &str, kind: &str, times: usize) {
         let end = Instant::now() + PATIENCE;
         while self.count(job, kind) < times {
-            assert!(Instant::now() < end, "no {kind} in {:#}", self.events(job));
+            assert!(Instant::now() < end, "not {times} {kind} in {:#}", self.events(job));
             std::thread::sleep(Duration::from_millis(20));
         }
     }
 
     /// Kills the process, as the failure of a machine does.
-    pub(crate) fn kill(mut self) {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
+    pub(crate) fn kill(self) {
+        let mut child = self.process.child.lock().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
     /// Pauses the process in the middle of its work, until [`Service::thaw`].
     pub(crate) fn freeze(&self) {
-        kill_process(Pid::from_child(&self.process), Signal::STOP).unwrap();
+        kill_process(self.process.id, Signal::STOP).unwrap();
     }
 
     pub(crate) fn thaw(&self) {
-        kill_process(Pid::from_child(&self.process), Signal::CONT).unwrap();
+        kill_process(self.process.id, Signal::CONT).unwrap();
     }
 
     /// Sends SIGTERM to the process.
     pub(crate) fn terminate(&self) {
-        kill_process(Pid::from_child(&self.process), Signal::TERM).unwrap();
+        kill_process(self.process.id, Signal::TERM).unwrap();
     }
 
     /// Waits until the process has ended by itself; returns its exit code.
     pub(crate) fn ended(&mut self) -> Option<i32> {
-        let end = Instant::now() + PATIENCE;
-        loop {
-            if let Some(status) = self.process.try_wait().unwrap() {
-                return status.code();
-            }
-            assert!(Instant::now() < end, "the service does not stop");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        until("the service stops", || self.process.child.lock().unwrap().try_wait().unwrap()).code()
     }
+}
+
+/// Returns an HTTP client that follows no redirects and waits for answers as long as a test may.
+pub(crate) fn client() -> reqwest::blocking::Client {
+    let builder = reqwest::blocking::Client::builder().redirect(reqwest::redirect::Policy::none());
+    // No test needs the certificates of the machine, and reading them takes longer than most requests.
+    builder.timeout(PATIENCE).pool_max_idle_per_host(0).tls_certs_only([]).build().unwrap()
 }
 
 /// Returns `wrapper` with the command line and the environment of `command` added to its own.

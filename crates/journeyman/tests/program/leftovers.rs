@@ -5,21 +5,17 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant, SystemTime};
 
-use super::given::{Service, Site, is_running, site};
+use journeyman_testkit::PATIENCE;
 
-/// The time that anything may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+use super::given::{Service, Site, is_running, site};
 
 /// The commands that run in the sandboxes of the tests and nowhere else: each test has its own.
 const SLEEP: [&str; 2] = ["sleep", "86417"];
 const OTHER_SLEEP: [&str; 2] = ["sleep", "86419"];
 
+/// Waits until a condition holds.
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < end, "timed out: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    journeyman_testkit::until(what, || is_so().then_some(()));
 }
 
 /// Returns the files and folders that only a service in the middle of an operation has.

@@ -4,11 +4,11 @@ use std::io::{BufRead, BufReader, Lines};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use journeyman_testkit::Postgres;
-use reqwest::blocking::{Client, Response};
+use journeyman_testkit::{PATIENCE, Postgres};
+use reqwest::blocking::Response;
 use serde_json::{Value, json};
 
-use super::given::{PATIENCE, Service, Site, cluster, git};
+use super::given::{Service, Site, client, cluster, git};
 
 fn site() -> Site {
     cluster(&Postgres::shared().database(), "")
@@ -60,10 +60,8 @@ fn a_follow_up_goes_to_the_machine_with_the_workspace_or_to_another_if_that_is_g
     let position = workers.iter().position(|(machine, _)| json!(id(machine)) == of[0]).unwrap();
     let (_, machine) = workers.remove(position);
     machine.kill();
-    let begun = Instant::now();
     api.send(&job, "[[append a.txt|5]]");
     assert_eq!(api.settled(&job)["status"], "completed");
-    assert!(begun.elapsed() < Duration::from_secs(20), "after a short wait");
     let last = runs(&api, &job).last().unwrap().clone();
     assert_eq!(last["worker"], id(workers[0].0), "{last}");
     assert_eq!(site.file(&site.branch(), "a.txt").unwrap(), "1\n2\n3\n4\n5\n");
@@ -77,10 +75,10 @@ fn a_run_whose_machine_dies_in_mid_turn_is_taken_over() {
     let site = site();
     let api = site.start_machine("api", "api");
     let first = site.start_machine("one", "worker");
-    let job = api.create("[[append a.txt|x]][[sleep 2]][[append a.txt|y]]");
+    let job = api.create("[[append a.txt|x]][[sleep 5]][[append a.txt|y]]");
     api.until(&job, "agent.tool_call", 1);
-    let second = site.start_machine("two", "worker");
     first.kill();
+    let second = site.start_machine("two", "worker");
     assert_eq!(api.settled(&job)["status"], "completed", "{}", second.log());
     let attempts: Vec<Value> = runs(&api, &job).iter().map(|run| run["attempt"].clone()).collect();
     assert_eq!(attempts, [json!(1), json!(2)]);
@@ -100,7 +98,7 @@ impl OpenPage {
     /// Opens the page of a job that waits for a worker, as a viewer, and then its stream.
     fn open(site: &Site, service: &Service, job: &str) -> Self {
         let cookie = service.use_link(&site.succeed(&["user", "add", "ada", "--role", "viewer"]));
-        let client = Client::new();
+        let client = client();
         let get = |path: &str| {
             let answer = client.get(format!("{}{path}", service.url)).header("cookie", &cookie).send().unwrap();
             assert_eq!(answer.status(), 200, "{path}");
@@ -133,7 +131,7 @@ impl OpenPage {
 fn an_open_page_says_that_its_worker_is_silent_until_another_takes_over() {
     let site = site();
     let api = site.start_machine("api", "api");
-    let job = api.create("[[append a.txt|x]][[sleep 2]][[append a.txt|y]]");
+    let job = api.create("[[append a.txt|x]][[sleep 5]][[append a.txt|y]]");
     let mut page = OpenPage::open(&site, &api, &job);
     let first = site.start_machine("one", "worker");
     api.until(&job, "agent.tool_call", 1);
@@ -151,7 +149,7 @@ fn a_machine_that_is_frozen_beyond_its_lease_changes_nothing() {
     let site = site();
     let api = site.start_machine("api", "api");
     let first = site.start_machine("one", "worker");
-    let job = api.create("[[append a.txt|x]][[sleep 1]]");
+    let job = api.create("[[append a.txt|x]][[sleep 5]]");
     api.until(&job, "agent.tool_call", 1);
     first.freeze();
     let second = site.start_machine("two", "worker");
@@ -192,13 +190,14 @@ fn a_mirror_that_is_damaged_on_one_of_two_machines_fails_no_job() {
     let script = "find \"$1\" -path '*/objects/*' -type f -exec truncate --size=0 {} +";
     let damaged = std::process::Command::new("sh").args(["-c", script, "sh"]).arg(&mirrors()[0]).status();
     assert!(damaged.unwrap().success());
-    let repaired = runs_of_jobs(&api, 20);
+    let repaired = runs_of_jobs(&api, 8);
     assert!(repaired.iter().all(|runs| runs.len() == 1), "one attempt for each job: {repaired:#?}");
 
-    // Mirrors that cannot be created at all: the next attempt goes to the other machine.
+    // Mirrors that cannot be created at all: the next attempt goes to the other machine. It waits 30 s for that one, so
+    // there are only twice as many jobs as that one has workers.
     std::fs::remove_dir_all(&mirrors()[0]).unwrap();
     std::fs::write(&mirrors()[0], "no folder").unwrap();
-    let moved = runs_of_jobs(&api, 20);
+    let moved = runs_of_jobs(&api, 4);
     let id = |machine: &str| json!(std::fs::read_to_string(site.path(machine).join("worker.id")).unwrap().trim());
     for runs in &moved {
         let last = runs.last().unwrap();
@@ -212,7 +211,7 @@ fn a_turn_survives_a_crash_of_the_database() {
     let server = Postgres::durable();
     let site = cluster(&server.database(), "");
     let (api, worker) = (site.start_machine("api", "api"), site.start_machine("one", "worker"));
-    let job = api.create("[[append a.txt|x]][[sleep 2]][[append a.txt|y]]");
+    let job = api.create("[[append a.txt|x]][[sleep 5]][[append a.txt|y]]");
     api.until(&job, "agent.tool_call", 1);
     server.crash();
     let (status, body) = api.call("POST", &format!("{job}/message"), Some(json!({"prompt": "[[append a.txt|z]]"})));
@@ -264,7 +263,8 @@ fn without_auto_migrate_only_the_migrate_command_creates_the_schema() {
     assert!(database["text"].as_str().unwrap().contains("up to date"), "{database}");
     let made = site.succeed(&["migrate", "--database-url", &other]);
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../store/migrations/postgres");
-    let all = std::fs::read_dir(folder).unwrap().count();
+    let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+    let all = names.filter(|name| name.as_encoded_bytes()[0].is_ascii_digit()).count();
     assert!(made.contains(&format!("steps made: {all}\n")), "doctor has changed nothing: {made}");
     assert!(made.contains("up to date"), "{made}");
     site.start_with(&[&arguments[..], &["--listen", "127.0.0.1:0"]].concat());

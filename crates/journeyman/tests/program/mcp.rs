@@ -4,6 +4,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
+use journeyman_testkit::until;
 use serde_json::{Value, json};
 
 use super::given::site;
@@ -56,6 +57,14 @@ impl McpClient {
         answer["result"]["structuredContent"].clone()
     }
 
+    /// Returns what `get_job` answers after the end of the job. One call waits at most 50 seconds.
+    fn ended(&mut self, id: u64, job: &Value) -> Value {
+        until("the end of the job", || {
+            let answer = self.call(id, "get_job", json!({ "job": job, "wait": 50 }));
+            (answer["stillActive"] != json!(true)).then_some(answer)
+        })
+    }
+
     /// Closes stdin, and checks that the command ends without an error and prints nothing more.
     fn end(mut self) {
         self.stdin.take();
@@ -75,7 +84,7 @@ fn a_job_is_created_and_continued_although_the_server_restarts_between_two_calls
     client.initialize();
     let made = client.call(1, "create_job", json!({ "prompt": "Add a page [[write a.txt|one]] [[say done]]" }));
     let job = made["job"]["id"].clone();
-    let ended = client.call(2, "get_job", json!({ "job": job, "wait": 50 }));
+    let ended = client.ended(2, &job);
     assert_eq!(ended["job"]["status"], "completed", "{ended}");
     assert!(
         ended["job"]["prLink"].is_string() && ended["answer"]["text"].as_str().unwrap().contains("done"),
@@ -85,7 +94,7 @@ fn a_job_is_created_and_continued_although_the_server_restarts_between_two_calls
     let _service = site.start_at(&address);
     let sent = client.call(3, "send_message", json!({ "job": job, "prompt": "More [[append a.txt|two]]" }));
     assert_eq!(sent["stillActive"], json!(true), "{sent}");
-    let ended = client.call(4, "get_job", json!({ "job": job, "wait": 50 }));
+    let ended = client.ended(4, &job);
     assert_eq!(ended["message"]["status"], "finished", "{ended}");
     let changes = client.call(5, "get_changes", json!({ "job": job }));
     assert!(changes["diff"]["text"].as_str().unwrap().contains("+one\n+two"), "{changes}");
@@ -103,7 +112,7 @@ fn failures_are_answers_and_a_canceled_request_has_none() {
     let unknown = client.request(1, "tools/none", json!({}));
     assert_eq!(unknown["error"]["code"], json!(-32601), "{unknown}");
 
-    let job = client.call(2, "create_job", json!({ "prompt": "[[sleep 60]]" }))["job"]["id"].clone();
+    let job = client.call(2, "create_job", json!({ "prompt": "[[sleep 3600]]" }))["job"]["id"].clone();
     let wait = json!({ "name": "get_job", "arguments": { "job": job, "wait": 50 } });
     client.write(&json!({ "jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": wait }).to_string());
     client.write(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}"#);

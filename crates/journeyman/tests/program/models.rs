@@ -2,12 +2,11 @@
 
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
-use journeyman_testkit::{Asked, Fault, ModelServer, Reply, TOKENS};
+use journeyman_testkit::{Asked, Fault, ModelServer, Reply, TOKENS, until};
 use serde_json::{Value, json};
 
-use super::given::{PATIENCE, Service, Site, site_with};
+use super::given::{Service, Site, site_with};
 
 pub(crate) const KEY: &str = "sk-4f3e2d1c-never-inside";
 
@@ -61,7 +60,7 @@ pub(crate) fn served(models: &Models, more: &str) -> (Site, Service) {
     let prices: String = ["anthropic", "openai", "openai-responses", "gemini"]
         .map(|name| prices.replace("*/", &format!("{name}/")))
         .concat();
-    let site = site_with(&format!("lease = \"3s\"\nworkers = 2\n{more}{tables}{prices}"));
+    let site = site_with(&format!("workers = 2\n{more}{tables}{prices}"));
     let mut with_keys = Command::new("env");
     for name in ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"] {
         with_keys.arg(format!("{name}={KEY}"));
@@ -182,12 +181,8 @@ fn a_call_that_is_under_way_when_the_job_is_cancelled_is_recorded_and_counted() 
     let models = Models::start(|_| Reply::Fault(Fault::SilenceInStream));
     let (_site, service) = served(&models, "");
     let job = create(&service, "anthropic/m", "Say hello.");
-    let end = Instant::now() + PATIENCE;
     // The beginning of the answer says how many tokens the prompt has.
-    while models.server.silent() == 0 {
-        assert!(Instant::now() < end, "the model was not called: {:#}", service.events(&job));
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    until("the call of the model", || (models.server.silent() > 0).then_some(()));
     assert_eq!(service.call("POST", &format!("{job}/cancel"), None).0, 200);
     assert_eq!(service.settled(&job)["status"], "failed");
     service.until(&job, "agent.model_call", 1);
@@ -261,8 +256,8 @@ fn a_refused_key_ends_the_turn_of_an_agent_that_retries() {
     assert_eq!(service.settled(&job)["status"], "failed");
     let run = last_run(&service, &job);
     assert_eq!(run["reason"]["code"], "model_unauthorized", "{run}");
-    let calls = models.server.asked().len();
-    assert!((2..=6).contains(&calls), "the agent retried for about 3 seconds, and no longer: {calls} calls");
+    // The agent would call the model once a second for ever: that the turn has ended is the proof.
+    assert!(!models.server.asked().is_empty());
 }
 
 #[test]

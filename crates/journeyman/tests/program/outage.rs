@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::given::{Service, Site, git, site};
+use super::given::{HOLD, Service, Site, git, site};
 
 /// Changes the project's repository to a path that a test can rename; returns the path.
 fn use_path_remote(site: &Site) -> PathBuf {
@@ -79,8 +79,8 @@ fn a_waiting_message_fails_at_its_deadline_or_when_it_is_cancelled() {
     let service = site.start_with(&["--listen", "127.0.0.1:0", "--refusal-patience", "2s"]);
     std::fs::rename(&repository, site.path("away.git")).unwrap();
     let given_up = service.create("[[write a.txt|1]]");
-    waiting(&service, &given_up);
     assert_eq!(service.settled(&given_up)["status"], "failed");
+    assert_eq!(service.count(&given_up, "message.waiting"), 1);
     let text = details(&service, &given_up)["failure"]["text"].as_str().unwrap().to_owned();
     assert!(text.contains("retried for 2 seconds"), "{text}");
 
@@ -136,11 +136,11 @@ fn after_a_cancel_near_the_end_of_a_turn_the_message_is_either_cancelled_or_fini
 fn a_restarted_service_takes_over_its_own_runs_at_once() {
     let site = super::given::site_with("lease = \"10m\"\nworkers = 2\n");
     let service = site.start();
-    let job = service.create("[[sleep 1]] [[write a.txt|1]]");
+    let job = service.create(&format!("{HOLD} [[write a.txt|1]]"));
     service.until(&job, "run.started", 1);
     service.kill();
     let service = site.start();
     // The lease would have lasted ten minutes.
-    assert_eq!(service.settled(&job)["status"], "completed", "{}", service.log());
+    assert_eq!(site.release(&service, &job)["status"], "completed", "{}", service.log());
     assert_eq!(service.count(&job, "run.started"), 2);
 }

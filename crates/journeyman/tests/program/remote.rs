@@ -1,6 +1,7 @@
 //! Tests of commands that manage projects, keys and users on a server, and of the output of the command line: colors,
 //! completions, and manual pages.
 
+use journeyman_testkit::until;
 use serde_json::{Value, json};
 
 use super::given::site;
@@ -148,16 +149,17 @@ fn a_shell_completes_names_of_the_server() {
         assert!(output.status.success(), "{}", err(&output));
         out(&output)
     };
-    assert!(complete(&["job", "get", ""]).contains(path.rsplit('/').next().unwrap()));
-    assert!(complete(&["project", "show", ""]).lines().any(|line| line.starts_with("shop")));
+    // A completion waits only two seconds for the server, so it is repeated.
+    let begins = |words: &[&str], begin: &str| {
+        let is_offered = || complete(words).lines().any(|line| line.starts_with(begin));
+        until(&format!("{begin:?} completes {words:?}"), || is_offered().then_some(()));
+    };
+    begins(&["job", "get", ""], path.rsplit('/').next().unwrap());
+    begins(&["project", "show", ""], "shop");
     assert!(complete(&["logout", ""]).contains("tests"));
     assert!(complete(&["job", "che"]).contains("checkout"));
     service.settled(&path);
     service.settled(&service.create("Add a page [[write page.txt|x]]"));
-    let begins = |words: &[&str], begin: &str| {
-        let found = complete(words);
-        assert!(found.lines().any(|line| line.starts_with(begin)), "{words:?}: {found}");
-    };
     begins(&["pr", "view", ""], "1\topen: ");
     begins(&["pr", "merge", ""], "1\topen: ");
     begins(&["job", "create", "--agent", ""], "journeyman\t");

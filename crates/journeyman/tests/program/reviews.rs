@@ -1,10 +1,9 @@
 //! Tests of comments and reviews on the built-in code host.
 
-use std::time::Instant;
-
+use journeyman_testkit::until;
 use serde_json::{Value, json};
 
-use super::given::{PATIENCE, Service, Site, site};
+use super::given::{Service, Site, client, site};
 
 /// A signed-in user of the dashboard.
 pub(super) struct Person {
@@ -15,7 +14,7 @@ pub(super) struct Person {
 impl Person {
     pub(super) fn new(site: &Site, service: &Service, name: &str, role: &str) -> Self {
         let cookie = service.use_link(&site.succeed(&["user", "add", name, "--role", role]));
-        let client = reqwest::blocking::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
+        let client = client();
         Self { cookie, client }
     }
 
@@ -34,15 +33,10 @@ impl Person {
 
     /// Waits until a page contains a text; returns the page.
     pub(super) fn until(&self, service: &Service, path: &str, text: &str) -> String {
-        let end = Instant::now() + PATIENCE;
-        loop {
+        until(&format!("{text:?} is on the page {path}"), || {
             let page = self.read(service, path);
-            if page.contains(text) {
-                return page;
-            }
-            assert!(Instant::now() < end, "{text} is not in {page}\n{}", service.log());
-            std::thread::sleep(std::time::Duration::from_millis(50));
-        }
+            page.contains(text).then_some(page)
+        })
     }
 }
 
@@ -52,15 +46,10 @@ fn messages(service: &Service, job: &str) -> Vec<Value> {
 
 /// Waits until all events of the inbox have an outcome.
 fn until_decided(service: &Service) {
-    let end = Instant::now() + PATIENCE;
-    loop {
+    until("all events have an outcome", || {
         let events = service.get("/v2/projects/shop/inbox")["events"].take();
-        if events.as_array().unwrap().iter().all(|event| !event["outcome"].is_null()) {
-            return;
-        }
-        assert!(Instant::now() < end, "{events:#}\n{}", service.log());
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
+        events.as_array().unwrap().iter().all(|event| !event["outcome"].is_null()).then_some(())
+    });
 }
 
 const PULL: &str = "/projects/shop/pulls/1";

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use journeyman_client::models::{CreateJob, ErrorCode, EventData, JobFilter, MessageStatus, SendMessage, Status};
 use journeyman_client::{Client, Error};
+use journeyman_testkit::PATIENCE;
 
-use super::given::{Service, site};
+use super::given::{HOLD, Service, site};
 
 /// The longest time to wait for a job.
-const WAIT: Option<Duration> = Some(Duration::from_secs(120));
+const WAIT: Option<Duration> = Some(PATIENCE);
 
 fn client(service: &Service) -> Client {
     Client::new(&service.url, &service.key).unwrap()
@@ -97,7 +98,7 @@ fn a_stream_and_a_wait_survive_a_restart_of_the_server() {
     let service = site.start();
     let address = service.url.trim_start_matches("http://").to_owned();
     let client = client(&service);
-    let path = service.create("[[sleep 2]][[write a.txt|a]]");
+    let path = service.create(&format!("{HOLD}[[write a.txt|a]]"));
     let job = client.job("shop", path.rsplit('/').next().unwrap());
     service.until(&path, "run.started", 1);
     let runtime = runtime();
@@ -105,15 +106,18 @@ fn a_stream_and_a_wait_survive_a_restart_of_the_server() {
     let first = runtime.block_on(events.next()).unwrap().unwrap();
     assert_eq!(first.seq, 1);
     service.kill();
-    let _service = site.start_at(&address);
-    runtime.block_on(async {
-        let mut numbers = vec![first.seq];
-        while let Some(event) = events.next().await.unwrap() {
-            numbers.push(event.seq);
-        }
-        let expected: Vec<u64> = (1..=numbers.len()).map(|number| number as u64).collect();
-        assert_eq!(numbers, expected, "events are lost or repeated");
-        assert_eq!(job.wait(WAIT).await.unwrap().status, Status::Completed);
+    let service = site.start_at(&address);
+    std::thread::scope(|scope| {
+        scope.spawn(|| site.release(&service, &path));
+        runtime.block_on(async {
+            let mut numbers = vec![first.seq];
+            while let Some(event) = events.next().await.unwrap() {
+                numbers.push(event.seq);
+            }
+            let expected: Vec<u64> = (1..=numbers.len()).map(|number| number as u64).collect();
+            assert_eq!(numbers, expected, "events are lost or repeated");
+            assert_eq!(job.wait(WAIT).await.unwrap().status, Status::Completed);
+        });
     });
 }
 

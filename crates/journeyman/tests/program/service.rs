@@ -1,10 +1,9 @@
 //! Tests of the service over HTTP, with real processes and real git.
 
-use std::time::{Duration, Instant};
-
+use journeyman_testkit::until;
 use serde_json::{Value, json};
 
-use super::given::{git, is_running, site, site_with};
+use super::given::{HOLD, git, is_running, site, site_with};
 
 #[test]
 fn a_prompt_becomes_a_pull_request_and_a_follow_up_extends_it() {
@@ -72,11 +71,11 @@ fn people_clone_and_push_with_a_key_as_the_password() {
 fn follow_ups_are_accepted_unless_the_job_is_archived_and_none_is_lost() {
     let site = site();
     let service = site.start();
-    let job = service.create("[[write one.txt|1]][[sleep 1]]");
-    service.until(&job, "run.started", 1);
+    let job = service.create(&format!("[[write one.txt|1]]{HOLD}"));
+    service.until(&job, "agent.tool_call", 1);
     // Active: the message is queued.
     service.send(&job, "[[write two.txt|2]]");
-    assert_eq!(service.settled(&job)["status"], "completed");
+    assert_eq!(site.release(&service, &job)["status"], "completed");
     // Completed: the message reopens the job.
     service.send(&job, "[[fail on purpose]]");
     assert_eq!(service.settled(&job)["status"], "failed");
@@ -104,17 +103,15 @@ fn follow_ups_are_accepted_unless_the_job_is_archived_and_none_is_lost() {
 fn a_running_turn_is_cancelled_or_interrupted_before_its_end() {
     let site = site();
     let service = site.start();
-    let cancelled = service.create("[[write a.txt|a]][[sleep 60]]");
+    let cancelled = service.create("[[write a.txt|a]][[sleep 3600]]");
     service.until(&cancelled, "agent.tool_call", 1);
-    let begun = Instant::now();
     let (_, record) = service.call("POST", &format!("{cancelled}/cancel"), None);
     assert_eq!(record["status"], "failed");
-    let interrupted = service.create("[[write b.txt|b]][[sleep 60]]");
+    let interrupted = service.create("[[write b.txt|b]][[sleep 3600]]");
     service.until(&interrupted, "agent.tool_call", 1);
     let message = json!({"prompt": "[[write c.txt|c]]", "delivery": "interrupt"});
     service.call("POST", &format!("{interrupted}/message"), Some(message));
     assert_eq!(service.settled(&interrupted)["status"], "completed");
-    assert!(begun.elapsed() < Duration::from_secs(30), "neither waited for its sleep: {:?}", begun.elapsed());
     let messages = service.get(&format!("{interrupted}/messages"));
     let states: Vec<&str> =
         messages["messages"].as_array().unwrap().iter().map(|message| message["status"].as_str().unwrap()).collect();
@@ -130,11 +127,7 @@ fn processes_of_a_cancelled_or_archived_turn_end_with_it() {
         let seconds = format!("{seconds}.{}", std::process::id());
         let running = || is_running(&["sleep", &seconds]);
         let wait = |expected: bool| {
-            let end = Instant::now() + Duration::from_secs(20);
-            while running() != expected {
-                assert!(Instant::now() < end, "{what}: the command runs: {}", running());
-                std::thread::sleep(Duration::from_millis(20));
-            }
+            until(&format!("{what}: the command runs: {expected}"), || (running() == expected).then_some(()));
         };
         let job = service.create(&format!("[[run sleep {seconds}]]"));
         wait(true);
@@ -147,13 +140,14 @@ fn processes_of_a_cancelled_or_archived_turn_end_with_it() {
 fn after_kill_9_in_the_middle_of_a_turn_the_message_is_finished_once() {
     let site = site();
     let service = site.start();
-    let job = service.create("[[append log.txt|line]][[sleep 3]]");
+    let job = service.create(&format!("[[append log.txt|line]]{HOLD}"));
     let waiting = service.create("[[write other.txt|x]]");
     service.until(&job, "agent.tool_call", 1);
     service.send(&job, "[[append log.txt|second]]");
     service.kill();
 
     let service = site.start();
+    site.release(&service, &job);
     for job in [&job, &waiting] {
         assert_eq!(service.settled(job)["status"], "completed", "{:#}", service.events(job));
     }
@@ -177,12 +171,14 @@ fn after_kill_9_in_the_middle_of_a_turn_the_message_is_finished_once() {
 
 #[test]
 fn sigterm_lets_a_turn_finish_and_starts_no_other() {
-    let site = site_with("lease = \"3s\"\ngrace = \"30s\"\nworkers = 1\n");
+    let site = site_with("grace = \"1h\"\nworkers = 1\n");
     let mut service = site.start();
-    let job = service.create("[[write a.txt|a]][[sleep 2]]");
+    let job = service.create(&format!("[[write a.txt|a]]{HOLD}"));
     let queued = service.create("[[write b.txt|b]]");
     service.until(&job, "agent.tool_call", 1);
     service.terminate();
+    service.until_log("stopping: ");
+    site.finish(&job);
     assert_eq!(service.ended(), Some(0), "{}", service.log());
 
     let service = site.start();
@@ -197,17 +193,16 @@ fn sigterm_lets_a_turn_finish_and_starts_no_other() {
 
 #[test]
 fn after_the_grace_period_a_turn_is_handed_back_and_repeated() {
-    let site = site_with("lease = \"1m\"\ngrace = \"300ms\"\n");
+    let site = site_with("lease = \"15m\"\ngrace = \"300ms\"\n");
     let mut service = site.start();
-    let job = service.create("[[append a.txt|a]][[sleep 5]]");
+    let job = service.create(&format!("[[append a.txt|a]]{HOLD}"));
     service.until(&job, "agent.tool_call", 1);
-    let begun = Instant::now();
     service.terminate();
+    // The turn does not end: the service does not wait for it.
     assert_eq!(service.ended(), Some(0), "{}", service.log());
-    assert!(begun.elapsed() < Duration::from_secs(5), "the service waited for the turn: {:?}", begun.elapsed());
 
     let service = site.start();
-    assert_eq!(service.settled(&job)["status"], "completed");
+    assert_eq!(site.release(&service, &job)["status"], "completed");
     let runs = service.get(&format!("{job}/runs"));
     assert_eq!(
         runs["runs"][0]["reason"]["code"], "handed_back",
@@ -218,18 +213,16 @@ fn after_the_grace_period_a_turn_is_handed_back_and_repeated() {
 
 #[test]
 fn a_second_sigterm_ends_the_service_at_once() {
-    let site = site_with("lease = \"3s\"\ngrace = \"1h\"\n");
+    let site = site_with("grace = \"1h\"\n");
     let mut service = site.start();
-    let job = service.create("[[write a.txt|a]][[sleep 5]]");
+    let job = service.create(&format!("[[write a.txt|a]]{HOLD}"));
     service.until(&job, "agent.tool_call", 1);
     service.terminate();
-    while !service.log().contains("stopping: ") {
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    service.until_log("stopping: ");
     service.terminate();
     assert_eq!(service.ended(), Some(143));
     let service = site.start();
-    assert_eq!(service.settled(&job)["status"], "completed");
+    assert_eq!(site.release(&service, &job)["status"], "completed");
 }
 
 #[test]
@@ -247,7 +240,7 @@ fn deleted_workspaces_and_mirrors_are_rebuilt() {
 
 #[test]
 fn workspaces_of_idle_jobs_are_removed() {
-    let site = site_with("lease = \"3s\"\nworkspace-idle = \"0s\"\n");
+    let site = site_with("workspace-idle = \"0s\"\n");
     let service = site.start();
     let job = service.create("[[write a.txt|a]]");
     service.settled(&job);
@@ -256,11 +249,7 @@ fn workspaces_of_idle_jobs_are_removed() {
     drop(service);
     // The cleanup removes idle workspaces when the service starts.
     let service = site.start();
-    let end = Instant::now() + Duration::from_secs(30);
-    while workspaces() > 0 {
-        assert!(Instant::now() < end, "the workspace was not removed");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    until("the workspace is removed", || (workspaces() == 0).then_some(()));
     service.send(&job, "[[append a.txt|b]]");
     assert_eq!(service.settled(&job)["status"], "completed");
     assert_eq!(site.file(&site.branch(), "a.txt").unwrap(), "a\nb\n");
@@ -309,9 +298,5 @@ fn a_service_whose_log_is_no_longer_read_stops_on_sigterm() {
     }
     drop(log);
     rustix::process::kill_process(rustix::process::Pid::from_child(&process), rustix::process::Signal::TERM).unwrap();
-    let end = Instant::now() + Duration::from_secs(60);
-    while process.try_wait().unwrap().is_none() {
-        assert!(Instant::now() < end, "the service does not stop");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    until("the service stops", || process.try_wait().unwrap());
 }

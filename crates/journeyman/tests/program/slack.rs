@@ -6,15 +6,12 @@ mod socket;
 
 use std::time::{Duration, Instant};
 
-use journeyman_testkit::Postgres;
 use journeyman_testkit::slack_server::events::{direct, mention, mention_as_message, reply, sign};
 use journeyman_testkit::slack_server::{APP_TOKEN, BOT_TOKEN, SIGNING_SECRET, SlackServer};
+use journeyman_testkit::{PATIENCE, Postgres};
 use serde_json::{Value, json};
 
-use super::given::{Service, Site, cluster, site_with};
-
-/// The time that anything may take, also after a process was killed: what it had claimed is hidden for a minute.
-const LONG: Duration = Duration::from_secs(150);
+use super::given::{Service, Site, client, cluster, site_with};
 
 /// The channel of the project `shop`.
 const CHANNEL: &str = "C0SHOP";
@@ -46,7 +43,7 @@ pub(super) fn secret_file(site: &Site, name: &str, text: &str) -> String {
 impl World {
     fn new(mode: &str) -> Self {
         let (slack, runtime) = stand_in();
-        let site = site_with(&format!("lease = \"3s\"\nworkers = 4\nslack-api-url = {:?}\n", slack.url));
+        let site = site_with(&format!("workers = 4\nslack-api-url = {:?}\n", slack.url));
         Self::with(mode, slack, site, runtime)
     }
 
@@ -77,7 +74,7 @@ impl World {
     fn deliver_with(&self, service: &Service, body: &Value, secret: &str, age: u64, retry: u32) -> (u16, Value) {
         let text = body.to_string();
         let timestamp = (seconds() - age).to_string();
-        let request = reqwest::blocking::Client::new().post(format!("{}/hooks/slack/{}", service.url, self.workspace));
+        let request = client().post(format!("{}/hooks/slack/{}", service.url, self.workspace));
         let mut request = request.header("content-type", "application/json");
         request = request.header("x-slack-signature", sign(secret, &timestamp, &text));
         request = request.header("x-slack-request-timestamp", timestamp);
@@ -120,7 +117,7 @@ impl World {
 
     /// Waits until `found` returns something.
     fn until<T>(&self, service: &Service, what: &str, mut found: impl FnMut() -> Option<T>) -> T {
-        let end = Instant::now() + LONG;
+        let end = Instant::now() + PATIENCE;
         loop {
             if let Some(found) = found() {
                 return found;
@@ -222,7 +219,7 @@ fn repeated_and_reordered_events_make_each_message_once_and_in_order() {
 fn a_thread_shows_the_status_and_stops_its_job() {
     let world = World::new("events");
     let service = world.site.start();
-    world.deliver(&service, &mention("Ev1", "U0ADA", CHANNEL, ROOT, "[[say working]][[sleep 60]]"));
+    world.deliver(&service, &mention("Ev1", "U0ADA", CHANNEL, ROOT, "[[say working]][[sleep 3600]]"));
     world.until_thread(&service, CHANNEL, ROOT, &["⚙️ Working"]);
     world.deliver(&service, &reply("Ev2", "U0ADA", CHANNEL, ROOT, "1700000001.000100", "status"));
     world.until_thread(&service, CHANNEL, ROOT, &["⚙️ Working", "⚙️ Working"]);

@@ -1,11 +1,9 @@
 //! Tests of the export of traces to a collector, and of the log of a run.
 
-use std::time::{Duration, Instant};
-
-use journeyman_testkit::{Collector, ExportedSpan};
+use journeyman_testkit::{Collector, ExportedSpan, until};
 use serde_json::{Value, json};
 
-use super::given::{PATIENCE, Service};
+use super::given::{Service, client};
 use super::models::{Models, served};
 
 /// The example of the W3C trace context.
@@ -24,7 +22,7 @@ fn collector() -> Traces {
 
 /// Creates a job with a trace context, and waits for its end. Returns the record of its details.
 fn traced_job(service: &Service, traceparent: &str) -> Value {
-    let client = reqwest::blocking::Client::new();
+    let client = client();
     let body = json!({ "prompt": "Fix it", "model": "anthropic/claude-x" });
     let request = client.post(format!("{}/v2/agent/shop/job", service.url)).bearer_auth(&service.key).json(&body);
     let created: Value = request.header("traceparent", traceparent).send().unwrap().json().unwrap();
@@ -44,9 +42,7 @@ fn the_trace_of_a_run_links_to_the_request_that_caused_it() {
     let job = traced_job(&service, PARENT);
     // The last spans are exported when the service stops.
     service.terminate();
-    while service.ended().is_none() {
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    assert_eq!(service.ended(), Some(0), "{}", service.log());
     let id = job["id"].as_str().unwrap();
     let find = |what: &str, condition: &dyn Fn(&ExportedSpan) -> bool| traces.collector.wait_for(what, condition);
 
@@ -102,11 +98,7 @@ fn a_run_can_be_followed_in_the_log_by_its_id() {
     let run = service.get(&path)["runs"][0]["id"].as_str().unwrap().to_owned();
     for step in ["a run begins", "prepare", "prompt", "push", "pull_request", "a run has ended"] {
         let is_logged = || service.log().lines().any(|line| line.contains(&run) && line.contains(step));
-        let end = Instant::now() + PATIENCE;
         // The last line follows the outcome, which the client has seen already.
-        while !is_logged() {
-            assert!(Instant::now() < end, "{step} is not in {}", service.log());
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        until(&format!("{step} is in the log of the run"), || is_logged().then_some(()));
     }
 }

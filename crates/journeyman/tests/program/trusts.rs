@@ -8,13 +8,13 @@ use journeyman_core::time::Timestamp;
 use journeyman_testkit::oidc::Provider;
 use serde_json::{Value, json};
 
-use super::given::{Service, site, site_with};
+use super::given::{Service, client, site, site_with};
 use super::users::Now;
 use crate::storm::faketime;
 
 /// Sends a token to the exchange, without a key.
 fn exchange(service: &Service, token: &str) -> (u16, Value) {
-    let client = reqwest::blocking::Client::new();
+    let client = client();
     let answer = client.post(format!("{}/v2/oidc/exchange", service.url)).json(&json!({ "token": token })).send();
     let answer = answer.unwrap();
     (answer.status().as_u16(), answer.json().unwrap())
@@ -25,7 +25,7 @@ fn a_token_of_an_issuer_becomes_a_key_that_works_with_jobs_for_fifteen_minutes()
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let provider = runtime.block_on(Provider::start(Arc::new(Now)));
     let issuer = provider.issuer.as_str().trim_end_matches('/').to_owned();
-    let site = site_with("lease = \"3s\"\nworkers = 4\noidc-networks = [\"127.0.0.0/8\"]\n");
+    let site = site_with("workers = 4\noidc-networks = [\"127.0.0.0/8\"]\n");
     let rules = ["--issuer", &issuer, "--audience", "shop-ci", "--claim", "repository=acme/*", "--project", "shop"];
     site.succeed(&[&["trust", "create", "--name", "ci"], &rules[..]].concat());
     let mut service = site.start();

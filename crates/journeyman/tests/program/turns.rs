@@ -19,7 +19,7 @@ fn service(agents: &[(&str, &str)]) -> (Site, Service) {
 
 /// Starts a service whose agents run the script `on_prompt` when they are prompted.
 fn service_of(on_prompt: &str, agents: &[(&str, &str)]) -> (Site, Service) {
-    let mut config = "lease = \"3s\"\nworkers = 4\nwarm-agents = 0\n".to_owned();
+    let mut config = "workers = 4\nwarm-agents = 0\n".to_owned();
     for (name, stops) in agents {
         config.push_str(&format!(
             "[agents.{name}]\ncommand = [\"sh\", \"DIR/agent.sh\"]\nreadable = [\"DIR/agent.sh\"]\n\

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use journeyman_core::time::{Clock, Timestamp};
 use journeyman_testkit::oidc::{CLIENT_ID, CLIENT_SECRET, Fault, Person, Provider};
 
-use super::given::site;
+use super::given::{client, site};
 
 #[test]
 fn the_first_start_prints_a_link_for_one_administrator() {
@@ -41,7 +41,7 @@ fn the_audit_log_has_projects_of_the_command_line_and_their_restricted_addresses
     site.succeed(&["project", "delete", "cloud", "--yes"]);
     let service = site.start();
     let cookie = service.use_link(&site.succeed(&["user", "add", "ada@example.com", "--role", "administrator"]));
-    let client = reqwest::blocking::Client::new();
+    let client = client();
     let page = client.get(format!("{}/audit", service.url)).header("cookie", cookie).send().unwrap().text().unwrap();
     for part in
         ["cloud (repository at 169.254.169.254, a cloud metadata service)", "project.changed", "project.deleted"]
@@ -121,7 +121,7 @@ fn users_of_a_domain_sign_in_with_a_provider_and_others_do_not() {
     std::fs::write(&secret, CLIENT_SECRET).unwrap();
     let (issuer, secret) = (provider.issuer.to_string(), secret.display().to_string());
     let service = site.start_with(&flags(&issuer, &secret));
-    let client = reqwest::blocking::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
+    let client = client();
     let page = client.get(format!("{}/login?next=/keys", service.url)).send().unwrap().text().unwrap();
     assert!(page.contains("href=\"/login/provider?next=%2Fkeys\">Sign in with Example</a>"), "{page}");
     let sign_in = || {
@@ -171,7 +171,7 @@ fn a_provider_that_is_down_is_explained_on_the_page_account() {
     let (issuer, secret) = (provider.issuer.to_string(), secret.display().to_string());
     let service = site.start_with(&flags(&issuer, &secret));
     let bob = service.use_link(&site.succeed(&["user", "add", "bob", "--role", "member"]));
-    let client = reqwest::blocking::Client::new();
+    let client = client();
     let request = client.post(format!("{}/account/provider", service.url)).header("origin", &service.url);
     let request = request.header("cookie", bob).header("content-type", "application/x-www-form-urlencoded");
     not_connected(
@@ -189,7 +189,7 @@ fn a_user_with_a_password_is_connected_with_the_provider_and_disconnected() {
     std::fs::write(&secret, CLIENT_SECRET).unwrap();
     let (issuer, secret) = (provider.issuer.to_string(), secret.display().to_string());
     let service = site.start_with(&flags(&issuer, &secret));
-    let client = reqwest::blocking::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
+    let client = client();
     let send = |path: &str, cookies: &str, form: &'static str| {
         let request = client.post(format!("{}{path}", service.url)).header("origin", &service.url).body(form);
         request.header("cookie", cookies).header("content-type", "application/x-www-form-urlencoded").send().unwrap()

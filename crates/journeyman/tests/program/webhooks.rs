@@ -5,8 +5,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
+use journeyman_testkit::until;
 use serde_json::Value;
 
 use super::given::{Service, Site, site_with};
@@ -41,12 +41,9 @@ impl Endpoint {
         self.received.lock().unwrap().clone()
     }
 
+    /// Waits until the endpoint has received enough.
     fn wait_for(&self, what: &str, enough: impl Fn(&[Request]) -> bool) {
-        let begun = Instant::now();
-        while !enough(&self.received()) {
-            assert!(begun.elapsed() < Duration::from_secs(60), "{what}: {:?}", self.received());
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        until(what, || enough(&self.received()).then_some(()));
     }
 }
 
@@ -115,10 +112,7 @@ fn a_webhook_is_managed_and_its_events_arrive() {
     assert!(out(&tested).starts_with("204 after "), "{tested:?}");
     // The result is stored after the answer.
     let deliveries = || out(&webhook(&site, &service, &["deliveries", &id]));
-    let begun = Instant::now();
-    while !deliveries().contains("delivered") {
-        assert!(begun.elapsed() < Duration::from_secs(20), "{}", deliveries());
-    }
+    until("the delivery is recorded", || deliveries().contains("delivered").then_some(()));
     let delivery = deliveries().lines().nth(1).unwrap().split_whitespace().next().unwrap().to_owned();
     let redelivered = out(&webhook(&site, &service, &["redeliver", &id, &delivery]));
     assert_eq!(redelivered, format!("The delivery {delivery} is pending again.\n"));

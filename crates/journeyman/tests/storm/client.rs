@@ -2,9 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use journeyman_testkit::PATIENCE;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
+
+use crate::program::given::client;
 
 /// The outcome of a message, as far as its client knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,10 +54,9 @@ pub(super) struct Client {
 
 impl Client {
     pub(super) fn new(number: u64, seed: u64, key: &str, urls: &[String]) -> Self {
-        let http = reqwest::blocking::Client::builder().timeout(Duration::from_secs(20)).build().unwrap();
         let rng = StdRng::seed_from_u64(seed.wrapping_mul(31).wrapping_add(number));
         let (key, urls) = (key.to_owned(), urls.to_vec());
-        Self { number, rng, http, key, urls, count: 0, jobs: Vec::new(), log: Vec::new() }
+        Self { number, rng, http: client(), key, urls, count: 0, jobs: Vec::new(), log: Vec::new() }
     }
 
     /// Creates jobs and sends messages until `end`.
@@ -118,10 +120,10 @@ impl Client {
         self.jobs[job].messages.push(Sent { text, known });
     }
 
-    /// Sends a request with an idempotency key to random machines until one of them accepts it; returns `None` after a
-    /// minute.
+    /// Sends a request with an idempotency key to random machines until one of them accepts it; returns `None` if none
+    /// does within [`PATIENCE`].
     fn send_until_accepted(&mut self, path: &str, body: &Value, key: &str) -> Option<Value> {
-        let end = Instant::now() + Duration::from_secs(60);
+        let end = Instant::now() + PATIENCE;
         while Instant::now() < end {
             if let Answer::Success(record) = self.call(path, body, Some(key)) {
                 return Some(record);

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use journeyman_core::code_host::{CodeHost, HostName};
@@ -17,7 +16,7 @@ use journeyman_core::project::{Project, SecretChanges};
 use journeyman_core::pull::{HostPull, NewPull, PullChange};
 use journeyman_core::run::Reason;
 use journeyman_forge::CodeHosts;
-use journeyman_testkit::{Call, Tap};
+use journeyman_testkit::{Call, Tap, until_async};
 
 /// A moment of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,11 +58,7 @@ impl CrashingMachine {
     }
 
     pub(crate) async fn until_crashed(&self) {
-        let end = Instant::now() + Duration::from_secs(60);
-        while !self.has_crashed() {
-            assert!(Instant::now() < end, "the machine did not reach {:?}", self.at);
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        until_async(&format!("the machine reaches {:?}", self.at), async || self.has_crashed().then_some(())).await;
     }
 
     /// Returns at once until the machine has crashed, and never after that.

@@ -26,7 +26,7 @@ use journeyman_repository::Mirrors;
 use journeyman_repository::diff::MirrorDiffs;
 use journeyman_sandbox::{Bubblewrap, BubblewrapSettings, CommonSettings, UserRange};
 use journeyman_store::MemoryStore;
-use journeyman_testkit::{Seeds as _, Tapped, World};
+use journeyman_testkit::{PATIENCE, Seeds as _, Tapped, World};
 use journeyman_worker::{ContainmentCheck, Host, IdleAgentLimits, Limits, Resources, Worker};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -141,7 +141,7 @@ fn machine(
         initialize_seconds: 60,
         flush_millis: 0,
     };
-    let models = Models::new(ModelSettings::default(), store.clone(), world.clone()).unwrap();
+    let models = Models::new(ModelSettings::default(), store.clone(), world.clone());
     let sandbox = Arc::new(SharingSandbox { inner: sandbox(&data), shared_dir });
     let mirrors = Arc::new(Mirrors::new(git.clone(), data.join("mirrors")));
     let blobs: Arc<dyn Blobs> = Arc::new(blobs);
@@ -247,6 +247,16 @@ impl Harness {
         self.dir.path().join("shared")
     }
 
+    /// Returns a directive of the test model that waits until [`Harness::release`] with the same name.
+    pub(crate) fn hold(&self, name: &str) -> String {
+        format!("[[run until [ -e {} ]; do sleep 0.05; done]]", self.shared_dir().join(name).display())
+    }
+
+    /// Ends the directives of [`Harness::hold`] with this name.
+    pub(crate) fn release(&self, name: &str) {
+        std::fs::write(self.shared_dir().join(name), "").unwrap();
+    }
+
     fn start_worker_on(&self, host: Arc<Host>, number: u128, limits: Limits) -> tokio::task::JoinHandle<()> {
         let worker = Worker::new(host, WorkerId::from_uuid(Uuid::from_u128(number)), limits);
         let (drain, stop) = (self.drain.clone(), self.stop.clone());
@@ -340,7 +350,7 @@ impl Harness {
                 self.store.watch(job).changed(last).await;
             }
         };
-        if tokio::time::timeout(Duration::from_secs(60), seen).await.is_err() {
+        if tokio::time::timeout(PATIENCE, seen).await.is_err() {
             panic!("the log has too few {kind} events: {:#?}", self.store.log(job, 0, 10_000).await);
         }
     }
@@ -356,7 +366,7 @@ impl Harness {
                 self.store.watch(job).changed(now.last_seq).await;
             }
         };
-        match tokio::time::timeout(Duration::from_secs(60), settled).await {
+        match tokio::time::timeout(PATIENCE, settled).await {
             Ok(job) => job,
             Err(_) => panic!("the job is still active; its log: {:#?}", self.store.log(job, 0, 10_000).await),
         }
@@ -364,7 +374,7 @@ impl Harness {
 
     /// Waits until the job fails or waits; returns the reason.
     pub(crate) async fn settled_or_waiting(&self, job: JobId) -> (ReasonCode, String) {
-        let end = tokio::time::Instant::now() + Duration::from_secs(60);
+        let end = tokio::time::Instant::now() + PATIENCE;
         loop {
             let now = self.job(job).await;
             let reason = match (&now.state, now.waiting()) {

@@ -1,11 +1,11 @@
 //! Tests of idle agents, which wait for a follow-up, and of working trees that are built in advance.
 
 use std::os::unix::fs::MetadataExt;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use journeyman_core::job::JobStatus;
 use journeyman_core::project::Settings;
-use journeyman_testkit::Seeds as _;
+use journeyman_testkit::{Seeds as _, until_async};
 use journeyman_worker::{IdleAgentLimits, Limits};
 use rustix::process::{Signal, kill_process};
 
@@ -24,11 +24,7 @@ fn agents(harness: &Harness, file: &str) -> Vec<SandboxProcess> {
 }
 
 async fn wait_for_end(agent: &SandboxProcess) {
-    let end = Instant::now() + Duration::from_secs(20);
-    while agent.runs() {
-        assert!(Instant::now() < end, "the agent is still running");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    until_async("the end of the agent", async || (!agent.runs()).then_some(())).await;
 }
 
 #[tokio::test]
@@ -36,7 +32,8 @@ async fn a_follow_up_reuses_the_agent_or_starts_another_if_it_died() {
     let harness = harness().await;
     let id = harness.create(&identify(&harness, "agents")).await;
     harness.settled(id).await;
-    assert!(agents(&harness, "agents")[0].is_held(), "the idle agent is paused");
+    let is_paused = async || agents(&harness, "agents")[0].is_held().then_some(());
+    until_async("the idle agent is paused", is_paused).await;
     harness.send(id, &format!("{} [[append a|1]]", identify(&harness, "agents"))).await;
     harness.settled(id).await;
     let found = agents(&harness, "agents");
@@ -101,15 +98,11 @@ async fn the_second_job_on_a_large_repository_gets_a_prebuilt_tree() {
     let first = harness.create("[[append more|first]]").await;
     harness.settled(first).await;
     let spares = harness.dir.path().join("spares");
-    let end = Instant::now() + Duration::from_secs(60);
     let is_there = || {
         std::fs::read_dir(&spares)
             .is_ok_and(|mut spares| spares.any(|spare| spare.is_ok_and(|spare| spare.path().extension().is_none())))
     };
-    while !is_there() {
-        assert!(Instant::now() < end, "no tree was prebuilt");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    until_async("a tree is prebuilt", async || is_there().then_some(())).await;
     let number_of = |dir: &std::path::Path| std::fs::metadata(dir).unwrap().ino();
     let spare = std::fs::read_dir(&spares).unwrap().map(|spare| number_of(&spare.unwrap().path())).next().unwrap();
     // The prebuilt tree is updated to commits that were pushed in the meantime.

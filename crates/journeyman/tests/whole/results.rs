@@ -1,6 +1,6 @@
 //! Tests of the results of messages: commits, pull requests, reasons of failures.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use journeyman_core::job::{JobState, JobStatus};
 use journeyman_core::message::{DeliveryMode, MessageStatus};
@@ -9,8 +9,9 @@ use journeyman_core::project::Settings;
 use journeyman_core::pull::{PullEnding, PullState};
 use journeyman_core::run::{ReasonCode, RunStatus};
 use journeyman_core::time::Clock as _;
-use journeyman_testkit::Seeds as _;
+use journeyman_testkit::{Seeds as _, until_async, within};
 use journeyman_worker::Limits;
+use rustix::fs::{Mode, OFlags, open};
 
 use super::given::{harness, idle};
 
@@ -128,9 +129,10 @@ async fn a_turn_is_rebased_onto_a_concurrent_push_and_a_conflict_keeps_its_work(
     harness.run(&["checkout", "--quiet", &format!("origin/{branch}")], &harness.clone()).await;
 
     let before = harness.count(id, "agent.message").await;
-    harness.send(id, "[[say begun]] [[sleep 2]] [[write b|2]]").await;
+    harness.send(id, &format!("[[say begun]] {} [[write b|2]]", harness.hold("first"))).await;
     harness.until(id, "agent.message", before + 1).await;
     harness.people_push(&branch, "theirs", "people\n").await;
+    harness.release("first");
     assert_eq!(harness.settled(id).await.status(), JobStatus::Completed);
     let (ours, theirs) = (harness.file(&branch, "b").await, harness.file(&branch, "theirs").await);
     assert_eq!((ours.as_deref(), theirs.as_deref()), (Some("2\n"), Some("people\n")));
@@ -141,9 +143,10 @@ async fn a_turn_is_rebased_onto_a_concurrent_push_and_a_conflict_keeps_its_work(
     harness.run(&["fetch", "--quiet"], &harness.clone()).await;
     harness.run(&["checkout", "--quiet", &format!("origin/{branch}")], &harness.clone()).await;
     let before = harness.count(id, "agent.message").await;
-    harness.send(id, "[[say begun]] [[sleep 2]] [[write a|agent]]").await;
+    harness.send(id, &format!("[[say begun]] {} [[write a|agent]]", harness.hold("second"))).await;
     harness.until(id, "agent.message", before + 1).await;
     harness.people_push(&branch, "a", "people\n").await;
+    harness.release("second");
     let job = harness.settled(id).await;
     let (code, text) = reason(&job);
     assert_eq!(code, ReasonCode::PushConflict, "{text}");
@@ -209,14 +212,12 @@ async fn a_message_whose_agent_dies_is_retried_and_then_fails() {
 #[tokio::test]
 async fn cancel_stops_a_running_turn() {
     let harness = harness().await;
-    let id = harness.create("[[say begun]] [[sleep 60]] [[write late|1]]").await;
+    let id = harness.create("[[say begun]] [[sleep 3600]] [[write late|1]]").await;
     harness.until(id, "agent.message", 1).await;
     harness.engine.cancel(&harness.project.id, id).await.unwrap();
     assert_eq!(reason(&harness.job(id).await).0, ReasonCode::Cancelled);
-    let begun = Instant::now();
     harness.send(id, "[[write after|1]]").await;
     let job = harness.settled(id).await;
-    assert!(begun.elapsed() < Duration::from_secs(10), "the workspace was held for {:?}", begun.elapsed());
     let branch = job.branch.clone().unwrap().name;
     assert_eq!(job.status(), JobStatus::Completed);
     assert_eq!((harness.file(&branch, "late").await, harness.file(&branch, "after").await), (None, Some("1\n".into())));
@@ -239,23 +240,30 @@ async fn a_setup_command_may_print_any_amount_of_output() {
 #[tokio::test]
 async fn cancel_stops_git_that_hangs_in_the_tree() {
     let harness = harness().await;
-    // git blocks until another process writes to the pipe.
-    let id = harness.create("[[run rm .git/HEAD && mkfifo .git/HEAD]] [[say done]]").await;
-    harness.until(id, "agent.message", 1).await;
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    // git reads the pipe as a part of its configuration when it looks for the commit of the turn.
+    let pipe = harness.shared_dir().join("pipe");
+    let plant = "mkfifo -m 666 PIPE; git config include.path PIPE; echo ref: refs/heads/none > .git/HEAD";
+    let plant = plant.replace("PIPE", pipe.to_str().unwrap());
+    let id = harness.create(&format!("[[run {plant}]] [[write before|1]]")).await;
+    // A pipe can be opened for writing, without waiting, only while a process reads it. That process then waits until
+    // this end is closed.
+    let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let held = until_async("git reads the pipe", async || open(&pipe, flags, Mode::empty()).ok()).await;
+    // No later git process finds the pipe.
+    std::fs::remove_file(&pipe).unwrap();
     harness.engine.cancel(&harness.project.id, id).await.unwrap();
-    let begun = Instant::now();
     harness.send(id, "[[write after|1]]").await;
-    let job = harness.settled(id).await;
-    assert!(begun.elapsed() < Duration::from_secs(20), "the workspace was held for {:?}", begun.elapsed());
-    assert_eq!(job.status(), JobStatus::Completed);
+    // git would end after five minutes by its own limit.
+    let settled = tokio::time::timeout(Duration::from_secs(240), harness.settled(id)).await;
+    assert!(settled.is_ok_and(|job| job.status() == JobStatus::Completed), "the cancellation has not stopped git");
+    drop(held);
 }
 
 #[tokio::test]
 async fn an_interrupting_message_goes_first_and_earlier_commits_are_kept() {
     let harness = harness().await;
     let id =
-        harness.create("[[write a|1]] [[run git add a && git commit -q -m kept]] [[say begun]] [[sleep 60]]").await;
+        harness.create("[[write a|1]] [[run git add a && git commit -q -m kept]] [[say begun]] [[sleep 3600]]").await;
     harness.until(id, "agent.message", 1).await;
     harness.send(id, "[[write third|3]]").await;
     harness.send_with(id, "[[write second|2]]", DeliveryMode::Interrupt).await;
@@ -288,11 +296,12 @@ async fn a_deleted_workspace_is_rebuilt_and_the_session_continues() {
 async fn a_worker_that_shuts_down_hands_its_run_back_and_another_finishes_it_once() {
     let harness = idle(Settings::default()).await;
     let first = harness.start_worker(1, Limits::default());
-    let id = harness.create("[[append a|1]] [[say begun]] [[sleep 3]]").await;
+    let id = harness.create(&format!("[[append a|1]] [[say begun]] {}", harness.hold("released"))).await;
     harness.until(id, "agent.message", 1).await;
     harness.drain.cancel();
     harness.stop.cancel();
-    tokio::time::timeout(Duration::from_secs(20), first).await.unwrap().unwrap();
+    within("the worker stops", first).await.unwrap();
+    harness.release("released");
     let runs = harness.store.runs(id).await.unwrap();
     assert_eq!(runs[0].status, RunStatus::Cancelled);
     assert_eq!(runs[0].reason.as_ref().unwrap().code, ReasonCode::HandedBack);

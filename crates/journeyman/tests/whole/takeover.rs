@@ -6,18 +6,26 @@ use std::time::Duration;
 use journeyman_core::job::JobStatus;
 use journeyman_core::message::MessageStatus;
 use journeyman_core::project::Settings;
+use journeyman_testkit::{PATIENCE, until_async};
 use journeyman_worker::{Limits, Patience};
 
-use super::crashing::Moment;
+use super::crashing::{CrashingMachine, Moment};
 use super::given::{Harness, idle};
 
-/// Limits with a lease that is long enough for the heartbeats of a busy machine.
+/// Limits with a lease that is long enough for the heartbeats of a busy machine. Tests end the lease of a crashed machine
+/// with [`end_lease`].
 const LIMITS: Limits = Limits {
     runs: 2,
-    lease: Duration::from_millis(1500),
+    lease: Duration::from_secs(60),
     poll: Duration::from_millis(100),
-    patience: Patience { outage: Duration::from_secs(60), refusal: Duration::from_secs(60) },
+    patience: Patience { outage: PATIENCE, refusal: PATIENCE },
 };
+
+/// Waits until a machine has crashed, and moves the clock to the end of its lease.
+async fn end_lease(harness: &Harness, machine: &CrashingMachine) {
+    machine.until_crashed().await;
+    harness.world.advance(LIMITS.lease);
+}
 
 /// Crashes a machine at `moment` of a job's second message, and lets another take over. Checks that the message takes
 /// effect once; returns how often the agent was prompted with it.
@@ -31,7 +39,11 @@ async fn prompts_when_a_machine_crashes(moment: Moment) -> usize {
     let prompts = harness.shared_dir().join("prompts");
     let machine = harness.start_crashing_machine("one", moment, LIMITS);
     harness.send(id, &format!("[[run echo x >> {}]] [[append a|2]]", prompts.display())).await;
-    machine.until_crashed().await;
+    end_lease(&harness, &machine).await;
+    if moment == Moment::Prompted {
+        // The agent of the crashed machine continues.
+        until_async("the agent has begun", async || prompts.exists().then_some(())).await;
+    }
     harness.start_machine("two", LIMITS);
     let job = harness.settled(id).await;
     check(&harness, job.branch.as_ref().unwrap().name.clone(), id, moment).await;
@@ -69,7 +81,7 @@ async fn a_turn_that_was_started_but_not_prompted_is_prompted() {
     let prompts = harness.shared_dir().join("prompts");
     let machine = harness.start_crashing_machine("one", Moment::TurnBegun, LIMITS);
     let id = harness.create(&format!("[[run echo x >> {}]] [[append a|1]]", prompts.display())).await;
-    machine.until_crashed().await;
+    end_lease(&harness, &machine).await;
     harness.start_machine("two", LIMITS);
     let job = harness.settled(id).await;
     assert_eq!(job.status(), JobStatus::Completed);
@@ -109,7 +121,7 @@ async fn check_crash_at_the_pull_request(moment: Moment) {
     let harness = idle(Settings::default()).await;
     let machine = harness.start_crashing_machine("one", moment, LIMITS);
     let id = harness.create("[[append a|1]]").await;
-    machine.until_crashed().await;
+    end_lease(&harness, &machine).await;
     harness.start_machine("two", LIMITS);
     let job = harness.settled(id).await;
     assert_eq!(job.status(), JobStatus::Completed, "{moment:?}");

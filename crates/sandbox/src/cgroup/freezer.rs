@@ -96,6 +96,7 @@ mod tests {
     use std::process::{Child, Command, Stdio};
 
     use journeyman_core::ports::Resources;
+    use journeyman_testkit::until_async;
 
     use super::super::Cgroups;
     use super::*;
@@ -117,15 +118,14 @@ mod tests {
         std::fs::metadata(file).map_or(0, |meta| meta.len())
     }
 
-    async fn grows(file: &Path) -> bool {
+    async fn grows(file: &Path) {
         let before = length(file);
-        for _ in 0..1000 {
-            if length(file) > before {
-                return true;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        false
+        until_async("the shell runs", async || (length(file) > before).then_some(())).await;
+    }
+
+    /// Freezes the group. One attempt may fail, because the time for a process to run next is limited.
+    async fn freeze(group: &Cgroup, first: Pid) {
+        until_async("the group is frozen", async || group.freeze(first).await.then_some(())).await;
     }
 
     #[tokio::test]
@@ -140,15 +140,15 @@ mod tests {
         let group = cgroups.take(Resources::default()).unwrap();
         let mut shell = counting(&group, &file);
         let pid = Pid::from_child(&shell);
-        assert!(grows(&file).await, "it runs");
-        assert!(group.freeze(pid).await);
+        grows(&file).await;
+        freeze(&group, pid).await;
         let before = length(&file);
         kill_process(pid, Signal::CONT).unwrap();
         tokio::time::sleep(Duration::from_millis(300)).await;
         assert_eq!(length(&file), before, "it does not run");
         group.thaw();
-        assert!(grows(&file).await, "it runs again");
-        assert!(group.freeze(pid).await);
+        grows(&file).await;
+        freeze(&group, pid).await;
         let before = length(&file);
         group.kill_frozen();
         shell.wait().unwrap();

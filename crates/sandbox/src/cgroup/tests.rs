@@ -1,7 +1,13 @@
 //! Tests of how the groups of dead services are removed, on the machine's own hierarchies. Only root can make groups
 //! there.
+//!
+//! Other tests sweep the same hierarchies at the same time. A sweep skips a service while another sweep holds its locks, and
+//! a process that another thread starts inherits the locks until it runs its program. So a test repeats a sweep until the
+//! other one has ended.
 
 use std::process::{Child, Command};
+
+use journeyman_testkit::{until, until_async};
 
 use super::*;
 
@@ -32,6 +38,14 @@ fn service(name: &str, hierarchies: impl Fn(usize) -> bool) -> Option<(Vec<PathB
     Some((folders, locks))
 }
 
+/// Starts services until their sweeps have removed the folders of a dead one.
+fn sweep_until_removed(folders: &[PathBuf], sweeping: &str) {
+    until(&format!("the groups {folders:?} are removed"), || {
+        drop(Cgroups::find(sweeping, None));
+        folders.iter().all(|folder| !folder.exists()).then_some(())
+    });
+}
+
 fn process_in(folders: &[PathBuf]) -> Child {
     let child = Command::new("sleep").arg("1000").spawn().unwrap();
     for folder in folders {
@@ -51,12 +65,8 @@ fn groups_of_a_dead_service_are_removed_with_their_processes() {
     // The sweep waits for the processes to exit, and their parent has to reap them.
     let waiting = std::thread::spawn(move || child.wait().unwrap());
     drop(locks);
-    let own = Cgroups::find(&name("living"), None);
+    sweep_until_removed(&folders, &name("living"));
     assert!(!waiting.join().unwrap().success(), "it was killed");
-    for folder in &folders {
-        assert!(!folder.exists(), "{} is left", folder.display());
-    }
-    drop(own);
 }
 
 #[test]
@@ -68,8 +78,7 @@ fn groups_that_are_left_in_one_hierarchy_only_are_removed() {
         return;
     }
     drop(locks);
-    drop(Cgroups::find(&name("partial-living"), None));
-    assert!(folders.iter().all(|folder| !folder.exists()), "{folders:?}");
+    sweep_until_removed(&folders, &name("partial-living"));
 }
 
 #[test]
@@ -95,6 +104,11 @@ fn groups_of_a_service_with_the_same_name_are_emptied_before_they_are_used() {
     let waiting = std::thread::spawn(move || child.wait().unwrap());
     drop(locks);
     let own = Cgroups::find(&name("same"), None);
+    until("the service has all its groups", || {
+        let mut found = own.0.found();
+        found.complete(&name("same"));
+        (found.places.len() == CONTROLLERS.len()).then_some(())
+    });
     assert!(!waiting.join().unwrap().success());
     let group = own.take(Resources::default()).unwrap();
     assert!(group.places.iter().all(|place| is_empty(&place.folder)));
@@ -126,8 +140,11 @@ async fn a_group_that_could_not_be_made_at_the_start_is_made_later() {
     let own = Cgroups::find(&name("late"), None);
     assert!(CONTROLLERS.iter().all(|controller| !own.has(*controller)), "another service has the folders");
     drop(locks);
-    own.find_missing().await;
-    assert!(CONTROLLERS.iter().all(|controller| own.has(*controller)));
+    until_async("the service has all its groups", async || {
+        own.find_missing().await;
+        CONTROLLERS.iter().all(|controller| own.has(*controller)).then_some(())
+    })
+    .await;
     let group = own.take(Resources::default()).unwrap();
     assert_eq!(group.places.len(), CONTROLLERS.len());
     drop((group, own));

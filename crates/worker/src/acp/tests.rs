@@ -1,4 +1,5 @@
-//! Tests the client against an agent whose side each test scripts, line by line.
+//! Tests the client against an agent whose side each test scripts, line by line. The streams are in memory and the clocks
+//! are paused: a time limit is reached only when nothing else can happen.
 
 mod hostile;
 mod opening;

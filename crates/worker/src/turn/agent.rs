@@ -70,8 +70,11 @@ impl Agent {
                 Ok(Self { launch, connection, updates, process, stderr, proxies, session: None })
             }
             Err(error) => {
-                let exit =
-                    if failure::is_unexplained(&error) { failure::exit_of(&mut *spawned.process).await } else { None };
+                let exit = if failure::is_unexplained(&error) {
+                    failure::exit_of(&mut *spawned.process, &error).await
+                } else {
+                    None
+                };
                 spawned.process.end().await;
                 or_disk(context, Err(failure::explain(error, exit, &collected(stderr).await))).await
             }

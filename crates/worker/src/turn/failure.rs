@@ -9,7 +9,10 @@ use crate::acp::AcpError;
 use crate::error::RunError;
 
 /// The time that a process may take to exit after its streams have ended.
-const EXIT_TIME: Duration = Duration::from_millis(500);
+const EXIT_TIME: Duration = Duration::from_secs(3);
+
+/// The time that a process may take to exit after it has violated the protocol. It may not intend to exit.
+const VIOLATION_EXIT_TIME: Duration = Duration::from_millis(500);
 
 /// Returns the error of an agent that did not start, which another attempt would not change. `what` completes the
 /// sentence "the agent's process ended before …".
@@ -49,9 +52,12 @@ pub(super) fn of_turn(error: AcpError) -> RunError {
     }
 }
 
-/// Returns how a process ended by itself; `None` if it still runs. Its streams may have ended just before the process.
-pub(super) async fn exit_of(process: &mut dyn Process) -> Option<Exit> {
-    tokio::time::timeout(EXIT_TIME, process.wait()).await.ok()
+/// Returns how a process with an unexplained error ended by itself; `None` if it still runs. Its streams may have ended
+/// just before the process.
+pub(super) async fn exit_of(process: &mut dyn Process, error: &RunError) -> Option<Exit> {
+    let has_ended = matches!(error, RunError::Failed { reason, .. } if reason.code == ReasonCode::AgentExited);
+    let time = if has_ended { EXIT_TIME } else { VIOLATION_EXIT_TIME };
+    tokio::time::timeout(time, process.wait()).await.ok()
 }
 
 /// Returns whether the agent's exit status and its last output may explain the failure.

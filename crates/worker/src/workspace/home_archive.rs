@@ -209,7 +209,7 @@ mod tests {
     }
 
     fn later() -> Instant {
-        Instant::now() + std::time::Duration::from_secs(60)
+        Instant::now() + journeyman_testkit::PATIENCE
     }
 
     #[test]

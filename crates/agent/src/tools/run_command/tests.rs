@@ -1,7 +1,6 @@
 //! Tests of `run_command`, with real processes.
 
-use std::time::Instant;
-
+use journeyman_testkit::until_async;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
@@ -18,21 +17,22 @@ async fn run_in(
     run(&args, &context).await
 }
 
-/// Returns whether the process whose identifier was written to `file` still runs; a zombie does not.
-fn is_alive(directory: &tempfile::TempDir, file: &str) -> bool {
-    let number = std::fs::read_to_string(directory.path().join(file)).unwrap();
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", number.trim())).unwrap_or_default();
+/// Returns the identifier of a process, once the command has written it to the file `child`.
+fn child(directory: &tempfile::TempDir) -> Option<u32> {
+    let line = std::fs::read_to_string(directory.path().join("child")).ok()?;
+    line.strip_suffix('\n')?.parse().ok()
+}
+
+/// Returns whether a process still runs; a zombie does not.
+fn is_alive(process: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     stat.rsplit(')').next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(" Z"))
 }
 
-async fn dies(directory: &tempfile::TempDir, file: &str) -> bool {
-    for _ in 0..100 {
-        if !is_alive(directory, file) {
-            return true;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    false
+/// Waits until the process in the file `child` has ended. By itself, it would run for a day.
+async fn child_ends(directory: &tempfile::TempDir) {
+    let child = child(directory).unwrap();
+    until_async("the child ends", async || (!is_alive(child)).then_some(())).await;
 }
 
 #[tokio::test]
@@ -61,38 +61,45 @@ async fn a_failing_command_is_a_failed_output() {
 async fn the_whole_group_dies_when_the_time_is_up() {
     let directory = tempfile::tempdir().unwrap();
     let cancel = CancellationToken::new();
-    let command = "sleep 100 & echo $! > child; echo started; wait";
-    let output = run_in(&directory, command, Some(1), &cancel).await.unwrap();
+    let command = "echo started; sleep 86400 & echo $! > child; wait";
+    let time_is_up = async {
+        until_async("the command starts its child", async || child(&directory)).await;
+        // Lets the tool read the output.
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_secs(MAX_SECONDS)).await;
+        tokio::time::resume();
+    };
+    let (output, ()) = tokio::join!(run_in(&directory, command, Some(MAX_SECONDS), &cancel), time_is_up);
+    let output = output.unwrap();
     assert!(output.failed);
-    assert_eq!(output.text, "started\n[The command was stopped after 1 seconds.]");
-    assert!(dies(&directory, "child").await);
+    assert_eq!(output.text, "started\n[The command was stopped after 600 seconds.]");
+    child_ends(&directory).await;
 }
 
 #[tokio::test]
 async fn the_whole_group_dies_at_once_on_cancel() {
     let directory = tempfile::tempdir().unwrap();
     let cancel = CancellationToken::new();
-    let begin = Instant::now();
-    let canceller = cancel.clone();
-    let (result, ()) =
-        tokio::join!(run_in(&directory, "sleep 100 & echo $! > child; wait", None, &cancel), async move {
-            tokio::time::sleep(Duration::from_millis(300)).await;
-            canceller.cancel();
-        });
+    let canceller = async {
+        until_async("the command starts its child", async || child(&directory)).await;
+        cancel.cancel();
+    };
+    let command = "sleep 86400 & echo $! > child; wait";
+    let (result, ()) = tokio::join!(run_in(&directory, command, Some(MAX_SECONDS), &cancel), canceller);
     assert!(matches!(result, Err(ToolError::Cancelled)));
-    assert!(begin.elapsed() < Duration::from_secs(5));
-    assert!(dies(&directory, "child").await);
+    child_ends(&directory).await;
 }
 
 #[tokio::test]
 async fn a_process_in_the_background_neither_delays_nor_outlives_the_call() {
     let directory = tempfile::tempdir().unwrap();
     let cancel = CancellationToken::new();
-    let begin = Instant::now();
-    let output = run_in(&directory, "sleep 100 & echo $! > child; echo done", None, &cancel).await.unwrap();
+    let command = "sleep 86400 & echo $! > child; echo done";
+    let output = run_in(&directory, command, Some(MAX_SECONDS), &cancel).await.unwrap();
+    assert!(!output.failed, "the call ends before its time is up");
     assert_eq!(output.text, "done");
-    assert!(begin.elapsed() < Duration::from_secs(10));
-    assert!(dies(&directory, "child").await);
+    child_ends(&directory).await;
 }
 
 #[test]

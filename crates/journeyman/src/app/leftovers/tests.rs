@@ -221,8 +221,10 @@ fn git_processes_of_a_dead_service_are_ended() {
     // The child of a running process stays.
     let mut own = start("exec sleep 1000");
     git::end_orphans(&settings);
-    let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    assert!(state.is_empty() || state.contains(") Z"), "{state}");
+    journeyman_testkit::until("the process of the dead service ends", || {
+        let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        (state.is_empty() || state.contains(") Z")).then_some(())
+    });
     assert!(own.try_wait().expect("asked").is_none(), "our own process runs");
     own.kill().expect("killed");
     own.wait().expect("ended");

@@ -4,21 +4,22 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use journeyman_testkit::PATIENCE;
 use journeyman_testkit::code_host::signature;
 use serde_json::Value;
 
 use super::{WEBHOOK_SECRET, World, settle_quickly};
-use crate::program::given::{PATIENCE, Service};
+use crate::program::given::{Service, client};
 use crate::storm::faketime;
 
 /// The time between two starts on the clock of the service. All leases of a killed process expire in it.
 const PAUSE: u64 = 150;
 
 /// The time after which the service is restarted if something is still open: a code host may have asked it to wait.
-const STALL: Duration = Duration::from_secs(10);
+const STALL: Duration = Duration::from_secs(120);
 
 /// The number of such restarts without any progress after which a test fails.
-const STALLS: u32 = 6;
+const STALLS: u32 = 5;
 
 /// The service, whose clock is later at each start.
 pub(super) struct Restarts<'w> {
@@ -30,8 +31,7 @@ pub(super) struct Restarts<'w> {
 
 impl<'w> Restarts<'w> {
     pub(super) fn new(world: &'w World) -> Self {
-        let client = reqwest::blocking::Client::builder().timeout(Duration::from_secs(10)).build().unwrap();
-        let new = Self { world, service: Mutex::default(), starts: Mutex::new(0), client };
+        let new = Self { world, service: Mutex::default(), starts: Mutex::new(0), client: client() };
         new.restart();
         new.with(settle_quickly);
         new

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use journeyman_testkit::{PATIENCE, until};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
 
@@ -16,9 +17,6 @@ pub(super) const IMAGE: &str = "localhost/journeyman-test:latest";
 
 /// The user that runs rootless Podman if the tests run as root; `make test-containers` makes this user.
 const USER: &str = "journeyman-test";
-
-/// The time that an engine may take to start, and to stop.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -243,11 +241,10 @@ impl Engine {
             .stdout(Stdio::null())
             .stderr(log);
         self.service = Some(server.spawn().unwrap());
-        let end = Instant::now() + PATIENCE;
-        while answer(&self.socket, "GET", "/_ping").is_none_or(|(status, _)| status != 200) {
-            assert!(Instant::now() < end, "{:?} does not serve: {}", self.kind, self.log());
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        // If this fails, the engine's log is printed when the engine is dropped.
+        until(&format!("{:?} serves", self.kind), || {
+            answer(&self.socket, "GET", "/_ping").filter(|(status, _)| *status == 200)
+        });
     }
 
     fn log(&self) -> String {

@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 use super::super::{AcpError, Policy, Stop, Update};
 use super::{LINE_BYTES, TOTAL_BYTES, message, opened, received, run_agent};
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn junk_between_the_messages_is_reported_and_skipped() {
     let (streams, agent) = run_agent(|mut agent| async move {
         agent.send_raw(b"Welcome to the agent!\n\n{\"level\":30}\n\xff\xfe\n").await;
@@ -44,7 +44,7 @@ fn split(updates: Vec<Update>) -> (Vec<String>, Vec<Update>) {
     (dropped.into_iter().filter_map(beginning).collect(), others)
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_line_above_the_limit_ends_the_connection() {
     let (streams, agent) = run_agent(|mut agent| async move {
         agent.prompted().await;
@@ -63,7 +63,7 @@ async fn a_line_above_the_limit_ends_the_connection() {
     assert_eq!(error, AcpError::Protocol(rule));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_agent_that_never_stops_sending_is_disconnected() {
     let (streams, _agent) = run_agent(|mut agent| async move {
         agent.prompted().await;
@@ -79,7 +79,7 @@ async fn an_agent_that_never_stops_sending_is_disconnected() {
     drain.await.unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_output_limit_applies_to_each_turn_separately() {
     let (streams, agent) = run_agent(|mut agent| async move {
         let mut prompt = agent.prompted().await;
@@ -104,7 +104,7 @@ async fn the_output_limit_applies_to_each_turn_separately() {
     drain.await.unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_exit_during_a_turn_is_reported_after_the_updates() {
     let (streams, _agent) = run_agent(|mut agent| async move {
         agent.prompted().await;
@@ -120,7 +120,7 @@ async fn an_exit_during_a_turn_is_reported_after_the_updates() {
     assert_eq!(error, AcpError::Exited);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_ignored_cancellation_ends_in_a_timeout() {
     let cancel = CancellationToken::new();
     let fire = cancel.clone();
@@ -135,7 +135,7 @@ async fn an_ignored_cancellation_ends_in_a_timeout() {
     assert_eq!(error, AcpError::Timeout { what, seconds: 1 });
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn each_request_for_an_unsupported_method_is_answered() {
     let (streams, agent) = run_agent(|mut agent| async move {
         let prompt = agent.prompted().await;

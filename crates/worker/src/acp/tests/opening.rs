@@ -11,7 +11,7 @@ fn continued() -> SessionRequest {
     SessionRequest { previous: Some("old".to_owned()), ..new_session() }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn neither_files_nor_terminals_are_offered() {
     let (streams, agent) = run_agent(|mut agent| async move {
         let request = agent.receive_method("initialize").await;
@@ -35,7 +35,7 @@ async fn neither_files_nor_terminals_are_offered() {
     agent.await.unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_unsupported_version_is_an_error() {
     let (streams, _agent) = run_agent(|mut agent| async move {
         let request = agent.receive_method("initialize").await;
@@ -47,7 +47,7 @@ async fn an_unsupported_version_is_an_error() {
     assert_eq!(error, AcpError::Version(2));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_silent_agent_times_out() {
     let (streams, _agent) = run_agent(|agent| agent.stay_open());
     let (sender, _updates) = mpsc::channel(1);
@@ -58,7 +58,7 @@ async fn a_silent_agent_times_out() {
     assert_eq!(error, AcpError::Timeout { what, seconds: 1 });
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn updates_that_are_repeated_while_loading_are_dropped() {
     let (streams, agent) = run_agent(|mut agent| async move {
         agent.handshake(json!({ "loadSession": true })).await;
@@ -85,7 +85,7 @@ async fn updates_that_are_repeated_while_loading_are_dropped() {
     agent.await.unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn resume_is_tried_before_load_and_load_before_new() {
     let (streams, agent) = run_agent(|mut agent| async move {
         agent.handshake(json!({ "loadSession": true, "sessionCapabilities": { "resume": {} } })).await;
@@ -108,7 +108,7 @@ async fn resume_is_tried_before_load_and_load_before_new() {
     agent.await.unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn model_and_mode_are_set_if_they_are_offered() {
     let (streams, agent) = run_agent(|mut agent| async move {
         agent.handshake(json!({})).await;
@@ -149,7 +149,7 @@ async fn model_and_mode_are_set_if_they_are_offered() {
     agent.await.unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_new_session_without_an_id_is_an_error() {
     let (streams, _agent) = run_agent(|mut agent| async move {
         agent.handshake(json!({})).await;
@@ -162,7 +162,7 @@ async fn a_new_session_without_an_id_is_an_error() {
     assert!(matches!(error, AcpError::Protocol(_)), "{error:?}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn authentication_is_sent_if_the_agent_requires_it_and_the_session_is_opened_again() {
     for (methods, wanted_method) in [
         (json!([{ "id": "login", "type": "terminal" }, { "id": "key", "name": "Key" }]), None),
@@ -188,7 +188,7 @@ async fn authentication_is_sent_if_the_agent_requires_it_and_the_session_is_open
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_error_of_an_impossible_authentication_explains_the_cause() {
     for (methods, wanted_method, word) in [
         (json!([]), None, "needs a key"),
@@ -214,7 +214,7 @@ async fn the_error_of_an_impossible_authentication_explains_the_cause() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_session_without_its_required_mode_is_not_used() {
     let (streams, _agent) = run_agent(|mut agent| async move {
         agent.handshake(json!({})).await;

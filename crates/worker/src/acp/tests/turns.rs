@@ -32,7 +32,7 @@ fn permission(chosen: Option<(&str, &str)>, granted: bool) -> Update {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn updates_arrive_in_order_and_before_the_answer() {
     let (streams, agent) = run_agent(|mut agent| async move {
         let prompt = agent.prompted().await;
@@ -68,7 +68,7 @@ async fn updates_arrive_in_order_and_before_the_answer() {
     agent.await.unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn permissions_are_refused_by_policy_and_if_the_kind_is_unknown() {
     let (streams, agent) = run_agent(|mut agent| async move {
         let prompt = agent.prompted().await;
@@ -88,7 +88,7 @@ async fn permissions_are_refused_by_policy_and_if_the_kind_is_unknown() {
     agent.await.unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_unknown_stop_reason_is_not_an_error_and_a_second_turn_follows() {
     let (streams, agent) = run_agent(|mut agent| async move {
         let prompt = agent.prompted().await;
@@ -109,7 +109,7 @@ async fn an_unknown_stop_reason_is_not_an_error_and_a_second_turn_follows() {
     agent.await.unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_cancelled_turn_is_cancelled_once() {
     let cancel = CancellationToken::new();
     let fire = cancel.clone();
@@ -136,7 +136,7 @@ async fn a_cancelled_turn_is_cancelled_once() {
     agent.await.unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_error_after_a_cancellation_ends_the_turn() {
     let cancel = CancellationToken::new();
     let fire = cancel.clone();
@@ -152,7 +152,7 @@ async fn an_error_after_a_cancellation_ends_the_turn() {
     assert_eq!(end.stop, Stop::Cancelled);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_message_of_an_error_from_the_agent_is_cut() {
     let (streams, _agent) = run_agent(|mut agent| async move {
         let prompt = agent.prompted().await;
@@ -166,7 +166,7 @@ async fn the_message_of_an_error_from_the_agent_is_cut() {
     assert_eq!(error, AcpError::Agent { code: -32_000, message });
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_full_channel_slows_the_agent_and_loses_nothing() {
     let (streams, _agent) = run_agent(|mut agent| async move {
         let request = agent.receive_method("initialize").await;

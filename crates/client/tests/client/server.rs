@@ -1,7 +1,5 @@
 //! Tests of requests, retries and streams with a server that gives prepared answers.
 
-#![expect(clippy::expect_used, reason = "test helpers")]
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
@@ -14,6 +12,9 @@ use journeyman_client::{Client, Error, Method};
 use serde_json::{Value, json};
 
 const KEY: &str = "jmn_secret_of_the_test";
+
+/// The time after which a test counts as hanging.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// A request that the server has received.
 #[derive(Debug, Clone)]
@@ -300,7 +301,7 @@ async fn a_sent_message_waits_for_its_own_end() {
     ]);
     let sent = server.client().job("shop", "job_1").send_message(&SendMessage::new("p")).await.expect("a message");
     assert_eq!((sent.id.as_str(), sent.record.status.as_str()), ("msg_2", "active"));
-    let ended = sent.wait(Some(Duration::from_secs(30))).await.expect("the end");
+    let ended = sent.wait(Some(PATIENCE)).await.expect("the end");
     assert_eq!((ended.status, ended.answer.as_deref()), (MessageStatus::Finished, Some("done")));
     assert_eq!(server.received()[2].line, "GET /v2/agent/shop/job/job_1?wait=5 HTTP/1.1");
 }

@@ -1,7 +1,5 @@
 //! Compares the crate with the OpenAPI document of the interface.
 
-#![expect(clippy::expect_used, clippy::panic, reason = "test helpers")]
-
 use journeyman_client::models;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
