@@ -281,6 +281,10 @@ def main() -> None:
     print(f"The tests took {time.monotonic() - begin:.0f} s.")
     for name in skipped:
         print(f"Not run: {name}, because nothing that it tests has changed since the merge base. Run: make test ALL=1")
+    if "browser" in scripts and not thorough:
+        print("Pages were checked in fewer variants, because no page has changed since the merge base. Run: make test-browser")
+    if folder:
+        print(f"Temporary files were in memory, below {folder}; TMPDIR names another folder.")
     if failed:
         print(f"FAILED: {', '.join(failed)}; the output is above, and in {OUTPUTS}")
     ended = f"{len(parts) - len(failed)} passed, {len(failed)} failed"
