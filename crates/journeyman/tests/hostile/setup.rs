@@ -86,7 +86,7 @@ struct Place {
 
 /// Makes a project whose setup command has the secret, alone or together with the agent.
 fn place(setup: &str, base: &[(&str, &str)], is_shared: bool) -> Place {
-    // An idle agent that is told to fail would be replaced, and the message repeated.
+    // If the turn of an idle agent fails, the service starts another agent and repeats the message.
     let (site, service) = shared("workers = 4\nwarm-agents = 0\n");
     for (file, text) in base {
         site.people_commit(file, text);
