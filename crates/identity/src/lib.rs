@@ -3,6 +3,7 @@
 //! This crate verifies passwords, the identities that a provider asserts, and the tokens of continuous integration. It
 //! knows nothing about users, sessions or cookies.
 
+mod jwt;
 pub mod oidc;
 pub mod password;
 mod ports;

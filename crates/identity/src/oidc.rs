@@ -7,24 +7,20 @@
 //! The first sign-in makes the first request to the provider, so that the server starts even if the provider is down.
 
 mod error;
+mod exchange;
 mod http;
 mod pending;
+mod profile;
 mod provider;
 mod settings;
 mod token;
+mod user_info;
 
-use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use journeyman_core::time::{IdGen, Timestamp};
-use openidconnect::core::{CoreAuthenticationFlow, CoreClient, CoreTokenResponse, CoreUserInfoClaims};
-use openidconnect::{
-    AuthType, AuthorizationCode, ClientId, ClientSecret, CsrfToken, EndpointMaybeSet, EndpointNotSet, EndpointSet,
-    Nonce, OAuth2TokenResponse, PkceCodeChallenge, PkceCodeVerifier, RedirectUrl, Scope, SubjectIdentifier,
-    TokenResponse,
-};
 use serde::Deserialize;
 use url::Url;
 
@@ -32,16 +28,14 @@ pub use error::OidcError;
 pub use pending::{PENDING_LIFETIME, Pending};
 pub use settings::{ANY_DOMAIN, DEFAULT_SCOPES, InvalidOidcSettings, OidcSettings};
 
+use self::exchange::TokenResponse;
 use self::http::Http;
-use self::provider::{Metadata, Provider, Providers};
-use self::token::Profile;
+use self::profile::Profile;
+use self::provider::{Provider, Providers};
+use self::token::Expected;
 
 /// The default timeout for each request to the provider.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// The type of a client that is built from a discovery document.
-type Client =
-    CoreClient<EndpointSet, EndpointNotSet, EndpointNotSet, EndpointNotSet, EndpointMaybeSet, EndpointMaybeSet>;
 
 /// A sign-in that has begun.
 #[derive(Debug)]
@@ -130,17 +124,7 @@ impl Oidc {
     pub async fn begin(&self, redirect: &Url, now: Timestamp) -> Result<Begun, OidcError> {
         let provider = self.provider(now).await?;
         let pending = Pending::new(&*self.ids, now);
-        let client = self.client(&provider.metadata);
-        let (state, nonce) = (CsrfToken::new(pending.state().to_owned()), Nonce::new(pending.nonce().to_owned()));
-        let verifier = PkceCodeVerifier::new(pending.verifier().to_owned());
-        // The library adds the scope "openid".
-        let scopes = self.settings.scopes.iter().filter(|scope| *scope != "openid").cloned().map(Scope::new);
-        let request = client
-            .authorize_url(CoreAuthenticationFlow::AuthorizationCode, move || state, move || nonce)
-            .set_pkce_challenge(PkceCodeChallenge::from_code_verifier_sha256(&verifier))
-            .set_redirect_uri(Cow::Owned(RedirectUrl::from_url(redirect.clone())))
-            .add_scopes(scopes);
-        let (url, _, _) = request.url();
+        let url = self.authorization_url(&provider.metadata.authorization_endpoint, &pending, redirect);
         Ok(Begun { url, pending })
     }
 
@@ -166,15 +150,14 @@ impl Oidc {
         let code = returned.code.filter(|code| !code.is_empty());
         let code = code.ok_or_else(|| OidcError::bad("the browser came back without an authorization code"))?;
 
-        let answer = self.exchange(&self.client(&provider.metadata), code, pending, redirect).await?;
-        let (profile, provider) = self.verify(&answer, provider, pending, now).await?;
+        let tokens = self.exchange(&provider, &code, pending, redirect).await?;
+        let (profile, provider) = self.verify(&tokens, provider, pending, now).await?;
         // The check of the token may have fetched a new discovery document.
-        let client = self.client(&provider.metadata);
         let profile =
-            if profile.email.is_some() { profile } else { self.add_user_info(&client, &answer, profile).await? };
+            if profile.email.is_some() { profile } else { self.add_user_info(&provider, &tokens, profile).await? };
         self.settings.admit(profile.email.as_deref(), profile.email_verified)?;
         Ok(Person {
-            issuer: provider.metadata.issuer().as_str().to_owned(),
+            issuer: provider.metadata.issuer.clone(),
             subject: profile.subject,
             email: profile.email,
             email_verified: profile.email_verified,
@@ -186,43 +169,55 @@ impl Oidc {
         self.providers.get(&self.http, &self.settings.issuer, now).await
     }
 
-    fn client(&self, metadata: &Metadata) -> Client {
-        let secret = self.settings.client_secret.as_ref().map(|secret| ClientSecret::new(secret.0.clone()));
-        let id = ClientId::new(self.settings.client_id.clone());
-        let auth = if provider::secret_in_body(metadata) { AuthType::RequestBody } else { AuthType::BasicAuth };
-        CoreClient::from_provider_metadata(metadata.clone(), id, secret).set_auth_type(auth)
+    /// Returns the URL of the authorization request (OpenID Connect Core, 3.1.2.1; RFC 7636, 4.3).
+    fn authorization_url(&self, endpoint: &Url, pending: &Pending, redirect: &Url) -> Url {
+        // The scope "openid" makes it a request for an ID token.
+        let others = self.settings.scopes.iter().map(String::as_str).filter(|scope| *scope != "openid");
+        let scopes: Vec<&str> = std::iter::once("openid").chain(others).collect();
+        let mut url = endpoint.clone();
+        url.query_pairs_mut()
+            .append_pair("response_type", "code")
+            .append_pair("client_id", &self.settings.client_id)
+            .append_pair("state", pending.state())
+            .append_pair("code_challenge", &pending.challenge())
+            .append_pair("code_challenge_method", "S256")
+            .append_pair("redirect_uri", redirect.as_str())
+            .append_pair("scope", &scopes.join(" "))
+            .append_pair("nonce", pending.nonce());
+        url
     }
 
     async fn exchange(
         &self,
-        client: &Client,
-        code: String,
+        provider: &Provider,
+        code: &str,
         pending: &Pending,
         redirect: &Url,
-    ) -> Result<CoreTokenResponse, OidcError> {
-        let request = client
-            .exchange_code(AuthorizationCode::new(code))
-            .map_err(|_| OidcError::bad("the provider's discovery document has no token endpoint"))?
-            .set_pkce_verifier(PkceCodeVerifier::new(pending.verifier().to_owned()))
-            .set_redirect_uri(Cow::Owned(RedirectUrl::from_url(redirect.clone())));
-        request.request_async(&self.http).await.map_err(token::not_exchanged)
+    ) -> Result<TokenResponse, OidcError> {
+        let request = exchange::request(&self.settings, &provider.metadata, code, pending, redirect)?;
+        exchange::tokens(&self.http.send(request).await?)
     }
 
     /// Verifies the ID token. If its signature matches none of the cached keys, fetches the provider's keys again.
     async fn verify(
         &self,
-        answer: &CoreTokenResponse,
+        tokens: &TokenResponse,
         provider: Arc<Provider>,
         pending: &Pending,
         now: Timestamp,
     ) -> Result<(Profile, Arc<Provider>), OidcError> {
-        let token = answer.id_token().ok_or_else(|| OidcError::bad("the provider sent no ID token"))?;
-        let (id, nonce) = (self.settings.client_id.as_str(), Nonce::new(pending.nonce().to_owned()));
-        match token::verify(token, &provider.metadata, id, &nonce, now) {
+        let token = tokens.id_token.as_deref().ok_or_else(|| OidcError::bad("the provider sent no ID token"))?;
+        let expected = Expected {
+            client_id: &self.settings.client_id,
+            nonce: pending.nonce(),
+            access_token: &tokens.access_token,
+            now,
+        };
+        match token::verify(token, &provider, &expected) {
             Ok(profile) => Ok((profile, provider)),
             Err(error) if error.may_be_stale => {
                 let provider = self.providers.renew(&self.http, &self.settings.issuer, &provider, now).await?;
-                let profile = token::verify(token, &provider.metadata, id, &nonce, now).map_err(|error| error.error)?;
+                let profile = token::verify(token, &provider, &expected).map_err(|error| error.error)?;
                 Ok((profile, provider))
             }
             Err(error) => Err(error.error),
@@ -232,23 +227,15 @@ impl Oidc {
     /// Adds the claims of the user info endpoint, if there is one: some providers send the email address only there.
     async fn add_user_info(
         &self,
-        client: &Client,
-        answer: &CoreTokenResponse,
+        provider: &Provider,
+        tokens: &TokenResponse,
         profile: Profile,
     ) -> Result<Profile, OidcError> {
-        if client.user_info_url().is_none() {
+        let Some(endpoint) = &provider.metadata.userinfo_endpoint else {
             return Ok(profile);
-        }
-        let access = answer.access_token();
-        // The library panics on a token that is not a valid header value.
-        if !access.secret().bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(OidcError::bad("the provider's access token has characters that are not allowed"));
-        }
-        let subject = SubjectIdentifier::new(profile.subject.clone());
-        let request = client
-            .user_info(access.clone(), Some(subject))
-            .map_err(|_| OidcError::bad("the provider's discovery document has no user info endpoint"))?;
-        let more: CoreUserInfoClaims = request.request_async(&self.http).await.map_err(token::not_informed)?;
-        Ok(profile.with(&more))
+        };
+        let response = self.http.send(user_info::request(endpoint, &tokens.access_token)?).await?;
+        let claims = user_info::claims(&response, &profile.subject)?;
+        Ok(profile.with(claims))
     }
 }

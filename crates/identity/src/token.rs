@@ -18,27 +18,10 @@ use journeyman_core::time::Timestamp;
 use journeyman_core::trust::{MAX_TOKEN_BYTES, TokenClaims};
 use journeyman_net::Resolver;
 use jsonwebtoken::jwk::Jwk;
-use jsonwebtoken::{Algorithm, DecodingKey, Header, Validation};
 use serde_json::{Map, Value};
 
 use self::keys::{Keys, NoKeys};
-
-/// The accepted signature algorithms: asymmetric ones only. A public key must not become a shared secret, and with `none`
-/// there is no signature.
-const ALGORITHMS: [Algorithm; 9] = [
-    Algorithm::RS256,
-    Algorithm::RS384,
-    Algorithm::RS512,
-    Algorithm::PS256,
-    Algorithm::PS384,
-    Algorithm::PS512,
-    Algorithm::ES256,
-    Algorithm::ES384,
-    Algorithm::EdDSA,
-];
-
-/// The tolerated difference between the clocks of the issuer and of this machine, in seconds.
-const LEEWAY: i64 = 60;
+use crate::jwt::{self, LEEWAY};
 
 /// The longest time between the creation of a token and its expiry, in seconds: a day.
 const LONGEST_LIFE: i64 = 24 * 3600;
@@ -75,7 +58,7 @@ impl TokenVerifier for Tokens {
 
     async fn verify(&self, token: &str, issuer: &str, now: Timestamp) -> Result<TokenClaims, TokenRefusal> {
         check_form(token)?;
-        let header = header(token)?;
+        let header = jwt::header(token).map_err(unverified)?;
         let claims = unverified_claims(token)?;
         if claims.get("iss").and_then(Value::as_str) != Some(issuer) {
             return Err(unverified("the token is from another issuer"));
@@ -83,7 +66,7 @@ impl TokenVerifier for Tokens {
         // A token that has expired needs no request to its issuer.
         check_times(&claims, now)?;
         let keys = Arc::clone(&self.keys).find(issuer.to_owned(), header.kid.clone(), now).await.map_err(no_keys)?;
-        let usable: Vec<&Jwk> = keys.iter().filter(|key| is_usable(key, &header)).collect();
+        let usable: Vec<&Jwk> = keys.iter().filter(|key| jwt::is_usable(key, &header)).collect();
         if header.kid.is_none() && usable.len() > 1 {
             return Err(unverified("the token does not name the key that has signed it (kid)"));
         }
@@ -92,7 +75,8 @@ impl TokenVerifier for Tokens {
                         or newer than those that the issuer publishes";
             return Err(unverified(text));
         }
-        let verified = usable.into_iter().find_map(|key| decode(token, key, header.alg));
+        let verified =
+            usable.into_iter().find_map(|key| jwt::decode::<Map<String, Value>>(token, key, header.alg).ok());
         let claims = verified.ok_or_else(|| unverified("the signature of the token is not valid"))?;
         Ok(TokenClaims::verified(claims))
     }
@@ -110,21 +94,6 @@ fn check_form(token: &str) -> Result<(), TokenRefusal> {
     Ok(())
 }
 
-/// Reads the header of a token, and checks its algorithm.
-fn header(token: &str) -> Result<Header, TokenRefusal> {
-    let header = jsonwebtoken::decode_header(token)
-        .map_err(|_| unverified("the header of the token is not valid, or its algorithm (alg) is not accepted"))?;
-    if !ALGORITHMS.contains(&header.alg) {
-        let text = "the token is not signed with the private key of its issuer: its algorithm (alg) must be one of RS256, \
-                    RS384, RS512, PS256, PS384, PS512, ES256, ES384 and EdDSA";
-        return Err(unverified(text));
-    }
-    if header.crit.is_some() {
-        return Err(unverified("the header of the token has extensions that this server does not know (crit)"));
-    }
-    Ok(header)
-}
-
 fn unverified_claims(token: &str) -> Result<Map<String, Value>, TokenRefusal> {
     check_form(token)?;
     let invalid = || malformed("the claims of the token are not base64url-encoded JSON");
@@ -135,17 +104,17 @@ fn unverified_claims(token: &str) -> Result<Map<String, Value>, TokenRefusal> {
 
 /// Checks the times of a token: `exp` and `iat` are required, `nbf` is not.
 fn check_times(claims: &Map<String, Value>, now: Timestamp) -> Result<(), TokenRefusal> {
-    let now = now.as_micros().div_euclid(1_000_000);
+    let now = jwt::numeric_date(now);
     let seconds = |claim: &str| match claims.get(claim) {
         None | Some(Value::Null) => Ok(None),
-        Some(value) => match whole_seconds(value) {
+        Some(value) => match jwt::whole_seconds(value) {
             Some(seconds) => Ok(Some(seconds)),
             None => Err(unverified(format!("the time {claim} of the token is not a number of seconds"))),
         },
     };
     let required = |claim: &str| seconds(claim)?.ok_or_else(|| unverified(format!("the token has no {claim}")));
     let (expires, issued, begins) = (required("exp")?, required("iat")?, seconds("nbf")?);
-    if expires.saturating_add(LEEWAY) <= now {
+    if jwt::has_expired(expires, now) {
         return Err(unverified("the token has expired; get a new one, or check the clocks of both machines"));
     }
     if issued.saturating_sub(LEEWAY) > now || begins.is_some_and(|begins| begins.saturating_sub(LEEWAY) > now) {
@@ -155,41 +124,6 @@ fn check_times(claims: &Map<String, Value>, now: Timestamp) -> Result<(), TokenR
         return Err(unverified("the token is valid for more than 24 hours; this server accepts only short-lived ones"));
     }
     Ok(())
-}
-
-/// Reads a NumericDate (RFC 7519), which may have a fraction.
-#[expect(clippy::cast_possible_truncation, reason = "the conversion saturates")]
-fn whole_seconds(value: &Value) -> Option<i64> {
-    value.as_i64().or_else(|| value.as_f64().filter(|number| number.is_finite()).map(|number| number.floor() as i64))
-}
-
-/// Returns whether a key may have made the signature that a header describes.
-fn is_usable(key: &Jwk, header: &Header) -> bool {
-    use jsonwebtoken::jwk::{AlgorithmParameters as Parameters, KeyAlgorithm, PublicKeyUse};
-
-    let is_named = header.kid.is_none() || key.common.key_id == header.kid;
-    let signs = matches!(key.common.public_key_use, None | Some(PublicKeyUse::Signature));
-    let fits = key.common.key_algorithm.is_none_or(|algorithm| algorithm == KeyAlgorithm::from(header.alg));
-    let has_family = match (&key.algorithm, header.alg) {
-        (Parameters::EllipticCurve(_), Algorithm::ES256 | Algorithm::ES384)
-        | (Parameters::OctetKeyPair(_), Algorithm::EdDSA) => true,
-        (Parameters::RSA(_), algorithm) => !matches!(algorithm, Algorithm::ES256 | Algorithm::ES384 | Algorithm::EdDSA),
-        _ => false,
-    };
-    is_named && signs && fits && has_family
-}
-
-/// Returns the claims of a token if a key has signed it. The times were checked before, because the library reads the
-/// clock of the machine.
-fn decode(token: &str, key: &Jwk, algorithm: Algorithm) -> Option<Map<String, Value>> {
-    let mut validation = Validation::new(algorithm);
-    validation.validate_exp = false;
-    validation.validate_nbf = false;
-    // Each trust has its own audience.
-    validation.validate_aud = false;
-    validation.required_spec_claims.clear();
-    let key = DecodingKey::from_jwk(key).ok()?;
-    jsonwebtoken::decode(token, &key, &validation).ok().map(|token| token.claims)
 }
 
 fn no_keys(error: NoKeys) -> TokenRefusal {

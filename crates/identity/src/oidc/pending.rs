@@ -6,6 +6,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use journeyman_core::time::{IdGen, Timestamp};
+use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use super::OidcError;
@@ -99,6 +100,11 @@ impl Pending {
 
     pub(super) fn verifier(&self) -> &str {
         &self.verifier
+    }
+
+    /// Returns the challenge of the verifier with the method S256 (RFC 7636, 4.2).
+    pub(super) fn challenge(&self) -> String {
+        URL_SAFE_NO_PAD.encode(Sha256::digest(&self.verifier))
     }
 }
 

@@ -1,66 +1,32 @@
-//! Verification of ID tokens, and the claims about a person.
+//! Verification of ID tokens (OpenID Connect Core, 3.1.3.7).
 
-use std::time::Duration;
-
-use chrono::{DateTime, Utc};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use journeyman_core::time::Timestamp;
-use openidconnect::core::{
-    CoreErrorResponseType, CoreIdToken, CoreIdTokenClaims, CoreIdTokenVerifier, CoreJwsSigningAlgorithm as Algorithm,
-    CoreUserInfoClaims,
-};
-use openidconnect::{
-    ClaimsVerificationError, ClientId, EndUserName, EndUserUsername, LocalizedClaim, Nonce, RequestTokenError,
-    SignatureVerificationError, StandardErrorResponse, UserInfoError,
-};
+use jsonwebtoken::errors::ErrorKind;
+use jsonwebtoken::jwk::Jwk;
+use jsonwebtoken::{Algorithm, Header};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+use sha2::{Digest, Sha256, Sha384, Sha512};
+use subtle::ConstantTimeEq;
 
 use super::OidcError;
-use super::http::Failure;
-use super::provider::Metadata;
+use super::profile::{PersonClaims, Profile};
+use super::provider::Provider;
+use crate::jwt;
 
-/// The accepted signature algorithms: asymmetric ones only. The provider is not the only one who knows a shared secret,
-/// and with `none` there is no signature.
-const ALGORITHMS: [Algorithm; 9] = [
-    Algorithm::RsaSsaPkcs1V15Sha256,
-    Algorithm::RsaSsaPkcs1V15Sha384,
-    Algorithm::RsaSsaPkcs1V15Sha512,
-    Algorithm::RsaSsaPssSha256,
-    Algorithm::RsaSsaPssSha384,
-    Algorithm::RsaSsaPssSha512,
-    Algorithm::EcdsaP256Sha256,
-    Algorithm::EcdsaP384Sha384,
-    Algorithm::EdDsa,
-];
+/// The accepted types of a token, in lower case (RFC 7519, 5.1; RFC 7515, 4.1.9).
+const TYPES: [&str; 4] = ["jwt", "jose", "application/jwt", "application/jose"];
 
-/// The tolerated difference between the clocks of the provider and of this machine.
-const LEEWAY: Duration = Duration::from_mins(1);
-
-/// The maximum length of a subject (OpenID Connect Core, 2).
-const MAX_SUBJECT_CHARS: usize = 255;
-
-/// The maximum length of an email address (RFC 5321).
-const MAX_EMAIL_CHARS: usize = 254;
-
-/// The length at which names are cut.
-const MAX_NAME_CHARS: usize = 100;
-
-/// The claims of a provider about a person.
-pub(super) struct Profile {
-    pub(super) subject: String,
-    pub(super) email: Option<String>,
-    pub(super) email_verified: bool,
-    pub(super) name: Option<String>,
-}
-
-impl Profile {
-    /// Replaces the email address with that of the user info endpoint, and adds the name if there was none.
-    pub(super) fn with(self, more: &CoreUserInfoClaims) -> Self {
-        Self {
-            subject: self.subject,
-            email: more.email().and_then(|email| address(email.as_str())),
-            email_verified: more.email_verified().unwrap_or(false),
-            name: self.name.or_else(|| name(more.name(), more.preferred_username())),
-        }
-    }
+/// The values that the claims of an ID token must match.
+pub(super) struct Expected<'a> {
+    pub(super) client_id: &'a str,
+    pub(super) nonce: &'a str,
+    /// The access token from the same response.
+    pub(super) access_token: &'a str,
+    pub(super) now: Timestamp,
 }
 
 /// An ID token that failed the verification.
@@ -76,110 +42,130 @@ impl From<OidcError> for Unverified {
     }
 }
 
-/// Verifies an ID token (OpenID Connect Core, 3.1.3.7): issuer, audience, signature, expiry, nonce.
-pub(super) fn verify(
-    token: &CoreIdToken,
-    metadata: &Metadata,
-    client_id: &str,
-    nonce: &Nonce,
-    now: Timestamp,
-) -> Result<Profile, Unverified> {
-    let time: DateTime<Utc> = DateTime::from_timestamp_micros((now - LEEWAY).as_micros())
-        .ok_or_else(|| OidcError::bad("the clock of this machine is out of range"))?;
-    // A public client here, so that the library does not accept signatures made with the client secret.
-    let verifier = CoreIdTokenVerifier::new_public_client(
-        ClientId::new(client_id.to_owned()),
-        metadata.issuer().clone(),
-        metadata.jwks().clone(),
-    )
-    .set_allowed_algs(ALGORITHMS)
-    .set_time_fn(move || time);
-    let claims = token.claims(&verifier, nonce).map_err(not_verified)?;
-    if claims.authorized_party().is_some_and(|party| party.as_str() != client_id) {
-        return Err(OidcError::bad("the ID token was issued to another client (azp)").into());
-    }
-    Ok(profile(claims)?)
+/// The claims of an ID token.
+#[derive(Deserialize)]
+struct Claims {
+    iss: String,
+    #[serde(deserialize_with = "audiences")]
+    aud: Vec<String>,
+    #[serde(deserialize_with = "seconds")]
+    exp: i64,
+    #[serde(deserialize_with = "seconds")]
+    iat: i64,
+    nonce: Option<String>,
+    azp: Option<String>,
+    at_hash: Option<String>,
+    #[serde(flatten)]
+    person: PersonClaims,
 }
 
-fn profile(claims: &CoreIdTokenClaims) -> Result<Profile, OidcError> {
-    let subject = claims.subject().as_str();
-    if subject.is_empty() || subject.chars().count() > MAX_SUBJECT_CHARS || subject.chars().any(char::is_control) {
-        return Err(OidcError::bad("the subject of the ID token is empty, too long, or has control characters"));
+/// Reads the claim `aud`: one audience, or a list.
+fn audiences<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Audiences {
+        One(String),
+        Several(Vec<String>),
     }
-    Ok(Profile {
-        subject: subject.to_owned(),
-        email: claims.email().and_then(|email| address(email.as_str())),
-        email_verified: claims.email_verified().unwrap_or(false),
-        name: name(claims.name(), claims.preferred_username()),
+    Ok(match Audiences::deserialize(deserializer)? {
+        Audiences::One(audience) => vec![audience],
+        Audiences::Several(audiences) => audiences,
     })
 }
 
-fn address(email: &str) -> Option<String> {
-    let email = email.trim();
-    let good = email.contains('@')
-        && email.chars().count() <= MAX_EMAIL_CHARS
-        && !email.chars().any(|c| c.is_control() || c.is_whitespace());
-    good.then(|| email.to_owned())
+fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
+    jwt::whole_seconds(&Value::deserialize(deserializer)?).ok_or_else(|| D::Error::custom("not a number of seconds"))
 }
 
-fn name(name: Option<&LocalizedClaim<EndUserName>>, username: Option<&EndUserUsername>) -> Option<String> {
-    let name = name.and_then(|name| name.iter().next()).map(|(_, name)| name.as_str());
-    let name = name.or(username.map(|name| name.as_str()))?;
-    let name: String = name.trim().chars().filter(|c| !c.is_control()).take(MAX_NAME_CHARS).collect();
-    (!name.is_empty()).then_some(name)
+/// Verifies an ID token: signature, issuer, audience, expiry, nonce.
+pub(super) fn verify(token: &str, provider: &Provider, expected: &Expected<'_>) -> Result<Profile, Unverified> {
+    let header = jwt::header(token).map_err(bad_signature)?;
+    check_type(&header)?;
+    let claims = verified_claims(token, &header, &provider.keys)?;
+    claims.check(&provider.metadata.issuer, header.alg, expected)?;
+    Ok(Profile::new(claims.person)?)
 }
 
-fn not_verified(error: ClaimsVerificationError) -> Unverified {
-    use SignatureVerificationError::{CryptoError, NoMatchingKey};
+fn check_type(header: &Header) -> Result<(), OidcError> {
+    let is_accepted = |name: &str| TYPES.contains(&name.to_lowercase().as_str());
+    if header.typ.as_deref().is_some_and(|name| !is_accepted(name)) {
+        return Err(OidcError::bad(format!("the ID token has the type {:?} (typ)", header.typ)));
+    }
+    // Only a token that contains another token has a content type.
+    if header.cty.is_some() {
+        return Err(OidcError::bad(format!("the ID token has the content type {:?} (cty)", header.cty)));
+    }
+    Ok(())
+}
 
-    let may_be_stale = matches!(error, ClaimsVerificationError::SignatureVerification(NoMatchingKey | CryptoError(_)));
-    let why = match &error {
-        ClaimsVerificationError::SignatureVerification(why) => {
-            format!("the signature of the ID token is not valid: {why}")
-        }
-        ClaimsVerificationError::Expired(why) => {
-            format!("the ID token has expired; check the clocks of both machines: {why}")
-        }
-        other => format!("the ID token is not for this sign-in: {other}"),
+/// Returns the claims if a key of the provider has signed the token.
+fn verified_claims(token: &str, header: &Header, keys: &[Jwk]) -> Result<Claims, Unverified> {
+    let stale = |why: &str| Unverified { error: bad_signature(why), may_be_stale: true };
+    let usable: Vec<&Jwk> = keys.iter().filter(|key| jwt::is_usable(key, header)).collect();
+    let key = match usable[..] {
+        [key] => key,
+        [] => return Err(stale("no key of the provider matches its header")),
+        _ => return Err(bad_signature("several keys of the provider match its header").into()),
     };
-    Unverified { error: OidcError::bad(why), may_be_stale }
+    jwt::decode(token, key, header.alg).map_err(|error| match error.kind() {
+        ErrorKind::Json(_) => Unverified::from(OidcError::bad(
+            "the claims of the ID token are not valid; it must have iss, sub, aud, exp and iat",
+        )),
+        _ => stale("no key of the provider has made it"),
+    })
 }
 
-/// Converts the error of an exchange of a code for a token.
-pub(super) fn not_exchanged(
-    error: RequestTokenError<Failure, StandardErrorResponse<CoreErrorResponseType>>,
-) -> OidcError {
-    match error {
-        RequestTokenError::Request(failure) => failure.into(),
-        RequestTokenError::ServerResponse(said) => match said.error() {
-            CoreErrorResponseType::InvalidClient | CoreErrorResponseType::UnauthorizedClient => {
-                OidcError::unconfigured(format!(
-                    "the provider refuses oidc-client-id, or the secret in oidc-secret-file or how it is sent: {said}"
-                ))
-            }
-            _ => OidcError::bad(format!("the provider gave no token: {said}")),
-        },
-        // The response may contain a token, so the text only has the position of the error.
-        RequestTokenError::Parse(error, _) => {
-            OidcError::bad(format!("the response of the token endpoint is not valid (at {})", error.path()))
+fn bad_signature(why: &str) -> OidcError {
+    OidcError::bad(format!("the signature of the ID token is not valid: {why}"))
+}
+
+impl Claims {
+    /// Checks the claims; `algorithm` is that of the signature.
+    fn check(&self, issuer: &str, algorithm: Algorithm, expected: &Expected<'_>) -> Result<(), OidcError> {
+        let other = |why: &str| Err(OidcError::bad(format!("the ID token is not for this sign-in: {why}")));
+        if self.iss != issuer {
+            return other(&format!("its issuer (iss) is {:?}, and not {issuer:?}", self.iss));
         }
-        RequestTokenError::Other(why) => {
-            OidcError::bad(format!("the token endpoint sent an unexpected response: {why}"))
+        let client_id = expected.client_id;
+        if self.aud.is_empty() || self.aud.iter().any(|audience| audience != client_id) {
+            return other(&format!("its audience (aud) is {:?}, and not {client_id:?} alone", self.aud));
         }
+        if self.azp.as_ref().is_some_and(|party| party != client_id) {
+            return Err(OidcError::bad("the ID token was issued to another client (azp)"));
+        }
+        if jwt::has_expired(self.exp, jwt::numeric_date(expected.now)) {
+            let time = |seconds: i64| Timestamp::from_micros(seconds.saturating_mul(1_000_000));
+            return Err(OidcError::bad(format!(
+                "the ID token has expired; check the clocks of both machines: it is valid from {} to {}, and the time \
+                 here is {}",
+                time(self.iat),
+                time(self.exp),
+                expected.now
+            )));
+        }
+        let nonce = self.nonce.as_deref().unwrap_or_default();
+        if !bool::from(nonce.as_bytes().ct_eq(expected.nonce.as_bytes())) {
+            return other("its nonce is missing or of another sign-in");
+        }
+        let at_hash = access_token_hash(expected.access_token, algorithm);
+        if self.at_hash.as_ref().is_some_and(|hash| *hash != at_hash) {
+            return other("it belongs to another access token (at_hash)");
+        }
+        Ok(())
     }
 }
 
-/// Converts the error of a request to the user info endpoint.
-pub(super) fn not_informed(error: UserInfoError<Failure>) -> OidcError {
-    match error {
-        UserInfoError::Request(failure) => failure.into(),
-        UserInfoError::ClaimsVerification(why) => {
-            OidcError::bad(format!("the user info is not about this person: {why}"))
-        }
-        UserInfoError::Parse(error) => OidcError::bad(format!("the user info is not valid (at {})", error.path())),
-        UserInfoError::Response(status, _, why) => {
-            OidcError::bad(format!("the user info endpoint answered with status {status}: {why}"))
-        }
-        other => OidcError::bad(format!("the provider gave no user info: {other}")),
-    }
+/// Returns the first half of the hash of an access token; the algorithm of the signature determines the hash (OpenID
+/// Connect Core, 3.1.3.6).
+fn access_token_hash(token: &str, algorithm: Algorithm) -> String {
+    let hash = match algorithm {
+        Algorithm::RS256 | Algorithm::PS256 | Algorithm::ES256 => Sha256::digest(token).to_vec(),
+        Algorithm::RS384 | Algorithm::PS384 | Algorithm::ES384 => Sha384::digest(token).to_vec(),
+        // Also EdDSA, because Ed25519 uses SHA-512.
+        _ => Sha512::digest(token).to_vec(),
+    };
+    URL_SAFE_NO_PAD.encode(&hash[..hash.len() / 2])
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,9 +13,10 @@ use journeyman_net::{Client, Error as NetError, Limits, Policy, Resolver, Settin
 use jsonwebtoken::jwk::Jwk;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 use tokio::sync::Mutex;
 use url::Url;
+
+use crate::jwt::KeySet;
 
 /// The default timeout for each request to an issuer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -133,10 +134,6 @@ impl Keys {
             issuer: String,
             jwks_uri: String,
         }
-        #[derive(Deserialize)]
-        struct Set {
-            keys: Vec<Value>,
-        }
         let base = journeyman_core::trust::issuer(issuer).ok_or("its URL is not valid")?;
         let place = format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/'));
         let found: Discovery = self.get(&place).await?;
@@ -148,10 +145,8 @@ impl Keys {
         if place.scheme() != "https" && !(is_local(&base) && is_local(&place)) {
             return Err("its jwks_uri does not use https".to_owned());
         }
-        let set: Set = self.get(place.as_str()).await?;
-        // A key of a kind that is not known is no reason to refuse the others.
-        let keys = set.keys.into_iter().take(MAX_KEYS).filter_map(|key| serde_json::from_value::<Jwk>(key).ok());
-        let keys: Arc<[Jwk]> = keys.collect();
+        let set: KeySet = self.get(place.as_str()).await?;
+        let keys: Arc<[Jwk]> = set.keys.into_iter().take(MAX_KEYS).collect();
         if keys.is_empty() { Err("it publishes no keys".to_owned()) } else { Ok(keys) }
     }
 
