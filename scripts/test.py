@@ -29,14 +29,32 @@ TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 OUTPUTS = TARGET / "test-output"
 
 
+def control_groups() -> list[Path]:
+    """Returns the folders of the control groups (version 2) of this process, the innermost first."""
+    found = re.search(r"^0::/(.*)$", Path("/proc/self/cgroup").read_text(), re.MULTILINE)
+    root = Path("/sys/fs/cgroup")
+    inner = root / found[1] if found else root
+    return [inner, *(folder for folder in inner.parents if folder.is_relative_to(root))]
+
+
+def limits(file: str) -> list[list[str]]:
+    """Returns the words of a file in each control group that has it, without those that set no limit."""
+    files = [folder / file for folder in control_groups()]
+    found = [path.read_text().split() for path in files if path.is_file()]
+    return [words for words in found if words[0] != "max"]
+
+
 def processors() -> int:
     """Returns the number of processors that the tests may use: of this machine, or of the control group."""
-    number = len(os.sched_getaffinity(0))
-    try:
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
-        return number if quota == "max" else max(1, min(number, int(quota) // int(period)))
-    except (OSError, ValueError):
-        return number
+    allowed = [int(quota) // int(period) for quota, period in limits("cpu.max")]
+    return max(1, min([len(os.sched_getaffinity(0)), *allowed]))
+
+
+def free_memory() -> int:
+    """Returns the memory that the tests may still use, in bytes."""
+    available = re.search(r"^MemAvailable: *(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
+    # What a control group uses now may be the cache of files, so its whole limit counts.
+    return min([int(available[1]) << 10 if available else 0, *(int(limit) for [limit] in limits("memory.max"))])
 
 
 CORES = processors()
@@ -78,11 +96,14 @@ def temporary_folder() -> str | None:
     memory = Path("/dev/shm")
     if "TMPDIR" in os.environ or not memory.is_dir():
         return None
+    # A run that was killed leaves its folder, whose name has the number of its process.
+    for old in memory.glob("journeyman-tests-*-*"):
+        if not Path("/proc", old.name.split("-")[2]).exists():
+            shutil.rmtree(old, ignore_errors=True)
     found = os.statvfs(memory)
-    available = re.search(r"^MemAvailable: *(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
-    has_memory = available is not None and int(available[1]) << 10 >= 2 * SPACE
-    usable = found.f_bavail * found.f_frsize >= SPACE and has_memory and not found.f_flag & os.ST_NOEXEC
-    return tempfile.mkdtemp(prefix="journeyman-tests-", dir=memory) if usable else None
+    has_space = found.f_bavail * found.f_frsize >= SPACE and free_memory() >= 2 * SPACE
+    usable = has_space and not found.f_flag & os.ST_NOEXEC
+    return tempfile.mkdtemp(prefix=f"journeyman-tests-{os.getpid()}-", dir=memory) if usable else None
 
 
 @dataclass
@@ -142,9 +163,7 @@ class Part:
 def build() -> list[Part]:
     """Builds the program and all tests, and returns the test binaries."""
     command = ["cargo", "test", "--workspace", "--locked", "--no-run", "--message-format=json-render-diagnostics"]
-    # The first build need not record what the next ones could use again, which takes a fifth of its time.
-    environment = os.environ if (TARGET / "debug").is_dir() else {"CARGO_INCREMENTAL": "0", **os.environ}
-    built = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, env=environment)
+    built = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     if built.returncode != 0:
         sys.exit(built.returncode)
     parts = []
