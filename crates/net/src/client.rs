@@ -64,20 +64,18 @@ pub struct Client(Arc<Inner>);
 
 struct Inner {
     settings: Settings,
-    built: OnceLock<Result<Built, Error>>,
-}
-
-struct Built {
-    http: reqwest::Client,
-    /// The reason why https does not work; `None` if it works.
-    no_tls: Option<String>,
+    /// The client for http and https.
+    full: OnceLock<reqwest::Client>,
+    /// The client for http that is used until the machine has CA certificates.
+    plain: OnceLock<reqwest::Client>,
 }
 
 impl Client {
-    /// Creates a client. Without CA certificates on the machine, only http works.
+    /// Creates a client. Without CA certificates on the machine, only http works; each request by https looks for them
+    /// again.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
-        Self(Arc::new(Inner { settings, built: OnceLock::new() }))
+        Self(Arc::new(Inner { settings, full: OnceLock::new(), plain: OnceLock::new() }))
     }
 
     // The futures are boxed: for each function that awaits one, the compiler would otherwise look through the large futures
@@ -108,11 +106,7 @@ impl Client {
     /// # Errors
     /// The client cannot be built; only https is permitted, and there are no CA certificates.
     pub fn for_library(&self) -> Result<reqwest::Client, Error> {
-        let Built { http, no_tls } = self.0.built()?;
-        match no_tls {
-            Some(why) if self.0.settings.https_only => Err(Error::NoTls(why.clone())),
-            _ => Ok(http.clone()),
-        }
+        self.0.built(self.0.settings.https_only).cloned()
     }
 }
 
@@ -141,13 +135,11 @@ impl Inner {
         let mut request = reqwest::Request::try_from(request).map_err(|error| Error::Malformed(root_cause(&error)))?;
         let url = request.url();
         let Settings { policy, connect_time, https_only, .. } = &self.settings;
-        let Built { http, no_tls } = self.built()?;
-        match (url.scheme(), no_tls) {
-            ("http", _) if !https_only => {}
-            ("https", None) => {}
-            ("https", Some(why)) => return Err(Error::NoTls(why.clone())),
-            (other, _) => return Err(Error::Scheme(other.to_owned())),
-        }
+        let http = match url.scheme() {
+            "http" if !https_only => self.built(false)?,
+            "https" => self.built(true)?,
+            other => return Err(Error::Scheme(other.to_owned())),
+        };
         policy.check_literal(url)?;
         *request.timeout_mut() = limit;
         let sent = http.execute(request).await;
@@ -159,37 +151,39 @@ impl Inner {
     }
 
     /// Returns the client, which the first call builds.
-    fn built(&self) -> Result<&Built, Error> {
-        self.built.get_or_init(|| self.settings.build()).as_ref().map_err(Clone::clone)
+    fn built(&self, needs_tls: bool) -> Result<&reqwest::Client, Error> {
+        if let Some(http) = self.full.get().or_else(|| self.plain.get().filter(|_| !needs_tls)) {
+            return Ok(http);
+        }
+        match self.settings.builder().build() {
+            Ok(http) => Ok(self.full.get_or_init(|| http)),
+            Err(error) if needs_tls => Err(Error::NoTls(root_cause(&error))),
+            Err(_) => {
+                let built = self.settings.builder().tls_certs_only([]).build();
+                let http =
+                    built.map_err(|error| Error::Malformed(format!("the HTTP client: {}", root_cause(&error))))?;
+                Ok(self.plain.get_or_init(|| http))
+            }
+        }
     }
 }
 
 impl Settings {
-    fn build(&self) -> Result<Built, Error> {
+    fn builder(&self) -> reqwest::ClientBuilder {
         let Self { policy, resolver, connect_time, http1_only, read_time, https_only, no_proxy } = self;
-        let builder = || {
-            let mut builder = reqwest::Client::builder()
-                .redirect(redirect::Policy::none())
-                .connect_timeout(*connect_time)
-                .https_only(*https_only)
-                .dns_resolver(CheckedResolver { resolver: Arc::clone(resolver), policy: policy.clone() });
-            if *http1_only {
-                builder = builder.http1_only();
-            }
-            if let Some(time) = read_time {
-                builder = builder.read_timeout(*time);
-            }
-            // A proxy would resolve names without the check.
-            if *no_proxy || matches!(policy, Policy::Public(_)) { builder.no_proxy() } else { builder }
-        };
-        let failed = |error: &reqwest::Error| Error::Malformed(format!("the HTTP client: {}", root_cause(error)));
-        match builder().build() {
-            Ok(http) => Ok(Built { http, no_tls: None }),
-            Err(error) => {
-                let http = builder().tls_certs_only([]).build().map_err(|error| failed(&error))?;
-                Ok(Built { http, no_tls: Some(root_cause(&error)) })
-            }
+        let mut builder = reqwest::Client::builder()
+            .redirect(redirect::Policy::none())
+            .connect_timeout(*connect_time)
+            .https_only(*https_only)
+            .dns_resolver(CheckedResolver { resolver: Arc::clone(resolver), policy: policy.clone() });
+        if *http1_only {
+            builder = builder.http1_only();
         }
+        if let Some(time) = read_time {
+            builder = builder.read_timeout(*time);
+        }
+        // A proxy would resolve names without the check.
+        if *no_proxy || matches!(policy, Policy::Public(_)) { builder.no_proxy() } else { builder }
     }
 }
 

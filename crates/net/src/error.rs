@@ -22,8 +22,8 @@ pub enum Error {
     Scheme(String),
     /// No CA certificates were found on this machine.
     #[error(
-        "the service found no CA certificates, so https does not work; install them (apt install ca-certificates) and \
-         restart the service: {0}"
+        "the service found no CA certificates, so https does not work; install them (apt install \
+         ca-certificates): {0}"
     )]
     NoTls(String),
     /// The time limit was exceeded.

@@ -311,3 +311,25 @@ fn models_are_called_without_a_sandbox_too() {
     assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
     assert_eq!(last_run(&service, &job)["usage"]["inputTokens"], 2 * TOKENS.0);
 }
+
+#[test]
+fn certificates_that_are_installed_later_are_used_without_a_restart() {
+    let site = site_with("[models.anthropic]\nbase-url = \"https://127.0.0.1:9\"\n");
+    let certificates = site.path("certificates.pem");
+    let mut wrapper = Command::new("env");
+    wrapper.args(["--unset=SSL_CERT_DIR", &format!("SSL_CERT_FILE={}", certificates.display())]);
+    wrapper.arg(format!("ANTHROPIC_API_KEY={KEY}"));
+    let service = site.start_wrapped(wrapper);
+    let job = create(&service, "anthropic/m", "Say hello.");
+    assert_eq!(service.settled(&job)["status"], "failed");
+    let reason = last_run(&service, &job)["reason"].to_string();
+    assert!(reason.contains("found no CA certificates"), "{reason}");
+    std::fs::copy("/etc/ssl/certs/ca-certificates.crt", &certificates).unwrap();
+    // Nothing listens there, so the call of this job is repeated, which one without certificates is not.
+    let job = create(&service, "anthropic/m", "Say hello.");
+    let refused = until("a refused connection", || {
+        let events = service.events(&job).to_string();
+        events.contains("could not be reached").then_some(events)
+    });
+    assert!(!refused.contains("CA certificates"), "{refused}");
+}

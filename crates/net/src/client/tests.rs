@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
-use journeyman_testkit::{Fault, ModelServer, PATIENCE, Reply};
+use journeyman_testkit::{Fault, ModelServer, PATIENCE, Reply, within};
 
 use super::*;
 
@@ -56,9 +56,12 @@ async fn a_name_with_a_private_address_is_not_reached() {
     let rebinding = resolved_by(Arc::clone(&resolver));
     // Without a route to the public address, connecting fails only by its time limit, which may end before the name is
     // resolved.
-    while resolver.calls.load(Ordering::SeqCst) == 0 {
-        assert!(rebinding.send(get(&url), SHORT).await.is_err());
-    }
+    within("the name is resolved", async {
+        while resolver.calls.load(Ordering::SeqCst) == 0 {
+            assert!(rebinding.send(get(&url), SHORT).await.is_err());
+        }
+    })
+    .await;
     assert_eq!(rebinding.send(get(&url), LIMITS).await.unwrap_err(), Error::NotPermitted("rebound.example".to_owned()));
     assert!(server.asked().is_empty());
 }
