@@ -9,6 +9,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use axum::Router;
@@ -43,6 +44,12 @@ use crate::system::Machine;
 
 use self::agents::AgentFolders;
 pub(crate) use self::sandbox::{Asker, given_up, sandbox};
+
+/// The number of attempts to lock a data directory, which take five seconds.
+const LOCK_ATTEMPTS: u32 = 100;
+
+/// The pause between two attempts to lock a data directory.
+const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
 /// The parts of a machine that runs jobs.
 struct WorkerParts {
@@ -393,7 +400,7 @@ fn sync_folder_of(path: &Path) -> io::Result<()> {
 }
 
 /// Locks a data directory until the returned file is closed. Two services in one data directory would remove each
-/// other's workspaces.
+/// other's workspaces. If a service was killed, a process that it was just starting can hold the lock for a moment.
 ///
 /// # Errors
 /// Returns an error if another service has locked the directory, or if the lock file cannot be opened.
@@ -401,13 +408,14 @@ pub(crate) fn lock(data_dir: &Path) -> anyhow::Result<File> {
     let path = data_dir.join("serve.lock");
     let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
     let file = file.with_context(|| format!("{} cannot be opened", path.display()))?;
-    match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(file),
-        Err(rustix::io::Errno::WOULDBLOCK) => {
-            bail!("another service runs on {}; use a different --data-dir for each service", data_dir.display())
+    for _ in 0..LOCK_ATTEMPTS {
+        match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(file),
+            Err(rustix::io::Errno::WOULDBLOCK) => std::thread::sleep(LOCK_PAUSE),
+            Err(error) => return Err(error).with_context(|| format!("{} cannot be locked", path.display())),
         }
-        Err(error) => Err(error).with_context(|| format!("{} cannot be locked", path.display())),
     }
+    bail!("another service runs on {}; use a different --data-dir for each service", data_dir.display())
 }
 
 /// Creates a folder that only this user can access, unless it exists. Missing parents get the default mode, because the
