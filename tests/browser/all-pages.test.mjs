@@ -90,6 +90,8 @@ async function pageFor(lane, cookie) {
 /** Changes the size of the window, and waits until the page has been drawn in it. */
 async function resize(page, width, height) {
   await page.setViewportSize({ width, height });
+  // On a busy machine, frames of the old size follow the change.
+  await page.waitForFunction((size) => innerWidth === size[0] && innerHeight === size[1], [width, height], { polling: "raf" });
   await page.evaluate(() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn))));
 }
 

@@ -78,14 +78,8 @@ export function script(text, steps) {
   return `${text}\n\n(script ${name})`;
 }
 
-/** A shell command that ends when [`Service.release`] is called for the job. */
+/** A shell command that, like the directive `[[hold]]`, ends when [`Service.release`] is called for the job. */
 export const HELD = "touch ~/held; until [ -e ~/released ]; do sleep 0.1; done";
-
-/**
- * Directives with which the test model waits until [`Service.release`] is called for the job. There are several, because
- * the model stops a command after two minutes.
- */
-export const HOLD = Array(5).fill(`[[run ${HELD}]]`).join(" ");
 
 /** A running service. */
 export class Service {
@@ -254,7 +248,7 @@ export class Service {
     });
   }
 
-  /** Waits until the test model carries out [`HOLD`] or [`HELD`] in a job, and ends it. */
+  /** Waits until the test model carries out `[[hold]]` or [`HELD`] in a job, and ends it. */
   async release(id) {
     const home = path.join(this.data, "workspaces", id, "home");
     await waitUntil(`the agent of ${id} waits`, () => fs.existsSync(path.join(home, "held")));

@@ -2,7 +2,7 @@
 // the one before ended. firefox.test.mjs runs the same tests in Firefox.
 
 import assert from "node:assert/strict";
-import { HELD, HOLD, PASSWORD, Suite, WorkingCopy, copyWith, waitUntil } from "./lib.mjs";
+import { HELD, PASSWORD, Suite, WorkingCopy, copyWith, waitUntil } from "./lib.mjs";
 
 const suite = await Suite.start();
 const test = suite.test.bind(suite);
@@ -355,7 +355,7 @@ withKey("events between the loading of a page and its stream are shown", async (
   let isDelaying = true;
   await context.route(/\/live\?/, (route) => isDelaying ? delayed.push(route) : route.continue());
   const other = await context.newPage();
-  const sent = await suite.service.job(secret, "shop", `Happens meanwhile ${HOLD} [[say It has happened.]]`);
+  const sent = await suite.service.job(secret, "shop", "Happens meanwhile [[hold]] [[say It has happened.]]");
   await waitUntil("the job runs", async () => {
     await suite.open(other, `/projects/shop/jobs/${sent.id}`);
     return await other.locator("#thread .receipt.delivered").count();

@@ -15,7 +15,7 @@ from mcp.client.extension import ClaimContext, ClientExtension, ResultClaim
 from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
-from program import HOLD, WAIT, Server
+from program import WAIT, Server
 
 TASKS = "io.modelcontextprotocol/tasks"
 TOOLS = [
@@ -87,7 +87,7 @@ async def main_job(client: Client, server: Server) -> None:
     """Creates a job, waits, sends a follow-up after a restart of the server, and reads the results."""
     assert [tool.name for tool in (await client.list_tools()).tools] == TOOLS
     assert (await call(client, "list_projects"))["projects"][0]["id"] == "shop"
-    new = {"project": "shop", "prompt": f"{HOLD} [[write a.txt|one]] [[say first answer]]", "labels": ["mcp"]}
+    new = {"project": "shop", "prompt": "[[hold]] [[write a.txt|one]] [[say first answer]]", "labels": ["mcp"]}
     new["idempotencyKey"] = f"{id(client)}"
     created = await call(client, "create_job", **new)
     job = created["job"]["id"]
@@ -226,7 +226,7 @@ class Tasks(ClientExtension):
 async def tasks(connection: Connection, server: Server) -> None:
     extension = Tasks(server)
     async with connection.client(extensions=[extension]) as client:
-        done = await call(client, "create_job", project="shop", prompt=f"{HOLD} [[say from a task]]")
+        done = await call(client, "create_job", project="shop", prompt="[[hold]] [[say from a task]]")
         assert "from a task" in done["answer"]["text"] and not done["stillActive"], done
         assert extension.polls > 1, extension.polls
         job = done["job"]["id"]

@@ -26,10 +26,6 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if not re.searc
 WAIT = 600
 SUITE_WAIT = 1800
 
-# Directives with which the test model waits until `Server.release` is called. There are several, because the model
-# stops a command after two minutes.
-HOLD = " ".join(["[[run touch ~/held; until [ -e ~/released ]; do sleep 0.1; done]]"] * 5)
-
 # Options of a server without limits of new jobs and messages.
 UNLIMITED = ["--create-per-hour=0", "--message-per-hour=0"]
 
@@ -97,7 +93,7 @@ class Server:
             return error.code, json.loads(error.read() or b"null")
 
     def release(self, job: str = "*") -> None:
-        """Waits until the test model carries out `HOLD` in a job, by default in any, and ends it."""
+        """Waits until the test model carries out `[[hold]]` in a job, by default in any, and ends it."""
         end = time.monotonic() + WAIT
         while not (held := [path for path in self.held(job) if not path.with_name("released").exists()]):
             assert time.monotonic() < end, f"no agent waits in {job}"

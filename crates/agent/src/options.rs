@@ -19,6 +19,8 @@ pub struct Options {
     pub api_key: Option<String>,
     /// The directory of the session files; it is created if it is missing.
     pub state_dir: PathBuf,
+    /// The home directory of the user, in which the test model waits for a file on `[[hold]]`.
+    pub home: PathBuf,
     /// The version that the agent reports to its clients.
     pub version: String,
     /// Creates the identifier of a new session: 1 to 64 of the characters `A-Z a-z 0-9 _ -`, never the same twice.
@@ -42,6 +44,7 @@ impl fmt::Debug for Options {
             .field("base_url", &self.base_url)
             .field("api_key", &self.api_key.as_ref().map(|_| "[hidden]"))
             .field("state_dir", &self.state_dir)
+            .field("home", &self.home)
             .field("version", &self.version)
             .field("context_tokens", &self.context_tokens)
             .field("model_calls", &self.model_calls)

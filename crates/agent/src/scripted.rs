@@ -10,6 +10,7 @@
 //! - `[[write path|text]]`, `[[append path|text]]`: changes a file; `\n`, `\t`, `\\` are decoded.
 //! - `[[run command]]`: runs a shell command. The model reports a failure, and the turn continues.
 //! - `[[say text]]`, `[[sleep seconds]]`, `[[ask text]]`: sends a message, pauses, asks for permission.
+//! - `[[hold]]`: creates the file `held` in the home directory, and pauses until the file `released` is there.
 //! - `[[fail text]]`: fails the prompt with this text. `[[die]]`: ends the process with exit code 101.
 //!
 //! A prompt without a directive is appended to `AGENT_NOTES.md` as a paragraph.
@@ -50,7 +51,7 @@ impl Scripted {
     ) -> Result<TurnEnd, TurnError> {
         file.push_line(Speaker::User, prompt);
         turn.save(file).await?;
-        let mut performance = Performance::new(turn, file, &*self.options.die);
+        let mut performance = Performance::new(turn, file, &self.options);
         let flow = performance.perform(prompt).await;
         // The actions so far are saved even if the turn failed.
         turn.save(file).await?;

@@ -161,13 +161,14 @@ async fn refused_calls_are_not_executed() {
 }
 
 #[tokio::test]
-async fn cancel_stops_sleeping_running_and_asking_at_once() {
+async fn cancel_stops_sleeping_running_holding_and_asking_at_once() {
     let setup = Setup::new();
     let mut agent = Agent::start(&setup.state()).await;
     let session = agent.session(&setup.work()).await;
     for (prompt, first_update) in [
         ("[[say begun]] [[sleep 86400]]", Some("agent_message_chunk")),
         ("[[run sleep 86400]]", Some("tool_call")),
+        ("[[say begun]] [[hold]]", Some("agent_message_chunk")),
         ("[[ask x]]", None),
     ] {
         let id = agent.send_prompt(&session, &format!("{prompt} [[write no|x]]")).await;
@@ -183,6 +184,23 @@ async fn cancel_stops_sleeping_running_and_asking_at_once() {
     // The session accepts prompts again.
     let answer = agent.prompt(&session, "[[say on]]").await;
     assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
+    agent.stop().await;
+}
+
+#[tokio::test]
+async fn hold_pauses_until_a_file_is_there() {
+    let setup = Setup::new();
+    std::fs::create_dir_all(setup.state()).unwrap();
+    let mut agent = Agent::start(&setup.state()).await;
+    let session = agent.session(&setup.work()).await;
+    let id = agent.send_prompt(&session, "[[hold]] [[write a.txt|x]]").await;
+    journeyman_testkit::until_async("the test model waits", async || setup.state().join("held").exists().then_some(()))
+        .await;
+    assert!(!setup.work().join("a.txt").exists());
+    std::fs::write(setup.state().join("released"), "").unwrap();
+    let answer = agent.answer(id).await;
+    assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
+    assert!(setup.work().join("a.txt").exists());
     agent.stop().await;
 }
 

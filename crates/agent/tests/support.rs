@@ -160,6 +160,7 @@ fn options(state_dir: &Path, died: Arc<AtomicBool>) -> Options {
         base_url: None,
         api_key: None,
         state_dir: state_dir.to_path_buf(),
+        home: state_dir.to_path_buf(),
         version: "0.0.0".to_owned(),
         new_session_id: Box::new(move || format!("sess-{}", sessions.fetch_add(1, Ordering::Relaxed))),
         context_tokens: None,

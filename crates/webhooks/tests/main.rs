@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use journeyman_core::ports::WebhookSender;
 use journeyman_core::time::Timestamp;
 use journeyman_core::webhook::{Response, Webhook, WebhookFormat, WebhookSecret, WebhookSecrets, WebhookSettings};
 use journeyman_net::Resolver;
-use journeyman_testkit::PATIENCE;
+use journeyman_testkit::{PATIENCE, within};
 use journeyman_webhooks::Sender;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -155,17 +156,27 @@ async fn a_redirect_is_an_answer_and_is_not_followed() {
 
 #[tokio::test]
 async fn an_endless_answer_is_read_only_at_its_beginning() {
+    const PIECE: usize = 1 << 16;
+    // The buffers of a connection have at most 10 MiB on Linux (net.ipv4.tcp_rmem and tcp_wmem).
+    const BUFFERS: usize = 16 << 20;
+    let written = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&written);
     let (url, task) = endpoint(|mut stream| async move {
         request(&mut stream).await;
         // The beginning of the body arrives with the head, so the time for the body does not matter.
         let beginning = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nx\0yz\r\n";
         stream.write_all(beginning).await.unwrap();
-        while stream.write_all(b"4\r\nx\0yz\r\n").await.is_ok() {}
+        let piece = [format!("{PIECE:x}\r\n").into_bytes(), vec![b'x'; PIECE], b"\r\n".to_vec()].concat();
+        while stream.write_all(&piece).await.is_ok() {
+            counter.fetch_add(PIECE, Ordering::Relaxed);
+        }
     })
     .await;
     let Response::Status(200, text) = send(&local(), &url).await else { unreachable!("the status had arrived") };
     assert!(text.starts_with("x\u{fffd}yz") && !text.contains('\0') && text.len() < 2048, "{}", text.len());
     task.await.unwrap();
+    let written = written.load(Ordering::Relaxed);
+    assert!(written < BUFFERS, "{written} bytes were read");
 }
 
 #[tokio::test]
@@ -251,10 +262,13 @@ async fn a_name_that_changes_its_address_after_the_check_is_not_followed() {
     // Without a route to the public address, connecting fails only by its time limit, which may end before the name is
     // resolved.
     let impatient = sender.clone().with_time(Duration::from_millis(300));
-    while names.0.lock().unwrap().len() > 1 {
-        let first = failure(send(&impatient, &url).await);
-        assert!(!first.contains("is not a public address"), "{first}");
-    }
+    within("the name is resolved", async {
+        while names.0.lock().unwrap().len() > 1 {
+            let first = failure(send(&impatient, &url).await);
+            assert!(!first.contains("is not a public address"), "{first}");
+        }
+    })
+    .await;
     let second = failure(send(&sender, &url).await);
     assert!(second.contains("is not a public address"), "{second}");
     let accepted = tokio::time::timeout(Duration::from_millis(50), listener.accept()).await;

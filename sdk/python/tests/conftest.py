@@ -33,10 +33,6 @@ PROGRAM = Path(
 WAIT = 600
 EXAMPLE_WAIT = 1800
 
-#: Directives with which the test model waits until ``Server.release`` is called for the job. There
-#: are several, because the model stops a command after two minutes.
-HOLD = " ".join(["[[run touch ~/held; until [ -e ~/released ]; do sleep 0.1; done]]"] * 5)
-
 #: A prompt of a job that runs until it is canceled, archived or interrupted.
 LONG = "[[sleep 3600]]"
 
@@ -107,7 +103,7 @@ class Server:
                 subprocess.run(["git", *arguments], cwd=folder, env=environment, check=True)
 
     def release(self, job: str) -> None:
-        """Waits until the test model carries out ``HOLD`` in a job, and ends it."""
+        """Waits until the test model carries out ``[[hold]]`` in a job, and ends it."""
         home = self.data / "workspaces" / job / "home"
         end = time.monotonic() + WAIT
         while not (home / "held").exists():

@@ -16,7 +16,7 @@ from journeyman_client import (
     models,
 )
 
-from .conftest import HOLD, LONG, WAIT, Server
+from .conftest import LONG, WAIT, Server
 from .proxy import Proxy
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def test_streams(server: Server, client: Journeyman, proxy: Proxy, quiet_project
     async def test(unreliable: AsyncJourneyman) -> None:
         async with unreliable.events.stream(quiet_project) as feed:
             await feed._begin()
-            prompt = f"[[say first]] {HOLD} [[say second]]"
+            prompt = "[[say first]] [[hold]] [[say second]]"
             job = await unreliable.jobs.create(quiet_project, prompt=prompt)
             seen = []
             async for event in job.stream_events():

@@ -18,7 +18,7 @@ from journeyman_client import (
     models,
 )
 
-from .conftest import HOLD, LONG, WAIT, Server
+from .conftest import LONG, WAIT, Server
 
 
 def test_create_wait_and_follow_up(client: Journeyman) -> None:
@@ -124,7 +124,7 @@ def test_answers_belong_to_their_messages(client: Journeyman) -> None:
 
 
 def test_a_message_ends_before_those_behind_it(client: Journeyman, server: Server) -> None:
-    job = client.jobs.create("shop", prompt=HOLD)
+    job = client.jobs.create("shop", prompt="[[hold]]")
     asked = job.send("[[say quick]]")
     job.send(LONG)
     server.release(job.id)

@@ -15,7 +15,7 @@ from journeyman_client import (
     models,
 )
 
-from .conftest import HOLD, WAIT, Clock, Server
+from .conftest import WAIT, Clock, Server
 from .proxy import Proxy
 
 SAY = " ".join(f"[[say word {n}]]" for n in range(20))
@@ -53,7 +53,7 @@ def test_a_stream_that_is_cut_all_the_time(
 
 
 def test_new_events_after_a_cut(server: Server, unreliable: Journeyman, proxy: Proxy) -> None:
-    job = unreliable.jobs.create("shop", prompt=f"[[say first]] {HOLD} [[say second]]")
+    job = unreliable.jobs.create("shop", prompt="[[say first]] [[hold]] [[say second]]")
     seen = []
     for event in job.stream_events():
         seen.append(event.seq)

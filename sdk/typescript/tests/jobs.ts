@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { inspect } from "node:util";
 import { ConflictError, Job, NotFoundError, PreconditionFailedError, WaitTimeoutError } from "@journeyman/client";
-import { client, HOLD, makeProject, rejected, release, WAIT_MS } from "./support.js";
+import { client, makeProject, rejected, release, WAIT_MS } from "./support.js";
 
 const project = await makeProject("jobs");
 
@@ -75,7 +75,7 @@ test("each answer belongs to its message", async () => {
 });
 
 test("a wait for a message ends before the messages behind it, and has a timeout", async () => {
-  const job = await client.jobs.create(project, { prompt: `Wait ${HOLD}` });
+  const job = await client.jobs.create(project, { prompt: "Wait [[hold]]" });
   const quick = await job.send("Quick [[say Quick]]");
   const slow = await job.send("Slow [[sleep 3600]]");
   await release(job.id);

@@ -25,12 +25,6 @@ const program = path.resolve(process.env.JOURNEYMAN ?? path.join(root, "../../ta
  */
 export const WAIT_MS = 600_000;
 
-/**
- * Directives with which the test model waits until {@link release} is called for the job. There are several, because the
- * model stops a command after two minutes.
- */
-export const HOLD = Array(5).fill("[[run touch ~/held; until [ -e ~/released ]; do sleep 0.1; done]]").join(" ");
-
 /** Runs a command; returns its standard output. */
 export async function run(command: string, args: string[], options: { cwd?: string; env?: NodeJS.ProcessEnv } = {}) {
   const { stdout } = await promisify(execFile)(command, args, { encoding: "utf8", ...options });
@@ -97,7 +91,7 @@ async function startServer(): Promise<{ url: string; key: string; data: string }
 /** The URL of the server, a key that may do everything, and the folder of the server's data. */
 export const { url, key, data } = await startServer();
 
-/** Waits until the test model carries out {@link HOLD} in a job, and ends it. */
+/** Waits until the test model carries out `[[hold]]` in a job, and ends it. */
 export async function release(job: string): Promise<void> {
   const home = path.join(data, "workspaces", job, "home");
   const end = Date.now() + WAIT_MS;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// The syntax of all directives, for the message about an unknown directive.
 pub(crate) const KNOWN: &str = "[[write path|text]], [[append path|text]], [[run command]], [[say text]], [[sleep seconds]], \
-                         [[ask text]], [[fail text]], [[die]]";
+                         [[hold]], [[ask text]], [[fail text]], [[die]]";
 
 /// An instruction in a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +32,8 @@ pub(crate) enum Directive {
     Say(String),
     /// Waits for a duration.
     Sleep(Duration),
+    /// Waits for a file in the home directory.
+    Hold,
     /// Asks the user for permission.
     Ask(String),
     /// Fails the prompt with this text.
@@ -69,6 +71,7 @@ fn directive(body: &str) -> Directive {
         "run" if !text.is_empty() => Some(Directive::Run(text.to_owned())),
         "say" => Some(Directive::Say(text.to_owned())),
         "sleep" => seconds(text).map(Directive::Sleep),
+        "hold" if text.is_empty() => Some(Directive::Hold),
         "ask" => Some(Directive::Ask(text.to_owned())),
         "fail" => Some(Directive::Fail(text.to_owned())),
         "die" => Some(Directive::Die),
@@ -135,6 +138,7 @@ mod tests {
             ("[[say hi there]]", Directive::Say("hi there".to_owned())),
             ("[[sleep 1.5]]", Directive::Sleep(Duration::from_millis(1500))),
             ("[[sleep 0]]", Directive::Sleep(Duration::ZERO)),
+            ("[[hold]]", Directive::Hold),
             ("[[ask may I?]]", Directive::Ask("may I?".to_owned())),
             ("[[fail broken]]", Directive::Fail("broken".to_owned())),
             ("[[die]]", Directive::Die),
@@ -143,6 +147,7 @@ mod tests {
             ("[[write no-bar]]", unknown("write no-bar")),
             ("[[write |x]]", unknown("write |x")),
             ("[[run]]", unknown("run")),
+            ("[[hold on]]", unknown("hold on")),
             ("[[sleep soon]]", unknown("sleep soon")),
             ("[[sleep -1]]", unknown("sleep -1")),
         ] {

@@ -3,11 +3,15 @@
 //! Invariant: the client learns of every directive through a tool call, a message, or the final message, which
 //! summarizes the actions. A turn that was cancelled or failed has no final message.
 
+use std::path::Path;
+use std::time::Duration;
+
 use agent_client_protocol::v1::schema::ToolKind;
 use serde_json::json;
 
 use super::directive::{self, Directive, KNOWN};
 use crate::execute;
+use crate::options::Options;
 use crate::store::{SessionFile, Speaker};
 use crate::tools::ToolRequest;
 use crate::turn::{Turn, TurnError};
@@ -17,6 +21,9 @@ const NOTES: &str = "AGENT_NOTES.md";
 
 /// The first line of a new notes file.
 const NOTES_HEADING: &str = "# Agent notes\n";
+
+/// The pause between two looks for the file that ends `[[hold]]`.
+const HOLD_PAUSE: Duration = Duration::from_millis(20);
 
 /// The outcome of a prompt that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,15 +38,15 @@ pub(crate) enum Flow {
 pub(crate) struct Performance<'a> {
     turn: &'a Turn<'a>,
     file: &'a mut SessionFile,
-    die: &'a (dyn Fn() + Send + Sync),
+    options: &'a Options,
     /// A short description of each action, for the summary.
     actions: Vec<String>,
 }
 
 impl<'a> Performance<'a> {
-    /// Prepares the execution; `die` ends the process.
-    pub(crate) fn new(turn: &'a Turn<'a>, file: &'a mut SessionFile, die: &'a (dyn Fn() + Send + Sync)) -> Self {
-        Self { turn, file, die, actions: Vec::new() }
+    /// Prepares the execution.
+    pub(crate) fn new(turn: &'a Turn<'a>, file: &'a mut SessionFile, options: &'a Options) -> Self {
+        Self { turn, file, options, actions: Vec::new() }
     }
 
     /// Carries out the directives of the prompt, or adds the prompt to the notes if it has none.
@@ -81,10 +88,14 @@ impl<'a> Performance<'a> {
                 self.turn.cancel.run_until_cancelled(tokio::time::sleep(time)).await;
                 self.actions.push(format!("slept for {} s", time.as_secs_f64()));
             }
+            Directive::Hold => {
+                self.turn.cancel.run_until_cancelled(hold(&self.options.home)).await;
+                self.actions.push("waited".to_owned());
+            }
             Directive::Ask(question) => self.ask(&question).await,
             Directive::Fail(text) => return Err(TurnError::Failed(text)),
             Directive::Die => {
-                (self.die)();
+                (self.options.die)();
                 return Err(TurnError::Failed("the process did not end on [[die]]".to_owned()));
             }
             Directive::Unknown(body) => {
@@ -151,5 +162,14 @@ impl<'a> Performance<'a> {
     fn say(&mut self, text: &str) {
         self.turn.reporter.message(&format!("{text}\n\n"));
         self.file.push_line(Speaker::Agent, text);
+    }
+}
+
+/// Waits until the file `released` is in `home`. The file `held` says that the model waits.
+async fn hold(home: &Path) {
+    // Where the file cannot be created, nobody learns that the model waits, but the wait can still be ended.
+    let _ = std::fs::write(home.join("held"), "");
+    while !home.join("released").exists() {
+        tokio::time::sleep(HOLD_PAUSE).await;
     }
 }

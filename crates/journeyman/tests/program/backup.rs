@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use journeyman_testkit::Postgres;
 use serde_json::Value;
 
-use super::given::{HOLD, Service, Site, cluster, git, site, site_with};
+use super::given::{Service, Site, cluster, git, site, site_with};
 
 const UNLIMITED: &str = "workers = 4\nmessage-per-hour = 0\n";
 
@@ -149,7 +149,7 @@ fn jobs_continue_with_an_older_database_and_newer_repositories() {
     let service = site.start();
     let job = service.create("[[append log.txt|first]]");
     service.settled(&job);
-    service.send(&job, &format!("[[append log.txt|second]]{HOLD}"));
+    service.send(&job, "[[append log.txt|second]][[hold]]");
     service.until(&job, "agent.tool_call", 2);
     for number in ["third", "fourth"] {
         service.send(&job, &format!("[[append log.txt|{number}]]"));

@@ -5,7 +5,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-use super::given::{HOLD, Service, Site, site};
+use super::given::{Service, Site, site};
 use crate::binary::program;
 
 fn job(site: &Site, service: &Service, arguments: &[&str]) -> Output {
@@ -173,7 +173,7 @@ fn a_client_survives_a_restart_of_its_server() {
     let site = site();
     let service = site.start();
     let address = service.url.trim_start_matches("http://").to_owned();
-    let path = service.create(&format!("{HOLD}[[write a.txt|a]]"));
+    let path = service.create("[[hold]][[write a.txt|a]]");
     let id = path.rsplit('/').next().unwrap();
     let mut watching = command(&site, &service, &["watch", id]).stdout(Stdio::piped()).spawn().unwrap();
     let (mut stdout, mut transcript) = (BufReader::new(watching.stdout.take().unwrap()), String::new());

@@ -16,7 +16,7 @@ use journeyman_testkit::code_host::{
 };
 use serde_json::{Value, json};
 
-use super::given::{HOLD, Service, Site, client, git, site_with};
+use super::given::{Service, Site, client, git, site_with};
 
 /// The path of the repository.
 const PATH: &str = "acme/shop";
@@ -609,7 +609,7 @@ fn commits_for_a_pull_request_that_was_closed_meanwhile_get_another_one() {
     let service = world.start();
     let maria = world.user("maria", "write");
     let (number, _) = opened_by_people(&world, maria);
-    let prompt = format!("Say more\n[[run true]]{HOLD}[[append hello.txt|Goodbye]]");
+    let prompt = "Say more\n[[run true]][[hold]][[append hello.txt|Goodbye]]";
     let body = json!({ "prompt": prompt, "pullRequest": number });
     let (status, record) = service.call("POST", "/v2/agent/web/job", Some(body));
     assert_eq!(status, 201, "{record}");

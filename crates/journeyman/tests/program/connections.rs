@@ -7,7 +7,7 @@ use std::net::{SocketAddr, SocketAddrV4, TcpStream};
 use journeyman_testkit::{PATIENCE, until};
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 
-use super::given::{HOLD, Service, Site, read_until, site_with};
+use super::given::{Service, Site, read_until, site_with};
 
 fn address(service: &Service) -> SocketAddrV4 {
     service.url.trim_start_matches("http://").parse().unwrap()
@@ -60,8 +60,8 @@ fn held_connections_from_one_or_many_addresses_block_no_other_clients() {
     let service = site.start();
     let mut known = held(&service, [127, 0, 0, 9], "");
     assert!(ask(&site, &mut known).starts_with("HTTP/1.1 200"));
-    let job = service.create(HOLD);
-    service.until(&job, "agent.tool_call", 1);
+    let job = service.create("[[hold]]");
+    site.held(&job);
     // A request without its origin and its type is refused before its body is read, and holds no connection.
     let login = format!(
         "POST /login HTTP/1.1\r\nhost: x\r\norigin: {}\r\ncontent-type: application/x-www-form-urlencoded\r\n\

@@ -15,13 +15,6 @@ use serde_json::{Value, json};
 
 use crate::binary::program;
 
-/// Directives of the test model that wait until [`Site::release`]. A command ends after two minutes at most.
-pub(crate) const HOLD: &str = "[[run until [ -e ~/released ]; do sleep 0.05; done]]\
-                               [[run until [ -e ~/released ]; do sleep 0.05; done]]\
-                               [[run until [ -e ~/released ]; do sleep 0.05; done]]\
-                               [[run until [ -e ~/released ]; do sleep 0.05; done]]\
-                               [[run until [ -e ~/released ]; do sleep 0.05; done]]";
-
 /// A data directory with a key and a project, whose repository has one commit.
 #[derive(Clone)]
 pub(crate) struct Site {
@@ -226,13 +219,20 @@ impl Site {
         self.path(&if self.project == "shop" { "people".to_owned() } else { format!("people-{}", self.project) })
     }
 
-    /// Ends the directive [`HOLD`] of a job that a stopping service finishes.
+    /// Waits until the test model carries out `[[hold]]` in a job.
+    pub(crate) fn held(&self, job: &str) {
+        let id = job.rsplit('/').next().unwrap();
+        let file = self.path(&format!("data/workspaces/{id}/home/held"));
+        until(&format!("the wait of {job}"), || file.exists().then_some(()));
+    }
+
+    /// Ends the directive `[[hold]]` of a job that a stopping service finishes.
     pub(crate) fn finish(&self, job: &str) {
         let id = job.rsplit('/').next().unwrap();
         std::fs::write(self.path(&format!("data/workspaces/{id}/home/released")), "").unwrap();
     }
 
-    /// Ends the directive [`HOLD`] of a job, and waits until the job is not active; returns its record. An attempt that
+    /// Ends the directive `[[hold]]` of a job, and waits until the job is not active; returns its record. An attempt that
     /// begins later, in a new workspace, is released too.
     pub(crate) fn release(&self, service: &Service, job: &str) -> Value {
         let id = job.rsplit('/').next().unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::given::{HOLD, Service, Site, git, site};
+use super::given::{Service, Site, git, site};
 
 /// Changes the project's repository to a path that a test can rename; returns the path.
 fn use_path_remote(site: &Site) -> PathBuf {
@@ -134,13 +134,13 @@ fn after_a_cancel_near_the_end_of_a_turn_the_message_is_either_cancelled_or_fini
 
 #[test]
 fn a_restarted_service_takes_over_its_own_runs_at_once() {
-    let site = super::given::site_with("lease = \"10m\"\nworkers = 2\n");
+    let site = super::given::site_with("lease = \"15m\"\nworkers = 2\n");
     let service = site.start();
-    let job = service.create(&format!("{HOLD} [[write a.txt|1]]"));
+    let job = service.create("[[hold]] [[write a.txt|1]]");
     service.until(&job, "run.started", 1);
     service.kill();
     let service = site.start();
-    // The lease would have lasted ten minutes.
+    // The lease would have lasted fifteen minutes, longer than a test waits.
     assert_eq!(site.release(&service, &job)["status"], "completed", "{}", service.log());
     assert_eq!(service.count(&job, "run.started"), 2);
 }

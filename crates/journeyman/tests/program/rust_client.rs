@@ -6,7 +6,7 @@ use journeyman_client::models::{CreateJob, ErrorCode, EventData, JobFilter, Mess
 use journeyman_client::{Client, Error};
 use journeyman_testkit::PATIENCE;
 
-use super::given::{HOLD, Service, site};
+use super::given::{Service, site};
 
 /// The longest time to wait for a job.
 const WAIT: Option<Duration> = Some(PATIENCE);
@@ -98,7 +98,7 @@ fn a_stream_and_a_wait_survive_a_restart_of_the_server() {
     let service = site.start();
     let address = service.url.trim_start_matches("http://").to_owned();
     let client = client(&service);
-    let path = service.create(&format!("{HOLD}[[write a.txt|a]]"));
+    let path = service.create("[[hold]][[write a.txt|a]]");
     let job = client.job("shop", path.rsplit('/').next().unwrap());
     service.until(&path, "run.started", 1);
     let runtime = runtime();

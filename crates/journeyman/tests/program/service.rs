@@ -3,7 +3,7 @@
 use journeyman_testkit::until;
 use serde_json::{Value, json};
 
-use super::given::{HOLD, git, is_running, site, site_with};
+use super::given::{git, is_running, site, site_with};
 
 #[test]
 fn a_prompt_becomes_a_pull_request_and_a_follow_up_extends_it() {
@@ -71,7 +71,7 @@ fn people_clone_and_push_with_a_key_as_the_password() {
 fn follow_ups_are_accepted_unless_the_job_is_archived_and_none_is_lost() {
     let site = site();
     let service = site.start();
-    let job = service.create(&format!("[[write one.txt|1]]{HOLD}"));
+    let job = service.create("[[write one.txt|1]][[hold]]");
     service.until(&job, "agent.tool_call", 1);
     // Active: the message is queued.
     service.send(&job, "[[write two.txt|2]]");
@@ -122,17 +122,17 @@ fn a_running_turn_is_cancelled_or_interrupted_before_its_end() {
 fn processes_of_a_cancelled_or_archived_turn_end_with_it() {
     let site = site();
     let service = site.start();
-    // A number that no other process on the machine sleeps for.
+    // Numbers that no other process on the machine sleeps for.
     for (what, seconds) in [("cancel", "86461"), ("archive", "86462")] {
-        let seconds = format!("{seconds}.{}", std::process::id());
-        let running = || is_running(&["sleep", &seconds]);
-        let wait = |expected: bool| {
-            until(&format!("{what}: the command runs: {expected}"), || (running() == expected).then_some(()));
-        };
-        let job = service.create(&format!("[[run sleep {seconds}]]"));
-        wait(true);
+        // A command ends by its own after two minutes. An agent that nothing ends would then run the next one, and all
+        // take longer than a test waits.
+        let commands: Vec<String> = (0..6).map(|number| format!("{seconds}{number}.{}", std::process::id())).collect();
+        let running = || commands.iter().any(|number| is_running(&["sleep", number]));
+        let job = service.create(&commands.iter().map(|number| format!("[[run sleep {number}]]")).collect::<String>());
+        until(&format!("{what}: a command runs"), || running().then_some(()));
         service.call("POST", &format!("{job}/{what}"), None);
-        wait(false);
+        // Between two commands, none runs for a moment.
+        until(&format!("{what}: no command runs"), || (0..20).all(|_| !running()).then_some(()));
     }
 }
 
@@ -140,7 +140,7 @@ fn processes_of_a_cancelled_or_archived_turn_end_with_it() {
 fn after_kill_9_in_the_middle_of_a_turn_the_message_is_finished_once() {
     let site = site();
     let service = site.start();
-    let job = service.create(&format!("[[append log.txt|line]]{HOLD}"));
+    let job = service.create("[[append log.txt|line]][[hold]]");
     let waiting = service.create("[[write other.txt|x]]");
     service.until(&job, "agent.tool_call", 1);
     service.send(&job, "[[append log.txt|second]]");
@@ -173,7 +173,7 @@ fn after_kill_9_in_the_middle_of_a_turn_the_message_is_finished_once() {
 fn sigterm_lets_a_turn_finish_and_starts_no_other() {
     let site = site_with("grace = \"1h\"\nworkers = 1\n");
     let mut service = site.start();
-    let job = service.create(&format!("[[write a.txt|a]]{HOLD}"));
+    let job = service.create("[[write a.txt|a]][[hold]]");
     let queued = service.create("[[write b.txt|b]]");
     service.until(&job, "agent.tool_call", 1);
     service.terminate();
@@ -195,7 +195,7 @@ fn sigterm_lets_a_turn_finish_and_starts_no_other() {
 fn after_the_grace_period_a_turn_is_handed_back_and_repeated() {
     let site = site_with("lease = \"15m\"\ngrace = \"300ms\"\n");
     let mut service = site.start();
-    let job = service.create(&format!("[[append a.txt|a]]{HOLD}"));
+    let job = service.create("[[append a.txt|a]][[hold]]");
     service.until(&job, "agent.tool_call", 1);
     service.terminate();
     // The turn does not end: the service does not wait for it.
@@ -215,7 +215,7 @@ fn after_the_grace_period_a_turn_is_handed_back_and_repeated() {
 fn a_second_sigterm_ends_the_service_at_once() {
     let site = site_with("grace = \"1h\"\n");
     let mut service = site.start();
-    let job = service.create(&format!("[[write a.txt|a]]{HOLD}"));
+    let job = service.create("[[write a.txt|a]][[hold]]");
     service.until(&job, "agent.tool_call", 1);
     service.terminate();
     service.until_log("stopping: ");

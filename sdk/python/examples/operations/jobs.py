@@ -185,7 +185,7 @@ def read_events(client: Journeyman, job_id: str, cursor: str) -> None:
 
 def end_jobs(client: Journeyman) -> None:
     """Withdraws a message, and cancels, archives and deletes a job."""
-    job = client.jobs.create("shop", prompt="[[sleep 30]]")
+    job = client.jobs.create("shop", prompt="[[sleep 3600]]")
     job_id = job.id
     message_id = job.send("And the tests, please.").id
     # region withdrawMessage

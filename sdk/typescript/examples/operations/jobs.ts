@@ -170,7 +170,7 @@ for await (const { data } of client.events.stream({ type: ["job.completed"], cur
 // The end of a job
 
 {
-  const slow = await client.jobs.create("shop", { prompt: "[[sleep 30]]" });
+  const slow = await client.jobs.create("shop", { prompt: "[[sleep 3600]]" });
   const jobId = slow.id;
   const messageId = (await slow.send("And the tests, please.")).id;
   // #region withdrawMessage
