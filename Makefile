@@ -28,7 +28,7 @@ test-fuzz: setup-test
 ## Run only the tests of the pages, in a real browser.
 test-browser: setup-test
 	$(BUILD)
-	THOROUGH=1 sh scripts/browser.sh
+	sh scripts/browser.sh
 
 ## Check, test and build only the client libraries in sdk/.
 test-sdks: setup-test

@@ -74,8 +74,8 @@ SCRIPTS = {
     "ci-clients": ("tests/ci/*", "scripts/ci-clients.sh", "sdk/action/*", "sdk/gitlab/*", *SUPPORT),
 }
 
-# The files that pages are made of. After a change, the tests in the browser check each page more thoroughly.
-PAGES = ("crates/dashboard/assets/*", "crates/dashboard/templates/*", "crates/dashboard/src/*", "tests/browser/*")
+# The files that pages are made of. After a change, the tests in the browser also check each page in all variants.
+PAGES = ("crates/dashboard/*", "tests/browser/*", "scripts/browser.sh", *SUPPORT)
 
 # The parts that take longest, which begin first.
 LONGEST = ["journeyman-tests", "browser", "core-tests", "store-tests", "dashboard-unit", "sdk-python", "http-tests", "fuzz"]
@@ -274,8 +274,9 @@ def main() -> None:
         installed = installing.process.wait() == 0
     if not installed:
         sys.exit(f"the tools of the tests could not be installed:\n{installing.log.read_text(errors='replace')}")
-    thorough = {"THOROUGH": "1"} if has_changed(PAGES, changed) else {}
-    parts += [Part(name, ["sh", f"scripts/{name}.sh"], environment=thorough) for name in scripts]
+    all_pages = has_changed(PAGES, changed)
+    environment = {"ALL_PAGES": "1" if all_pages else "0"}
+    parts += [Part(name, ["sh", f"scripts/{name}.sh"], environment=environment) for name in scripts]
     if options.list:
         print("\n".join(part.name for part in parts))
         return
@@ -300,8 +301,8 @@ def main() -> None:
     print(f"The tests took {time.monotonic() - begin:.0f} s.")
     for name in skipped:
         print(f"Not run: {name}, because nothing that it tests has changed since the merge base. Run: make test ALL=1")
-    if "browser" in scripts and not thorough:
-        print("Pages were checked in fewer variants, because no page has changed since the merge base. Run: make test-browser")
+    if "browser" in scripts and not all_pages:
+        print("Not run: the checks of all pages, because none has changed since the merge base. Run: make test-browser")
     if folder:
         print(f"Temporary files were in memory, below {folder}; TMPDIR names another folder.")
     if failed:

@@ -1,6 +1,5 @@
-// Checks of all pages: console errors, the width in four windows, accessibility on a phone. With THOROUGH=1, which is set
-// if pages have changed, accessibility is also checked in a wide window and in the dark theme, and there is a screenshot
-// of each page in three widths and both themes, NAME-WIDTH-THEME.png; index.html shows all of them.
+// Checks of all pages: console errors, the width in four windows, accessibility. Makes a screenshot of each page in three
+// widths and both themes, NAME-WIDTH-THEME.png; index.html shows all of them. `make test` runs them after a change of pages.
 
 import assert from "node:assert/strict";
 import fs from "node:fs";
@@ -13,9 +12,8 @@ import { LONG, MARKDOWN, createJobs, pullPath } from "./sample.mjs";
 
 const SIZES = [[1440, 900], [1024, 800], [390, 844]];
 const THEMES = ["light", "dark"];
-const isThorough = process.env.THOROUGH === "1";
 /** The widths and themes in which axe runs, with the rules if not all. The themes differ only in their colors. */
-const AXE = [[1440, "light"], [1440, "dark", ["color-contrast"]], [390, "light"]].slice(isThorough ? 0 : -1);
+const AXE = [[1440, "light"], [1440, "dark", ["color-contrast"]], [390, "light"]];
 /** The height at which screenshots of long pages end. */
 const MAX_HEIGHT = 3000;
 /** A narrower phone, for which only the width of pages is checked. */
@@ -122,7 +120,6 @@ async function checkPage(lane, { name, where, as, cookie, do: act, expects = [] 
       await page.emulateMedia({ colorScheme: theme });
       found.push(...(await axe(page, rules)).map((one) => `${width} px, ${theme}: ${one}`));
     }
-    if (!isThorough) continue;
     // In a window as high as the page, elements with a fixed position are where they belong.
     await resize(page, width, Math.max(height, Math.min(await page.evaluate(() => document.documentElement.scrollHeight), MAX_HEIGHT)));
     await page.evaluate(() => scrollTo(0, 0));
@@ -377,7 +374,7 @@ nodeTest("every page that the roles are tested with is checked here", () => {
   assertNone([...new Set(pages)].filter((page) => !checked.has(page)), "pages without a check");
 });
 
-nodeTest("all screenshots are on one page", { skip: !isThorough && "there are none without THOROUGH=1" }, () => {
+nodeTest("all screenshots are on one page", () => {
   const names = fs.readdirSync(shots).filter((name) => name.endsWith(".png")).sort();
   const titles = [...new Set(names.map((name) => name.replace(/-\d+-(light|dark)\.png$/, "")))];
   assert.ok(titles.length > 100, `there are only ${titles.length} pages`);

@@ -30,7 +30,7 @@ use journeyman_core::agent::Agents;
 
 pub(crate) use self::agents::{arch, folder, installed};
 pub(crate) use self::connections::ConnectionSettings;
-pub(crate) use self::environment::{ClientEnvironment, SCOPE, client as client_environment};
+pub(crate) use self::environment::{ClientEnvironment, SCOPE, client as client_environment, home};
 pub(crate) use self::example::example;
 pub(crate) use self::layer::{Layer, LogFormat, Role, SandboxKind};
 use self::models::ModelTables;

@@ -96,6 +96,11 @@ pub(super) fn process() -> BTreeMap<String, String> {
         .collect()
 }
 
+/// Returns the home directory of the user (`HOME`).
+pub(crate) fn home() -> Option<PathBuf> {
+    process().remove("HOME").filter(|home| !home.is_empty()).map(PathBuf::from)
+}
+
 /// Reads the values other than settings. `model_keys` are the names of the variables that may contain keys of models.
 pub(super) fn machine(model_keys: &BTreeSet<String>) -> MachineEnvironment {
     let mut variables = process();

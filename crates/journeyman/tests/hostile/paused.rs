@@ -32,6 +32,9 @@ for (my $i = 0;; $i++) {
 }
 "#;
 
+/// The length of the longest line that the program writes outside of a sandbox, in bytes.
+const LONGEST_BEAT: u64 = "beat nothing\n".len() as u64;
+
 fn length(file: &Path) -> u64 {
     std::fs::metadata(file).map_or(0, |note| note.len())
 }
@@ -76,13 +79,19 @@ fn control_a_stopped_program_wakes_itself() {
     let dir = tempfile::tempdir().unwrap();
     let (program, beats) = (dir.path().join("beat.pl"), dir.path().join("beats"));
     std::fs::write(&program, BEAT).unwrap();
-    let mut child = Command::new("perl").arg(&program).env("HOME", dir.path()).spawn().unwrap();
-    wait_for_growth(&beats, "it runs");
-    kill_process(Pid::from_child(&child), Signal::STOP).unwrap();
-    // The program may have been about to write one of the lines when the signal came.
-    for _ in 0..2 {
-        wait_for_growth(&beats, "a signal that stops it is not enough");
-    }
-    child.kill().unwrap();
-    child.wait().unwrap();
+    // A stop discards a pending signal of the timer, and Linux then never sends another one. Such a program stays stopped.
+    until("a signal that stops it is not enough", || {
+        let mut child = Command::new("perl").arg(&program).env("HOME", dir.path()).spawn().unwrap();
+        wait_for_growth(&beats, "it runs");
+        kill_process(Pid::from_child(&child), Signal::STOP).unwrap();
+        let before = length(&beats);
+        // The program may have been about to write one of the lines when the signal came.
+        let woke = (0..100).any(|_| {
+            std::thread::sleep(Duration::from_millis(20));
+            length(&beats) > before + 2 * LONGEST_BEAT
+        });
+        child.kill().unwrap();
+        child.wait().unwrap();
+        woke.then_some(())
+    });
 }

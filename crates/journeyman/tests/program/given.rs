@@ -221,25 +221,35 @@ impl Site {
 
     /// Waits until the test model carries out `[[hold]]` in a job.
     pub(crate) fn held(&self, job: &str) {
-        let id = job.rsplit('/').next().unwrap();
-        let file = self.path(&format!("data/workspaces/{id}/home/held"));
-        until(&format!("the wait of {job}"), || file.exists().then_some(()));
+        until(&format!("the wait of {job}"), || self.homes(job).any(|home| home.join("held").exists()).then_some(()));
+    }
+
+    /// Returns the homes of a job's agents, on all machines.
+    fn homes(&self, job: &str) -> impl Iterator<Item = PathBuf> {
+        let inside = format!("workspaces/{}/home", job.rsplit('/').next().unwrap());
+        let folders = std::fs::read_dir(self.dir.path()).unwrap().flatten();
+        folders.map(move |folder| folder.path().join(&inside)).filter(|home| home.is_dir())
+    }
+
+    /// Ends the directive `[[hold]]` in all workspaces of a job.
+    fn end_hold(&self, job: &str) {
+        for home in self.homes(job) {
+            // The workspace may be rebuilt just now.
+            let _ = std::fs::write(home.join("released"), "");
+        }
     }
 
     /// Ends the directive `[[hold]]` of a job that a stopping service finishes.
     pub(crate) fn finish(&self, job: &str) {
-        let id = job.rsplit('/').next().unwrap();
-        std::fs::write(self.path(&format!("data/workspaces/{id}/home/released")), "").unwrap();
+        self.held(job);
+        self.end_hold(job);
     }
 
     /// Ends the directive `[[hold]]` of a job, and waits until the job is not active; returns its record. An attempt that
     /// begins later, in a new workspace, is released too.
     pub(crate) fn release(&self, service: &Service, job: &str) -> Value {
-        let id = job.rsplit('/').next().unwrap();
-        let file = self.path(&format!("data/workspaces/{id}/home/released"));
         until(&format!("the end of {job}"), || {
-            // The workspace may be rebuilt just now.
-            let _ = std::fs::write(&file, "");
+            self.end_hold(job);
             let record = service.get(&format!("{job}?wait=1"));
             (record["status"] != "active").then_some(record)
         })

@@ -75,11 +75,11 @@ fn a_run_whose_machine_dies_in_mid_turn_is_taken_over() {
     let site = site();
     let api = site.start_machine("api", "api");
     let first = site.start_machine("one", "worker");
-    let job = api.create("[[append a.txt|x]][[sleep 5]][[append a.txt|y]]");
+    let job = api.create("[[append a.txt|x]][[hold]][[append a.txt|y]]");
     api.until(&job, "agent.tool_call", 1);
     first.kill();
     let second = site.start_machine("two", "worker");
-    assert_eq!(api.settled(&job)["status"], "completed", "{}", second.log());
+    assert_eq!(site.release(&api, &job)["status"], "completed", "{}", second.log());
     let attempts: Vec<Value> = runs(&api, &job).iter().map(|run| run["attempt"].clone()).collect();
     assert_eq!(attempts, [json!(1), json!(2)]);
     assert_eq!(site.file(&site.branch(), "a.txt").unwrap(), "x\ny\n", "the message took effect once");
@@ -131,7 +131,7 @@ impl OpenPage {
 fn an_open_page_says_that_its_worker_is_silent_until_another_takes_over() {
     let site = site();
     let api = site.start_machine("api", "api");
-    let job = api.create("[[append a.txt|x]][[sleep 5]][[append a.txt|y]]");
+    let job = api.create("[[append a.txt|x]][[hold]][[append a.txt|y]]");
     let mut page = OpenPage::open(&site, &api, &job);
     let first = site.start_machine("one", "worker");
     api.until(&job, "agent.tool_call", 1);
@@ -140,6 +140,7 @@ fn an_open_page_says_that_its_worker_is_silent_until_another_takes_over() {
     assert_eq!(api.get(&job)["status"], "active");
     let second = site.start_machine("two", "worker");
     page.until("the work of another worker", |page| !page.is_silent);
+    site.release(&api, &job);
     page.until("the end of the job", |page| page.is_over);
     assert_eq!(api.get(&job)["status"], "completed", "{}", second.log());
 }
@@ -149,11 +150,11 @@ fn a_machine_that_is_frozen_beyond_its_lease_changes_nothing() {
     let site = site();
     let api = site.start_machine("api", "api");
     let first = site.start_machine("one", "worker");
-    let job = api.create("[[append a.txt|x]][[sleep 5]]");
+    let job = api.create("[[append a.txt|x]][[hold]]");
     api.until(&job, "agent.tool_call", 1);
     first.freeze();
     let second = site.start_machine("two", "worker");
-    assert_eq!(api.settled(&job)["status"], "completed", "{}", second.log());
+    assert_eq!(site.release(&api, &job)["status"], "completed", "{}", second.log());
     let head = git(&site.repository(), &["rev-parse", &site.branch()]);
     first.thaw();
     // Wait long enough for a push that must not happen.
@@ -211,14 +212,14 @@ fn a_turn_survives_a_crash_of_the_database() {
     let server = Postgres::durable();
     let site = cluster(&server.database(), "");
     let (api, worker) = (site.start_machine("api", "api"), site.start_machine("one", "worker"));
-    let job = api.create("[[append a.txt|x]][[sleep 5]][[append a.txt|y]]");
+    let job = api.create("[[append a.txt|x]][[hold]][[append a.txt|y]]");
     api.until(&job, "agent.tool_call", 1);
     server.crash();
     let (status, body) = api.call("POST", &format!("{job}/message"), Some(json!({"prompt": "[[append a.txt|z]]"})));
     assert_eq!((status, body["code"].clone()), (503, json!("store_unavailable")), "{body}");
     server.up();
     api.send(&job, "[[append a.txt|z]]");
-    assert_eq!(api.settled(&job)["status"], "completed", "{}", worker.log());
+    assert_eq!(site.release(&api, &job)["status"], "completed", "{}", worker.log());
     assert_eq!(site.file(&site.branch(), "a.txt").unwrap(), "x\ny\nz\n");
     assert_eq!(api.count(&job, "pull_request.opened"), 1);
 }

@@ -11,6 +11,8 @@ use journeyman_core::project::DEFAULT_MODEL_CALLS;
 use rand::Rng;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::config;
+
 /// The exit code after the directive `[[die]]` of the test model.
 const DIED: i32 = 101;
 
@@ -40,10 +42,6 @@ pub(super) struct BuiltInArgs {
     #[arg(long, env = "JOURNEYMAN_AGENT_STATE")]
     state_dir: PathBuf,
 
-    /// Folder in which the test model waits for a file on [[hold]]
-    #[arg(long, env = "HOME", hide = true, default_value = ".")]
-    home: PathBuf,
-
     /// Size of the model's context window in tokens; 0: the usual size of the model family
     #[arg(long, env = "JOURNEYMAN_AGENT_CONTEXT_TOKENS", default_value_t = 0)]
     context_tokens: u64,
@@ -70,8 +68,8 @@ pub(super) fn run(arguments: BuiltInArgs) -> anyhow::Result<ExitCode> {
         model: arguments.model,
         base_url: arguments.base_url,
         api_key: arguments.api_key,
+        home: config::home().unwrap_or_else(|| arguments.state_dir.clone()),
         state_dir: arguments.state_dir,
-        home: arguments.home,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         new_session_id: Box::new(|| uuid::Uuid::from_u128(rand::rng().next_u64().into()).simple().to_string()),
         context_tokens: Some(arguments.context_tokens).filter(|tokens| *tokens > 0),
