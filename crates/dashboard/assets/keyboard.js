@@ -127,6 +127,7 @@ function openPalette(text = "") {
     make("div", { class: "palette-foot", "aria-hidden": "true" }, keys("↑ ↓", "move"), keys("Enter", "open"), keys("Esc", "close")),
   );
   const all = actions();
+  const groups = new Map();
   let options = [];
   let chosen = 0;
   let timer;
@@ -147,25 +148,28 @@ function openPalette(text = "") {
     if (option.act) option.act();
     else visit(option.href);
   };
-  const show = (found, index = 0) => {
-    const groups = new Map();
-    options = found.map((one, at) => {
+  // Adds options below those that are there, which stay: an element that is replaced during a click gets no click.
+  const add = (found) => {
+    list.querySelector(".palette-empty")?.remove();
+    for (const one of found) {
       const parts = [make("span", { class: "cut" }, one.title)];
       if (one.detail) parts.push(make("span", { class: "muted" }, one.detail));
-      const element = make("div", { role: "option", id: `palette-${at}`, "aria-selected": "false" }, ...parts);
+      const element = make("div", { role: "option", id: `palette-${options.length}`, "aria-selected": "false" }, ...parts);
       element.addEventListener("click", (event) => {
         // Another listener closes the menus that a click is outside of, also the one that the action opens.
         event.stopPropagation();
         act(one);
       });
-      if (!groups.has(one.group)) groups.set(one.group, make("div", { role: "group", "aria-label": one.group }, make("span", { "aria-hidden": "true" }, one.group)));
+      if (!groups.has(one.group)) {
+        groups.set(one.group, make("div", { role: "group", "aria-label": one.group }, make("span", { "aria-hidden": "true" }, one.group)));
+        list.append(groups.get(one.group));
+      }
       groups.get(one.group).append(element);
-      return { ...one, element };
-    });
-    list.replaceChildren(...groups.values());
+      options.push({ ...one, element });
+    }
     count.textContent = options.length === 1 ? "1 result" : `${options.length} results`;
     if (!options.length) showEmpty(isSearching ? "Searching…" : "No results");
-    choose(index);
+    choose(chosen);
   };
   // The status for screen readers has the same text.
   const showEmpty = (text) => {
@@ -189,13 +193,16 @@ function openPalette(text = "") {
     const own = all.filter((one) => one.title.toLowerCase().includes(words));
     clearTimeout(timer);
     [isSearching, isEntered] = [text !== "", false];
-    show(own);
+    [options, chosen] = [[], 0];
+    groups.clear();
+    list.replaceChildren();
+    add(own);
     timer = setTimeout(async () => {
       const found = (await find(text)).filter((one) => !own.some((known) => known.href === one.href));
       // An older answer must not replace a newer one, or act after the palette was closed.
       if (number !== asked) return;
       isSearching = false;
-      show([...own, ...found], chosen);
+      add(found);
       if (isEntered && options[chosen]) act(options[chosen]);
     }, text ? SEARCH_MS : 0);
   };

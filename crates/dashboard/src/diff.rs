@@ -5,6 +5,7 @@
 
 mod appearance;
 mod blocks;
+mod compare;
 mod gaps;
 mod names;
 mod nav;

@@ -2,21 +2,24 @@
 
 use rustix::process::Pid;
 
-/// A shell command that prints the ID of its parent process in the PID namespace of the sandbox, and that namespace.
-pub(crate) const PRINT_PARENT: &str = "echo $PPID $(readlink /proc/self/ns/pid)";
+/// A shell command that prints the ID of its parent process in the PID namespace of the sandbox, that namespace, and the
+/// time at which the process started (proc_pid_stat(5)): a later namespace can have the same number.
+pub(crate) const PRINT_PARENT: &str = "echo $PPID $(readlink /proc/self/ns/pid) $(cut -d ' ' -f 22 /proc/$PPID/stat)";
 
 /// A process in a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SandboxProcess {
     number: String,
     namespace: String,
+    started: String,
 }
 
 impl SandboxProcess {
     /// Parses the output of [`PRINT_PARENT`].
     pub(crate) fn parse(line: &str) -> Self {
-        let (number, namespace) = line.trim().split_once(' ').unwrap();
-        Self { number: number.to_owned(), namespace: namespace.to_owned() }
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        let [number, namespace, started] = <[String; 3]>::try_from(words).unwrap();
+        Self { number, namespace, started }
     }
 
     /// Returns the process ID on the host; `None` if there is no such process.
@@ -25,8 +28,10 @@ impl SandboxProcess {
         processes.filter_map(|process| process.file_name().to_str()?.parse::<i32>().ok()).find_map(|pid| {
             let namespace = std::fs::read_link(format!("/proc/{pid}/ns/pid")).ok()?;
             let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
             let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
             let is_it = namespace.to_str() == Some(&self.namespace)
+                && stat.split(' ').nth(21) == Some(&self.started)
                 && numbers.split_ascii_whitespace().next_back() == Some(&self.number);
             is_it.then(|| Pid::from_raw(pid)).flatten()
         })

@@ -1,14 +1,14 @@
 //! Tool calls, built from the updates of the Agent Client Protocol.
 
+use imara_diff::{Algorithm, BasicLineDiffPrinter, Diff, InternedInput, UnifiedDiffConfig};
 use journeyman_core::time::Timestamp;
 use serde_json::Value;
-use similar::TextDiff;
 
 /// The maximum number of bytes of a text that are shown from its beginning and from its end.
 const MAX_SHOWN_BYTES: (usize, usize) = (12_000, 4_000);
 
 /// The number of context lines around a change.
-const CONTEXT: usize = 3;
+const CONTEXT: u32 = 3;
 
 /// The maximum size in bytes of the texts that are compared.
 const MAX_COMPARED_BYTES: usize = 500_000;
@@ -161,13 +161,17 @@ fn part(value: &Value) -> Option<Part> {
     }
 }
 
-/// Returns a unified diff without file headers, as lines. It can take up to 100 ms of CPU time.
+/// Returns a unified diff without file headers, as lines.
 pub(crate) fn patch(old: &str, new: &str) -> Vec<String> {
     if old.len().max(new.len()) > MAX_COMPARED_BYTES {
         return vec![" The file is too large to be compared here; see the Changes tab for the result.".to_owned()];
     }
-    let diff = TextDiff::configure().timeout(std::time::Duration::from_millis(100)).diff_lines(old, new);
-    let text = diff.unified_diff().context_radius(CONTEXT).missing_newline_hint(false).to_string();
+    let input = InternedInput::new(old, new);
+    let mut diff = Diff::compute(Algorithm::Myers, &input);
+    diff.postprocess_lines(&input);
+    let (printer, mut config) = (BasicLineDiffPrinter(&input.interner), UnifiedDiffConfig::default());
+    config.context_len(CONTEXT);
+    let text = diff.unified_diff(&printer, config, &input).to_string();
     cut(&text).lines().map(str::to_owned).collect()
 }
 

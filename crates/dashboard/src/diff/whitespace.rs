@@ -1,10 +1,7 @@
 //! Diffs without the changes of whitespace, as `git diff -w` shows them.
 
-use std::collections::HashMap;
-
-use similar::{Algorithm, DiffTag, capture_diff_slices};
-
 use super::blocks::{Block, blocks};
+use super::compare::compare;
 use super::{FileDiff, Line, LineClass, LineKey};
 
 /// The maximum number of removed lines, and of added lines, in a run that is compared. In the worst case, the time
@@ -52,21 +49,16 @@ fn paired<'a>(removed: &[&[Line<'a>]], added: &[&[Line<'a>]]) -> Vec<Line<'a>> {
     if removed.len() > LONGEST_RUN || added.len() > LONGEST_RUN {
         return removed.iter().chain(added).copied().flatten().cloned().collect();
     }
-    let mut numbers: HashMap<String, usize> = HashMap::new();
-    let [old, new] = [removed, added].map(|run| -> Vec<usize> {
-        let number = |lines: &&[Line<'a>]| {
-            let next = numbers.len();
-            *numbers.entry(without_whitespace(lines)).or_insert(next)
-        };
-        run.iter().map(number).collect()
-    });
+    let texts =
+        [removed, added].map(|run| -> Vec<String> { run.iter().map(|lines| without_whitespace(lines)).collect() });
+    let [old, new] = texts.each_ref().map(|run| -> Vec<&str> { run.iter().map(String::as_str).collect() });
     let mut lines = Vec::new();
     // The removed lines and the added lines since the last pair.
     let (mut only_old, mut only_new) = (Vec::new(), Vec::new());
-    for operation in capture_diff_slices(Algorithm::Myers, &old, &new) {
-        let old = removed.get(operation.old_range()).unwrap_or_default();
-        let new = added.get(operation.new_range()).unwrap_or_default();
-        if operation.tag() == DiffTag::Equal {
+    for part in compare(&old, &new) {
+        let old = removed.get(part.old).unwrap_or_default();
+        let new = added.get(part.new).unwrap_or_default();
+        if part.is_same {
             lines.append(&mut only_old);
             lines.append(&mut only_new);
             lines.extend(old.iter().zip(new).flat_map(|(old, new)| pair(old, new)));

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use similar::{Algorithm, DiffOp, DiffTag, capture_diff_slices};
+use super::compare::{Part, compare};
 
 /// The maximum length of compared lines, in characters. Word differences in minified files help no reader.
 const LONGEST_LINE: usize = 400;
@@ -22,15 +22,15 @@ pub(super) fn changed(old: &str, new: &str) -> Changed {
         return Changed::default();
     }
     let (old_words, new_words) = (words(old), words(new));
-    let operations = capture_diff_slices(Algorithm::Myers, &old_words, &new_words);
-    if !is_alike(&operations, &old_words, &new_words) {
+    let parts = compare(&old_words, &new_words);
+    if !is_alike(&parts, &old_words, &new_words) {
         return Changed::default();
     }
     let (old_ends, new_ends) = (ends(&old_words), ends(&new_words));
     let mut changed = Changed::default();
-    for operation in operations.iter().filter(|operation| operation.tag() != DiffTag::Equal) {
-        changed.old.extend(bytes(&old_ends, operation.old_range()));
-        changed.new.extend(bytes(&new_ends, operation.new_range()));
+    for part in parts.into_iter().filter(|part| !part.is_same) {
+        changed.old.extend(bytes(&old_ends, part.old));
+        changed.new.extend(bytes(&new_ends, part.new));
     }
     changed
 }
@@ -40,14 +40,10 @@ fn is_short(line: &str) -> bool {
 }
 
 /// Returns true if at least a third of the longer line is also in the other one, not counting spaces.
-fn is_alike(operations: &[DiffOp], old: &[&str], new: &[&str]) -> bool {
+fn is_alike(parts: &[Part], old: &[&str], new: &[&str]) -> bool {
     let weight = |words: &[&str]| -> usize { words.iter().map(|word| word.trim().len()).sum() };
-    let same: usize = operations
-        .iter()
-        .filter(|operation| operation.tag() == DiffTag::Equal)
-        .filter_map(|operation| old.get(operation.old_range()))
-        .map(weight)
-        .sum();
+    let same = parts.iter().filter(|part| part.is_same).filter_map(|part| old.get(part.old.clone()));
+    let same: usize = same.map(weight).sum();
     same > 0 && same * 3 >= weight(old).max(weight(new))
 }
 
