@@ -408,10 +408,15 @@ pub(crate) fn lock(data_dir: &Path) -> anyhow::Result<File> {
     let path = data_dir.join("serve.lock");
     let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
     let file = file.with_context(|| format!("{} cannot be opened", path.display()))?;
-    for _ in 0..LOCK_ATTEMPTS {
+    for attempt in 0..LOCK_ATTEMPTS {
         match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => return Ok(file),
-            Err(rustix::io::Errno::WOULDBLOCK) => std::thread::sleep(LOCK_PAUSE),
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                if attempt == 0 {
+                    tracing::info!(path = %path.display(), "another process has the lock; waiting for it up to 5 s");
+                }
+                std::thread::sleep(LOCK_PAUSE);
+            }
             Err(error) => return Err(error).with_context(|| format!("{} cannot be locked", path.display())),
         }
     }

@@ -167,7 +167,7 @@ impl<'a> Performance<'a> {
 
 /// Waits until the file `released` is in `home`. The file `held` says that the model waits.
 async fn hold(home: &Path) {
-    // Where the file cannot be created, nobody learns that the model waits, but the wait can still be ended.
+    // If the file cannot be created, a test does not see that the model waits, but it can still end the wait.
     let _ = std::fs::write(home.join("held"), "");
     while !home.join("released").exists() {
         tokio::time::sleep(HOLD_PAUSE).await;

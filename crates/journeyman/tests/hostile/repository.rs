@@ -47,22 +47,22 @@ echo '* filter=evil diff=evil merge=evil' > .gitattributes
 printf '[lfs]\n\turl = http://127.0.0.1:1/\n' > .lfsconfig
 "#;
 
-struct Place {
+struct Fixture {
     site: Site,
     service: Service,
 }
 
-fn place() -> Place {
+fn fixture() -> Fixture {
     let (site, service) = shared("workers = 8\n");
     site.people_commit("vectors.sh", VECTORS);
-    let place = Place { site, service };
-    std::fs::create_dir(place.marks_folder()).unwrap();
-    let marks = place.marks_folder().display().to_string();
-    place.service.configure(json!({ "environment": { "MARKS": marks } }));
-    place
+    let fixture = Fixture { site, service };
+    std::fs::create_dir(fixture.marks_folder()).unwrap();
+    let marks = fixture.marks_folder().display().to_string();
+    fixture.service.configure(json!({ "environment": { "MARKS": marks } }));
+    fixture
 }
 
-impl Place {
+impl Fixture {
     /// Returns the folder in which programs leave marks if they run on the host.
     fn marks_folder(&self) -> PathBuf {
         self.site.path(&format!("marks-{}", self.site.project))
@@ -107,21 +107,21 @@ fn plain_git(tree: &Path) {
 
 #[test]
 fn no_configuration_of_a_tree_runs_a_program_on_the_host() {
-    let place = place();
-    let (job, reason) = place.done("[[run sh vectors.sh]] [[write a|1]]");
+    let fixture = fixture();
+    let (job, reason) = fixture.done("[[run sh vectors.sh]] [[write a|1]]");
     assert!(reason.is_null(), "{reason}");
-    assert_eq!(place.file("a").as_deref(), Some("1\n"), "the work is published");
-    place.service.send(&job, "[[append a|2]] [[run git config core.bare true; git config --unset core.worktree]]");
-    assert_eq!(place.service.settled(&job)["status"], "completed", "{:#}", place.service.events(&job));
-    assert_eq!(place.file("a").as_deref(), Some("1\n2\n"));
-    assert_eq!(place.marks(), Vec::<String>::new(), "no program of the tree was run on the host");
-    let (status, _) = place.service.call("GET", &format!("{job}/diff"), None);
-    assert_eq!((status, place.marks().len()), (200, 0), "nor for the diff");
+    assert_eq!(fixture.file("a").as_deref(), Some("1\n"), "the work is published");
+    fixture.service.send(&job, "[[append a|2]] [[run git config core.bare true; git config --unset core.worktree]]");
+    assert_eq!(fixture.service.settled(&job)["status"], "completed", "{:#}", fixture.service.events(&job));
+    assert_eq!(fixture.file("a").as_deref(), Some("1\n2\n"));
+    assert_eq!(fixture.marks(), Vec::<String>::new(), "no program of the tree was run on the host");
+    let (status, _) = fixture.service.call("GET", &format!("{job}/diff"), None);
+    assert_eq!((status, fixture.marks().len()), (200, 0), "nor for the diff");
     // The control: plain git in such a tree runs them.
-    let tree = place.site.people();
+    let tree = fixture.site.people();
     let host = |program: &str, arguments: &[&str]| {
         let mut command = Command::new(program);
-        command.args(arguments).env("MARKS", place.marks_folder()).current_dir(&tree);
+        command.args(arguments).env("MARKS", fixture.marks_folder()).current_dir(&tree);
         assert!(command.output().unwrap().status.success(), "{program} {arguments:?}");
     };
     host("sh", &["vectors.sh"]);
@@ -133,12 +133,12 @@ fn no_configuration_of_a_tree_runs_a_program_on_the_host() {
         host("git", &["config", "--unset", setting]);
     }
     plain_git(&tree);
-    assert!(place.marks().len() >= 4, "plain git runs the programs: {:?}", place.marks());
+    assert!(fixture.marks().len() >= 4, "plain git runs the programs: {:?}", fixture.marks());
 }
 
 #[test]
 fn a_replaced_git_directory_costs_history_but_no_work() {
-    let place = place();
+    let fixture = fixture();
     for (what, command) in [
         ("a link to the host", "rm -rf .git; ln -s / .git"),
         ("a file", "rm -rf .git; echo gitdir: /etc > .git"),
@@ -148,9 +148,9 @@ fn a_replaced_git_directory_costs_history_but_no_work() {
         ("a fifo as HEAD", "rm .git/HEAD; mkfifo .git/HEAD; (sleep 2; echo x > .git/HEAD) & true"),
     ] {
         let name = what.replace(' ', "-");
-        let (job, reason) = place.done(&format!("[[run {command}]] [[write {name}|kept]]"));
+        let (job, reason) = fixture.done(&format!("[[run {command}]] [[write {name}|kept]]"));
         assert!(reason.is_null(), "{what}: {reason}");
-        let diff = place.service.text(&format!("{job}/diff"));
+        let diff = fixture.service.text(&format!("{job}/diff"));
         assert!(diff.contains("+kept"), "{what}: {diff}");
         assert!(!diff.contains("root:"), "{what}: {diff}");
     }
@@ -158,7 +158,7 @@ fn a_replaced_git_directory_costs_history_but_no_work() {
 
 #[test]
 fn no_fifo_or_device_keeps_git_waiting() {
-    let place = place();
+    let fixture = fixture();
     let commit = "echo x > own; git add own; git commit -q -m own";
     let mut jobs = Vec::new();
     for (name, plant) in [
@@ -170,12 +170,12 @@ fn no_fifo_or_device_keeps_git_waiting() {
         ("index", "rm .git/index; mkfifo .git/index"),
         ("outside", "mkfifo pipe; git config include.path ../pipe; echo ref: refs/heads/none > .git/HEAD"),
     ] {
-        jobs.push((name, place.service.create(&format!("[[run {commit}; {plant}; true]] [[write {name}|kept]]"))));
+        jobs.push((name, fixture.service.create(&format!("[[run {commit}; {plant}; true]] [[write {name}|kept]]"))));
     }
     for (name, job) in jobs {
-        let reason = place.reason(&job);
+        let reason = fixture.reason(&job);
         assert!(reason.is_null(), "{name}: {reason}");
-        assert!(place.service.text(&format!("{job}/diff")).contains("+kept"), "{name}");
+        assert!(fixture.service.text(&format!("{job}/diff")).contains("+kept"), "{name}");
     }
     let mut jobs = Vec::new();
     for (path, plant) in [
@@ -185,11 +185,11 @@ fn no_fifo_or_device_keeps_git_waiting() {
         (".g/objects/pack/pack-1.idx", "mv .git .g; ln -s .g .git; mkfifo .g/objects/pack/pack-1.idx"),
         ("inner/.git/HEAD", "git init -q inner; rm inner/.git/HEAD; mkfifo inner/.git/HEAD"),
     ] {
-        jobs.push((path, place.service.create(&format!("[[run {plant}; true]] [[write a|1]]"))));
+        jobs.push((path, fixture.service.create(&format!("[[run {plant}; true]] [[write a|1]]"))));
     }
     for (path, job) in jobs {
-        let reason = place.reason(&job);
-        assert_eq!(reason["code"], "workspace_refused", "{path}: {reason} {:#}", place.service.events(&job));
+        let reason = fixture.reason(&job);
+        assert_eq!(reason["code"], "workspace_refused", "{path}: {reason} {:#}", fixture.service.events(&job));
         assert!(reason["text"].as_str().unwrap_or_default().contains(path), "{path}: {reason}");
     }
 }
@@ -206,7 +206,7 @@ fn control_git_waits_for_fifos() {
 
 #[test]
 fn file_modes_that_git_itself_does_not_write_are_normalized() {
-    let place = place();
+    let fixture = fixture();
     let odd = "printf a > x; printf b > y; chmod 755 x y; git add x y; t=$(git cat-file tree $(git write-tree) | perl -0777 -pe \
                's/100755 x/104755 x/; s/100755 y/100777 y/' | git hash-object -t tree -w --literally --stdin); \
                c=$(git commit-tree -p HEAD -m odd $t); git update-ref HEAD $(GIT_AUTHOR_NAME=Ada git \
@@ -215,10 +215,10 @@ fn file_modes_that_git_itself_does_not_write_are_normalized() {
         ("only its commits", format!("[[run {odd}]]")),
         ("and another file", format!("[[run {odd}]] [[write other.txt|b]]")),
     ] {
-        let (job, reason) = place.done(&prompt);
-        assert!(reason.is_null(), "{what}: {reason} {:#}", place.service.events(&job));
-        let branch = place.service.get(&format!("{job}/details"))["branch"].as_str().unwrap().to_owned();
-        let repository = place.site.repository();
+        let (job, reason) = fixture.done(&prompt);
+        assert!(reason.is_null(), "{what}: {reason} {:#}", fixture.service.events(&job));
+        let branch = fixture.service.get(&format!("{job}/details"))["branch"].as_str().unwrap().to_owned();
+        let repository = fixture.site.repository();
         let strict = ["-c", "fsck.badFilemode=error", "fsck", "--strict", "--no-dangling"];
         git(&repository, &strict);
         let files = git(&repository, &["ls-tree", &branch, "x", "y"]);
@@ -226,10 +226,10 @@ fn file_modes_that_git_itself_does_not_write_are_normalized() {
         let log = git(&repository, &["log", "--format=%s by %an", &format!("main..{branch}")]);
         assert!(log.contains("more by Ada") && log.contains("odd by"), "{what}: {log}");
         // The next turn starts with a clean tree, where this one ended.
-        place
+        fixture
             .service
             .send(&job, "[[run git status --porcelain -- x y > status.txt; git log -1 --format=%s >> status.txt]]");
-        assert_eq!(place.service.settled(&job)["status"], "completed", "{what}: {:#}", place.service.events(&job));
+        assert_eq!(fixture.service.settled(&job)["status"], "completed", "{what}: {:#}", fixture.service.events(&job));
         let status = git(&repository, &["show", &format!("{branch}:status.txt")]);
         assert_eq!(status.lines().count(), 1, "{what}: {status}");
     }
@@ -237,7 +237,7 @@ fn file_modes_that_git_itself_does_not_write_are_normalized() {
 
 #[test]
 fn damaged_and_unsupported_commits_are_refused() {
-    let place = place();
+    let fixture = fixture();
     let commit =
         |tree: &str| format!("[[run t=$({tree}); git update-ref HEAD $(echo x | git commit-tree $t -p HEAD)]]");
     let blob = "b=$(echo evil | git hash-object -w --stdin)";
@@ -259,81 +259,81 @@ fn damaged_and_unsupported_commits_are_refused() {
             r#"perl -e 'print "100644 x\0", "a" x 20' | git hash-object -t tree -w --literally --stdin"#.to_owned(),
         ),
     ] {
-        let (job, reason) = place.done(&commit(&tree));
-        assert_eq!(reason["code"], "workspace_refused", "{what}: {reason} {:#}", place.service.events(&job));
-        let pushed = git(&place.site.repository(), &["for-each-ref", "refs/heads/journeyman"]);
+        let (job, reason) = fixture.done(&commit(&tree));
+        assert_eq!(reason["code"], "workspace_refused", "{what}: {reason} {:#}", fixture.service.events(&job));
+        let pushed = git(&fixture.site.repository(), &["for-each-ref", "refs/heads/journeyman"]);
         assert_eq!(pushed, "", "{what}: nothing of it is pushed");
     }
     let many = r#"[[run perl -e 'for (1 .. 10001) { print "commit refs/heads/many\ncommitter a <a> $_ +0000\ndata 1\nx\n"; print "from $ARGV[0]\n" if $_ == 1 }' $(git rev-parse HEAD) | git fast-import --quiet; git reset -q --soft refs/heads/many]]"#;
-    let (_, reason) = place.done(many);
+    let (_, reason) = fixture.done(many);
     assert!(reason["text"].as_str().unwrap_or_default().contains("more than 10000"), "{reason}");
-    let (job, reason) = place.done("[[run git init -q inner; git -C inner commit -q --allow-empty -m x]]");
-    assert_eq!(reason["code"], "workspace_refused", "{:#}", place.service.events(&job));
+    let (job, reason) = fixture.done("[[run git init -q inner; git -C inner commit -q --allow-empty -m x]]");
+    assert_eq!(reason["code"], "workspace_refused", "{:#}", fixture.service.events(&job));
     let modules = r"[submodule \x]\n\tpath = x\n\turl = http://127.0.0.1:1/x\n";
-    let (_, reason) = place.done(&format!("[[run printf '{modules}' > .gitmodules]]"));
+    let (_, reason) = fixture.done(&format!("[[run printf '{modules}' > .gitmodules]]"));
     assert!(reason["text"].as_str().unwrap_or_default().contains(".gitmodules"), "{reason}");
     // A merge whose first parent had the file: compared with that parent, nothing is new.
-    place.site.people_commit(".gitmodules", "[submodule \"x\"]\n\tpath = x\n\turl = http://127.0.0.1:1/x\n");
-    std::fs::remove_file(place.site.people().join(".gitmodules")).unwrap();
-    place.site.people_commit("after", "x");
+    fixture.site.people_commit(".gitmodules", "[submodule \"x\"]\n\tpath = x\n\turl = http://127.0.0.1:1/x\n");
+    std::fs::remove_file(fixture.site.people().join(".gitmodules")).unwrap();
+    fixture.site.people_commit("after", "x");
     let merge = "[[run old=$(git log --diff-filter=A --format=%H -- .gitmodules); git update-ref HEAD $(echo x | git \
                  commit-tree $old^{tree} -p $old -p HEAD); git reset -q --hard]]";
-    let (job, reason) = place.done(merge);
+    let (job, reason) = fixture.done(merge);
     assert!(
         reason["text"].as_str().unwrap_or_default().contains(".gitmodules"),
         "{reason} {:#}",
-        place.service.events(&job)
+        fixture.service.events(&job)
     );
 }
 
 #[test]
 fn links_and_special_files_bring_no_data_of_the_host() {
-    let place = place();
+    let fixture = fixture();
     let plant = "ln -s /etc/passwd link; ln -s /proc/1/environ environment; ln -s .. above; mkfifo pipe; mknod device c 1 8; \
                  mkdir closed; echo x > closed/x; chmod 000 closed; printf 'version https://git-lfs.github.com/spec/v1\\noid \
                  sha256:00\\nsize 9\\n' > big.bin; echo '*.bin filter=lfs diff=lfs merge=lfs -text' > .gitattributes; true";
-    let (job, reason) = place.done(&format!("[[run {plant}]] [[write a|1]]"));
-    assert!(reason.is_null(), "{reason} {:#}", place.service.events(&job));
-    assert_eq!(place.file("link").as_deref(), Some("/etc/passwd"), "the link itself is committed");
-    assert_eq!(place.file("environment").as_deref(), Some("/proc/1/environ"));
-    assert_eq!((place.file("pipe"), place.file("device"), place.file("a").as_deref()), (None, None, Some("1\n")));
+    let (job, reason) = fixture.done(&format!("[[run {plant}]] [[write a|1]]"));
+    assert!(reason.is_null(), "{reason} {:#}", fixture.service.events(&job));
+    assert_eq!(fixture.file("link").as_deref(), Some("/etc/passwd"), "the link itself is committed");
+    assert_eq!(fixture.file("environment").as_deref(), Some("/proc/1/environ"));
+    assert_eq!((fixture.file("pipe"), fixture.file("device"), fixture.file("a").as_deref()), (None, None, Some("1\n")));
     assert!(
-        place.file("big.bin").unwrap().starts_with("version https://git-lfs"),
+        fixture.file("big.bin").unwrap().starts_with("version https://git-lfs"),
         "an LFS pointer is committed as it is"
     );
-    let diff = place.service.text(&format!("{job}/diff"));
+    let diff = fixture.service.text(&format!("{job}/diff"));
     assert!(!diff.contains("root:x:0"), "{diff}");
     // The next turn works although the tree has a folder without permissions.
-    place.service.send(&job, "[[run rm -f link]]");
-    assert_eq!(place.service.settled(&job)["status"], "completed", "{:#}", place.service.events(&job));
+    fixture.service.send(&job, "[[run rm -f link]]");
+    assert_eq!(fixture.service.settled(&job)["status"], "completed", "{:#}", fixture.service.events(&job));
 }
 
 #[test]
 fn unusual_file_names_are_committed() {
-    let place = place();
+    let fixture = fixture();
     let names = r#"printf 1 > "$(printf 'a\nb')"; printf 2 > ./-rf; printf 3 > "$(printf '\377\376')"; printf 4 > '$(touch x)'; printf 5 > 'q"uo te'"#;
-    let (job, reason) = place.done(&format!("[[run {names}]]"));
-    assert!(reason.is_null(), "{reason} {:#}", place.service.events(&job));
+    let (job, reason) = fixture.done(&format!("[[run {names}]]"));
+    assert!(reason.is_null(), "{reason} {:#}", fixture.service.events(&job));
     for (name, text) in [("a\nb", "1"), ("-rf", "2"), ("$(touch x)", "4"), ("q\"uo te", "5")] {
-        assert_eq!(place.file(name).as_deref(), Some(text), "{name:?}");
+        assert_eq!(fixture.file(name).as_deref(), Some(text), "{name:?}");
     }
-    assert_eq!(place.service.call("GET", &format!("{job}/diff"), None).0, 200);
+    assert_eq!(fixture.service.call("GET", &format!("{job}/diff"), None).0, 200);
 }
 
 #[test]
 fn files_planted_in_a_home_run_nothing_on_the_host() {
-    let place = place();
+    let fixture = fixture();
     // The next turn gets the same home, so programs in its sandbox read the planted files; no program outside may.
     let plant = r#"for f in .bashrc .profile .npmrc .gitconfig; do echo "touch $MARKS/$f" > ~/$f; done; mkdir -p ~/.cargo; printf '[build]\nrustc-wrapper = "touch"\n' > ~/.cargo/config.toml; printf '[core]\n\tfsmonitor = touch %s/home\n' "$MARKS" > ~/.gitconfig"#;
-    let (job, reason) = place.done(&format!("[[run {plant}]] [[write a|1]]"));
+    let (job, reason) = fixture.done(&format!("[[run {plant}]] [[write a|1]]"));
     assert!(reason.is_null(), "{reason}");
-    place.service.send(&job, "[[append a|2]]");
-    assert_eq!(place.service.settled(&job)["status"], "completed");
-    assert_eq!((place.file("a").as_deref(), place.marks().len()), (Some("1\n2\n"), 0));
+    fixture.service.send(&job, "[[append a|2]]");
+    assert_eq!(fixture.service.settled(&job)["status"], "completed");
+    assert_eq!((fixture.file("a").as_deref(), fixture.marks().len()), (Some("1\n2\n"), 0));
 }
 
 /// Makes a commit of `10 ^ depth` files out of a few objects in the people's repository, and pushes it to `main`.
-fn push_tree_bomb(place: &Place, depth: usize) {
+fn push_tree_bomb(fixture: &Fixture, depth: usize) {
     let script = format!(
         r#"set -e
 entry="100644 blob $(echo x | git hash-object -w --stdin)"
@@ -344,37 +344,37 @@ commit=$(echo bomb | git -c user.name=Ada -c user.email=ada@example.com commit-t
 git -c safe.directory='*' push -q "$1" "+$commit:refs/heads/main""#
     );
     let mut shell = Command::new("sh");
-    shell.args(["-c", &script, "sh"]).arg(place.site.repository()).current_dir(place.site.people());
+    shell.args(["-c", &script, "sh"]).arg(fixture.site.repository()).current_dir(fixture.site.people());
     let output = shell.env("GIT_CONFIG_GLOBAL", "/dev/null").output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]
 fn a_tree_of_few_objects_and_very_many_files_is_not_checked_out() {
-    let place = place();
+    let fixture = fixture();
     let limit = json!({ "limits": { "diskBytes": 50 << 20 } });
-    place.service.configure(limit);
+    fixture.service.configure(limit);
     // The control: 1000 files made in the same way are checked out.
-    push_tree_bomb(&place, 3);
-    let (_, reason) = place.done("[[write a|1]]");
+    push_tree_bomb(&fixture, 3);
+    let (_, reason) = fixture.done("[[write a|1]]");
     assert!(reason.is_null(), "{reason}");
-    push_tree_bomb(&place, 6);
-    let (job, reason) = place.done("[[write a|1]]");
+    push_tree_bomb(&fixture, 6);
+    let (job, reason) = fixture.done("[[write a|1]]");
     assert_eq!(reason["code"], "disk_limit", "{reason}");
     assert!(reason["text"].as_str().unwrap_or_default().contains("limits.diskBytes"), "{reason}");
     let id = job.rsplit('/').next().unwrap();
-    let tree = place.site.path("data/workspaces").join(id).join("tree");
+    let tree = fixture.site.path("data/workspaces").join(id).join("tree");
     assert!(!tree.join("0").exists(), "no file of the tree is on the disk");
 }
 
 #[test]
 fn a_path_remote_with_hooks_or_in_the_data_directory_is_refused_before_a_project_is_created() {
-    let place = place();
-    let far = place.site.path("far.git");
-    git(&place.site.people(), &["clone", "--quiet", "--bare", ".", far.to_str().unwrap()]);
+    let fixture = fixture();
+    let far = fixture.site.path("far.git");
+    git(&fixture.site.people(), &["clone", "--quiet", "--bare", ".", far.to_str().unwrap()]);
     let test = |address: &Path| {
         let asked = json!({ "id": "far", "repository": address.display().to_string() });
-        let (status, body) = place.service.call("POST", "/v2/repository/test", Some(asked));
+        let (status, body) = fixture.service.call("POST", "/v2/repository/test", Some(asked));
         format!("{status} {body}")
     };
     let without = test(&far);
@@ -384,5 +384,5 @@ fn a_path_remote_with_hooks_or_in_the_data_directory_is_refused_before_a_project
     std::fs::write(&hook, "#!/bin/sh\n").unwrap();
     std::fs::set_permissions(&hook, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     assert!(test(&far).contains("hooks/post-receive would run"), "{}", test(&far));
-    assert!(test(&place.site.repository()).contains("local:<name>"), "{}", test(&place.site.repository()));
+    assert!(test(&fixture.site.repository()).contains("local:<name>"), "{}", test(&fixture.site.repository()));
 }

@@ -79,13 +79,13 @@ const ATTACKS: &[Attack] = &[
     },
 ];
 
-struct Place {
+struct Fixture {
     site: Site,
     service: Service,
 }
 
 /// Makes a project whose setup command has the secret, alone or together with the agent.
-fn place(setup: &str, base: &[(&str, &str)], is_shared: bool) -> Place {
+fn fixture(setup: &str, base: &[(&str, &str)], is_shared: bool) -> Fixture {
     // If the turn of an idle agent fails, the service starts another agent and repeats the message.
     let (site, service) = shared("workers = 4\nwarm-agents = 0\n");
     for (file, text) in base {
@@ -94,10 +94,10 @@ fn place(setup: &str, base: &[(&str, &str)], is_shared: bool) -> Place {
     let uses = if is_shared { json!(["setup", "agent"]) } else { json!(["setup"]) };
     let body = json!({ "setup": setup, "secrets": { "TOKEN": VALUE }, "secretUses": { "TOKEN": uses } });
     service.configure(body);
-    Place { site, service }
+    Fixture { site, service }
 }
 
-impl Place {
+impl Fixture {
     /// Runs a job with one message; returns the job's path.
     fn done(&self, prompt: &str) -> String {
         let job = self.service.create(prompt);
@@ -144,7 +144,7 @@ impl Place {
     }
 }
 
-/// Returns the result of [`Place::taken`] if only the setup command had the secret.
+/// Returns the result of [`Fixture::taken`] if only the setup command had the secret.
 fn safe(noted: &str) -> (bool, Option<String>) {
     (false, Some(format!("{noted}\n")))
 }
@@ -152,11 +152,11 @@ fn safe(noted: &str) -> (bool, Option<String>) {
 #[test]
 fn planted_code_never_runs_with_a_secret_that_the_agent_does_not_get() {
     let tried = |attack: &Attack, is_shared: bool| {
-        let place = place(attack.setup, attack.base, is_shared);
-        let job = place.done(&format!("{} [[run rm -f ~/made]] [[write a|1]]", attack.plant));
-        place.fail(&job, "[[fail on purpose]]");
-        place.follow_up(&job, TAKE);
-        place.taken(&job)
+        let fixture = fixture(attack.setup, attack.base, is_shared);
+        let job = fixture.done(&format!("{} [[run rm -f ~/made]] [[write a|1]]", attack.plant));
+        fixture.fail(&job, "[[fail on purpose]]");
+        fixture.follow_up(&job, TAKE);
+        fixture.taken(&job)
     };
     std::thread::scope(|scope| {
         for attack in ATTACKS {
@@ -171,79 +171,79 @@ fn planted_code_never_runs_with_a_secret_that_the_agent_does_not_get() {
 
 #[test]
 fn an_agent_that_dies_gets_no_secret_from_its_next_attempt() {
-    let place = place("sh setup.sh; echo ${#TOKEN} > ~/made", &[("setup.sh", "true")], false);
-    let job = place.done("[[write setup.sh|echo $TOKEN > leak]] [[run rm -f ~/made]]");
-    place.fail(&job, "[[die]]");
-    place.follow_up(&job, TAKE);
-    assert_eq!(place.taken(&job), safe("18"));
+    let fixture = fixture("sh setup.sh; echo ${#TOKEN} > ~/made", &[("setup.sh", "true")], false);
+    let job = fixture.done("[[write setup.sh|echo $TOKEN > leak]] [[run rm -f ~/made]]");
+    fixture.fail(&job, "[[die]]");
+    fixture.follow_up(&job, TAKE);
+    assert_eq!(fixture.taken(&job), safe("18"));
 }
 
 #[test]
 fn an_agents_code_does_not_run_with_the_secret_after_people_commit_to_its_branch() {
-    let place = place("sh setup.sh; echo ${#TOKEN} > ~/made", &[("setup.sh", "true")], false);
-    let job = place.done("[[write setup.sh|echo $TOKEN > leak]] [[run rm -f ~/made]]");
-    let (people, repository, branch) = (place.site.people(), place.site.repository(), place.branch(&job));
+    let fixture = fixture("sh setup.sh; echo ${#TOKEN} > ~/made", &[("setup.sh", "true")], false);
+    let job = fixture.done("[[write setup.sh|echo $TOKEN > leak]] [[run rm -f ~/made]]");
+    let (people, repository, branch) = (fixture.site.people(), fixture.site.repository(), fixture.branch(&job));
     let repository = repository.to_str().unwrap();
     git(&people, &["fetch", "--quiet", repository, &branch]);
     git(&people, &["checkout", "--quiet", "FETCH_HEAD"]);
     git(&people, &["commit", "--quiet", "--allow-empty", "--message", "Of people"]);
     git(&people, &["push", "--quiet", repository, &format!("HEAD:refs/heads/{branch}")]);
-    place.follow_up(&job, TAKE);
-    assert_eq!(place.taken(&job), safe("18"));
+    fixture.follow_up(&job, TAKE);
+    assert_eq!(fixture.taken(&job), safe("18"));
 }
 
 #[test]
 fn code_on_the_branch_of_another_job_does_not_run_with_the_secret() {
-    let place = place("sh setup.sh; echo ${#TOKEN} > ~/made", &[("setup.sh", "true")], false);
-    let job = place.done("[[write setup.sh|echo $TOKEN > leak]]");
-    let branch = place.branch(&job);
-    let commit = git(&place.site.repository(), &["rev-parse", &branch]);
+    let fixture = fixture("sh setup.sh; echo ${#TOKEN} > ~/made", &[("setup.sh", "true")], false);
+    let job = fixture.done("[[write setup.sh|echo $TOKEN > leak]]");
+    let branch = fixture.branch(&job);
+    let commit = git(&fixture.site.repository(), &["rev-parse", &branch]);
     for reference in [branch.as_str(), commit.trim()] {
-        let job = place.started_from(reference, TAKE);
-        assert_eq!(place.taken(&job), safe("18"), "{reference}");
+        let job = fixture.started_from(reference, TAKE);
+        assert_eq!(fixture.taken(&job), safe("18"), "{reference}");
     }
 }
 
 #[test]
 fn code_that_people_have_merged_runs_with_the_secret() {
-    let place = place("sh setup.sh", &[("setup.sh", "true")], false);
-    let job = place.done("[[write setup.sh|echo merged ${#TOKEN} > ~/made]]");
-    let (people, repository) = (place.site.people(), place.site.repository());
+    let fixture = fixture("sh setup.sh", &[("setup.sh", "true")], false);
+    let job = fixture.done("[[write setup.sh|echo merged ${#TOKEN} > ~/made]]");
+    let (people, repository) = (fixture.site.people(), fixture.site.repository());
     let repository = repository.to_str().unwrap();
-    git(&people, &["fetch", "--quiet", repository, &place.branch(&job)]);
+    git(&people, &["fetch", "--quiet", repository, &fixture.branch(&job)]);
     git(&people, &["merge", "--quiet", "FETCH_HEAD"]);
     git(&people, &["push", "--quiet", repository, "HEAD:main"]);
-    place.fail(&job, "[[fail on purpose]]");
-    place.follow_up(&job, TAKE);
-    assert_eq!(place.taken(&job), safe("merged 18"));
+    fixture.fail(&job, "[[fail on purpose]]");
+    fixture.follow_up(&job, TAKE);
+    assert_eq!(fixture.taken(&job), safe("merged 18"));
     // Another job starts from the merged work.
-    let other = place.done(TAKE);
-    assert_eq!(place.taken(&other), safe("merged 18"));
+    let other = fixture.done(TAKE);
+    assert_eq!(fixture.taken(&other), safe("merged 18"));
 }
 
 #[test]
 fn no_job_pushes_to_a_branch_of_accepted_commits() {
-    let place = place("true", &[], false);
-    place.service.configure(json!({ "ref": "develop" }));
+    let fixture = fixture("true", &[], false);
+    fixture.service.configure(json!({ "ref": "develop" }));
     for (branch, from) in [("main", "HEAD"), ("develop", "main")] {
-        let job = place.service.create_with(json!({ "prompt": "[[write a|1]]", "branch": branch, "ref": from }));
-        assert_eq!(place.service.settled(&job)["status"], "failed", "{branch}");
-        let runs = place.service.get(&format!("{job}/runs"));
+        let job = fixture.service.create_with(json!({ "prompt": "[[write a|1]]", "branch": branch, "ref": from }));
+        assert_eq!(fixture.service.settled(&job)["status"], "failed", "{branch}");
+        let runs = fixture.service.get(&format!("{job}/runs"));
         assert!(runs["runs"][0]["reason"]["text"].as_str().unwrap().contains("choose another"), "{branch}: {runs}");
     }
 }
 
 #[test]
 fn a_job_stops_pushing_to_its_branch_when_the_project_names_it() {
-    let place = place("true", &[], false);
-    let job = place.done("[[write a|1]]");
-    let branch = place.branch(&job);
-    let before = git(&place.site.repository(), &["rev-parse", &branch]);
-    place.service.configure(json!({ "pullRequest": { "base": branch } }));
-    place.fail(&job, "[[append a|2]]");
-    let runs = place.service.get(&format!("{job}/runs")).to_string();
+    let fixture = fixture("true", &[], false);
+    let job = fixture.done("[[write a|1]]");
+    let branch = fixture.branch(&job);
+    let before = git(&fixture.site.repository(), &["rev-parse", &branch]);
+    fixture.service.configure(json!({ "pullRequest": { "base": branch } }));
+    fixture.fail(&job, "[[append a|2]]");
+    let runs = fixture.service.get(&format!("{job}/runs")).to_string();
     assert!(runs.contains("jobs do not push to those"), "{runs}");
-    assert_eq!(git(&place.site.repository(), &["rev-parse", &branch]), before);
+    assert_eq!(git(&fixture.site.repository(), &["rev-parse", &branch]), before);
 }
 
 /// A stand-in for `npm ci` with a private package, which cannot be installed without the token.
@@ -253,15 +253,16 @@ const INSTALL: &str = "[ -n \"$TOKEN\" ] || exit 1; mkdir node_modules; \
 #[test]
 fn packages_that_need_a_token_are_installed_after_the_workspace_was_rebuilt() {
     let base = [(".gitignore", "node_modules\n"), ("modules.lock", "private\n")];
-    let place = place(INSTALL, &base, false);
-    let job = place.done("[[run cat node_modules/private > first]] [[append modules.lock|another]] [[write a|1]]");
+    let fixture = fixture(INSTALL, &base, false);
+    let job = fixture.done("[[run cat node_modules/private > first]] [[append modules.lock|another]] [[write a|1]]");
     assert!(!is_running(&["sleep", "97533"]), "no process that had the token is left");
-    place.fail(&job, "[[fail on purpose]]");
-    place.follow_up(&job, "[[run cat node_modules/private > second; git status --porcelain > status]] [[append a|2]]");
-    let branch = place.branch(&job);
-    let file = |name: &str| place.site.file(&branch, name).unwrap_or_default();
+    fixture.fail(&job, "[[fail on purpose]]");
+    fixture
+        .follow_up(&job, "[[run cat node_modules/private > second; git status --porcelain > status]] [[append a|2]]");
+    let branch = fixture.branch(&job);
+    let file = |name: &str| fixture.site.file(&branch, name).unwrap_or_default();
     assert_eq!((file("first").as_str(), file("second").as_str()), ("installed\n", "installed\n"));
     assert_eq!(file("modules.lock"), "private\nanother\n", "the agent's work is there as well");
     assert_eq!((file("a").as_str(), file("status").as_str()), ("1\n2\n", "?? second\n?? status\n"));
-    assert_eq!(place.site.file(&branch, "node_modules/private"), None);
+    assert_eq!(fixture.site.file(&branch, "node_modules/private"), None);
 }
