@@ -10,7 +10,7 @@ demo: setup
 # what the other has compiled. Cargo adds the features of test dependencies because an example may need them.
 BUILD = cargo build --locked --workspace --bin journeyman --example syntax_licenses
 
-## Install prerequisites, and run all tests. ALL=1 also runs the clients of others that test nothing that has changed.
+## Install prerequisites, and run all tests. ALL=1 also runs the clients that test nothing that has changed.
 test:
 	@sh scripts/setup.sh python
 	@python3 scripts/test.py $(if $(ALL),--all) $(PARTS)

@@ -9,8 +9,9 @@ cd "$(dirname "$0")/.."
 subject="the tests of the pages in a browser"
 . scripts/program.sh
 
-[ -n "${CHROMIUM:-}" ] || CHROMIUM=$(command -v chromium || command -v chromium-browser || true)
-[ -n "$CHROMIUM" ] || skip "Chromium is missing (Debian: apt-get install chromium; or set CHROMIUM)"
+[ -n "${CHROMIUM:-}" ] ||
+    CHROMIUM=$(command -v chromium-headless-shell || command -v chromium || command -v chromium-browser || true)
+[ -n "$CHROMIUM" ] || skip "Chromium is missing (Debian: apt-get install chromium-headless-shell; or set CHROMIUM)"
 [ -n "${FIREFOX:-}" ] || FIREFOX=$(command -v firefox-esr || command -v firefox || true)
 [ -n "$FIREFOX" ] ||
     notice "the tests of the pages in Firefox: it is missing (Debian: apt-get install firefox-esr; or set FIREFOX)"

@@ -21,7 +21,9 @@ if [ "${1:-}" = test ]; then
     [ -x /usr/sbin/mkfs.ext4 ] || [ -x /sbin/mkfs.ext4 ] || missing="$missing e2fsprogs"
     command -v ssh-keygen >/dev/null 2>&1 || missing="$missing openssh-client"
     command -v ip >/dev/null 2>&1 || missing="$missing iproute2"
-    command -v chromium >/dev/null 2>&1 || missing="$missing chromium fonts-dejavu-core"
+    # Chromium without windows takes two thirds of the processor time of the whole browser. Not all versions have it.
+    command -v chromium-headless-shell >/dev/null 2>&1 || command -v chromium >/dev/null 2>&1 ||
+        missing="$missing chromium-headless-shell|chromium fonts-dejavu-core"
     command -v firefox-esr >/dev/null 2>&1 || missing="$missing firefox-esr"
     command -v node >/dev/null 2>&1 || missing="$missing nodejs"
     command -v npm >/dev/null 2>&1 || missing="$missing npm"
@@ -82,8 +84,14 @@ if [ -n "$missing" ]; then
         fi
         ;;
     esac
+    # Of alternatives, take the first one that this version of the distribution has.
+    packages=""
+    for names in $missing; do
+        while [ "${names#*|}" != "$names" ] && ! apt-cache show "${names%%|*}" >/dev/null 2>&1; do names=${names#*|}; done
+        packages="$packages ${names%%|*}"
+    done
     # shellcheck disable=SC2086 # a list of words
-    DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends $missing
+    DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends $packages
 fi
 
 # A user with subordinate IDs runs rootless Podman; useradd gives such IDs to each new user.

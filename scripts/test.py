@@ -1,6 +1,6 @@
 """Runs the test binaries of the crates and the scripts of this folder that test the built program, several at a time.
 
-    python3 scripts/test.py                        # all; those of other people's clients only if what they test has changed
+    python3 scripts/test.py                        # all; clients only if what they test has changed
     python3 scripts/test.py --all                  # all
     python3 scripts/test.py store-tests browser    # by name; --list prints the names
 
@@ -60,14 +60,14 @@ def free_memory() -> int:
 CORES = processors()
 
 # The scripts, and the parts of the tree whose changes they test. An empty tuple means that everything concerns them.
-# Clients that other people wrote take long, and rarely fail: `make test` runs them only after a change of such a part.
+# Clients take long, and rarely fail: `make test` runs them only after a change of such a part.
 SUPPORT = ("tests/support/*", "scripts/python.sh", "scripts/node.sh")
 SCRIPTS = {
     "browser": (),
-    "sdk-python": (),
+    "sdk-python": ("sdk/python/*", "scripts/sdk-python.sh", "docs/openapi.json", *SUPPORT),
     "mcp": ("tests/mcp/*", "scripts/mcp.sh", "crates/http/src/mcp*", "crates/journeyman/src/cli/mcp*", *SUPPORT),
     "clients": ("tests/clients/*", "scripts/clients.sh", "docs/openapi.json", *SUPPORT),
-    "sdk-typescript": (),
+    "sdk-typescript": ("sdk/typescript/*", "scripts/sdk-typescript.sh", "docs/openapi.json", *SUPPORT),
     "fuzz": (),
     "openapi": (),
     "a2a": ("tests/a2a/*", "scripts/a2a.sh", "crates/http/src/a2a*", *SUPPORT),
@@ -78,7 +78,20 @@ SCRIPTS = {
 PAGES = ("crates/dashboard/*", "tests/browser/*", "scripts/browser.sh", *SUPPORT)
 
 # The parts that take longest, which begin first.
-LONGEST = ["journeyman-tests", "browser", "core-tests", "store-tests", "dashboard-unit", "sdk-python", "http-tests", "fuzz"]
+LONGEST = [
+    "journeyman-tests",
+    "browser",
+    "core-tests",
+    "store-tests",
+    "dashboard-unit",
+    "forge-tests",
+    "worker-unit",
+    "sdk-python",
+    "sdk-typescript",
+    "fuzz",
+    "http-tests",
+    "app-tests",
+]
 
 # The tests of the whole program mostly wait for processes, so more of them run at a time than there are processors.
 WAITING = {"journeyman-tests": max(CORES, 6)}
@@ -256,7 +269,7 @@ def report(part: Part) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Runs the tests of the crates and of the built program.")
     parser.add_argument("names", nargs="*", help="the parts to run; all by default")
-    parser.add_argument("--all", action="store_true", help="also clients of others that test nothing that has changed")
+    parser.add_argument("--all", action="store_true", help="also clients that test nothing that has changed")
     parser.add_argument("--list", action="store_true", help="build, and print the names of the parts")
     options = parser.parse_args()
 

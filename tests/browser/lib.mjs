@@ -338,7 +338,8 @@ class Monitor {
 export function launch() {
   if (!isFirefox) {
     const args = process.getuid?.() === 0 ? ["--no-sandbox"] : [];
-    return chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args, timeout: WAIT_MS });
+    const installed = ["/usr/bin/chromium-headless-shell", "/usr/bin/chromium"].find((path) => fs.existsSync(path));
+    return chromium.launch({ executablePath: process.env.CHROMIUM ?? installed, args, timeout: WAIT_MS });
   }
   // Playwright cannot grant access to the clipboard in Firefox, nor emulate this media feature.
   const firefoxUserPrefs = { "dom.events.testing.asyncClipboard": true, "ui.prefersReducedMotion": 1 };

@@ -48,7 +48,7 @@ mod viewer;
 mod visible;
 mod words;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::sync::atomic::AtomicBool;
 
 use axum::Router;
@@ -129,7 +129,8 @@ pub(crate) struct Parts {
     pub(crate) settings: Settings,
     pub(crate) assets: Assets,
     pub(crate) highlighter: Highlighter,
-    pub(crate) portal: Portal,
+    /// The documentation, which is built for its first reader.
+    pub(crate) portal: LazyLock<Portal, Box<dyn FnOnce() -> Portal + Send>>,
     pub(crate) throttle: Throttle,
     pub(crate) streams: Streams,
     pub(crate) digests: Digests,
@@ -154,17 +155,22 @@ pub struct Pages {
     pub missing: Router,
 }
 
-/// Builds the routers. `document` is the OpenAPI document, which the documentation at `/docs` describes.
+/// Builds the routers. `document` returns the OpenAPI document, which the documentation at `/docs` describes; it is
+/// called for the first reader.
 ///
 /// The caller's layer must add the [`ClientAddress`] to each request and refuse requests with a foreign `Origin`.
-pub fn router(services: Services, settings: Settings, document: &serde_json::Value) -> Pages {
-    let portal = Portal::new(document, &settings.public_url);
+pub fn router(
+    services: Services,
+    settings: Settings,
+    document: impl FnOnce() -> serde_json::Value + Send + 'static,
+) -> Pages {
+    let public_url = settings.public_url.clone();
     let shared = Shared(Arc::new(Parts {
         services,
         settings,
         assets: Assets::bundled(),
         highlighter: Highlighter::new(),
-        portal,
+        portal: LazyLock::new(Box::new(move || Portal::new(document(), &public_url))),
         throttle: Throttle::default(),
         streams: Streams::default(),
         digests: Digests::default(),

@@ -66,8 +66,8 @@ enum Kind {
 
 impl Portal {
     /// Creates the documentation of an OpenAPI document.
-    pub(crate) fn new(document: &Value, public_url: &str) -> Self {
-        let spec = Spec::new(document.clone());
+    pub(crate) fn new(document: Value, public_url: &str) -> Self {
+        let spec = Spec::new(document);
         let page = |path: &str, title: &str, group: &str, kind: Kind| Page {
             path: path.to_owned(),
             title: title.to_owned(),

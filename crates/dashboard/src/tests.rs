@@ -236,8 +236,8 @@ fn fixture_with(
         version: "1.2.3".to_owned(),
         facts: vec![("Database".to_owned(), "/srv/database".to_owned())],
     };
-    let document = serde_json::from_str(include_str!("../../../docs/openapi.json")).unwrap();
-    let Pages { router, missing } = router(services, settings, &document);
+    let document = || serde_json::from_str(include_str!("../../../docs/openapi.json")).unwrap();
+    let Pages { router, missing } = router(services, settings, document);
     Fixture { router: router.fallback_service(missing), store, engine, cases, world, endpoints }
 }
 

@@ -8,6 +8,9 @@ mod headers;
 mod permissions;
 pub(crate) mod schemas;
 
+use std::sync::LazyLock;
+
+use axum::body::Bytes;
 use serde_json::{Map, Value, json};
 use utoipa::openapi::OpenApi;
 use utoipa::{IntoParams, PartialSchema, ToSchema};
@@ -30,8 +33,28 @@ pub fn document(version: &str) -> Value {
     finish(described.merge_from(open), version)
 }
 
+/// The document of a server, which is built when it is first read.
+pub(crate) struct Document(LazyLock<Value, Box<dyn FnOnce() -> Value + Send>>);
+
+impl Document {
+    /// Creates the document with the collected operations.
+    pub(crate) fn new(collected: OpenApi, version: String) -> Self {
+        Self(LazyLock::new(Box::new(move || finish(collected, &version))))
+    }
+
+    /// Returns the document.
+    pub(crate) fn value(&self) -> &Value {
+        &self.0
+    }
+
+    /// Returns the text of the document.
+    pub(crate) fn bytes(&self) -> Bytes {
+        self.value().to_string().into()
+    }
+}
+
 /// Completes the document with the parts that all operations share.
-pub(crate) fn finish(document: OpenApi, version: &str) -> Value {
+fn finish(document: OpenApi, version: &str) -> Value {
     let mut collected = json_of(&document);
     let mut schemas = take(&mut collected["components"], "schemas");
     schemas.insert(ErrorBody::name().into_owned(), json_of(&ErrorBody::schema()));

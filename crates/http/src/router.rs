@@ -14,7 +14,8 @@ use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove
 use crate::app::{App, Services, Settings};
 use crate::origin::OurOrigins;
 use crate::tail::Tails;
-use crate::{a2a, answer, auth, document, mcp, origin, routes};
+use crate::document::Document;
+use crate::{a2a, answer, auth, mcp, origin, routes};
 
 /// Returns the router of a process that serves no clients: `/healthz`, `/readyz`, and `/metrics`.
 pub fn health_router(services: Services, settings: Settings, shutdown: CancellationToken) -> Router {
@@ -38,9 +39,8 @@ pub fn router(services: Services, settings: Settings, shutdown: CancellationToke
 
     let (api, described) = routes::api().split_for_parts();
     let (open, described_open) = routes::open().split_for_parts();
-    // The document is built once here, and not for each request.
-    let described = document::finish(described.merge_from(described_open), &app.settings.version);
-    let Pages { router: pages, missing } = pages(&app, &described);
+    let document = Arc::new(Document::new(described.merge_from(described_open), app.settings.version.clone()));
+    let Pages { router: pages, missing } = pages(&app, Arc::clone(&document));
     let api = api.route_layer(from_fn_with_state(app.clone(), auth::of_the_interface));
     let mcp = mcp::routes(&app).route_layer(from_fn_with_state(app.clone(), auth::of_protocols));
     let a2a = a2a::routes().route_layer(from_fn_with_state(app.clone(), auth::of_protocols));
@@ -50,7 +50,7 @@ pub fn router(services: Services, settings: Settings, shutdown: CancellationToke
     Router::new()
         .merge(api)
         .merge(open)
-        .merge(routes::system::routes(&described))
+        .merge(routes::system::routes(document))
         .merge(routes::hooks::routes())
         .merge(a2a)
         .merge(a2a::card_routes())
@@ -80,7 +80,7 @@ fn compression() -> CompressionLayer<impl Predicate> {
 }
 
 /// Returns the pages of the dashboard, and the documentation of the interface.
-fn pages(app: &App, document: &serde_json::Value) -> Pages {
+fn pages(app: &App, document: Arc<Document>) -> Pages {
     let Services { store, pulls, diffs, passwords, provider, seal, clock, ids, machine, installed, .. } =
         app.services.clone();
     let services = journeyman_dashboard::Services {
@@ -107,5 +107,5 @@ fn pages(app: &App, document: &serde_json::Value) -> Pages {
         ("Public URL".to_owned(), public_url.clone()),
     ]);
     let settings = journeyman_dashboard::Settings { public_url, agents, providers, version, facts };
-    journeyman_dashboard::router(services, settings, document)
+    journeyman_dashboard::router(services, settings, move || document.value().clone())
 }

@@ -11,7 +11,7 @@ use crate::highlight::Highlighter;
 /// The documentation of the stored OpenAPI document. The tests share it, so that each page is rendered once.
 static PORTAL: LazyLock<Portal> = LazyLock::new(|| {
     let document: Value = serde_json::from_str(include_str!("../../../../docs/openapi.json")).unwrap();
-    Portal::new(&document, "http://localhost:8080")
+    Portal::new(document, "http://localhost:8080")
 });
 
 static HIGHLIGHTER: LazyLock<Highlighter> = LazyLock::new(Highlighter::new);

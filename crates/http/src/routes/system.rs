@@ -1,5 +1,8 @@
 //! Health, metrics, the OpenAPI document, and information about the installation.
 
+use std::sync::{Arc, LazyLock};
+
+use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
@@ -8,6 +11,7 @@ use axum::{Json, Router};
 use serde_json::json;
 
 use crate::app::App;
+use crate::document::Document;
 use crate::error::{ApiError, ErrorCode};
 use crate::extract::Administrator;
 use crate::metrics::Counts;
@@ -15,9 +19,9 @@ use crate::openapi::errors;
 use crate::wire::system::System;
 
 /// Returns the routes that need no key; `document` is the OpenAPI document.
-pub(crate) fn routes(document: &serde_json::Value) -> Router<App> {
-    let document = axum::body::Bytes::from(document.to_string());
-    let openapi = move || async move { ([(CONTENT_TYPE, "application/json")], document) };
+pub(crate) fn routes(document: Arc<Document>) -> Router<App> {
+    let text = Arc::new(LazyLock::new(move || document.bytes()));
+    let openapi = move || async move { ([(CONTENT_TYPE, "application/json")], Bytes::clone(&text)) };
     health().route("/openapi.json", get(openapi))
 }
 
