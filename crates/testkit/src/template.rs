@@ -5,6 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use crate::patience::until;
+
 /// A file or a folder that is made once for all tests of a program, such as a database with the current schema.
 #[derive(Debug, Default)]
 pub struct Template(OnceLock<Vec<Entry>>);
@@ -32,6 +34,9 @@ impl Template {
             let dir = tempfile::Builder::new().permissions(Permissions::from_mode(0o711)).tempdir().unwrap();
             let original = dir.path().join("template");
             make(&original);
+            // A store writes the rest of its log into the database while it closes, and then removes the log.
+            let log = original.with_file_name("template-wal");
+            until("the store of the template is closed", || (!log.exists()).then_some(()));
             let mut entries = Vec::new();
             read(&original, Path::new(""), &mut entries);
             entries
