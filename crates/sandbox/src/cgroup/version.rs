@@ -159,7 +159,13 @@ impl Version {
             (_, Controller::Processes) => write("pids.max", or(resources.processes.map(u64::from), "max")),
             (Self::One, Controller::Cpu) => {
                 write("cpu.cfs_period_us", PERIOD.to_string())?;
-                write("cpu.cfs_quota_us", or(quota, "-1"))
+                match (quota, write("cpu.cfs_quota_us", or(quota, "-1"))) {
+                    // Version 1 refuses a limit above that of an outer group, which applies in any case.
+                    (Some(quota), Err(_)) if outer_quota(group).is_some_and(|outer| outer < quota) => {
+                        write("cpu.cfs_quota_us", "-1".to_owned())
+                    }
+                    (_, written) => written,
+                }
             }
             (_, Controller::Freezer) => self.set_frozen(group, false),
             (Self::Two, Controller::Cpu) => write("cpu.max", format!("{} {PERIOD}", or(quota, "max"))),
@@ -180,6 +186,18 @@ impl Version {
     }
 }
 
+/// Returns the lowest limit of the processor time of the groups around a group of version 1, in microseconds per
+/// [`PERIOD`].
+fn outer_quota(group: &Path) -> Option<u64> {
+    let read = |group: &Path, file: &str| std::fs::read_to_string(group.join(file)).ok()?.trim().parse::<u64>().ok();
+    let quota = |group: &Path| {
+        // A group without a limit has a negative one.
+        let (quota, period) = (read(group, "cpu.cfs_quota_us")?, read(group, "cpu.cfs_period_us")?);
+        quota.saturating_mul(PERIOD).checked_div(period)
+    };
+    group.ancestors().skip(1).filter_map(quota).min()
+}
+
 fn enable(group: &Path, controller: Controller) -> io::Result<()> {
     std::fs::write(group.join("cgroup.subtree_control"), format!("+{}", controller.name()))
 }
@@ -194,6 +212,33 @@ pub(super) fn make_dir(folder: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_limit_above_that_of_an_outer_group_of_version_one_is_no_error() {
+        let outer = Path::new("/sys/fs/cgroup/cpu").join(format!("journeyman-unittest-{}", std::process::id()));
+        let inner = outer.join("inner");
+        // With version 2, or for a user who may make no groups, there is nothing to test.
+        if std::fs::create_dir(&outer).is_err() || !outer.join("cpu.cfs_quota_us").exists() {
+            let _ = std::fs::remove_dir(&outer);
+            return;
+        }
+        std::fs::create_dir_all(&inner).unwrap();
+        let limit = |group: &Path, cpu_millis| {
+            let resources = Resources { cpu_millis: Some(cpu_millis), ..Resources::default() };
+            Version::One.limit(group, Controller::Cpu, resources)
+        };
+        let quota = || std::fs::read_to_string(inner.join("cpu.cfs_quota_us")).unwrap().trim().to_owned();
+        limit(&outer, 700).unwrap();
+        limit(&inner, 2000).unwrap();
+        assert_eq!(quota(), "-1", "the limit of the outer group applies");
+        limit(&inner, 500).unwrap();
+        assert_eq!(quota(), "50000");
+        // A limit that is too low for the kernel is an error, and not no limit.
+        assert!(limit(&inner, 1).is_err());
+        for group in [&inner, &outer] {
+            std::fs::remove_dir(group).unwrap();
+        }
+    }
 
     #[test]
     fn the_group_of_this_process_is_found_in_both_versions_and_in_a_container() {
