@@ -178,8 +178,10 @@ async fn show_workflow(
     }
     out.next_steps(key, handle.id())?;
     out.step(&format!("The dashboard of the demo's server ({url})"))?;
-    out.line("Open this link and choose a password; it makes you the administrator of this server:")?;
-    out.line(&out.paint.link(&super::user::first_link(cases).await?))?;
+    if let Some(link) = super::user::first_link(cases).await? {
+        out.line("Open this link and choose a password; it makes you the administrator of this server:")?;
+        out.line(&out.paint.link(&link))?;
+    }
     out.line("Then open the page of this job:")?;
     Ok(out.line(&out.paint.link(&format!("{url}/projects/demo/jobs/{}", handle.id())))?)
 }

@@ -54,9 +54,11 @@ pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
         if serves_clients && !server.app.has_keys().await? {
             tracing::info!("there is no API key yet; create one with: {hint}");
         }
-        if serves_clients && !has_administrator(&*server.app.store).await? {
+        if serves_clients
+            && !has_administrator(&*server.app.store).await?
+            && let Some(link) = first_link(&server.app.cases).await?
+        {
             // The link is not logged, because anyone who has it can become the administrator.
-            let link = first_link(&server.app.cases).await?;
             print(&format!(
                 "This server has no administrator yet. Open this link within a day to become its administrator:\n{link}"
             ))?;

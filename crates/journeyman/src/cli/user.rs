@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use clap_complete::engine::ArgValueCandidates;
-use journeyman_app::{Answered, Caller, UseCases};
+use journeyman_app::{Answered, Caller, CreatedLink, Error, UseCases};
 use journeyman_client::models::{self, ChangeUser, CreateUser};
-use journeyman_core::admin::Precondition;
+use journeyman_core::admin::{AdminRefusal, Precondition};
 use journeyman_core::ids::UserId;
 use journeyman_core::ports::{Store, StoreError};
 use journeyman_core::user::decide::UserChanges;
@@ -245,9 +245,18 @@ pub(super) async fn has_administrator(store: &dyn Store) -> Result<bool, StoreEr
     Ok(users.iter().any(|user| user.role == Role::Administrator && user.disabled_at.is_none()))
 }
 
-/// Creates a link that makes the person who opens it the first administrator.
-pub(super) async fn first_link(cases: &UseCases) -> anyhow::Result<String> {
-    Ok(cases.create_first_link(&Caller::command_line()).await?.url)
+/// Creates a link that makes the person who opens it the first administrator. Returns `None` if there is an
+/// administrator, whom another command may have just created.
+pub(super) async fn first_link(cases: &UseCases) -> anyhow::Result<Option<String>> {
+    unless_claimed(cases.create_first_link(&Caller::command_line()).await)
+}
+
+fn unless_claimed(created: Result<CreatedLink, Error>) -> anyhow::Result<Option<String>> {
+    match created {
+        Ok(link) => Ok(Some(link.url)),
+        Err(Error::Admin(AdminRefusal::HasAdministrator)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Prints a new link, or the whole document with it as JSON.
@@ -305,6 +314,14 @@ mod tests {
 
     use super::*;
     use crate::cli::paint::Paint;
+
+    #[test]
+    fn an_administrator_who_was_just_created_needs_no_link() {
+        let link = CreatedLink { url: "http://x/setup?link=y".to_owned(), expires_at: Timestamp::default() };
+        assert_eq!(unless_claimed(Ok(link)).unwrap().as_deref(), Some("http://x/setup?link=y"));
+        assert_eq!(unless_claimed(Err(Error::Admin(AdminRefusal::HasAdministrator))).unwrap(), None);
+        assert!(unless_claimed(Err(Error::Internal("the disk is full".to_owned()))).is_err());
+    }
 
     #[test]
     fn a_change_is_described_by_the_state_of_the_user() {
