@@ -48,8 +48,8 @@ mod viewer;
 mod visible;
 mod words;
 
-use std::sync::{Arc, LazyLock};
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, LazyLock};
 
 use axum::Router;
 use axum::http::StatusCode;

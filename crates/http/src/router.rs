@@ -12,9 +12,9 @@ use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove};
 
 use crate::app::{App, Services, Settings};
+use crate::document::Document;
 use crate::origin::OurOrigins;
 use crate::tail::Tails;
-use crate::document::Document;
 use crate::{a2a, answer, auth, mcp, origin, routes};
 
 /// Returns the router of a process that serves no clients: `/healthz`, `/readyz`, and `/metrics`.
