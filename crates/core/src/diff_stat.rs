@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ids::Sha;
+use crate::left_out::{LeftOut, MAX_LEFT_OUT};
 
 /// The maximum length of a stored subject, in characters.
 pub const MAX_SUBJECT_CHARS: usize = 120;
@@ -42,16 +43,42 @@ pub struct CommitDiff {
 }
 
 /// The change of a message.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessageDiff {
     /// The size, from the start of the turn to its end.
     pub stat: DiffStat,
     /// The commits, oldest first, at most [`MAX_COMMITS`].
     pub commits: Vec<CommitDiff>,
+    /// What the turn changed, but the commits do not have; at most [`MAX_LEFT_OUT`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<LeftOut>,
+    /// The number of further paths that were left out.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub left_out_more: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+impl MessageDiff {
+    /// Returns the number of paths that were left out.
+    #[must_use]
+    pub fn left_out_count(&self) -> u64 {
+        self.left_out_more.saturating_add(self.left_out.len() as u64)
+    }
+
+    /// Records what was left out of the commits. Of more than [`MAX_LEFT_OUT`], the rest is counted.
+    pub fn leave_out(&mut self, mut left_out: Vec<LeftOut>) {
+        self.left_out_more = left_out.len().saturating_sub(MAX_LEFT_OUT) as u64;
+        left_out.truncate(MAX_LEFT_OUT);
+        self.left_out = left_out;
+    }
 }
 
 /// The changes after a turn.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TurnDiff {
     /// The size of the change of the job's branch, from the commit that the branch started from.
     pub branch: DiffStat,

@@ -22,6 +22,7 @@ pub mod inbox;
 pub mod job;
 pub mod json;
 pub mod key;
+pub mod left_out;
 pub mod message;
 pub mod model;
 pub mod outbox;

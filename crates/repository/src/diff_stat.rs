@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use journeyman_core::diff_stat::{CommitDiff, DiffStat, MAX_COMMITS, MessageDiff, TurnDiff, subject};
 use journeyman_core::ids::Sha;
+use journeyman_core::left_out::LeftOut;
 use journeyman_git::GitError;
 
 use crate::Mirror;
@@ -14,33 +15,51 @@ const TIMEOUT: Duration = Duration::from_secs(15);
 /// The options of git that count lines, one line for each file. The agent's repository cannot select another format.
 const FORMAT: [&str; 5] = ["--numstat", "--find-renames", "--no-color", "--no-ext-diff", "--no-textconv"];
 
-/// Counts the changes of a turn from `start` to `head`, and those of the job's branch, which started from `base`.
-/// Returns `None`, and logs why, if git cannot count them: the numbers are only shown.
-pub async fn turn_diff(mirror: &Mirror, base: &Sha, start: &Sha, head: &Sha) -> Option<Box<TurnDiff>> {
-    if start == head {
+/// The commits of a turn.
+#[derive(Debug, Clone, Copy)]
+pub struct Range<'a> {
+    /// The commit that the job's branch started from.
+    pub base: &'a Sha,
+    /// The commit that the turn started from.
+    pub start: &'a Sha,
+    /// The last commit of the turn.
+    pub head: &'a Sha,
+}
+
+/// Counts the changes of a turn, and those of the job's branch. Returns `None` if there is nothing to tell. If git cannot
+/// count the lines, it logs why, and the numbers are zero: they are only shown.
+pub async fn turn_diff(mirror: &Mirror, range: Range<'_>, left_out: Vec<LeftOut>) -> Option<Box<TurnDiff>> {
+    if range.start == range.head && left_out.is_empty() {
         return None;
     }
-    match tokio::time::timeout(TIMEOUT, counted(mirror, base, start, head)).await {
-        Ok(Ok(diff)) => Some(Box::new(diff)),
+    let head = range.head;
+    let mut diff = match tokio::time::timeout(TIMEOUT, counted(mirror, range)).await {
+        Ok(Ok(diff)) => diff,
         Ok(Err(error)) => {
             tracing::warn!(%head, %error, "the changed lines of a turn could not be counted");
-            None
+            TurnDiff::default()
         }
         Err(_) => {
             tracing::warn!(%head, "counting the changed lines of a turn took too long");
-            None
+            TurnDiff::default()
         }
+    };
+    if diff == TurnDiff::default() && left_out.is_empty() {
+        return None;
     }
+    diff.message.leave_out(left_out);
+    Some(Box::new(diff))
 }
 
-async fn counted(mirror: &Mirror, base: &Sha, start: &Sha, head: &Sha) -> Result<TurnDiff, GitError> {
-    let commits = mirror.commit_diffs(start, head).await?;
+async fn counted(mirror: &Mirror, Range { base, start, head }: Range<'_>) -> Result<TurnDiff, GitError> {
+    let commits = if start == head { Vec::new() } else { mirror.commit_diffs(start, head).await? };
     let stat = match commits.as_slice() {
+        [] => DiffStat::default(),
         [only] => only.stat,
         _ => mirror.diff_stat(&format!("{start}..{head}")).await?,
     };
     let branch = if base == start { stat } else { mirror.diff_stat(&format!("{base}...{head}")).await? };
-    Ok(TurnDiff { branch, message: MessageDiff { stat, commits } })
+    Ok(TurnDiff { branch, message: MessageDiff { stat, commits, ..MessageDiff::default() } })
 }
 
 impl Mirror {
@@ -112,7 +131,8 @@ mod tests {
         let mirrors = fixture.mirrors();
         let mirror = fixture.mirror(&mirrors).await;
         let stat = |additions, deletions, files| DiffStat { additions, deletions, files };
-        let diff = turn_diff(&mirror, &fixture.base, &fixture.base, &second).await.unwrap();
+        let between = |start, head| Range { base: &fixture.base, start, head };
+        let diff = turn_diff(&mirror, between(&fixture.base, &second), Vec::new()).await.unwrap();
         assert_eq!(
             (diff.branch, diff.message.stat),
             (stat(3, 1, 1), stat(3, 1, 1)),
@@ -121,11 +141,11 @@ mod tests {
         let commits: Vec<_> = diff.message.commits.iter().map(|commit| (&commit.sha, commit.stat)).collect();
         assert_eq!(commits, [(&first, stat(3, 1, 2)), (&second, stat(1, 1, 2))]);
         assert_eq!(diff.message.commits[0].subject, "Change");
-        let follow_up = turn_diff(&mirror, &fixture.base, &first, &second).await.unwrap();
+        let follow_up = turn_diff(&mirror, between(&first, &second), Vec::new()).await.unwrap();
         assert_eq!((follow_up.branch, follow_up.message.stat), (stat(3, 1, 1), stat(1, 1, 2)));
-        assert_eq!(mirror.parent(Some(&second)).await, Some(first));
-        assert_eq!(turn_diff(&mirror, &fixture.base, &second, &second).await, None);
+        assert_eq!(mirror.parent(Some(&second)).await.as_ref(), Some(&first));
+        assert_eq!(turn_diff(&mirror, between(&second, &second), Vec::new()).await, None);
         let unknown = "f".repeat(40).parse().unwrap();
-        assert_eq!(turn_diff(&mirror, &fixture.base, &second, &unknown).await, None, "the turn goes on");
+        assert_eq!(turn_diff(&mirror, between(&second, &unknown), Vec::new()).await, None, "the turn goes on");
     }
 }

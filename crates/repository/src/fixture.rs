@@ -163,7 +163,9 @@ impl Fixture {
             scratch: &scratch,
             rebase_tree: &rebase_tree,
         };
-        let outgoing = Outgoing { branch: &branch, head, commits: &[], disk_bytes: 1 << 30, base: "main", ci_files };
+        let branch = &branch;
+        let outgoing =
+            Outgoing { branch, head, commits: &[], left_out: &[], disk_bytes: 1 << 30, base: "main", ci_files };
         push.run(&job, &outgoing).await
     }
 

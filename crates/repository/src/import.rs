@@ -2,7 +2,6 @@
 //! from an untrusted client.
 
 use std::fs::File;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use journeyman_core::ids::{JobId, Sha};
@@ -14,6 +13,9 @@ use crate::{Mirror, RepositoryError};
 
 /// The mode of a repository inside a repository (git-fast-import(1)).
 const GITLINK: &str = "160000";
+
+/// The file that says where submodules come from (gitmodules(5)). Agents do not change it: people do.
+pub const GITMODULES: &str = ".gitmodules";
 
 /// The maximum size of a file in a commit, in bytes, unless the project sets another: the limit of GitHub.
 pub const FILE_BYTES: u64 = 100 << 20;
@@ -78,19 +80,25 @@ pub struct Rules<'a> {
     pub base: &'a Sha,
     /// The maximum size of a file in bytes.
     pub file_bytes: u64,
-    /// Files in the working tree that are larger than that. If there are none, a single commit of the working tree
-    /// contains none either.
-    pub large: &'a [PathBuf],
-    /// True if the commits are only those that the agent made itself.
-    pub only_committed: bool,
+    /// True if the agent made some of the commits.
+    pub has_own_commits: bool,
+}
+
+/// The result of [`check`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Checked {
+    /// The commits may be pushed; oldest first.
+    Accepted(Vec<Sha>),
+    /// The commits have content that must not be pushed, in these words.
+    Content(String),
 }
 
 /// Checks the imported commits after the base up to `head`, protects them from garbage collection, and returns them,
 /// oldest first.
 ///
 /// # Errors
-/// The commits must not be pushed, or git failed.
-pub async fn check(mirror: &Mirror, head: &Sha, rules: &Rules<'_>) -> Result<Vec<Sha>, RepositoryError> {
+/// The commits must not be pushed, whatever their content, or git failed.
+pub async fn check(mirror: &Mirror, head: &Sha, rules: &Rules<'_>) -> Result<Checked, RepositoryError> {
     let changes = mirror.changes(rules.base, head).await.map_err(not_imported)?;
     let changes = changes.filter(|changes| changes.commits.last() == Some(head));
     let mut changes = changes.ok_or_else(|| refused(&"they do not follow on those of the branch"))?;
@@ -101,42 +109,40 @@ pub async fn check(mirror: &Mirror, head: &Sha, rules: &Rules<'_>) -> Result<Vec
         // Files that come from another parent are also new to the branch.
         changes.files.extend(mirror.difference(rules.base, head).await?);
     }
+    // A commit of the service has no files that are too large.
+    let file_bytes = rules.has_own_commits.then_some(rules.file_bytes);
+    if let Some(detail) = unwanted_content(mirror, &changes, file_bytes).await? {
+        return Ok(Checked::Content(detail));
+    }
     mirror.keep(&format!("{}/head", rules.job), head).await?;
-    let may_be_large = rules.only_committed || !rules.large.is_empty() || changes.commits.len() > 1;
-    check_files(mirror, &changes, may_be_large.then_some(rules.file_bytes)).await?;
-    Ok(changes.commits)
+    Ok(Checked::Accepted(changes.commits))
 }
 
-/// Refuses content that must not be pushed, in any of the commits: repositories inside the repository, and files that
-/// are too large for code hosts.
-async fn check_files(mirror: &Mirror, changes: &Changes, file_bytes: Option<u64>) -> Result<(), RepositoryError> {
-    let refuse = |text: String| {
-        let text =
-            format!("{text}; the changes of the turn are discarded, so say in the next message how to do without it");
-        Err(RepositoryError::failed(ReasonCode::WorkspaceRefused, text))
-    };
+/// Returns the content that must not be pushed, in any of the commits: repositories inside the repository, and files
+/// that are too large for code hosts.
+async fn unwanted_content(
+    mirror: &Mirror,
+    changes: &Changes,
+    file_bytes: Option<u64>,
+) -> Result<Option<String>, RepositoryError> {
     for Change { old_mode, new_mode, path, .. } in &changes.files {
         if new_mode == GITLINK && old_mode != GITLINK {
-            return refuse(format!("{path:?} is a separate git repository that .gitignore does not exclude"));
+            return Ok(Some(format!("{path:?} is a separate git repository")));
         }
-        if path == ".gitmodules" {
-            return refuse(format!("{path:?} was changed: agents must not add submodules"));
+        if path == GITMODULES {
+            return Ok(Some(format!("{path:?} was changed: agents must not add submodules")));
         }
     }
-    let Some(most) = file_bytes else { return Ok(()) };
+    let Some(file_bytes) = file_bytes else { return Ok(None) };
     let blobs: Vec<&Change> = changes.files.iter().filter(|change| change.new_mode.starts_with("100")).collect();
     let names: String = blobs.iter().map(|change| format!("{}\n", change.object)).collect();
     let sizes = mirror.git.at(&mirror.path, ["cat-file", "--batch-check=%(objectsize)"]).stdin(names);
     let sizes = sizes.run().await?.text()?;
-    for (change, size) in blobs.iter().zip(sizes.lines()) {
-        if size.parse::<u64>().is_ok_and(|size| size > most) {
-            let path = &change.path;
-            return refuse(format!(
-                "{path:?} has {size} bytes and the most is {most} (limits.fileBytes of the project)"
-            ));
-        }
-    }
-    Ok(())
+    let large = blobs.iter().zip(sizes.lines()).find_map(|(change, size)| {
+        let size = size.parse::<u64>().ok().filter(|size| *size > file_bytes)?;
+        Some(format!("{:?} has {size} bytes and the most is {file_bytes} (limits.fileBytes)", change.path))
+    });
+    Ok(large)
 }
 
 fn refused(why: &impl std::fmt::Display) -> RepositoryError {

@@ -7,13 +7,14 @@ use std::path::Path;
 use journeyman_core::diff_stat::TurnDiff;
 use journeyman_core::ids::Sha;
 use journeyman_core::job::{Branch, Job};
+use journeyman_core::left_out::LeftOut;
 use journeyman_core::ports::{Blobs, Remote};
 use journeyman_core::project::CiFiles;
 use journeyman_core::run::ReasonCode;
 use journeyman_git::{Failure, Folders, GitError};
 
 use crate::ci_files::{self, CiCheck};
-use crate::diff_stat::turn_diff;
+use crate::diff_stat::{Range, turn_diff};
 use crate::sync::{folders_of, sync};
 use crate::{History, Mirror, Mirrors, RepositoryError, Scratch, bundle, tree_size};
 
@@ -46,6 +47,8 @@ pub struct Outgoing<'a> {
     pub head: &'a Sha,
     /// The commits of the turn, oldest first.
     pub commits: &'a [Sha],
+    /// What the turn changed, but the commits do not have.
+    pub left_out: &'a [LeftOut],
     /// The bytes that a tree may use on the disk if the commits must be rebased.
     pub disk_bytes: u64,
     /// The branch that people merge the commits into.
@@ -86,7 +89,7 @@ impl Push<'_> {
                 CiCheck::OnlyBetween { from } => {
                     let folders = self.mirror.folders().await?;
                     let sum = ci_files::sum_of(self.mirror, &from, head).await?;
-                    return self.replaced(self.mirror, job, folders, sum).await;
+                    return self.replaced(self.mirror, (job, outgoing), folders, sum).await;
                 }
             }
         }
@@ -95,7 +98,7 @@ impl Push<'_> {
             // The server may have got its key after the commits were made.
             let signed = self.mirror.sign_rest(head).await?.commit(head);
             if signed != *head {
-                return self.replaced(self.mirror, job, folders, signed).await;
+                return self.replaced(self.mirror, (job, outgoing), folders, signed).await;
             }
         }
         let error = match push(self.mirror, self.remote, &branch.name, head).await {
@@ -142,7 +145,7 @@ impl Push<'_> {
             );
             return Err(RepositoryError::failed(ReasonCode::PushConflict, text));
         };
-        self.replaced(mirror, job, folders, head_now).await
+        self.replaced(mirror, (job, outgoing), folders, head_now).await
     }
 
     /// Stores the commits up to `head` that the code host does not have, which replace those of the job. `folders` were
@@ -150,7 +153,7 @@ impl Push<'_> {
     async fn replaced(
         &self,
         mirror: &Mirror,
-        job: &Job,
+        (job, outgoing): (&Job, &Outgoing<'_>),
         folders: Folders,
         head: Sha,
     ) -> Result<Pushed, RepositoryError> {
@@ -159,10 +162,9 @@ impl Push<'_> {
         mirror.keep(&format!("{}/head", job.id), &head).await?;
         sync(folders).await?;
         let bundle = bundle::store(self.blobs, mirror, self.scratch, job, &head).await?;
-        let diff = match (&job.branch, mirror.parent(commits.first()).await) {
-            (Some(branch), Some(start)) => turn_diff(mirror, &branch.base, &start, &head).await,
-            _ => None,
-        };
+        let start = mirror.parent(commits.first()).await.unwrap_or_else(|| outgoing.branch.base.clone());
+        let range = Range { base: &outgoing.branch.base, start: &start, head: &head };
+        let diff = turn_diff(mirror, range, outgoing.left_out.to_vec()).await;
         Ok(Pushed::Rebased { head, commits, bundle, diff })
     }
 }

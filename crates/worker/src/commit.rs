@@ -1,28 +1,38 @@
 //! Turns the changes of an agent into commits in the mirror.
 //!
-//! Only the [`committer`] runs git on the tree, in a sandbox. The host takes a pack from it, and checks the commits
-//! that it would push ([`journeyman_repository::import`]).
+//! Only the [`committer`] runs git on the tree, in a sandbox. The host decides which paths are committed ([`exact`]),
+//! takes a pack, and checks the commits that it would push ([`journeyman_repository::import`]).
 
 pub(crate) mod committer;
+mod exact;
+mod ignore_rules;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt;
 
 use journeyman_core::ids::Sha;
 use journeyman_core::job::Job;
 use journeyman_core::job::turn::TurnBegun;
+use journeyman_core::left_out::{LeftOut, path_text};
 use journeyman_core::message::Message;
 use journeyman_core::project::LimitSettings;
 use journeyman_core::run::ReasonCode;
 use journeyman_repository::Mirror;
-use journeyman_repository::import::{self, FILE_BYTES, ImportError, Rules};
+use journeyman_repository::import::{self, Checked, FILE_BYTES, ImportError, Rules};
 use journeyman_repository::published::TRAILER;
 
 use self::committer::{Committer, Task, open_pack};
+use self::exact::{Staged, Turned, stage};
+use self::ignore_rules::ignore_rules;
 use crate::claim::deadline;
 use crate::claim::lease::Signals;
 use crate::error::RunError;
 use crate::sandbox::job_sandbox::JobSandbox;
+use crate::workspace::listing::{Listing, Stamp};
 use crate::workspace::scan::TreeScan;
+use crate::workspace::state::{TreeState, digest};
 
 /// The commits of a turn.
 pub(crate) struct CollectedCommits {
@@ -30,8 +40,16 @@ pub(crate) struct CollectedCommits {
     pub(crate) head: Sha,
     /// The commits from the start of the turn to the head, oldest first.
     pub(crate) commits: Vec<Sha>,
-    /// True if the agent's repository has the head checked out, with nothing to commit.
+    /// True if the agent's repository has the head checked out.
     pub(crate) settled: bool,
+    /// What the commits do not have, although the turn changed it.
+    pub(crate) left_out: Vec<LeftOut>,
+    /// The files with which those after the next turn are compared.
+    pub(crate) listing: Listing,
+    /// True if the agent's index may have marks.
+    pub(crate) has_marks: bool,
+    /// The digest of the agent's own ignore rules.
+    pub(crate) ignore_rules: Stamp,
 }
 
 /// The origin of a commit, and the rules for it.
@@ -43,7 +61,14 @@ pub(crate) struct CommitContext<'a> {
     pub(crate) limits: &'a LimitSettings,
 }
 
-/// Commits the changes of a turn. `scan` is the current state of the tree.
+/// The state of a tree when a turn began.
+#[derive(Clone, Copy)]
+pub(crate) struct Before<'a> {
+    pub(crate) state: &'a TreeState,
+    pub(crate) listing: &'a Listing,
+}
+
+/// Commits the changes of a turn since the state `before`. `scan` is the current state of the tree.
 pub(crate) async fn collect(
     sandbox: &JobSandbox,
     environment: &BTreeMap<String, String>,
@@ -51,16 +76,26 @@ pub(crate) async fn collect(
     mirror: &Mirror,
     turn: &TurnBegun,
     context: &CommitContext<'_>,
+    before: Before<'_>,
     scan: &TreeScan,
 ) -> Result<CollectedCommits, RunError> {
-    check_tree(scan)?;
     if !scan.repository_is_plain {
         tracing::warn!(
             job = %context.job.id,
             "the agent's commits are ignored: its .git contains links, FIFOs or devices"
         );
     }
-    let file_bytes = context.limits.file_bytes.unwrap_or(FILE_BYTES);
+    let rules = match context.only_committed {
+        true => Vec::new(),
+        false => ignore_rules(sandbox, &mirror.git).await?,
+    };
+    let turned = Turned {
+        before: before.listing,
+        after: scan,
+        may_have_marks: scan.repository_is_plain && scan.index.is_some() && before.state.unmarked_index != scan.index,
+        has_own_ignore_rules: !rules.is_empty(),
+        has_new_ignore_rules: digest(&rules) != before.state.ignore_rules,
+    };
     let title = journeyman_core::job::title_of(&context.message.prompt);
     let mut task = Task {
         base: &turn.head,
@@ -68,24 +103,29 @@ pub(crate) async fn collect(
         message: format!("{title}\n\nJourneyman-Job: {}\n{TRAILER}: {}\n", context.job.id, context.message.id),
         trailer: format!("{TRAILER}: {}", context.message.id),
         normalize: false,
-        large_from: (!scan.large.is_empty()).then_some(file_bytes),
+        ignore_rules: &rules,
         use_repository: scan.repository_is_plain,
+        take_commits: true,
         time: deadline::commit_time(scan.bytes, scan.entries),
         limits: context.limits,
     };
     let folders = mirror.folders().await?;
-    let (committer, head) = loop {
+    let (committer, head, commits, staged) = loop {
         let mut committer = Committer::start(sandbox, environment, signals, &task).await?;
-        let head = committer.head().await?;
+        let staged = match task.snapshot {
+            true => stage(&mut committer, &sandbox.workspace, turned).await?,
+            false => Staged::default(),
+        };
+        let head = committer.commit().await?;
         if head == turn.head {
-            committer.end().await;
-            return Ok(CollectedCommits { head, commits: Vec::new(), settled: scan.repository_is_plain });
+            break (committer, head, Vec::new(), staged);
         }
         match import(sandbox, mirror).await? {
-            Ok(()) => break (committer, head),
+            Ok(()) => {}
             Err(ImportError::OddModes) if !task.normalize => {
                 committer.end().await;
                 task.normalize = true;
+                continue;
             }
             Err(ImportError::OddModes) => {
                 let text = "the agent's commits are refused: they have file modes that git does not support";
@@ -93,21 +133,54 @@ pub(crate) async fn collect(
             }
             Err(ImportError::Other(error)) => return Err(error.into()),
         }
+        let rules = Rules {
+            job: context.job.id,
+            base: &turn.head,
+            file_bytes: context.limits.file_bytes.unwrap_or(FILE_BYTES),
+            // A commit of the service has no other files than those that were checked.
+            has_own_commits: committer.own != turn.head,
+        };
+        let checked = import::check(mirror, &head, &rules);
+        match deadline::within(deadline::CHECK, "checking the commits of the turn", checked).await? {
+            Checked::Accepted(commits) => break (committer, head, commits, staged),
+            // The files of the tree are committed without those that cannot be published.
+            Checked::Content(detail) if task.take_commits && task.snapshot => {
+                tracing::warn!(job = %context.job.id, %detail, "the agent's commits are replaced by one of the service");
+                committer.end().await;
+                task.take_commits = false;
+            }
+            Checked::Content(detail) => {
+                let text = format!("the agent's commits are refused: {detail}");
+                return Err(RunError::failed(ReasonCode::WorkspaceRefused, text));
+            }
+        }
     };
-    let rules = Rules {
-        job: context.job.id,
-        base: &turn.head,
-        file_bytes,
-        large: &scan.large,
-        only_committed: context.only_committed,
-    };
-    let checked = import::check(mirror, &head, &rules);
-    let commits = deadline::within(deadline::CHECK, "checking the commits of the turn", checked).await?;
     let (head, commits) = sign(mirror, turn, context.job, head, commits).await?;
     // Sync before the end of the turn is recorded: recorded commits must survive a power failure.
     mirror.sync(folders).await?;
-    let settled = committer.settle(&head).await?;
-    Ok(CollectedCommits { head, commits, settled })
+    let settled = match commits.is_empty() {
+        true => {
+            committer.end().await;
+            scan.repository_is_plain
+        }
+        false => committer.settle(&head).await?,
+    };
+    let left_out = staged
+        .left_out
+        .iter()
+        .map(|(path, reason)| LeftOut { path: path_text(path.as_os_str().as_bytes()), reason: *reason });
+    Ok(CollectedCommits {
+        head,
+        commits,
+        settled,
+        left_out: left_out.collect(),
+        listing: match context.only_committed {
+            true => before.listing.clone(),
+            false => staged.next(before.listing, &scan.listing),
+        },
+        has_marks: staged.has_marks || (context.only_committed && turned.may_have_marks),
+        ignore_rules: digest(&rules),
+    })
 }
 
 /// Signs the commits of the turn, if the server signs commits. Returns the head and the commits as they are pushed.
@@ -125,22 +198,6 @@ async fn sign(
     let head = signed.commit(&head);
     mirror.keep(&format!("{}/head", job.id), &head).await?;
     Ok((head, commits.iter().map(|commit| signed.commit(commit)).collect()))
-}
-
-/// Refuses a tree that git cannot store, or that would block git.
-fn check_tree(scan: &TreeScan) -> Result<(), RunError> {
-    if scan.too_deep {
-        let text = "folders are nested more deeply than git can store them; remove them";
-        return Err(RunError::failed(ReasonCode::WorkspaceRefused, text));
-    }
-    if let Some(path) = &scan.blocking {
-        let text = format!(
-            "{path:?} is a FIFO or a device, or a link to one, and git would block on it; the changes of the turn are \
-             discarded, so say in the next message how to do without it"
-        );
-        return Err(RunError::failed(ReasonCode::WorkspaceRefused, text));
-    }
-    Ok(())
 }
 
 /// Imports the committer's pack into the mirror.

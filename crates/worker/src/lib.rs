@@ -21,6 +21,8 @@ mod claim;
 mod cleanup;
 mod commit;
 mod error;
+#[cfg(test)]
+mod given;
 mod host;
 mod run;
 mod sandbox;

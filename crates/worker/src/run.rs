@@ -4,7 +4,7 @@ mod check_logs;
 pub(crate) mod outcome;
 pub(crate) mod port;
 pub(crate) mod publish;
-mod setup;
+pub(crate) mod setup;
 pub(crate) mod steps;
 
 use journeyman_core::engine::Claimed;
@@ -123,10 +123,13 @@ impl Run<'_> {
         self.assignment.reach(Stage::Prompting);
         let turn = self.steps.prompt().instrument(step("prompt")).await?;
         passed(self.store, self.assignment, &[HoldCause::Model]).await;
-        let Collected { head, commits, artifacts } = self.collect(&job, &begun, &turn).await?;
+        let Collected { head, commits, artifacts, refused } = self.collect(&job, &begun, &turn).await?;
         let archive = artifacts.archive.clone().unwrap_or_default();
-        let ended =
-            Report::TurnEnded { head: head.clone(), commits: commits.clone(), artifacts, ending: turn.ending.clone() };
+        let ending = match (turn.ending, refused) {
+            (Ending::Done, Some(reason)) => Ending::CutShort(reason),
+            (ending, _) => ending,
+        };
+        let ended = Report::TurnEnded { head: head.clone(), commits: commits.clone(), artifacts, ending };
         if has_nothing_to_publish(&job, &head) {
             // Nothing happens between the end of the turn and the end of the run, so both are one report.
             self.steps.keep_workspace(&head, &archive).await;

@@ -9,6 +9,7 @@ pub(crate) mod disk_usage;
 pub(crate) mod free_space;
 pub(crate) mod git_dirs;
 pub(crate) mod home_archive;
+pub(crate) mod listing;
 pub(crate) mod lock;
 mod marker;
 mod merge_home;
@@ -16,6 +17,7 @@ pub(crate) mod prebuilt;
 pub(crate) mod remove;
 pub(crate) mod scan;
 pub(crate) mod session;
+pub(crate) mod state;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -26,6 +28,7 @@ use journeyman_core::job::turn::TurnBegun;
 use journeyman_repository::{Mirror, Scratch};
 
 use self::marker::Marker;
+use self::state::TreeState;
 
 /// The file that describes the state of a tree. It exists only between turns; without it, the tree is not reused.
 pub(crate) const MARKER: &str = "marker.json";
@@ -70,26 +73,31 @@ impl Workspace {
         self.commit_dir.join("index")
     }
 
+    /// Returns the folder of the lists for the committer, to which only the service writes.
+    pub(crate) fn lists(&self) -> PathBuf {
+        self.root.join("lists")
+    }
+
     /// Returns the path for the tree of a rebase.
     pub(crate) fn rebase_tree(&self) -> PathBuf {
         self.root.join("rebase")
     }
 
     /// Returns whether the tree can be reused for a turn at `turn.head` with the objects of `mirror` and the session
-    /// archive `session`: if so, `Some` with the fingerprint of the tree, if that is known.
+    /// archive `session`: if so, its state.
     pub(crate) async fn can_be_reused(
         &self,
         mirror: &Mirror,
         turn: &TurnBegun,
         session: Option<&str>,
-    ) -> Option<Option<String>> {
+    ) -> Option<TreeState> {
         let marker = Marker::read(&self.marker_path()).await?;
         let is_current = *marker.instance == *self.instance
             && marker.head == turn.head
             && marker.objects == mirror.objects()
             && marker.session.as_deref() == session;
         let is_complete = self.folders().iter().all(|folder| folder.is_dir());
-        (is_current && is_complete).then_some(marker.fingerprint)
+        (is_current && is_complete).then_some(marker.tree)
     }
 
     /// Removes the marker when a turn begins. If the turn does not end, the tree and the session that it leaves behind
@@ -99,19 +107,13 @@ impl Workspace {
     }
 
     /// Records the state of the tree and of the session after a turn.
-    pub(crate) async fn mark(
-        &self,
-        mirror: &Mirror,
-        head: &Sha,
-        session: &str,
-        fingerprint: Option<String>,
-    ) -> io::Result<()> {
+    pub(crate) async fn mark(&self, mirror: &Mirror, head: &Sha, session: &str, tree: TreeState) -> io::Result<()> {
         let marker = Marker {
             instance: self.instance.to_string(),
             head: head.clone(),
             objects: mirror.objects(),
             session: Some(session.to_owned()),
-            fingerprint,
+            tree,
         };
         marker.write(&self.marker_path()).await
     }

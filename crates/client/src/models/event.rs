@@ -110,6 +110,8 @@ pub enum EventData {
     AgentSession(AgentSession),
     /// The agent's turn was cut short, and the agent is asked to continue. (`agent.continued`)
     AgentContinued(AgentContinued),
+    /// The turn changed files that its commits do not have. (`changes.left_out`)
+    ChangesLeftOut(ChangesLeftOut),
     /// A line of the agent's output was not a message of the protocol. (`agent.line_dropped`)
     AgentLineDropped(AgentLineDropped),
     /// The agent called a model through the service. (`agent.model_call`)
@@ -157,6 +159,7 @@ impl EventData {
             "agent.usage" => typed(data, Self::AgentUsage),
             "agent.session" => typed(data, Self::AgentSession),
             "agent.continued" => typed(data, Self::AgentContinued),
+            "changes.left_out" => typed(data, Self::ChangesLeftOut),
             "agent.line_dropped" => typed(data, Self::AgentLineDropped),
             "agent.model_call" => typed(data, Self::AgentModelCall),
             "model.denied" => typed(data, Self::ModelDenied),

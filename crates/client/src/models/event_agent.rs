@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::message::LeftOut;
+
 /// The agent sent a message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -108,6 +110,20 @@ pub struct AgentContinued {
     pub continuation: Option<u64>,
     /// The maximum number of continuations.
     pub most: Option<u64>,
+    /// True if data was truncated.
+    pub cut: Option<bool>,
+}
+
+/// The turn changed files that its commits do not have.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct ChangesLeftOut {
+    /// The paths, at most 100.
+    #[serde(default)]
+    pub paths: Vec<LeftOut>,
+    /// The number of further paths.
+    pub more: Option<u64>,
     /// True if data was truncated.
     pub cut: Option<bool>,
 }

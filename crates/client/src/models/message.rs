@@ -88,8 +88,53 @@ pub struct Message {
     /// The final text of the agent's turn, at most 100,000 characters; `None` if the turn has not ended or has no
     /// text.
     pub answer: Option<String>,
+    /// What the turn changed, but no commit has, with the reasons; at most 100 paths.
+    #[serde(default)]
+    pub left_out: Vec<LeftOut>,
+    /// The number of further paths that were left out.
+    #[serde(default)]
+    pub left_out_more: u64,
     /// The place on a code host that the message came from; `None` for other messages.
     pub source: Option<MessageSource>,
+}
+
+/// A changed file or folder that no commit has.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct LeftOut {
+    /// The path in the repository. Bytes that are not UTF-8 are written as `\xNN`, with two hexadecimal digits.
+    pub path: String,
+    /// The reason.
+    pub reason: LeftOutReason,
+    /// The reason in words, and what to do about it.
+    pub detail: String,
+}
+
+open_enum! {
+    /// The reason why a change was left out.
+    LeftOutReason {
+        /// The folder is a git repository or working tree of its own.
+        RepositoryInside = "repository_inside",
+        /// It is in a submodule, which is another repository.
+        Submodule = "submodule",
+        /// It cannot be read.
+        Unreadable = "unreadable",
+        /// It is a FIFO, a socket or a device.
+        Special = "special",
+        /// The file is larger than `limits.fileBytes` of the project.
+        TooLarge = "too_large",
+        /// The agent marked the file as local (`git update-index --skip-worktree` or `--assume-unchanged`).
+        MarkedLocal = "marked_local",
+        /// The file cannot be converted to the encoding that `.gitattributes` names.
+        NotEncodable = "not_encodable",
+        /// The path is longer than git can store.
+        PathTooLong = "path_too_long",
+        /// The file says where submodules come from.
+        SubmoduleSettings = "submodule_settings",
+        /// Git refuses the path.
+        RefusedByGit = "refused_by_git",
+    }
 }
 
 /// The place on a code host that a message came from.

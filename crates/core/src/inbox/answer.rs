@@ -1,5 +1,6 @@
 //! The answer on the code host to the comments or the issue of a message.
 
+use crate::left_out;
 use crate::message::{Message, MessageStatus, Origin};
 use crate::pull::body::inert;
 use crate::run::Reason;
@@ -38,7 +39,8 @@ pub fn answer(message: &Message, reason: Option<&Reason>, url: &str) -> Option<S
     let is_of_issue = message.source.as_ref().is_some_and(|source| source.origin == Origin::Issue);
     let pull = message.pr_link.as_ref().filter(|_| is_of_issue).map(|link| format!("[Pull request]({link}) · "));
     let tail = Some(format!("{}[Job]({url})", pull.unwrap_or_default()));
-    let fixed = [comments, tail].into_iter().flatten().collect::<Vec<_>>().join("\n\n");
+    let left_out = message.diff.as_ref().and_then(|diff| left_out::markdown(&diff.left_out, diff.left_out_more));
+    let fixed = [left_out, comments, tail].into_iter().flatten().collect::<Vec<_>>().join("\n\n");
     let left = ANSWER_CHARS.saturating_sub(head.chars().count() + fixed.chars().count());
     let text = text.map(|text| cut(&text, left));
     Some([Some(head), text, Some(fixed)].into_iter().flatten().collect::<Vec<_>>().join("\n\n"))

@@ -282,6 +282,8 @@ pub enum TranscriptKind {
     LineDropped,
     /// The agent's turn was cut short and is continued.
     Continued,
+    /// The turn changed files that its commits do not have.
+    LeftOut,
 }
 
 /// The prefix of the types of log entries about an agent's texts and actions.
@@ -305,6 +307,7 @@ impl TranscriptKind {
             Self::ModelDenied => "model.denied",
             Self::LineDropped => "agent.line_dropped",
             Self::Continued => "agent.continued",
+            Self::LeftOut => "changes.left_out",
         }
     }
 }

@@ -7,6 +7,7 @@ mod inert;
 
 pub use inert::inert;
 
+use crate::left_out::{self, LeftOut};
 use crate::message::{Message, MessageStatus, Origin};
 
 /// The beginning of the section that the service writes. Hosts do not show HTML comments.
@@ -95,6 +96,8 @@ pub struct Content {
     pub url: String,
     /// The cost of the model calls in millionths of a US dollar, if it is known.
     pub cost_micros: Option<u64>,
+    /// What the last turn changed, but its commits do not have.
+    pub left_out: Vec<LeftOut>,
 }
 
 impl Content {
@@ -132,8 +135,9 @@ impl Content {
     }
 
     fn section(&self, template: Option<&str>) -> String {
+        let left_out = left_out::markdown(&self.left_out, 0).map(|list| format!("{list}\n\n")).unwrap_or_default();
         let text = self.fill(template.unwrap_or(DEFAULT_BODY));
-        format!("{BEGIN}\n{}\n{END}", cut(text.trim(), SECTION_CHARS))
+        format!("{BEGIN}\n{left_out}{}\n{END}", cut(text.trim(), SECTION_CHARS.saturating_sub(left_out.len())))
     }
 
     /// Returns the summary: the answer to the first message, then those to the follow-ups.
@@ -215,6 +219,14 @@ mod tests {
     use crate::time::Timestamp;
 
     #[test]
+    fn what_was_left_out_comes_first() {
+        let left_out = vec![LeftOut { path: "lib".to_owned(), reason: left_out::LeftOutReason::Submodule }];
+        let body = Content { left_out, ..content(&[("Do it.", Some("Done."))]) }.body(None, None);
+        assert!(body.starts_with(&format!("{BEGIN}\n⚠️ Not published:\n\n- `lib` is a submodule")), "{body}");
+        assert!(body.contains("\n\nDone.\n"), "{body}");
+    }
+
+    #[test]
     fn markers_are_not_shown() {
         assert_eq!(without_markers(&format!("Mine.\n\n{BEGIN}\nText.\n{END}\n")), "Mine.\n\n\nText.");
     }
@@ -232,6 +244,7 @@ mod tests {
             branch: "journeyman/a-1".to_owned(),
             url: "https://j.example/1".to_owned(),
             cost_micros: Some(420_000),
+            left_out: Vec::new(),
         }
     }
 

@@ -4,6 +4,7 @@ use super::text::{cut, escape, from_markdown, link};
 use crate::diff_stat::DiffStat;
 use crate::ids::Sha;
 use crate::job::Job;
+use crate::left_out::LeftOut;
 use crate::message::{Message, MessageStatus};
 use crate::run::Reason;
 
@@ -48,6 +49,8 @@ fn finished(message: &Message, job: &Job, page: &str) -> String {
             format!("✅ Done in {}{size}.", cut(&commits.join(", "), REASON_CHARS))
         }
     };
+    let left_out = message.diff.as_ref().and_then(|diff| left_out(&diff.left_out, diff.left_out_more));
+    let head = [Some(head), left_out].into_iter().flatten().collect::<Vec<_>>().join(" ");
     let pull = message.pr_link.clone().or_else(|| job.pull.as_ref().map(|pull| pull.url.clone()));
     let pull = pull.filter(|url| url.starts_with("https://") || url.starts_with("http://"));
     let pull = pull.map(|url| format!("{} · ", link(&url, "Pull request"))).unwrap_or_default();
@@ -58,6 +61,15 @@ fn finished(message: &Message, job: &Job, page: &str) -> String {
         Some(answer) => format!("{head}\n\n{}\n\n{tail}", fitting(answer, left)),
         None => format!("{head} {tail}"),
     }
+}
+
+/// Returns the number of paths that were left out, with the first of them.
+fn left_out(left_out: &[LeftOut], more: u64) -> Option<String> {
+    let first = left_out.first()?;
+    let others = more.saturating_add(left_out.len() as u64 - 1);
+    let others = if others == 0 { String::new() } else { format!(", and {others} more") };
+    let path = short(&first.path.replace('`', "?"));
+    Some(format!("⚠️ Not published: `{path}` {}{others}.", first.reason.text()))
 }
 
 /// Returns the numbers of changed lines, such as ` (+145 −18)`. A zero is left out; without changed lines, the text is empty.
@@ -212,7 +224,7 @@ mod tests {
             let stat = DiffStat { additions, deletions, files: 1 };
             let done = Message {
                 commits: vec!["a".repeat(40).parse().unwrap()],
-                diff: Some(MessageDiff { stat, commits: Vec::new() }),
+                diff: Some(MessageDiff { stat, commits: Vec::new(), ..MessageDiff::default() }),
                 ..message(MessageStatus::Finished, None)
             };
             let text = status(&done, None, &job(), URL);

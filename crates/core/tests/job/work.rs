@@ -398,7 +398,7 @@ fn the_sizes_of_changes_are_recorded_with_the_end_of_the_turn() {
         let stat = DiffStat { additions, deletions: 1, files: 2 };
         let commits = vec![CommitDiff { sha: sha(commit), subject: "Fix it".into(), stat }];
         let branch = DiffStat { additions: 100, ..stat };
-        TurnDiff { branch, message: MessageDiff { stat, commits } }
+        TurnDiff { branch, message: MessageDiff { stat, commits, ..MessageDiff::default() } }
     };
     let ended = |commits: Vec<Sha>, diff: Option<TurnDiff>| Report::TurnEnded {
         head: sha('a'),

@@ -70,6 +70,9 @@ impl Line {
     }
 }
 
+/// The number of paths in the line about what was left out.
+const SHOWN_PATHS: usize = 5;
+
 /// Returns the line for an entry, if it is shown in one. `last_reason` is the reason that was shown before.
 pub(crate) fn of(entry: &LogEntry, last_reason: Option<&str>) -> Option<Line> {
     let data = &entry.data;
@@ -79,6 +82,15 @@ pub(crate) fn of(entry: &LogEntry, last_reason: Option<&str>) -> Option<Line> {
         "agent.session" => session(data),
         "agent.continued" => {
             Line::new("play", Tone::Muted, "The turn was interrupted and continues").about(text("cause"))
+        }
+        "changes.left_out" => {
+            let paths = data["paths"].as_array().map(Vec::as_slice).unwrap_or_default();
+            let more = data["more"].as_u64().unwrap_or_default() + paths.len().saturating_sub(SHOWN_PATHS) as u64;
+            let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+            let mut line = Line::new("warning", Tone::Warning, format!("Not published{more}"));
+            line.code =
+                paths.iter().take(SHOWN_PATHS).filter_map(|one| one["path"].as_str()).map(str::to_owned).collect();
+            line
         }
         "agent.model_call" => {
             let failure = data["failure"].as_str()?;

@@ -220,7 +220,7 @@ pub(super) async fn complete(fixture: &Fixture, id: JobId, seconds: u64, entries
     fixture.world.advance(Duration::from_secs(seconds));
     let stat = DiffStat { additions: 1145, deletions: 18, files: 6 };
     let commit = CommitDiff { sha: sha('b'), subject: "Add a <layer>".to_owned(), stat };
-    let message = MessageDiff { stat, commits: vec![commit] };
+    let message = MessageDiff { stat, commits: vec![commit], ..MessageDiff::default() };
     let artifacts = TurnArtifacts {
         answer: Some("I **did** it.".to_owned()),
         diff: Some(Box::new(TurnDiff { branch: stat, message })),

@@ -1,5 +1,6 @@
 //! The wire format of messages and their receipts.
 
+use journeyman_core::left_out;
 use journeyman_core::message::{self, DeliveryMode, Origin};
 use journeyman_core::ports::Permission;
 use serde::{Deserialize, Serialize};
@@ -207,13 +208,83 @@ pub(crate) struct Message {
     /// The final text of the agent's turn, at most 100,000 characters; `null` if the turn has not ended or has no text.
     #[schema(required)]
     pub(crate) answer: Option<String>,
+    /// What the turn changed, but no commit has, with the reasons; at most 100 paths.
+    pub(crate) left_out: Vec<LeftOut>,
+    /// The number of further paths that were left out.
+    pub(crate) left_out_more: u64,
     /// The place on a code host that the message came from; `null` for other messages.
     #[schema(required)]
     pub(crate) source: Option<MessageSource>,
 }
 
+/// A changed file or folder that no commit has.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct LeftOut {
+    /// The path in the repository. Bytes that are not UTF-8 are written as `\xNN`, with two hexadecimal digits.
+    #[schema(example = "vendor/lib")]
+    path: String,
+    reason: LeftOutReason,
+    /// The reason in words, and what to do about it.
+    #[schema(
+        example = "It is a git repository of its own. Move its files out of the repository, remove its .git, or ignore the folder."
+    )]
+    detail: String,
+}
+
+/// The reason why a change was left out. Later versions may add reasons.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum LeftOutReason {
+    /// The folder is a git repository or working tree of its own.
+    RepositoryInside,
+    /// It is in a submodule, which is another repository.
+    Submodule,
+    /// It cannot be read.
+    Unreadable,
+    /// It is a FIFO, a socket or a device.
+    Special,
+    /// The file is larger than `limits.fileBytes` of the project.
+    TooLarge,
+    /// The agent marked the file as local (`git update-index --skip-worktree` or `--assume-unchanged`).
+    MarkedLocal,
+    /// The file cannot be converted to the encoding that `.gitattributes` names.
+    NotEncodable,
+    /// The path is longer than git can store.
+    PathTooLong,
+    /// The file says where submodules come from.
+    SubmoduleSettings,
+    /// Git refuses the path.
+    RefusedByGit,
+}
+
+impl From<&left_out::LeftOut> for LeftOut {
+    fn from(one: &left_out::LeftOut) -> Self {
+        let (text, remedy) = (one.reason.text(), one.reason.remedy());
+        Self { path: one.path.clone(), reason: one.reason.into(), detail: format!("It {text}. {remedy}") }
+    }
+}
+
+impl From<left_out::LeftOutReason> for LeftOutReason {
+    fn from(reason: left_out::LeftOutReason) -> Self {
+        match reason {
+            left_out::LeftOutReason::RepositoryInside => Self::RepositoryInside,
+            left_out::LeftOutReason::Submodule => Self::Submodule,
+            left_out::LeftOutReason::Unreadable => Self::Unreadable,
+            left_out::LeftOutReason::Special => Self::Special,
+            left_out::LeftOutReason::TooLarge { .. } => Self::TooLarge,
+            left_out::LeftOutReason::MarkedLocal => Self::MarkedLocal,
+            left_out::LeftOutReason::NotEncodable => Self::NotEncodable,
+            left_out::LeftOutReason::PathTooLong => Self::PathTooLong,
+            left_out::LeftOutReason::SubmoduleSettings => Self::SubmoduleSettings,
+            left_out::LeftOutReason::RefusedByGit => Self::RefusedByGit,
+        }
+    }
+}
+
 impl From<message::Message> for Message {
     fn from(message: message::Message) -> Self {
+        let diff = message.diff.unwrap_or_default();
         Self {
             id: message.id.to_string(),
             prompt: message.prompt,
@@ -229,6 +300,8 @@ impl From<message::Message> for Message {
             pr_link: message.pr_link,
             published_with: message.published_with.map(|id| id.to_string()),
             answer: message.answer,
+            left_out: diff.left_out.iter().map(LeftOut::from).collect(),
+            left_out_more: diff.left_out_more,
             source: message.source.map(MessageSource::from),
         }
     }

@@ -178,19 +178,26 @@ fn no_fifo_or_device_keeps_git_waiting() {
         assert!(fixture.service.text(&format!("{job}/diff")).contains("+kept"), "{name}");
     }
     let mut jobs = Vec::new();
-    for (path, plant) in [
-        (".gitignore", "mkfifo .gitignore"),
-        ("a/.gitattributes", "mkdir a; mkfifo a/.gitattributes"),
-        (".gitmodules", "mkfifo .gitmodules"),
-        (".g/objects/pack/pack-1.idx", "mv .git .g; ln -s .g .git; mkfifo .g/objects/pack/pack-1.idx"),
-        ("inner/.git/HEAD", "git init -q inner; rm inner/.git/HEAD; mkfifo inner/.git/HEAD"),
+    for (path, plant, is_everywhere) in [
+        (".gitignore", "mkfifo .gitignore", true),
+        ("a/.gitattributes", "mkdir a; mkfifo a/.gitattributes", false),
+        (".gitmodules", "mkfifo .gitmodules", true),
+        (".g/objects/pack/pack-1.idx", "mv .git .g; ln -s .g .git; mkfifo .g/objects/pack/pack-1.idx", false),
+        ("inner", "git init -q inner; rm inner/.git/HEAD; mkfifo inner/.git/HEAD; echo x > inner/x", false),
     ] {
-        jobs.push((path, fixture.service.create(&format!("[[run {plant}; true]] [[write a|1]]"))));
+        let job = fixture.service.create(&format!("[[run {plant}; true]] [[write other|kept]]"));
+        jobs.push((path, is_everywhere, job));
     }
-    for (path, job) in jobs {
+    for (path, is_everywhere, job) in jobs {
         let reason = fixture.reason(&job);
-        assert_eq!(reason["code"], "workspace_refused", "{path}: {reason} {:#}", fixture.service.events(&job));
-        assert!(reason["text"].as_str().unwrap_or_default().contains(path), "{path}: {reason}");
+        if is_everywhere {
+            assert_eq!(reason["code"], "workspace_refused", "{path}: {reason} {:#}", fixture.service.events(&job));
+            assert!(reason["text"].as_str().unwrap_or_default().contains(path), "{path}: {reason}");
+        } else {
+            assert!(reason.is_null(), "{path}: {reason}");
+            assert!(fixture.service.text(&format!("{job}/diff")).contains("+kept"), "{path}");
+            assert_eq!(fixture.service.left_out(&job), [path]);
+        }
     }
 }
 
@@ -267,7 +274,7 @@ fn damaged_and_unsupported_commits_are_refused() {
     let many = r#"[[run perl -e 'for (1 .. 10001) { print "commit refs/heads/many\ncommitter a <a> $_ +0000\ndata 1\nx\n"; print "from $ARGV[0]\n" if $_ == 1 }' $(git rev-parse HEAD) | git fast-import --quiet; git reset -q --soft refs/heads/many]]"#;
     let (_, reason) = fixture.done(many);
     assert!(reason["text"].as_str().unwrap_or_default().contains("more than 10000"), "{reason}");
-    let (job, reason) = fixture.done("[[run git init -q inner; git -C inner commit -q --allow-empty -m x]]");
+    let (job, reason) = fixture.done("[[run git init -q inner; echo x > inner/x]]");
     assert_eq!(reason["code"], "workspace_refused", "{:#}", fixture.service.events(&job));
     let modules = r"[submodule \x]\n\tpath = x\n\turl = http://127.0.0.1:1/x\n";
     let (_, reason) = fixture.done(&format!("[[run printf '{modules}' > .gitmodules]]"));

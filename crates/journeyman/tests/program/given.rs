@@ -391,6 +391,14 @@ impl Service {
         page.send().unwrap().text().unwrap()
     }
 
+    /// Returns the paths that the last message of a job left out, sorted.
+    pub(crate) fn left_out(&self, job: &str) -> Vec<String> {
+        let messages = self.get(&format!("{job}/messages"));
+        let last = messages["messages"].as_array().and_then(|all| all.last().cloned()).unwrap_or_default();
+        let paths = last["leftOut"].as_array().cloned().unwrap_or_default();
+        paths.iter().map(|one| one["path"].as_str().unwrap_or_default().to_owned()).collect()
+    }
+
     pub(crate) fn text(&self, path: &str) -> String {
         self.client.get(format!("{}{path}", self.url)).bearer_auth(&self.key).send().unwrap().text().unwrap()
     }

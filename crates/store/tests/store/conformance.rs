@@ -50,7 +50,7 @@ pub(crate) fn size() -> DiffStat {
 
 fn message_diff() -> MessageDiff {
     let commit = CommitDiff { sha: sha('b'), subject: "Fix “it” — \\ \"quoted\"".to_owned(), stat: size() };
-    MessageDiff { stat: size(), commits: vec![commit] }
+    MessageDiff { stat: size(), commits: vec![commit], ..MessageDiff::default() }
 }
 
 /// Carries out the next message, with this usage.

@@ -1,14 +1,18 @@
 //! The committer runs git on a job's tree, in a separate sandbox without network, secrets and the agent's home, because
-//! the agent may have prepared the tree to attack git. Its result is a pack of objects, which the host checks like a
-//! push from an untrusted client.
+//! the agent may have prepared the tree to attack git. The host sends it requests, and decides by the answers what is
+//! committed ([`super::exact`]). The result is a pack of objects, which the host checks like a push from an untrusted
+//! client.
 //!
 //! The committer's folder contains a git directory and an index. The host creates it before a program has run next to
-//! it. Programs may change it later, so the host then writes nothing to it, and reads only one regular file from it.
+//! it. Programs may change it later, so the host then writes nothing to it, and reads only regular files from it. Lists
+//! for the committer are in another folder, to which only the host writes.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use journeyman_core::ids::Sha;
@@ -35,8 +39,11 @@ const SCRIPT: &str = include_str!("committer.sh");
 /// The maximum size of the pack of a turn's commits, in bytes.
 const PACK_BYTES: u64 = 1 << 30;
 
-/// The maximum output on stdout in bytes: two commits, or a path.
-const STDOUT_BYTES: u64 = 16 << 10;
+/// The maximum size of an answer in bytes. A list has a path of at most 4096 bytes for each file.
+const ANSWER_BYTES: usize = 256 << 20;
+
+/// The maximum length of the first line of an answer, in bytes.
+const LINE_BYTES: u64 = 256;
 
 /// The bytes of stderr that are kept.
 const STDERR_BYTES: usize = 4096;
@@ -62,10 +69,12 @@ pub(crate) struct Task<'a> {
     pub(crate) trailer: String,
     /// True if the agent's commits are rewritten with the file modes that git itself writes.
     pub(crate) normalize: bool,
-    /// The maximum size of a file in bytes, if the tree contains larger files; some of them may be ignored.
-    pub(crate) large_from: Option<u64>,
+    /// The content of an ignore file that applies in addition to those of the tree.
+    pub(crate) ignore_rules: &'a [u8],
     /// True if git may run in the agent's own repository; if not, its commits are lost, but its files are not.
     pub(crate) use_repository: bool,
+    /// True if the agent's commits are taken; if not, one commit has all changes of the tree.
+    pub(crate) take_commits: bool,
     /// The time limit for making the commits.
     pub(crate) time: Duration,
     /// The limits of the project.
@@ -77,11 +86,14 @@ pub(crate) struct Committer<'a> {
     signals: &'a Signals,
     sandbox: &'a JobSandbox,
     limits: LimitSettings,
-    large_from: Option<u64>,
     time: Duration,
+    /// The folder of the lists.
+    lists: PathBuf,
+    /// The agent's newest commit that is taken.
+    pub(crate) own: Sha,
     process: Box<dyn Process>,
     stdin: Sender,
-    stdout: BufReader<tokio::io::Take<Receiver>>,
+    stdout: BufReader<Receiver>,
     stderr: JoinHandle<String>,
 }
 
@@ -105,17 +117,25 @@ impl<'a> Committer<'a> {
     ) -> Result<Self, RunError> {
         let workspace = &sandbox.workspace;
         check_folder(workspace).await?;
+        let lists = workspace.lists();
+        tokio::fs::create_dir_all(&lists).await?;
+        let rules = lists.join("ignore");
+        tokio::fs::write(&rules, task.ignore_rules).await?;
         let inside = sandbox.sandbox.layout(&workspace.tree, &workspace.commit_dir);
         let (tree, dir) = (inside.workspace.to_string_lossy(), inside.home.to_string_lossy());
-        let argv = ["/bin/sh", "-c", SCRIPT, "committer", &tree, &dir].map(str::to_owned).to_vec();
+        let argv = ["/bin/sh", "-c", SCRIPT, "committer", &tree, &dir, &lists.to_string_lossy()];
+        let argv = argv.map(str::to_owned).to_vec();
         let mut environment = with_plain_git(environment, &dir);
+        let rules = rules.to_string_lossy().replace('\\', "\\\\").replace('"', "\\\"");
+        let config = format!("{COMMITTER_CONFIG}[core]\n\texcludesFile = \"{rules}\"\n");
+        let yes_or_no = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
         let own = [
             ("BASE", task.base.to_string()),
-            ("CONFIG", COMMITTER_CONFIG.to_owned()),
-            ("REPOSITORY", if task.use_repository { "yes" } else { "no" }.to_owned()),
-            ("SNAPSHOT", if task.snapshot { "yes" } else { "no" }.to_owned()),
-            ("NORMALIZE", if task.normalize { "yes" } else { "no" }.to_owned()),
-            ("LARGE_FROM", task.large_from.map_or_else(String::new, |bytes| bytes.to_string())),
+            ("CONFIG", config),
+            ("REPOSITORY", yes_or_no(task.use_repository)),
+            ("COMMITS", yes_or_no(task.use_repository && task.take_commits)),
+            ("SNAPSHOT", yes_or_no(task.snapshot)),
+            ("NORMALIZE", yes_or_no(task.normalize)),
             ("MESSAGE", task.message.clone()),
             ("TRAILER", task.trailer.clone()),
         ];
@@ -124,51 +144,117 @@ impl<'a> Committer<'a> {
         resources.file_bytes = Some(resources.file_bytes.unwrap_or_default().max(PACK_BYTES));
         let home = workspace.commit_dir.clone();
         let spawn = Spawn { home, resources, ..sandbox.spawn(argv, environment) };
-        let spawned = sandbox.start(spawn, signals, StartTimeout::AFTER_TURN).await?;
-        let stdout = Receiver::from_owned_fd(spawned.stdout)?.take(STDOUT_BYTES);
-        Ok(Self {
+        let readable = spawn.readable.iter().cloned().chain([lists.clone()]).collect();
+        let spawned = sandbox.start(Spawn { readable, ..spawn }, signals, StartTimeout::AFTER_TURN).await?;
+        let mut committer = Self {
             signals,
             sandbox,
             limits: task.limits.clone(),
-            large_from: task.large_from,
             time: task.time,
+            lists,
+            own: task.base.clone(),
             process: spawned.process,
             stdin: Sender::from_owned_fd(spawned.stdin)?,
-            stdout: BufReader::new(stdout),
+            stdout: BufReader::new(Receiver::from_owned_fd(spawned.stdout)?),
             stderr: tokio::spawn(last_output(Receiver::from_owned_fd(spawned.stderr)?, STDERR_BYTES)),
-        })
+        };
+        committer.own = committer.commit_of("own").await?;
+        Ok(committer)
     }
 
-    /// Waits for the commit that contains all changes.
-    pub(crate) async fn head(&mut self) -> Result<Sha, RunError> {
-        let line = match self.line(self.time).await {
-            Ok(line) => line,
-            Err(error) => {
-                self.process.pause().await;
-                self.process.end().await;
-                return Err(error);
-            }
+    /// Returns the files that the agent's index marks: not in the working tree, not merged, or assumed to be unchanged.
+    pub(crate) async fn marks(&mut self) -> Result<Vec<Mark>, RunError> {
+        let text = self.list("marks", None).await?;
+        Ok(paths_in(&text).filter_map(|entry| Mark::parse(entry.as_os_str().as_bytes())).collect())
+    }
+
+    /// Returns the paths of the submodules of the agent's newest commit.
+    pub(crate) async fn submodules(&mut self) -> Result<Vec<PathBuf>, RunError> {
+        let text = self.list("submodules", None).await?;
+        let path = |entry: &[u8]| entry.iter().position(|byte| *byte == b'\t').map(|tab| path_of(&entry[tab + 1..]));
+        Ok(text.split(|byte| *byte == 0).filter_map(path).collect())
+    }
+
+    /// Returns those of the paths that the sparse patterns of the agent's repository include.
+    pub(crate) async fn sparse(&mut self, paths: &[PathBuf]) -> Result<Vec<PathBuf>, RunError> {
+        let text = self.list("sparse", Some(paths)).await?;
+        Ok(paths_in(&text).collect())
+    }
+
+    /// Returns those of the paths that git ignores. The error is git's, for example if a path is in a submodule.
+    pub(crate) async fn ignored(&mut self, paths: &[PathBuf]) -> Result<Result<Vec<PathBuf>, String>, RunError> {
+        let answer = self.ask("ignored", Some(paths)).await?;
+        Ok(answer.map(|text| paths_in(&text).collect()))
+    }
+
+    /// Writes the committed content of files to [`OLD`] in the committer's folder, as a checkout does.
+    pub(crate) async fn check_out(&mut self, paths: &[PathBuf]) -> Result<(), RunError> {
+        self.list("checkout", Some(paths)).await.map(drop)
+    }
+
+    /// Changes entries of the index. If git refuses any of the paths, none is changed, and the error is returned.
+    pub(crate) async fn update(&mut self, how: Update, paths: &[PathBuf]) -> Result<Result<(), String>, RunError> {
+        let request = match how {
+            Update::Remove => "remove",
+            Update::Add => "add",
+            Update::SetExecutable(true) => "executable",
+            Update::SetExecutable(false) => "plain",
         };
-        if let Some(path) = line.as_deref().and_then(|line| line.strip_prefix("large ")) {
-            let most = self.large_from.unwrap_or_default();
-            let text = format!(
-                "{path:?} is larger than the limit of {most} bytes (limits.fileBytes of the project); the changes of the \
-                 turn are discarded, so say in the next message how to do without the file"
-            );
-            return Err(RunError::failed(ReasonCode::WorkspaceRefused, text));
-        }
-        let head = line.as_deref().and_then(|line| line.strip_prefix("head ")?.trim().parse().ok());
-        match head {
-            Some(head) => Ok(head),
+        Ok(self.ask(request, Some(paths)).await?.map(drop))
+    }
+
+    /// Makes the commit and its pack, and returns the commit that contains all changes.
+    pub(crate) async fn commit(&mut self) -> Result<Sha, RunError> {
+        self.send("commit").await;
+        self.commit_of("head").await
+    }
+
+    /// Reads a line with a commit.
+    async fn commit_of(&mut self, word: &str) -> Result<Sha, RunError> {
+        let line = self.line(self.time).await?;
+        let commit = line.as_deref().and_then(|line| line.strip_prefix(word)?.trim().parse().ok());
+        match commit {
+            Some(commit) => Ok(commit),
             None => Err(self.failed().await),
         }
+    }
+
+    /// Sends a request whose answer is a list.
+    async fn list(&mut self, request: &str, paths: Option<&[PathBuf]>) -> Result<Vec<u8>, RunError> {
+        match self.ask(request, paths).await? {
+            Ok(text) => Ok(text),
+            Err(_) => Err(self.failed().await),
+        }
+    }
+
+    /// Sends a request, with a list of paths, and returns the answer, or the error of git.
+    async fn ask(&mut self, request: &str, paths: Option<&[PathBuf]>) -> Result<Result<Vec<u8>, String>, RunError> {
+        if let Some(paths) = paths {
+            let mut list = Vec::new();
+            for path in paths {
+                list.extend_from_slice(path.as_os_str().as_bytes());
+                list.push(0);
+            }
+            tokio::fs::write(self.lists.join("paths"), list).await?;
+        }
+        self.send(request).await;
+        let line = self.line(self.time).await?.unwrap_or_default();
+        let (answer, bytes) = line.split_once(' ').unwrap_or_default();
+        let bytes = bytes.trim().parse().ok().filter(|bytes| *bytes <= ANSWER_BYTES);
+        let (Some(bytes), "out" | "refused") = (bytes, answer) else { return Err(self.failed().await) };
+        let text = self.bytes(bytes).await?;
+        Ok(if answer == "out" { Ok(text) } else { Err(String::from_utf8_lossy(&text).trim().to_owned()) })
+    }
+
+    /// Sends a line. If the process has ended, reading its answer fails too.
+    async fn send(&mut self, line: &str) {
+        let _ = self.stdin.write_all(format!("{line}\n").as_bytes()).await;
     }
 
     /// Resets the agent's repository to `head`, with nothing to commit. Returns false if the agent has broken the
     /// repository, or configured it to be slow.
     pub(crate) async fn settle(mut self, head: &Sha) -> Result<bool, RunError> {
-        // If the process has ended, reading its answer fails too.
-        let _ = self.stdin.write_all(format!("settle {head}\n").as_bytes()).await;
+        self.send(&format!("settle {head}")).await;
         // The outer timeout ends the wait: taking too long is not a failure.
         let line = tokio::time::timeout(SETTLE_TIME, self.line(SETTLE_TIME * 2)).await;
         self.process.end().await;
@@ -187,27 +273,32 @@ impl<'a> Committer<'a> {
 
     /// Reads the next line of the committer's output; `None` at end of stream.
     async fn line(&mut self, time: Duration) -> Result<Option<String>, RunError> {
-        let shutdown = async {
-            self.signals.shutdown.cancelled().await;
-            tokio::time::sleep(SHUTDOWN_TIME).await;
-        };
         let mut line = Vec::new();
-        tokio::select! {
-            read = self.stdout.read_until(b'\n', &mut line) => {
-                // A path may contain bytes that are not UTF-8.
-                Ok((read? > 0).then(|| String::from_utf8_lossy(&line).trim_end_matches('\n').to_owned()))
-            }
-            exceeded = limits::watch(&*self.process, self.sandbox, &self.limits) => Err(exceeded),
-            () = self.signals.lost.cancelled() => Err(RunError::LeaseLost),
-            () = shutdown => Err(RunError::HandedBack),
-            () = tokio::time::sleep(time) => {
-                let text = format!(
-                    "committing the files took longer than {} seconds; something in the workspace blocks git",
-                    time.as_secs()
-                );
-                Err(RunError::failed(ReasonCode::WorkspaceRefused, text))
-            }
+        let mut stdout = (&mut self.stdout).take(LINE_BYTES);
+        let read = stdout.read_until(b'\n', &mut line);
+        let wait = Wait { signals: self.signals, sandbox: self.sandbox, limits: &self.limits, time };
+        match wait.until(&mut *self.process, read).await {
+            Ok(read) => Ok((read > 0).then(|| String::from_utf8_lossy(&line).trim_end_matches('\n').to_owned())),
+            Err(error) => Err(self.abandon(error).await),
         }
+    }
+
+    /// Reads that many bytes of the committer's output.
+    async fn bytes(&mut self, bytes: usize) -> Result<Vec<u8>, RunError> {
+        let mut text = vec![0; bytes];
+        let read = self.stdout.read_exact(&mut text);
+        let wait = Wait { signals: self.signals, sandbox: self.sandbox, limits: &self.limits, time: self.time };
+        match wait.until(&mut *self.process, read).await {
+            Ok(_) => Ok(text),
+            Err(error) => Err(self.abandon(error).await),
+        }
+    }
+
+    /// Kills the committer without a grace period, so that it writes nothing while its files are removed.
+    async fn abandon(&mut self, error: RunError) -> RunError {
+        self.process.pause().await;
+        self.process.end().await;
+        error
     }
 
     async fn failed(&mut self) -> RunError {
@@ -234,6 +325,94 @@ impl<'a> Committer<'a> {
             }
         }
     }
+}
+
+/// The end of a wait for output.
+struct Wait<'a> {
+    signals: &'a Signals,
+    sandbox: &'a JobSandbox,
+    limits: &'a LimitSettings,
+    time: Duration,
+}
+
+impl Wait<'_> {
+    /// Waits for output, while the process stays within its limits and the run goes on.
+    async fn until<T>(
+        &self,
+        process: &mut dyn Process,
+        read: impl Future<Output = io::Result<T>>,
+    ) -> Result<T, RunError> {
+        let shutdown = async {
+            self.signals.shutdown.cancelled().await;
+            tokio::time::sleep(SHUTDOWN_TIME).await;
+        };
+        tokio::select! {
+            read = read => Ok(read?),
+            exceeded = limits::watch(process, self.sandbox, self.limits) => Err(exceeded),
+            () = self.signals.lost.cancelled() => Err(RunError::LeaseLost),
+            () = shutdown => Err(RunError::HandedBack),
+            () = tokio::time::sleep(self.time) => {
+                let text = format!(
+                    "committing the files took longer than {} seconds; something in the workspace blocks git",
+                    self.time.as_secs()
+                );
+                Err(RunError::failed(ReasonCode::WorkspaceRefused, text))
+            }
+        }
+    }
+}
+
+/// A change of entries of the index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Update {
+    /// The files are removed.
+    Remove,
+    /// The files of the tree are added.
+    Add,
+    /// Whether the files are executable changes, and nothing else.
+    SetExecutable(bool),
+}
+
+/// A file that the agent's index marks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Mark {
+    pub(crate) kind: MarkKind,
+    pub(crate) path: PathBuf,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MarkKind {
+    /// The file is not part of the working tree (`skip-worktree`).
+    Skipped,
+    /// The file is assumed to be unchanged (`assume-unchanged`).
+    AssumedUnchanged,
+    /// The file has conflicts that are not resolved.
+    Unmerged,
+}
+
+impl Mark {
+    /// Parses an entry of `git ls-files -v`.
+    fn parse(entry: &[u8]) -> Option<Self> {
+        let kind = match entry.first()? {
+            b'S' => MarkKind::Skipped,
+            b'M' | b'm' => MarkKind::Unmerged,
+            letter if letter.is_ascii_lowercase() => MarkKind::AssumedUnchanged,
+            _ => return None,
+        };
+        Some(Self { kind, path: path_of(entry.get(2..)?) })
+    }
+}
+
+/// The folder of [`Committer::check_out`] in the committer's folder.
+pub(crate) const OLD: &str = "old";
+
+/// Returns the paths of a list, each of which ends with NUL.
+fn paths_in(list: &[u8]) -> impl Iterator<Item = PathBuf> {
+    list.split(|byte| *byte == 0).filter(|path| !path.is_empty()).map(path_of)
+}
+
+fn path_of(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(OsStr::from_bytes(bytes))
 }
 
 /// Refuses the committer's folder if a program that ran next to it has left an entry that blocks git or leads it

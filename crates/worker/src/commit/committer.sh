@@ -1,16 +1,18 @@
-# Packs the agent's changes as one pack of objects. Runs in a separate sandbox, in the tree, with the git directory that
-# the service has created in the committer's folder ("$2"), so no configuration of the agent applies.
+# Runs git on the tree for the service, in a separate sandbox, with the git directory that the service has created in the
+# committer's folder ("$2"), so no configuration of the agent applies. The service decides what is committed: it writes
+# lists of paths, which end with NUL, to its own folder ("$3"), and sends requests, each as a line.
 #
-# Prints "head <commit>" with the commit that contains everything, or "large <path>" for a file that is too large to
-# commit. Then waits for "settle <commit>", moves the agent's own repository to that commit, and prints "settled".
+# The first line of the output is "own <commit>": the agent's newest commit, which a further commit follows. The answer to
+# a request is "out <bytes>" or "refused <bytes>", and that many bytes: a list of paths, or the error of git. The answer
+# to "commit" is "head <commit>", and that to "settle" is "settled".
 # Processes are the most expensive part of this script, so it starts few.
 set -eu
-tree=$1 dir=$2
+tree=$1 dir=$2 lists=$3
 # Calls redirect stdin, so that git does not read the service's next line.
 service_git() { GIT_DIR="$dir/git" GIT_WORK_TREE="$tree" GIT_INDEX_FILE="$dir/index" git "$@"; }
 
 # The objects of earlier turns are in the service's mirror by now.
-for leftover in "$dir/own" "$dir/pack" "$dir/git/info" "$dir/git/objects/"[0-9a-f][0-9a-f] "$dir/git/objects/pack/"* "$dir/git/objects/"tmp_*; do
+for leftover in "$dir/own" "$dir/old" "$dir/out" "$dir/pack" "$dir/git/info" "$dir/git/objects/"[0-9a-f][0-9a-f] "$dir/git/objects/pack/"* "$dir/git/objects/"tmp_*; do
 	[ ! -e "$leftover" ] || rm -rf "$leftover"
 done
 # Programs of the agent may have changed the configuration since it was last used.
@@ -18,7 +20,7 @@ printf '%s' "$CONFIG" > "$dir/git/config"
 
 # The branch usually is a file. Otherwise git finds it, unless something blocks git.
 own=
-if [ "$REPOSITORY" = yes ] && [ -f .git/HEAD ] && read -r at < .git/HEAD; then
+if [ "$COMMITS" = yes ] && [ -f .git/HEAD ] && read -r at < .git/HEAD; then
 	case $at in
 	"ref: refs/heads/"*) [ ! -f ".git/${at#ref: }" ] || read -r own < ".git/${at#ref: }" || own= ;;
 	esac
@@ -26,7 +28,7 @@ fi
 case $own in
 *[!0-9a-f]* | "")
 	own=
-	[ "$REPOSITORY" = no ] || own=$(timeout -k 1 10 git rev-parse --verify --quiet HEAD 2>/dev/null </dev/null) || own=
+	[ "$COMMITS" = no ] || own=$(timeout -k 1 10 git rev-parse --verify --quiet HEAD 2>/dev/null </dev/null) || own=
 	;;
 esac
 [ -n "$own" ] || own=$BASE
@@ -62,37 +64,100 @@ if [ "$NORMALIZE" = yes ] && [ "$own" != "$BASE" ]; then
 	done
 	read -r own < "$dir/own/new/$own"
 fi
-head=$own
-
-if [ "$SNAPSHOT" = yes ]; then
-	if [ -n "$LARGE_FROM" ]; then
-		large=$(find . -path ./.git -prune -o -type f -size "+${LARGE_FROM}c" -print0 |
-			GIT_DIR="$dir/git" GIT_WORK_TREE="$tree" GIT_INDEX_FILE="$dir/index" GIT_LITERAL_PATHSPECS=1 \
-				xargs -0 -r git ls-files -z --modified --others --exclude-standard -- | tr '\n\0' '?\n' | head -n 1)
-		[ -z "$large" ] || { printf 'large %s\n' "$large"; exit 0; }
-	fi
+[ "$SNAPSHOT" = no ] || {
 	# Start from the index of the agent's newest commit, so that files which it removed from the repository, or added
 	# despite .gitignore, stay so.
 	read -r indexed < "$dir/git/HEAD" || indexed=
 	[ "$indexed" = "$own" ] || service_git read-tree --reset "$own" </dev/null
 	printf '%s\n' "$own" > "$dir/git/HEAD"
-	service_git add --all </dev/null
-	# If there is nothing to commit, git says so on stdout, and fails.
-	printf '%s' "$MESSAGE" | service_git commit --quiet --no-verify --cleanup=verbatim --file=- >&2 || service_git diff-index --cached --quiet "$own" -- </dev/null
-	read -r head < "$dir/git/HEAD"
-	# The last commit of a turn names its message, even if the agent made all of the commits.
-	if [ "$head" = "$own" ] && [ "$head" != "$BASE" ]; then
-		service_git commit --quiet --no-verify --amend --no-edit --allow-empty --cleanup=verbatim --trailer "$TRAILER" >&2
-		read -r head < "$dir/git/HEAD"
-	fi
-fi
-if [ "$head" != "$BASE" ]; then
-	printf '%s\n^%s\n' "$head" "$BASE" | service_git pack-objects --quiet --revs --thin --stdout > "$dir/pack"
-fi
-printf 'head %s\n' "$head"
+}
+printf 'own %s\n' "$own"
 
-read -r _ head || exit 0
-[ "$REPOSITORY" = yes ] || exit 0
-# A git process of the agent that was killed may have left this lock.
-rm -f .git/index.lock
-git reset --quiet "$head" </dev/null && echo settled
+# Sends the file "$dir/out" as the answer $1.
+answer() {
+	if [ -s "$dir/out" ]; then
+		printf '%s %s\n' "$1" "$(wc -c < "$dir/out")"
+		cat "$dir/out"
+	else
+		printf '%s 0\n' "$1"
+	fi
+}
+
+head=$own
+while read -r request argument; do
+	case $request in
+	marks)
+		# The files that the agent's index has in another state than usual: "S" (not in the working tree), "M" (not
+		# merged), or a small letter (assumed to be unchanged).
+		{ timeout -k 1 10 git -c core.fsmonitor=false ls-files -v -z 2>/dev/null </dev/null || :; } |
+			{ LC_ALL=C grep -azv '^H ' || :; } > "$dir/out"
+		answer out
+		;;
+	submodules)
+		service_git ls-files --stage -z </dev/null | { LC_ALL=C grep -az '^160000 ' || :; } > "$dir/out"
+		answer out
+		;;
+	sparse)
+		# The files of the list that belong to the agent's part of the tree. Git before 2.41 cannot tell: then all do.
+		mkdir -p "$dir/git/info"
+		cp .git/info/sparse-checkout "$dir/git/info/sparse-checkout"
+		cone=$(timeout -k 1 10 git config --type=bool --default=true --get core.sparseCheckoutCone 2>/dev/null </dev/null) || cone=true
+		enabled=$(timeout -k 1 10 git config --type=bool --default=false --get core.sparseCheckout 2>/dev/null </dev/null) || enabled=false
+		[ "$enabled" = true ] && service_git -c core.sparseCheckout=true -c core.sparseCheckoutCone="$cone" \
+			sparse-checkout check-rules -z < "$lists/paths" > "$dir/out" 2>/dev/null || cat "$lists/paths" > "$dir/out"
+		answer out
+		;;
+	ignored)
+		code=0
+		service_git check-ignore -z --stdin < "$lists/paths" > "$dir/out" 2>"$dir/err" || code=$?
+		if [ "$code" -le 1 ]; then answer out; else mv "$dir/err" "$dir/out"; answer refused; fi
+		;;
+	checkout)
+		# The files of the list as a checkout of their committed content writes them. Files that have none are left out.
+		rm -rf "$dir/old"
+		mkdir "$dir/old"
+		service_git checkout-index --quiet -z --stdin --prefix="$dir/old/" < "$lists/paths" 2>/dev/null || :
+		printf 'out 0\n'
+		;;
+	remove | add | executable | plain)
+		case $request in
+		remove) how=--force-remove ;;
+		add) how=--add ;;
+		executable) how=--chmod=+x ;;
+		plain) how=--chmod=-x ;;
+		esac
+		code=0
+		service_git update-index "$how" -z --stdin < "$lists/paths" > "$dir/out" 2>&1 || code=$?
+		# Git skips some names, such as .GIT, and does not fail.
+		if [ "$code" = 0 ] && ! { [ -s "$dir/out" ] && grep -q '^Ignoring path ' "$dir/out"; }; then
+			printf 'out 0\n'
+		else
+			answer refused
+		fi
+		;;
+	commit)
+		if [ "$SNAPSHOT" = yes ]; then
+			if ! service_git diff-index --cached --quiet "$own" -- </dev/null; then
+				files=$(service_git write-tree </dev/null)
+				head=$(printf '%s' "$MESSAGE" | service_git commit-tree -p "$own" "$files")
+				printf '%s\n' "$head" > "$dir/git/HEAD"
+			elif [ "$own" != "$BASE" ]; then
+				# The last commit of a turn names its message, even if the agent made all of the commits.
+				service_git commit --quiet --no-verify --amend --no-edit --allow-empty --cleanup=verbatim --trailer "$TRAILER" >&2 </dev/null
+				read -r head < "$dir/git/HEAD"
+			fi
+		fi
+		if [ "$head" != "$BASE" ]; then
+			printf '%s\n^%s\n' "$head" "$BASE" | service_git pack-objects --quiet --revs --thin --stdout > "$dir/pack"
+		fi
+		printf 'head %s\n' "$head"
+		;;
+	settle)
+		[ "$REPOSITORY" = yes ] || exit 0
+		# A git process of the agent that was killed may have left this lock.
+		rm -f .git/index.lock
+		git reset --quiet "$argument" </dev/null && echo settled
+		exit 0
+		;;
+	esac
+done

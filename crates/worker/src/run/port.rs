@@ -7,6 +7,7 @@ use journeyman_core::job::command::Published;
 use journeyman_core::job::turn::{TurnArtifacts, TurnBegun};
 use journeyman_core::job::{Branch, Job};
 use journeyman_core::ports::FreeSpace;
+use journeyman_core::run::Reason;
 use journeyman_repository::push::Pushed;
 use tokio::sync::OwnedMutexGuard;
 
@@ -73,4 +74,6 @@ pub(crate) struct Collected {
     /// The commits from the start of the turn to the head, oldest first.
     pub(crate) commits: Vec<Sha>,
     pub(crate) artifacts: TurnArtifacts,
+    /// The reason why nothing was published, although the turn changed files. They stay in the workspace.
+    pub(crate) refused: Option<Reason>,
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use journeyman_core::job::command::Published;
 use journeyman_core::job::turn::Ending;
 use journeyman_core::job::{Branch, Ended, Job, Pull, PullRepository, title_of};
+use journeyman_core::left_out::LeftOut;
 use journeyman_core::message::{Message, Origin};
 use journeyman_core::ports::{Forge, ForgeError, Store};
 use journeyman_core::project::Project;
@@ -33,6 +34,8 @@ pub(crate) struct Publishing<'a> {
     pub(crate) history: &'a dyn History,
     /// The message whose turn has ended.
     pub(crate) message: &'a Message,
+    /// What the turn changed, but its commits do not have.
+    pub(crate) left_out: &'a [LeftOut],
     /// The URL of the service, without a slash at its end.
     pub(crate) public_url: &'a str,
 }
@@ -139,6 +142,7 @@ impl Publishing<'_> {
             branch: job.branch_name(),
             url: format!("{}/projects/{}/jobs/{}", self.public_url, job.project, job.id),
             cost_micros,
+            left_out: self.left_out.to_vec(),
         })
     }
 

@@ -1,21 +1,26 @@
 //! The steps of a run on a real machine, with git, an agent, and a code host.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use journeyman_core::egress::Allowlist;
 use journeyman_core::ids::{JobId, Sha};
-use journeyman_core::job::command::Published;
+use journeyman_core::job::command::{Published, Report};
+use journeyman_core::job::event::{TranscriptEntry, TranscriptKind};
 use journeyman_core::job::turn::{TurnArtifacts, TurnBegun};
 use journeyman_core::job::{Branch, Job};
+use journeyman_core::left_out::{LeftOut, MAX_LEFT_OUT, named_in};
 use journeyman_core::ports::{Forge, ForgeError, FreeSpace, Image};
 use journeyman_core::project::{CODE_HOST_TOKEN, Project, SandboxSettings, SecretUse, SecretValue};
+use journeyman_core::run::{Reason, ReasonCode};
+use journeyman_core::time::Timestamp;
 use journeyman_repository::branch::{base_of, choose_branch};
-use journeyman_repository::diff_stat::turn_diff;
+use journeyman_repository::diff_stat::{Range, turn_diff};
 use journeyman_repository::import::FILE_BYTES;
 use journeyman_repository::push::{Outgoing, Push, Pushed};
 use journeyman_repository::{Mirror, RepositoryError, bundle, published};
+use serde_json::{Value, json};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use super::check_logs::CheckLogs;
@@ -26,7 +31,7 @@ use crate::claim::assignment::Assignment;
 use crate::claim::deadline;
 use crate::claim::redaction::Redactor;
 use crate::cleanup::discard::discard_workspace;
-use crate::commit::{CollectedCommits, CommitContext, collect};
+use crate::commit::{Before, CollectedCommits, CommitContext, collect};
 use crate::error::RunError;
 use crate::host::Host;
 use crate::sandbox::disk_limit::{Counted, Disk};
@@ -34,8 +39,10 @@ use crate::sandbox::job_sandbox::JobSandbox;
 use crate::turn::agent::Agent;
 use crate::turn::context::{Turn, TurnContext};
 use crate::turn::turn;
+use crate::workspace::listing::Listing;
 use crate::workspace::scan::{TreeScan, scan};
 use crate::workspace::session::Session;
+use crate::workspace::state::{TreeState, digest};
 use crate::workspace::{Workspace, home_archive};
 
 #[async_trait]
@@ -101,16 +108,19 @@ struct HostSteps<'a> {
     /// Before the turn, the idle agent of the previous turn; after the turn, the agent to keep for the next. It is
     /// killed when the steps are dropped.
     idle: Mutex<Option<Agent>>,
-    tree: Mutex<TreeState>,
+    tree: Mutex<Tree>,
 }
 
-/// The state of the tree.
+/// The tree, as it was after the last commit or when it was built.
 #[derive(Default)]
-struct TreeState {
-    /// The fingerprint when there was nothing to commit, if it is known.
-    clean: Option<String>,
+struct Tree {
+    state: TreeState,
+    /// The list of its files; `None` if it is stored in the workspace.
+    listing: Option<Listing>,
     /// True if the tree may be reused for the next turn.
     reusable: bool,
+    /// What the turn's commits do not have.
+    left_out: Vec<LeftOut>,
 }
 
 #[async_trait]
@@ -124,11 +134,11 @@ impl Steps for HostSteps<'_> {
         let begun = choose_branch(self.job(), &self.assignment.project, &self.mirror, &*self.forge).await?;
         let session = Session { blobs: &*self.host.blobs, archive: self.job().archive.as_deref() };
         let workspace = &self.sandbox.workspace;
-        let clean = match workspace.can_be_reused(&self.mirror, &begun, session.archive).await {
-            Some(clean) => clean,
+        let tree = match workspace.can_be_reused(&self.mirror, &begun, session.archive).await {
+            Some(state) => Tree { state, ..Tree::default() },
             None => self.rebuild(&begun, &session).await?,
         };
-        self.tree.lock().await.clean = clean;
+        *self.tree.lock().await = tree;
         workspace.remove_marker().await?;
         Ok(begun)
     }
@@ -163,30 +173,58 @@ impl Steps for HostSteps<'_> {
         let scanned = self.scan().await?;
         self.check_disk().await?;
         let mut tree = self.tree.lock().await;
-        let collected = if tree.clean.as_ref() == Some(&scanned.fingerprint) {
-            CollectedCommits { head: begun.head.clone(), commits: Vec::new(), settled: true }
-        } else {
-            let collected = self.commit(begun, turn, &scanned).await?;
+        let (mut commits, mut head, mut refused) = (Vec::new(), begun.head.clone(), None);
+        tree.reusable = true;
+        if tree.state.clean.as_ref() != Some(&scanned.fingerprint) {
+            let listing = match tree.listing.take() {
+                Some(listing) => listing,
+                None => self.sandbox.workspace.read_listing().await?,
+            };
+            let left_out_before = tree.state.left_out.clone();
+            let before = Before { state: &tree.state, listing: &listing };
+            let collected = self.commit(begun, turn, before, &scanned).await?;
+            let again = self.scan().await?;
             // After an interrupted turn, uncommitted changes stay in the tree, and the next turn must find them.
-            tree.clean = if turn.is_stopped() { None } else { Some(self.scan().await?.fingerprint) };
-            collected
-        };
-        tree.reusable = collected.settled;
-        let CollectedCommits { head, commits, .. } = collected;
+            let is_clean = !turn.is_stopped() && collected.left_out.is_empty() && again.listing == scanned.listing;
+            tree.state = TreeState {
+                clean: is_clean.then_some(again.fingerprint),
+                unmarked_index: again.index.filter(|_| !collected.has_marks),
+                ignore_rules: collected.ignore_rules,
+                left_out: collected.left_out.iter().map(|one| one.path.clone()).collect(),
+            };
+            tree.listing = Some(collected.listing);
+            tree.reusable = collected.settled;
+            // What was left out of an earlier commit was told then.
+            let new = collected.left_out.iter().filter(|one| !left_out_before.contains(&one.path));
+            refused = match collected.commits.is_empty() {
+                true => nothing_published(new),
+                false => turn.answer.as_deref().and_then(|answer| named_in(&collected.left_out, answer)).map(not_done),
+            };
+            if let Some(event) = left_out_event(&collected.left_out, self.assignment.reporter.now()) {
+                self.assignment.reporter.report(Report::Transcript(vec![event])).await?;
+            }
+            tree.left_out = collected.left_out;
+            (commits, head) = (collected.commits, collected.head);
+        }
         let (blobs, workspace) = (&*self.host.blobs, &self.sandbox.workspace);
         let archive = home_archive::key(job.id, job.token);
         workspace.save_session(blobs, &archive).await?;
         let bundle = bundle::store(blobs, &self.mirror, &workspace.scratch, job, &head).await?;
         let (session, answer) = (Some(turn.session.clone()), turn.answer.clone());
-        let diff = turn_diff(&self.mirror, &begun.base, &begun.head, &head).await;
+        let diff = turn_diff(
+            &self.mirror,
+            Range { base: &begun.base, start: &begun.head, head: &head },
+            tree.left_out.clone(),
+        )
+        .await;
         let artifacts = TurnArtifacts { session, archive: Some(archive), bundle, answer, diff };
-        Ok(Collected { head, commits, artifacts })
+        Ok(Collected { head, commits, artifacts, refused })
     }
 
     async fn keep_workspace(&self, head: &Sha, archive: &str) {
-        let tree = self.tree.lock().await;
+        let mut tree = self.tree.lock().await;
         if tree.reusable
-            && let Err(error) = self.sandbox.workspace.mark(&self.mirror, head, archive, tree.clean.clone()).await
+            && let Err(error) = self.mark(&mut tree, head, archive).await
         {
             tracing::warn!(job = %self.job().id, %error, "a workspace cannot be reused: its marker could not be written");
         }
@@ -212,7 +250,8 @@ impl Steps for HostSteps<'_> {
         let disk_bytes = project.settings.limits.disk_bytes();
         let base = &base_of(job, project, &self.mirror);
         let ci_files = project.settings.pull_request.ci_files;
-        Ok(push.run(job, &Outgoing { branch, head, commits, disk_bytes, base, ci_files }).await?)
+        let left_out = &self.left_out().await;
+        Ok(push.run(job, &Outgoing { branch, head, commits, left_out, disk_bytes, base, ci_files }).await?)
     }
 
     async fn pull_request(&self, job: &Job, branch: &Branch) -> Result<Published, RunError> {
@@ -225,6 +264,7 @@ impl Steps for HostSteps<'_> {
             project,
             history: &self.mirror,
             message: &claimed.message,
+            left_out: &self.left_out().await,
             public_url: &self.host.public_url,
         };
         publishing.pull_request(job, branch).await
@@ -237,8 +277,25 @@ impl HostSteps<'_> {
         &self.assignment.claimed.job
     }
 
-    /// Rebuilds the workspace, and returns the fingerprint of its tree if there is nothing to commit.
-    async fn rebuild(&self, begun: &TurnBegun, session: &Session<'_>) -> Result<Option<String>, RunError> {
+    /// Returns what the commits of the turn do not have.
+    async fn left_out(&self) -> Vec<LeftOut> {
+        let left_out = self.tree.lock().await.left_out.clone();
+        // Another worker may have made the commits.
+        let recorded = self.assignment.claimed.message.diff.as_ref().filter(|_| left_out.is_empty());
+        recorded.map_or(left_out, |diff| diff.left_out.clone())
+    }
+
+    /// Records the state of the tree after a turn.
+    async fn mark(&self, tree: &mut Tree, head: &Sha, archive: &str) -> std::io::Result<()> {
+        let workspace = &self.sandbox.workspace;
+        if let Some(listing) = tree.listing.take() {
+            workspace.write_listing(listing).await?;
+        }
+        workspace.mark(&self.mirror, head, archive, tree.state.clone()).await
+    }
+
+    /// Rebuilds the workspace, and returns the state of its tree.
+    async fn rebuild(&self, begun: &TurnBegun, session: &Session<'_>) -> Result<Tree, RunError> {
         // The idle agent's files are about to be removed.
         if let Some(agent) = self.idle.lock().await.take() {
             agent.end().await;
@@ -247,11 +304,16 @@ impl HostSteps<'_> {
         let (prebuilt, index) = (&self.host.prebuilt, self.sandbox.workspace.index());
         let disk_bytes = self.assignment.project.settings.limits.disk_bytes();
         prebuilt.make(&self.mirror, &begun.base, &index, &self.sandbox.sandbox, disk_bytes).await;
-        // The first turn commits the files of a setup command.
-        if self.assignment.project.settings.setup.is_some() {
-            return Ok(None);
-        }
-        Ok(Some(self.scan().await?.fingerprint))
+        let scanned = self.scan().await?;
+        // A setup command may have marked files as local.
+        let has_setup = self.assignment.project.settings.setup.is_some();
+        let state = TreeState {
+            clean: Some(scanned.fingerprint),
+            unmarked_index: scanned.index.filter(|_| !has_setup),
+            ignore_rules: digest(&[]),
+            left_out: BTreeSet::new(),
+        };
+        Ok(Tree { state, listing: Some(scanned.listing), ..Tree::default() })
     }
 
     /// Gives the logs of failed checks to the agent, if the message asks for their repair.
@@ -271,7 +333,13 @@ impl HostSteps<'_> {
         Preparation { project, sandbox, mirror, prebuilt, gateway, reporter, signals, base, setup, agent }
     }
 
-    async fn commit(&self, begun: &TurnBegun, turn: &Turn, scanned: &TreeScan) -> Result<CollectedCommits, RunError> {
+    async fn commit(
+        &self,
+        begun: &TurnBegun,
+        turn: &Turn,
+        before: Before<'_>,
+        scanned: &TreeScan,
+    ) -> Result<CollectedCommits, RunError> {
         let Assignment { project, claimed, signals, .. } = self.assignment;
         let context = CommitContext {
             job: self.job(),
@@ -280,7 +348,7 @@ impl HostSteps<'_> {
             limits: &project.settings.limits,
         };
         let environment = base_environment(self.host, &self.sandbox);
-        collect(&self.sandbox, &environment, signals, &self.mirror, begun, &context, scanned).await
+        collect(&self.sandbox, &environment, signals, &self.mirror, begun, &context, before, scanned).await
     }
 
     /// Fails if the turn has left more on the disk than the limit. Files that the idle agent has open count too.
@@ -301,6 +369,43 @@ impl HostSteps<'_> {
         let scanned = async { tokio::task::spawn_blocking(move || scan(&tree, large_from)).await? };
         deadline::within(deadline::SCAN, "scanning the workspace", scanned).await
     }
+}
+
+/// Returns the reason why nothing was published, if something was left out.
+fn nothing_published<'a>(mut left_out: impl Iterator<Item = &'a LeftOut>) -> Option<Reason> {
+    let LeftOut { path, reason } = left_out.next()?;
+    let more = match left_out.count() {
+        0 => String::new(),
+        1 => " One further path was left out, too.".to_owned(),
+        number => format!(" {number} further paths were left out, too."),
+    };
+    let text = format!(
+        "nothing was published: {path} {}. {}{more} The files stay in the workspace for the next message",
+        reason.text(),
+        reason.remedy()
+    );
+    Some(Reason::new(ReasonCode::WorkspaceRefused, text))
+}
+
+/// Returns the reason why a turn is not done whose answer names a path that was left out.
+fn not_done(LeftOut { path, reason }: &LeftOut) -> Reason {
+    let text = format!(
+        "the answer names {path}, which was not published: it {}. {} The rest of the work is published",
+        reason.text(),
+        reason.remedy()
+    );
+    Reason::new(ReasonCode::WorkspaceRefused, text)
+}
+
+/// Returns the event that tells what was left out, if there is something.
+fn left_out_event(left_out: &[LeftOut], at: Timestamp) -> Option<TranscriptEntry> {
+    let path = |LeftOut { path, reason }: &LeftOut| {
+        let detail = format!("It {}. {}", reason.text(), reason.remedy());
+        json!({ "path": path, "reason": reason.code(), "detail": detail })
+    };
+    let paths: Vec<Value> = left_out.iter().take(MAX_LEFT_OUT).map(path).collect();
+    let data = json!({ "paths": paths, "more": left_out.len().saturating_sub(MAX_LEFT_OUT) });
+    (!paths.is_empty()).then(|| TranscriptEntry { kind: TranscriptKind::LeftOut, data, at })
 }
 
 /// Converts an error of the code host before anything was published.

@@ -290,7 +290,7 @@ impl Steps for SimulatedSteps<'_> {
         self.process.crash_point("after the turn was collected").await;
         let (session, answer) = (Some(turn.session.clone()), turn.answer.clone());
         let artifacts = TurnArtifacts { session, archive: Some(archive), bundle, answer, diff: None };
-        Ok(Collected { head, commits, artifacts })
+        Ok(Collected { head, commits, artifacts, refused: None })
     }
 
     async fn keep_workspace(&self, head: &Sha, archive: &str) {
@@ -355,6 +355,7 @@ impl Steps for SimulatedSteps<'_> {
             project,
             history: &repository,
             message: &claimed.message,
+            left_out: &[],
             public_url: "https://journeyman.example",
         };
         publishing.pull_request(job, branch).await

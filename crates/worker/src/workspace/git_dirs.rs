@@ -12,14 +12,14 @@ use super::Workspace;
 
 /// The configuration of the committer's repository, without hooks and helpers.
 pub(crate) const COMMITTER_CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\
-     \thooksPath = /dev/null\n\tfsmonitor = false\n\texcludesFile = /dev/null\n\tattributesFile = \
+     \thooksPath = /dev/null\n\tfsmonitor = false\n\tsafecrlf = false\n\texcludesFile = /dev/null\n\tattributesFile = \
      /dev/null\n[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n";
 
 /// Creates the repository of a tree with the content `head` of its `HEAD`. It uses the objects of the mirror. An
 /// existing index is kept.
 pub(crate) async fn create_repository(tree: &Path, mirror: &Mirror, head: &str) -> io::Result<()> {
     let git = tree.join(".git");
-    for dir in ["objects/info", "objects/pack", "refs/heads", "refs/tags"] {
+    for dir in ["info", "objects/info", "objects/pack", "refs/heads", "refs/tags"] {
         tokio::fs::create_dir_all(git.join(dir)).await?;
     }
     let files = [

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use journeyman_core::ids::Sha;
 use serde::{Deserialize, Serialize};
 
+use super::state::TreeState;
+
 /// The state of a workspace. Another version of the program may give a field another meaning, so a marker with unknown
 /// fields is not valid.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,9 +27,8 @@ pub(super) struct Marker {
     /// commit alone does not show that this workspace has missed a turn.
     #[serde(default)]
     pub(super) session: Option<String>,
-    /// The fingerprint of the tree, if there was nothing to commit ([`super::scan`]).
-    #[serde(default)]
-    pub(super) fingerprint: Option<String>,
+    /// The state of the tree, whose list of files is in another file.
+    pub(super) tree: TreeState,
 }
 
 impl Marker {
@@ -50,9 +51,12 @@ mod tests {
     #[test]
     fn a_marker_of_another_version_is_not_valid() {
         let head = "a".repeat(40);
-        let own = format!(r#"{{"instance":"x","head":"{head}","session":null}}"#);
+        let tree = serde_json::to_string(&TreeState::default()).unwrap();
+        let own = format!(r#"{{"instance":"x","head":"{head}","session":null,"tree":{tree}}}"#);
         assert!(serde_json::from_str::<Marker>(&own).is_ok());
-        let other = format!(r#"{{"instance":"x","head":"{head}","message":null,"session":null}}"#);
+        let other = format!(r#"{{"instance":"x","head":"{head}","message":null,"session":null,"tree":{tree}}}"#);
         assert!(serde_json::from_str::<Marker>(&other).is_err());
+        let earlier = format!(r#"{{"instance":"x","head":"{head}","session":null,"fingerprint":null}}"#);
+        assert!(serde_json::from_str::<Marker>(&earlier).is_err());
     }
 }

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use askama::Template;
 use journeyman_core::code_host::HostName;
+use journeyman_core::diff_stat::MessageDiff;
+use journeyman_core::left_out::LeftOut;
 use journeyman_core::message::{Message, MessageStatus, Origin};
 use journeyman_core::time::Timestamp;
 
@@ -74,6 +76,9 @@ struct Turn<'a> {
     clock: Option<(String, String)>,
     steps: Option<Steps>,
     commits: Vec<&'a str>,
+    left_out: &'a [LeftOut],
+    left_out_more: u64,
+    left_out_count: u64,
     size: Option<Size>,
     cost: Option<String>,
 }
@@ -175,6 +180,9 @@ impl<'a> Turn<'a> {
             clock: run.map(|run| (run.started_at.to_string(), words::clock(at.now.since(run.started_at)))),
             steps: steps.filter(|steps| is_over && steps.count > 0),
             commits: message.commits.iter().map(|sha| sha.as_str()).collect(),
+            left_out: message.diff.as_ref().map(|diff| diff.left_out.as_slice()).unwrap_or_default(),
+            left_out_more: message.diff.as_ref().map(|diff| diff.left_out_more).unwrap_or_default(),
+            left_out_count: message.diff.as_ref().map(MessageDiff::left_out_count).unwrap_or_default(),
             size: Size::of(message.diff.as_ref().map(|diff| diff.stat)).filter(|_| !message.commits.is_empty()),
             cost: talk.cost_of(message.id).map(words::money),
         }

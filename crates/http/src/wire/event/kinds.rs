@@ -219,6 +219,14 @@ fn kinds() -> Vec<Kind> {
             &[],
         ),
         kind(
+            "changes.left_out",
+            "The turn changed files that its commits do not have.",
+            truncatable(json!({
+                "paths": { "type": "array", "items": schema("LeftOut") }, "more": number(),
+            })),
+            &[],
+        ),
+        kind(
             "agent.line_dropped",
             "A line of the agent's output was not a message of the protocol.",
             truncatable(json!({ "reason": text() })),

@@ -1,12 +1,10 @@
 //! Tests of the commit and the secrets with which a setup command runs, and of the workspace that the agent finds
 //! afterward.
 
-mod given;
-
 use journeyman_core::run::ReasonCode;
 
-use self::given::{BRANCH, Fixture, VALUE, fixture};
 use crate::error::RunError;
+use crate::given::{BRANCH, Fixture, VALUE, fixture};
 
 /// An attempt of an agent to run its code with a secret of the setup command.
 struct Attack {

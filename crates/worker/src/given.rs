@@ -1,4 +1,4 @@
-//! A repository with commits of people and agents, and a workspace whose programs run without a sandbox.
+//! For tests: a repository with commits of people and agents, and a workspace whose programs run without a sandbox.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use journeyman_core::egress::Allowlist;
-use journeyman_core::engine::{Admission, Engine, NewJob, Prompt};
+use journeyman_core::engine::{Admission, Claimed, Engine, NewJob, Prompt};
 use journeyman_core::ids::{Sha, WorkerId};
 use journeyman_core::job::turn::TurnBegun;
 use journeyman_core::message::{DeliveryMode, Origin};
@@ -18,7 +18,7 @@ use journeyman_core::ports::{
     Blob, BlobError, Blobs, EgressLog, Exit, Gate, Gateway, ModelProxy, ModelRoute, Process, Remote, Resources,
     SandboxError, Spawn, Spawned,
 };
-use journeyman_core::project::{Project, SecretValue, Settings};
+use journeyman_core::project::{LimitSettings, Project, SecretValue, Settings};
 use journeyman_core::run::Reason;
 use journeyman_core::time::Timestamp;
 use journeyman_git::{Git, Runner};
@@ -28,38 +28,50 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::claim::lease::{Reporter, Signals};
+use crate::commit::{Before, CollectedCommits, CommitContext, collect};
 use crate::error::RunError;
 use crate::run::setup::preparation::Preparation;
 use crate::sandbox::job_sandbox::JobSandbox;
 use crate::workspace::Workspace;
 use crate::workspace::free_space::Space;
+use crate::workspace::listing::Listing;
 use crate::workspace::prebuilt::PrebuiltTrees;
+use crate::workspace::scan::{TreeScan, scan};
 use crate::workspace::session::Session;
+use crate::workspace::state::{TreeState, digest};
 use journeyman_repository::mirror::{Mirror, Mirrors};
 
 /// The value of the secret `TOKEN`.
-pub(super) const VALUE: &str = "s3cret-9f8e-s3cret";
+pub(crate) const VALUE: &str = "s3cret-9f8e-s3cret";
 
 /// The branch of the job.
-pub(super) const BRANCH: &str = "journeyman/work-1";
+pub(crate) const BRANCH: &str = "journeyman/work-1";
 
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// A project, its repository, and the workspace of a job.
-pub(super) struct Fixture {
-    pub(super) dir: tempfile::TempDir,
-    pub(super) project: Project,
-    pub(super) sandbox: JobSandbox,
+pub(crate) struct Fixture {
+    pub(crate) dir: tempfile::TempDir,
+    pub(crate) project: Project,
+    pub(crate) sandbox: JobSandbox,
     git: Git,
     mirrors: Mirrors,
     prebuilt: PrebuiltTrees,
     blobs: Files,
+    claimed: Claimed,
     reporter: Reporter,
     signals: Signals,
 }
 
+/// A tree before a turn.
+pub(crate) struct Built {
+    pub(crate) head: Sha,
+    pub(crate) state: TreeState,
+    pub(crate) listing: Listing,
+}
+
 /// Creates a project with the setup command `setup`, on a repository without a commit.
-pub(super) async fn fixture(setup: &str) -> Fixture {
+pub(crate) async fn fixture(setup: &str) -> Fixture {
     let dir = tempfile::tempdir().unwrap();
     let git = Git::new(Runner { program: "git".into(), path: PATH.into(), environment: vec![], askpass: None });
     let project = Project {
@@ -102,6 +114,7 @@ pub(super) async fn fixture(setup: &str) -> Fixture {
         prebuilt: PrebuiltTrees::new(dir.path().join("spares")),
         blobs: Files(dir.path().join("blobs")),
         reporter: Reporter::new(engine, &claimed, signals.clone()),
+        claimed,
         signals,
         dir,
     };
@@ -112,7 +125,7 @@ pub(super) async fn fixture(setup: &str) -> Fixture {
 
 impl Fixture {
     /// Commits these files on top of the clone's head and pushes to `branch`; an empty text removes a file.
-    pub(super) fn commit(&self, branch: &str, files: &[(&str, &str)]) -> Sha {
+    pub(crate) fn commit(&self, branch: &str, files: &[(&str, &str)]) -> Sha {
         let clone = self.dir.path().join("clone");
         for (file, text) in files {
             write(&clone.join(file), text);
@@ -123,12 +136,12 @@ impl Fixture {
         git_in(&clone, &["rev-parse", "HEAD"]).trim().parse().unwrap()
     }
 
-    pub(super) fn in_clone(&self, arguments: &[&str]) -> String {
+    pub(crate) fn in_clone(&self, arguments: &[&str]) -> String {
         git_in(&self.dir.path().join("clone"), arguments)
     }
 
     /// Stores a home with these files, as after a turn of the agent.
-    pub(super) async fn store_home(&self, files: &[(&str, &str)]) {
+    pub(crate) async fn store_home(&self, files: &[(&str, &str)]) {
         let home = &self.sandbox.workspace.home;
         std::fs::create_dir_all(home).unwrap();
         for (file, text) in files {
@@ -137,18 +150,16 @@ impl Fixture {
         self.sandbox.workspace.save_session(&self.blobs, "home").await.unwrap();
     }
 
-    pub(super) async fn mirror(&self) -> Mirror {
+    pub(crate) async fn mirror(&self) -> Mirror {
         let url = self.dir.path().join("origin.git").display().to_string();
         self.mirrors.fetch(Remote { url, credential: None, is_ours: true }).await.unwrap()
     }
 
     /// Builds the workspace for a turn at `head`, without a home or with the stored one; with `shared`, the agent gets
     /// the same variables as the setup command.
-    pub(super) async fn prepare(&self, head: &Sha, has_home: bool, shared: bool) -> Result<(), RunError> {
+    pub(crate) async fn prepare(&self, head: &Sha, has_home: bool, shared: bool) -> Result<(), RunError> {
         let mirror = self.mirror().await;
-        let home = self.sandbox.layout().home.display().to_string();
-        let variables = [("PATH", PATH), ("HOME", &home)].map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let base = BTreeMap::from(variables);
+        let base = self.environment();
         let setup: BTreeMap<_, _> = base.clone().into_iter().chain([("TOKEN".to_owned(), VALUE.to_owned())]).collect();
         let agent = if shared { setup.clone() } else { base.clone() };
         let preparation = Preparation {
@@ -167,24 +178,82 @@ impl Fixture {
         preparation.prepare(&turn(head), &session).await
     }
 
+    /// Builds the workspace at the head of `main`, and returns the state of its tree.
+    pub(crate) async fn build(&self) -> Built {
+        let mirror = self.mirror().await;
+        let head = mirror.heads["main"].clone();
+        self.prepare(&head, false, true).await.unwrap();
+        let scanned = self.scan();
+        let state = TreeState { unmarked_index: scanned.index, ignore_rules: digest(&[]), ..TreeState::default() };
+        Built { head, state, listing: scanned.listing }
+    }
+
+    /// Scans the tree; files of more than 1000 bytes are large.
+    pub(crate) fn scan(&self) -> TreeScan {
+        scan(&self.sandbox.workspace.tree, 1000).unwrap()
+    }
+
+    /// Commits the changes of a turn.
+    pub(crate) async fn collect(&self, before: &Built) -> Result<CollectedCommits, RunError> {
+        let mirror = self.mirror().await;
+        let limits = LimitSettings { file_bytes: Some(1000), ..LimitSettings::default() };
+        let context = CommitContext {
+            job: &self.claimed.job,
+            message: &self.claimed.message,
+            only_committed: false,
+            limits: &limits,
+        };
+        let environment = self.environment();
+        let (turn, scanned) = (turn(&before.head), self.scan());
+        let before = Before { state: &before.state, listing: &before.listing };
+        collect(&self.sandbox, &environment, &self.signals, &mirror, &turn, &context, before, &scanned).await
+    }
+
+    /// Returns the state before the turn that follows.
+    pub(crate) fn next(&self, before: &Built, collected: CollectedCommits) -> Built {
+        let state = TreeState {
+            unmarked_index: self.scan().index.filter(|_| !collected.has_marks),
+            ignore_rules: collected.ignore_rules,
+            ..before.state.clone()
+        };
+        Built { head: collected.head, state, listing: collected.listing }
+    }
+
+    /// Runs a shell command in the tree, as the agent does.
+    pub(crate) fn run(&self, command: &str) {
+        let mut shell = Command::new("sh");
+        shell.args(["-ec", command]).current_dir(&self.sandbox.workspace.tree).env_clear().envs(self.environment());
+        text_of(&mut shell);
+    }
+
+    /// Returns the variables of programs.
+    fn environment(&self) -> BTreeMap<String, String> {
+        let home = self.sandbox.layout().home.display().to_string();
+        let mut all = vec![("PATH", PATH.to_owned()), ("HOME", home)];
+        for name in ["GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"] {
+            all.push((name, "ada@example.com".to_owned()));
+        }
+        all.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+
     /// Reads a file of the tree.
-    pub(super) fn tree(&self, file: &str) -> Option<String> {
+    pub(crate) fn tree(&self, file: &str) -> Option<String> {
         std::fs::read_to_string(self.sandbox.workspace.tree.join(file)).ok()
     }
 
     /// Reads a file of the home.
-    pub(super) fn home(&self, file: &str) -> Option<String> {
+    pub(crate) fn home(&self, file: &str) -> Option<String> {
         std::fs::read_to_string(self.sandbox.workspace.home.join(file)).ok()
     }
 
     /// Returns whether a file that the agent may read contains the secret's value.
-    pub(super) fn is_leaked(&self) -> bool {
+    pub(crate) fn is_leaked(&self) -> bool {
         let found = Command::new("grep").args(["-rqs", VALUE]).arg(&self.sandbox.workspace.root).status().unwrap();
         found.success()
     }
 
     /// Returns git's status of the tree, from the agent's own repository or from the committer's.
-    pub(super) fn status(&self, of_committer: bool) -> String {
+    pub(crate) fn status(&self, of_committer: bool) -> String {
         let Workspace { tree, commit_dir, .. } = &self.sandbox.workspace;
         let mut git = Command::new("git");
         git.args(["status", "--porcelain", "--branch"]).current_dir(tree).env("GIT_CONFIG_GLOBAL", "/dev/null");
@@ -197,13 +266,13 @@ impl Fixture {
     }
 
     /// Returns the head of the agent's own repository.
-    pub(super) async fn head(&self) -> String {
+    pub(crate) async fn head(&self) -> String {
         let asked = self.git.command(["rev-parse", "HEAD"]).directory(&self.sandbox.workspace.tree).run().await;
         asked.unwrap().text().unwrap().trim().to_owned()
     }
 }
 
-pub(super) fn turn(head: &Sha) -> TurnBegun {
+pub(crate) fn turn(head: &Sha) -> TurnBegun {
     let (base, head) = (head.clone(), head.clone());
     TurnBegun { branch: BRANCH.to_owned(), generation: 1, base, head, pushed: None, default_branch: None }
 }

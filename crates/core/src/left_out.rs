@@ -1,0 +1,201 @@
+//! What a turn changed, but its commits do not have.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+/// The maximum number of paths of a message that are stored.
+pub const MAX_LEFT_OUT: usize = 100;
+
+/// A changed file or folder that was not published.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// The path in the repository. Bytes that are not UTF-8 are written as `\xNN`, with two hexadecimal digits.
+    pub path: String,
+    /// The reason.
+    #[serde(flatten)]
+    pub reason: LeftOutReason,
+}
+
+/// The reason why a change was not published.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "reason", rename_all = "snake_case")]
+pub enum LeftOutReason {
+    /// The folder is a git repository or working tree of its own.
+    RepositoryInside,
+    /// The file is in a submodule, which is another repository.
+    Submodule,
+    /// The file or folder cannot be read.
+    Unreadable,
+    /// It is a FIFO, a socket or a device, or git would block on one there.
+    Special,
+    /// The file is larger than the project's limit.
+    TooLarge {
+        /// Its size in bytes.
+        bytes: u64,
+    },
+    /// The agent marked the file as local (`git update-index --skip-worktree` or `--assume-unchanged`).
+    MarkedLocal,
+    /// The file cannot be converted to the encoding that the repository's attributes name.
+    NotEncodable,
+    /// The path is longer than git can store.
+    PathTooLong,
+    /// The file says where submodules come from; agents do not change it.
+    SubmoduleSettings,
+    /// Git refuses the path, for example because of its name.
+    RefusedByGit,
+}
+
+impl LeftOutReason {
+    /// Returns the stable name of the reason.
+    #[must_use]
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::RepositoryInside => "repository_inside",
+            Self::Submodule => "submodule",
+            Self::Unreadable => "unreadable",
+            Self::Special => "special",
+            Self::TooLarge { .. } => "too_large",
+            Self::MarkedLocal => "marked_local",
+            Self::NotEncodable => "not_encodable",
+            Self::PathTooLong => "path_too_long",
+            Self::SubmoduleSettings => "submodule_settings",
+            Self::RefusedByGit => "refused_by_git",
+        }
+    }
+
+    /// Returns the reason in words, as the end of a sentence that begins with the path.
+    #[must_use]
+    pub fn text(self) -> Cow<'static, str> {
+        match self {
+            Self::RepositoryInside => "is a git repository of its own".into(),
+            Self::Submodule => "is a submodule, which is another repository".into(),
+            Self::Unreadable => "cannot be read".into(),
+            Self::Special => "is a FIFO, a socket or a device".into(),
+            Self::TooLarge { bytes } => format!("has {bytes} bytes, more than limits.fileBytes of the project").into(),
+            Self::MarkedLocal => "is marked as local in the agent's index".into(),
+            Self::NotEncodable => "cannot be converted to the encoding in .gitattributes".into(),
+            Self::PathTooLong => "has paths that are longer than git can store".into(),
+            Self::SubmoduleSettings => "says where submodules come from, which agents must not change".into(),
+            Self::RefusedByGit => "has a name that git refuses".into(),
+        }
+    }
+
+    /// Returns what a person or the agent can do about it, as a sentence.
+    #[must_use]
+    pub const fn remedy(self) -> &'static str {
+        match self {
+            Self::RepositoryInside => "Move its files out of the repository, remove its .git, or ignore the folder.",
+            Self::Submodule => "Change the submodule's own repository, then move the pointer to its new commit.",
+            Self::Unreadable => "Make it readable (chmod u+r).",
+            Self::Special => "Replace it by a regular file, or ignore it.",
+            Self::TooLarge { .. } => "Make it smaller, ignore it, or raise limits.fileBytes of the project.",
+            Self::MarkedLocal => "Remove the mark (git update-index --no-skip-worktree --no-assume-unchanged).",
+            Self::NotEncodable => "Save the file in the encoding in .gitattributes, or change that.",
+            Self::PathTooLong => "Nest the folders less deeply.",
+            Self::SubmoduleSettings => "Add, move or remove submodules by hand.",
+            Self::RefusedByGit => "Rename it.",
+        }
+    }
+}
+
+/// Returns what was left out as a list in Markdown, with what to do about it; `None` if there is nothing. `more` is the
+/// number of further paths.
+#[must_use]
+pub fn markdown(left_out: &[LeftOut], more: u64) -> Option<String> {
+    let line = |one: &LeftOut| {
+        // Nothing in a path may end the code span or the line.
+        let path: String = one.path.chars().map(|c| if c == '`' || c.is_control() { '?' } else { c }).collect();
+        format!("- `{path}` {}. {}", one.reason.text(), one.reason.remedy())
+    };
+    let mut lines: Vec<String> = left_out.iter().take(SHOWN).map(line).collect();
+    let hidden = more.saturating_add(left_out.len().saturating_sub(SHOWN) as u64);
+    if hidden > 0 {
+        lines.push(format!("- and {hidden} more"));
+    }
+    (!lines.is_empty()).then(|| format!("⚠️ Not published:\n\n{}", lines.join("\n")))
+}
+
+/// Returns the first path that a text names. A path without a folder and without an extension counts only in a code span,
+/// because it may be a word.
+#[must_use]
+pub fn named_in<'a>(left_out: &'a [LeftOut], text: &str) -> Option<&'a LeftOut> {
+    let is_part = |c: char| c.is_alphanumeric() || "_-./".contains(c);
+    let names = |path: &str| {
+        text.match_indices(path).any(|(at, _)| {
+            let (before, after) = (text[..at].chars().next_back(), text[at + path.len()..].chars().next());
+            // A full stop may end the sentence, and a slash leads to a file in a folder.
+            let is_whole = before.is_none_or(|c| !is_part(c) || c == '/')
+                && after.is_none_or(|c| !is_part(c) || c == '.' || c == '/');
+            let is_code = before == Some('`') && after == Some('`');
+            is_code || (is_whole && path.contains(['/', '.']))
+        })
+    };
+    left_out.iter().find(|one| names(&one.path))
+}
+
+/// The number of paths that people are shown in a list.
+const SHOWN: usize = 20;
+
+/// Returns a path as text. Bytes that are not UTF-8 are written as `\xNN`, with two hexadecimal digits.
+#[must_use]
+pub fn path_text(path: &[u8]) -> String {
+    let mut text = String::new();
+    for chunk in path.utf8_chunks() {
+        text.push_str(chunk.valid());
+        for byte in chunk.invalid() {
+            text.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stored_reason_has_its_name_next_to_the_path() {
+        let large = LeftOut { path: "a".to_owned(), reason: LeftOutReason::TooLarge { bytes: 7 } };
+        let json = serde_json::to_string(&large).unwrap();
+        assert_eq!(json, r#"{"path":"a","reason":"too_large","bytes":7}"#);
+        assert_eq!(serde_json::from_str::<LeftOut>(&json).unwrap(), large);
+        let inside = LeftOut { path: "b".to_owned(), reason: LeftOutReason::RepositoryInside };
+        assert_eq!(serde_json::to_value(&inside).unwrap()["reason"], inside.reason.code());
+    }
+
+    #[test]
+    fn a_list_has_the_reasons_and_counts_what_it_does_not_show() {
+        assert_eq!(markdown(&[], 0), None);
+        let one = LeftOut { path: "a`\nb".to_owned(), reason: LeftOutReason::Special };
+        let text = markdown(&[one.clone()], 0).unwrap();
+        assert_eq!(
+            text,
+            "⚠️ Not published:\n\n- `a??b` is a FIFO, a socket or a device. Replace it by a regular file, or ignore it."
+        );
+        let many = vec![one; 25];
+        assert!(markdown(&many, 3).unwrap().ends_with("\n- and 8 more"));
+    }
+
+    #[test]
+    fn a_path_is_named_as_a_whole() {
+        let left_out = ["vendor/lib", "new", "b.bin"]
+            .map(|path| LeftOut { path: path.to_owned(), reason: LeftOutReason::Submodule });
+        for (text, expected) in [
+            ("I changed vendor/lib/fix.c.", Some("vendor/lib")),
+            ("See vendor/library.", None),
+            ("I made a new file.", None),
+            ("I made `new`.", Some("new")),
+            ("Written: ./b.bin.", Some("b.bin")),
+            ("Written: ab.bin", None),
+            ("", None),
+        ] {
+            assert_eq!(named_in(&left_out, text).map(|one| one.path.as_str()), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_not_text_are_escaped() {
+        assert_eq!(path_text(b"caf\xe9/\xf0\x9f\x99\x82 \\x"), "caf\\xe9/🙂 \\x");
+    }
+}

@@ -1,0 +1,384 @@
+//! Stages exactly what a turn changed: the paths that differ between the scans before and after it, without those whose
+//! content is the same, that git ignores, or that cannot be published. The last are returned with their reasons.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use journeyman_core::left_out::LeftOutReason;
+use journeyman_core::run::ReasonCode;
+use journeyman_repository::import::GITMODULES;
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
+
+use super::committer::{Committer, MarkKind, OLD, Update};
+use crate::error::RunError;
+use crate::workspace::Workspace;
+use crate::workspace::listing::{Difference, Entry, Kind, Listing, Stamp};
+use crate::workspace::scan::TreeScan;
+
+/// The states of a tree before and after a turn.
+#[derive(Clone, Copy)]
+pub(crate) struct Turned<'a> {
+    pub(crate) before: &'a Listing,
+    pub(crate) after: &'a TreeScan,
+    /// True if the agent's index may have marks that the service does not know.
+    pub(crate) may_have_marks: bool,
+    /// True if the agent has ignore rules of its own.
+    pub(crate) has_own_ignore_rules: bool,
+    /// True if the ignore rules of the agent may differ from those of the last turn.
+    pub(crate) has_new_ignore_rules: bool,
+}
+
+/// What became of the changes of a turn.
+#[derive(Debug, Default)]
+pub(crate) struct Staged {
+    /// What was not published, by path, with the reason. The path can be a folder.
+    pub(crate) left_out: BTreeMap<PathBuf, LeftOutReason>,
+    /// Files that are missing in the tree, although the agent did not remove them: its git keeps them out of the tree.
+    pub(crate) absent: BTreeSet<PathBuf>,
+    /// Files with conflicts that are not resolved.
+    pub(crate) unmerged: BTreeSet<PathBuf>,
+    /// Changed files that git ignores.
+    ignored: HashSet<PathBuf>,
+    /// All paths that may have been changed.
+    candidates: HashSet<PathBuf>,
+    /// True if the agent's index has marks.
+    pub(crate) has_marks: bool,
+}
+
+impl Staged {
+    /// Returns the listing with which the next turn is compared. What was left out is not in it, so that it stays a
+    /// change until it is published or gone.
+    pub(crate) fn next(&self, before: &Listing, after: &Listing) -> Listing {
+        let is_left_out = |path: &Path| path.ancestors().any(|part| self.left_out.contains_key(part));
+        let ignored_before: HashSet<&Path> =
+            before.entries().iter().filter(|entry| entry.is_ignored).map(|entry| entry.path.as_path()).collect();
+        let kept = after.entries().iter().filter(|entry| !is_left_out(&entry.path)).map(|entry| {
+            let is_ignored = match self.candidates.contains(&entry.path) {
+                true => self.ignored.contains(&entry.path),
+                false => ignored_before.contains(entry.path.as_path()),
+            };
+            Entry { is_ignored, ..entry.clone() }
+        });
+        let absent = self.absent.iter().map(|path| Entry {
+            path: path.clone(),
+            kind: Kind::File,
+            stamp: Stamp::default(),
+            is_ignored: false,
+        });
+        Listing::new(kept.chain(absent).collect())
+    }
+}
+
+/// The candidates whose fate is not decided yet.
+struct Open {
+    /// The files and links that were added or changed.
+    present: Vec<Entry>,
+    removed: Vec<PathBuf>,
+    staged: Staged,
+}
+
+/// Stages the changes of a turn in the committer's index.
+///
+/// # Errors
+/// The committer failed.
+pub(crate) async fn stage(
+    committer: &mut Committer<'_>,
+    workspace: &Workspace,
+    turned: Turned<'_>,
+) -> Result<Staged, RunError> {
+    let mut open = Open::new(turned);
+    if turned.after.has_submodules {
+        let submodules = committer.submodules().await?;
+        open.leave_out_submodules(&submodules);
+    }
+    if turned.may_have_marks {
+        open.apply_marks(committer).await?;
+    }
+    if turned.after.has_sparse_patterns && !open.removed.is_empty() {
+        let inside: HashSet<PathBuf> = committer.sparse(&open.removed).await?.into_iter().collect();
+        let (removed, absent) = std::mem::take(&mut open.removed).into_iter().partition(|path| inside.contains(path));
+        open.removed = removed;
+        open.staged.absent.extend::<Vec<PathBuf>>(absent);
+    }
+    if turned.after.has_ignore_rules || turned.has_own_ignore_rules {
+        open.leave_ignored(committer).await?;
+    }
+    open.leave_unchanged(committer, workspace, turned.after.has_attributes).await?;
+    let Open { present, removed, mut staged } = open;
+    for (how, paths) in [(Update::Remove, removed), (Update::Add, present.into_iter().map(|one| one.path).collect())] {
+        for (path, error) in update(committer, how, &paths).await? {
+            if how == Update::Remove {
+                staged.absent.insert(path.clone());
+            }
+            staged.left_out.insert(path, reason_of(&error));
+        }
+    }
+    Ok(staged)
+}
+
+impl Open {
+    /// Decides what can be decided without git.
+    fn new(turned: Turned<'_>) -> Self {
+        let Turned { before, after, .. } = turned;
+        let Difference { mut present, removed } = before.difference(&after.listing);
+        let is_rule = |path: &Path| path.ends_with(".gitignore");
+        let has_new_rules = turned.has_new_ignore_rules
+            || present.iter().any(|entry| is_rule(&entry.path))
+            || removed.iter().any(|path| is_rule(path));
+        if has_new_rules {
+            present.extend(visible_again(before, &after.listing));
+        }
+        let mut staged = Staged::default();
+        staged.candidates.extend(present.iter().map(|entry| entry.path.clone()));
+        let closed: HashSet<&Path> = after
+            .listing
+            .entries()
+            .iter()
+            .filter(|entry| entry.kind == Kind::Closed)
+            .map(|entry| entry.path.as_path())
+            .collect();
+        staged.left_out.extend(after.too_deep.clone().map(|path| (path, LeftOutReason::PathTooLong)));
+        let place = |path: &Path| place_of(path, after, &closed);
+        present.retain(|entry| {
+            let by_kind = match entry.kind {
+                Kind::File | Kind::Link => {
+                    after.large.get(&entry.path).map(|bytes| LeftOutReason::TooLarge { bytes: *bytes })
+                }
+                Kind::Special => Some(LeftOutReason::Special),
+                Kind::Closed => Some(LeftOutReason::Unreadable),
+            };
+            let found = place(&entry.path).or_else(|| by_kind.map(|reason| (entry.path.clone(), reason)));
+            let is_open = found.is_none();
+            staged.left_out.extend(found);
+            is_open
+        });
+        let (removed, kept): (Vec<PathBuf>, Vec<PathBuf>) = removed.into_iter().partition(|path| place(path).is_none());
+        for path in kept {
+            staged.left_out.extend(place(&path));
+            staged.absent.insert(path);
+        }
+        Self { present, removed, staged }
+    }
+
+    fn leave_out_submodules(&mut self, submodules: &[PathBuf]) {
+        let submodules: HashSet<&Path> = submodules.iter().map(PathBuf::as_path).collect();
+        let inside = |path: &Path| path.ancestors().skip(1).find(|part| submodules.contains(part)).map(Path::to_owned);
+        let left_out = &mut self.staged.left_out;
+        // A submodule that has files is a repository inside, too.
+        for (path, reason) in left_out.iter_mut() {
+            if submodules.contains(path.as_path()) {
+                *reason = LeftOutReason::Submodule;
+            }
+        }
+        self.present.retain(|entry| {
+            let found = inside(&entry.path);
+            let is_open = found.is_none();
+            left_out.extend(found.map(|path| (path, LeftOutReason::Submodule)));
+            is_open
+        });
+        self.removed.retain(|path| inside(path).is_none());
+    }
+
+    /// Leaves out the files that the agent has marked as local.
+    async fn apply_marks(&mut self, committer: &mut Committer<'_>) -> Result<(), RunError> {
+        let marks = committer.marks().await?;
+        self.staged.has_marks = marks.iter().any(|mark| mark.kind != MarkKind::Unmerged);
+        let of = |kind: MarkKind| {
+            marks.iter().filter(move |mark| mark.kind == kind).map(|mark| mark.path.clone()).collect::<HashSet<_>>()
+        };
+        let (skipped, assumed) = (of(MarkKind::Skipped), of(MarkKind::AssumedUnchanged));
+        self.staged.unmerged.extend(of(MarkKind::Unmerged));
+        let staged = &mut self.staged;
+        self.present.retain(|entry| {
+            let is_marked = skipped.contains(&entry.path) || assumed.contains(&entry.path);
+            staged.left_out.extend(is_marked.then(|| (entry.path.clone(), LeftOutReason::MarkedLocal)));
+            !is_marked
+        });
+        self.removed.retain(|path| {
+            let is_assumed = assumed.contains(path);
+            staged.left_out.extend(is_assumed.then(|| (path.clone(), LeftOutReason::MarkedLocal)));
+            let is_absent = is_assumed || skipped.contains(path);
+            staged.absent.extend(is_absent.then(|| path.clone()));
+            !is_absent
+        });
+        Ok(())
+    }
+
+    /// Leaves what git ignores, which is not told: people see such files in their own working trees.
+    async fn leave_ignored(&mut self, committer: &mut Committer<'_>) -> Result<(), RunError> {
+        let paths = |open: &Self| -> Vec<PathBuf> {
+            open.present.iter().map(|entry| &entry.path).chain(open.staged.left_out.keys()).cloned().collect()
+        };
+        let mut asked = paths(self);
+        if asked.is_empty() {
+            return Ok(());
+        }
+        let mut answer = committer.ignored(&asked).await?;
+        if answer.is_err() {
+            // A submodule that `.gitmodules` does not name.
+            let submodules = committer.submodules().await?;
+            self.leave_out_submodules(&submodules);
+            asked = paths(self);
+            answer = committer.ignored(&asked).await?;
+        }
+        let ignored = answer.map_err(|error| {
+            RunError::failed(ReasonCode::WorkspaceRefused, format!("git cannot read the ignore rules: {error}"))
+        })?;
+        self.staged.ignored = ignored.into_iter().collect();
+        let ignored = &self.staged.ignored;
+        self.staged.left_out.retain(|path, _| !ignored.contains(path));
+        self.present.retain(|entry| !ignored.contains(&entry.path));
+        Ok(())
+    }
+
+    /// Leaves the files whose bytes are those that a checkout of their committed content writes: the agent did not change
+    /// them, although git may convert them to other bytes. Without conversions, git finds such files itself, except those
+    /// that it does not get.
+    async fn leave_unchanged(
+        &mut self,
+        committer: &mut Committer<'_>,
+        workspace: &Workspace,
+        may_be_converted: bool,
+    ) -> Result<(), RunError> {
+        let is_compared = |entry: &&Entry| may_be_converted && entry.kind == Kind::File;
+        let is_kept_back =
+            |reason: &LeftOutReason| matches!(reason, LeftOutReason::MarkedLocal | LeftOutReason::TooLarge { .. });
+        let kept_back = self.staged.left_out.iter().filter(|(_, reason)| is_kept_back(reason)).map(|(path, _)| path);
+        let files: Vec<PathBuf> =
+            self.present.iter().filter(is_compared).map(|entry| &entry.path).chain(kept_back).cloned().collect();
+        if files.is_empty() {
+            return Ok(());
+        }
+        committer.check_out(&files).await?;
+        let (old, tree) = (workspace.commit_dir.join(OLD), workspace.tree.clone());
+        let compared = tokio::task::spawn_blocking(move || -> io::Result<BTreeMap<PathBuf, Sameness>> {
+            let (old, tree) = (open_folder(&old)?, open_folder(&tree)?);
+            files.into_iter().map(|path| Ok((path.clone(), compare(&old, &tree, &path)?))).collect()
+        });
+        let compared = compared.await.map_err(io::Error::other)??;
+        let sameness = |path: &Path| compared.get(path).copied().unwrap_or(Sameness::Different);
+        self.staged.left_out.retain(|path, _| sameness(path) != Sameness::Same);
+        for executable in [true, false] {
+            let is_one = |entry: &&Entry| sameness(&entry.path) == Sameness::OtherMode { executable };
+            let paths: Vec<PathBuf> = self.present.iter().filter(is_one).map(|entry| entry.path.clone()).collect();
+            for (path, error) in update(committer, Update::SetExecutable(executable), &paths).await? {
+                self.staged.left_out.insert(path, reason_of(&error));
+            }
+        }
+        self.present.retain(|entry| sameness(&entry.path) == Sameness::Different);
+        Ok(())
+    }
+}
+
+/// Returns the ignored files of a listing that have not changed since.
+fn visible_again<'a>(before: &'a Listing, after: &'a Listing) -> impl Iterator<Item = Entry> + 'a {
+    let ignored: HashSet<(&Path, Stamp)> = before
+        .entries()
+        .iter()
+        .filter(|entry| entry.is_ignored)
+        .map(|entry| (entry.path.as_path(), entry.stamp))
+        .collect();
+    after.entries().iter().filter(move |entry| ignored.contains(&(entry.path.as_path(), entry.stamp))).cloned()
+}
+
+/// Returns the folder or file because of which a path cannot be published, whatever it is itself.
+fn place_of(path: &Path, after: &TreeScan, closed: &HashSet<&Path>) -> Option<(PathBuf, LeftOutReason)> {
+    if path == Path::new(GITMODULES) {
+        return Some((path.to_owned(), LeftOutReason::SubmoduleSettings));
+    }
+    let blocks = after.blocking.iter().find(|file| file.parent().is_some_and(|folder| path.starts_with(folder)));
+    if let Some(file) = blocks {
+        return Some((file.clone(), LeftOutReason::Special));
+    }
+    // The outermost folder comes last.
+    let repository = path.ancestors().filter(|part| after.repositories.contains(*part)).last();
+    if let Some(folder) = repository {
+        return Some((folder.to_owned(), LeftOutReason::RepositoryInside));
+    }
+    let folder = path.ancestors().skip(1).find(|part| closed.contains(part))?;
+    Some((folder.to_owned(), LeftOutReason::Unreadable))
+}
+
+/// Changes entries of the index, and returns those that git refuses, with its errors. A list that git refuses is halved
+/// until the path is known.
+async fn update(
+    committer: &mut Committer<'_>,
+    how: Update,
+    paths: &[PathBuf],
+) -> Result<Vec<(PathBuf, String)>, RunError> {
+    let (mut next, mut refused) = (vec![paths], Vec::new());
+    while let Some(paths) = next.pop() {
+        if paths.is_empty() {
+            continue;
+        }
+        match (committer.update(how, paths).await?, paths) {
+            (Ok(()), _) => {}
+            (Err(error), [path]) => refused.push((path.clone(), error)),
+            (Err(_), paths) => next.extend(<[_; 2]>::from(paths.split_at(paths.len() / 2))),
+        }
+    }
+    Ok(refused)
+}
+
+/// Returns the reason for a path that git refuses.
+fn reason_of(error: &str) -> LeftOutReason {
+    let has = |text: &str| error.contains(text);
+    if has("Permission denied") {
+        LeftOutReason::Unreadable
+    } else if has("encode") {
+        LeftOutReason::NotEncodable
+    } else {
+        LeftOutReason::RefusedByGit
+    }
+}
+
+/// The result of a comparison of a file with its committed content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sameness {
+    Same,
+    /// The bytes are the same, but not whether the file is executable, which is `executable` now.
+    OtherMode {
+        executable: bool,
+    },
+    Different,
+}
+
+/// Compares a file of the committer's checkout, if there is one, with the file of the tree.
+fn compare(old: &File, tree: &File, path: &Path) -> io::Result<Sameness> {
+    let open = |folder: &File| {
+        let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        openat2(folder, path, flags, Mode::empty(), within).map(File::from)
+    };
+    // A file that the service may not read is left to git.
+    let (Ok(mut old), Ok(mut new)) = (open(old), open(tree)) else { return Ok(Sameness::Different) };
+    let (was, is) = (old.metadata()?, new.metadata()?);
+    if !was.is_file() || !is.is_file() || was.len() != is.len() || !have_same_bytes(&mut old, &mut new)? {
+        return Ok(Sameness::Different);
+    }
+    let [was, is] = [&old, &new].map(|file| fstat(file).map(|metadata| metadata.st_mode & 0o100 != 0));
+    let (was, executable) = (was?, is?);
+    Ok(if was == executable { Sameness::Same } else { Sameness::OtherMode { executable } })
+}
+
+fn have_same_bytes(one: &mut File, other: &mut File) -> io::Result<bool> {
+    let (mut first, mut second) = (vec![0; 64 << 10], Vec::with_capacity(64 << 10));
+    loop {
+        let read = one.read(&mut first)?;
+        if read == 0 {
+            return Ok(other.read(&mut first)? == 0);
+        }
+        second.clear();
+        other.take(read as u64).read_to_end(&mut second)?;
+        if first.get(..read) != Some(second.as_slice()) {
+            return Ok(false);
+        }
+    }
+}
+
+fn open_folder(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(File::from(openat(CWD, path, flags, Mode::empty())?))
+}
