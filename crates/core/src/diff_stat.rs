@@ -38,7 +38,7 @@ pub struct CommitDiff {
     pub sha: Sha,
     /// The first line of the commit message, at most [`MAX_SUBJECT_CHARS`] characters.
     pub subject: String,
-    /// The size. That of a merge is against its first parent.
+    /// The size. That of a merge is what it has beyond an automatic merge.
     pub stat: DiffStat,
 }
 

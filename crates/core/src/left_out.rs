@@ -116,22 +116,31 @@ pub fn markdown(left_out: &[LeftOut], more: u64) -> Option<String> {
     (!lines.is_empty()).then(|| format!("⚠️ Not published:\n\n{}", lines.join("\n")))
 }
 
-/// Returns the first path that a text names. A path without a folder and without an extension counts only in a code span,
-/// because it may be a word.
+/// Returns the first path that a text names, as the path of a file that was changed. A path without a folder and without an
+/// extension counts only in a code span, because it may be a word. Of a repository inside the repository, only the files
+/// in it count: agents say where they have made one.
 #[must_use]
 pub fn named_in<'a>(left_out: &'a [LeftOut], text: &str) -> Option<&'a LeftOut> {
     let is_part = |c: char| c.is_alphanumeric() || "_-./".contains(c);
-    let names = |path: &str| {
+    let names = |one: &LeftOut| {
+        let path = &one.path;
+        let is_repository = matches!(one.reason, LeftOutReason::RepositoryInside | LeftOutReason::Submodule);
         text.match_indices(path).any(|(at, _)| {
-            let (before, after) = (text[..at].chars().next_back(), text[at + path.len()..].chars().next());
+            let mut rest = text[at + path.len()..].chars();
+            let (before, after) = (text[..at].chars().next_back(), rest.next());
+            let is_begin = before.is_none_or(|c| !is_part(c) || c == '/');
             // A full stop may end the sentence, and a slash leads to a file in a folder.
-            let is_whole = before.is_none_or(|c| !is_part(c) || c == '/')
-                && after.is_none_or(|c| !is_part(c) || c == '.' || c == '/');
-            let is_code = before == Some('`') && after == Some('`');
-            is_code || (is_whole && path.contains(['/', '.']))
+            let is_inside = after == Some('/') && rest.next().is_some_and(is_part);
+            let is_end = after.is_none_or(|c| !is_part(c) || c == '.') || is_inside;
+            match is_repository {
+                true => is_begin && is_inside,
+                false => {
+                    (before == Some('`') && after == Some('`')) || (is_begin && is_end && path.contains(['/', '.']))
+                }
+            }
         })
     };
-    left_out.iter().find(|one| names(&one.path))
+    left_out.iter().find(|one| names(one))
 }
 
 /// The number of paths that people are shown in a list.
@@ -179,11 +188,17 @@ mod tests {
 
     #[test]
     fn a_path_is_named_as_a_whole() {
-        let left_out = ["vendor/lib", "new", "b.bin"]
-            .map(|path| LeftOut { path: path.to_owned(), reason: LeftOutReason::Submodule });
+        let left_out = [
+            ("vendor/lib", LeftOutReason::Submodule),
+            ("new", LeftOutReason::Special),
+            ("b.bin", LeftOutReason::Unreadable),
+        ];
+        let left_out = left_out.map(|(path, reason)| LeftOut { path: path.to_owned(), reason });
         for (text, expected) in [
             ("I changed vendor/lib/fix.c.", Some("vendor/lib")),
             ("See vendor/library.", None),
+            ("I cloned it into vendor/lib/ and vendor/lib.", None),
+            ("I cloned it into `vendor/lib`.", None),
             ("I made a new file.", None),
             ("I made `new`.", Some("new")),
             ("Written: ./b.bin.", Some("b.bin")),

@@ -117,6 +117,8 @@ pub enum ReasonCode {
     DiskFull,
     /// The service refused the files or commits that the agent left in the workspace.
     WorkspaceRefused,
+    /// The agent left conflicts, or an operation of git that is not concluded, also after the turn was continued.
+    UnresolvedConflicts,
     /// An internal error of the service, or an error of the machine.
     Internal,
     /// A cause that a newer version has stored and this version does not know.

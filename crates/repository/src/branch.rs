@@ -1,5 +1,7 @@
 //! The choice of the branch that a turn works on.
 
+use std::collections::BTreeMap;
+
 use journeyman_core::ids::Sha;
 use journeyman_core::job::turn::TurnBegun;
 use journeyman_core::job::{DEFAULT_BRANCH, Job};
@@ -146,15 +148,19 @@ fn not_for_jobs(branch: &str) -> RepositoryError {
 /// `pullRequest.base`, otherwise the branch that the job started from, otherwise the default branch.
 #[must_use]
 pub fn base_of(job: &Job, project: &Project, history: &dyn History) -> String {
-    let started = || Some(&job.source.reference).filter(|reference| history.heads().contains_key(*reference));
+    base_name(job, project, history.heads(), history.default_branch())
+}
+
+/// As [`base_of`], with these branches.
+pub(crate) fn base_name(job: &Job, project: &Project, heads: &BTreeMap<String, Sha>, default_branch: &str) -> String {
+    let started = || Some(&job.source.reference).filter(|reference| heads.contains_key(*reference));
     let existing = job.options.pull.as_ref().map(|existing| &existing.base);
     let base = existing.or(project.settings.pull_request.base.as_ref()).or_else(started);
-    base.map_or_else(|| history.default_branch().to_owned(), Clone::clone)
+    base.map_or_else(|| default_branch.to_owned(), Clone::clone)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
     use std::sync::Mutex;
 
     use async_trait::async_trait;

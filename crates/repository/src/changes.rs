@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use journeyman_core::ids::Sha;
 use journeyman_git::GitError;
 
-use crate::{Mirror, RepositoryError};
+use crate::{History, Mirror, RepositoryError};
 
 /// Commits, and the files that they change.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -31,6 +31,13 @@ pub struct Change {
     pub object: String,
     /// The path in the repository.
     pub path: String,
+}
+
+impl Change {
+    /// Returns the path, and its mode and content after the change.
+    pub(crate) fn result(&self) -> (&str, &str, &str) {
+        (&self.path, &self.new_mode, &self.object)
+    }
 }
 
 impl Changes {
@@ -69,17 +76,21 @@ impl Mirror {
         Ok(self.git.at(&self.path, arguments).run().await?.shas()?)
     }
 
-    /// Returns the changes from `base` to `head`; `None` if `head` is not a descendant of `base`.
+    /// Returns the changes from `base` to `head`, without the commits that `upstream` has; `None` if `head` is not a
+    /// descendant of `base`.
     ///
     /// # Errors
     /// Git failed.
-    pub async fn changes(&self, base: &Sha, head: &Sha) -> Result<Option<Changes>, GitError> {
-        let range = format!("{base}..{head}");
+    pub async fn changes(&self, base: &Sha, upstream: Option<&Sha>, head: &Sha) -> Result<Option<Changes>, GitError> {
+        let range = [format!("{base}..{head}")].into_iter().chain(upstream.map(|upstream| format!("^{upstream}")));
         let form = ["--raw", "-r", "-z", "--no-renames", "--no-abbrev", "--diff-merges=first-parent"];
         let arguments = ["log", "--reverse", "--topo-order", "--format=%H %P"].into_iter().chain(form);
-        let output = self.git.at(&self.path, arguments.chain([range.as_str(), "--"])).run().await?.stdout;
+        let arguments = arguments.map(str::to_owned).chain(range).chain(["--".to_owned()]);
+        let output = self.git.at(&self.path, arguments).run().await?.stdout;
         let changes = Changes::parse(&String::from_utf8_lossy(&output));
-        Ok(changes.parents.contains(base.as_str()).then_some(changes))
+        // The agent may have moved forward to the upstream branch, which has the base in its history.
+        let follows = changes.parents.contains(base.as_str()) || self.contains(head, base).await;
+        Ok(follows.then_some(changes))
     }
 
     /// Returns the difference between the files of two commits.

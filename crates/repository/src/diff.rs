@@ -12,6 +12,10 @@ use journeyman_core::ports::{Blobs, DiffError, Diffs, Forges};
 use journeyman_core::project::Project;
 use journeyman_git::GitError;
 
+use crate::branch::base_name;
+use crate::listing::Branches;
+use crate::mirror::known_branches;
+use crate::upstream::start_of_work;
 use crate::{Mirrors, Scratch, bundle};
 
 /// The maximum size of a diff in bytes.
@@ -70,6 +74,13 @@ impl MirrorDiffs {
         Ok((path, has_commit))
     }
 
+    /// Returns the newest known commit of the branch that a job's work is merged into.
+    async fn upstream(&self, path: &Path, project: &Project, job: &Job) -> Option<Sha> {
+        let Branches { mut heads, default_branch, .. } = known_branches(path).await?;
+        let name = base_name(job, project, &heads, &default_branch);
+        heads.remove(&name)
+    }
+
     async fn difference(&self, path: &Path, ends: &[&str]) -> Result<Bytes, DiffError> {
         let arguments = ["diff"].into_iter().chain(OPTIONS).chain(ends.iter().copied()).chain(["--"]);
         let output = self.mirrors.git.at(path, arguments).stdout_bytes(MAX_BYTES).run().await;
@@ -95,7 +106,10 @@ impl Diffs for MirrorDiffs {
         let (path, has_head) = self.mirror_with(project, job, &branch.head).await?;
         // Commits that are neither published nor in the blob store exist only on that machine.
         let head = if has_head { &branch.head } else { branch.pushed.as_ref().unwrap_or(&branch.base) };
-        self.difference(&path, &[&format!("{}...{head}", branch.base)]).await
+        let upstream = self.upstream(&path, project, job).await;
+        let from = start_of_work(&self.mirrors.git, &path, &branch.base, upstream.as_ref(), head).await;
+        let from = from.map_err(|error| unavailable(&error))?;
+        self.difference(&path, &[&format!("{from}...{head}")]).await
     }
 
     async fn diff_of_commits(&self, project: &Project, job: &Job, commits: &[Sha]) -> Result<Bytes, DiffError> {

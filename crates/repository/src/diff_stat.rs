@@ -8,6 +8,7 @@ use journeyman_core::left_out::LeftOut;
 use journeyman_git::GitError;
 
 use crate::Mirror;
+use crate::upstream::start_of_work;
 
 /// The time limit for counting the lines of all changes of a turn. The end of the turn is reported after that.
 const TIMEOUT: Duration = Duration::from_secs(15);
@@ -24,6 +25,8 @@ pub struct Range<'a> {
     pub start: &'a Sha,
     /// The last commit of the turn.
     pub head: &'a Sha,
+    /// The newest commit of the branch that the work is merged into. What the turn has merged from it is not counted.
+    pub upstream: Option<&'a Sha>,
 }
 
 /// Counts the changes of a turn, and those of the job's branch. Returns `None` if there is nothing to tell. If git cannot
@@ -51,14 +54,24 @@ pub async fn turn_diff(mirror: &Mirror, range: Range<'_>, left_out: Vec<LeftOut>
     Some(Box::new(diff))
 }
 
-async fn counted(mirror: &Mirror, Range { base, start, head }: Range<'_>) -> Result<TurnDiff, GitError> {
-    let commits = if start == head { Vec::new() } else { mirror.commit_diffs(start, head).await? };
+async fn counted(mirror: &Mirror, Range { base, start, head, upstream }: Range<'_>) -> Result<TurnDiff, GitError> {
+    let (commits, has_merged) = match start == head {
+        true => (Vec::new(), false),
+        false => mirror.commit_diffs(start, upstream, head).await?,
+    };
     let stat = match commits.as_slice() {
         [] => DiffStat::default(),
         [only] => only.stat,
+        all if has_merged => sum(all),
         _ => mirror.diff_stat(&format!("{start}..{head}")).await?,
     };
-    let branch = if base == start { stat } else { mirror.diff_stat(&format!("{base}...{head}")).await? };
+    let branch = match base == start {
+        true => stat,
+        false => {
+            let from = start_of_work(&mirror.git, &mirror.path, base, upstream, head).await?;
+            mirror.diff_stat(&format!("{from}...{head}")).await?
+        }
+    };
     Ok(TurnDiff { branch, message: MessageDiff { stat, commits, ..MessageDiff::default() } })
 }
 
@@ -70,13 +83,37 @@ impl Mirror {
         found.ok()?.sha().ok()
     }
 
-    /// Returns the newest commits from `start` to `head` with their sizes, oldest first.
-    async fn commit_diffs(&self, start: &Sha, head: &Sha) -> Result<Vec<CommitDiff>, GitError> {
-        let (most, range) = (format!("--max-count={MAX_COMMITS}"), format!("{start}..{head}"));
-        let order = ["--reverse", "--topo-order", "--diff-merges=first-parent", "--format=%x00%H %s", &most];
-        let arguments = ["log"].into_iter().chain(order).chain(FORMAT).chain([range.as_str(), "--"]);
+    /// Returns the newest commits from `start` to `head` with their sizes, oldest first, without those that `upstream`
+    /// has, and whether there is a merge. The size of a merge is that of the resolution of its conflicts.
+    async fn commit_diffs(
+        &self,
+        start: &Sha,
+        upstream: Option<&Sha>,
+        head: &Sha,
+    ) -> Result<(Vec<CommitDiff>, bool), GitError> {
+        let most = format!("--max-count={MAX_COMMITS}");
+        let range = [format!("{start}..{head}")].into_iter().chain(upstream.map(|upstream| format!("^{upstream}")));
+        let order = ["--reverse", "--topo-order", "--diff-merges=off", "--format=%x00%H %P%n%s", &most];
+        let arguments = ["log"].into_iter().chain(order).chain(FORMAT).map(str::to_owned);
+        let arguments = arguments.chain(range).chain(["--".to_owned()]);
         let output = self.git.at(&self.path, arguments).timeout(TIMEOUT).run().await?;
-        Ok(parse(&String::from_utf8_lossy(&output.stdout)))
+        let mut has_merge = false;
+        let mut commits = Vec::new();
+        for Logged { mut commit, is_merge } in parse(&String::from_utf8_lossy(&output.stdout)) {
+            has_merge |= is_merge;
+            if is_merge {
+                commit.stat = self.resolution(&commit.sha).await;
+            }
+            commits.push(commit);
+        }
+        Ok((commits, has_merge))
+    }
+
+    /// Returns the size of what a merge has beyond an automatic one. Git before 2.35 cannot tell.
+    async fn resolution(&self, merge: &Sha) -> DiffStat {
+        let arguments = ["show", "--format=", "--diff-merges=remerge"].into_iter().chain(FORMAT);
+        let shown = self.git.at(&self.path, arguments.chain([merge.as_str(), "--"])).timeout(TIMEOUT).run().await;
+        shown.map_or_else(|_| DiffStat::default(), |output| count(&String::from_utf8_lossy(&output.stdout)))
     }
 
     async fn diff_stat(&self, range: &str) -> Result<DiffStat, GitError> {
@@ -86,14 +123,32 @@ impl Mirror {
     }
 }
 
-/// Parses commits, each of which begins with a NUL, its hash and its subject; lines about its files follow.
-fn parse(output: &str) -> Vec<CommitDiff> {
-    let commit = |entry: &str| {
-        let (line, files) = entry.split_once('\n').unwrap_or((entry, ""));
-        let (sha, text) = line.split_once(' ')?;
-        Some(CommitDiff { sha: sha.parse().ok()?, subject: subject(text), stat: count(files) })
-    };
-    output.split('\0').filter_map(commit).collect()
+/// A commit of the log.
+struct Logged {
+    commit: CommitDiff,
+    is_merge: bool,
+}
+
+/// Parses commits, each of which begins with a NUL, its hash and those of its parents; a line with its subject and lines
+/// about its files follow.
+fn parse(output: &str) -> impl Iterator<Item = Logged> {
+    output.split('\0').filter_map(|entry| {
+        let (hashes, rest) = entry.split_once('\n')?;
+        let (text, files) = rest.split_once('\n').unwrap_or((rest, ""));
+        let mut hashes = hashes.split(' ');
+        let sha = hashes.next()?.parse().ok()?;
+        let commit = CommitDiff { sha, subject: subject(text), stat: count(files) };
+        Some(Logged { commit, is_merge: hashes.count() > 1 })
+    })
+}
+
+/// Adds up the sizes of commits. A file counts for each commit that changes it.
+fn sum(commits: &[CommitDiff]) -> DiffStat {
+    commits.iter().fold(DiffStat::default(), |sum, CommitDiff { stat, .. }| DiffStat {
+        additions: sum.additions + stat.additions,
+        deletions: sum.deletions + stat.deletions,
+        files: sum.files + stat.files,
+    })
 }
 
 /// Counts the files and lines of the output of `git diff --numstat`: for each file the added and the removed lines, which
@@ -131,7 +186,7 @@ mod tests {
         let mirrors = fixture.mirrors();
         let mirror = fixture.mirror(&mirrors).await;
         let stat = |additions, deletions, files| DiffStat { additions, deletions, files };
-        let between = |start, head| Range { base: &fixture.base, start, head };
+        let between = |start, head| Range { base: &fixture.base, start, head, upstream: None };
         let diff = turn_diff(&mirror, between(&fixture.base, &second), Vec::new()).await.unwrap();
         assert_eq!(
             (diff.branch, diff.message.stat),

@@ -1,6 +1,7 @@
 //! Imports the commits of a turn into the mirror, as a pack that was made in a sandbox, and checks them like a push
 //! from an untrusted client.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::time::Duration;
 
@@ -78,6 +79,9 @@ pub struct Rules<'a> {
     pub job: JobId,
     /// The commit that the turn started from.
     pub base: &'a Sha,
+    /// The newest commit of the branch that the work is merged into. The commits may have merged it, or a commit before
+    /// it, and its content is that of people.
+    pub upstream: Option<&'a Sha>,
     /// The maximum size of a file in bytes.
     pub file_bytes: u64,
     /// True if the agent made some of the commits.
@@ -99,7 +103,7 @@ pub enum Checked {
 /// # Errors
 /// The commits must not be pushed, whatever their content, or git failed.
 pub async fn check(mirror: &Mirror, head: &Sha, rules: &Rules<'_>) -> Result<Checked, RepositoryError> {
-    let changes = mirror.changes(rules.base, head).await.map_err(not_imported)?;
+    let changes = mirror.changes(rules.base, rules.upstream, head).await.map_err(not_imported)?;
     let changes = changes.filter(|changes| changes.commits.last() == Some(head));
     let mut changes = changes.ok_or_else(|| refused(&"they do not follow on those of the branch"))?;
     if changes.commits.len() > MAX_COMMITS {
@@ -108,6 +112,11 @@ pub async fn check(mirror: &Mirror, head: &Sha, rules: &Rules<'_>) -> Result<Che
     if changes.merge {
         // Files that come from another parent are also new to the branch.
         changes.files.extend(mirror.difference(rules.base, head).await?);
+        if let Some(upstream) = rules.upstream {
+            let theirs = mirror.difference(rules.base, upstream).await?;
+            let theirs: HashSet<_> = theirs.iter().map(Change::result).collect();
+            changes.files.retain(|change| !theirs.contains(&change.result()));
+        }
     }
     // A commit of the service has no files that are too large.
     let file_bytes = rules.has_own_commits.then_some(rules.file_bytes);

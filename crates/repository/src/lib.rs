@@ -18,6 +18,7 @@
 //! | [`diff`] | the changes of a job |
 //! | [`diff_stat`] | the sizes of the changes of a turn |
 //! | [`template`] | the repository's own template for pull requests |
+//! | `upstream` | what a job's branch has merged from the branch that it will be merged into |
 //! | [`tree_size`] | refuse commits that would fill the disk |
 //! | [`repair`] | rebuild a damaged mirror |
 
@@ -43,6 +44,7 @@ pub mod signing;
 mod sync;
 mod template;
 pub mod tree_size;
+mod upstream;
 
 pub use error::RepositoryError;
 pub use history::History;

@@ -25,6 +25,9 @@ const MOVED_REFS: usize = 20;
 /// The time limit for a fetch.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(1800);
 
+/// The file of a mirror with the listing of its remote's refs at the time of the last fetch.
+const LISTING: &str = "journeyman-listing";
+
 /// The mirrors of a machine.
 #[derive(Debug)]
 pub struct Mirrors {
@@ -112,7 +115,7 @@ impl Mirrors {
         // Listing the refs is cheap, and usually shows that nothing has changed.
         let listing = self.listing(&path, &remote).await?;
         let Branches { heads, default_branch, names_default_branch } = listing::branches(&listing)?;
-        let known = path.join("journeyman-listing");
+        let known = path.join(LISTING);
         let before = tokio::fs::read_to_string(&known).await.ok();
         if before.as_ref() != Some(&listing) {
             if !self.move_refs(&path, before.as_deref().unwrap_or_default(), &listing).await {
@@ -169,6 +172,12 @@ impl Mirrors {
             .collect();
         self.git.at(mirror, ["update-ref", "--stdin"]).stdin(updates).run().await.is_ok()
     }
+}
+
+/// Returns the branches of a mirror's remote at the time of the last fetch, if it is known.
+pub(crate) async fn known_branches(mirror: &Path) -> Option<Branches> {
+    let listing = tokio::fs::read_to_string(mirror.join(LISTING)).await.ok()?;
+    listing::branches(&listing).ok()
 }
 
 impl Mirror {

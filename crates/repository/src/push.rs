@@ -163,7 +163,8 @@ impl Push<'_> {
         sync(folders).await?;
         let bundle = bundle::store(self.blobs, mirror, self.scratch, job, &head).await?;
         let start = mirror.parent(commits.first()).await.unwrap_or_else(|| outgoing.branch.base.clone());
-        let range = Range { base: &outgoing.branch.base, start: &start, head: &head };
+        let upstream = mirror.heads.get(outgoing.base);
+        let range = Range { base: &outgoing.branch.base, start: &start, head: &head, upstream };
         let diff = turn_diff(mirror, range, outgoing.left_out.to_vec()).await;
         Ok(Pushed::Rebased { head, commits, bundle, diff })
     }
@@ -207,7 +208,9 @@ impl From<PushError> for RepositoryError {
     }
 }
 
-/// Rebases the commits after `from` up to `head` onto `onto`, and returns the new head; `None` if they conflict.
+/// Rebases the commits after `from` up to `head` onto `onto`, and returns the new head; `None` if they conflict. If there
+/// is a merge among the commits, they are merged with `onto` instead: a rebase would lose the resolution of its
+/// conflicts.
 async fn rebase(
     mirror: &Mirror,
     tree: &Path,
@@ -215,14 +218,27 @@ async fn rebase(
     from: &str,
     head: &Sha,
 ) -> Result<Option<Sha>, RepositoryError> {
+    let range = format!("{from}..{head}");
+    let merges = ["rev-list", "--merges", "--max-count=1", &range, "--not", "--branches", "--"];
+    let has_merge = !mirror.git.at(&mirror.path, merges).run().await?.stdout.is_empty();
     // No agent has access to this tree, and git runs without hooks and configuration, as always on the host.
     let path = tree.to_string_lossy().into_owned();
-    let add = ["worktree", "add", "--quiet", "--force", "--detach", &path, head.as_str()];
+    let (start, other) = if has_merge { (onto, head) } else { (head, onto) };
+    let add = ["worktree", "add", "--quiet", "--force", "--detach", &path, start.as_str()];
     mirror.git.at(&mirror.path, add).run().await?;
     let inside = |arguments: &[&str]| mirror.git.command(arguments).directory(tree);
-    if let Err(error) = inside(&["rebase", "--quiet", "--onto", onto.as_str(), from]).run().await {
+    let joined = match has_merge {
+        true => {
+            // The last commit of a turn names its message.
+            let trailers = inside(&["log", "-1", "--format=%(trailers)", head.as_str(), "--"]).run().await?.text()?;
+            let message = format!("Merge the newest commits of the branch\n\n{}", trailers.trim_end());
+            inside(&["merge", "--quiet", "--no-ff", "-m", &message, other.as_str()]).run().await
+        }
+        false => inside(&["rebase", "--quiet", "--onto", other.as_str(), from]).run().await,
+    };
+    if let Err(error) = joined {
         // A conflict leaves unmerged files; other failures of git leave none.
-        let unmerged = inside(&["ls-files", "--unmerged"]).run().await?.text()?;
+        let unmerged = inside(&["ls-files", "--unmerged"]).run().await?.stdout;
         return if unmerged.is_empty() { Err(error.into()) } else { Ok(None) };
     }
     Ok(Some(inside(&["rev-parse", "HEAD"]).run().await?.sha()?))

@@ -8,6 +8,7 @@ mod exact;
 mod ignore_rules;
 #[cfg(test)]
 mod tests;
+pub(crate) mod unfinished;
 
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
@@ -26,6 +27,7 @@ use journeyman_repository::published::TRAILER;
 use self::committer::{Committer, Task, open_pack};
 use self::exact::{Staged, Turned, stage};
 use self::ignore_rules::ignore_rules;
+use self::unfinished::Unfinished;
 use crate::claim::deadline;
 use crate::claim::lease::Signals;
 use crate::error::RunError;
@@ -52,12 +54,22 @@ pub(crate) struct CollectedCommits {
     pub(crate) ignore_rules: Stamp,
 }
 
+/// The result of [`collect`].
+pub(crate) enum Work {
+    /// The changes are committed, if there are any.
+    Committed(CollectedCommits),
+    /// Nothing is committed, and the tree is as the agent left it.
+    Unfinished(Unfinished),
+}
+
 /// The origin of a commit, and the rules for it.
 pub(crate) struct CommitContext<'a> {
     pub(crate) job: &'a Job,
     pub(crate) message: &'a Message,
     /// True if the turn was interrupted: changes that are not committed then stay in the tree for the next turn.
     pub(crate) only_committed: bool,
+    /// The newest commit of the branch that the work is merged into, which the agent has as `origin/<branch>`.
+    pub(crate) upstream: Option<&'a Sha>,
     pub(crate) limits: &'a LimitSettings,
 }
 
@@ -78,7 +90,7 @@ pub(crate) async fn collect(
     context: &CommitContext<'_>,
     before: Before<'_>,
     scan: &TreeScan,
-) -> Result<CollectedCommits, RunError> {
+) -> Result<Work, RunError> {
     if !scan.repository_is_plain {
         tracing::warn!(
             job = %context.job.id,
@@ -99,6 +111,7 @@ pub(crate) async fn collect(
     let title = journeyman_core::job::title_of(&context.message.prompt);
     let mut task = Task {
         base: &turn.head,
+        upstream: context.upstream,
         snapshot: !context.only_committed,
         message: format!("{title}\n\nJourneyman-Job: {}\n{TRAILER}: {}\n", context.job.id, context.message.id),
         trailer: format!("{TRAILER}: {}", context.message.id),
@@ -116,6 +129,13 @@ pub(crate) async fn collect(
             true => stage(&mut committer, &sandbox.workspace, turned).await?,
             false => Staged::default(),
         };
+        if task.snapshot {
+            let before: Vec<&Sha> = [&turn.head].into_iter().chain(context.upstream).collect();
+            if let Some(unfinished) = Unfinished::find(mirror, &before, scan, &staged).await? {
+                committer.end().await;
+                return Ok(Work::Unfinished(unfinished));
+            }
+        }
         let head = committer.commit().await?;
         if head == turn.head {
             break (committer, head, Vec::new(), staged);
@@ -136,6 +156,7 @@ pub(crate) async fn collect(
         let rules = Rules {
             job: context.job.id,
             base: &turn.head,
+            upstream: context.upstream,
             file_bytes: context.limits.file_bytes.unwrap_or(FILE_BYTES),
             // A commit of the service has no other files than those that were checked.
             has_own_commits: committer.own != turn.head,
@@ -169,7 +190,7 @@ pub(crate) async fn collect(
         .left_out
         .iter()
         .map(|(path, reason)| LeftOut { path: path_text(path.as_os_str().as_bytes()), reason: *reason });
-    Ok(CollectedCommits {
+    Ok(Work::Committed(CollectedCommits {
         head,
         commits,
         settled,
@@ -180,7 +201,7 @@ pub(crate) async fn collect(
         },
         has_marks: staged.has_marks || (context.only_committed && turned.may_have_marks),
         ignore_rules: digest(&rules),
-    })
+    }))
 }
 
 /// Signs the commits of the turn, if the server signs commits. Returns the head and the commits as they are pushed.

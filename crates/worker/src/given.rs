@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::claim::lease::{Reporter, Signals};
-use crate::commit::{Before, CollectedCommits, CommitContext, collect};
+use crate::commit::{Before, CollectedCommits, CommitContext, Work, collect};
 use crate::error::RunError;
 use crate::run::setup::preparation::Preparation;
 use crate::sandbox::job_sandbox::JobSandbox;
@@ -195,12 +195,21 @@ impl Fixture {
 
     /// Commits the changes of a turn.
     pub(crate) async fn collect(&self, before: &Built) -> Result<CollectedCommits, RunError> {
+        match self.work(before).await? {
+            Work::Committed(commits) => Ok(commits),
+            Work::Unfinished(unfinished) => panic!("{unfinished:?}"),
+        }
+    }
+
+    /// Commits the changes of a turn, unless they are not finished. The work is merged into `main`.
+    pub(crate) async fn work(&self, before: &Built) -> Result<Work, RunError> {
         let mirror = self.mirror().await;
         let limits = LimitSettings { file_bytes: Some(1000), ..LimitSettings::default() };
         let context = CommitContext {
             job: &self.claimed.job,
             message: &self.claimed.message,
             only_committed: false,
+            upstream: mirror.heads.get("main"),
             limits: &limits,
         };
         let environment = self.environment();

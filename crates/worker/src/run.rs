@@ -10,12 +10,14 @@ pub(crate) mod steps;
 use journeyman_core::engine::Claimed;
 use journeyman_core::ids::Sha;
 use journeyman_core::job::command::{Outcome, Published, Report};
+use journeyman_core::job::event::{TranscriptEntry, TranscriptKind};
 use journeyman_core::job::turn::{Ending, TurnArtifacts, TurnBegun};
 use journeyman_core::job::{Job, Progress};
 use journeyman_core::ports::Store;
 use journeyman_core::project::hold::HoldCause;
 use journeyman_core::run::ReasonCode;
 use journeyman_repository::push::Pushed;
+use serde_json::json;
 use tracing::{Instrument as _, Span};
 
 use self::outcome::passed;
@@ -121,9 +123,9 @@ impl Run<'_> {
             return Ok(Done { ended: None, outcome });
         }
         self.assignment.reach(Stage::Prompting);
-        let turn = self.steps.prompt().instrument(step("prompt")).await?;
+        let (turn, collected) = self.work(&job, &begun).await?;
         passed(self.store, self.assignment, &[HoldCause::Model]).await;
-        let Collected { head, commits, artifacts, refused } = self.collect(&job, &begun, &turn).await?;
+        let Collected { head, commits, artifacts, refused, unfinished: _ } = collected;
         let archive = artifacts.archive.clone().unwrap_or_default();
         let ending = match (turn.ending, refused) {
             (Ending::Done, Some(reason)) => Ending::CutShort(reason),
@@ -141,6 +143,23 @@ impl Run<'_> {
         let publish = self.publish(job, head.clone(), commits.clone());
         let ((), outcome) = tokio::join!(keep, publish);
         Ok(Done { ended: None, outcome: outcome? })
+    }
+
+    /// Prompts the agent, and collects its work. If the agent has left conflicts, it is asked once to resolve them.
+    async fn work(&self, job: &Job, begun: &TurnBegun) -> Result<(Turn, Collected), RunError> {
+        let turn = self.steps.prompt(None).instrument(step("prompt")).await?;
+        let collected = self.collect(job, begun, &turn).await?;
+        let Some(unfinished) = collected.unfinished.as_ref().filter(|_| turn.ending == Ending::Done) else {
+            return Ok((turn, collected));
+        };
+        let data = json!({ "cause": "unresolved_conflicts", "continuation": 1, "most": 1 });
+        let at = self.assignment.reporter.now();
+        let continued = TranscriptEntry { kind: TranscriptKind::Continued, data, at };
+        self.report(Report::Transcript(vec![continued])).await?;
+        let next = self.steps.prompt(Some(&unfinished.prompt())).instrument(step("prompt")).await?;
+        let turn = Turn { answer: next.answer.or(turn.answer), ..next };
+        let collected = self.collect(job, begun, &turn).await?;
+        Ok((turn, collected))
     }
 
     /// Collects the work of a turn. The tree does not change meanwhile: if the mirror is damaged, the tree is read

@@ -4,6 +4,7 @@
 //! the mirror, which is always possible: a workspace contains nothing that must not be lost. The host runs git in a
 //! tree only before an agent has had access to it.
 
+pub(crate) mod beneath;
 pub(crate) mod build;
 pub(crate) mod disk_usage;
 pub(crate) mod free_space;
@@ -18,6 +19,7 @@ pub(crate) mod remove;
 pub(crate) mod scan;
 pub(crate) mod session;
 pub(crate) mod state;
+mod upstream;
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -80,6 +80,9 @@ pub(crate) fn of(entry: &LogEntry, last_reason: Option<&str>) -> Option<Line> {
     let reason = data["reason"]["text"].as_str().map(str::to_owned);
     let line = match entry.kind.as_str() {
         "agent.session" => session(data),
+        "agent.continued" if data["cause"] == "unresolved_conflicts" => {
+            Line::new("play", Tone::Muted, "The agent is asked to resolve its conflicts")
+        }
         "agent.continued" => {
             Line::new("play", Tone::Muted, "The turn was interrupted and continues").about(text("cause"))
         }

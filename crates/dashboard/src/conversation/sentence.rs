@@ -20,6 +20,7 @@ pub(crate) const TYPES: [&str; 33] = [
     "agent.thought",
     "agent.tool_call",
     "agent.usage",
+    "changes.left_out",
     "checks.settled",
     "commit.pushed",
     "egress.allowed",
@@ -66,6 +67,9 @@ impl Sentences {
         }
         let text = |field: &str| first_line(data[field].as_str().unwrap_or_default());
         Some(match entry.kind.as_str() {
+            "agent.continued" if data["cause"] == "unresolved_conflicts" => {
+                "The agent is asked to resolve its conflicts".to_owned()
+            }
             "agent.continued" => because("The turn was interrupted and continues", text("cause")),
             "agent.message" | "agent.thought" => text("text").to_owned(),
             "agent.plan" => {
@@ -178,6 +182,11 @@ mod tests {
         let reason = || json!({"code": "internal", "text": "it broke"});
         let sha = "0123456789abcdef0123456789abcdef01234567";
         vec![
+            (
+                "agent.continued",
+                json!({"cause": "unresolved_conflicts"}),
+                "The agent is asked to resolve its conflicts",
+            ),
             ("agent.continued", json!({"cause": "limit"}), "The turn was interrupted and continues: limit"),
             ("agent.line_dropped", json!({"reason": "no JSON"}), "A line of the agent's output was ignored: no JSON"),
             ("agent.message", json!({"text": "\nFirst line\nsecond"}), "First line"),
@@ -195,6 +204,11 @@ mod tests {
             ("agent.usage", json!({"used": 12_000, "size": 200_000}), "The context has 12.0 k of 200.0 k tokens"),
             ("agent.usage", json!({"used": 12}), "The context has 12 tokens"),
             ("agent.usage", json!({}), "The agent reported its usage"),
+            (
+                "changes.left_out",
+                json!({"paths": [{"path": "b.bin", "reason": "special", "detail": "It is a FIFO."}], "more": 1}),
+                "Not published and 1 more b.bin",
+            ),
             ("checks.settled", json!({"sha": sha, "result": "passed"}), "The checks of 01234567 passed"),
             (
                 "checks.settled",

@@ -491,6 +491,8 @@ fn message() -> Value {
         "prLink": PULL,
         "publishedWith": null,
         "answer": "The list of orders has a search field. It filters by order number and title.",
+        "leftOut": [],
+        "leftOutMore": 0,
         "source": null,
     })
 }

@@ -233,7 +233,8 @@ fn a_large_sparse_file_is_refused() {
 fn special_files_are_not_committed_and_links_are_not_followed() {
     let (site, service) = service(&json!({}));
     let job = service.create("[[run rm README.md; mkfifo README.md; mkfifo new; mknod node p; echo 1 > a]]");
-    assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
+    // The answer names the files, so the message is not done.
+    assert_eq!(service.settled(&job)["status"], "failed", "{:#}", service.events(&job));
     assert_eq!(service.left_out(&job), ["README.md", "new", "node"]);
     assert_eq!(site.file(&site.branch(), "a").as_deref(), Some("1\n"));
     assert!(site.file(&site.branch(), "README.md").is_some(), "a file that became a pipe is not removed");

@@ -85,9 +85,10 @@ impl Reporter {
         }
     }
 
-    /// Records the model usage of the run. It is reported with the outcome, whether the run succeeds or fails.
-    pub(crate) fn note_usage(&self, usage: Usage) {
-        *self.usage.lock().unwrap_or_else(PoisonError::into_inner) = usage;
+    /// Adds to the model usage of the run. It is reported with the outcome, whether the run succeeds or fails.
+    pub(crate) fn add_usage(&self, usage: Usage) {
+        let mut sum = self.usage.lock().unwrap_or_else(PoisonError::into_inner);
+        *sum = sum.and(&usage);
     }
 
     pub(crate) fn usage(&self) -> Usage {

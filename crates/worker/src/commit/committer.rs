@@ -61,6 +61,8 @@ const KILLED: i32 = 128 + 9;
 pub(crate) struct Task<'a> {
     /// The commit that the turn started from.
     pub(crate) base: &'a Sha,
+    /// The newest commit of the branch that the work is merged into. Its history is not the agent's work.
+    pub(crate) upstream: Option<&'a Sha>,
     /// True if changes that the agent has not committed are committed too.
     pub(crate) snapshot: bool,
     /// The message of that commit.
@@ -131,6 +133,7 @@ impl<'a> Committer<'a> {
         let yes_or_no = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
         let own = [
             ("BASE", task.base.to_string()),
+            ("UPSTREAM", task.upstream.map_or_else(String::new, Sha::to_string)),
             ("CONFIG", config),
             ("REPOSITORY", yes_or_no(task.use_repository)),
             ("COMMITS", yes_or_no(task.use_repository && task.take_commits)),

@@ -43,13 +43,20 @@ if [ "$own" != "$BASE" ]; then
 	[ $# = 0 ] || ln -s "$@" "$dir/own"
 	export GIT_ALTERNATE_OBJECT_DIRECTORIES="$dir/own"
 fi
-# Rewritten history cannot be pushed without force, so all changes become one commit.
-[ "$own" = "$BASE" ] || service_git merge-base --is-ancestor "$BASE" "$own" 2>/dev/null </dev/null || own=$BASE
+# Whether the commit $2 is, or follows on, the commit $1.
+follows() { service_git merge-base --is-ancestor "$1" "$2" 2>/dev/null </dev/null; }
+# Rewritten history cannot be pushed without force, so all changes become one commit. If the agent has moved its work onto
+# the branch that the work is merged into, this commit joins the two, as a merge does.
+joined=
+if [ "$own" != "$BASE" ] && ! follows "$BASE" "$own"; then
+	if [ -n "$UPSTREAM" ] && follows "$UPSTREAM" "$own" && ! follows "$UPSTREAM" "$BASE"; then joined=$UPSTREAM; fi
+	own=$BASE
+fi
 if [ "$NORMALIZE" = yes ] && [ "$own" != "$BASE" ]; then
 	# Rewrite each of the agent's commits, oldest first, with the file modes that git writes itself. An index that is
 	# built from a listing has no cached tree to reuse.
 	mkdir "$dir/own/new"
-	for commit in $(service_git rev-list --reverse --topo-order "$own" "^$BASE" </dev/null); do
+	for commit in $(service_git rev-list --reverse --topo-order "$own" "^$BASE" ${UPSTREAM:+"^$UPSTREAM"} </dev/null); do
 		set --
 		for parent in $(service_git rev-parse "$commit^@" </dev/null); do
 			[ ! -f "$dir/own/new/$parent" ] || read -r parent < "$dir/own/new/$parent"
@@ -136,19 +143,21 @@ while read -r request argument; do
 		fi
 		;;
 	commit)
-		if [ "$SNAPSHOT" = yes ]; then
-			if ! service_git diff-index --cached --quiet "$own" -- </dev/null; then
-				files=$(service_git write-tree </dev/null)
-				head=$(printf '%s' "$MESSAGE" | service_git commit-tree -p "$own" "$files")
-				printf '%s\n' "$head" > "$dir/git/HEAD"
-			elif [ "$own" != "$BASE" ]; then
-				# The last commit of a turn names its message, even if the agent made all of the commits.
-				service_git commit --quiet --no-verify --amend --no-edit --allow-empty --cleanup=verbatim --trailer "$TRAILER" >&2 </dev/null
-				read -r head < "$dir/git/HEAD"
-			fi
+		if [ "$SNAPSHOT" = yes ] && { [ -n "$joined" ] || ! service_git diff-index --cached --quiet "$own" -- </dev/null; }; then
+			files=$(service_git write-tree </dev/null)
+			head=$(printf '%s' "$MESSAGE" | service_git commit-tree -p "$own" ${joined:+-p "$joined"} "$files")
+			printf '%s\n' "$head" > "$dir/git/HEAD"
+		elif [ "$own" != "$BASE" ] && [ -n "$UPSTREAM" ] && follows "$own" "$UPSTREAM"; then
+			# The agent has only followed the branch that the work is merged into: there is no work yet.
+			head=$BASE
+		elif [ "$own" != "$BASE" ] && [ "$SNAPSHOT" = yes ]; then
+			# The last commit of a turn names its message, even if the agent made all of the commits.
+			service_git commit --quiet --no-verify --amend --no-edit --allow-empty --cleanup=verbatim --trailer "$TRAILER" >&2 </dev/null
+			read -r head < "$dir/git/HEAD"
 		fi
 		if [ "$head" != "$BASE" ]; then
-			printf '%s\n^%s\n' "$head" "$BASE" | service_git pack-objects --quiet --revs --thin --stdout > "$dir/pack"
+			printf '%s\n^%s\n%s' "$head" "$BASE" "${UPSTREAM:+^$UPSTREAM
+}" | service_git pack-objects --quiet --revs --thin --stdout > "$dir/pack"
 		fi
 		printf 'head %s\n' "$head"
 		;;

@@ -9,11 +9,13 @@ use std::path::{Path, PathBuf};
 use journeyman_core::left_out::LeftOutReason;
 use journeyman_core::run::ReasonCode;
 use journeyman_repository::import::GITMODULES;
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
+use rustix::fs::fstat;
 
 use super::committer::{Committer, MarkKind, OLD, Update};
+use super::unfinished::has_conflict;
 use crate::error::RunError;
 use crate::workspace::Workspace;
+use crate::workspace::beneath::{open_beneath, open_folder};
 use crate::workspace::listing::{Difference, Entry, Kind, Listing, Stamp};
 use crate::workspace::scan::TreeScan;
 
@@ -37,8 +39,10 @@ pub(crate) struct Staged {
     pub(crate) left_out: BTreeMap<PathBuf, LeftOutReason>,
     /// Files that are missing in the tree, although the agent did not remove them: its git keeps them out of the tree.
     pub(crate) absent: BTreeSet<PathBuf>,
-    /// Files with conflicts that are not resolved.
+    /// Files with conflicts that are not resolved, as the agent's index says.
     pub(crate) unmerged: BTreeSet<PathBuf>,
+    /// Changed files that contain the marks of a conflict.
+    pub(crate) with_conflict: BTreeSet<PathBuf>,
     /// Changed files that git ignores.
     ignored: HashSet<PathBuf>,
     /// All paths that may have been changed.
@@ -105,6 +109,7 @@ pub(crate) async fn stage(
     if turned.after.has_ignore_rules || turned.has_own_ignore_rules {
         open.leave_ignored(committer).await?;
     }
+    open.find_conflicts(workspace).await?;
     open.leave_unchanged(committer, workspace, turned.after.has_attributes).await?;
     let Open { present, removed, mut staged } = open;
     for (how, paths) in [(Update::Remove, removed), (Update::Add, present.into_iter().map(|one| one.path).collect())] {
@@ -233,6 +238,18 @@ impl Open {
         Ok(())
     }
 
+    /// Finds the files with marks of a conflict.
+    async fn find_conflicts(&mut self, workspace: &Workspace) -> Result<(), RunError> {
+        let files = self.present.iter().filter(|entry| entry.kind == Kind::File).map(|entry| entry.path.clone());
+        let (files, tree): (Vec<PathBuf>, _) = (files.collect(), workspace.tree.clone());
+        let found = tokio::task::spawn_blocking(move || -> io::Result<BTreeSet<PathBuf>> {
+            let tree = open_folder(&tree)?;
+            Ok(files.into_iter().filter(|path| has_conflict(&tree, path)).collect())
+        });
+        self.staged.with_conflict = found.await.map_err(io::Error::other)??;
+        Ok(())
+    }
+
     /// Leaves the files whose bytes are those that a checkout of their committed content writes: the agent did not change
     /// them, although git may convert them to other bytes. Without conversions, git finds such files itself, except those
     /// that it does not get.
@@ -347,13 +364,10 @@ enum Sameness {
 
 /// Compares a file of the committer's checkout, if there is one, with the file of the tree.
 fn compare(old: &File, tree: &File, path: &Path) -> io::Result<Sameness> {
-    let open = |folder: &File| {
-        let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        openat2(folder, path, flags, Mode::empty(), within).map(File::from)
-    };
     // A file that the service may not read is left to git.
-    let (Ok(mut old), Ok(mut new)) = (open(old), open(tree)) else { return Ok(Sameness::Different) };
+    let (Ok(mut old), Ok(mut new)) = (open_beneath(old, path), open_beneath(tree, path)) else {
+        return Ok(Sameness::Different);
+    };
     let (was, is) = (old.metadata()?, new.metadata()?);
     if !was.is_file() || !is.is_file() || was.len() != is.len() || !have_same_bytes(&mut old, &mut new)? {
         return Ok(Sameness::Different);
@@ -376,9 +390,4 @@ fn have_same_bytes(one: &mut File, other: &mut File) -> io::Result<bool> {
             return Ok(false);
         }
     }
-}
-
-fn open_folder(path: &Path) -> io::Result<File> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    Ok(File::from(openat(CWD, path, flags, Mode::empty())?))
 }

@@ -1,5 +1,6 @@
 //! Tests of what is committed, with real git and a workspace without a sandbox.
 
+mod merges;
 mod random;
 
 use journeyman_core::left_out::LeftOutReason;

@@ -12,6 +12,7 @@ use journeyman_repository::push::Pushed;
 use tokio::sync::OwnedMutexGuard;
 
 use crate::claim::assignment::Assignment;
+use crate::commit::unfinished::Unfinished;
 use crate::error::RunError;
 use crate::turn::context::Turn;
 
@@ -49,8 +50,8 @@ pub(crate) trait Steps: Send + Sync {
     /// although no turn of the message is recorded. The record was lost when the database was restored or failed over.
     async fn published_before(&self, begun: &TurnBegun) -> Result<Option<(Sha, Vec<Sha>)>, RunError>;
 
-    /// Carries out the turn.
-    async fn prompt(&self) -> Result<Turn, RunError>;
+    /// Carries out the turn. With `more`, continues it with this prompt.
+    async fn prompt(&self, more: Option<&str>) -> Result<Turn, RunError>;
 
     /// Commits the agent's changes, and stores everything that another machine needs to continue. `job` is the state at
     /// the start of the turn.
@@ -76,4 +77,6 @@ pub(crate) struct Collected {
     pub(crate) artifacts: TurnArtifacts,
     /// The reason why nothing was published, although the turn changed files. They stay in the workspace.
     pub(crate) refused: Option<Reason>,
+    /// Work that is not finished, which `refused` tells too.
+    pub(crate) unfinished: Option<Unfinished>,
 }

@@ -31,7 +31,8 @@ use crate::claim::assignment::Assignment;
 use crate::claim::deadline;
 use crate::claim::redaction::Redactor;
 use crate::cleanup::discard::discard_workspace;
-use crate::commit::{Before, CollectedCommits, CommitContext, collect};
+use crate::commit::unfinished::Unfinished;
+use crate::commit::{Before, CollectedCommits, CommitContext, Work, collect};
 use crate::error::RunError;
 use crate::host::Host;
 use crate::sandbox::disk_limit::{Counted, Disk};
@@ -123,6 +124,14 @@ struct Tree {
     left_out: Vec<LeftOut>,
 }
 
+/// The result of a turn in its tree.
+struct New {
+    head: Sha,
+    commits: Vec<Sha>,
+    refused: Option<Reason>,
+    unfinished: Option<Unfinished>,
+}
+
 #[async_trait]
 impl Steps for HostSteps<'_> {
     async fn fetch_head(&self) -> Result<bool, RunError> {
@@ -138,6 +147,7 @@ impl Steps for HostSteps<'_> {
             Some(state) => Tree { state, ..Tree::default() },
             None => self.rebuild(&begun, &session).await?,
         };
+        self.show_upstream().await?;
         *self.tree.lock().await = tree;
         workspace.remove_marker().await?;
         Ok(begun)
@@ -148,7 +158,7 @@ impl Steps for HostSteps<'_> {
         Ok(published::published_before(&self.mirror, self.job(), message, begun).await?)
     }
 
-    async fn prompt(&self) -> Result<Turn, RunError> {
+    async fn prompt(&self, more: Option<&str>) -> Result<Turn, RunError> {
         let idle = self.idle.lock().await.take();
         self.write_logs().await?;
         let Self { host, assignment, sandbox, agent: environment, keys, .. } = self;
@@ -163,6 +173,7 @@ impl Steps for HostSteps<'_> {
             sandbox,
             environment,
             keys,
+            more,
         };
         let (turn, agent) = turn(&context, idle).await?;
         *self.idle.lock().await = agent;
@@ -173,52 +184,36 @@ impl Steps for HostSteps<'_> {
         let scanned = self.scan().await?;
         self.check_disk().await?;
         let mut tree = self.tree.lock().await;
-        let (mut commits, mut head, mut refused) = (Vec::new(), begun.head.clone(), None);
         tree.reusable = true;
+        let mut new = New { head: begun.head.clone(), commits: Vec::new(), refused: None, unfinished: None };
         if tree.state.clean.as_ref() != Some(&scanned.fingerprint) {
             let listing = match tree.listing.take() {
                 Some(listing) => listing,
                 None => self.sandbox.workspace.read_listing().await?,
             };
-            let left_out_before = tree.state.left_out.clone();
             let before = Before { state: &tree.state, listing: &listing };
-            let collected = self.commit(begun, turn, before, &scanned).await?;
-            let again = self.scan().await?;
-            // After an interrupted turn, uncommitted changes stay in the tree, and the next turn must find them.
-            let is_clean = !turn.is_stopped() && collected.left_out.is_empty() && again.listing == scanned.listing;
-            tree.state = TreeState {
-                clean: is_clean.then_some(again.fingerprint),
-                unmarked_index: again.index.filter(|_| !collected.has_marks),
-                ignore_rules: collected.ignore_rules,
-                left_out: collected.left_out.iter().map(|one| one.path.clone()).collect(),
-            };
-            tree.listing = Some(collected.listing);
-            tree.reusable = collected.settled;
-            // What was left out of an earlier commit was told then.
-            let new = collected.left_out.iter().filter(|one| !left_out_before.contains(&one.path));
-            refused = match collected.commits.is_empty() {
-                true => nothing_published(new),
-                false => turn.answer.as_deref().and_then(|answer| named_in(&collected.left_out, answer)).map(not_done),
-            };
-            if let Some(event) = left_out_event(&collected.left_out, self.assignment.reporter.now()) {
-                self.assignment.reporter.report(Report::Transcript(vec![event])).await?;
+            match self.commit(begun, turn, before, &scanned).await? {
+                Work::Committed(collected) => new = self.take(&mut tree, turn, &scanned, collected).await?,
+                Work::Unfinished(unfinished) => {
+                    // The next turn finds all changes since the last commit.
+                    tree.state.clean = None;
+                    tree.listing = Some(listing);
+                    new.refused = Some(unfinished.reason());
+                    new.unfinished = Some(unfinished);
+                }
             }
-            tree.left_out = collected.left_out;
-            (commits, head) = (collected.commits, collected.head);
         }
+        let New { head, commits, refused, unfinished } = new;
         let (blobs, workspace) = (&*self.host.blobs, &self.sandbox.workspace);
         let archive = home_archive::key(job.id, job.token);
         workspace.save_session(blobs, &archive).await?;
         let bundle = bundle::store(blobs, &self.mirror, &workspace.scratch, job, &head).await?;
         let (session, answer) = (Some(turn.session.clone()), turn.answer.clone());
-        let diff = turn_diff(
-            &self.mirror,
-            Range { base: &begun.base, start: &begun.head, head: &head },
-            tree.left_out.clone(),
-        )
-        .await;
+        let upstream = self.upstream().map(|(_, commit)| commit);
+        let range = Range { base: &begun.base, start: &begun.head, head: &head, upstream };
+        let diff = turn_diff(&self.mirror, range, tree.left_out.clone()).await;
         let artifacts = TurnArtifacts { session, archive: Some(archive), bundle, answer, diff };
-        Ok(Collected { head, commits, artifacts, refused })
+        Ok(Collected { head, commits, artifacts, refused, unfinished })
     }
 
     async fn keep_workspace(&self, head: &Sha, archive: &str) {
@@ -285,6 +280,60 @@ impl HostSteps<'_> {
         recorded.map_or(left_out, |diff| diff.left_out.clone())
     }
 
+    /// Takes the commits of a turn: records the state of the tree, and tells what was left out.
+    async fn take(
+        &self,
+        tree: &mut Tree,
+        turn: &Turn,
+        scanned: &TreeScan,
+        collected: CollectedCommits,
+    ) -> Result<New, RunError> {
+        let again = self.scan().await?;
+        // After an interrupted turn, uncommitted changes stay in the tree, and the next turn must find them.
+        let is_clean = !turn.is_stopped() && collected.left_out.is_empty() && again.listing == scanned.listing;
+        let left_out = collected.left_out.iter().map(|one| one.path.clone()).collect();
+        let left_out_before = std::mem::replace(&mut tree.state.left_out, left_out);
+        tree.state.clean = is_clean.then_some(again.fingerprint);
+        tree.state.unmarked_index = again.index.filter(|_| !collected.has_marks);
+        tree.state.ignore_rules = collected.ignore_rules;
+        tree.listing = Some(collected.listing);
+        tree.reusable = collected.settled;
+        // What was left out of an earlier commit was told then.
+        let new = collected.left_out.iter().filter(|one| !left_out_before.contains(&one.path));
+        let refused = match collected.commits.is_empty() {
+            true => nothing_published(new),
+            false => turn.answer.as_deref().and_then(|answer| named_in(&collected.left_out, answer)).map(not_done),
+        };
+        if let Some(event) = left_out_event(&collected.left_out, self.assignment.reporter.now()) {
+            self.assignment.reporter.report(Report::Transcript(vec![event])).await?;
+        }
+        tree.left_out = collected.left_out;
+        Ok(New { head: collected.head, commits: collected.commits, refused, unfinished: None })
+    }
+
+    /// Returns the branch that the job's work is merged into, with its newest commit.
+    fn upstream(&self) -> Option<(String, &Sha)> {
+        let name = base_of(self.job(), &self.assignment.project, &self.mirror);
+        let commit = self.mirror.heads.get(&name)?;
+        Some((name, commit))
+    }
+
+    /// Gives the agent the newest commit of the branch that the work is merged into.
+    async fn show_upstream(&self) -> Result<(), RunError> {
+        let Some((branch, commit)) = self.upstream() else { return Ok(()) };
+        match self.sandbox.workspace.set_upstream(&branch, commit).await {
+            Ok(true) => self.sandbox.adopt_folders().await,
+            Ok(false) => Ok(()),
+            Err(error) => {
+                tracing::warn!(
+                    job = %self.job().id, %branch, %error,
+                    "the agent has something else in the place of origin/<branch>, so it does not see its newest commit"
+                );
+                Ok(())
+            }
+        }
+    }
+
     /// Records the state of the tree after a turn.
     async fn mark(&self, tree: &mut Tree, head: &Sha, archive: &str) -> std::io::Result<()> {
         let workspace = &self.sandbox.workspace;
@@ -339,12 +388,14 @@ impl HostSteps<'_> {
         turn: &Turn,
         before: Before<'_>,
         scanned: &TreeScan,
-    ) -> Result<CollectedCommits, RunError> {
+    ) -> Result<Work, RunError> {
         let Assignment { project, claimed, signals, .. } = self.assignment;
+        let upstream = self.upstream().map(|(_, commit)| commit);
         let context = CommitContext {
             job: self.job(),
             message: &claimed.message,
             only_committed: turn.is_stopped(),
+            upstream,
             limits: &project.settings.limits,
         };
         let environment = base_environment(self.host, &self.sandbox);

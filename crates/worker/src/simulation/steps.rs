@@ -240,7 +240,7 @@ impl Steps for SimulatedSteps<'_> {
         Ok(None)
     }
 
-    async fn prompt(&self) -> Result<Turn, RunError> {
+    async fn prompt(&self, _: Option<&str>) -> Result<Turn, RunError> {
         self.process.crash_point("before the agent is prompted").await;
         let message = self.assignment.claimed.message.id;
         if self.workspace().session.contains(&message) {
@@ -290,7 +290,7 @@ impl Steps for SimulatedSteps<'_> {
         self.process.crash_point("after the turn was collected").await;
         let (session, answer) = (Some(turn.session.clone()), turn.answer.clone());
         let artifacts = TurnArtifacts { session, archive: Some(archive), bundle, answer, diff: None };
-        Ok(Collected { head, commits, artifacts, refused: None })
+        Ok(Collected { head, commits, artifacts, refused: None, unfinished: None })
     }
 
     async fn keep_workspace(&self, head: &Sha, archive: &str) {

@@ -84,6 +84,6 @@ fn note_usage(
         Some(ModelUse { usage, failure }) => (usage.unwrap_or_default(), failure),
         None => (reported, None),
     };
-    reporter.note_usage(usage);
+    reporter.add_usage(usage);
     (turn, failure)
 }

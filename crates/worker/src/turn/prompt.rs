@@ -44,9 +44,11 @@ pub(super) async fn prompt(
             (session, opened)
         }
     };
-    let text = match opened {
-        Opened::New => with_history(&context.earlier().await?, &context.assignment.claimed.message.prompt),
-        Opened::Resumed | Opened::Loaded => context.assignment.claimed.message.prompt.clone(),
+    let message = &context.assignment.claimed.message.prompt;
+    let text = match (opened, context.more) {
+        (Opened::New, None) => with_history(&context.earlier().await?, message),
+        (Opened::New, Some(more)) => format!("{}\n\n{more}", with_history(&context.earlier().await?, message)),
+        (Opened::Resumed | Opened::Loaded, more) => more.unwrap_or(message.as_str()).to_owned(),
     };
     let cancel = CancellationToken::new();
     let limits = &context.assignment.project.settings.limits;

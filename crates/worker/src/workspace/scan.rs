@@ -63,11 +63,14 @@ const UNFINISHED: [(&str, &str); 6] = [
     (".git/sequencer", "cherry-pick or revert"),
 ];
 
+/// Folders that the fingerprint leaves out: refs identify objects, and the service writes the branches of the code host
+/// ([`super::upstream`]).
+const NOT_COUNTED: [&str; 2] = [".git/objects", ".git/refs/remotes"];
+
 /// Files of a working tree that git reads by name.
 const READ_BY_GIT: [&str; 3] = [".gitattributes", ".gitignore", ".gitmodules"];
 
-/// Walks a folder and everything in it. The objects of its `.git` are not part of the fingerprint, because the refs
-/// identify them. If a folder cannot be opened, only its own entry is recorded.
+/// Walks a folder and everything in it. If a folder cannot be opened, only its own entry is recorded.
 ///
 /// # Errors
 /// The folder itself cannot be read.
@@ -108,7 +111,7 @@ pub(crate) fn scan(folder: &Path, large_from: u64) -> io::Result<TreeScan> {
             seen.entries += 1;
             seen.bytes += u64::try_from(metadata.st_blocks).unwrap_or_default() * 512;
             let stamp = stamp(&path, &metadata, kind);
-            if !path.starts_with(".git/objects") {
+            if !NOT_COUNTED.iter().any(|folder| path.starts_with(folder)) {
                 for (byte, with) in sum.iter_mut().zip(stamp) {
                     *byte ^= with;
                 }

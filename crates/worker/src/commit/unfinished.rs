@@ -1,0 +1,173 @@
+//! Finds work that is not finished: an operation of git that the agent has not concluded, or conflicts that it has not
+//! resolved. Such work is not published.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use journeyman_core::ids::Sha;
+use journeyman_core::left_out::path_text;
+use journeyman_core::run::{Reason, ReasonCode};
+use journeyman_git::GitError;
+use journeyman_repository::Mirror;
+
+use super::exact::Staged;
+use crate::error::RunError;
+use crate::workspace::beneath::open_beneath;
+use crate::workspace::scan::TreeScan;
+
+/// The maximum size of a file that is searched for marks of a conflict, in bytes.
+const SEARCHED_BYTES: usize = 8 << 20;
+
+/// The maximum number of files with such marks that are compared with their earlier content.
+const COMPARED: usize = 100;
+
+/// The number of files that a text names.
+const NAMED: usize = 10;
+
+/// Work that is not finished.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Unfinished {
+    /// The operation that was not concluded, such as a merge.
+    operation: Option<&'static str>,
+    /// The files with conflicts.
+    files: BTreeSet<PathBuf>,
+}
+
+impl Unfinished {
+    /// Returns what the turn has left unfinished, if anything. Files that had marks of a conflict before, in any of the
+    /// commits `before`, do not count.
+    ///
+    /// # Errors
+    /// Git failed.
+    pub(crate) async fn find(
+        mirror: &Mirror,
+        before: &[&Sha],
+        scan: &TreeScan,
+        staged: &Staged,
+    ) -> Result<Option<Self>, RunError> {
+        let mut files = staged.unmerged.clone();
+        for path in staged.with_conflict.iter().take(COMPARED) {
+            if !had_conflict(mirror, before, path).await? {
+                files.insert(path.clone());
+            }
+        }
+        let operation = scan.unfinished.filter(|_| scan.repository_is_plain);
+        Ok((operation.is_some() || !files.is_empty()).then_some(Self { operation, files }))
+    }
+
+    /// Returns the prompt that asks the agent to finish the work.
+    pub(crate) fn prompt(&self) -> String {
+        let abort = self.operation.map_or_else(String::new, |operation| {
+            format!(" Then conclude the {operation}, or abort it if it is not needed.")
+        });
+        format!(
+            "Your work is not finished, and cannot be published: {}. Resolve the conflicts in the files, without their \
+             marks (<<<<<<<, =======, >>>>>>>), in the way that the task needs.{abort}",
+            self.text()
+        )
+    }
+
+    /// Returns the reason of a message whose work is not finished.
+    pub(crate) fn reason(&self) -> Reason {
+        let text = format!(
+            "nothing was published: {}, also after the agent was asked to resolve this. The work stays in the \
+             workspace; send a message that says how to resolve it",
+            self.text()
+        );
+        Reason::new(ReasonCode::UnresolvedConflicts, text)
+    }
+
+    fn text(&self) -> String {
+        let operation = self.operation.map(|operation| format!("a {operation} is not concluded"));
+        let named: Vec<String> =
+            self.files.iter().take(NAMED).map(|path| path_text(path.as_os_str().as_bytes())).collect();
+        let more = match self.files.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let files = (!named.is_empty()).then(|| format!("there are conflicts in {}{more}", named.join(", ")));
+        operation.into_iter().chain(files).collect::<Vec<_>>().join(", and ")
+    }
+}
+
+/// Returns whether the file had marks of a conflict in any of the commits.
+async fn had_conflict(mirror: &Mirror, commits: &[&Sha], path: &Path) -> Result<bool, RunError> {
+    for commit in commits {
+        let mut object = OsString::from(format!("{commit}:"));
+        object.push(path);
+        let read = mirror.git.at(&mirror.path, ["cat-file".into(), "blob".into(), object]);
+        match read.stdout_bytes(SEARCHED_BYTES).run().await {
+            Ok(content) if marks_conflict(content.stdout.as_slice()) => return Ok(true),
+            // There is no such file.
+            Ok(_) | Err(GitError::Failed { .. } | GitError::TooMuch { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(false)
+}
+
+/// Returns whether a file below the folder contains the marks of a conflict. Large files are not searched.
+pub(super) fn has_conflict(folder: &File, path: &Path) -> bool {
+    let Ok(file) = open_beneath(folder, path) else { return false };
+    let is_searched =
+        file.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() <= SEARCHED_BYTES as u64);
+    is_searched && marks_conflict(BufReader::with_capacity(64 << 10, file))
+}
+
+/// Returns whether a text contains the marks of a conflict in their order, each at the start of a line, as git writes
+/// them (git-merge(1), "how conflicts are presented").
+fn marks_conflict(mut text: impl BufRead) -> bool {
+    let is_mark: [fn(&[u8]) -> bool; 3] =
+        [|line| line.starts_with(b"<<<<<<< "), |line| line == b"=======", |line| line.starts_with(b">>>>>>> ")];
+    let (mut line, mut next) = (Vec::new(), 0);
+    loop {
+        line.clear();
+        match text.read_until(b'\n', &mut line) {
+            Ok(0) | Err(_) => return false,
+            Ok(_) => {}
+        }
+        let content = line.strip_suffix(b"\n").unwrap_or(&line);
+        let content = content.strip_suffix(b"\r").unwrap_or(content);
+        if is_mark.get(next).is_some_and(|is_mark| is_mark(content)) {
+            next += 1;
+        }
+        if next == is_mark.len() {
+            return true;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_count_in_their_order_at_the_start_of_lines() {
+        for (text, expected) in [
+            ("a\n<<<<<<< HEAD\n1\n=======\n2\n>>>>>>> main\n", true),
+            ("<<<<<<< a\r\n=======\r\n>>>>>>> b", true),
+            ("<<<<<<< ours\n||||||| base\n=======\n>>>>>>> theirs\n", true),
+            ("Title\n=======\n", false),
+            (" <<<<<<< HEAD\n=======\n>>>>>>> main\n", false),
+            ("<<<<<<<< HEAD\n=======\n>>>>>>> main\n", false),
+            (">>>>>>> main\n=======\n<<<<<<< HEAD\n", false),
+            ("<<<<<<< HEAD\n======= \n>>>>>>> main\n", false),
+            ("", false),
+        ] {
+            assert_eq!(marks_conflict(text.as_bytes()), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn the_texts_name_the_operation_and_the_files() {
+        let files = |number: usize| (0..number).map(|name| PathBuf::from(format!("{name:02}"))).collect();
+        let both = Unfinished { operation: Some("merge"), files: files(1) };
+        assert_eq!(both.text(), "a merge is not concluded, and there are conflicts in 00");
+        let many = Unfinished { operation: None, files: files(12) };
+        assert!(many.text().ends_with("08, 09 and 2 more"), "{}", many.text());
+    }
+}

@@ -1,0 +1,46 @@
+//! Access to files of a folder that programs of an agent may change meanwhile: no link is followed, nothing outside the
+//! folder is reached, and opening does not block.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, renameat, unlinkat};
+use rustix::io::Errno;
+
+/// Opens a folder of the workspace itself, which only the service can replace.
+pub(crate) fn open_folder(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(File::from(openat(CWD, path, flags, Mode::empty())?))
+}
+
+/// Opens a file or folder below `folder` to read it.
+pub(crate) fn open_beneath(folder: &File, path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
+    Ok(File::from(openat2(folder, path, flags, Mode::empty(), within)?))
+}
+
+/// Writes a small file below `folder` in one step, and creates the folders that lead to it.
+pub(crate) fn write_beneath(folder: &File, path: &Path, text: &[u8]) -> io::Result<()> {
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut parent = folder.try_clone()?;
+    for part in path.parent().into_iter().flat_map(Path::components) {
+        match mkdirat(&parent, part.as_os_str(), Mode::from_raw_mode(0o755)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+        parent = open_beneath(&parent, Path::new(part.as_os_str()))?;
+    }
+    let mut draft = name.to_owned();
+    draft.push(".lock");
+    // A git process of the agent that was killed may have left this file.
+    match unlinkat(&parent, &draft, rustix::fs::AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut file = File::from(openat(&parent, &draft, flags, Mode::from_raw_mode(0o644))?);
+    io::Write::write_all(&mut file, text)?;
+    Ok(renameat(&parent, &draft, &parent, name)?)
+}
