@@ -55,6 +55,9 @@ pub struct MessageDiff {
     /// The number of further paths that were left out.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub left_out_more: u64,
+    /// The earlier branch of the job whose commits the branch begins with, if this message is the first to publish them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub carried_over: Option<String>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]

@@ -29,6 +29,7 @@ pub(crate) mod program {
     mod code_host_commands;
     mod code_hosts;
     mod commands;
+    mod conflicts;
     mod connections;
     mod container;
     mod containment;

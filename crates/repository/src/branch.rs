@@ -47,8 +47,15 @@ async fn branch_of(
         }
         return begin(name, 1, start, project, history);
     };
-    if has_ended(job, forge).await? {
-        return begin_next(job, branch.generation + 1, project, history).await;
+    match ended(job, forge).await? {
+        // People did not want the pull request, but the job's work goes on.
+        Some(PullState::Closed) if branch.head != branch.base && history.has(&branch.head).await => {
+            let (base, head) = (branch.base.clone(), branch.head.clone());
+            let next = begin(job.branch_of(branch.generation + 1), branch.generation + 1, base, project, history)?;
+            return Ok(TurnBegun { head: next.pushed.clone().unwrap_or(head), ..next });
+        }
+        Some(_) => return begin_next(job, branch.generation + 1, project, history).await,
+        None => {}
     }
     // The project may have been changed to name this branch.
     if is_accepted_name(&branch.name, project, history) {
@@ -67,16 +74,14 @@ async fn branch_of(
     Ok(TurnBegun { branch, generation, base, head, pushed, default_branch: None })
 }
 
-/// Returns whether the pull request of the job's branch was merged or closed.
-async fn has_ended(job: &Job, forge: &dyn Forge) -> Result<bool, RepositoryError> {
-    match &job.pull {
-        Some(pull) if pull.state == PullState::Merged => Ok(true),
-        Some(pull) => {
-            let current = forge.pull(pull.number).await.map_err(not_read)?;
-            Ok(current.is_some_and(|current| current.state != PullState::Open))
-        }
-        None => Ok(false),
-    }
+/// Returns how the pull request of the job's branch has ended, if it has.
+async fn ended(job: &Job, forge: &dyn Forge) -> Result<Option<PullState>, RepositoryError> {
+    let state = match &job.pull {
+        Some(pull) if pull.state == PullState::Merged => Some(PullState::Merged),
+        Some(pull) => forge.pull(pull.number).await.map_err(not_read)?.map(|current| current.state),
+        None => None,
+    };
+    Ok(state.filter(|state| *state != PullState::Open))
 }
 
 /// Begins the branch that follows one whose pull request has ended, from the base.
@@ -99,7 +104,7 @@ async fn begin_existing(
     history: &dyn History,
     forge: &dyn Forge,
 ) -> Result<TurnBegun, RepositoryError> {
-    if has_ended(job, forge).await? {
+    if ended(job, forge).await?.is_some() {
         return begin_next(job, 2, project, history).await;
     }
     let (head, url) = (&existing.head, &existing.pull.url);
@@ -167,7 +172,7 @@ mod tests {
 
     use journeyman_core::code_host::HostName;
     use journeyman_core::ids::JobId;
-    use journeyman_core::job::{JobOptions, Pull, PullRepository, Source};
+    use journeyman_core::job::{Branch, JobOptions, Pull, PullRepository, Source};
     use journeyman_core::pull::HostPull;
     use journeyman_core::time::Timestamp;
     use journeyman_testkit::OnePull;
@@ -257,6 +262,33 @@ mod tests {
         host.answer(Err(ForgeError::Unclear("502".to_owned())));
         let unclear = choose_branch(&job, &project, &all, &host).await;
         assert!(matches!(unclear, Err(RepositoryError::Failed { retry: true, .. })), "{unclear:?}");
+    }
+
+    #[tokio::test]
+    async fn the_work_of_a_closed_pull_request_is_carried_over() {
+        let [main, base, head]: [Sha; 3] = ["a", "b", "c"].map(|digit| digit.repeat(40).parse().unwrap());
+        let heads = Heads([("main".to_owned(), main.clone())].into(), true);
+        let project = Project::new("shop".parse().unwrap(), "https://git.example/acme/shop", Timestamp::default());
+        let host = OnePull(Mutex::new(Ok(Some(OnePull::open()))));
+        let job = job_on_existing();
+        let options = JobOptions::default();
+        let source = Source { reference: "main".to_owned(), ..job.source.clone() };
+        let name = job.branch_of(2);
+        let branch = Branch { name, generation: 2, base: base.clone(), head: head.clone(), pushed: Some(head.clone()) };
+        let job = Job { options, source, branch: Some(branch.clone()), ..job };
+        let begin = async |job: &Job, state| {
+            host.answer(Ok(Some(HostPull { state, ..OnePull::open() })));
+            choose_branch(job, &project, &heads, &host).await.unwrap()
+        };
+        let closed = begin(&job, PullState::Closed).await;
+        assert_eq!((closed.generation, &closed.base, &closed.head, &closed.pushed), (3, &base, &head, &None));
+        assert_eq!(closed.carried_over(&job), Some(branch.name.clone()));
+        let merged = begin(&job, PullState::Merged).await;
+        assert_eq!((merged.generation, &merged.base, &merged.head), (3, &main, &main));
+        assert_eq!(merged.carried_over(&job), None);
+        let without = Job { branch: Some(Branch { head: base.clone(), ..branch }), ..job };
+        let fresh = begin(&without, PullState::Closed).await;
+        assert_eq!((fresh.generation, &fresh.base, &fresh.head), (3, &main, &main), "nothing to carry over");
     }
 
     #[test]

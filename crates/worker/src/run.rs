@@ -132,7 +132,7 @@ impl Run<'_> {
             (ending, _) => ending,
         };
         let ended = Report::TurnEnded { head: head.clone(), commits: commits.clone(), artifacts, ending };
-        if has_nothing_to_publish(&job, &head) {
+        if has_nothing_to_publish(&job, &head, &commits) {
             // Nothing happens between the end of the turn and the end of the run, so both are one report.
             self.steps.keep_workspace(&head, &archive).await;
             let outcome = Outcome::Published { pushed: None, pull: Published::Nothing };
@@ -209,7 +209,7 @@ impl Run<'_> {
         }
         // The record of an earlier push may have been lost.
         let is_first = !commits.is_empty() && job.pull.as_ref().is_some_and(|pull| pull.is_untouched);
-        if !changed && !is_first && has_nothing_to_publish(&job, &head) {
+        if !changed && !is_first && has_nothing_to_publish(&job, &head, &commits) {
             return Ok(Outcome::Published { pushed: None, pull: Published::Nothing });
         }
         let Some(branch) = &job.branch else { return Err(RunError::LeaseLost) };
@@ -231,8 +231,10 @@ fn unpushed(job: &Job, head: &Sha) -> bool {
     job.branch.as_ref().is_some_and(|branch| *head != branch.base && branch.pushed.as_ref() != Some(head))
 }
 
-/// Returns whether the code host has all of the job's commits, and its pull request if there can be one.
-fn has_nothing_to_publish(job: &Job, head: &Sha) -> bool {
-    let has_pull = job.pull.is_some() || job.branch.as_ref().is_some_and(|branch| branch.pushed.is_none());
-    !unpushed(job, head) && has_pull
+/// Returns whether the code host has all of the job's commits, and its pull request if there can be one. `commits` are
+/// those of the turn. A branch that begins with the work of a closed pull request is not published without new work.
+fn has_nothing_to_publish(job: &Job, head: &Sha, commits: &[Sha]) -> bool {
+    let is_new = job.branch.as_ref().is_some_and(|branch| branch.pushed.is_none());
+    let has_new = unpushed(job, head) && !(is_new && commits.is_empty() && job.unpublished.is_empty());
+    !has_new && (job.pull.is_some() || is_new)
 }

@@ -94,6 +94,9 @@ pub struct Message {
     /// The number of further paths that were left out.
     #[serde(default)]
     pub left_out_more: u64,
+    /// The earlier branch of the job whose commits are published again with those of this message, because its pull
+    /// request was closed.
+    pub carried_over: Option<String>,
     /// The place on a code host that the message came from; `None` for other messages.
     pub source: Option<MessageSource>,
 }

@@ -493,6 +493,7 @@ fn message() -> Value {
         "answer": "The list of orders has a search field. It filters by order number and title.",
         "leftOut": [],
         "leftOutMore": 0,
+        "carriedOver": null,
         "source": null,
     })
 }

@@ -212,6 +212,10 @@ pub(crate) struct Message {
     pub(crate) left_out: Vec<LeftOut>,
     /// The number of further paths that were left out.
     pub(crate) left_out_more: u64,
+    /// The earlier branch of the job whose commits are published again with those of this message, because its pull
+    /// request was closed.
+    #[schema(required)]
+    pub(crate) carried_over: Option<String>,
     /// The place on a code host that the message came from; `null` for other messages.
     #[schema(required)]
     pub(crate) source: Option<MessageSource>,
@@ -302,6 +306,7 @@ impl From<message::Message> for Message {
             answer: message.answer,
             left_out: diff.left_out.iter().map(LeftOut::from).collect(),
             left_out_more: diff.left_out_more,
+            carried_over: diff.carried_over,
             source: message.source.map(MessageSource::from),
         }
     }

@@ -625,6 +625,33 @@ fn commits_for_a_pull_request_that_was_closed_meanwhile_get_another_one() {
 }
 
 #[test]
+fn the_work_of_a_closed_pull_request_is_carried_over_by_the_next_change() {
+    let world = World::new();
+    let service = world.start();
+    let body = json!({ "prompt": "Add a greeting\n[[write hello.txt|Hello]]" });
+    let (status, record) = service.call("POST", "/v2/agent/web/job", Some(body));
+    assert_eq!(status, 201, "{record}");
+    let job = format!("/v2/agent/web/job/{}", record["id"].as_str().unwrap());
+    assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
+    let pulls = || world.host.state().by_path(PATH).unwrap().pulls.clone();
+    let first = pulls()[0].clone();
+    world.host.state().end(PATH, first.number, PullState::Closed);
+    // A question changes nothing, and opens nothing.
+    service.send(&job, "Why?\n[[say Because.]]");
+    assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
+    assert_eq!(pulls().len(), 1);
+    service.send(&job, "Say more\n[[append hello.txt|Goodbye]]");
+    assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
+    assert_eq!(pulls().len(), 2, "{:#}", service.events(&job));
+    assert!(pulls()[1].head.ends_with("-2"), "{:?}", pulls());
+    let diff = service.text(&format!("{job}/diff"));
+    assert!(diff.contains("+Hello\n") && diff.contains("+Goodbye\n"), "{diff}");
+    let messages = service.get(&format!("{job}/messages"))["messages"].clone();
+    let carried: Vec<&Value> = messages.as_array().unwrap().iter().map(|message| &message["carriedOver"]).collect();
+    assert_eq!(carried, [&Value::Null, &Value::Null, &json!(first.head)]);
+}
+
+#[test]
 fn a_job_that_changes_nothing_has_no_link_to_the_pull_request_of_people() {
     let world = World::new();
     let service = world.start();

@@ -211,7 +211,10 @@ impl Steps for HostSteps<'_> {
         let (session, answer) = (Some(turn.session.clone()), turn.answer.clone());
         let upstream = self.upstream().map(|(_, commit)| commit);
         let range = Range { base: &begun.base, start: &begun.head, head: &head, upstream };
-        let diff = turn_diff(&self.mirror, range, tree.left_out.clone()).await;
+        let mut diff = turn_diff(&self.mirror, range, tree.left_out.clone()).await;
+        if let Some(diff) = diff.as_mut().filter(|_| !commits.is_empty()) {
+            diff.message.carried_over = begun.carried_over(job);
+        }
         let artifacts = TurnArtifacts { session, archive: Some(archive), bundle, answer, diff };
         Ok(Collected { head, commits, artifacts, refused, unfinished })
     }

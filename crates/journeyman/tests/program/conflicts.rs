@@ -1,0 +1,80 @@
+//! Tests of the branch that people merge into, as the agent sees it, and of conflicts with it.
+
+use serde_json::json;
+
+use super::given::{Service, Site, site};
+
+/// A job that has written `hello.txt`, to which people have written something else in `main` since.
+fn two_sides() -> (Site, Service, String) {
+    let site = site();
+    let service = site.start();
+    let job = service.create("Add a greeting\n[[write hello.txt|Hello]]");
+    assert_eq!(service.settled(&job)["status"], "completed");
+    site.people_commit("hello.txt", "Good day\n");
+    (site, service, job)
+}
+
+/// Returns whether the host can merge the only pull request.
+fn is_mergeable(service: &Service) -> bool {
+    service.get("/v2/projects/shop/pulls/1")["mergeable"] == json!(true)
+}
+
+/// Returns the reason of the newest run of a job.
+fn reason(service: &Service, job: &str) -> serde_json::Value {
+    let runs = service.get(&format!("{job}/runs"))["runs"].clone();
+    runs.as_array().unwrap().iter().max_by_key(|run| run["createdAt"].to_string()).unwrap()["reason"].clone()
+}
+
+#[test]
+fn an_agent_merges_the_newest_base_and_resolves_its_conflicts() {
+    let (site, service, job) = two_sides();
+    assert!(!is_mergeable(&service));
+    let resolve =
+        "git merge -q origin/main || printf 'Good day and hello\\n' > hello.txt; git commit -qam 'Merge main'";
+    service.send(&job, &format!("Resolve the conflicts\n[[run {resolve}]]"));
+    assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
+    assert_eq!(site.file(&site.branch(), "hello.txt").as_deref(), Some("Good day and hello\n"));
+    assert!(is_mergeable(&service));
+    let message = service.get(&format!("{job}/messages"))["messages"][1].clone();
+    assert_eq!(
+        message["commits"].as_array().unwrap().len(),
+        1,
+        "the commits of people are not its commits: {message:#}"
+    );
+    let diff = service.text(&format!("{job}/diff"));
+    assert!(diff.contains("-Good day\n") && diff.contains("+Good day and hello\n"), "{diff}");
+}
+
+#[test]
+fn conflicts_that_an_agent_leaves_are_asked_about_once_and_not_published() {
+    let (site, service, job) = two_sides();
+    let before = site.file(&site.branch(), "hello.txt");
+    service.send(&job, "Merge main\n[[run git merge -q origin/main || echo conflict]]");
+    assert_eq!(service.settled(&job)["status"], "failed", "{:#}", service.events(&job));
+    let reason = reason(&service, &job);
+    assert_eq!(reason["code"], "unresolved_conflicts", "{reason}");
+    let text = reason["text"].as_str().unwrap();
+    assert!(text.contains("a merge is not concluded, and there are conflicts in hello.txt"), "{text}");
+    let continued = service.events(&job);
+    let continued = continued.as_array().unwrap().iter().filter(|event| event["type"] == "agent.continued");
+    assert_eq!(continued.count(), 1);
+    assert_eq!(site.file(&site.branch(), "hello.txt"), before);
+
+    // The work is still there.
+    service.send(&job, "Take both\n[[run grep -q '<<<<<<<' hello.txt; echo both > hello.txt; git commit -qam merged]]");
+    assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
+    assert_eq!(site.file(&site.branch(), "hello.txt").as_deref(), Some("both\n"));
+    assert!(is_mergeable(&service));
+}
+
+#[test]
+fn every_turn_sees_the_base_as_it_is() {
+    let (site, service, job) = two_sides();
+    for number in 1..=2 {
+        site.people_commit("later.txt", &format!("{number}\n"));
+        let looks = "git diff origin/main... > /dev/null && git show origin/main:later.txt > seen.txt";
+        service.send(&job, &format!("Look\n[[run {looks}]]"));
+        assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
+        assert_eq!(site.file(&site.branch(), "seen.txt"), Some(format!("{number}\n")));
+    }
+}
