@@ -177,7 +177,7 @@ mod tests {
     fn a_list_has_the_reasons_and_counts_what_it_does_not_show() {
         assert_eq!(markdown(&[], 0), None);
         let one = LeftOut { path: "a`\nb".to_owned(), reason: LeftOutReason::Special };
-        let text = markdown(&[one.clone()], 0).unwrap();
+        let text = markdown(std::slice::from_ref(&one), 0).unwrap();
         assert_eq!(
             text,
             "⚠️ Not published:\n\n- `a??b` is a FIFO, a socket or a device. Replace it by a regular file, or ignore it."

@@ -2,14 +2,17 @@
 //! `docs/decisions/0027-backup.md` explains the order of the steps.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs::File;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use journeyman_core::ids::Sha;
-use journeyman_git::{Git, GitError};
+use journeyman_core::left_out::path_text;
+use journeyman_git::{Git, GitError, pairs};
 use tokio::io::AsyncReadExt;
 
 /// The time limit of a git command; a large repository takes long.
@@ -54,8 +57,8 @@ impl From<io::Error> for Reason {
     }
 }
 
-/// The commit hashes by full ref names.
-pub type Refs = BTreeMap<String, String>;
+/// The commit hashes by full ref names, which need not be UTF-8.
+pub type Refs = BTreeMap<Vec<u8>, String>;
 
 /// A branch that a job works on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,9 +97,8 @@ pub async fn refs(git: &Git, repository: &Path) -> Result<Refs, CopyError> {
 }
 
 async fn read_refs(git: &Git, repository: &Path) -> Result<Refs, Reason> {
-    let listing = git.at(repository, ["for-each-ref", "--format=%(objectname) %(refname)"]).run().await?.text()?;
-    let pairs = listing.lines().filter_map(|line| line.split_once(' '));
-    Ok(pairs.map(|(at, name)| (name.to_owned(), at.to_owned())).collect())
+    let listing = git.at(repository, ["for-each-ref", "--format=%(objectname) %(refname)"]).run().await?;
+    Ok(pairs(&listing.stdout, b' ').map(|(at, name)| (name.to_vec(), path_text(at))).collect())
 }
 
 /// Copies a repository, which may be in use, to `to`: refs, all objects, HEAD and configuration. `before` contains the
@@ -133,10 +135,12 @@ async fn copy_once(git: &Git, from: &Path, to: &Path, before: &Refs, jobs: &[Job
     git.at(to, init).run().await?;
     std::fs::copy(from.join("config"), to.join("config"))
         .map_err(|error| Reason(format!("its config cannot be copied: {error}")))?;
-    let head = git.at(from, ["symbolic-ref", "HEAD"]).run().await?.text()?;
-    git.at(to, ["symbolic-ref", "HEAD", &head]).run().await?;
+    let head = git.at(from, ["symbolic-ref", "HEAD"]).run().await?.stdout;
+    let head = OsStr::from_bytes(head.trim_ascii());
+    git.at(to, ["symbolic-ref", "HEAD"]).argument(head).run().await?;
     pack(git, from, to).await?;
-    let updates: String = refs.iter().map(|(name, at)| format!("create {name} {at}\n")).collect();
+    let create = |(name, at): (&Vec<u8>, &String)| [b"create ", name.as_slice(), b" ", at.as_bytes(), b"\n"].concat();
+    let updates: Vec<u8> = refs.iter().flat_map(create).collect();
     git.at(to, ["update-ref", "--stdin"]).stdin(updates).timeout(TIMEOUT).run().await?;
     git.at(to, ["pack-refs", "--all"]).run().await?;
     let check = ["fsck", "--connectivity-only", "--no-dangling", "--no-progress"];
@@ -186,7 +190,7 @@ async fn list_objects(git: &Git, repository: &Path, list: &Path) -> Result<(), R
 /// contains; otherwise a waiting message in the restored database would run on top of its previous result.
 async fn roll_back(git: &Git, from: &Path, refs: &mut Refs, before: &Refs, jobs: &[JobBranch]) -> Result<(), Reason> {
     for branch in jobs {
-        let name = format!("refs/heads/{}", branch.name);
+        let name = format!("refs/heads/{}", branch.name).into_bytes();
         let (Some(now), before) = (refs.get(&name).cloned(), before.get(&name)) else { continue };
         if before == Some(&now) {
             continue;
@@ -276,6 +280,8 @@ mod tests {
         let deleted = setup.commit("gone").await;
         setup.git.at(&setup.from, ["update-ref", "-d", "refs/heads/gone"]).run().await.unwrap();
         setup.git.at(&setup.from, ["tag", "v1", "trunk"]).run().await.unwrap();
+        let not_text = std::ffi::OsStr::from_bytes(b"refs/heads/caf\xe9");
+        setup.git.at(&setup.from, ["update-ref"]).argument(not_text).argument("trunk").run().await.unwrap();
         let before = refs(&setup.git, &setup.from).await.unwrap();
         let (to, found) = setup.copied(&before, &[]).await;
         assert_eq!(found, before);
@@ -305,8 +311,8 @@ mod tests {
         setup.commit("people").await;
         let at = async |known: &[&Sha], before: &Refs| {
             let (_, found) = setup.copied(before, &[job(known)]).await;
-            assert!(found.contains_key("refs/heads/people"), "other branches do not change");
-            found.get("refs/heads/job").cloned()
+            assert!(found.contains_key(b"refs/heads/people".as_slice()), "other branches do not change");
+            found.get(b"refs/heads/job".as_slice()).cloned()
         };
         let none = Refs::new();
         assert_eq!(at(&[&two, &one], &before).await, Some(two.to_string()), "the commit to publish");

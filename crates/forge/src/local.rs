@@ -15,6 +15,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use journeyman_core::code_host::HostName;
 use journeyman_core::ids::{ProjectId, Sha};
+use journeyman_core::left_out::path_text;
 use journeyman_core::ports::{
     Checks, CreatedPull, Discussion, Forge, ForgeError, HostRepository, PullStore, Remote, StoreError, UserStore,
 };
@@ -175,9 +176,11 @@ impl LocalRepository {
         }
     }
 
+    /// Returns the name of the default branch, with escapes if it is not UTF-8.
     async fn default_branch(&self) -> Result<String, GitError> {
         let path = self.host.path(&self.name);
-        self.host.git.at(&path, ["symbolic-ref", "--short", "HEAD"]).run().await?.text()
+        let name = self.host.git.at(&path, ["symbolic-ref", "--short", "HEAD"]).run().await?.stdout;
+        Ok(path_text(name.trim_ascii()))
     }
 }
 

@@ -360,8 +360,18 @@ impl GitCommand {
     }
 }
 
+/// Returns the lines of an output that contain the separator, each split at the first one. The name of a ref is bytes, and
+/// has neither spaces nor control characters (git-check-ref-format(1)).
+pub fn pairs(output: &[u8], separator: u8) -> impl Iterator<Item = (&[u8], &[u8])> {
+    output.split(|byte| *byte == b'\n').filter_map(move |line| {
+        let at = line.iter().position(|byte| *byte == separator)?;
+        Some((&line[..at], &line[at + 1..]))
+    })
+}
+
 impl Output {
-    /// Returns the output as text, without white space around it.
+    /// Returns the output as text, without white space around it. Not for names of refs, paths, people or messages,
+    /// which need not be UTF-8.
     ///
     /// # Errors
     /// Returns an error if the output is not UTF-8.

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use journeyman_core::ids::Sha;
+use journeyman_core::left_out::path_text;
 use journeyman_git::GitError;
 
 use crate::{History, Mirror, RepositoryError};
@@ -29,7 +30,7 @@ pub struct Change {
     pub new_mode: String,
     /// The ID of the new content.
     pub object: String,
-    /// The path in the repository.
+    /// The path in the repository, with escapes for bytes that are not UTF-8 ([`path_text`]).
     pub path: String,
 }
 
@@ -87,7 +88,7 @@ impl Mirror {
         let arguments = ["log", "--reverse", "--topo-order", "--format=%H %P"].into_iter().chain(form);
         let arguments = arguments.map(str::to_owned).chain(range).chain(["--".to_owned()]);
         let output = self.git.at(&self.path, arguments).run().await?.stdout;
-        let changes = Changes::parse(&String::from_utf8_lossy(&output));
+        let changes = Changes::parse(&path_text(&output));
         // The agent may have moved forward to the upstream branch, which has the base in its history.
         let follows = changes.parents.contains(base.as_str()) || self.contains(head, base).await;
         Ok(follows.then_some(changes))
@@ -101,7 +102,7 @@ impl Mirror {
         let arguments =
             ["diff-tree", "-r", "--raw", "-z", "--no-renames", "--no-abbrev", base.as_str(), head.as_str(), "--"];
         let output = self.git.at(&self.path, arguments).run().await?.stdout;
-        Ok(Changes::parse(&String::from_utf8_lossy(&output)).files)
+        Ok(Changes::parse(&path_text(&output)).files)
     }
 }
 

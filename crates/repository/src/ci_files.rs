@@ -13,6 +13,7 @@
 use journeyman_core::code_host::ci_files::is_ci_file;
 use journeyman_core::ids::Sha;
 use journeyman_core::job::Branch;
+use journeyman_core::left_out::path_text;
 use journeyman_core::run::ReasonCode;
 use journeyman_git::{Failure, GitError};
 
@@ -119,7 +120,7 @@ async fn changed_between(mirror: &Mirror, head: &Sha) -> Result<Vec<String>, Rep
 
 /// Returns the files of CI pipelines in a list of paths that each end with a NUL.
 fn ci_files(paths: &[u8]) -> Vec<String> {
-    let paths = String::from_utf8_lossy(paths);
+    let paths = path_text(paths);
     let mut files: Vec<String> = paths
         .split('\0')
         .map(|path| path.trim_start_matches('\n'))

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use journeyman_core::diff_stat::{CommitDiff, DiffStat, MAX_COMMITS, MessageDiff, TurnDiff, subject};
 use journeyman_core::ids::Sha;
-use journeyman_core::left_out::LeftOut;
+use journeyman_core::left_out::{LeftOut, path_text};
 use journeyman_git::GitError;
 
 use crate::Mirror;
@@ -99,7 +99,7 @@ impl Mirror {
         let output = self.git.at(&self.path, arguments).timeout(TIMEOUT).run().await?;
         let mut has_merge = false;
         let mut commits = Vec::new();
-        for Logged { mut commit, is_merge } in parse(&String::from_utf8_lossy(&output.stdout)) {
+        for Logged { mut commit, is_merge } in parse(&path_text(&output.stdout)) {
             has_merge |= is_merge;
             if is_merge {
                 commit.stat = self.resolution(&commit.sha).await;
@@ -119,7 +119,7 @@ impl Mirror {
     async fn diff_stat(&self, range: &str) -> Result<DiffStat, GitError> {
         let arguments = ["diff"].into_iter().chain(FORMAT).chain([range, "--"]);
         let output = self.git.at(&self.path, arguments).timeout(TIMEOUT).run().await?;
-        Ok(count(&String::from_utf8_lossy(&output.stdout)))
+        Ok(count(&path_text(&output.stdout)))
     }
 }
 

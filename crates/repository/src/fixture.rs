@@ -126,7 +126,7 @@ impl Fixture {
         Mirrors::new(self.git.clone(), self.dir.path().join("mirrors")).signing(self.signer.clone())
     }
 
-    fn remote(&self) -> Remote {
+    pub(crate) fn remote(&self) -> Remote {
         Remote { url: self.origin().to_str().unwrap().to_owned(), credential: None, is_ours: false }
     }
 
@@ -163,9 +163,8 @@ impl Fixture {
             scratch: &scratch,
             rebase_tree: &rebase_tree,
         };
-        let branch = &branch;
-        let outgoing =
-            Outgoing { branch, head, commits: &[], left_out: &[], disk_bytes: 1 << 30, base: "main", ci_files };
+        let (base, disk_bytes) = ("main", 1 << 30);
+        let outgoing = Outgoing { branch: &branch, head, commits: &[], left_out: &[], disk_bytes, base, ci_files };
         push.run(&job, &outgoing).await
     }
 

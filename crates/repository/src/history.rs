@@ -58,6 +58,13 @@ impl History for Mirror {
         if let Some(head) = self.heads.get(name) {
             return Ok(head.clone());
         }
+        if reference == "HEAD" {
+            let text = format!(
+                "the default branch \"{name}\" of the repository has a name that is not UTF-8; rename it, or name another \
+                 ref in the job or the project"
+            );
+            return Err(RepositoryError::failed(ReasonCode::UnknownRef, text));
+        }
         for candidate in [format!("refs/tags/{name}^{{commit}}"), format!("{name}^{{commit}}")] {
             let arguments = ["rev-parse", "--verify", "--quiet", "--end-of-options", &candidate];
             if let Ok(found) = self.git.at(&self.path, arguments).run().await {

@@ -48,9 +48,9 @@ pub struct Mirror {
     pub path: PathBuf,
     /// The remote that the mirror follows.
     pub remote: Remote,
-    /// The newest commit of each branch of the remote.
+    /// The newest commit of each branch of the remote whose name is UTF-8.
     pub heads: BTreeMap<String, Sha>,
-    /// The default branch of the remote.
+    /// The default branch of the remote. It is not in `heads` if its name is not UTF-8; the name then has escapes.
     pub default_branch: String,
     /// True if the remote names its default branch; otherwise `default_branch` is a guess.
     pub names_default_branch: bool,
@@ -116,7 +116,7 @@ impl Mirrors {
         let listing = self.listing(&path, &remote).await?;
         let Branches { heads, default_branch, names_default_branch } = listing::branches(&listing)?;
         let known = path.join(LISTING);
-        let before = tokio::fs::read_to_string(&known).await.ok();
+        let before = tokio::fs::read(&known).await.ok();
         if before.as_ref() != Some(&listing) {
             if !self.move_refs(&path, before.as_deref().unwrap_or_default(), &listing).await {
                 self.fetch_objects(&path, &remote).await?;
@@ -128,7 +128,7 @@ impl Mirrors {
     }
 
     /// Returns the listing of the remote's refs.
-    async fn listing(&self, mirror: &Path, remote: &Remote) -> Result<String, RepositoryError> {
+    async fn listing(&self, mirror: &Path, remote: &Remote) -> Result<Vec<u8>, RepositoryError> {
         let command = if remote.is_ours {
             // Treating a local repository as a remote would start two more processes.
             self.git.at(Path::new(&remote.url), ["for-each-ref", listing::FORMAT, "refs/heads", "refs/tags"])
@@ -138,7 +138,7 @@ impl Mirrors {
             let arguments = ["ls-remote", "--symref"].map(str::to_owned).into_iter().chain(route.reading());
             self.git.at(mirror, arguments.chain(["--".to_owned(), route.address().to_owned()]).chain(refs))
         };
-        Ok(command.credential_of(remote).run().await?.text()?)
+        Ok(command.credential_of(remote).run().await?.stdout)
     }
 
     async fn fetch_objects(&self, mirror: &Path, remote: &Remote) -> Result<(), RepositoryError> {
@@ -153,22 +153,23 @@ impl Mirrors {
 
     /// Moves the refs from one listing to the next without a fetch, if the mirror already has all new objects, for
     /// example because this machine pushed them. Returns whether the refs were moved.
-    async fn move_refs(&self, mirror: &Path, before: &str, now: &str) -> bool {
+    async fn move_refs(&self, mirror: &Path, before: &[u8], now: &[u8]) -> bool {
         let (before, now) = (refs(before), refs(now));
-        let new: Vec<(&str, &str)> =
+        let new: Vec<(&[u8], &[u8])> =
             now.iter().filter(|(name, at)| before.get(*name) != Some(*at)).map(|(name, at)| (*name, *at)).collect();
         let deleted = before.keys().filter(|name| !now.contains_key(*name));
         if new.is_empty() || new.len() > MOVED_REFS {
             return false;
         }
         // The same check that git makes after a fetch (connected.c): all objects that the new refs lead to exist.
-        let wanted: String = new.iter().map(|(_, at)| format!("{at}\n")).collect();
+        let wanted: Vec<u8> = new.iter().flat_map(|(_, at)| [*at, b"\n"].concat()).collect();
         let connected = ["rev-list", "--objects", "--stdin", "--not", "--branches", "--tags", "--quiet"];
         if self.git.at(mirror, connected).stdin(wanted).run().await.is_err() {
             return false;
         }
-        let updates: String = (new.iter().map(|(name, at)| format!("update {name} {at}\n")))
-            .chain(deleted.map(|name| format!("delete {name}\n")))
+        let updates: Vec<u8> = (new.iter().map(|(name, at)| [b"update ", *name, b" ", *at, b"\n"].concat()))
+            .chain(deleted.map(|name| [b"delete ", *name, b"\n"].concat()))
+            .flatten()
             .collect();
         self.git.at(mirror, ["update-ref", "--stdin"]).stdin(updates).run().await.is_ok()
     }
@@ -176,7 +177,7 @@ impl Mirrors {
 
 /// Returns the branches of a mirror's remote at the time of the last fetch, if it is known.
 pub(crate) async fn known_branches(mirror: &Path) -> Option<Branches> {
-    let listing = tokio::fs::read_to_string(mirror.join(LISTING)).await.ok()?;
+    let listing = tokio::fs::read(mirror.join(LISTING)).await.ok()?;
     listing::branches(&listing).ok()
 }
 
@@ -225,3 +226,6 @@ impl Mirror {
         self.path.join("objects")
     }
 }
+
+#[cfg(test)]
+mod tests;

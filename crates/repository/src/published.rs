@@ -1,10 +1,10 @@
 //! Finds the commits of a message on its branch that the database does not know, because it was restored from a backup,
 //! or failed over to a replica that lacked the last writes. A turn whose commits exist is not repeated.
 
-use journeyman_core::ids::Sha;
+use journeyman_core::ids::{MessageId, Sha};
 use journeyman_core::job::Job;
 use journeyman_core::job::turn::TurnBegun;
-use journeyman_core::message::Message;
+use journeyman_core::left_out::path_text;
 
 use crate::signing::DEFAULT_EMAIL;
 use crate::{Mirror, RepositoryError};
@@ -20,7 +20,7 @@ pub const TRAILER: &str = "Journeyman-Message";
 pub async fn published_before(
     mirror: &Mirror,
     job: &Job,
-    message: &Message,
+    message: MessageId,
     begun: &TurnBegun,
 ) -> Result<Option<(Sha, Vec<Sha>)>, RepositoryError> {
     let known = job.branch.as_ref().and_then(|branch| branch.pushed.as_ref());
@@ -29,10 +29,11 @@ pub async fn published_before(
     let range = format!("{}..{pushed}", known.unwrap_or(&begun.base));
     let format = format!("--format=%H %ce %(trailers:key={TRAILER},valueonly,separator=%x20)");
     let log = ["log", "--reverse", "--topo-order", &format, &range, "--"];
-    let output = mirror.git.at(&mirror.path, log).run().await?.text()?;
+    // A commit of people may have a committer that is not UTF-8.
+    let output = path_text(&mirror.git.at(&mirror.path, log).run().await?.stdout);
     let signer = mirror.signer.as_ref().map(|signer| signer.email());
     let committers: Vec<&str> = [DEFAULT_EMAIL].into_iter().chain(signer).collect();
-    let commits = commits_of(&output, &message.id.to_string(), &committers);
+    let commits = commits_of(&output, &message.to_string(), &committers);
     Ok((!commits.is_empty()).then(|| (pushed.clone(), commits)))
 }
 

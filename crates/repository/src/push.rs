@@ -238,7 +238,7 @@ async fn rebase(
     };
     if let Err(error) = joined {
         // A conflict leaves unmerged files; other failures of git leave none.
-        let unmerged = inside(&["ls-files", "--unmerged"]).run().await?.stdout;
+        let unmerged = inside(&["ls-files", "--unmerged", "-z"]).run().await?.stdout;
         return if unmerged.is_empty() { Err(error.into()) } else { Ok(None) };
     }
     Ok(Some(inside(&["rev-parse", "HEAD"]).run().await?.sha()?))

@@ -73,14 +73,16 @@ pub(crate) struct CommitContext<'a> {
     pub(crate) limits: &'a LimitSettings,
 }
 
-/// The state of a tree when a turn began.
+/// A tree when the turn began, and after it.
 #[derive(Clone, Copy)]
-pub(crate) struct Before<'a> {
+pub(crate) struct Trees<'a> {
     pub(crate) state: &'a TreeState,
+    /// The files when the turn began.
     pub(crate) listing: &'a Listing,
+    pub(crate) scan: &'a TreeScan,
 }
 
-/// Commits the changes of a turn since the state `before`. `scan` is the current state of the tree.
+/// Commits the changes of a turn.
 pub(crate) async fn collect(
     sandbox: &JobSandbox,
     environment: &BTreeMap<String, String>,
@@ -88,9 +90,9 @@ pub(crate) async fn collect(
     mirror: &Mirror,
     turn: &TurnBegun,
     context: &CommitContext<'_>,
-    before: Before<'_>,
-    scan: &TreeScan,
+    trees: Trees<'_>,
 ) -> Result<Work, RunError> {
+    let Trees { state, listing, scan } = trees;
     if !scan.repository_is_plain {
         tracing::warn!(
             job = %context.job.id,
@@ -102,11 +104,11 @@ pub(crate) async fn collect(
         false => ignore_rules(sandbox, &mirror.git).await?,
     };
     let turned = Turned {
-        before: before.listing,
+        before: listing,
         after: scan,
-        may_have_marks: scan.repository_is_plain && scan.index.is_some() && before.state.unmarked_index != scan.index,
+        may_have_marks: scan.repository_is_plain && scan.index.is_some() && state.unmarked_index != scan.index,
         has_own_ignore_rules: !rules.is_empty(),
-        has_new_ignore_rules: digest(&rules) != before.state.ignore_rules,
+        has_new_ignore_rules: digest(&rules) != state.ignore_rules,
     };
     let title = journeyman_core::job::title_of(&context.message.prompt);
     let mut task = Task {
@@ -196,8 +198,8 @@ pub(crate) async fn collect(
         settled,
         left_out: left_out.collect(),
         listing: match context.only_committed {
-            true => before.listing.clone(),
-            false => staged.next(before.listing, &scan.listing),
+            true => listing.clone(),
+            false => staged.next(listing, &scan.listing),
         },
         has_marks: staged.has_marks || (context.only_committed && turned.may_have_marks),
         ignore_rules: digest(&rules),

@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::claim::lease::{Reporter, Signals};
-use crate::commit::{Before, CollectedCommits, CommitContext, Work, collect};
+use crate::commit::{CollectedCommits, CommitContext, Trees, Work, collect};
 use crate::error::RunError;
 use crate::run::setup::preparation::Preparation;
 use crate::sandbox::job_sandbox::JobSandbox;
@@ -214,8 +214,8 @@ impl Fixture {
         };
         let environment = self.environment();
         let (turn, scanned) = (turn(&before.head), self.scan());
-        let before = Before { state: &before.state, listing: &before.listing };
-        collect(&self.sandbox, &environment, &self.signals, &mirror, &turn, &context, before, &scanned).await
+        let trees = Trees { state: &before.state, listing: &before.listing, scan: &scanned };
+        collect(&self.sandbox, &environment, &self.signals, &mirror, &turn, &context, trees).await
     }
 
     /// Returns the state before the turn that follows.

@@ -1,6 +1,8 @@
 //! Parsing of paths in a diff: they have the prefix `a/` or `b/`, and are quoted like a C string if they contain
 //! control characters, quotes, backslashes or bytes beyond ASCII.
 
+use journeyman_core::left_out::path_text;
+
 /// Parses `a/path b/path` with two equal paths. If they differ, git repeats them in other lines of the header.
 pub(super) fn of_both(paths: &str) -> String {
     // The text is not split at a space, because paths can contain spaces. Equal paths take one half each.
@@ -17,7 +19,8 @@ pub(super) fn of_one(path: &str, prefix: &str) -> Option<String> {
     if path == "/dev/null" { None } else { Some(without(unquoted(path), prefix)) }
 }
 
-/// Removes the quotes of a path, if it has any, and decodes its escapes. Bytes that are not UTF-8 become U+FFFD.
+/// Removes the quotes of a path, if it has any, and decodes its escapes. Bytes that are not UTF-8 are shown as
+/// `\xNN`.
 pub(super) fn unquoted(path: &str) -> String {
     let Some(inner) = path.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) else { return path.to_owned() };
     let mut bytes = Vec::with_capacity(inner.len());
@@ -42,7 +45,7 @@ pub(super) fn unquoted(path: &str) -> String {
             None => b'\\',
         });
     }
-    String::from_utf8_lossy(&bytes).into_owned()
+    path_text(&bytes)
 }
 
 fn without(path: String, prefix: &str) -> String {

@@ -138,7 +138,7 @@ fn unusual_names_are_parsed() {
         ("a/  b/ ", " "),
         (r#""a/tab\there.txt" "b/tab\there.txt""#, "tab\there.txt"),
         (r#""a/\303\244 \"q\" \\.txt" "b/\303\244 \"q\" \\.txt""#, r#"ä "q" \.txt"#),
-        (r#""a/\377" "b/\377""#, "\u{fffd}"),
+        (r#""a/\377" "b/\377""#, r"\xff"),
         ("a/日本語 b/日本語", "日本語"),
         ("a/<b>x</b> b/<b>x</b>", "<b>x</b>"),
     ] {

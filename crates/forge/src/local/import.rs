@@ -9,14 +9,16 @@
 //! - Only branches, tags and the name of the default branch are taken over: no other refs, no hooks, no configuration.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io;
+use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 use std::time::Duration;
 
 use journeyman_core::ports::{ForgeError, ImportFailed, Remote};
 use journeyman_core::project::{Host, repository_host};
-use journeyman_git::{Failure, Folders, Git, GitError};
+use journeyman_git::{Failure, Folders, Git, GitError, pairs};
 
 use super::{LocalHost, blocking};
 
@@ -29,8 +31,8 @@ const REFSPECS: [&str; 2] = ["refs/heads/*:refs/heads/*", "refs/tags/*:refs/tags
 /// The maximum number of characters of an error of git in a cause.
 const MAX_ERROR: usize = 1000;
 
-/// The objects of refs by the names of the refs.
-type Refs = BTreeMap<String, String>;
+/// The objects of refs by the names of the refs, which need not be UTF-8.
+type Refs = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// The reason why an import failed.
 #[derive(Debug)]
@@ -83,16 +85,17 @@ impl LocalHost {
         let default_branch = default_branch(&self.git, staging, from).await.map_err(Problem::Remote)?;
         fetch(&self.git, staging, from, &[]).await.map_err(Problem::Remote)?;
         let staged = refs(&self.git, staging).await?;
-        let branches: Vec<&str> = staged.keys().filter_map(|name| name.strip_prefix("refs/heads/")).collect();
-        let default_branch = default_branch.filter(|branch| branches.contains(&branch.as_str()));
-        let guess = || branches.iter().find(|branch| **branch == "main").or_else(|| branches.first());
+        let branches: Vec<&[u8]> =
+            staged.keys().filter_map(|name| name.strip_prefix(b"refs/heads/".as_slice())).collect();
+        let default_branch = default_branch.filter(|branch| branches.contains(&branch.as_slice()));
+        let guess = || branches.iter().find(|branch| **branch == b"main").or_else(|| branches.first());
         let default_branch = match default_branch {
             Some(branch) => branch,
             None => (*guess().ok_or(Problem::Empty)?).to_owned(),
         };
         self.publish(staging, to, &staged).await?;
-        let head = format!("refs/heads/{default_branch}");
-        self.git.at(to, ["symbolic-ref", "HEAD", &head]).run().await?;
+        let head = OsString::from_vec([b"refs/heads/", default_branch.as_slice()].concat());
+        self.git.at(to, ["symbolic-ref", "HEAD"]).argument(head).run().await?;
         // Git syncs the new file, but not its name in the folder.
         let folder = to.to_owned();
         Ok(blocking(move || File::open(folder)?.sync_all()).await?)
@@ -118,7 +121,7 @@ impl LocalHost {
     /// Checks that the repository has no refs but those of the import, which an interrupted one may have created.
     async fn check_untouched(&self, to: &Path, staged: &Refs) -> Result<(), Problem> {
         let there = refs(&self.git, to).await?;
-        let is_staged = |(name, at): (&String, &String)| staged.get(name) == Some(at);
+        let is_staged = |(name, at): (&Vec<u8>, &Vec<u8>)| staged.get(name) == Some(at);
         if there.iter().all(is_staged) { Ok(()) } else { Err(Problem::Pushed) }
     }
 }
@@ -127,13 +130,14 @@ impl LocalHost {
 const NO_REDIRECTS: &str = "http.followRedirects=false";
 
 /// Returns the default branch of a remote, if it names one.
-async fn default_branch(git: &Git, at: &Path, from: &Remote) -> Result<Option<String>, GitError> {
+async fn default_branch(git: &Git, at: &Path, from: &Remote) -> Result<Option<Vec<u8>>, GitError> {
     let route = git.route(from).await?;
     let arguments = ["-c", NO_REDIRECTS, "ls-remote", "--symref"].map(str::to_owned).into_iter().chain(route.reading());
     let arguments = arguments.chain(["--", route.address(), "HEAD"].map(str::to_owned));
-    let listing = git.at(at, arguments).credential_of(from).run().await?.text()?;
-    let named = listing.lines().find_map(|line| line.strip_prefix("ref: refs/heads/")?.strip_suffix("\tHEAD"));
-    Ok(named.map(str::to_owned))
+    let listing = git.at(at, arguments).credential_of(from).run().await?.stdout;
+    let mut lines = listing.split(|byte| *byte == b'\n');
+    let named = lines.find_map(|line| line.strip_prefix(b"ref: refs/heads/")?.strip_suffix(b"\tHEAD"));
+    Ok(named.map(<[u8]>::to_vec))
 }
 
 /// Fetches the branches and tags of a remote.
@@ -150,9 +154,8 @@ async fn fetch(git: &Git, into: &Path, from: &Remote, options: &[&str]) -> Resul
 }
 
 async fn refs(git: &Git, repository: &Path) -> Result<Refs, GitError> {
-    let listing = git.at(repository, ["for-each-ref", "--format=%(objectname) %(refname)"]).run().await?.text()?;
-    let pairs = listing.lines().filter_map(|line| line.split_once(' '));
-    Ok(pairs.map(|(at, name)| (name.to_owned(), at.to_owned())).collect())
+    let listing = git.at(repository, ["for-each-ref", "--format=%(objectname) %(refname)"]).run().await?;
+    Ok(pairs(&listing.stdout, b' ').map(|(at, name)| (name.to_vec(), at.to_vec())).collect())
 }
 
 /// Describes the cause of a failure, and the remedy.

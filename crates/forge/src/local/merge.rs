@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use journeyman_core::ids::Sha;
+use journeyman_core::left_out::path_text;
 use journeyman_core::ports::{PullMerge, PullPagesError};
 use journeyman_core::pull::LocalPull;
 use journeyman_core::time::Timestamp;
@@ -79,7 +80,7 @@ async fn merged(git: &Git, path: &Path, base: &Sha, head: &Sha) -> Result<Merged
         true
     };
     let run = git.at(path, arguments).run_while(take).await;
-    let text = String::from_utf8_lossy(&output);
+    let text = path_text(&output);
     let mut parts = text.split('\0').filter(|part| !part.is_empty());
     let tree = parts.next().unwrap_or_default();
     match run {

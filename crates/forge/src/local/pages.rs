@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use journeyman_core::ids::Sha;
+use journeyman_core::left_out::path_text;
 use journeyman_core::ports::{CommitLine, MAX_BRANCHES, PullDetail, PullMerge, PullPages, PullPagesError, StoreError};
 use journeyman_core::project::{Address, Project, parse_address};
 use journeyman_core::pull::{LocalPull, PullState};
@@ -43,7 +44,7 @@ impl LocalHost {
         // NUL separates the fields and the entries: no subject or name can contain it.
         let arguments = ["log", "-z", "--reverse", COMMITS, "--format=%H%x00%s%x00%an%x00%at", &range];
         let output = self.git.at(&self.path(name), arguments).run().await.map_err(|error| git(&error))?;
-        let text = String::from_utf8_lossy(&output.stdout);
+        let text = path_text(&output.stdout);
         let fields: Vec<&str> = text.split('\0').collect();
         let line = |fields: &[&str]| match fields {
             [sha, subject, author, at] => Some(CommitLine {
@@ -88,7 +89,10 @@ impl PullPages for LocalHost {
         let count = format!("--count={MAX_BRANCHES}");
         let list = self.git.at(&path, ["for-each-ref", &count, "--format=%(refname:lstrip=2)", "refs/heads"]);
         let listed = list.run().await.map_err(|error| git(&error))?;
-        let mut branches: Vec<String> = String::from_utf8_lossy(&listed.stdout).lines().map(str::to_owned).collect();
+        // A name that is not UTF-8 cannot be chosen.
+        let names = listed.stdout.split(|byte| *byte == b'\n').filter(|name| !name.is_empty());
+        let names = names.filter_map(|name| std::str::from_utf8(name).ok());
+        let mut branches: Vec<String> = names.map(str::to_owned).collect();
         // A repository whose HEAD is no branch has no default branch.
         if let Ok(head) = self.git.at(&path, ["symbolic-ref", "--quiet", "HEAD"]).run().await {
             let head = String::from_utf8_lossy(&head.stdout);

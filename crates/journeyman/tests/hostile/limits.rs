@@ -238,6 +238,7 @@ fn special_files_are_not_committed_and_links_are_not_followed() {
     assert_eq!(service.left_out(&job), ["README.md", "new", "node"]);
     assert_eq!(site.file(&site.branch(), "a").as_deref(), Some("1\n"));
     assert!(site.file(&site.branch(), "README.md").is_some(), "a file that became a pipe is not removed");
+    let (site, service) = self::service(&json!({}));
     let linked = service.create("[[run ln -s /etc/shadow link; ln -s ../../../../data/master.key key]]");
     assert_eq!(service.settled(&linked)["status"], "completed");
     assert_eq!(site.file(&site.branch(), "link").as_deref(), Some("/etc/shadow"), "the link itself, not its target");

@@ -107,7 +107,7 @@ pub(crate) async fn stage(
         open.staged.absent.extend::<Vec<PathBuf>>(absent);
     }
     if turned.after.has_ignore_rules || turned.has_own_ignore_rules {
-        open.leave_ignored(committer).await?;
+        open.leave_ignored(committer, &turned.after.blocking).await?;
     }
     open.find_conflicts(workspace).await?;
     open.leave_unchanged(committer, workspace, turned.after.has_attributes).await?;
@@ -212,9 +212,11 @@ impl Open {
     }
 
     /// Leaves what git ignores, which is not told: people see such files in their own working trees.
-    async fn leave_ignored(&mut self, committer: &mut Committer<'_>) -> Result<(), RunError> {
+    /// Git is not asked about the files `blocking`, which it would read.
+    async fn leave_ignored(&mut self, committer: &mut Committer<'_>, blocking: &[PathBuf]) -> Result<(), RunError> {
         let paths = |open: &Self| -> Vec<PathBuf> {
-            open.present.iter().map(|entry| &entry.path).chain(open.staged.left_out.keys()).cloned().collect()
+            let all = open.present.iter().map(|entry| &entry.path).chain(open.staged.left_out.keys());
+            all.filter(|path| !blocking.contains(path)).cloned().collect()
         };
         let mut asked = paths(self);
         if asked.is_empty() {

@@ -3,8 +3,10 @@
 //!
 //! They are read as data: git reads only the text of the configuration, and follows no include.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use journeyman_git::Git;
@@ -60,7 +62,8 @@ pub(crate) async fn ignore_rules(sandbox: &JobSandbox, git: &Git) -> Result<Vec<
         let command = ["config", "--file", "-", "--no-includes", "--get", SETTING];
         // A text that git cannot parse sets nothing: the agent's git does not work with it.
         if let Ok(output) = git.command(command).stdin(text).run().await {
-            named = Some(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim_end_matches('\n').to_owned()));
+            let path = output.stdout.strip_suffix(b"\n").unwrap_or(&output.stdout);
+            named = Some(PathBuf::from(OsStr::from_bytes(path)));
         }
     }
     let rules = move || {

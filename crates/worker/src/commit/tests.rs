@@ -109,6 +109,13 @@ const CASES: &[Case] = &[
         left_out: &[("d/.gitattributes", LeftOutReason::Special)],
     },
     Case {
+        name: "a pipe in the place of the ignore rules",
+        base: "echo 1 > a; echo '*.log' > .gitignore",
+        agent: "rm .gitignore; mkfifo .gitignore; echo 1 > b",
+        published: &[],
+        left_out: &[(".gitignore", LeftOutReason::Special)],
+    },
+    Case {
         name: "large files",
         base: "echo large.log > .gitignore",
         agent: "head -c 2000 /dev/zero | tee large.log > large; echo 1 > b",

@@ -32,7 +32,7 @@ use crate::claim::deadline;
 use crate::claim::redaction::Redactor;
 use crate::cleanup::discard::discard_workspace;
 use crate::commit::unfinished::Unfinished;
-use crate::commit::{Before, CollectedCommits, CommitContext, Work, collect};
+use crate::commit::{CollectedCommits, CommitContext, Trees, Work, collect};
 use crate::error::RunError;
 use crate::host::Host;
 use crate::sandbox::disk_limit::{Counted, Disk};
@@ -155,7 +155,7 @@ impl Steps for HostSteps<'_> {
 
     async fn published_before(&self, begun: &TurnBegun) -> Result<Option<(Sha, Vec<Sha>)>, RunError> {
         let message = &self.assignment.claimed.message;
-        Ok(published::published_before(&self.mirror, self.job(), message, begun).await?)
+        Ok(published::published_before(&self.mirror, self.job(), message.id, begun).await?)
     }
 
     async fn prompt(&self, more: Option<&str>) -> Result<Turn, RunError> {
@@ -191,8 +191,8 @@ impl Steps for HostSteps<'_> {
                 Some(listing) => listing,
                 None => self.sandbox.workspace.read_listing().await?,
             };
-            let before = Before { state: &tree.state, listing: &listing };
-            match self.commit(begun, turn, before, &scanned).await? {
+            let trees = Trees { state: &tree.state, listing: &listing, scan: &scanned };
+            match self.commit(begun, turn, trees).await? {
                 Work::Committed(collected) => new = self.take(&mut tree, turn, &scanned, collected).await?,
                 Work::Unfinished(unfinished) => {
                     // The next turn finds all changes since the last commit.
@@ -385,13 +385,7 @@ impl HostSteps<'_> {
         Preparation { project, sandbox, mirror, prebuilt, gateway, reporter, signals, base, setup, agent }
     }
 
-    async fn commit(
-        &self,
-        begun: &TurnBegun,
-        turn: &Turn,
-        before: Before<'_>,
-        scanned: &TreeScan,
-    ) -> Result<Work, RunError> {
+    async fn commit(&self, begun: &TurnBegun, turn: &Turn, trees: Trees<'_>) -> Result<Work, RunError> {
         let Assignment { project, claimed, signals, .. } = self.assignment;
         let upstream = self.upstream().map(|(_, commit)| commit);
         let context = CommitContext {
@@ -402,7 +396,7 @@ impl HostSteps<'_> {
             limits: &project.settings.limits,
         };
         let environment = base_environment(self.host, &self.sandbox);
-        collect(&self.sandbox, &environment, signals, &self.mirror, begun, &context, before, scanned).await
+        collect(&self.sandbox, &environment, signals, &self.mirror, begun, &context, trees).await
     }
 
     /// Fails if the turn has left more on the disk than the limit. Files that the idle agent has open count too.

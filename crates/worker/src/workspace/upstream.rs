@@ -2,7 +2,7 @@
 //! began. The agent can compare with it and merge it; its objects are in the mirror.
 
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use journeyman_core::ids::Sha;
 
@@ -26,7 +26,7 @@ impl Workspace {
     }
 }
 
-fn set(tree: &Path, path: &PathBuf, text: &str) -> io::Result<bool> {
+fn set(tree: &Path, path: &Path, text: &str) -> io::Result<bool> {
     let tree = open_folder(tree)?;
     let mut current = String::new();
     if let Ok(file) = open_beneath(&tree, path)
@@ -53,15 +53,15 @@ mod tests {
         let (tree, elsewhere) = (dir.path().join("tree"), dir.path().join("elsewhere"));
         fs::create_dir_all(tree.join(".git")).unwrap();
         fs::create_dir_all(&elsewhere).unwrap();
-        let path = PathBuf::from(".git/refs/remotes/origin/release/v1");
-        assert!(set(&tree, &path, "a\n").unwrap());
-        assert!(!set(&tree, &path, "a\n").unwrap(), "it has this value");
+        let path = Path::new(".git/refs/remotes/origin/release/v1");
+        assert!(set(&tree, path, "a\n").unwrap());
+        assert!(!set(&tree, path, "a\n").unwrap(), "it has this value");
         fs::write(tree.join(".git/refs/remotes/origin/release/v1.lock"), "").unwrap();
-        assert!(set(&tree, &path, "b\n").unwrap(), "a lock that was left behind");
-        assert_eq!(fs::read_to_string(tree.join(&path)).unwrap(), "b\n");
+        assert!(set(&tree, path, "b\n").unwrap(), "a lock that was left behind");
+        assert_eq!(fs::read_to_string(tree.join(path)).unwrap(), "b\n");
         fs::remove_dir_all(tree.join(".git/refs/remotes")).unwrap();
         symlink(&elsewhere, tree.join(".git/refs/remotes")).unwrap();
-        assert!(set(&tree, &path, "c\n").is_err());
+        assert!(set(&tree, path, "c\n").is_err());
         assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
     }
 }

@@ -1006,6 +1006,30 @@ class EventAgentUsageData(Model):
     tool_call_id: str | None = None
 
 
+class EventChangesLeftOut(Model):
+    """The turn changed files that its commits do not have."""
+
+    seq: int
+    """The sequence number: 1 for the job's first event, without gaps."""
+    type: Literal["changes.left_out"]
+    at: AwareDatetime
+    run_id: str | None
+    """The ID of the run, if the event belongs to one."""
+    data: EventChangesLeftOutData
+
+
+class EventChangesLeftOutData(Model):
+    paths: list[LeftOut] | None = None
+    more: int | None = None
+    cut: bool | None = None
+    """True if data was truncated."""
+    bytes: int | None = None
+    """The original size in bytes."""
+    beginning: str | None = None
+    """The first characters."""
+    tool_call_id: str | None = None
+
+
 class EventChecksSettled(Model):
     """All checks of the newest commit of the pull request have finished."""
 
@@ -1471,6 +1495,7 @@ Event = TypeAliasType(
     | EventAgentUsage
     | EventAgentSession
     | EventAgentContinued
+    | EventChangesLeftOut
     | EventAgentLineDropped
     | EventAgentModelCall
     | EventModelDenied
@@ -1827,6 +1852,34 @@ class KeyList(Model):
     """The value of `cursor` for the next page; `null` on the last page."""
 
 
+class LeftOut(Model):
+    """A changed file or folder that no commit has."""
+
+    path: str
+    """The path in the repository. Bytes that are not UTF-8 are written as `\\xNN`, with two hexadecimal digits."""
+    reason: LeftOutReason
+    detail: str
+    """The reason in words, and what to do about it."""
+
+
+LeftOutReason = TypeAliasType(
+    "LeftOutReason",
+    Literal[
+        "repository_inside",
+        "submodule",
+        "unreadable",
+        "special",
+        "too_large",
+        "marked_local",
+        "not_encodable",
+        "path_too_long",
+        "submodule_settings",
+        "refused_by_git",
+    ],
+)
+"""The reason why a change was left out. Later versions may add reasons."""
+
+
 class LimitChanges(RequestModel):
     """The limits of a project."""
 
@@ -1936,6 +1989,15 @@ class Message(Model):
     """The later message whose push included these commits, if publishing this message failed."""
     answer: str | None
     """The final text of the agent's turn, at most 100,000 characters; `null` if the turn has not ended or has no text."""
+    left_out: list[LeftOut]
+    """What the turn changed, but no commit has, with the reasons; at most 100 paths."""
+    left_out_more: int
+    """The number of further paths that were left out."""
+    carried_over: str | None
+    """
+    The earlier branch of the job whose commits are published again with those of this message, because its pull
+    request was closed.
+    """
     source: MessageSource | None
 
 

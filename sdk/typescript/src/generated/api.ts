@@ -2232,7 +2232,7 @@ export interface components {
          */
         ErrorCode: "bad_request" | "no_key" | "malformed_key" | "unknown_key" | "expired_key" | "address_not_allowed" | "scope_missing" | "key_limited" | "foreign_origin" | "invalid_signature" | "not_found" | "job_not_found" | "message_not_found" | "project_not_found" | "webhook_not_found" | "delivery_not_found" | "webhook_disabled" | "too_many_webhooks" | "template_not_found" | "template_exists" | "too_many_templates" | "token_refused" | "token_not_trusted" | "issuer_unavailable" | "too_many_attempts" | "trust_not_found" | "trust_exists" | "too_many_trusts" | "key_not_found" | "key_ended" | "user_not_found" | "user_exists" | "user_disabled" | "last_administrator" | "identity_missing" | "password_missing" | "repository_not_found" | "cursor_expired" | "method_not_allowed" | "invalid_json" | "invalid_body" | "invalid_query" | "invalid_prompt" | "invalid_idempotency_key" | "invalid_last_event_id" | "unknown_agent" | "unsupported_policy" | "repository_address_refused" | "body_broken" | "body_timeout" | "body_too_large" | "prompt_too_long" | "uri_too_long" | "headers_too_large" | "content_type_not_json" | "charset_not_utf8" | "content_encoding_unknown" | "job_archived" | "job_busy" | "branch_taken" | "pull_request_taken" | "pull_request_not_found" | "pull_request_ended" | "pull_request_conflict" | "pull_request_not_writable" | "pull_requests_unsupported" | "message_already_delivered" | "code_host_not_found" | "code_host_exists" | "code_host_configured" | "code_host_used" | "slack_workspace_not_found" | "slack_workspace_exists" | "slack_failed" | "project_exists" | "project_busy" | "idempotency_key_reused" | "precondition_failed" | "changed_meanwhile" | "rate_limited" | "queue_full" | "credential_refused" | "permission_missing" | "repository_archived" | "repository_unreachable" | "repository_unavailable" | "sandbox_unavailable" | "shutting_down" | "too_many_connections" | "overloaded" | "store_unavailable" | "outcome_unknown" | "internal";
         /** @description An entry in the log of a job. New types may be added; ignore types that you do not know. */
-        Event: components["schemas"]["EventJobCreated"] | components["schemas"]["EventJobCompleted"] | components["schemas"]["EventJobFailed"] | components["schemas"]["EventJobArchived"] | components["schemas"]["EventJobUnarchived"] | components["schemas"]["EventMessageAccepted"] | components["schemas"]["EventMessageWithdrawn"] | components["schemas"]["EventMessageChanged"] | components["schemas"]["EventMessageWaiting"] | components["schemas"]["EventMessagePublishedWith"] | components["schemas"]["EventMessageFinished"] | components["schemas"]["EventRunStarted"] | components["schemas"]["EventRunFinished"] | components["schemas"]["EventCommitPushed"] | components["schemas"]["EventPullRequestOpened"] | components["schemas"]["EventPullRequestUpdated"] | components["schemas"]["EventPullRequestMerged"] | components["schemas"]["EventPullRequestClosed"] | components["schemas"]["EventPullRequestReopened"] | components["schemas"]["EventChecksSettled"] | components["schemas"]["EventAgentMessage"] | components["schemas"]["EventAgentThought"] | components["schemas"]["EventAgentPlan"] | components["schemas"]["EventAgentToolCall"] | components["schemas"]["EventAgentUsage"] | components["schemas"]["EventAgentSession"] | components["schemas"]["EventAgentContinued"] | components["schemas"]["EventAgentLineDropped"] | components["schemas"]["EventAgentModelCall"] | components["schemas"]["EventModelDenied"] | components["schemas"]["EventPermissionAnswered"] | components["schemas"]["EventEgressAllowed"] | components["schemas"]["EventEgressDenied"];
+        Event: components["schemas"]["EventJobCreated"] | components["schemas"]["EventJobCompleted"] | components["schemas"]["EventJobFailed"] | components["schemas"]["EventJobArchived"] | components["schemas"]["EventJobUnarchived"] | components["schemas"]["EventMessageAccepted"] | components["schemas"]["EventMessageWithdrawn"] | components["schemas"]["EventMessageChanged"] | components["schemas"]["EventMessageWaiting"] | components["schemas"]["EventMessagePublishedWith"] | components["schemas"]["EventMessageFinished"] | components["schemas"]["EventRunStarted"] | components["schemas"]["EventRunFinished"] | components["schemas"]["EventCommitPushed"] | components["schemas"]["EventPullRequestOpened"] | components["schemas"]["EventPullRequestUpdated"] | components["schemas"]["EventPullRequestMerged"] | components["schemas"]["EventPullRequestClosed"] | components["schemas"]["EventPullRequestReopened"] | components["schemas"]["EventChecksSettled"] | components["schemas"]["EventAgentMessage"] | components["schemas"]["EventAgentThought"] | components["schemas"]["EventAgentPlan"] | components["schemas"]["EventAgentToolCall"] | components["schemas"]["EventAgentUsage"] | components["schemas"]["EventAgentSession"] | components["schemas"]["EventAgentContinued"] | components["schemas"]["EventChangesLeftOut"] | components["schemas"]["EventAgentLineDropped"] | components["schemas"]["EventAgentModelCall"] | components["schemas"]["EventModelDenied"] | components["schemas"]["EventPermissionAnswered"] | components["schemas"]["EventEgressAllowed"] | components["schemas"]["EventEgressDenied"];
         /** @description The agent's turn was cut short, and the agent is asked to continue. */
         EventAgentContinued: {
             /**
@@ -2497,6 +2497,35 @@ export interface components {
                 used?: unknown;
                 size?: unknown;
                 cost?: unknown;
+                /** @description True if data was truncated. */
+                cut?: boolean;
+                /** @description The original size in bytes. */
+                bytes?: number;
+                /** @description The first characters. */
+                beginning?: string;
+                toolCallId?: string | null;
+            };
+        };
+        /** @description The turn changed files that its commits do not have. */
+        EventChangesLeftOut: {
+            /**
+             * Format: int64
+             * @description The sequence number: 1 for the job's first event, without gaps.
+             */
+            seq: number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "changes.left_out";
+            /** Format: date-time */
+            at: string;
+            /** @description The ID of the run, if the event belongs to one. */
+            runId: string | null;
+            data: {
+                paths?: components["schemas"]["LeftOut"][];
+                /** Format: int64 */
+                more?: number;
                 /** @description True if data was truncated. */
                 cut?: boolean;
                 /** @description The original size in bytes. */
@@ -3433,6 +3462,25 @@ export interface components {
             /** @description The value of `cursor` for the next page; `null` on the last page. */
             nextCursor: string | null;
         };
+        /** @description A changed file or folder that no commit has. */
+        LeftOut: {
+            /**
+             * @description The path in the repository. Bytes that are not UTF-8 are written as `\xNN`, with two hexadecimal digits.
+             * @example vendor/lib
+             */
+            path: string;
+            reason: components["schemas"]["LeftOutReason"];
+            /**
+             * @description The reason in words, and what to do about it.
+             * @example It is a git repository of its own. Move its files out of the repository, remove its .git, or ignore the folder.
+             */
+            detail: string;
+        };
+        /**
+         * @description The reason why a change was left out. Later versions may add reasons.
+         * @enum {string}
+         */
+        LeftOutReason: "repository_inside" | "submodule" | "unreadable" | "special" | "too_large" | "marked_local" | "not_encodable" | "path_too_long" | "submodule_settings" | "refused_by_git";
         /** @description The limits of a project. */
         LimitChanges: {
             /**
@@ -3617,6 +3665,18 @@ export interface components {
             publishedWith: string | null;
             /** @description The final text of the agent's turn, at most 100,000 characters; `null` if the turn has not ended or has no text. */
             answer: string | null;
+            /** @description What the turn changed, but no commit has, with the reasons; at most 100 paths. */
+            leftOut: components["schemas"]["LeftOut"][];
+            /**
+             * Format: int64
+             * @description The number of further paths that were left out.
+             */
+            leftOutMore: number;
+            /**
+             * @description The earlier branch of the job whose commits are published again with those of this message, because its pull
+             *     request was closed.
+             */
+            carriedOver: string | null;
             source: components["schemas"]["MessageSource"] | null;
         };
         /** @description A page of the messages of a job. */
@@ -4670,6 +4730,7 @@ export type EventAgentSession = components['schemas']['EventAgentSession'];
 export type EventAgentThought = components['schemas']['EventAgentThought'];
 export type EventAgentToolCall = components['schemas']['EventAgentToolCall'];
 export type EventAgentUsage = components['schemas']['EventAgentUsage'];
+export type EventChangesLeftOut = components['schemas']['EventChangesLeftOut'];
 export type EventChecksSettled = components['schemas']['EventChecksSettled'];
 export type EventCommitPushed = components['schemas']['EventCommitPushed'];
 export type EventEgressAllowed = components['schemas']['EventEgressAllowed'];
@@ -4717,6 +4778,8 @@ export type JobPullList = components['schemas']['JobPullList'];
 export type JobPullRequest = components['schemas']['JobPullRequest'];
 export type Key = components['schemas']['Key'];
 export type KeyList = components['schemas']['KeyList'];
+export type LeftOut = components['schemas']['LeftOut'];
+export type LeftOutReason = components['schemas']['LeftOutReason'];
 export type LimitChanges = components['schemas']['LimitChanges'];
 export type Limits = components['schemas']['Limits'];
 export type Me = components['schemas']['Me'];
@@ -5584,6 +5647,9 @@ export interface operations {
                      *           "prLink": "https://journeyman.example.com/projects/shop/pulls/7",
                      *           "publishedWith": null,
                      *           "answer": "The list of orders has a search field. It filters by order number and title.",
+                     *           "leftOut": [],
+                     *           "leftOutMore": 0,
+                     *           "carriedOver": null,
                      *           "source": null
                      *         }
                      *       ],
@@ -5638,6 +5704,9 @@ export interface operations {
                      *       "prLink": "https://journeyman.example.com/projects/shop/pulls/7",
                      *       "publishedWith": null,
                      *       "answer": "The list of orders has a search field. It filters by order number and title.",
+                     *       "leftOut": [],
+                     *       "leftOutMore": 0,
+                     *       "carriedOver": null,
                      *       "source": null
                      *     }
                      */

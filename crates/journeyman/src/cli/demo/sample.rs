@@ -9,8 +9,8 @@ const README: &str = "# Demo\n";
 pub(in crate::cli) async fn push(git: &Git, url: &str, key: &str) -> anyhow::Result<bool> {
     let credential = Some(Credential { username: "demo".to_owned(), password: key.to_owned() });
     let remote = Remote { url: url.to_owned(), credential, is_ours: false };
-    let heads = git.command(["ls-remote", "--heads", url]).credential_of(&remote).run().await?.text()?;
-    if !heads.trim().is_empty() {
+    let heads = git.command(["ls-remote", "--heads", url]).credential_of(&remote).run().await?.stdout;
+    if !heads.trim_ascii().is_empty() {
         return Ok(false);
     }
     let dir = tempfile::tempdir()?;

@@ -67,7 +67,7 @@ async fn a_rebase_onto_the_branch_of_people_is_published_as_a_merge() {
     let (fixture, before, upstream) = two_sides(8).await;
     fixture.run("git rebase -q origin/main; echo mine > b");
     let collected = fixture.collect(&before).await.unwrap();
-    assert_eq!(collected.commits, [collected.head.clone()]);
+    assert_eq!(collected.commits, std::slice::from_ref(&collected.head));
     assert_eq!(parents(&fixture, &collected.head).await, [before.head.clone(), upstream]);
     assert_eq!(published(&fixture, &before, collected.head.as_str()).await, ["M\ta", "A\tb", "A\ttheirs"]);
     assert_eq!(fixture.head().await, collected.head.to_string(), "the agent goes on from there");

@@ -163,18 +163,11 @@ impl Agent<'_> {
                 }
             }
             (14, _) => self.git(&["reset", "-q"]),
-            (15, Some(path)) => {
-                // Only once, because a mark keeps git from other operations on the file.
-                if self.marked.is_empty() && self.is_tracked(&path) {
-                    self.git(&[
-                        "--literal-pathspecs",
-                        "update-index",
-                        "--skip-worktree",
-                        "--",
-                        &OsPath(&path).quoted(),
-                    ]);
-                    self.marked.insert(path);
-                }
+            // Only once, because a mark keeps git from other operations on the file.
+            (15, Some(path)) if self.marked.is_empty() && self.is_tracked(&path) => {
+                let name = OsPath(&path).quoted();
+                self.git(&["--literal-pathspecs", "update-index", "--skip-worktree", "--", &name]);
+                self.marked.insert(path);
             }
             _ => {}
         }

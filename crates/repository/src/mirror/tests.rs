@@ -1,0 +1,112 @@
+//! Tests with names, authors and messages that are not UTF-8.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+use journeyman_core::ids::{JobId, MessageId};
+use journeyman_core::job::turn::TurnBegun;
+use journeyman_core::job::{Job, Source};
+use journeyman_core::project::CiFiles;
+use journeyman_core::run::ReasonCode;
+use journeyman_core::time::Timestamp;
+
+use super::*;
+use crate::History;
+use crate::diff_stat::{Range, turn_diff};
+use crate::fixture::{BRANCH, Fixture};
+use crate::published::published_before;
+use crate::push::Pushed;
+
+impl Fixture {
+    /// Creates or moves a ref of the code host.
+    async fn set_ref(&self, name: &[u8], commit: &Sha) {
+        let update = self.git.at(&self.origin(), ["update-ref"]).argument(OsStr::from_bytes(name));
+        update.argument(commit.as_str()).run().await.unwrap();
+    }
+
+    /// Commits a new file with an author, a committer, a message and a path in Latin-1, without saying so.
+    async fn commit_in_latin1(&self) -> Sha {
+        std::fs::write(self.clone().join(OsStr::from_bytes(b"caf\xe9")), "new\n").unwrap();
+        self.run(&["add", "--all"]).await;
+        let (name, message) = (OsStr::from_bytes(b"Andr\xe9"), OsStr::from_bytes(b"Add a caf\xe9"));
+        let commit = self.git.command(["commit", "--quiet", "--message"]).argument(message).directory(&self.clone());
+        let commit = commit.env("GIT_AUTHOR_NAME", name).env("GIT_COMMITTER_NAME", name);
+        commit.env("GIT_COMMITTER_EMAIL", OsStr::from_bytes(b"andr\xe9@localhost")).run().await.unwrap();
+        self.head().await
+    }
+}
+
+#[tokio::test]
+async fn refs_whose_names_are_not_text_are_mirrored_and_stop_nothing() {
+    let fixture = Fixture::new().await;
+    let mirrors = fixture.mirrors();
+    let (branch, tag) = (b"refs/heads/caf\xe9".as_slice(), b"refs/tags/caf\xe9".as_slice());
+    for is_ours in [false, true] {
+        let next = fixture.commit(&[("a", Some(if is_ours { "2" } else { "3" }))]).await;
+        fixture.publish("other").await;
+        for name in [branch, tag] {
+            fixture.set_ref(name, &next).await;
+        }
+        for _ in 0..2 {
+            let mirror = mirrors.fetch(Remote { is_ours, ..fixture.remote() }).await.unwrap();
+            assert_eq!(mirror.heads.keys().collect::<Vec<_>>(), ["main", "other"]);
+            assert_eq!(mirror.resolve("HEAD").await.unwrap(), fixture.base);
+            for name in [branch, tag] {
+                let found = fixture.git.at(&mirror.path, ["rev-parse", "--verify"]).argument(OsStr::from_bytes(name));
+                assert_eq!(found.run().await.unwrap().sha().unwrap(), next);
+            }
+        }
+    }
+    // The mirror has the commit, so the ref moves without a fetch.
+    fixture.set_ref(tag, &fixture.base).await;
+    let mirror = mirrors.fetch(fixture.remote()).await.unwrap();
+    let found = fixture.git.at(&mirror.path, ["rev-parse", "--verify"]).argument(OsStr::from_bytes(tag));
+    assert_eq!(found.run().await.unwrap().sha().unwrap(), fixture.base);
+}
+
+#[tokio::test]
+async fn a_default_branch_whose_name_is_not_text_must_be_renamed_or_another_ref_named() {
+    let fixture = Fixture::new().await;
+    fixture.set_ref(b"refs/heads/caf\xe9", &fixture.base).await;
+    let head = fixture.git.at(&fixture.origin(), ["symbolic-ref", "HEAD"]);
+    head.argument(OsStr::from_bytes(b"refs/heads/caf\xe9")).run().await.unwrap();
+    let mirror = fixture.mirrors().fetch(fixture.remote()).await.unwrap();
+    let Err(RepositoryError::Failed { reason, retry: false }) = mirror.resolve("HEAD").await else { panic!() };
+    assert_eq!(reason.code, ReasonCode::UnknownRef);
+    assert!(reason.text.contains(r#""caf\xe9" of the repository has a name that is not UTF-8"#), "{}", reason.text);
+    assert_eq!(mirror.resolve("main").await.unwrap(), fixture.base);
+}
+
+#[tokio::test]
+async fn commits_with_people_and_messages_that_are_not_text_are_counted_and_found() {
+    let fixture = Fixture::new().await;
+    let head = fixture.commit_in_latin1().await;
+    let mirrors = fixture.mirrors();
+    let mirror = fixture.mirror(&mirrors).await;
+    let range = Range { base: &fixture.base, start: &fixture.base, head: &head, upstream: None };
+    let diff = turn_diff(&mirror, range, Vec::new()).await.unwrap();
+    assert_eq!(diff.message.commits[0].subject, r"Add a caf\xe9");
+    let changes = mirror.changes(&fixture.base, None, &head).await.unwrap().unwrap();
+    assert_eq!(changes.files[0].path, r"caf\xe9");
+    let source = Source { repository: String::new(), reference: "main".to_owned() };
+    let id = JobId::from_uuid(uuid::Uuid::from_u128(1));
+    let job = Job::new(id, "shop".parse().unwrap(), source, Timestamp::default());
+    let message = MessageId::from_uuid(uuid::Uuid::from_u128(2));
+    let (branch, base) = (BRANCH.to_owned(), fixture.base.clone());
+    let pushed = Some(head.clone());
+    let begun = TurnBegun { branch, generation: 1, base, head, pushed, default_branch: None };
+    assert!(published_before(&mirror, &job, message, &begun).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn commits_with_people_and_messages_that_are_not_text_are_rebased() {
+    let fixture = Fixture::new().await;
+    fixture.commit(&[("people", Some("1"))]).await;
+    fixture.publish(BRANCH).await;
+    fixture.run(&["reset", "--quiet", "--hard", fixture.base.as_str()]).await;
+    fixture.commit_in_latin1().await;
+    let Pushed::Rebased { head, .. } = fixture.push(CiFiles::Refuse, false).await.unwrap() else { panic!() };
+    let message = fixture.git.at(&fixture.mirrors().path(&fixture.remote().url), ["cat-file", "commit", head.as_str()]);
+    let commit = message.run().await.unwrap().stdout;
+    assert!(commit.windows(10).any(|part| part == b"Add a caf\xe9"), "{commit:?}");
+}
