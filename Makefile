@@ -1,6 +1,6 @@
 # The commands of this project. On Debian, each target installs the packages that it needs, and reports this.
 
-.PHONY: demo test lint-openapi test-browser test-fuzz test-sdks test-a2a test-mcp test-clients test-ci-clients test-agents test-containers test-packages test-release package release check check-format lint check-dependencies check-arm64 chaos chaos-hosts simulate bench fmt notices setup setup-test openapi schema
+.PHONY: demo test lint-openapi test-browser test-fuzz test-sdks test-a2a test-mcp test-clients test-ci-clients test-agents test-containers test-packages test-release package release check check-format lint check-dependencies check-arm64 chaos chaos-hosts simulate exact bench fmt notices setup setup-test openapi schema
 
 ## Install prerequisites, build, show a job step by step, and serve until Ctrl-C.
 demo: setup
@@ -126,6 +126,10 @@ chaos-hosts: setup-test
 SEEDS ?= 1000
 simulate:
 	SEEDS=$(SEEDS) SEED=$(SEED) cargo test --locked --package journeyman-worker --lib -- simulation::worlds --ignored --exact --nocapture
+
+## Compare what random turns publish with a model that reads all files: make exact SEEDS=10000 SEED=1
+exact:
+	SEEDS=$(SEEDS) SEED=$(SEED) cargo test --locked --package journeyman-worker --lib -- commit::tests::random::random_turns --ignored --exact --nocapture
 
 ## Measure a release build and compare it with the limits of this machine (half an hour). See bench/README.md.
 bench:

@@ -26,6 +26,23 @@ pub fn branch_name(title: &str, job: &JobId, generation: u32) -> String {
     if generation > 1 { format!("{name}-{generation}") } else { name }
 }
 
+/// Returns the branch among `branches` because of which no branch `name` can be created: the name of one is a folder in
+/// the name of the other (git-check-ref-format(1)).
+#[must_use]
+pub fn blocking_branch<'a>(mut branches: impl Iterator<Item = &'a str>, name: &str) -> Option<&'a str> {
+    let is_below = |one: &str, other: &str| one.strip_prefix(other).is_some_and(|rest| rest.starts_with('/'));
+    branches.find(|branch| is_below(name, branch) || is_below(branch, name))
+}
+
+/// Says what to do about a branch that keeps another from being created.
+#[must_use]
+pub fn blocked(name: &str, by: &str) -> String {
+    format!(
+        "the branch {name:?} cannot be created, because the repository has the branch {by:?}; rename {by:?}, or set \
+         another branch in a new job"
+    )
+}
+
 /// An error for a text that is not a valid name of a branch or ref.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a valid name for a branch or ref")]
@@ -56,6 +73,19 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
+
+    #[test]
+    fn a_branch_is_blocked_by_one_that_is_its_folder_or_in_it() {
+        for (branch, name, is_blocking) in [
+            ("journeyman", "journeyman/fix-1", true),
+            ("feature/a/b", "feature/a", true),
+            ("journeymen", "journeyman/fix-1", false),
+            ("journeyman/fix-1", "journeyman/fix-1", false),
+            ("journeyman/fix-1", "journeyman/fix-1-2", false),
+        ] {
+            assert_eq!(blocking_branch([branch].into_iter(), name).is_some(), is_blocking, "{branch} {name}");
+        }
+    }
 
     #[test]
     fn a_branch_is_named_after_the_title() {

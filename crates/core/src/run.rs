@@ -89,6 +89,8 @@ pub enum ReasonCode {
     RepositoryNotFound,
     /// The repository has no commits.
     RepositoryEmpty,
+    /// The repository has a form that jobs cannot use.
+    RepositoryUnsupported,
     /// The branch, tag or commit to start from does not exist.
     UnknownRef,
     /// The repository refused the credential.

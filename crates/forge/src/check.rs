@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
+use journeyman_core::branch::{blocked, blocking_branch};
 use journeyman_core::code_host::manifest::install_page;
 use journeyman_core::code_host::{CodeHost, HostKind, HostSecrets};
 use journeyman_core::finding::Finding;
@@ -17,6 +18,9 @@ use crate::hosted::{Account, AppAccount};
 
 /// The time limit of a request to git, and of the test of a code host.
 const TIMEOUT: Duration = Duration::from_secs(20);
+
+/// The length of a SHA-1 hash.
+const SHA1_DIGITS: usize = 40;
 
 /// A branch that no job has, to test whether pull requests can be listed.
 const NO_BRANCH: &str = "journeyman-check";
@@ -36,15 +40,19 @@ pub(crate) const fn page_of(kind: HostKind) -> &'static str {
 pub(crate) async fn repository(git: &Git, forge: &dyn Forge, page: &str) -> Result<Vec<Finding>, Reason> {
     forge.forget();
     let remote = forge.remote().await.map_err(reason)?;
-    read(git, &remote).await?;
+    let branches = read(git, &remote).await?;
     let described = match forge.repository().await {
         Err(ForgeError::NoPulls(reason)) => {
             let text = "git can read it; whether jobs may push shows with the first job";
-            return Ok(vec![Finding::ok("repository", text), Finding::warning("pull requests", no_pulls(&reason))]);
+            let mut findings = vec![Finding::ok("repository", text)];
+            findings.extend(about_branches(&branches));
+            findings.push(Finding::warning("pull requests", no_pulls(&reason)));
+            return Ok(findings);
         }
         described => described.map_err(reason)?,
     };
     let mut findings = vec![Finding::ok("repository", format!("{} can be read", described.path))];
+    findings.extend(about_branches(&branches));
     findings.push(push(&described)?);
     findings.push(pulls(forge, page).await);
     findings.extend(match forge.discussion() {
@@ -197,9 +205,29 @@ pub(crate) fn reason(error: ForgeError) -> Reason {
     Reason::new(code, text)
 }
 
-/// Reads the branches of a remote.
-async fn read(git: &Git, remote: &Remote) -> Result<(), Reason> {
-    let Err(error) = ask(git, remote).await else { return Ok(()) };
+/// Says what about the branches keeps jobs from working, if anything. `listing` is the output of `git ls-remote`.
+fn about_branches(listing: &[u8]) -> Option<Finding> {
+    let check = "branches";
+    let listing = String::from_utf8_lossy(listing);
+    let lines: Vec<(&str, &str)> = listing.lines().filter_map(|line| line.split_once('\t')).collect();
+    if lines.is_empty() {
+        return Some(Finding::warning(check, "there is no commit; jobs need one, and a README will do"));
+    }
+    if lines.iter().any(|(hash, _)| hash.len() > SHA1_DIGITS) {
+        let text = "the repository has the object format SHA-256, which jobs cannot use; convert it to SHA-1";
+        return Some(Finding::failure(check, text));
+    }
+    let names = lines.iter().filter_map(|(_, name)| name.strip_prefix("refs/heads/"));
+    let name = "journeyman/…";
+    blocking_branch(names, name).map(|other| Finding::failure(check, blocked(name, other)))
+}
+
+/// Reads the branches of a remote, and returns their listing.
+async fn read(git: &Git, remote: &Remote) -> Result<Vec<u8>, Reason> {
+    let error = match ask(git, remote).await {
+        Ok(listing) => return Ok(listing),
+        Err(error) => error,
+    };
     let (code, text) = match error.failure() {
         Failure::NotFound => {
             (ReasonCode::RepositoryNotFound, "there is no repository at this address, or access to it is denied")
@@ -214,9 +242,25 @@ async fn read(git: &Git, remote: &Remote) -> Result<(), Reason> {
     Err(Reason::new(code, format!("{text}: {error}")))
 }
 
-async fn ask(git: &Git, remote: &Remote) -> Result<(), GitError> {
+async fn ask(git: &Git, remote: &Remote) -> Result<Vec<u8>, GitError> {
     let route = git.route(remote).await?;
     let arguments = ["ls-remote", "--heads"].map(str::to_owned).into_iter().chain(route.reading());
     let ask = git.command(arguments.chain(["--", route.address()].map(str::to_owned))).timeout(TIMEOUT);
-    ask.credential_of(remote).run().await.map(|_| ())
+    Ok(ask.credential_of(remote).run().await?.stdout)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn branches_that_keep_jobs_from_working_are_named() {
+        let (short, long) = ("a".repeat(40), "a".repeat(64));
+        let text = |listing: String| about_branches(listing.as_bytes()).map(|finding| finding.text).unwrap_or_default();
+        assert!(text(String::new()).contains("no commit"));
+        assert!(text(format!("{long}\trefs/heads/main\n")).contains("SHA-256"));
+        let blocking = text(format!("{short}\trefs/heads/main\n{short}\trefs/heads/journeyman\n"));
+        assert!(blocking.contains("rename \"journeyman\""), "{blocking}");
+        assert_eq!(text(format!("{short}\trefs/heads/main\n{short}\trefs/heads/journeyman/a-1\n")), "");
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use journeyman_core::branch::{blocked, blocking_branch};
 use journeyman_core::ids::Sha;
 use journeyman_core::job::turn::TurnBegun;
 use journeyman_core::job::{DEFAULT_BRANCH, Job};
@@ -132,6 +133,9 @@ fn begin(
         return Err(not_for_jobs(&branch));
     }
     let pushed = history.heads().get(&branch).cloned();
+    if let Some(other) = blocking_branch(history.heads().keys().map(String::as_str), &branch) {
+        return Err(RepositoryError::failed(ReasonCode::PushRefused, blocked(&branch, other)));
+    }
     let head = pushed.clone().unwrap_or_else(|| base.clone());
     Ok(TurnBegun { branch, generation, base, head, pushed, default_branch: None })
 }
@@ -289,6 +293,16 @@ mod tests {
         let without = Job { branch: Some(Branch { head: base.clone(), ..branch }), ..job };
         let fresh = begin(&without, PullState::Closed).await;
         assert_eq!((fresh.generation, &fresh.base, &fresh.head), (3, &main, &main), "nothing to carry over");
+    }
+
+    #[test]
+    fn a_branch_that_blocks_the_jobs_branch_is_named_before_the_turn() {
+        let commit: Sha = "a".repeat(40).parse().unwrap();
+        let project = Project::new("shop".parse().unwrap(), "local:shop", Timestamp::default());
+        let heads = ["main", "journeyman"].map(|name| (name.to_owned(), commit.clone())).into();
+        let begun = begin("journeyman/a-1".to_owned(), 1, commit, &project, &Heads(heads, true));
+        let Err(RepositoryError::Failed { reason, retry: false }) = begun else { panic!("{begun:?}") };
+        assert!(reason.text.contains("rename \"journeyman\""), "{}", reason.text);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::time::Duration;
 use journeyman_core::idempotency::Fingerprint;
 use journeyman_core::ids::Sha;
 use journeyman_core::ports::Remote;
+use journeyman_core::run::ReasonCode;
 use journeyman_git::{Folders, Git};
 
 use crate::RepositoryError;
@@ -24,6 +25,9 @@ const MOVED_REFS: usize = 20;
 
 /// The time limit for a fetch.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(1800);
+
+/// The length of a SHA-1 hash.
+const SHA1_DIGITS: usize = 40;
 
 /// The file of a mirror with the listing of its remote's refs at the time of the last fetch.
 const LISTING: &str = "journeyman-listing";
@@ -115,6 +119,10 @@ impl Mirrors {
         // Listing the refs is cheap, and usually shows that nothing has changed.
         let listing = self.listing(&path, &remote).await?;
         let Branches { heads, default_branch, names_default_branch } = listing::branches(&listing)?;
+        if heads.values().any(|head| head.as_str().len() > SHA1_DIGITS) {
+            let text = "the repository has the object format SHA-256, which jobs cannot use; convert it to SHA-1";
+            return Err(RepositoryError::failed(ReasonCode::RepositoryUnsupported, text));
+        }
         let known = path.join(LISTING);
         let before = tokio::fs::read(&known).await.ok();
         if before.as_ref() != Some(&listing) {

@@ -69,6 +69,7 @@ impl Remedy {
             Code::RepositoryUnreachable => ("The repository cannot be reached", REPOSITORY),
             Code::RepositoryNotFound => ("The repository does not exist", REPOSITORY),
             Code::RepositoryEmpty => ("The repository has no commits", Some(Link::Setting("use", "Show how to push"))),
+            Code::RepositoryUnsupported => ("The repository cannot be used by jobs", REPOSITORY),
             Code::UnknownRef => ("The starting point does not exist", REPOSITORY),
             Code::CredentialRefused => ("The repository refused the credential", REPOSITORY),
             Code::PushRefused => ("The code host refused the push", REPOSITORY),
