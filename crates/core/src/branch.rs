@@ -43,6 +43,23 @@ pub fn blocked(name: &str, by: &str) -> String {
     )
 }
 
+/// The names that a default branch usually has, in the order in which they are chosen.
+const USUAL_DEFAULTS: [&[u8]; 3] = [b"main", b"master", b"trunk"];
+
+/// Chooses the default branch of a repository from its branches: the first of `named` that exists, such as the branch
+/// that `HEAD` names; otherwise `main`, `master` or `trunk`; otherwise the only branch. Returns `None` if the repository
+/// has no branches, or several of which none can be preferred. The names are bytes, because those of git need not be
+/// UTF-8.
+#[must_use]
+pub fn default_branch<'a>(named: &[&[u8]], branches: &[&'a [u8]]) -> Option<&'a [u8]> {
+    let find = |name: &&[u8]| branches.iter().find(|branch| *branch == name).copied();
+    let only = || match branches {
+        [only] => Some(*only),
+        _ => None,
+    };
+    named.iter().chain(&USUAL_DEFAULTS).find_map(find).or_else(only)
+}
+
 /// An error for a text that is not a valid name of a branch or ref.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a valid name for a branch or ref")]
@@ -99,6 +116,24 @@ mod tests {
         ] {
             assert_eq!(branch_name(title, &job, generation), name);
             assert!(check_ref_name(name).is_ok());
+        }
+    }
+
+    #[test]
+    fn the_default_branch_is_the_named_one_or_a_usual_one_or_the_only_one() {
+        for (named, branches, chosen) in [
+            (&["dev"] as &[&str], &["a", "dev", "main"] as &[&str], Some("dev")),
+            (&["gone", "dev"], &["a", "dev", "main"], Some("dev")),
+            (&["gone"], &["a", "main", "master", "trunk"], Some("main")),
+            (&["main"], &["dependabot/npm/foo", "develop", "master"], Some("master")),
+            (&[], &["a", "trunk"], Some("trunk")),
+            (&["main"], &["only"], Some("only")),
+            (&["main"], &["a", "b"], None),
+            (&["main"], &[], None),
+        ] {
+            let bytes = |names: &[&'static str]| names.iter().map(|name| name.as_bytes()).collect::<Vec<_>>();
+            let found = default_branch(&bytes(named), &bytes(branches));
+            assert_eq!(found, chosen.map(str::as_bytes), "{named:?} {branches:?}");
         }
     }
 

@@ -1,6 +1,7 @@
 //! The built-in code host: bare repositories in a folder, and pull requests in the service's store.
 
 mod discussion;
+mod head;
 mod import;
 mod merge;
 mod pages;

@@ -16,7 +16,7 @@ use crate::{History, Mirror, RepositoryError};
 /// project's `ref` and `pullRequest.base`. A job's own `ref` does not count, because its creator may name the branch of
 /// another job.
 fn accepted_refs<'a>(project: &'a Project, history: &'a dyn History) -> Vec<&'a str> {
-    let default = history.names_default_branch().then(|| history.default_branch());
+    let default = history.default_branch().filter(|_| history.names_default_branch());
     // A guessed default branch may be the branch of a job.
     let own = project.reference.as_deref().filter(|name| *name != "HEAD");
     default.into_iter().chain(own).chain(project.settings.pull_request.base.as_deref()).collect()

@@ -13,6 +13,7 @@ use journeyman_core::pull::existing::{ExistingPull, NotUsable};
 use journeyman_core::run::ReasonCode;
 
 use crate::accepted::is_accepted_name;
+use crate::history::no_default_branch;
 use crate::{History, RepositoryError};
 
 /// Chooses the branch of the next turn, and the commit that the turn starts from.
@@ -26,7 +27,7 @@ pub async fn choose_branch(
     forge: &dyn Forge,
 ) -> Result<TurnBegun, RepositoryError> {
     let begun = branch_of(job, project, history, forge).await?;
-    let default_branch = history.names_default_branch().then(|| history.default_branch().to_owned());
+    let default_branch = history.default_branch().filter(|_| history.names_default_branch()).map(str::to_owned);
     Ok(TurnBegun { default_branch: default_branch.filter(|_| job.source.reference == DEFAULT_BRANCH), ..begun })
 }
 
@@ -41,7 +42,7 @@ async fn branch_of(
             return begin_existing(job, existing, project, history, forge).await;
         }
         let start = history.resolve(&job.source.reference).await?;
-        let (name, base) = (job.branch_of(1), base_of(job, project, history));
+        let (name, base) = (job.branch_of(1), base_of(job, project, history)?);
         if name == base {
             let text = format!("the job's branch {name:?} is also the base of its pull request; choose another branch");
             return Err(RepositoryError::failed(ReasonCode::PushRefused, text));
@@ -92,7 +93,7 @@ async fn begin_next(
     project: &Project,
     history: &dyn History,
 ) -> Result<TurnBegun, RepositoryError> {
-    let base = history.resolve(&base_of(job, project, history)).await?;
+    let base = history.resolve(&base_of(job, project, history)?).await?;
     begin(job.branch_of(generation), generation, base, project, history)
 }
 
@@ -113,7 +114,7 @@ async fn begin_existing(
         let text = format!("the branch {head:?} of the pull request {url} does not exist; restore it");
         return Err(RepositoryError::failed(ReasonCode::UnknownRef, text));
     };
-    if head == history.default_branch() || is_accepted_name(head, project, history) {
+    if Some(head.as_str()) == history.default_branch() || is_accepted_name(head, project, history) {
         let protected = NotUsable::Protected { url: url.clone(), head: head.clone() };
         return Err(RepositoryError::failed(ReasonCode::PullRequestNotWritable, protected.to_string()));
     }
@@ -129,7 +130,7 @@ fn begin(
     project: &Project,
     history: &dyn History,
 ) -> Result<TurnBegun, RepositoryError> {
-    if branch == history.default_branch() || is_accepted_name(&branch, project, history) {
+    if Some(branch.as_str()) == history.default_branch() || is_accepted_name(&branch, project, history) {
         return Err(not_for_jobs(&branch));
     }
     let pushed = history.heads().get(&branch).cloned();
@@ -155,17 +156,24 @@ fn not_for_jobs(branch: &str) -> RepositoryError {
 
 /// Returns the branch that a job's work is merged into: that of the existing pull request, otherwise the project's
 /// `pullRequest.base`, otherwise the branch that the job started from, otherwise the default branch.
-#[must_use]
-pub fn base_of(job: &Job, project: &Project, history: &dyn History) -> String {
-    base_name(job, project, history.heads(), history.default_branch())
+///
+/// # Errors
+/// The default branch is needed, and the repository has none.
+pub fn base_of(job: &Job, project: &Project, history: &dyn History) -> Result<String, RepositoryError> {
+    base_name(job, project, history.heads(), history.default_branch()).ok_or_else(no_default_branch)
 }
 
 /// As [`base_of`], with these branches.
-pub(crate) fn base_name(job: &Job, project: &Project, heads: &BTreeMap<String, Sha>, default_branch: &str) -> String {
+pub(crate) fn base_name(
+    job: &Job,
+    project: &Project,
+    heads: &BTreeMap<String, Sha>,
+    default_branch: Option<&str>,
+) -> Option<String> {
     let started = || Some(&job.source.reference).filter(|reference| heads.contains_key(*reference));
     let existing = job.options.pull.as_ref().map(|existing| &existing.base);
     let base = existing.or(project.settings.pull_request.base.as_ref()).or_else(started);
-    base.map_or_else(|| default_branch.to_owned(), Clone::clone)
+    base.map(String::as_str).or(default_branch).map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -192,8 +200,8 @@ mod tests {
             &self.0
         }
 
-        fn default_branch(&self) -> &'static str {
-            "main"
+        fn default_branch(&self) -> Option<&str> {
+            Some("main")
         }
 
         fn names_default_branch(&self) -> bool {
@@ -240,7 +248,7 @@ mod tests {
         let begun = choose_branch(&job, &project, &all, &host).await.unwrap();
         assert_eq!((begun.branch.as_str(), begun.generation, &begun.pushed), ("feature", 1, &Some(feature.clone())));
         assert_eq!((&begun.base, &begun.head), (&feature, &feature));
-        assert_eq!(base_of(&job, &project, &all), "v1");
+        assert_eq!(base_of(&job, &project, &all).unwrap(), "v1");
 
         let code = |chosen: Result<TurnBegun, RepositoryError>| match chosen {
             Err(RepositoryError::Failed { reason, retry: false }) => reason.code,
@@ -260,7 +268,7 @@ mod tests {
             assert_eq!((begun.generation, &begun.head, &begun.pushed), (2, &v1, &None), "{state:?}");
             assert!(begun.branch.starts_with("journeyman/") && begun.branch.ends_with("-2"), "{}", begun.branch);
             let next = Job { branch: Some(begun.branch()), pull: None, ..job.clone() };
-            assert_eq!(base_of(&next, &project, &all), "v1");
+            assert_eq!(base_of(&next, &project, &all).unwrap(), "v1");
             assert_eq!(next.existing_pull(), None);
         }
         host.answer(Err(ForgeError::Unclear("502".to_owned())));

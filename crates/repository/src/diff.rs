@@ -77,7 +77,7 @@ impl MirrorDiffs {
     /// Returns the newest known commit of the branch that a job's work is merged into.
     async fn upstream(&self, path: &Path, project: &Project, job: &Job) -> Option<Sha> {
         let Branches { mut heads, default_branch, .. } = known_branches(path).await?;
-        let name = base_name(job, project, &heads, &default_branch);
+        let name = base_name(job, project, &heads, default_branch.as_deref())?;
         heads.remove(&name)
     }
 

@@ -14,8 +14,9 @@ pub trait History: Sync {
     /// Returns the newest commit of each branch of the remote.
     fn heads(&self) -> &BTreeMap<String, Sha>;
 
-    /// Returns the remote's default branch.
-    fn default_branch(&self) -> &str;
+    /// Returns the remote's default branch; `None` if the remote names none and has several branches of which none can be
+    /// preferred.
+    fn default_branch(&self) -> Option<&str>;
 
     /// Returns whether the remote names its default branch; otherwise [`History::default_branch`] is a guess.
     fn names_default_branch(&self) -> bool;
@@ -39,14 +40,21 @@ pub trait History: Sync {
     async fn pull_template(&self, commit: &Sha) -> Result<Option<String>, RepositoryError>;
 }
 
+/// Returns the failure of a job that needs the default branch of a repository without one.
+pub(crate) fn no_default_branch() -> RepositoryError {
+    let text = "the repository has several branches, but no default branch, and none is named main, master or trunk; set \
+                `ref` of the project to the branch that jobs start from, or name a branch in `ref` of the job";
+    RepositoryError::failed(ReasonCode::UnknownRef, text)
+}
+
 #[async_trait]
 impl History for Mirror {
     fn heads(&self) -> &BTreeMap<String, Sha> {
         &self.heads
     }
 
-    fn default_branch(&self) -> &str {
-        &self.default_branch
+    fn default_branch(&self) -> Option<&str> {
+        self.default_branch.as_deref()
     }
 
     fn names_default_branch(&self) -> bool {
@@ -54,7 +62,10 @@ impl History for Mirror {
     }
 
     async fn resolve(&self, reference: &str) -> Result<Sha, RepositoryError> {
-        let name = if reference == "HEAD" { &self.default_branch } else { reference };
+        let name = match reference {
+            "HEAD" => self.default_branch().ok_or_else(no_default_branch)?,
+            reference => reference,
+        };
         if let Some(head) = self.heads.get(name) {
             return Ok(head.clone());
         }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use journeyman_core::branch;
 use journeyman_core::ids::Sha;
 use journeyman_core::left_out::path_text;
 use journeyman_core::run::ReasonCode;
@@ -18,8 +19,9 @@ pub(crate) const FORMAT: &str =
 pub(crate) struct Branches {
     /// The newest commit of each branch whose name is UTF-8.
     pub(crate) heads: BTreeMap<String, Sha>,
-    /// The default branch. It is not in `heads` if its name is not UTF-8; the name then has escapes.
-    pub(crate) default_branch: String,
+    /// The default branch; `None` if none of several branches can be preferred ([`branch::default_branch`]). It is not in
+    /// `heads` if its name is not UTF-8; the name then has escapes.
+    pub(crate) default_branch: Option<String>,
     /// True if the remote names its default branch; otherwise `default_branch` is a guess.
     pub(crate) names_default_branch: bool,
 }
@@ -29,26 +31,25 @@ pub(crate) struct Branches {
 /// # Errors
 /// The repository has no branches.
 pub(crate) fn branches(listing: &[u8]) -> Result<Branches, RepositoryError> {
-    let (mut heads, mut unnamed, mut default_branch) = (BTreeMap::new(), Vec::new(), None);
+    let (mut heads, mut names, mut named) = (BTreeMap::new(), Vec::new(), None);
     for (left, name) in pairs(listing, b'\t') {
         if let Some(target) = left.strip_prefix(b"ref: refs/heads/") {
-            default_branch = Some(path_text(target));
+            named = Some(target);
         } else if let (Some(branch), Some(sha)) = (name.strip_prefix(b"refs/heads/"), sha(left)) {
-            match std::str::from_utf8(branch) {
-                Ok(branch) => drop(heads.insert(branch.to_owned(), sha)),
-                Err(_) => unnamed.push(path_text(branch)),
+            names.push(branch);
+            if let Ok(branch) = std::str::from_utf8(branch) {
+                heads.insert(branch.to_owned(), sha);
             }
         }
     }
-    let empty = || {
+    if names.is_empty() {
         let text = "the repository has no commits; push a first one (a README will do), then send the message again";
-        RepositoryError::failed(ReasonCode::RepositoryEmpty, text)
-    };
+        return Err(RepositoryError::failed(ReasonCode::RepositoryEmpty, text));
+    }
     // Some servers send no HEAD, and HEAD may point to a branch that does not exist.
-    let named = default_branch.filter(|branch| heads.contains_key(branch) || unnamed.contains(branch));
+    let named = named.filter(|branch| names.contains(branch));
     let names_default_branch = named.is_some();
-    let guess = || heads.keys().find(|branch| *branch == "main").or_else(|| heads.keys().next()).cloned();
-    let default_branch = named.or_else(guess).or_else(|| unnamed.into_iter().next()).ok_or_else(empty)?;
+    let default_branch = branch::default_branch(named.as_slice(), &names).map(path_text);
     Ok(Branches { heads, default_branch, names_default_branch })
 }
 
@@ -82,7 +83,7 @@ mod tests {
         .concat();
         let found = branches(&listing).unwrap();
         assert_eq!(found.heads.keys().collect::<Vec<_>>(), ["main"]);
-        assert_eq!((found.default_branch.as_str(), found.names_default_branch), ("caf\\xe9", true));
+        assert_eq!((found.default_branch.as_deref(), found.names_default_branch), (Some("caf\\xe9"), true));
         let expected: [(&[u8], &[u8]); 3] = [
             (b"refs/heads/caf\xe9", a.as_bytes()),
             (b"refs/heads/main", b.as_bytes()),
@@ -90,5 +91,22 @@ mod tests {
         ];
         assert_eq!(refs(&listing), expected.into());
         assert!(branches(b"").is_err(), "there is no branch");
+    }
+
+    #[test]
+    fn a_branch_is_not_preferred_because_of_the_alphabet() {
+        let a = "a".repeat(40);
+        let listing = |names: &[&str]| -> String {
+            let head = "ref: refs/heads/main\tHEAD\n".to_owned();
+            names.iter().map(|name| format!("{a}\trefs/heads/{name}\n")).fold(head, |text, line| text + &line)
+        };
+        for (names, expected) in [
+            (&["dependabot", "develop", "master"] as &[&str], Some("master")),
+            (&["dependabot"], Some("dependabot")),
+            (&["dependabot", "develop"], None),
+        ] {
+            let found = branches(listing(names).as_bytes()).unwrap();
+            assert_eq!((found.default_branch.as_deref(), found.names_default_branch), (expected, false));
+        }
     }
 }

@@ -55,7 +55,7 @@ pub struct Mirror {
     /// The newest commit of each branch of the remote whose name is UTF-8.
     pub heads: BTreeMap<String, Sha>,
     /// The default branch of the remote. It is not in `heads` if its name is not UTF-8; the name then has escapes.
-    pub default_branch: String,
+    pub default_branch: Option<String>,
     /// True if the remote names its default branch; otherwise `default_branch` is a guess.
     pub names_default_branch: bool,
     /// The known sizes of commits' trees, in any mirror of this machine.

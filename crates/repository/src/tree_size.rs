@@ -128,7 +128,7 @@ mod tests {
         let path = "/usr/local/bin:/usr/bin:/bin".into();
         let git = Git::new(Runner { program: "git".into(), path, environment: vec![], askpass: None });
         let remote = Remote { url: String::new(), credential: None, is_ours: true };
-        let (heads, default_branch) = (BTreeMap::new(), "main".to_owned());
+        let (heads, default_branch) = (BTreeMap::new(), Some("main".to_owned()));
         let (names_default_branch, tree_sizes) = (true, TreeSizes::default());
         Mirror {
             git,

@@ -9,13 +9,12 @@
 //! - Only branches, tags and the name of the default branch are taken over: no other refs, no hooks, no configuration.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::fs::File;
 use std::io;
-use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 use std::time::Duration;
 
+use journeyman_core::branch;
 use journeyman_core::ports::{ForgeError, ImportFailed, Remote};
 use journeyman_core::project::{Host, repository_host};
 use journeyman_git::{Failure, Folders, Git, GitError, pairs};
@@ -87,15 +86,13 @@ impl LocalHost {
         let staged = refs(&self.git, staging).await?;
         let branches: Vec<&[u8]> =
             staged.keys().filter_map(|name| name.strip_prefix(b"refs/heads/".as_slice())).collect();
-        let default_branch = default_branch.filter(|branch| branches.contains(&branch.as_slice()));
-        let guess = || branches.iter().find(|branch| **branch == b"main").or_else(|| branches.first());
-        let default_branch = match default_branch {
-            Some(branch) => branch,
-            None => (*guess().ok_or(Problem::Empty)?).to_owned(),
-        };
+        if branches.is_empty() {
+            return Err(Problem::Empty);
+        }
         self.publish(staging, to, &staged).await?;
-        let head = OsString::from_vec([b"refs/heads/", default_branch.as_slice()].concat());
-        self.git.at(to, ["symbolic-ref", "HEAD"]).argument(head).run().await?;
+        if let Some(chosen) = branch::default_branch(default_branch.as_deref().as_slice(), &branches) {
+            self.set_head(to, chosen).await?;
+        }
         // Git syncs the new file, but not its name in the folder.
         let folder = to.to_owned();
         Ok(blocking(move || File::open(folder)?.sync_all()).await?)

@@ -7,6 +7,7 @@ mod exchange;
 mod head;
 mod request;
 
+use std::io;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -19,6 +20,24 @@ use request::Asked;
 
 /// The longest time in which neither side moves a byte. While git computes, it sends a keepalive every five seconds.
 const IDLE: Duration = Duration::from_secs(120);
+
+/// The steps after git has received a push, before the response ends.
+struct Pushed {
+    host: LocalHost,
+    project: Project,
+    folders: Folders,
+}
+
+impl Pushed {
+    /// Chooses the default branch if there is none, and syncs the changed folders of the repository to disk.
+    async fn finish(self) -> io::Result<()> {
+        if let Ok(Address::Local(name)) = parse_address(&self.project.repository) {
+            let path = self.host.path(&name);
+            self.host.follow_push(&path, &self.project).await.map_err(io::Error::other)?;
+        }
+        blocking(move || self.folders.sync()).await
+    }
+}
 
 impl LocalHost {
     fn backend(&self, name: &str, asked: &Asked, request: &GitHttpRequest) -> GitCommand {
@@ -66,9 +85,10 @@ impl GitServer for LocalHost {
             false => None,
         };
         let folders = folders.transpose().map_err(|error| GitServerError::Failed(error.to_string()))?;
+        let pushed = folders.map(|folders| Pushed { host: self.clone(), project: project.clone(), folders });
         let started = self.backend(&name, asked, &request).spawn();
         let process = started.map_err(|error| GitServerError::Failed(error.to_string()))?;
-        let mut pieces = exchange::start(process, request.body, IDLE, folders);
+        let mut pieces = exchange::start(process, request.body, IDLE, pushed);
         let (head, rest) = head::receive(&mut pieces).await?;
         Ok(GitHttpResponse { status: head.status, headers: head.headers, body: exchange::body(rest, pieces) })
     }

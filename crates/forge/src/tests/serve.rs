@@ -1,5 +1,7 @@
 //! Tests of the built-in host with real git clients, through a minimal HTTP server.
 
+use std::path::PathBuf;
+
 use bytes::Bytes;
 use futures::{StreamExt, stream};
 use journeyman_core::ports::{GitHttpRequest, GitServer, GitServerError};
@@ -86,6 +88,63 @@ async fn a_client_clones_and_pushes() {
     setup.run(&["push", "-q", "origin", "HEAD:refs/heads/topic"], &far).await;
     setup.run(&["fetch", "-q", "origin", "topic"], &setup.dir.path().join("clone")).await;
     setup.open(&pull("topic")).await.unwrap();
+}
+
+/// Clones an empty repository of `project`, with a commit on `branches`, and returns the address and the clone.
+async fn branched(setup: &Setup, project: &Project, branches: &[&str]) -> (String, PathBuf) {
+    setup.hosts.prepare(project).await.unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}/shop.git", listener.local_addr().unwrap());
+    let (host, served) = (setup.hosts.local().clone(), project.clone());
+    tokio::spawn(async move {
+        while let Ok((socket, _)) = listener.accept().await {
+            tokio::spawn(answer(host.clone(), served.clone(), socket));
+        }
+    });
+    let source = setup.dir.path().join("source");
+    setup.run(&["init", "-q", "-b", branches[0], "source"], setup.dir.path()).await;
+    setup.run(&["commit", "-q", "--allow-empty", "-m", "First"], &source).await;
+    for branch in &branches[1..] {
+        setup.run(&["branch", branch], &source).await;
+    }
+    (address, source)
+}
+
+async fn head_after_mirror_push(project: Project, branches: &[&str]) -> String {
+    let setup = setup().await;
+    let (address, source) = branched(&setup, &project, branches).await;
+    setup.run(&["push", "-q", "--mirror", &address], &source).await;
+    let path = setup.hosts.local().path("fresh");
+    setup.git.at(&path, ["symbolic-ref", "HEAD"]).run().await.unwrap().text().unwrap()
+}
+
+#[tokio::test]
+async fn the_default_branch_follows_the_first_push() {
+    let fresh = || project("local:fresh");
+    let chosen = Project { reference: Some("develop".to_owned()), ..fresh() };
+    for (project, branches, expected) in [
+        (fresh(), &["master", "dependabot/npm/foo", "develop"] as &[&str], "master"),
+        (fresh(), &["develop", "trunk"], "trunk"),
+        (fresh(), &["develop"], "develop"),
+        (fresh(), &["a", "develop"], "main"),
+        (chosen, &["a", "develop"], "develop"),
+    ] {
+        let head = head_after_mirror_push(project, branches).await;
+        assert_eq!(head, format!("refs/heads/{expected}"), "{branches:?}");
+    }
+}
+
+#[tokio::test]
+async fn later_pushes_keep_the_default_branch_which_cannot_be_deleted() {
+    let setup = setup().await;
+    let (address, source) = branched(&setup, &project("local:fresh"), &["develop"]).await;
+    setup.run(&["push", "-q", &address, "develop", "develop:main"], &source).await;
+    setup.run(&["push", "-q", &address, "develop:master"], &source).await;
+    let path = setup.hosts.local().path("fresh");
+    let head = setup.git.at(&path, ["symbolic-ref", "HEAD"]).run().await.unwrap().text().unwrap();
+    assert_eq!(head, "refs/heads/main");
+    let deleted = setup.git.command(["push", "-q", &address, ":main"]).directory(&source).run().await;
+    assert!(deleted.unwrap_err().to_string().contains("deletion of the current branch prohibited"));
 }
 
 #[tokio::test]

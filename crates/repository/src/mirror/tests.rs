@@ -78,6 +78,19 @@ async fn a_default_branch_whose_name_is_not_text_must_be_renamed_or_another_ref_
 }
 
 #[tokio::test]
+async fn several_branches_without_a_default_are_refused_until_one_is_named() {
+    let fixture = Fixture::new().await;
+    fixture.set_ref(b"refs/heads/a", &fixture.base).await;
+    fixture.set_ref(b"refs/heads/b", &fixture.base).await;
+    fixture.git.at(&fixture.origin(), ["update-ref", "-d", "refs/heads/main"]).run().await.unwrap();
+    let mirror = fixture.mirrors().fetch(fixture.remote()).await.unwrap();
+    let Err(RepositoryError::Failed { reason, retry: false }) = mirror.resolve("HEAD").await else { panic!() };
+    assert_eq!(reason.code, ReasonCode::UnknownRef);
+    assert!(reason.text.contains("set `ref` of the project"), "{}", reason.text);
+    assert_eq!(mirror.resolve("b").await.unwrap(), fixture.base);
+}
+
+#[tokio::test]
 async fn commits_with_people_and_messages_that_are_not_text_are_counted_and_found() {
     let fixture = Fixture::new().await;
     let head = fixture.commit_in_latin1().await;

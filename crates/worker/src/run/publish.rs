@@ -161,7 +161,7 @@ impl Publishing<'_> {
             title: content.title(settings.title.as_deref()),
             body: content.body(settings.body.as_deref(), of_repository.as_deref()),
             head: branch.name.clone(),
-            base: Some(base_of(job, self.project, self.history)),
+            base: Some(base_of(job, self.project, self.history)?),
             draft: is_cut_short || job.options.draft.unwrap_or(settings.draft),
             labels: settings.labels.clone(),
             reviewers: settings.reviewers.clone(),

@@ -246,7 +246,7 @@ impl Steps for HostSteps<'_> {
         };
         let project = &self.assignment.project;
         let disk_bytes = project.settings.limits.disk_bytes();
-        let base = &base_of(job, project, &self.mirror);
+        let base = &base_of(job, project, &self.mirror)?;
         let ci_files = project.settings.pull_request.ci_files;
         let left_out = &self.left_out().await;
         Ok(push.run(job, &Outgoing { branch, head, commits, left_out, disk_bytes, base, ci_files }).await?)
@@ -316,7 +316,7 @@ impl HostSteps<'_> {
 
     /// Returns the branch that the job's work is merged into, with its newest commit.
     fn upstream(&self) -> Option<(String, &Sha)> {
-        let name = base_of(self.job(), &self.assignment.project, &self.mirror);
+        let name = base_of(self.job(), &self.assignment.project, &self.mirror).ok()?;
         let commit = self.mirror.heads.get(&name)?;
         Some((name, commit))
     }

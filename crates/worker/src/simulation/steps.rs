@@ -380,8 +380,8 @@ impl History for FetchedRepository<'_> {
         self.heads
     }
 
-    fn default_branch(&self) -> &str {
-        MAIN
+    fn default_branch(&self) -> Option<&str> {
+        Some(MAIN)
     }
 
     fn names_default_branch(&self) -> bool {

@@ -9,15 +9,14 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use futures::{StreamExt, stream};
 use journeyman_core::ports::GitBody;
-use journeyman_git::{Folders, Piped};
-
+use journeyman_git::Piped;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::time::timeout;
 
-use crate::local::blocking;
+use super::Pushed;
 
 const PIECE_BYTES: usize = 32 << 10;
 
@@ -44,11 +43,11 @@ type Interruption = String;
 
 const CLIENT_DISCONNECTED: &str = "the client disconnected";
 
-/// Starts the exchange, which ends early if the receiver is dropped. Before the response ends, the folders of the
-/// repository that git may have changed are synced.
-pub(super) fn start(process: Piped, body: GitBody, idle: Duration, folders: Option<Folders>) -> Receiver<Piece> {
+/// Starts the exchange, which ends early if the receiver is dropped. Before the response to a push ends,
+/// [`Pushed::finish`] runs.
+pub(super) fn start(process: Piped, body: GitBody, idle: Duration, pushed: Option<Pushed>) -> Receiver<Piece> {
     let (sender, receiver) = mpsc::channel(PIECES);
-    tokio::spawn(run(process, body, (idle, folders), sender));
+    tokio::spawn(run(process, body, (idle, pushed), sender));
     receiver
 }
 
@@ -69,7 +68,7 @@ pub(super) fn body(first: Bytes, pieces: Receiver<Piece>) -> GitBody {
     Box::pin(stream::iter(first).chain(rest))
 }
 
-async fn run(mut process: Piped, body: GitBody, (idle, folders): (Duration, Option<Folders>), sender: Sender<Piece>) {
+async fn run(mut process: Piped, body: GitBody, (idle, pushed): (Duration, Option<Pushed>), sender: Sender<Piece>) {
     let (stdin, stdout, stderr) = (process.stdin.take(), process.stdout.take(), process.stderr.take());
     let moved = Notify::new();
     let answering = async {
@@ -87,11 +86,11 @@ async fn run(mut process: Piped, body: GitBody, (idle, folders): (Duration, Opti
             // The exit code is not part of the answer: git reports refusals to the client within the protocol.
             let status = timeout(GRACE, process.wait()).await;
             tracing::debug!(?status, %errors, "git http-backend ended");
-            if let Some(folders) = folders
-                && let Err(error) = blocking(move || folders.sync()).await
+            if let Some(pushed) = pushed
+                && let Err(error) = pushed.finish().await
             {
                 // Without its end the response looks truncated, and the client retries.
-                tracing::error!(%error, "syncing the repository to disk after a push failed");
+                tracing::error!(%error, "the default branch of the repository could not be set after a push, or the repository not synced to disk");
                 return;
             }
             // The client may have stopped reading at this point.
