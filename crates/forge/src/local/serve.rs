@@ -21,6 +21,15 @@ use request::Asked;
 /// The longest time in which neither side moves a byte. While git computes, it sends a keepalive every five seconds.
 const IDLE: Duration = Duration::from_secs(120);
 
+/// The settings of git for clients. Options of a push mean something to other code hosts only, and are ignored. Refs that
+/// code hosts write themselves are refused from clients, with a line for each ref.
+const SETTINGS: [&str; 4] = [
+    "receive.advertisePushOptions=true",
+    "receive.hideRefs=refs/journeyman",
+    "receive.hideRefs=refs/pull",
+    "uploadpack.allowFilter=true",
+];
+
 /// The steps after git has received a push, before the response ends.
 struct Pushed {
     host: LocalHost,
@@ -43,7 +52,7 @@ impl LocalHost {
     fn backend(&self, name: &str, asked: &Asked, request: &GitHttpRequest) -> GitCommand {
         let command = self
             .git
-            .command(["http-backend"])
+            .command(SETTINGS.iter().flat_map(|setting| ["-c", *setting]).chain(["http-backend"]))
             .env("GIT_PROJECT_ROOT", &self.repositories)
             .env("GIT_HTTP_EXPORT_ALL", "1")
             .env("PATH_INFO", format!("/{name}.git{}", asked.path))

@@ -148,6 +148,47 @@ async fn later_pushes_keep_the_default_branch_which_cannot_be_deleted() {
 }
 
 #[tokio::test]
+async fn options_of_a_push_are_ignored() {
+    let setup = setup().await;
+    let address = server(&setup).await;
+    let clone = setup.dir.path().join("clone");
+    setup.run(&["push", "-q", "-o", "ci.skip", &address, "HEAD:refs/heads/topic"], &clone).await;
+    assert_eq!(setup.revision("topic").await, setup.revision("main").await);
+}
+
+#[tokio::test]
+async fn a_partial_clone_fetches_files_when_they_are_needed() {
+    let setup = setup().await;
+    let address = server(&setup).await;
+    setup.run(&["clone", "-q", "--no-checkout", "--filter=blob:none", &address, "part"], setup.dir.path()).await;
+    let part = setup.dir.path().join("part");
+    let missing = ["rev-list", "--objects", "--missing=print", "HEAD"];
+    let listed = setup.git.command(missing).directory(&part).run().await.unwrap().text().unwrap();
+    assert!(listed.contains("\n?"), "{listed}");
+    setup.run(&["checkout", "-q", "main"], &part).await;
+    assert_eq!(std::fs::read_to_string(part.join("README")).unwrap(), "hello\n");
+}
+
+#[tokio::test]
+async fn a_mirror_push_names_the_refs_of_code_hosts_that_are_refused() {
+    let setup = setup().await;
+    let address = server(&setup).await;
+    let clone = setup.dir.path().join("clone");
+    for name in ["refs/pull/1/head", "refs/journeyman/x", "refs/notes/commits"] {
+        setup.run(&["update-ref", name, "HEAD"], &clone).await;
+    }
+    let refspecs = ["push", &address, "HEAD:refs/heads/topic", "refs/pull/*:refs/pull/*"];
+    let refspecs = refspecs.into_iter().chain(["refs/journeyman/*:refs/journeyman/*", "refs/notes/*:refs/notes/*"]);
+    let error = setup.git.command(refspecs).directory(&clone).run().await.unwrap_err().to_string();
+    for name in ["refs/pull/1/head", "refs/journeyman/x"] {
+        assert!(error.contains(&format!("{name} (deny updating a hidden ref)")), "{error}");
+    }
+    let path = setup.hosts.local().path("shop");
+    let refs = setup.git.at(&path, ["for-each-ref", "--format=%(refname)"]).run().await.unwrap().text().unwrap();
+    assert_eq!(refs.lines().collect::<Vec<_>>(), ["refs/heads/main", "refs/heads/topic", "refs/notes/commits"]);
+}
+
+#[tokio::test]
 async fn only_the_protocol_of_the_projects_own_repository_is_served() {
     let setup = setup().await;
     let host = setup.hosts.local();
