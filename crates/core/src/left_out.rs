@@ -42,6 +42,8 @@ pub enum LeftOutReason {
     PathTooLong,
     /// The file says where submodules come from; agents do not change it.
     SubmoduleSettings,
+    /// The repository keeps the file in Git LFS, and its content is not a pointer.
+    LfsContent,
     /// Git refuses the path, for example because of its name.
     RefusedByGit,
 }
@@ -60,6 +62,7 @@ impl LeftOutReason {
             Self::NotEncodable => "not_encodable",
             Self::PathTooLong => "path_too_long",
             Self::SubmoduleSettings => "submodule_settings",
+            Self::LfsContent => "lfs_content",
             Self::RefusedByGit => "refused_by_git",
         }
     }
@@ -77,6 +80,7 @@ impl LeftOutReason {
             Self::NotEncodable => "cannot be converted to the encoding in .gitattributes".into(),
             Self::PathTooLong => "has paths that are longer than git can store".into(),
             Self::SubmoduleSettings => "says where submodules come from, which agents must not change".into(),
+            Self::LfsContent => "belongs in Git LFS by .gitattributes, and its new content is not a pointer".into(),
             Self::RefusedByGit => "has a name that git refuses".into(),
         }
     }
@@ -94,6 +98,9 @@ impl LeftOutReason {
             Self::NotEncodable => "Save the file in the encoding in .gitattributes, or change that.",
             Self::PathTooLong => "Nest the folders less deeply.",
             Self::SubmoduleSettings => "Add, move or remove submodules by hand.",
+            Self::LfsContent => {
+                "Commit it by hand in a clone with git-lfs, or remove filter=lfs from its attributes to keep it in git."
+            }
             Self::RefusedByGit => "Rename it.",
         }
     }

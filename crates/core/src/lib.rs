@@ -23,6 +23,7 @@ pub mod job;
 pub mod json;
 pub mod key;
 pub mod left_out;
+pub mod lfs;
 pub mod message;
 pub mod model;
 pub mod outbox;

@@ -138,6 +138,16 @@ pub(crate) async fn collect(
                 return Ok(Work::Unfinished(unfinished));
             }
         }
+        if task.take_commits && committer.own != turn.head && staged.has_lfs_content() {
+            tracing::warn!(
+                job = %context.job.id,
+                "the agent's commits are replaced by one of the service: they may have files of Git LFS that are not \
+                 pointers"
+            );
+            committer.end().await;
+            task.take_commits = false;
+            continue;
+        }
         let head = committer.commit().await?;
         if head == turn.head {
             break (committer, head, Vec::new(), staged);

@@ -24,6 +24,7 @@ mod error;
 #[cfg(test)]
 mod given;
 mod host;
+mod lfs;
 mod run;
 mod sandbox;
 #[cfg(test)]

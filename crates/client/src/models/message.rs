@@ -135,6 +135,8 @@ open_enum! {
         PathTooLong = "path_too_long",
         /// The file says where submodules come from.
         SubmoduleSettings = "submodule_settings",
+        /// The repository keeps the file in Git LFS, and its content is not a pointer.
+        LfsContent = "lfs_content",
         /// Git refuses the path.
         RefusedByGit = "refused_by_git",
     }

@@ -258,6 +258,8 @@ pub(crate) enum LeftOutReason {
     PathTooLong,
     /// The file says where submodules come from.
     SubmoduleSettings,
+    /// The repository keeps the file in Git LFS, and its content is not a pointer.
+    LfsContent,
     /// Git refuses the path.
     RefusedByGit,
 }
@@ -281,6 +283,7 @@ impl From<left_out::LeftOutReason> for LeftOutReason {
             left_out::LeftOutReason::NotEncodable => Self::NotEncodable,
             left_out::LeftOutReason::PathTooLong => Self::PathTooLong,
             left_out::LeftOutReason::SubmoduleSettings => Self::SubmoduleSettings,
+            left_out::LeftOutReason::LfsContent => Self::LfsContent,
             left_out::LeftOutReason::RefusedByGit => Self::RefusedByGit,
         }
     }

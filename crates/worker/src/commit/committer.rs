@@ -190,6 +190,15 @@ impl<'a> Committer<'a> {
         Ok(answer.map(|text| paths_in(&text).collect()))
     }
 
+    /// Returns those of the paths that the repository keeps in Git LFS, by the attributes in the tree.
+    pub(crate) async fn in_lfs(&mut self, paths: &[PathBuf]) -> Result<Vec<PathBuf>, RunError> {
+        let text = self.list("filters", Some(paths)).await?;
+        // Each answer is a path, the name of the attribute, and its value.
+        let fields: Vec<&[u8]> = text.split(|byte| *byte == 0).collect();
+        let answers = fields.chunks_exact(3).filter(|answer| answer.get(2) == Some(&b"lfs".as_slice()));
+        Ok(answers.filter_map(|answer| answer.first().map(|path| path_of(path))).collect())
+    }
+
     /// Writes the committed content of files to [`OLD`] in the committer's folder, as a checkout does.
     pub(crate) async fn check_out(&mut self, paths: &[PathBuf]) -> Result<(), RunError> {
         self.list("checkout", Some(paths)).await.map(drop)

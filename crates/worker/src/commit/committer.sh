@@ -119,6 +119,11 @@ while read -r request argument; do
 		service_git check-ignore -z --stdin < "$lists/paths" > "$dir/out" 2>"$dir/err" || code=$?
 		if [ "$code" -le 1 ]; then answer out; else mv "$dir/err" "$dir/out"; answer refused; fi
 		;;
+	filters)
+		# The attribute "filter" of the files of the list.
+		service_git check-attr -z --stdin filter < "$lists/paths" > "$dir/out"
+		answer out
+		;;
 	checkout)
 		# The files of the list as a checkout of their committed content writes them. Files that have none are left out.
 		rm -rf "$dir/old"

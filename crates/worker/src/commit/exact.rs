@@ -14,6 +14,7 @@ use rustix::fs::fstat;
 use super::committer::{Committer, MarkKind, OLD, Update};
 use super::unfinished::has_conflict;
 use crate::error::RunError;
+use crate::lfs::without_pointer;
 use crate::workspace::Workspace;
 use crate::workspace::beneath::{open_beneath, open_folder};
 use crate::workspace::listing::{Difference, Entry, Kind, Listing, Stamp};
@@ -52,6 +53,11 @@ pub(crate) struct Staged {
 }
 
 impl Staged {
+    /// Returns whether commits of the agent may have files of Git LFS that are not pointers.
+    pub(crate) fn has_lfs_content(&self) -> bool {
+        self.left_out.values().any(|reason| *reason == LeftOutReason::LfsContent)
+    }
+
     /// Returns the listing with which the next turn is compared. What was left out is not in it, so that it stays a
     /// change until it is published or gone.
     pub(crate) fn next(&self, before: &Listing, after: &Listing) -> Listing {
@@ -111,6 +117,9 @@ pub(crate) async fn stage(
     }
     open.find_conflicts(workspace).await?;
     open.leave_unchanged(committer, workspace, turned.after.has_attributes).await?;
+    if turned.after.has_attributes {
+        open.leave_lfs_content(committer, workspace).await?;
+    }
     let Open { present, removed, mut staged } = open;
     for (how, paths) in [(Update::Remove, removed), (Update::Add, present.into_iter().map(|one| one.path).collect())] {
         for (path, error) in update(committer, how, &paths).await? {
@@ -287,6 +296,26 @@ impl Open {
             }
         }
         self.present.retain(|entry| sameness(&entry.path) == Sameness::Different);
+        Ok(())
+    }
+
+    /// Leaves out the files that the repository keeps in Git LFS and whose content is not a pointer: a commit with the
+    /// content itself breaks the file for everyone who uses git-lfs.
+    async fn leave_lfs_content(
+        &mut self,
+        committer: &mut Committer<'_>,
+        workspace: &Workspace,
+    ) -> Result<(), RunError> {
+        let files = self.present.iter().filter(|entry| entry.kind == Kind::File).map(|entry| entry.path.clone());
+        let files: Vec<PathBuf> = files.collect();
+        if files.is_empty() {
+            return Ok(());
+        }
+        let (in_lfs, tree) = (committer.in_lfs(&files).await?, workspace.tree.clone());
+        let found = tokio::task::spawn_blocking(move || without_pointer(&tree, in_lfs));
+        let found: HashSet<PathBuf> = found.await.map_err(io::Error::other)??.into_iter().collect();
+        self.present.retain(|entry| !found.contains(&entry.path));
+        self.staged.left_out.extend(found.into_iter().map(|path| (path, LeftOutReason::LfsContent)));
         Ok(())
     }
 }

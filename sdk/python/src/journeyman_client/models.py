@@ -1874,6 +1874,7 @@ LeftOutReason = TypeAliasType(
         "not_encodable",
         "path_too_long",
         "submodule_settings",
+        "lfs_content",
         "refused_by_git",
     ],
 )

@@ -3480,7 +3480,7 @@ export interface components {
          * @description The reason why a change was left out. Later versions may add reasons.
          * @enum {string}
          */
-        LeftOutReason: "repository_inside" | "submodule" | "unreadable" | "special" | "too_large" | "marked_local" | "not_encodable" | "path_too_long" | "submodule_settings" | "refused_by_git";
+        LeftOutReason: "repository_inside" | "submodule" | "unreadable" | "special" | "too_large" | "marked_local" | "not_encodable" | "path_too_long" | "submodule_settings" | "lfs_content" | "refused_by_git";
         /** @description The limits of a project. */
         LimitChanges: {
             /**

@@ -1,0 +1,107 @@
+//! Pointers of Git LFS: the text that a repository has in place of a large file.
+//!
+//! Source: <https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md>, version 1.
+
+use std::str;
+
+/// The size that a pointer does not reach, in bytes.
+pub const POINTER_BYTES: u64 = 1024;
+
+const VERSION: &str = "version https://git-lfs.github.com/spec/v1";
+
+/// The number of hexadecimal digits of an SHA-256.
+const OID_DIGITS: usize = 64;
+
+/// A pointer to an object.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Pointer {
+    /// The SHA-256 of the content, as 64 lowercase hexadecimal digits.
+    pub oid: String,
+    /// The size of the content, in bytes.
+    pub bytes: u64,
+}
+
+impl Pointer {
+    /// Parses the content of a file. Returns `None` if it is not a pointer in the form that the specification requires.
+    #[must_use]
+    pub fn parse(content: &[u8]) -> Option<Self> {
+        if content.len() as u64 >= POINTER_BYTES {
+            return None;
+        }
+        let lines = str::from_utf8(content).ok()?.strip_suffix('\n')?;
+        let mut lines = lines.split('\n');
+        if lines.next()? != VERSION {
+            return None;
+        }
+        let (mut oid, mut bytes, mut last) = (None, None, "");
+        for line in lines {
+            let (key, value) = line.split_once(' ')?;
+            // The keys are in alphabetical order, and each occurs once.
+            if key <= last {
+                return None;
+            }
+            last = key;
+            match key {
+                "oid" => oid = Some(value.strip_prefix("sha256:").filter(|oid| is_oid(oid))?),
+                "size" => bytes = Some(size_of(value)?),
+                // The filters of an extension changed the content that the object has.
+                _ if key.starts_with("ext-") => {}
+                _ => return None,
+            }
+        }
+        Some(Self { oid: oid?.to_owned(), bytes: bytes? })
+    }
+}
+
+/// Returns whether a text is the SHA-256 of an object in the form that pointers have.
+fn is_oid(text: &str) -> bool {
+    text.len() == OID_DIGITS && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+fn size_of(text: &str) -> Option<u64> {
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
+    if is_plain { text.parse().ok() } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OID: &str = "4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393";
+
+    #[test]
+    fn a_pointer_names_the_object_and_its_size() {
+        let expected = Some(Pointer { oid: OID.to_owned(), bytes: 12345 });
+        assert_eq!(Pointer::parse(format!("{VERSION}\noid sha256:{OID}\nsize 12345\n").as_bytes()), expected);
+        let extended = format!("{VERSION}\next-0-foo sha256:{OID}\noid sha256:{OID}\nsize 12345\n");
+        assert_eq!(Pointer::parse(extended.as_bytes()), expected);
+    }
+
+    #[test]
+    fn other_content_is_not_a_pointer() {
+        for content in [
+            String::new(),
+            "\u{0}".to_owned(),
+            format!("{VERSION}\n"),
+            format!("{VERSION}\noid sha256:{OID}\n"),
+            format!("{VERSION}\nsize 1\n"),
+            format!("{VERSION}\noid sha256:{OID}\nsize 1"),
+            format!("{VERSION}\r\noid sha256:{OID}\r\nsize 1\r\n"),
+            format!("{VERSION}\nsize 1\noid sha256:{OID}\n"),
+            format!("{VERSION}\noid sha256:{OID}\noid sha256:{OID}\nsize 1\n"),
+            format!("{VERSION}\noid sha256:{}\nsize 1\n", OID.to_uppercase()),
+            format!("{VERSION}\noid sha256:{}\nsize 1\n", &OID[1..]),
+            format!("{VERSION}\noid md5:{OID}\nsize 1\n"),
+            format!("{VERSION}\noid sha256:{OID}\nsize +1\n"),
+            format!("{VERSION}\noid sha256:{OID}\nsize 01\n"),
+            format!("{VERSION}\noid sha256:{OID}\nsize 18446744073709551616\n"),
+            format!("{VERSION}\noid sha256:{OID}\nsize \n"),
+            format!("{VERSION}\noid sha256:{OID}\nsize 1\nzone x\n"),
+            format!("{VERSION}\next-0-{} x\noid sha256:{OID}\nsize 1\n", "a".repeat(1024)),
+            format!("version 2\noid sha256:{OID}\nsize 1\n"),
+        ] {
+            assert_eq!(Pointer::parse(content.as_bytes()), None, "{content:?}");
+        }
+        assert_eq!(Pointer::parse(b"\xff\n"), None);
+    }
+}
