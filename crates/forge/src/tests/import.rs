@@ -1,8 +1,10 @@
 //! Tests of imports into the built-in host, with real git and a git server over HTTP.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use journeyman_core::ports::Remote;
+use journeyman_core::ports::{PullPages, Remote};
 
 use super::serve::server;
 use super::*;
@@ -69,6 +71,30 @@ async fn an_import_copies_branches_tags_and_the_default_branch_and_can_be_repeat
         assert_eq!(import.ask("fresh", &["config", "http.receivepack"]).await, "true");
         assert_eq!(import.folders(), ["fresh.git", "shop.git"]);
     }
+}
+
+#[tokio::test]
+async fn an_import_copies_refs_whose_names_are_not_text_and_a_default_branch_like_that() {
+    let import = Import::new().await;
+    for name in [b"refs/heads/caf\xe9".as_slice(), b"refs/tags/caf\xe9"] {
+        let update = import.setup.git.at(&import.path("shop"), ["update-ref"]).argument(OsStr::from_bytes(name));
+        update.argument("refs/heads/main").run().await.unwrap();
+    }
+    let head = import.setup.git.at(&import.path("shop"), ["symbolic-ref", "HEAD"]);
+    head.argument(OsStr::from_bytes(b"refs/heads/caf\xe9")).run().await.unwrap();
+    import.run().await.unwrap();
+    let read = async |name: &str, arguments: &[&str]| {
+        import.setup.git.at(&import.path(name), arguments).run().await.unwrap().stdout
+    };
+    for arguments in [["for-each-ref", "--format=%(objectname) %(refname)"], ["symbolic-ref", "HEAD"]] {
+        assert_eq!(read("fresh", &arguments).await, read("shop", &arguments).await);
+    }
+    assert_eq!(read("fresh", &["symbolic-ref", "HEAD"]).await, b"refs/heads/caf\xe9\n");
+    assert_eq!(
+        import.setup.hosts.local().branches(&import.fresh).await.unwrap(),
+        ["main"],
+        "the others cannot be chosen"
+    );
 }
 
 #[tokio::test]

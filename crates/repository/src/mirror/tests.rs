@@ -24,15 +24,21 @@ impl Fixture {
         update.argument(commit.as_str()).run().await.unwrap();
     }
 
-    /// Commits a new file with an author, a committer, a message and a path in Latin-1, without saying so.
+    /// Commits a new file whose path, author, committer and message are in Latin-1, without saying so, as no current git
+    /// does.
     async fn commit_in_latin1(&self) -> Sha {
         std::fs::write(self.clone().join(OsStr::from_bytes(b"caf\xe9")), "new\n").unwrap();
         self.run(&["add", "--all"]).await;
-        let (name, message) = (OsStr::from_bytes(b"Andr\xe9"), OsStr::from_bytes(b"Add a caf\xe9"));
-        let commit = self.git.command(["commit", "--quiet", "--message"]).argument(message).directory(&self.clone());
-        let commit = commit.env("GIT_AUTHOR_NAME", name).env("GIT_COMMITTER_NAME", name);
-        commit.env("GIT_COMMITTER_EMAIL", OsStr::from_bytes(b"andr\xe9@localhost")).run().await.unwrap();
-        self.head().await
+        let (tree, parent) = (self.run(&["write-tree"]).await, self.head().await);
+        let begin = format!("tree {tree}\nparent {parent}\n");
+        let text = [
+            begin.as_bytes(),
+            b"author Andr\xe9 <andr\xe9@localhost> 1 +0000\ncommitter Andr\xe9 <andr\xe9@localhost> 1 +0000\n\nAdd a caf\xe9\n",
+        ];
+        let commit = self.git.command(["hash-object", "-t", "commit", "-w", "--stdin"]).directory(&self.clone());
+        let commit = commit.stdin(text.concat()).run().await.unwrap().sha().unwrap();
+        self.run(&["reset", "--quiet", commit.as_str()]).await;
+        commit
     }
 }
 
@@ -119,7 +125,8 @@ async fn commits_with_people_and_messages_that_are_not_text_are_rebased() {
     fixture.run(&["reset", "--quiet", "--hard", fixture.base.as_str()]).await;
     fixture.commit_in_latin1().await;
     let Pushed::Rebased { head, .. } = fixture.push(CiFiles::Refuse, false).await.unwrap() else { panic!() };
-    let message = fixture.git.at(&fixture.mirrors().path(&fixture.remote().url), ["cat-file", "commit", head.as_str()]);
-    let commit = message.run().await.unwrap().stdout;
-    assert!(commit.windows(10).any(|part| part == b"Add a caf\xe9"), "{commit:?}");
+    let files = ["ls-tree", "-z", "--name-only", head.as_str()];
+    let mirror = fixture.mirrors().path(&fixture.remote().url);
+    let files = fixture.git.at(&mirror, files).run().await.unwrap().stdout;
+    assert!(files.split(|byte| *byte == 0).any(|file| file == b"caf\xe9"), "{files:?}");
 }

@@ -88,7 +88,11 @@ impl Reporter {
     /// Adds to the model usage of the run. It is reported with the outcome, whether the run succeeds or fails.
     pub(crate) fn add_usage(&self, usage: Usage) {
         let mut sum = self.usage.lock().unwrap_or_else(PoisonError::into_inner);
-        *sum = sum.and(&usage);
+        let cost_micros = match (sum.cost_micros, usage.cost_micros) {
+            (Some(before), Some(more)) => Some(before.saturating_add(more)),
+            (before, more) => before.or(more),
+        };
+        *sum = Usage { cost_micros, ..sum.and(&usage) };
     }
 
     pub(crate) fn usage(&self) -> Usage {
