@@ -138,7 +138,7 @@ pub(crate) async fn collect(
                 return Ok(Work::Unfinished(unfinished));
             }
         }
-        if task.take_commits && committer.own != turn.head && staged.has_lfs_content() {
+        if task.take_commits && committer.own != turn.head && staged.has_lfs_content {
             tracing::warn!(
                 job = %context.job.id,
                 "the agent's commits are replaced by one of the service: they may have files of Git LFS that are not \

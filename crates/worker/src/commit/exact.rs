@@ -50,14 +50,11 @@ pub(crate) struct Staged {
     candidates: HashSet<PathBuf>,
     /// True if the agent's index has marks.
     pub(crate) has_marks: bool,
+    /// True if a file that may have been changed belongs in Git LFS and is not a pointer, also if a commit has it so.
+    pub(crate) has_lfs_content: bool,
 }
 
 impl Staged {
-    /// Returns whether commits of the agent may have files of Git LFS that are not pointers.
-    pub(crate) fn has_lfs_content(&self) -> bool {
-        self.left_out.values().any(|reason| *reason == LeftOutReason::LfsContent)
-    }
-
     /// Returns the listing with which the next turn is compared. What was left out is not in it, so that it stays a
     /// change until it is published or gone.
     pub(crate) fn next(&self, before: &Listing, after: &Listing) -> Listing {
@@ -116,10 +113,13 @@ pub(crate) async fn stage(
         open.leave_ignored(committer, &turned.after.blocking).await?;
     }
     open.find_conflicts(workspace).await?;
+    let lfs_content = match turned.after.has_attributes {
+        true => open.lfs_content(committer, workspace).await?,
+        false => HashSet::new(),
+    };
     open.leave_unchanged(committer, workspace, turned.after.has_attributes).await?;
-    if turned.after.has_attributes {
-        open.leave_lfs_content(committer, workspace).await?;
-    }
+    open.leave_out(&lfs_content, LeftOutReason::LfsContent);
+    open.staged.has_lfs_content = !lfs_content.is_empty();
     let Open { present, removed, mut staged } = open;
     for (how, paths) in [(Update::Remove, removed), (Update::Add, present.into_iter().map(|one| one.path).collect())] {
         for (path, error) in update(committer, how, &paths).await? {
@@ -299,24 +299,31 @@ impl Open {
         Ok(())
     }
 
-    /// Leaves out the files that the repository keeps in Git LFS and whose content is not a pointer: a commit with the
-    /// content itself breaks the file for everyone who uses git-lfs.
-    async fn leave_lfs_content(
-        &mut self,
+    /// Returns the files that the repository keeps in Git LFS and whose content is not a pointer: a commit with the content
+    /// itself breaks the file for everyone who uses git-lfs.
+    async fn lfs_content(
+        &self,
         committer: &mut Committer<'_>,
         workspace: &Workspace,
-    ) -> Result<(), RunError> {
+    ) -> Result<HashSet<PathBuf>, RunError> {
         let files = self.present.iter().filter(|entry| entry.kind == Kind::File).map(|entry| entry.path.clone());
         let files: Vec<PathBuf> = files.collect();
         if files.is_empty() {
-            return Ok(());
+            return Ok(HashSet::new());
         }
         let (in_lfs, tree) = (committer.in_lfs(&files).await?, workspace.tree.clone());
         let found = tokio::task::spawn_blocking(move || without_pointer(&tree, in_lfs));
-        let found: HashSet<PathBuf> = found.await.map_err(io::Error::other)??.into_iter().collect();
-        self.present.retain(|entry| !found.contains(&entry.path));
-        self.staged.left_out.extend(found.into_iter().map(|path| (path, LeftOutReason::LfsContent)));
-        Ok(())
+        Ok(found.await.map_err(io::Error::other)??.into_iter().collect())
+    }
+
+    /// Leaves out those of the paths that are still to be committed.
+    fn leave_out(&mut self, paths: &HashSet<PathBuf>, reason: LeftOutReason) {
+        let left_out = &mut self.staged.left_out;
+        self.present.retain(|entry| {
+            let is_open = !paths.contains(&entry.path);
+            left_out.extend((!is_open).then(|| (entry.path.clone(), reason)));
+            is_open
+        });
     }
 }
 
