@@ -302,7 +302,7 @@ fn links_and_special_files_bring_no_data_of_the_host() {
     let fixture = fixture();
     let plant = "ln -s /etc/passwd link; ln -s /proc/1/environ environment; ln -s .. above; mkfifo pipe; mknod device c 1 8; \
                  mkdir closed; echo x > closed/x; chmod 000 closed; printf 'version https://git-lfs.github.com/spec/v1\\noid \
-                 sha256:00\\nsize 9\\n' > big.bin; echo '*.bin filter=lfs diff=lfs merge=lfs -text' > .gitattributes; true";
+                 sha256:%064d\\nsize 9\\n' 0 > big.bin; echo '*.bin filter=lfs diff=lfs merge=lfs -text' > .gitattributes; true";
     let (job, reason) = fixture.done(&format!("[[run {plant}]] [[write a|1]]"));
     let text = reason["text"].as_str().unwrap_or_default();
     // The answer names files that were left out.
