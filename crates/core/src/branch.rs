@@ -60,6 +60,19 @@ pub fn default_branch<'a>(named: &[&[u8]], branches: &[&'a [u8]]) -> Option<&'a 
     named.iter().chain(&USUAL_DEFAULTS).find_map(find).or_else(only)
 }
 
+/// The length of a SHA-1 hash in hexadecimal digits.
+const SHA1_DIGITS: usize = 40;
+
+/// Says what keeps jobs from using a repository whose branch has this hash, if anything.
+#[must_use]
+pub const fn unsupported(hash: &str) -> Option<&'static str> {
+    if hash.len() > SHA1_DIGITS {
+        Some("the repository has the object format SHA-256, which jobs cannot use; convert it to SHA-1")
+    } else {
+        None
+    }
+}
+
 /// An error for a text that is not a valid name of a branch or ref.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a valid name for a branch or ref")]

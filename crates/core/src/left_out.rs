@@ -90,7 +90,7 @@ impl LeftOutReason {
     pub const fn remedy(self) -> &'static str {
         match self {
             Self::RepositoryInside => "Move its files out of the repository, remove its .git, or ignore the folder.",
-            Self::Submodule => "Change the submodule's own repository, then move the pointer to its new commit.",
+            Self::Submodule => "Change it in its own repository, and move the pointer to the new commit by hand.",
             Self::Unreadable => "Make it readable (chmod u+r).",
             Self::Special => "Replace it by a regular file, or ignore it.",
             Self::TooLarge { .. } => "Make it smaller, ignore it, or raise limits.fileBytes of the project.",

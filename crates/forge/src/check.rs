@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
-use journeyman_core::branch::{blocked, blocking_branch};
+use journeyman_core::branch::{blocked, blocking_branch, unsupported};
 use journeyman_core::code_host::manifest::install_page;
 use journeyman_core::code_host::{CodeHost, HostKind, HostSecrets};
 use journeyman_core::finding::Finding;
@@ -18,9 +18,6 @@ use crate::hosted::{Account, AppAccount};
 
 /// The time limit of a request to git, and of the test of a code host.
 const TIMEOUT: Duration = Duration::from_secs(20);
-
-/// The length of a SHA-1 hash.
-const SHA1_DIGITS: usize = 40;
 
 /// A branch that no job has, to test whether pull requests can be listed.
 const NO_BRANCH: &str = "journeyman-check";
@@ -213,8 +210,7 @@ fn about_branches(listing: &[u8]) -> Option<Finding> {
     if lines.is_empty() {
         return Some(Finding::warning(check, "there is no commit; jobs need one, and a README will do"));
     }
-    if lines.iter().any(|(hash, _)| hash.len() > SHA1_DIGITS) {
-        let text = "the repository has the object format SHA-256, which jobs cannot use; convert it to SHA-1";
+    if let Some(text) = lines.iter().find_map(|(hash, _)| unsupported(hash)) {
         return Some(Finding::failure(check, text));
     }
     let names = lines.iter().filter_map(|(_, name)| name.strip_prefix("refs/heads/"));

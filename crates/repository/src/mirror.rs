@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use journeyman_core::branch::unsupported;
 use journeyman_core::idempotency::Fingerprint;
 use journeyman_core::ids::Sha;
 use journeyman_core::ports::Remote;
@@ -25,9 +26,6 @@ const MOVED_REFS: usize = 20;
 
 /// The time limit for a fetch.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(1800);
-
-/// The length of a SHA-1 hash.
-const SHA1_DIGITS: usize = 40;
 
 /// The file of a mirror with the listing of its remote's refs at the time of the last fetch.
 const LISTING: &str = "journeyman-listing";
@@ -119,8 +117,7 @@ impl Mirrors {
         // Listing the refs is cheap, and usually shows that nothing has changed.
         let listing = self.listing(&path, &remote).await?;
         let Branches { heads, default_branch, names_default_branch } = listing::branches(&listing)?;
-        if heads.values().any(|head| head.as_str().len() > SHA1_DIGITS) {
-            let text = "the repository has the object format SHA-256, which jobs cannot use; convert it to SHA-1";
+        if let Some(text) = heads.values().find_map(|head| unsupported(head.as_str())) {
             return Err(RepositoryError::failed(ReasonCode::RepositoryUnsupported, text));
         }
         let known = path.join(LISTING);

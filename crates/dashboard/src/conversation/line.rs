@@ -88,12 +88,10 @@ pub(crate) fn of(entry: &LogEntry, last_reason: Option<&str>) -> Option<Line> {
         }
         "changes.left_out" => {
             let paths = data["paths"].as_array().map(Vec::as_slice).unwrap_or_default();
-            let more = data["more"].as_u64().unwrap_or_default() + paths.len().saturating_sub(SHOWN_PATHS) as u64;
-            let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-            let mut line = Line::new("warning", Tone::Warning, format!("Not published{more}"));
-            line.code =
-                paths.iter().take(SHOWN_PATHS).filter_map(|one| one["path"].as_str()).map(str::to_owned).collect();
-            line
+            let all = paths.len() + usize::try_from(data["more"].as_u64().unwrap_or_default()).unwrap_or_default();
+            let text = format!("{} not published:", words::counted(all, "path"));
+            let shown = paths.iter().take(SHOWN_PATHS).filter_map(|one| one["path"].as_str()).map(str::to_owned);
+            Line { code: shown.collect(), ..Line::new("warning", Tone::Warning, text) }
         }
         "agent.model_call" => {
             let failure = data["failure"].as_str()?;

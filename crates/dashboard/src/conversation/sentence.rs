@@ -207,7 +207,7 @@ mod tests {
             (
                 "changes.left_out",
                 json!({"paths": [{"path": "b.bin", "reason": "special", "detail": "It is a FIFO."}], "more": 1}),
-                "Not published and 1 more b.bin",
+                "2 paths not published: b.bin",
             ),
             ("checks.settled", json!({"sha": sha, "result": "passed"}), "The checks of 01234567 passed"),
             (
