@@ -14,6 +14,7 @@ mod admission;
 mod io;
 mod limits;
 mod registry;
+mod request_body;
 mod serve;
 #[cfg(test)]
 mod tests;

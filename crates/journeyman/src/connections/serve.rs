@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use axum::Router;
-use axum::body::Body;
 use axum::extract::ConnectInfo;
+use axum::http::HeaderValue;
+use axum::http::header::{CONNECTION, EXPECT};
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -25,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 use super::activity::Expired;
 use super::io::{AnswerBody, Socket};
 use super::registry::{Connection, Ticket};
+use super::request_body;
 use super::unreadable::HEAD_BYTES;
 
 /// Serves a connection to its end: the client closes it, a timeout passes, or another connection needs its slot.
@@ -42,12 +44,16 @@ pub(super) async fn connection(
         let router = TowerToHyperService::new(router);
         let service = service_fn(move |request: Request<Incoming>| {
             known.activity.request_begins(known.now());
-            let mut request = request.map(Body::new);
+            let expects = request.headers().contains_key(EXPECT);
+            let (unread, mut request) = request_body::watched(request);
             request.extensions_mut().insert(ConnectInfo(peer));
             request.extensions_mut().insert(Arc::clone(&known) as Arc<dyn ClientConnection>);
             let (answer, known) = (router.call(request), Arc::clone(&known));
             async move {
-                let answer = answer.await?;
+                let mut answer = answer.await?;
+                if !unread.drained(expects).await {
+                    answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                }
                 Ok::<_, Infallible>(answer.map(|body| AnswerBody::new(body, known)))
             }
         });

@@ -7,6 +7,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{ConnectInfo, Extension};
+use axum::http::StatusCode;
 use axum::routing::{get, post};
 use futures::stream;
 use journeyman_core::ports::{ClientConnection, ConnectionMeter};
@@ -37,7 +38,7 @@ struct Running {
 }
 
 /// Returns the interface: `/` needs no authentication, `/known` authenticates, `/body` and `/known-body` read a body,
-/// and `/stream` sends text until the server drains.
+/// `/unread` does not, and `/stream` sends text until the server drains.
 fn router(drain: CancellationToken) -> Router {
     let events = move |Extension(connection): Known| async move {
         connection.set_authenticated(true);
@@ -59,6 +60,7 @@ fn router(drain: CancellationToken) -> Router {
         .route("/known", get(|Extension(connection): Known| async move { connection.set_authenticated(true) }))
         .route("/refused", get(|Extension(connection): Known| async move { connection.set_authenticated(false) }))
         .route("/body", post(|body: Bytes| async move { body.len().to_string() }))
+        .route("/unread", post(async || StatusCode::UNAUTHORIZED))
         .route("/known-body", post(known_body))
         .route("/stream", get(events))
 }
@@ -233,6 +235,36 @@ async fn pipelined_and_keep_alive_requests_are_answered_on_one_connection() {
     assert_eq!(server.registry.connection_totals().accepted, 1);
     drop(stream);
     server.until("an end", |totals| totals.unauthenticated == 0).await;
+}
+
+#[tokio::test]
+async fn a_connection_stays_open_after_a_body_that_was_not_read() {
+    let server = start(8, 8, NO_TIMEOUT);
+    let mut stream = server.send("POST /unread HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n").await;
+    // The answer waits for the body, so the body comes after the handler has ended.
+    tokio::time::sleep(SHORT).await;
+    stream.write_all(b"the body.").await.expect("it is sent");
+    assert!(read_until(&mut stream, "\r\n\r\n").await.starts_with("HTTP/1.1 401"));
+    assert!(ask(&mut stream, "/", "127.0.0.1").await.starts_with("HTTP/1.1 200"), "the connection is open");
+}
+
+#[tokio::test]
+async fn an_answer_says_that_the_connection_closes_if_the_body_is_not_read() {
+    let head = |length: usize, more: &str| {
+        format!("POST /unread HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n{more}\r\n")
+    };
+    let server = start(8, 8, NO_TIMEOUT);
+    for (request, body) in [
+        (head(300_000, ""), "x".repeat(300_000)),
+        (head(9, ""), "part".to_owned()),
+        (head(9, "expect: 100-continue\r\n"), String::new()),
+    ] {
+        let mut stream = server.send(&request).await;
+        // The server may close the connection before it has taken the whole body.
+        drop(stream.write_all(body.as_bytes()).await);
+        let answer = read_until(&mut stream, "\r\n\r\n").await;
+        assert!(answer.starts_with("HTTP/1.1 401") && answer.contains("connection: close"), "{request}: {answer}");
+    }
 }
 
 #[tokio::test]
