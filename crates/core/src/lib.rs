@@ -29,6 +29,7 @@ pub mod model;
 pub mod outbox;
 pub mod poll;
 pub mod ports;
+pub mod process_stat;
 pub mod project;
 pub mod pull;
 pub mod rate;

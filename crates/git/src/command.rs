@@ -3,6 +3,7 @@
 mod credential;
 mod limits;
 mod piped;
+mod progress;
 mod settings;
 
 use std::ffi::{OsStr, OsString};
@@ -227,7 +228,8 @@ impl GitCommand {
         self
     }
 
-    /// Sets the time limit, which is 5 minutes by default.
+    /// Sets the time limit, which is 5 minutes by default. A command that works gets up to four times as much
+    /// ([`progress`]).
     #[must_use]
     pub const fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
@@ -282,19 +284,20 @@ impl GitCommand {
                 let _ = pipe.write_all(&input).await;
             }
         };
+        let used = process.processor_time();
         let work = async {
             let stdout = async { read(stdout, limit).await.ok_or(()) };
             let rest = async { tokio::join!(feed, read_some(stderr)).1 };
             let (stdout, stderr) = tokio::try_join!(stdout, async { Ok(rest.await) })?;
             Ok::<_, ()>((stdout, stderr, process.0.wait().await))
         };
-        let finished = tokio::time::timeout(timeout, work).await;
+        let finished = progress::within(timeout, used, work).await;
         let (stdout, stderr, status) = match finished {
             Ok(Ok(done)) => done,
             Ok(Err(())) => return Err(GitError::TooMuch { command, bytes: limit }),
-            Err(_) => {
+            Err(passed) => {
                 process.stop(GRACE).await;
-                return Err(GitError::TimedOut { command, seconds: timeout.as_secs() });
+                return Err(GitError::TimedOut { command, seconds: passed.as_secs() });
             }
         };
         match status {
@@ -425,6 +428,12 @@ impl Group {
     /// have the ID.
     fn leader(&self) -> Option<Pid> {
         self.0.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw)
+    }
+
+    /// Returns a function that reads the processor time that the group has used.
+    fn processor_time(&self) -> impl FnMut() -> Duration + use<> {
+        let leader = self.leader();
+        move || leader.map(progress::processor_time).unwrap_or_default()
     }
 
     /// Asks the group to end, and kills the processes that still run after `grace`.

@@ -9,6 +9,7 @@ mod inspect;
 mod none;
 mod open_files;
 mod probe;
+mod processor_time;
 mod quota;
 mod search;
 mod settings;

@@ -16,6 +16,7 @@ use tokio::process::{Child, Command};
 
 use crate::DISK_NOTE;
 use crate::open_files::deleted_bytes;
+use crate::processor_time::processor_time;
 use crate::search;
 use crate::tree::Tree;
 
@@ -99,6 +100,11 @@ impl Group {
         self.leader.is_some_and(|leader| kill_process_group(leader, signal).is_ok())
     }
 
+    fn processes(&self) -> Vec<Pid> {
+        let leader = self.leader.into_iter();
+        leader.flat_map(|leader| Tree::of(leader).descendants().into_iter().chain([leader])).collect()
+    }
+
     fn exit(status: io::Result<ExitStatus>) -> Exit {
         match status {
             Ok(status) => match (status.code(), status.signal()) {
@@ -129,10 +135,13 @@ impl Process for Group {
     }
 
     async fn deleted_bytes(&self, device: u64) -> u64 {
-        let Some(leader) = self.leader else { return 0 };
-        let processes: Vec<Pid> = Tree::of(leader).descendants().into_iter().chain([leader]).collect();
+        let processes = self.processes();
         // `spawn_blocking` fails only when the runtime shuts down.
         tokio::task::spawn_blocking(move || deleted_bytes(&processes, device)).await.unwrap_or_default()
+    }
+
+    async fn processor_time(&self) -> Option<Duration> {
+        Some(processor_time(&self.processes()))
     }
 
     async fn end(&mut self) -> Exit {

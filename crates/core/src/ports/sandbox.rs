@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use async_trait::async_trait;
 
@@ -239,6 +240,12 @@ pub trait Process: Send + Sync {
     /// Returns the size in bytes of the deleted files on a device (`st_dev`) that the program, or anything that it
     /// started, still has open.
     async fn deleted_bytes(&self, device: u64) -> u64;
+
+    /// Returns the processor time that the program and everything that it started have used so far; `None` if the back
+    /// end cannot tell, which is the default.
+    async fn processor_time(&self) -> Option<Duration> {
+        None
+    }
 
     /// Ends the program and everything that it started: TERM, a short grace period, then KILL. A paused program is
     /// killed without a grace period, so that it never runs again. Returns when no process is left.

@@ -10,7 +10,7 @@ use tokio::io::AsyncReadExt;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tracing::Instrument as _;
 
-use super::{GRACE, GitCommand, Group, Output, failed, read_some};
+use super::{GRACE, GitCommand, Group, Output, failed, progress, read_some};
 use crate::failure::GitError;
 
 /// The size of the pieces in which output is passed on.
@@ -86,15 +86,16 @@ impl GitCommand {
             }
             Ok(())
         };
+        let used = piped.group.processor_time();
         let work = async {
             // The pipe of the errors is read too: git would be killed by writing to a closed one.
             let ((), stderr) = tokio::try_join!(pass_on, async { Ok(read_some(stderr).await) })?;
             Ok((stderr, piped.group.0.wait().await))
         };
-        match tokio::time::timeout(timeout, work).await {
-            Err(_) => {
+        match progress::within(timeout, used, work).await {
+            Err(passed) => {
                 piped.stop(GRACE).await;
-                Err(GitError::TimedOut { command, seconds: timeout.as_secs() })
+                Err(GitError::TimedOut { command, seconds: passed.as_secs() })
             }
             Ok(Err(Stopped)) => Ok(false),
             Ok(Ok((_, Err(error)))) => Err(GitError::NotStarted(error.to_string())),

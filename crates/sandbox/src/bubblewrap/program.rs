@@ -15,6 +15,7 @@ use super::launcher::Launcher;
 use crate::cgroup::Cgroup;
 use crate::first::First;
 use crate::open_files::deleted_bytes;
+use crate::processor_time::processor_time;
 
 /// The time that a program has between TERM and KILL.
 const GRACE: Duration = Duration::from_secs(2);
@@ -63,6 +64,13 @@ impl Program {
         }
         self.paused = false;
     }
+
+    /// Returns the processes of the sandbox.
+    fn processes(&self) -> Vec<Pid> {
+        let in_group = self.group.as_ref().map(Cgroup::processes).unwrap_or_default();
+        let below = || self.first.as_ref().map(First::all).unwrap_or_default();
+        if in_group.is_empty() { below() } else { in_group }
+    }
 }
 
 #[async_trait]
@@ -97,11 +105,13 @@ impl Process for Program {
     }
 
     async fn deleted_bytes(&self, device: u64) -> u64 {
-        let in_group = self.group.as_ref().map(Cgroup::processes).unwrap_or_default();
-        let below = self.first.as_ref().map(First::all).unwrap_or_default();
-        let processes = if in_group.is_empty() { below } else { in_group };
+        let processes = self.processes();
         // `spawn_blocking` fails only when the runtime shuts down.
         tokio::task::spawn_blocking(move || deleted_bytes(&processes, device)).await.unwrap_or_default()
+    }
+
+    async fn processor_time(&self) -> Option<Duration> {
+        Some(processor_time(&self.processes()))
     }
 
     async fn end(&mut self) -> Exit {

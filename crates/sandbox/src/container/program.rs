@@ -14,6 +14,7 @@ use super::engine::Started;
 use crate::cgroup::Cgroup;
 use crate::first::First;
 use crate::open_files::deleted_bytes;
+use crate::processor_time::processor_time;
 
 /// The time that a program has between TERM and KILL.
 const GRACE: Duration = Duration::from_secs(2);
@@ -68,6 +69,12 @@ impl Program {
     /// Returns our control group with the program's processes, if it can be frozen.
     fn freezer(&self) -> Option<&Cgroup> {
         self.group.as_ref().filter(|group| group.has_freezer())
+    }
+
+    /// Returns the processes of the container.
+    fn processes(&self) -> Vec<Pid> {
+        let in_group = self.group.as_ref().map(Cgroup::processes).unwrap_or_default();
+        if in_group.is_empty() { self.first.all() } else { in_group }
     }
 
     fn kill(&self) {
@@ -129,10 +136,13 @@ impl Process for Program {
     }
 
     async fn deleted_bytes(&self, device: u64) -> u64 {
-        let in_group = self.group.as_ref().map(Cgroup::processes).unwrap_or_default();
-        let processes = if in_group.is_empty() { self.first.all() } else { in_group };
+        let processes = self.processes();
         // `spawn_blocking` fails only when the runtime shuts down.
         tokio::task::spawn_blocking(move || deleted_bytes(&processes, device)).await.unwrap_or_default()
+    }
+
+    async fn processor_time(&self) -> Option<Duration> {
+        Some(processor_time(&self.processes()))
     }
 
     async fn end(&mut self) -> Exit {

@@ -1,9 +1,12 @@
-//! Deadlines for the steps that follow a turn. `limits.runSeconds` limits the turn; without a deadline for each later
+//! Deadlines for the steps that follow a turn. Those of git measure progress ([`overdue`]), because the work of an agent is
+//! not lost for a busy machine. `limits.runSeconds` limits the turn; without a deadline for each later
 //! step, an agent could leave files behind that keep its run busy for much longer.
 
 use std::time::Duration;
 
+use journeyman_core::ports::Process;
 use journeyman_core::run::ReasonCode;
+use tokio::time::Instant;
 
 use crate::error::RunError;
 
@@ -22,11 +25,20 @@ pub(crate) const STORE: Duration = Duration::from_secs(300);
 /// The time limit for checking imported commits.
 pub(crate) const CHECK: Duration = Duration::from_secs(120);
 
-/// The time limit for git on a small tree; larger trees get more, up to [`GIT_MOST`].
+/// The time that git on a tree may use no processor time, until it counts as blocked.
+pub(crate) const GIT_BLOCKED: Duration = Duration::from_secs(60);
+
+/// The time limit for a step of git on a tree, however busy the machine is.
+pub(crate) const GIT_LONGEST: Duration = Duration::from_secs(3600);
+
+/// The processor time limit for git on a small tree; larger trees get more, up to [`GIT_MOST`].
 const GIT_LEAST: Duration = Duration::from_secs(60);
 
-/// The time limit for git on the largest tree.
+/// The processor time limit for git on the largest tree.
 const GIT_MOST: Duration = Duration::from_secs(600);
+
+/// The interval at which the processor time of a program is read.
+const OVERDUE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Bytes per second that git stores on a slow machine.
 const GIT_BYTES: u64 = 20 << 20;
@@ -34,7 +46,7 @@ const GIT_BYTES: u64 = 20 << 20;
 /// Files per second that git reads on a slow machine.
 const GIT_FILES: u64 = 5000;
 
-/// Returns the time limit for committing a tree with this many bytes and entries.
+/// Returns the processor time limit for a step of committing a tree with this many bytes and entries.
 pub(crate) fn commit_time(bytes: u64, entries: u64) -> Duration {
     git_time(bytes, entries)
 }
@@ -46,6 +58,39 @@ pub(crate) fn import_time(bytes: u64) -> Duration {
 
 fn git_time(bytes: u64, files: u64) -> Duration {
     (GIT_LEAST + Duration::from_secs(bytes / GIT_BYTES + files / GIT_FILES)).min(GIT_MOST)
+}
+
+/// The reason why git on a tree is stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Overdue {
+    /// It used up its processor time.
+    Busy,
+    /// It used no processor time for [`GIT_BLOCKED`].
+    Blocked,
+    /// It took longer than [`GIT_LONGEST`].
+    Long,
+}
+
+/// Waits until a program is overdue. `limit` is its processor time. On a busy machine, a program may take much longer
+/// than that, as long as it works. If the processor time cannot be read, the limit is one of time.
+pub(crate) async fn overdue(program: &dyn Process, limit: Duration) -> Overdue {
+    let (begin, first) = (Instant::now(), program.processor_time().await);
+    let (mut last, mut worked) = (first, begin);
+    loop {
+        tokio::time::sleep(OVERDUE_INTERVAL).await;
+        let now = program.processor_time().await;
+        match (first, now) {
+            (Some(first), Some(now)) if now.saturating_sub(first) > limit => return Overdue::Busy,
+            (None, _) | (_, None) if begin.elapsed() > limit => return Overdue::Long,
+            (Some(_), Some(_)) if now > last => worked = Instant::now(),
+            (Some(_), Some(_)) if worked.elapsed() > GIT_BLOCKED => return Overdue::Blocked,
+            _ => {}
+        }
+        if begin.elapsed() > GIT_LONGEST {
+            return Overdue::Long;
+        }
+        last = now;
+    }
 }
 
 /// Runs a step, and aborts it after `time`; `what` names the step in the reason.
@@ -65,6 +110,9 @@ pub(crate) async fn within<T, E: Into<RunError>>(
 
 #[cfg(test)]
 mod tests {
+    use async_trait::async_trait;
+    use journeyman_core::ports::Exit;
+
     use super::*;
 
     #[test]
@@ -72,6 +120,57 @@ mod tests {
         assert_eq!(commit_time(0, 10), Duration::from_secs(60));
         assert_eq!(commit_time(2 << 30, 50_000), Duration::from_secs(60 + 102 + 10));
         assert_eq!(commit_time(u64::MAX, u64::MAX), GIT_MOST);
+    }
+
+    /// A program that uses so much processor time in each of its first seconds.
+    struct Program {
+        begin: Instant,
+        per_second: Option<Duration>,
+        seconds: u64,
+    }
+
+    #[async_trait]
+    impl Process for Program {
+        async fn wait(&mut self) -> Exit {
+            std::future::pending().await
+        }
+
+        async fn deleted_bytes(&self, _device: u64) -> u64 {
+            0
+        }
+
+        async fn processor_time(&self) -> Option<Duration> {
+            let worked = self.begin.elapsed().as_secs().min(self.seconds);
+            Some(self.per_second? * u32::try_from(worked).unwrap_or(u32::MAX))
+        }
+
+        async fn end(&mut self) -> Exit {
+            Exit::Signal(9)
+        }
+    }
+
+    /// Waits for a program that uses `per_second` of processor time in each of the first `seconds`, and then none.
+    async fn waited(per_second: Duration, seconds: u64) -> (Overdue, Duration) {
+        let begin = Instant::now();
+        let program = Program { begin, per_second: Some(per_second), seconds };
+        (overdue(&program, Duration::from_secs(100)).await, begin.elapsed())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn git_is_stopped_if_it_is_blocked_and_not_if_the_machine_is_busy() {
+        let second = Duration::from_secs(1);
+        assert_eq!(waited(second, u64::MAX).await, (Overdue::Busy, 101 * second));
+        assert_eq!(waited(second / 10, u64::MAX).await, (Overdue::Busy, 1001 * second), "the machine is busy");
+        assert_eq!(waited(second / 10, 200).await, (Overdue::Blocked, 261 * second));
+        assert_eq!(waited(second / 100, u64::MAX).await, (Overdue::Long, 3601 * second));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn without_processor_times_git_gets_as_much_time() {
+        let begin = Instant::now();
+        let program = Program { begin, per_second: None, seconds: 0 };
+        assert_eq!(overdue(&program, Duration::from_secs(100)).await, Overdue::Long);
+        assert_eq!(begin.elapsed().as_secs(), 101);
     }
 
     #[tokio::test(start_paused = true)]

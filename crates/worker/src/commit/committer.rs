@@ -24,6 +24,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::task::JoinHandle;
 
+use crate::claim::deadline::{self, Overdue};
 use crate::claim::lease::Signals;
 use crate::error::RunError;
 use crate::sandbox::disk_limit::Disk;
@@ -77,7 +78,7 @@ pub(crate) struct Task<'a> {
     pub(crate) use_repository: bool,
     /// True if the agent's commits are taken; if not, one commit has all changes of the tree.
     pub(crate) take_commits: bool,
-    /// The time limit for making the commits.
+    /// The processor time limit for each step.
     pub(crate) time: Duration,
     /// The limits of the project.
     pub(crate) limits: &'a LimitSettings,
@@ -363,14 +364,23 @@ impl Wait<'_> {
             exceeded = limits::watch(process, self.sandbox, self.limits) => Err(exceeded),
             () = self.signals.lost.cancelled() => Err(RunError::LeaseLost),
             () = shutdown => Err(RunError::HandedBack),
-            () = tokio::time::sleep(self.time) => {
-                let text = format!(
-                    "committing the files took longer than {} seconds; something in the workspace blocks git",
-                    self.time.as_secs()
-                );
-                Err(RunError::failed(ReasonCode::WorkspaceRefused, text))
-            }
+            overdue = deadline::overdue(process, self.time) => Err(self.stopped(overdue)),
         }
+    }
+
+    /// Returns the error for a git that was stopped.
+    fn stopped(&self, overdue: Overdue) -> RunError {
+        let text = match overdue {
+            Overdue::Busy => {
+                format!("committing the files needs more than {} seconds of processor time", self.time.as_secs())
+            }
+            Overdue::Blocked => format!(
+                "committing the files has stopped for {} seconds; something in the workspace blocks git",
+                deadline::GIT_BLOCKED.as_secs()
+            ),
+            Overdue::Long => "committing the files took too long; something in the workspace blocks git".to_owned(),
+        };
+        RunError::failed(ReasonCode::WorkspaceRefused, text)
     }
 }
 
