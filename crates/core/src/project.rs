@@ -1,6 +1,7 @@
 //! A project: a repository and how agents work on it.
 
 mod check;
+mod checkout;
 pub mod decide;
 pub mod hold;
 mod host;
@@ -18,10 +19,12 @@ use crate::time::Timestamp;
 use crate::version::FIRST_VERSION;
 
 pub use check::check;
+pub use checkout::{CheckoutSettings, Lfs, Submodules};
 pub use host::{Host, RestrictedHost, repository_host};
+use host_settings::is_default;
 pub use host_settings::{
     CODE_HOST_TOKEN, CheckMode, CheckSettings, CiFiles, CodeHostKind, CodeHostSettings, CommentSettings,
-    DEFAULT_CHECK_ATTEMPTS, DEFAULT_CHECK_SETTLE_SECONDS, DEFAULT_SETTLE_SECONDS, LONGEST_SETTLE_SECONDS,
+    DEFAULT_CHECK_ATTEMPTS, DEFAULT_CHECK_SETTLE_SECONDS, DEFAULT_SETTLE_SECONDS, KeepUpToDate, LONGEST_SETTLE_SECONDS,
     PullRequestSettings, Reviews, WEBHOOK_SECRET,
 };
 
@@ -128,6 +131,9 @@ impl Project {
 pub struct Settings {
     /// The code host of the repository.
     pub code_host: CodeHostSettings,
+    /// The content of checkouts.
+    #[serde(skip_serializing_if = "is_default")]
+    pub checkout: CheckoutSettings,
     /// The properties of pull requests.
     pub pull_request: PullRequestSettings,
     /// The treatment of comments and issues.

@@ -26,6 +26,8 @@ pub struct Project {
     pub created_at: String,
     /// The code host of the repository.
     pub code_host: CodeHost,
+    /// The content of checkouts; `None` from a server that does not have this setting.
+    pub checkout: Option<Checkout>,
     /// The settings of the project's pull requests.
     pub pull_request: PullRequest,
     /// The treatment of comments and issues on the code host.
@@ -62,6 +64,40 @@ pub struct CodeHost {
     /// `true` if there is a secret for the webhooks of this project, which is set with `webhookSecret` and never
     /// shown.
     pub has_webhook_secret: bool,
+    /// `true` if pushes may overwrite commits of the default branch on the built-in code host.
+    #[serde(default)]
+    pub allow_force_push: bool,
+}
+
+/// The content that a checkout has beside the commit's own files.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Checkout {
+    /// The treatment of submodules.
+    pub submodules: Submodules,
+    /// The treatment of files in Git LFS.
+    pub lfs: Lfs,
+}
+
+open_enum! {
+    /// The treatment of submodules.
+    Submodules {
+        /// The folders of submodules are empty.
+        Off = "off",
+        /// Submodules are filled, and agents can read them.
+        Read = "read",
+    }
+}
+
+open_enum! {
+    /// The treatment of files in Git LFS.
+    Lfs {
+        /// The files have their pointers as content.
+        Off = "off",
+        /// The content of the files is fetched.
+        Fetch = "fetch",
+    }
 }
 
 open_enum! {
@@ -110,6 +146,21 @@ pub struct PullRequest {
     pub ci_files: CiFiles,
     /// `true` if a job is archived when its pull request is merged.
     pub archive_on_merge: bool,
+    /// The reaction to new commits of the branch that an open pull request is merged into; `None` from a server that
+    /// does not have this setting.
+    pub keep_up_to_date: Option<KeepUpToDate>,
+}
+
+open_enum! {
+    /// The reaction to new commits of the branch that an open pull request is merged into.
+    KeepUpToDate {
+        /// There is none.
+        Off = "off",
+        /// If the pull request conflicts with them, they become a message to the job.
+        Conflicts = "conflicts",
+        /// They always become a message to the job.
+        Always = "always",
+    }
 }
 
 open_enum! {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::limit_changes::{LimitChanges, SandboxChanges};
-use super::project::{CiFiles, CodeHostKind, SecretUse};
+use super::project::{CiFiles, CodeHostKind, KeepUpToDate, Lfs, SecretUse, Submodules};
 use super::review_changes::{CheckChanges, CommentChanges};
 use super::values::{Change, Secret};
 
@@ -31,6 +31,9 @@ pub struct ProjectChanges {
     /// The code host of the repository.
     #[serde(skip_serializing_if = "Change::is_keep")]
     pub code_host: Change<CodeHostChanges>,
+    /// The content of checkouts.
+    #[serde(skip_serializing_if = "Change::is_keep")]
+    pub checkout: Change<CheckoutChanges>,
     /// The settings of the project's pull requests.
     #[serde(skip_serializing_if = "Change::is_keep")]
     pub pull_request: Change<PullRequestChanges>,
@@ -99,6 +102,13 @@ impl ProjectChanges {
     #[must_use]
     pub fn code_host(mut self, value: impl Into<Change<CodeHostChanges>>) -> Self {
         self.code_host = value.into();
+        self
+    }
+
+    /// Sets `checkout`.
+    #[must_use]
+    pub fn checkout(mut self, value: impl Into<Change<CheckoutChanges>>) -> Self {
+        self.checkout = value.into();
         self
     }
 
@@ -187,6 +197,9 @@ pub struct CodeHostChanges {
     /// removes it.
     #[serde(skip_serializing_if = "Change::is_keep")]
     pub webhook_secret: Change<Secret>,
+    /// `true` to let pushes overwrite commits of the default branch on the built-in code host; by default, `false`.
+    #[serde(skip_serializing_if = "Change::is_keep")]
+    pub allow_force_push: Change<bool>,
 }
 
 impl CodeHostChanges {
@@ -229,6 +242,47 @@ impl CodeHostChanges {
         self.webhook_secret = value.into();
         self
     }
+
+    /// Sets `allow_force_push`.
+    #[must_use]
+    pub fn allow_force_push(mut self, value: impl Into<Change<bool>>) -> Self {
+        self.allow_force_push = value.into();
+        self
+    }
+}
+
+/// The content that a checkout has beside the commit's own files.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct CheckoutChanges {
+    /// The treatment of submodules; by default, `read`.
+    #[serde(skip_serializing_if = "Change::is_keep")]
+    pub submodules: Change<Submodules>,
+    /// The treatment of files in Git LFS; by default, `fetch`.
+    #[serde(skip_serializing_if = "Change::is_keep")]
+    pub lfs: Change<Lfs>,
+}
+
+impl CheckoutChanges {
+    /// Returns an empty set of changes.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets `submodules`.
+    #[must_use]
+    pub fn submodules(mut self, value: impl Into<Change<Submodules>>) -> Self {
+        self.submodules = value.into();
+        self
+    }
+
+    /// Sets `lfs`.
+    #[must_use]
+    pub fn lfs(mut self, value: impl Into<Change<Lfs>>) -> Self {
+        self.lfs = value.into();
+        self
+    }
 }
 
 /// The settings of a project's pull requests. In the templates, `{title}`, `{summary}`, `{prompt}`, `{job}`,
@@ -264,6 +318,9 @@ pub struct PullRequestChanges {
     /// `true` to archive a job when its pull request is merged; by default, `false`.
     #[serde(skip_serializing_if = "Change::is_keep")]
     pub archive_on_merge: Change<bool>,
+    /// The reaction to new commits of the branch that an open pull request is merged into; by default, `off`.
+    #[serde(skip_serializing_if = "Change::is_keep")]
+    pub keep_up_to_date: Change<KeepUpToDate>,
 }
 
 impl PullRequestChanges {
@@ -332,6 +389,13 @@ impl PullRequestChanges {
     #[must_use]
     pub fn archive_on_merge(mut self, value: impl Into<Change<bool>>) -> Self {
         self.archive_on_merge = value.into();
+        self
+    }
+
+    /// Sets `keep_up_to_date`.
+    #[must_use]
+    pub fn keep_up_to_date(mut self, value: impl Into<Change<KeepUpToDate>>) -> Self {
+        self.keep_up_to_date = value.into();
         self
     }
 }

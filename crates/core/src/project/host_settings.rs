@@ -53,6 +53,9 @@ pub struct CodeHostSettings {
     pub host: Option<CodeHostId>,
     /// The user name for git over HTTP, together with the token.
     pub username: Option<String>,
+    /// `true` if pushes may overwrite commits of the default branch on the built-in code host.
+    #[serde(skip_serializing_if = "is_default")]
+    pub allow_force_push: bool,
 }
 
 /// The name of the secret with a project's credential for its code host. No environment variable can have this name.
@@ -87,6 +90,22 @@ pub struct PullRequestSettings {
     /// `true` if a job is archived when its pull request is merged.
     #[serde(skip_serializing_if = "is_default")]
     pub archive_on_merge: bool,
+    /// The reaction to new commits of the base branch.
+    #[serde(skip_serializing_if = "is_default")]
+    pub keep_up_to_date: KeepUpToDate,
+}
+
+/// The reaction to new commits of the branch that an open pull request is merged into.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KeepUpToDate {
+    /// There is none.
+    #[default]
+    Off,
+    /// If the pull request conflicts with them, they become a message to the job.
+    Conflicts,
+    /// They always become a message to the job.
+    Always,
 }
 
 /// The policy for commits that change files of CI pipelines ([`crate::code_host::ci_files`]).
@@ -177,6 +196,6 @@ pub enum CheckMode {
     Fix,
 }
 
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }

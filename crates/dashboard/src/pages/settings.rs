@@ -10,7 +10,10 @@ use axum::routing::{get, post};
 use journeyman_app::Error;
 use journeyman_core::admin::{AdminRefusal, Precondition};
 use journeyman_core::model::price::day;
-use journeyman_core::project::{CODE_HOST_TOKEN, CheckMode, CiFiles, PermissionPolicy, PullPolicy, Reviews, SecretUse};
+use journeyman_core::project::{
+    CODE_HOST_TOKEN, CheckMode, CiFiles, KeepUpToDate, Lfs, PermissionPolicy, PullPolicy, Reviews, SecretUse,
+    Submodules,
+};
 
 use super::findings::{self, Line};
 use super::problem::Problem;
@@ -148,6 +151,27 @@ impl SettingsPage<'_> {
             CheckMode::Fix => "fix",
         };
         self.is_chosen("mode", option, set)
+    }
+
+    fn keeps_up_to_date(&self, option: &str) -> bool {
+        let set = match self.at.project.settings.pull_request.keep_up_to_date {
+            KeepUpToDate::Off => "off",
+            KeepUpToDate::Conflicts => "conflicts",
+            KeepUpToDate::Always => "always",
+        };
+        self.is_chosen("keepUpToDate", option, set)
+    }
+
+    fn fills_submodules(&self) -> bool {
+        self.is_checked("submodules", self.at.project.settings.checkout.submodules == Submodules::Read)
+    }
+
+    fn fetches_lfs(&self) -> bool {
+        self.is_checked("lfs", self.at.project.settings.checkout.lfs == Lfs::Fetch)
+    }
+
+    fn allows_force_push(&self) -> bool {
+        self.is_checked("allowForcePush", self.at.project.settings.code_host.allow_force_push)
     }
 
     fn allows_ci_files(&self) -> bool {

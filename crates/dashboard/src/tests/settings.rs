@@ -6,8 +6,9 @@ use axum::http::{Method, StatusCode};
 use journeyman_core::model::price::Budgets;
 use journeyman_core::ports::ProjectStore;
 use journeyman_core::project::{
-    CheckMode, CheckSettings, CiFiles, CodeHostSettings, CommentSettings, LimitSettings, PermissionPolicy, Project,
-    PullPolicy, PullRequestSettings, Reviews, SandboxSettings, SecretUse, Settings, ToolKind,
+    CheckMode, CheckSettings, CheckoutSettings, CiFiles, CodeHostSettings, CommentSettings, KeepUpToDate, Lfs,
+    LimitSettings, PermissionPolicy, Project, PullPolicy, PullRequestSettings, Reviews, SandboxSettings, SecretUse,
+    Settings, Submodules, ToolKind,
 };
 use journeyman_core::pull::PullState;
 use journeyman_core::user::Role;
@@ -24,7 +25,8 @@ fn settings() -> Settings {
     let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     let text = |text: &str| Some(text.to_owned());
     Settings {
-        code_host: CodeHostSettings { kind: None, host: None, username: text("bot") },
+        code_host: CodeHostSettings { kind: None, host: None, username: text("bot"), allow_force_push: true },
+        checkout: CheckoutSettings { submodules: Submodules::Off, lfs: Lfs::Off },
         pull_request: PullRequestSettings {
             draft: true,
             base: text("main"),
@@ -35,6 +37,7 @@ fn settings() -> Settings {
             assignees: list(&["ada"]),
             ci_files: CiFiles::Allow,
             archive_on_merge: true,
+            keep_up_to_date: KeepUpToDate::Conflicts,
         },
         comments: CommentSettings {
             reviews: Reviews::Mentioned,

@@ -13,11 +13,13 @@ use utoipa::ToSchema;
 
 pub(crate) use self::changes::CreateProject;
 pub use self::changes::{
-    BudgetChanges, CheckChanges, CodeHostChanges, CommentChanges, LimitChanges, ProjectChanges, PullRequestChanges,
-    SandboxChanges,
+    BudgetChanges, CheckChanges, CheckoutChanges, CodeHostChanges, CommentChanges, LimitChanges, ProjectChanges,
+    PullRequestChanges, SandboxChanges,
 };
-pub use self::choices::{CheckMode, CiFiles, CodeHostKind, Permissions, Pull, Reviews, SecretUse, ToolKind};
-pub use self::parts::{Budget, Checks, CodeHost, Comments, Limits, PullRequest, Sandbox};
+pub use self::choices::{
+    CheckMode, CiFiles, CodeHostKind, KeepUpToDate, Lfs, Permissions, Pull, Reviews, SecretUse, Submodules, ToolKind,
+};
+pub use self::parts::{Budget, Checkout, Checks, CodeHost, Comments, Limits, PullRequest, Sandbox};
 pub use self::patch::{change, create};
 
 /// A project.
@@ -45,6 +47,8 @@ pub struct Project {
     pub created_at: String,
     /// The code host of the repository.
     pub code_host: CodeHost,
+    /// The content of checkouts.
+    pub checkout: Checkout,
     /// The settings of the project's pull requests.
     pub pull_request: PullRequest,
     /// The treatment of comments and issues on the code host.
@@ -97,9 +101,11 @@ pub fn show(project: &project::Project, public_url: &str) -> Project {
             kind: settings.code_host.kind.map(CodeHostKind::from),
             host: settings.code_host.host.map(String::from),
             username: settings.code_host.username,
+            allow_force_push: settings.code_host.allow_force_push,
             has_token: has(CODE_HOST_TOKEN),
             has_webhook_secret: has(WEBHOOK_SECRET),
         },
+        checkout: settings.checkout.into(),
         pull_request: settings.pull_request.into(),
         comments: settings.comments.into(),
         checks: settings.checks.into(),

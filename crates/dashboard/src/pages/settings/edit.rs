@@ -7,8 +7,9 @@ use journeyman_app::ProjectEdit;
 use journeyman_core::model::price::Budgets;
 use journeyman_core::project::decide::Proposal;
 use journeyman_core::project::{
-    CODE_HOST_TOKEN, CheckMode, CheckSettings, CiFiles, DEFAULT_AGENT, DEFAULT_MODEL, LimitSettings, PermissionPolicy,
-    Project, PullPolicy, Reviews, SecretChanges, SecretUse, SecretValue,
+    CODE_HOST_TOKEN, CheckMode, CheckSettings, CheckoutSettings, CiFiles, DEFAULT_AGENT, DEFAULT_MODEL, KeepUpToDate,
+    Lfs, LimitSettings, PermissionPolicy, Project, PullPolicy, Reviews, SecretChanges, SecretUse, SecretValue,
+    Submodules,
 };
 
 use crate::choices::chosen_model;
@@ -48,7 +49,7 @@ pub(super) fn of(section: &str, fields: &Fields, project: &Project) -> Result<Ed
         }
         "environment" => environment(fields, project),
         "sandbox" => sandbox(fields),
-        "pull-requests" => Ok(pull_requests(fields)),
+        "pull-requests" => pull_requests(fields),
         "comments" => comments(fields),
         "limits" => {
             let limits = limits(fields, &project.settings.limits)?;
@@ -66,6 +67,11 @@ fn repository(fields: &Fields) -> Result<Edit, String> {
         false => fields.given("token").map(|token| Some(SecretValue(token))),
     };
     let accepts = fields.is_set("accept-repository");
+    let checkout = CheckoutSettings {
+        submodules: if fields.is_set("submodules") { Submodules::Read } else { Submodules::Off },
+        lfs: if fields.is_set("lfs") { Lfs::Fetch } else { Lfs::Off },
+    };
+    let allow_force_push = fields.is_set("allowForcePush");
     Ok(Arc::new(move |mut project| {
         // Setting the same URL again accepts the repository that has it now, which may be another one.
         if accepts || project.repository != repository {
@@ -73,6 +79,11 @@ fn repository(fields: &Fields) -> Result<Edit, String> {
         }
         project.reference.clone_from(&reference);
         project.settings.code_host.username.clone_from(&username);
+        project.settings.checkout = checkout;
+        // Only the form of a repository on the built-in code host has it.
+        if project.repository.starts_with("local:") {
+            project.settings.code_host.allow_force_push = allow_force_push;
+        }
         let secrets = token.clone().map(|token| (CODE_HOST_TOKEN.to_owned(), token));
         Ok((project, secrets.into_iter().collect()))
     }))
@@ -96,13 +107,19 @@ fn sandbox(fields: &Fields) -> Result<Edit, String> {
     }))
 }
 
-fn pull_requests(fields: &Fields) -> Edit {
+fn pull_requests(fields: &Fields) -> Result<Edit, String> {
     let (draft, base, title) = (fields.is_set("draft"), fields.given("base"), fields.given("title"));
     let body = long(fields, "body");
     let [labels, reviewers, assignees] = ["labels", "reviewers", "assignees"].map(|name| fields.separated(name));
     let ci_files = if fields.is_set("ciFiles") { CiFiles::Allow } else { CiFiles::Refuse };
     let archive_on_merge = fields.is_set("archiveOnMerge");
-    fields_only(move |project| {
+    let keep_up_to_date = match fields.text("keepUpToDate").as_str() {
+        "" | "off" => KeepUpToDate::Off,
+        "conflicts" => KeepUpToDate::Conflicts,
+        "always" => KeepUpToDate::Always,
+        other => return Err(format!("pullRequest.keepUpToDate: {other:?} is not off, conflicts or always")),
+    };
+    Ok(fields_only(move |project| {
         let pulls = &mut project.settings.pull_request;
         pulls.draft = draft;
         pulls.base.clone_from(&base);
@@ -112,7 +129,8 @@ fn pull_requests(fields: &Fields) -> Edit {
         pulls.reviewers.clone_from(&reviewers);
         pulls.assignees.clone_from(&assignees);
         (pulls.ci_files, pulls.archive_on_merge) = (ci_files, archive_on_merge);
-    })
+        pulls.keep_up_to_date = keep_up_to_date;
+    }))
 }
 
 /// Reads the form about comments, issues and checks. The built-in code host has no issues and no checks, so the form of

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use journeyman_core::model::price::Budgets;
 use journeyman_core::project::{
-    self, CheckSettings, CodeHostSettings, CommentSettings, LimitSettings, PullRequestSettings, SandboxSettings,
+    self, CheckSettings, CheckoutSettings, CodeHostSettings, CommentSettings, LimitSettings, PullRequestSettings,
+    SandboxSettings,
 };
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -13,7 +14,9 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaType, Type};
 use utoipa::{PartialSchema, ToSchema};
 
-use super::choices::{CheckMode, CiFiles, CodeHostKind, Permissions, Pull, Reviews, SecretUse, ToolKind};
+use super::choices::{
+    CheckMode, CiFiles, CodeHostKind, KeepUpToDate, Lfs, Permissions, Pull, Reviews, SecretUse, Submodules, ToolKind,
+};
 
 /// The fields of a project that a client may set. A field that is left out keeps its value; at creation, it gets its
 /// default. `null` restores the default.
@@ -36,6 +39,8 @@ pub struct ProjectChanges {
     pub model: Option<String>,
     /// The code host of the repository.
     pub code_host: Option<CodeHostChanges>,
+    /// The content of checkouts.
+    pub checkout: Option<CheckoutChanges>,
     /// The settings of the project's pull requests.
     pub pull_request: Option<PullRequestChanges>,
     /// The treatment of comments and issues on the code host.
@@ -81,6 +86,18 @@ pub struct CodeHostChanges {
     /// it.
     #[schema(value_type = Option<String>, write_only)]
     pub webhook_secret: Option<IgnoredAny>,
+    /// `true` to let pushes overwrite commits of the default branch on the built-in code host; by default, `false`.
+    pub allow_force_push: Option<bool>,
+}
+
+/// The content that a checkout has beside the commit's own files.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CheckoutChanges {
+    /// The treatment of submodules; by default, `read`.
+    pub submodules: Option<Submodules>,
+    /// The treatment of files in Git LFS; by default, `fetch`.
+    pub lfs: Option<Lfs>,
 }
 
 /// The settings of a project's pull requests. In the templates, `{title}`, `{summary}`, `{prompt}`, `{job}`, `{branch}`,
@@ -112,6 +129,8 @@ pub struct PullRequestChanges {
     pub ci_files: Option<CiFiles>,
     /// `true` to archive a job when its pull request is merged; by default, `false`.
     pub archive_on_merge: Option<bool>,
+    /// The reaction to new commits of the branch that an open pull request is merged into; by default, `off`.
+    pub keep_up_to_date: Option<KeepUpToDate>,
 }
 
 /// The treatment of comments and issues on the code host.
@@ -269,6 +288,7 @@ impl ProjectChanges {
     /// A field is not valid; the error is a sentence that names it.
     pub(super) fn settings(self) -> Result<project::Settings, String> {
         let host = self.code_host.unwrap_or_default();
+        let checkout = self.checkout.unwrap_or_default();
         let pulls = self.pull_request.unwrap_or_default();
         let mut limits = self.limits.unwrap_or_default();
         let budget = limits.budget.take().unwrap_or_default();
@@ -279,6 +299,11 @@ impl ProjectChanges {
                 kind: host.kind.map(CodeHostKind::into),
                 host: host.host.map(|id| id.parse()).transpose().map_err(|error| format!("codeHost.host: {error}"))?,
                 username: host.username,
+                allow_force_push: host.allow_force_push.unwrap_or_default(),
+            },
+            checkout: CheckoutSettings {
+                submodules: checkout.submodules.unwrap_or_default().into(),
+                lfs: checkout.lfs.unwrap_or_default().into(),
             },
             pull_request: PullRequestSettings {
                 draft: pulls.draft.unwrap_or_default(),
@@ -290,6 +315,7 @@ impl ProjectChanges {
                 assignees: pulls.assignees.unwrap_or_default(),
                 ci_files: pulls.ci_files.unwrap_or_default().into(),
                 archive_on_merge: pulls.archive_on_merge.unwrap_or_default(),
+                keep_up_to_date: pulls.keep_up_to_date.unwrap_or_default().into(),
             },
             comments: CommentSettings {
                 reviews: comments.reviews.unwrap_or_default().into(),

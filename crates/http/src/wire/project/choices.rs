@@ -70,6 +70,50 @@ mirror! {
 }
 
 mirror! {
+    project::KeepUpToDate;
+    /// The reaction to new commits of the branch that an open pull request is merged into.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum KeepUpToDate {
+        /// There is none.
+        #[default]
+        Off,
+        /// If the pull request conflicts with them, they become a message to the job.
+        Conflicts,
+        /// They always become a message to the job.
+        Always,
+    }
+}
+
+mirror! {
+    project::Submodules;
+    /// The treatment of submodules.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Submodules {
+        /// The folders of submodules are empty.
+        Off,
+        /// Submodules are filled, and agents can read them.
+        #[default]
+        Read,
+    }
+}
+
+mirror! {
+    project::Lfs;
+    /// The treatment of files in Git LFS.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Lfs {
+        /// The files have their pointers as content.
+        Off,
+        /// The content of the files is fetched.
+        #[default]
+        Fetch,
+    }
+}
+
+mirror! {
     project::Reviews;
     /// The submitted reviews that become messages.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

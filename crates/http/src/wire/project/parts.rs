@@ -3,11 +3,15 @@
 use std::collections::BTreeMap;
 
 use journeyman_core::model::price::Budgets;
-use journeyman_core::project::{CheckSettings, CommentSettings, LimitSettings, PullRequestSettings, SandboxSettings};
+use journeyman_core::project::{
+    CheckSettings, CheckoutSettings, CommentSettings, LimitSettings, PullRequestSettings, SandboxSettings,
+};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::choices::{CheckMode, CiFiles, CodeHostKind, Permissions, Pull, Reviews, ToolKind};
+use super::choices::{
+    CheckMode, CiFiles, CodeHostKind, KeepUpToDate, Lfs, Permissions, Pull, Reviews, Submodules, ToolKind,
+};
 
 /// The code host of a project's repository.
 #[derive(Debug, Serialize, ToSchema)]
@@ -26,6 +30,24 @@ pub struct CodeHost {
     pub has_token: bool,
     /// `true` if there is a secret for the webhooks of this project, which is set with `webhookSecret` and never shown.
     pub has_webhook_secret: bool,
+    /// `true` if pushes may overwrite commits of the default branch on the built-in code host.
+    pub allow_force_push: bool,
+}
+
+/// The content that a checkout has beside the commit's own files.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Checkout {
+    /// The treatment of submodules.
+    pub submodules: Submodules,
+    /// The treatment of files in Git LFS.
+    pub lfs: Lfs,
+}
+
+impl From<CheckoutSettings> for Checkout {
+    fn from(CheckoutSettings { submodules, lfs }: CheckoutSettings) -> Self {
+        Self { submodules: submodules.into(), lfs: lfs.into() }
+    }
 }
 
 /// The settings of a project's pull requests. In the templates, `{title}`, `{summary}`, `{prompt}`, `{job}`, `{branch}`,
@@ -54,14 +76,24 @@ pub struct PullRequest {
     pub ci_files: CiFiles,
     /// `true` if a job is archived when its pull request is merged.
     pub archive_on_merge: bool,
+    /// The reaction to new commits of the branch that an open pull request is merged into.
+    pub keep_up_to_date: KeepUpToDate,
 }
 
 impl From<PullRequestSettings> for PullRequest {
     fn from(settings: PullRequestSettings) -> Self {
-        let PullRequestSettings { draft, base, title, body, labels, reviewers, assignees, ci_files, archive_on_merge } =
-            settings;
-        let ci_files = ci_files.into();
-        Self { draft, base, title, body, labels, reviewers, assignees, ci_files, archive_on_merge }
+        Self {
+            draft: settings.draft,
+            base: settings.base,
+            title: settings.title,
+            body: settings.body,
+            labels: settings.labels,
+            reviewers: settings.reviewers,
+            assignees: settings.assignees,
+            ci_files: settings.ci_files.into(),
+            archive_on_merge: settings.archive_on_merge,
+            keep_up_to_date: settings.keep_up_to_date.into(),
+        }
     }
 }
 
