@@ -20,6 +20,7 @@
 //! | [`template`] | the repository's own template for pull requests |
 //! | `upstream` | what a job's branch has merged from the branch that it will be merged into |
 //! | [`tree_size`] | refuse commits that would fill the disk |
+//! | `damage` | find out whether a mirror is damaged |
 //! | [`repair`] | rebuild a damaged mirror |
 
 pub mod accepted;
@@ -27,6 +28,7 @@ pub mod branch;
 pub mod bundle;
 pub mod changes;
 mod ci_files;
+mod damage;
 pub mod diff;
 pub mod diff_stat;
 mod error;

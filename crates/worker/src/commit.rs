@@ -92,6 +92,31 @@ pub(crate) async fn collect(
     context: &CommitContext<'_>,
     trees: Trees<'_>,
 ) -> Result<Work, RunError> {
+    let error = match commit(sandbox, environment, signals, mirror, turn, context, trees).await {
+        Err(error) => error,
+        work => return work,
+    };
+    // The committer reads the objects of the mirror. If the machine has damaged them, the agent is not to blame.
+    if let RunError::Failed { reason, retry: false } = &error
+        && reason.code == ReasonCode::WorkspaceRefused
+    {
+        let commits: Vec<&Sha> = [&turn.head].into_iter().chain(context.upstream).collect();
+        if mirror.is_damaged(&commits, &reason.text).await? {
+            return Err(RunError::MirrorDamaged(reason.text.clone()));
+        }
+    }
+    Err(error)
+}
+
+async fn commit(
+    sandbox: &JobSandbox,
+    environment: &BTreeMap<String, String>,
+    signals: &Signals,
+    mirror: &Mirror,
+    turn: &TurnBegun,
+    context: &CommitContext<'_>,
+    trees: Trees<'_>,
+) -> Result<Work, RunError> {
     let Trees { state, listing, scan } = trees;
     if !scan.repository_is_plain {
         tracing::warn!(

@@ -208,6 +208,29 @@ fn a_mirror_that_is_damaged_on_one_of_two_machines_fails_no_job() {
 }
 
 #[test]
+fn damage_of_a_mirror_during_a_turn_is_not_the_fault_of_the_agent() {
+    let site = super::given::site();
+    let service = site.start();
+    let job = service.create("[[append a.txt|x]][[hold]]");
+    site.held(&job);
+    // Trees that cannot be read: git fails while it commits the files.
+    for mirror in std::fs::read_dir(site.path("data/mirrors")).unwrap().flatten() {
+        let mirror = mirror.path();
+        let objects = git(&mirror, &["rev-list", "--objects", "--all"]);
+        let objects = objects.lines().filter_map(|line| line.split(' ').next());
+        for object in objects.filter(|object| git(&mirror, &["cat-file", "-t", object]).trim() == "tree") {
+            let (start, end) = object.split_at(2);
+            std::fs::remove_file(mirror.join("objects").join(start).join(end)).unwrap();
+        }
+    }
+    assert_eq!(site.release(&service, &job)["status"], "completed", "{}", service.log());
+    let runs = runs(&service, &job);
+    assert_eq!(runs.len(), 1, "the same attempt repairs the mirror: {runs:#?}");
+    assert_eq!(site.file(&site.branch(), "a.txt").unwrap(), "x\n");
+    service.until_log("the mirror is damaged and is being rebuilt");
+}
+
+#[test]
 fn a_turn_survives_a_crash_of_the_database() {
     let server = Postgres::durable();
     let site = cluster(&server.database(), "");

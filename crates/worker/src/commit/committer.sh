@@ -75,7 +75,10 @@ fi
 	# Start from the index of the agent's newest commit, so that files which it removed from the repository, or added
 	# despite .gitignore, stay so.
 	read -r indexed < "$dir/git/HEAD" || indexed=
+	# The objects of an index whose files were not committed are gone.
+	[ ! -e "$dir/pending" ] || indexed=
 	[ "$indexed" = "$own" ] || service_git read-tree --reset "$own" </dev/null
+	rm -f "$dir/pending"
 	printf '%s\n' "$own" > "$dir/git/HEAD"
 }
 printf 'own %s\n' "$own"
@@ -138,6 +141,7 @@ while read -r request argument; do
 		executable) how=--chmod=+x ;;
 		plain) how=--chmod=-x ;;
 		esac
+		: > "$dir/pending"
 		code=0
 		service_git update-index "$how" -z --stdin < "$lists/paths" > "$dir/out" 2>&1 || code=$?
 		# Git skips some names, such as .GIT, and does not fail.
@@ -167,6 +171,7 @@ while read -r request argument; do
 		printf 'head %s\n' "$head"
 		;;
 	settle)
+		rm -f "$dir/pending"
 		[ "$REPOSITORY" = yes ] || exit 0
 		# A git process of the agent that was killed may have left this lock.
 		rm -f .git/index.lock

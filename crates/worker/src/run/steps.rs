@@ -192,9 +192,14 @@ impl Steps for HostSteps<'_> {
                 None => self.sandbox.workspace.read_listing().await?,
             };
             let trees = Trees { state: &tree.state, listing: &listing, scan: &scanned };
-            match self.commit(begun, turn, trees).await? {
-                Work::Committed(collected) => new = self.take(&mut tree, turn, &scanned, collected).await?,
-                Work::Unfinished(unfinished) => {
+            match self.commit(begun, turn, trees).await {
+                Ok(Work::Committed(collected)) => new = self.take(&mut tree, turn, &scanned, collected).await?,
+                Err(error) => {
+                    // The turn may be collected again.
+                    tree.listing = Some(listing);
+                    return Err(error);
+                }
+                Ok(Work::Unfinished(unfinished)) => {
                     // The next turn finds all changes since the last commit.
                     tree.state.clean = None;
                     tree.listing = Some(listing);

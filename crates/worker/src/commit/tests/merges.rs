@@ -104,6 +104,17 @@ async fn conflicts_are_not_published_until_they_are_resolved() {
 }
 
 #[tokio::test]
+async fn files_beside_conflicts_are_published_once_the_conflicts_are_resolved() {
+    // The service has stored the new file for a commit that it did not make.
+    let (fixture, before) = with_base("echo 1 > a").await;
+    fixture.run("echo new > b; printf '<<<<<<< a\\n=======\\n>>>>>>> b\\n' > a");
+    unfinished(&fixture, &before).await;
+    fixture.run("echo resolved > a");
+    let collected = fixture.collect(&before).await.unwrap();
+    assert_eq!(published(&fixture, &before, collected.head.as_str()).await, ["M\ta", "A\tb"]);
+}
+
+#[tokio::test]
 async fn an_operation_that_is_not_concluded_is_named() {
     for (commands, operation) in [
         ("git rebase -q origin/main || true", "rebase"),

@@ -1,0 +1,85 @@
+//! Finds out whether a mirror is damaged, after git has failed on the repository of an agent, which reads the objects of
+//! the mirror. Otherwise damage of the machine's disk would be the agent's fault.
+
+use std::collections::BTreeSet;
+
+use journeyman_core::ids::Sha;
+use journeyman_git::{Failure, GitError};
+
+use crate::{Mirror, RepositoryError};
+
+/// The maximum number of objects in a message of git that are checked.
+const NAMED: usize = 16;
+
+impl Mirror {
+    /// Returns whether objects of these commits are missing in the mirror, or objects that `message`, an error message of
+    /// git, names cannot be read. Reads no other content of files.
+    ///
+    /// # Errors
+    /// Git could not be run, or did not end.
+    pub async fn is_damaged(&self, commits: &[&Sha], message: &str) -> Result<bool, RepositoryError> {
+        let wanted: Vec<u8> = commits.iter().flat_map(|commit| [commit.as_str().as_bytes(), b"\n"].concat()).collect();
+        let connected = ["rev-list", "--objects", "--quiet", "--stdin"];
+        if let Err(error) = self.git.at(&self.path, connected).stdin(wanted).run().await {
+            return match error.failure() {
+                // A missing commit is one of the other failures.
+                Failure::Damaged | Failure::Other => Ok(true),
+                _ => Err(error.into()),
+            };
+        }
+        for object in named(message) {
+            // An object that the mirror does not have is one of the agent.
+            let exists = self.git.at(&self.path, ["cat-file", "-e", object.as_str()]).run().await;
+            let read = match exists {
+                Err(GitError::Failed { code: Some(1), .. }) => continue,
+                Err(error) => Err(error),
+                Ok(_) => self.git.at(&self.path, ["cat-file", "-p", object.as_str()]).run_while(|_| true).await,
+            };
+            match read {
+                Err(error @ GitError::NotStarted(_)) => return Err(error.into()),
+                Err(_) => return Ok(true),
+                Ok(_) => {}
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// Returns the names of objects in a message.
+fn named(message: &str) -> BTreeSet<Sha> {
+    let words = message.split(|letter: char| !letter.is_ascii_hexdigit());
+    words.filter_map(|word| word.parse().ok()).take(NAMED).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::fixture::Fixture;
+
+    #[tokio::test]
+    async fn damage_of_the_mirror_is_told_from_that_of_an_agent() {
+        let fixture = Fixture::new().await;
+        let mirrors = fixture.mirrors();
+        let mirror = mirrors.fetch(fixture.remote()).await.unwrap();
+        let base = fixture.base.clone();
+        let object =
+            mirror.git.at(&mirror.path, ["rev-parse", &format!("{base}:a")]).run().await.unwrap().sha().unwrap();
+        let message = format!("error: unable to read sha1 file of a ({object})");
+        assert!(!mirror.is_damaged(&[&base], &message).await.unwrap(), "the object can be read");
+        let other = "ab".repeat(20);
+        assert!(
+            !mirror.is_damaged(&[&base], &format!("fatal: bad object {other}")).await.unwrap(),
+            "an agent's object"
+        );
+
+        let (start, end) = object.as_str().split_at(2);
+        let path = mirror.path.join("objects").join(start).join(end);
+        let content = std::fs::read(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert!(mirror.is_damaged(&[&base], "fatal: something").await.unwrap(), "an object is missing");
+        for damaged in [&content[..10], &[]] {
+            std::fs::write(&path, damaged).unwrap();
+            assert!(mirror.is_damaged(&[&base], &message).await.unwrap(), "{damaged:?}");
+            assert!(!mirror.is_damaged(&[&base], "fatal: something").await.unwrap(), "its content is not read");
+        }
+    }
+}
