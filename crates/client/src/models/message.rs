@@ -210,6 +210,12 @@ pub struct Run {
     pub usage: Usage,
     /// The commits that the run published, oldest first.
     pub commits: Vec<String>,
+    /// What the turn changed, but no commit has, with the reasons; at most 100 paths.
+    #[serde(default)]
+    pub left_out: Vec<LeftOut>,
+    /// The number of further paths that were left out.
+    #[serde(default)]
+    pub left_out_more: u64,
 }
 
 open_enum! {

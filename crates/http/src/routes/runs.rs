@@ -8,7 +8,7 @@ use crate::error::ApiError;
 use crate::extract::{InJob, Parameters};
 use crate::openapi::{JobPath, errors};
 use crate::page::{self, PageQuery};
-use crate::wire::run::RunList;
+use crate::wire::run::{Run, RunList};
 
 errors!(ListErrors: 400, 401, 403, 404, 503);
 
@@ -28,5 +28,6 @@ pub(crate) async fn list(
     let job = at.load(&app).await?;
     let mut runs = app.services.store.runs_after(job.id, after, limit + 1).await?;
     let next_cursor = page::cut(&mut runs, limit, |run| run.id.to_string());
-    Ok(Json(RunList { runs: runs.into_iter().map(Into::into).collect(), next_cursor }))
+    let messages = app.services.store.messages(job.id).await?;
+    Ok(Json(RunList { runs: runs.into_iter().map(|run| Run::new(run, &messages)).collect(), next_cursor }))
 }

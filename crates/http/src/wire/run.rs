@@ -1,8 +1,11 @@
 //! The wire format of runs.
 
+use journeyman_core::message::Message;
 use journeyman_core::run;
 use serde::Serialize;
 use utoipa::ToSchema;
+
+use super::message::LeftOut;
 
 /// The status of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
@@ -92,10 +95,17 @@ pub(crate) struct Run {
     usage: Usage,
     /// The commits that the run published, oldest first.
     commits: Vec<String>,
+    /// What the turn changed, but no commit has, with the reasons; at most 100 paths.
+    left_out: Vec<LeftOut>,
+    /// The number of further paths that were left out.
+    left_out_more: u64,
 }
 
-impl From<run::Run> for Run {
-    fn from(run: run::Run) -> Self {
+impl Run {
+    /// Describes a run. `messages` are those of its job: a message has what its last run left out.
+    pub(crate) fn new(run: run::Run, messages: &[Message]) -> Self {
+        let own = messages.iter().find(|message| message.run == Some(run.id));
+        let diff = own.and_then(|message| message.diff.clone()).unwrap_or_default();
         Self {
             id: run.id.to_string(),
             message_id: run.message.to_string(),
@@ -107,6 +117,8 @@ impl From<run::Run> for Run {
             finished_at: run.finished_at.map(|at| at.to_string()),
             usage: run.usage.into(),
             commits: run.commits.into_iter().map(String::from).collect(),
+            left_out: diff.left_out.iter().map(LeftOut::from).collect(),
+            left_out_more: diff.left_out_more,
         }
     }
 }

@@ -137,7 +137,7 @@ async fn messages_have_receipts_and_can_be_withdrawn_while_they_are_queued() {
 
     let runs = service.get(&format!("{job}/runs")).await.json();
     let run = runs["runs"][0].as_object().unwrap();
-    assert_eq!((run["status"].clone(), run["attempt"].clone(), run.len()), (json!("running"), json!(1), 10));
+    assert_eq!((run["status"].clone(), run["attempt"].clone(), run.len()), (json!("running"), json!(1), 12));
 }
 
 #[tokio::test]
