@@ -64,6 +64,8 @@ pub enum RefusalKind {
     PullRequestNotWritable,
     /// Another job works on the pull request.
     PullRequestTaken,
+    /// The branch has an open pull request.
+    PullRequestExists,
     /// The code host cannot be asked now; another attempt may succeed.
     CodeHostUnavailable,
     /// The scopes of the caller's key, or the role of the user, do not allow the operation.
@@ -134,6 +136,9 @@ impl From<AdminError> for Error {
             AdminError::Refused(AdminRefusal::NoProject) => Self::project_not_found(),
             AdminError::Refused(AdminRefusal::NoKey) => Self::refused(RefusalKind::KeyNotFound, "there is no such key"),
             AdminError::Refused(AdminRefusal::NoPull) => Self::Pull(PullPagesError::NotFound),
+            AdminError::Refused(refusal @ AdminRefusal::PullExists(_)) => {
+                Self::refused(RefusalKind::PullRequestExists, refusal.to_string())
+            }
             AdminError::Refused(AdminRefusal::PullNotOpen) => Self::Pull(PullPagesError::NotOpen),
             AdminError::Refused(
                 AdminRefusal::InvalidProject(text)

@@ -62,7 +62,7 @@ pub use known::{FRESH, Known};
 pub use outbox::Outbox;
 pub use polls::Poller;
 pub use projects::ProjectEdit;
-pub use pulls::{Commented, PullComment};
+pub use pulls::{Commented, Opened, PullComment};
 pub use slack::{DescribedSlack, SlackEdit, SlackReceived};
 pub use templates::TemplateEdit;
 pub use trusts::{Presented, TrustEdit};

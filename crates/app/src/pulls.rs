@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use journeyman_core::admin::{Once, Subject};
+use journeyman_core::admin::{AdminError, AdminRefusal, Once, Subject};
 use journeyman_core::idempotency::Fingerprint;
 use journeyman_core::ids::ProjectId;
 use journeyman_core::inbox::route::{Identity, Request, Review};
@@ -12,10 +12,12 @@ use journeyman_core::job::{Job, JobStatus, PullRepository};
 use journeyman_core::key::Scope;
 use journeyman_core::ports::{PullPagesError, UpdateError};
 use journeyman_core::project::{Address, Project, parse_address};
+use journeyman_core::pull::check_pull;
 use journeyman_core::pull::comment::{check, check_summary, service};
 use journeyman_core::pull::decide::PullPage;
 use journeyman_core::pull::{
-    Comment, LinePlace, LocalPull, NewComment, PullEnding, PullState, Resolution, Verdict, decide,
+    Comment, LinePlace, LocalPull, MergeMethod, NewComment, NewMerge, NewPull, PullEnding, PullState, Resolution,
+    Verdict, decide,
 };
 
 use crate::{Caller, Error, Idempotency, RefusalKind, UseCases, claim};
@@ -39,6 +41,15 @@ impl PullComment {
     }
 }
 
+/// The result of [`UseCases::open_pull`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Opened {
+    /// The pull request.
+    pub pull: LocalPull,
+    /// `false` if it was open before.
+    pub is_new: bool,
+}
+
 /// The result of [`UseCases::comment_on_pull`] and [`UseCases::review_pull`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Commented {
@@ -57,14 +68,72 @@ impl UseCases {
     /// # Errors
     /// The caller may only read, the pull request does not exist or is not open, its branches conflict, or the
     /// repository or the store failed.
-    pub async fn merge_pull(&self, caller: &Caller, project: &ProjectId, number: u64) -> Result<(), Error> {
+    pub async fn merge_pull(
+        &self,
+        caller: &Caller,
+        project: &ProjectId,
+        number: u64,
+        method: MergeMethod,
+    ) -> Result<(), Error> {
         caller.needs(Scope::Write)?;
         let project = self.known_project(caller, project).await?;
         let at = self.parts().engine.now();
-        let merge = self.parts().pulls.merge(&project, number, caller.name(), at).await?;
+        let new = NewMerge { method, by: caller.name().to_owned(), at };
+        let merge = self.parts().pulls.merge(&project, number, &new).await?;
         let by = merge.is_new.then(|| caller.name().to_owned());
         let (between, commit) = (Some(merge.between), merge.commit);
         self.end_pull(caller, &project, number, PullEnding { state: PullState::Merged, by, at, between, commit }).await
+    }
+
+    /// Opens a pull request for a branch that people have pushed. If the branch has an open pull request with the same
+    /// values, this changes nothing, and returns that one.
+    ///
+    /// # Errors
+    /// The caller may only read, a value is not valid, a branch does not exist, the branch has no commits that the base
+    /// does not have, the branch has another open pull request, or the repository or the store failed.
+    pub async fn open_pull(&self, caller: &Caller, project: &ProjectId, new: NewPull) -> Result<Opened, Error> {
+        caller.needs(Scope::Write)?;
+        let project = self.known_project(caller, project).await?;
+        let repository = repository(&project)?;
+        check_pull(&new).map_err(Error::invalid)?;
+        let (base, commits) = self.parts().pulls.ahead(&project, new.base.as_deref(), &new.head).await?;
+        if commits == 0 {
+            let text = format!("the branch {:?} has no commits that {base:?} does not have", new.head);
+            return Err(Error::invalid(text));
+        }
+        let opened = LocalPull {
+            repository: repository.clone(),
+            number: 0,
+            title: new.title,
+            body: new.body,
+            state: PullState::Open,
+            draft: new.draft,
+            head: new.head.clone(),
+            base,
+            labels: new.labels,
+            created_at: self.parts().engine.now(),
+            ended_at: None,
+            ended_by: None,
+            ended_between: None,
+            merge_commit: None,
+        };
+        let audit = self.audit(caller, "pull.opened", String::new());
+        let (wanted, of) = (opened.clone(), project.id.clone());
+        let decide = Box::new(move |state: &_| decide::open(state, wanted.clone(), &of, audit.clone()));
+        let refusal = match self.administer(Subject::NewPull(repository.clone(), new.head.clone()), None, decide).await
+        {
+            Ok(_) => None,
+            Err(AdminError::Refused(refusal @ AdminRefusal::PullExists(_))) => Some(refusal),
+            Err(error) => return Err(error.into()),
+        };
+        let known = self.parts().store.pulls_of_branch(repository, new.head).await?;
+        let pull = known.into_iter().find(|pull| pull.state == PullState::Open);
+        match (pull, refusal) {
+            (Some(pull), None) => Ok(Opened { pull, is_new: true }),
+            (Some(pull), Some(_)) if is_same(&pull, &opened) => Ok(Opened { pull, is_new: false }),
+            (_, Some(refusal)) => Err(AdminError::Refused(refusal).into()),
+            (None, None) => Err(PullPagesError::NotOpen.into()),
+        }
     }
 
     /// Closes a pull request, even if its branches no longer exist.
@@ -283,6 +352,12 @@ impl UseCases {
         let job = store.job(known.job).await?;
         Ok(job.filter(|job| job.project == *project))
     }
+}
+
+/// Returns whether a request to open a pull request has the values of an open one.
+fn is_same(open: &LocalPull, wanted: &LocalPull) -> bool {
+    let values = |pull: &LocalPull| (pull.base.clone(), pull.title.clone(), pull.body.clone(), pull.draft);
+    values(open) == values(wanted)
 }
 
 /// Returns the identity of the service on the built-in code host.

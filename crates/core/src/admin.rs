@@ -45,6 +45,8 @@ pub enum Subject {
     NewUser(String, Option<Identity>),
     /// A pull request of a repository of the built-in code host, by its number.
     Pull(String, u64),
+    /// A new pull request of a repository of the built-in code host, by its branch.
+    NewPull(String, String),
     /// A pull request of the built-in code host, by its repository and number, with its comments on lines.
     PullLines(String, u64),
     /// A webhook of a project, which need not exist, and its project.
@@ -109,8 +111,10 @@ pub struct AdminState {
     pub trusts: usize,
     /// The link.
     pub link: Option<SignInLink>,
-    /// The pull request.
+    /// The pull request, or the open one of the branch.
     pub pull: Option<LocalPull>,
+    /// The number of the newest pull request of the repository; 0 if there is none. Only loaded for [`Subject::NewPull`].
+    pub last_pull: u64,
     /// The number of the last comment on the pull request; 0 if there is none.
     pub last_comment: u64,
     /// The comments on the pull request that were not submitted yet, of all authors.
@@ -237,6 +241,8 @@ pub enum AdminRow {
     LinkDeleted(TokenHash),
     /// Deletes all links of a user.
     LinksDeleted(UserId),
+    /// Stores a new pull request.
+    PullOpened(Box<LocalPull>),
     /// Stores the end of a pull request.
     Pull(Box<LocalPull>),
     /// Stores a comment on a pull request. If the comment exists, only these values change: whether it is a draft, its
@@ -523,6 +529,9 @@ pub enum AdminRefusal {
     /// The pull request is merged or closed.
     #[error("the pull request is no longer open")]
     PullNotOpen,
+    /// The branch has an open pull request with this number.
+    #[error("the branch already has the open pull request #{0}; push to the branch to change it")]
+    PullExists(u64),
     /// The comment on a line does not exist, or was not submitted yet.
     #[error("there is no such comment on a line")]
     NoComment,

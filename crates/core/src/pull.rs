@@ -8,6 +8,7 @@ pub mod existing;
 
 use serde::{Deserialize, Serialize};
 
+use crate::branch::check_ref_name;
 use crate::ids::{JobId, MessageId, ProjectId, Sha};
 use crate::job::PullRepository;
 
@@ -40,6 +41,51 @@ impl PullState {
     }
 }
 
+/// The way in which the commits of a pull request get into the base branch.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MergeMethod {
+    /// A merge commit joins the branches.
+    #[default]
+    Merge,
+    /// One commit has all changes.
+    Squash,
+    /// The commits are repeated on top of the base branch, without merges.
+    Rebase,
+}
+
+impl MergeMethod {
+    /// All methods.
+    pub const ALL: [Self; 3] = [Self::Merge, Self::Squash, Self::Rebase];
+
+    /// Returns the name in requests and forms.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Merge => "merge",
+            Self::Squash => "squash",
+            Self::Rebase => "rebase",
+        }
+    }
+
+    /// Finds a method by its [`MergeMethod::name`].
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|method| method.name() == name)
+    }
+}
+
+/// A merge of a pull request of the built-in code host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewMerge {
+    /// The method.
+    pub method: MergeMethod,
+    /// The name of the caller, which the new commit has in its message, unless the method is [`MergeMethod::Rebase`].
+    pub by: String,
+    /// The time of the merge.
+    pub at: Timestamp,
+}
+
 /// A pull request to open.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NewPull {
@@ -59,6 +105,33 @@ pub struct NewPull {
     pub reviewers: Vec<String>,
     /// The users to assign.
     pub assignees: Vec<String>,
+}
+
+/// The maximum length of the title of a pull request, in characters.
+const MAX_TITLE_CHARS: usize = 255;
+
+/// The maximum length of the description of a pull request, in characters.
+const MAX_BODY_CHARS: usize = 60_000;
+
+/// Checks the texts of a pull request that a person opens.
+///
+/// # Errors
+/// A sentence that names the field.
+pub fn check_pull(new: &NewPull) -> Result<(), String> {
+    let is_short = |text: &str, most: usize| text.chars().count() <= most;
+    if new.title.trim().is_empty() || new.title.chars().any(char::is_control) || !is_short(&new.title, MAX_TITLE_CHARS)
+    {
+        return Err(format!("title must be a line of 1 to {MAX_TITLE_CHARS} characters"));
+    }
+    if new.body.contains('\0') || !is_short(&new.body, MAX_BODY_CHARS) {
+        return Err(format!("body must have at most {MAX_BODY_CHARS} characters, and no NUL character"));
+    }
+    for (field, branch) in [("head", Some(&new.head)), ("base", new.base.as_ref())] {
+        if let Some(error) = branch.and_then(|name| check_ref_name(name).err()) {
+            return Err(format!("{field}: {error}"));
+        }
+    }
+    Ok(())
 }
 
 /// A pull request on the built-in code host.

@@ -96,7 +96,10 @@ impl Failure {
             Self::Case(error) => status_of(error),
             Self::Form(_) => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Parameter { .. } => StatusCode::BAD_REQUEST,
-            Self::Pulls(PullPagesError::NotOpen | PullPagesError::Conflict { .. }) => StatusCode::CONFLICT,
+            Self::Pulls(PullPagesError::NotOpen | PullPagesError::Conflict { .. } | PullPagesError::NotRebased(_)) => {
+                StatusCode::CONFLICT
+            }
+            Self::Pulls(PullPagesError::NoBranch(_)) => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Pulls(PullPagesError::Failed(_)) | Self::Render(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
@@ -107,6 +110,7 @@ impl Failure {
         match self {
             Self::Pulls(PullPagesError::NotOpen) => return "No longer open",
             Self::Pulls(PullPagesError::Conflict { .. }) => return "The branches conflict",
+            Self::Pulls(PullPagesError::NotRebased(_)) => return "The commits cannot be rebased",
             Self::Parameter { .. } => return "This filter is not valid",
             _ => {}
         }
@@ -166,7 +170,7 @@ fn status_of(error: &Error) -> StatusCode {
             | RefusalKind::TokenNotTrusted
             | RefusalKind::SlackFailed
             | RefusalKind::WeakPassword => StatusCode::UNPROCESSABLE_ENTITY,
-            RefusalKind::PullRequestTaken => StatusCode::CONFLICT,
+            RefusalKind::PullRequestTaken | RefusalKind::PullRequestExists => StatusCode::CONFLICT,
             RefusalKind::CodeHostUnavailable | RefusalKind::IssuerUnavailable => StatusCode::SERVICE_UNAVAILABLE,
         },
         Error::Admin(

@@ -55,7 +55,7 @@ use self::find::{Finder, Found};
 
 pub use check::check_code_host;
 pub use copy::{CopyError, JobBranch, Refs, copy_repository, refs, repository_names};
-pub use local::{LocalHost, is_unfinished};
+pub use local::{LocalHost, is_unfinished, write_hooks};
 
 /// The time limit for resolving a host name.
 const RESOLVE_TIME: Duration = Duration::from_secs(5);
@@ -66,6 +66,8 @@ pub struct Parts {
     pub git: Git,
     /// The folder of the built-in host.
     pub repositories: PathBuf,
+    /// The folder of the built-in host's hooks ([`write_hooks`]).
+    pub hooks: PathBuf,
     /// The URL of the service, without a slash at its end.
     pub public_url: String,
     /// The pull requests of the built-in host.
@@ -94,8 +96,8 @@ impl CodeHosts {
     /// Creates the hosts.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        let Parts { git, repositories, public_url, pulls, users, secrets, hosts, configured, clock } = parts;
-        let local = LocalHost::new(git.clone(), repositories, public_url, (pulls, users), Arc::clone(&clock));
+        let Parts { git, repositories, hooks, public_url, pulls, users, secrets, hosts, configured, clock } = parts;
+        let local = LocalHost::new(git.clone(), (repositories, hooks), public_url, (pulls, users), Arc::clone(&clock));
         Self { local, git, finder: Finder::new(secrets, hosts, configured, clock) }
     }
 

@@ -4,7 +4,9 @@ mod discussion;
 mod head;
 mod import;
 mod merge;
+mod methods;
 mod pages;
+mod protect;
 mod serve;
 
 use std::fs::File;
@@ -18,19 +20,22 @@ use journeyman_core::code_host::HostName;
 use journeyman_core::ids::{ProjectId, Sha};
 use journeyman_core::left_out::path_text;
 use journeyman_core::ports::{
-    Checks, CreatedPull, Discussion, Forge, ForgeError, HostRepository, PullStore, Remote, StoreError, UserStore,
+    Checks, CreatedPull, Discussion, Forge, ForgeError, HostRepository, PullPagesError, PullStore, Remote, StoreError,
+    UserStore,
 };
 use journeyman_core::pull::{HostPull, LocalPull, NewPull, PullChange, PullText};
 use journeyman_core::time::Clock;
 use journeyman_git::{Git, GitError, sync_tree};
 
 use self::merge::KnownConflicts;
+pub use self::protect::write_hooks;
 
 /// The built-in host. Cheap to clone.
 #[derive(Clone)]
 pub struct LocalHost {
     git: Git,
     repositories: PathBuf,
+    hooks: PathBuf,
     public_url: String,
     pulls: Arc<dyn PullStore>,
     users: Arc<dyn UserStore>,
@@ -41,12 +46,12 @@ pub struct LocalHost {
 impl LocalHost {
     pub(crate) fn new(
         git: Git,
-        repositories: PathBuf,
+        (repositories, hooks): (PathBuf, PathBuf),
         public_url: String,
         (pulls, users): (Arc<dyn PullStore>, Arc<dyn UserStore>),
         clock: Arc<dyn Clock>,
     ) -> Self {
-        Self { git, repositories, public_url, pulls, users, clock, known_conflicts: KnownConflicts::default() }
+        Self { git, repositories, hooks, public_url, pulls, users, clock, known_conflicts: KnownConflicts::default() }
     }
 
     /// Returns the path of the bare repository with this name, which [`journeyman_core::project::parse_address`] has
@@ -121,6 +126,24 @@ impl LocalHost {
             Ok(output) => output.sha().map(Some),
             Err(GitError::Failed { code: Some(1), .. }) => Ok(None),
             Err(error) => Err(error),
+        }
+    }
+
+    /// Returns the number of commits that a branch has and another one does not.
+    async fn commits_ahead(&self, path: &Path, base: &str, head: &str) -> Result<u64, PullPagesError> {
+        let range = format!("refs/heads/{base}..refs/heads/{head}");
+        let count = self.git.at(path, ["rev-list", "--count", &range, "--"]).run().await;
+        match count.and_then(journeyman_git::Output::text) {
+            Ok(count) => count.parse().map_err(|_| PullPagesError::Failed("git rev-list printed no number".to_owned())),
+            Err(error) => {
+                // Usually one of the two branches does not exist. Otherwise git's own error is returned.
+                for branch in [base, head] {
+                    if let Ok(None) = self.branch(path, branch).await {
+                        return Err(PullPagesError::NoBranch(branch.to_owned()));
+                    }
+                }
+                Err(PullPagesError::Failed(error.to_string()))
+            }
         }
     }
 
@@ -226,24 +249,11 @@ impl Forge for LocalRepository {
             Some(base) => base.clone(),
             None => self.default_branch().await.map_err(|error| unclear(&error))?,
         };
-        let find = |branch: String| {
-            let (host, path) = (&self.host, &path);
-            async move {
-                let found = host.branch(path, &branch).await.map_err(|error| unclear(&error))?;
-                found.ok_or_else(|| ForgeError::Refused(format!("there is no branch {branch:?} in the repository")))
-            }
-        };
-        let range = format!("refs/heads/{base}..refs/heads/{}", new.head);
-        let count = self.host.git.at(&path, ["rev-list", "--count", &range, "--"]).run().await;
-        match count.and_then(journeyman_git::Output::text) {
-            Ok(count) if count == "0" => return Ok(CreatedPull::NoChanges),
+        match self.host.commits_ahead(&path, &base, &new.head).await {
+            Ok(0) => return Ok(CreatedPull::NoChanges),
             Ok(_) => {}
-            Err(error) => {
-                // Usually one of the two branches does not exist. Otherwise git's own error is returned.
-                find(base.clone()).await?;
-                find(new.head.clone()).await?;
-                return Err(unclear(&error));
-            }
+            Err(error @ PullPagesError::NoBranch(_)) => return Err(ForgeError::Refused(error.to_string())),
+            Err(error) => return Err(ForgeError::Unclear(error.to_string())),
         }
         let opened = self.host.pulls.open_pull(self.name.clone(), base, new.clone(), self.host.clock.now()).await;
         Ok(match opened.map_err(|error| store(&error))? {

@@ -1,6 +1,7 @@
 //! Tests of the built-in host with real git and the reference store.
 
 mod import;
+mod merges;
 mod serve;
 
 use std::path::Path;
@@ -15,7 +16,7 @@ use journeyman_core::ports::{
 use journeyman_core::project::Project;
 use journeyman_core::pull::decide::{PullPage, review};
 use journeyman_core::pull::{
-    DiffSide, Ensure, Ensured, HostPull, LinePlace, NewComment, NewPull, PullEnding, PullState,
+    DiffSide, Ensure, Ensured, HostPull, LinePlace, MergeMethod, NewComment, NewMerge, NewPull, PullEnding, PullState,
 };
 use journeyman_core::run::ReasonCode;
 use journeyman_core::time::Timestamp;
@@ -49,6 +50,7 @@ async fn setup() -> Setup {
     let hosts = CodeHosts::new(Parts {
         git: git.clone(),
         repositories: dir.path().join("repos"),
+        hooks: crate::write_hooks(dir.path()).unwrap(),
         public_url: url,
         pulls: store.clone(),
         users: store.clone(),
@@ -110,6 +112,10 @@ fn at() -> Timestamp {
     Timestamp::from_micros(1_800_000_000_000_000)
 }
 
+fn by_ci(method: MergeMethod) -> NewMerge {
+    NewMerge { method, by: "ci".to_owned(), at: at() }
+}
+
 fn pull(head: &str) -> NewPull {
     NewPull { title: "T".into(), body: "B".into(), head: head.into(), ..NewPull::default() }
 }
@@ -132,16 +138,16 @@ async fn a_branch_becomes_a_pull_request_once_and_is_merged() {
     assert!(detail.mergeable && detail.conflicts.is_empty());
     assert_eq!(pages.conflicts(&setup.project, 1).await, Ok(Vec::new()));
     let ends = pages.ends(&setup.project, 1).await.unwrap().unwrap();
-    let merge = pages.merge(&setup.project, 1, "ci", at()).await.unwrap();
+    let merge = pages.merge(&setup.project, 1, &by_ci(MergeMethod::Merge)).await.unwrap();
     assert_eq!(merge, PullMerge { between: ends, commit: Some(setup.revision("main").await), is_new: true });
-    let again = pages.merge(&setup.project, 1, "ci", at()).await;
+    let again = pages.merge(&setup.project, 1, &by_ci(MergeMethod::Merge)).await;
     let found = PullMerge { is_new: false, ..merge.clone() };
     assert_eq!(again, Ok(found), "a merge that was not recorded is found, and there is no other commit");
     let (state, by, between) = (PullState::Merged, Some("ci".to_owned()), Some(merge.between));
     let ending = PullEnding { state, by, at: at(), between, commit: merge.commit };
     setup.store.end_pull("shop", 1, ending).await.unwrap();
     assert_eq!(forge.pull(1).await.unwrap().map(|pull| pull.state), Some(PullState::Merged));
-    assert_eq!(pages.merge(&setup.project, 1, "ci", at()).await, Err(PullPagesError::NotOpen));
+    assert_eq!(pages.merge(&setup.project, 1, &by_ci(MergeMethod::Merge)).await, Err(PullPagesError::NotOpen));
     assert_eq!(pages.pull(&setup.project, 1).await.unwrap().diff, detail.diff, "the page does not change");
     let ensured = setup.ensure(&*forge, "topic").await.unwrap();
     assert!(matches!(&ensured, Ensured::Found(pull) if pull.state == PullState::Merged), "{ensured:?}");
@@ -160,7 +166,7 @@ async fn a_merge_by_hand_is_found_with_its_commit() {
     setup.run(&["merge", "-q", "--no-ff", "-m", "By hand", head.as_str()], &clone).await;
     setup.commit("main", "b.txt", "b\n").await;
     let commit = Some(setup.revision("main~1").await);
-    let merge = pages.merge(&setup.project, 1, "ci", at()).await;
+    let merge = pages.merge(&setup.project, 1, &by_ci(MergeMethod::Merge)).await;
     assert_eq!(merge, Ok(PullMerge { between: (base, head), commit, is_new: false }));
 }
 
@@ -178,7 +184,7 @@ async fn a_merge_of_the_base_into_the_branch_is_found_if_the_base_was_moved_to_i
     setup.run(&["merge", "-q", "--no-ff", "-m", "By hand", base.as_str()], &clone).await;
     setup.run(&["push", "-q", "origin", "HEAD:main"], &clone).await;
     let commit = Some(setup.revision("main").await);
-    let merge = pages.merge(&setup.project, 1, "ci", at()).await;
+    let merge = pages.merge(&setup.project, 1, &by_ci(MergeMethod::Merge)).await;
     assert_eq!(merge, Ok(PullMerge { between: (base, head), commit, is_new: false }));
 }
 
@@ -190,7 +196,7 @@ async fn a_fast_forward_by_hand_has_no_merge_commit() {
     setup.commit("main", "b.txt", "b\n").await;
     let pages = setup.hosts.local();
     let between = pages.ends(&setup.project, 1).await.unwrap().unwrap();
-    let merge = pages.merge(&setup.project, 1, "ci", at()).await;
+    let merge = pages.merge(&setup.project, 1, &by_ci(MergeMethod::Merge)).await;
     assert_eq!(merge, Ok(PullMerge { between, commit: None, is_new: false }));
 }
 
@@ -223,7 +229,7 @@ async fn branches_that_conflict_are_not_merged() {
     for attempt in ["merged", "remembered"] {
         assert_eq!(pages.conflicts(&setup.project, 1).await, Ok(vec!["README".to_owned()]), "{attempt}");
     }
-    let refused = pages.merge(&setup.project, 1, "ci", at()).await;
+    let refused = pages.merge(&setup.project, 1, &by_ci(MergeMethod::Merge)).await;
     assert!(matches!(refused, Err(PullPagesError::Conflict { .. })), "{refused:?}");
 }
 

@@ -28,6 +28,7 @@ use credential::ServerCredential;
 use limits::Limits;
 
 pub use piped::Piped;
+pub use settings::write_program;
 
 /// The default time limit of a command.
 const TIMEOUT: Duration = Duration::from_secs(300);
@@ -143,7 +144,7 @@ impl Git {
     /// Returns an error if the file cannot be written.
     pub fn write_askpass(dir: &Path) -> io::Result<PathBuf> {
         let path = dir.join("askpass");
-        settings::replace(&path, credential::ASKPASS, 0o700)?;
+        write_program(&path, credential::ASKPASS)?;
         Ok(path)
     }
 

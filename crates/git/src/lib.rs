@@ -9,7 +9,7 @@ mod failure;
 mod route;
 mod sync;
 
-pub use command::{Git, GitCommand, Output, Piped, Runner, pairs};
+pub use command::{Git, GitCommand, Output, Piped, Runner, pairs, write_program};
 pub use failure::{Failure, GitError};
 pub use route::Route;
 pub use sync::{Folders, sync_tree};

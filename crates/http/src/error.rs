@@ -214,7 +214,10 @@ impl From<PullPagesError> for ApiError {
         match error {
             PullPagesError::NotFound => refused(StatusCode::NOT_FOUND, ErrorCode::PullRequestNotFound),
             PullPagesError::NotOpen => refused(StatusCode::CONFLICT, ErrorCode::PullRequestEnded),
-            PullPagesError::Conflict { .. } => refused(StatusCode::CONFLICT, ErrorCode::PullRequestConflict),
+            PullPagesError::Conflict { .. } | PullPagesError::NotRebased(_) => {
+                refused(StatusCode::CONFLICT, ErrorCode::PullRequestConflict)
+            }
+            PullPagesError::NoBranch(_) => refused(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::BranchNotFound),
             PullPagesError::Failed(_) => Self::internal(&error),
         }
     }
@@ -228,6 +231,7 @@ impl From<Refusal> for ApiError {
             RefusalKind::TokenMalformed => (StatusCode::BAD_REQUEST, ErrorCode::InvalidBody),
             RefusalKind::TokenNotTrusted => (StatusCode::FORBIDDEN, ErrorCode::TokenNotTrusted),
             RefusalKind::CodeHostUnavailable => return Self::away(ErrorCode::RepositoryUnavailable, text),
+            RefusalKind::PullRequestExists => (StatusCode::CONFLICT, ErrorCode::PullRequestExists),
             RefusalKind::PullRequestTaken => (StatusCode::CONFLICT, ErrorCode::PullRequestTaken),
             RefusalKind::PullRequestNotFound => (StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::PullRequestNotFound),
             RefusalKind::PullRequestEnded => (StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::PullRequestEnded),
@@ -327,6 +331,7 @@ impl From<AdminRefusal> for ApiError {
             | AdminRefusal::LinkExpired
             | AdminRefusal::NoPull
             | AdminRefusal::NoComment
+            | AdminRefusal::PullExists(_)
             | AdminRefusal::PullNotOpen => Self::internal(&text),
         }
     }

@@ -94,7 +94,9 @@ impl<T: DeserializeOwned + Default> FromRequest<App> for OptionalBody<T> {
     async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
         let is_typed = request.headers().contains_key(CONTENT_TYPE);
         if is_typed && body::length(request.headers()) != Some(0) {
-            let JsonBody { value, bytes } = JsonBody::from_request(request, app).await?;
+            let bytes = json_bytes(request, app).await?;
+            // The length of a body in pieces is known only now.
+            let value = if bytes.is_empty() { T::default() } else { object(&bytes)? };
             return Ok(Self { value, bytes });
         }
         // A body without a type is refused like one with another type.

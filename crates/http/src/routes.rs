@@ -73,6 +73,7 @@ fn others() -> OpenApiRouter<App> {
         .routes(routes!(projects::test_new))
         .routes(routes!(projects::test))
         .routes(routes!(project_pulls::list))
+        .routes(routes!(project_pulls::open))
         .routes(routes!(project_pulls::get))
         .routes(routes!(project_pulls::merge))
         .routes(routes!(code_hosts::list, code_hosts::create))

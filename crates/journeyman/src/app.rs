@@ -22,7 +22,7 @@ use journeyman_core::ports::{
     SignInProvider, Store, TokenVerifier, UserStore, WebhookSender,
 };
 use journeyman_core::time::{Clock, IdGen};
-use journeyman_forge::CodeHosts;
+use journeyman_forge::{CodeHosts, write_hooks};
 use journeyman_gateway::{Models, SandboxGateway};
 use journeyman_git::{Git, Runner};
 use journeyman_http::Services;
@@ -197,9 +197,13 @@ fn cases(
 pub(crate) fn code_hosts(settings: &Settings, store: &Arc<dyn Store>, public_url: &str) -> anyhow::Result<CodeHosts> {
     let repositories = settings.repositories.clone();
     make_private_dir(&repositories)?;
+    let git = git(settings)?;
+    let dir = &settings.git_dir;
+    let hooks = write_hooks(dir).with_context(|| format!("{} cannot be written", dir.display()))?;
     Ok(CodeHosts::new(journeyman_forge::Parts {
-        git: git(settings)?,
+        git,
         repositories,
+        hooks,
         public_url: public_url.to_owned(),
         pulls: Arc::clone(store) as Arc<dyn PullStore>,
         users: Arc::clone(store) as Arc<dyn UserStore>,

@@ -16,9 +16,8 @@ use journeyman_core::ports::{
 };
 use journeyman_core::project::{Project, SecretChanges};
 use journeyman_core::pull::comment::service;
-use journeyman_core::pull::{HostPull, LocalPull, NewPull, PullChange, PullState};
+use journeyman_core::pull::{HostPull, LocalPull, NewMerge, NewPull, PullChange, PullState};
 use journeyman_core::run::{Reason, ReasonCode};
-use journeyman_core::time::Timestamp;
 
 /// Code hosts whose repositories can all be read, except [`FakeForges::MISSING`] and [`FakeForges::BROKEN`]. Jobs
 /// cannot work on them. Their pull requests can always be merged, and everyone may comment on them.
@@ -338,7 +337,15 @@ impl PullPages for FakeForges {
         Ok(Vec::new())
     }
 
-    async fn merge(&self, _: &Project, number: u64, _: &str, _: Timestamp) -> Result<PullMerge, PullPagesError> {
+    async fn ahead(&self, _: &Project, base: Option<&str>, head: &str) -> Result<(String, u64), PullPagesError> {
+        match head {
+            "missing" => Err(PullPagesError::NoBranch(head.to_owned())),
+            "even" => Ok((base.unwrap_or("main").to_owned(), 0)),
+            _ => Ok((base.unwrap_or("main").to_owned(), 2)),
+        }
+    }
+
+    async fn merge(&self, _: &Project, number: u64, _: &NewMerge) -> Result<PullMerge, PullPagesError> {
         Ok(PullMerge { between: ends(), commit: Some(sha("c")), is_new: number != Self::MERGED })
     }
 

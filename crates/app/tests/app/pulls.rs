@@ -14,7 +14,7 @@ use journeyman_core::job::{Pull, PullRepository};
 use journeyman_core::key::Scope;
 use journeyman_core::message::{MessageStatus, Origin};
 use journeyman_core::ports::{InboxFilter, PullPagesError, UpdateError};
-use journeyman_core::pull::{DiffSide, LinePlace, NewPull, PullState, Verdict};
+use journeyman_core::pull::{DiffSide, LinePlace, MergeMethod, NewPull, PullState, Verdict};
 use journeyman_core::run::Usage;
 use journeyman_core::time::Timestamp;
 use journeyman_testkit::FakeForges;
@@ -42,11 +42,11 @@ async fn a_pull_request_ends_once_with_one_audit_entry() {
     for fixture in all().await {
         let (cases, name, id) = (&fixture.cases, fixture.name, shop().id);
         with_pulls(&fixture, 2).await;
-        cases.merge_pull(&operator(), &id, 1).await.unwrap();
+        cases.merge_pull(&operator(), &id, 1, MergeMethod::Merge).await.unwrap();
         cases.close_pull(&operator(), &id, 2).await.unwrap();
         let refused = Err(Error::Pull(PullPagesError::NotOpen));
         for number in [1, 2] {
-            assert_eq!(cases.merge_pull(&operator(), &id, number).await, refused, "{name}");
+            assert_eq!(cases.merge_pull(&operator(), &id, number, MergeMethod::Merge).await, refused, "{name}");
             assert_eq!(cases.close_pull(&operator(), &id, number).await, refused, "{name}");
         }
         assert_eq!(cases.close_pull(&operator(), &id, 3).await, Err(Error::Pull(PullPagesError::NotFound)), "{name}");
@@ -64,16 +64,56 @@ async fn a_pull_request_ends_once_with_one_audit_entry() {
 }
 
 #[tokio::test]
+async fn people_open_a_pull_request_for_a_branch_once_with_one_audit_entry() {
+    for fixture in all().await {
+        let (cases, name, id) = (&fixture.cases, fixture.name, shop().id);
+        with_pulls(&fixture, 1).await;
+        let new = |title: &str, head: &str| NewPull {
+            title: title.to_owned(),
+            head: head.to_owned(),
+            draft: true,
+            ..NewPull::default()
+        };
+        let caller = fixture.key(Scope::Write).await;
+        let opened = cases.open_pull(&caller, &id, new("Mine", "topic")).await.unwrap();
+        assert!(opened.is_new, "{name}");
+        let pull = fixture.store.pull("shop".into(), 2).await.unwrap().unwrap();
+        assert_eq!(pull, opened.pull, "{name}");
+        assert_eq!((pull.base.as_str(), pull.draft, pull.state), ("main", true, PullState::Open), "{name}");
+        let again = cases.open_pull(&caller, &id, new("Mine", "topic")).await.unwrap();
+        assert_eq!((again.is_new, again.pull), (false, pull), "{name}: a repeated request");
+        for (new, text) in [
+            (new("Other", "topic"), "the branch already has the open pull request #2"),
+            (new("Mine", "even"), "the branch \"even\" has no commits that \"main\" does not have"),
+            (new("Mine", "missing"), "there is no branch \"missing\""),
+            (new("", "topic"), "title must be a line of 1 to 255 characters"),
+            (new("a\nb", "topic"), "title must be"),
+            (new("Mine", "a b"), "head: "),
+            (NewPull { body: "\0".to_owned(), ..new("Mine", "topic") }, "body must have"),
+            (NewPull { base: Some("-x".to_owned()), ..new("Mine", "topic") }, "base: "),
+        ] {
+            let refused = cases.open_pull(&caller, &id, new.clone()).await.unwrap_err().to_string();
+            assert!(refused.starts_with(text), "{name}: {new:?}: {refused}");
+        }
+        let reader = fixture.key(Scope::Read).await;
+        assert!(cases.open_pull(&reader, &id, new("Mine", "b")).await.is_err(), "{name}");
+        let mut opened = audited(&fixture).await;
+        opened.retain(|line| line.starts_with("pull."));
+        assert_eq!(opened, ["pull.opened shop#2"], "{name}");
+    }
+}
+
+#[tokio::test]
 async fn the_first_caller_who_ends_a_pull_request_is_recorded() {
     for fixture in all().await {
         let (cases, name, id) = (&fixture.cases, fixture.name, shop().id);
         with_pulls(&fixture, 2).await;
         let first = fixture.key(Scope::Write).await;
-        cases.merge_pull(&first, &id, 1).await.unwrap();
+        cases.merge_pull(&first, &id, 1, MergeMethod::Merge).await.unwrap();
         cases.close_pull(&first, &id, 2).await.unwrap();
         let merge_commit: Sha = "c".repeat(40).parse().unwrap();
         for (number, commit) in [(1, Some(merge_commit)), (2, None)] {
-            let again = cases.merge_pull(&operator(), &id, number).await;
+            let again = cases.merge_pull(&operator(), &id, number, MergeMethod::Merge).await;
             assert_eq!(again, Err(Error::Pull(PullPagesError::NotOpen)), "{name}");
             let pull = fixture.store.pull("shop".into(), number).await.unwrap().unwrap();
             assert_eq!((pull.ended_by.as_deref(), pull.merge_commit), (Some(first.name()), commit), "{name}");
@@ -85,7 +125,7 @@ async fn the_first_caller_who_ends_a_pull_request_is_recorded() {
 async fn a_merge_that_is_only_found_is_not_attributed_to_the_caller() {
     for fixture in all().await {
         with_pulls(&fixture, 3).await;
-        fixture.cases.merge_pull(&operator(), &shop().id, FakeForges::MERGED).await.unwrap();
+        fixture.cases.merge_pull(&operator(), &shop().id, FakeForges::MERGED, MergeMethod::Merge).await.unwrap();
         let pull = fixture.store.pull("shop".into(), FakeForges::MERGED).await.unwrap().unwrap();
         assert_eq!((pull.state, pull.ended_by), (PullState::Merged, None), "{}", fixture.name);
         assert!(pull.merge_commit.is_some(), "{}", fixture.name);
@@ -99,7 +139,7 @@ async fn only_one_of_many_concurrent_ends_is_recorded() {
         with_pulls(&fixture, 1).await;
         let caller = operator();
         let ends = (0..10).map(async |number| match number % 2 {
-            0 => cases.merge_pull(&caller, &id, 1).await,
+            0 => cases.merge_pull(&caller, &id, 1, MergeMethod::Merge).await,
             _ => cases.close_pull(&caller, &id, 1).await,
         });
         let done = futures::future::join_all(ends).await;
@@ -298,7 +338,7 @@ async fn the_end_of_a_pull_request_reaches_its_job() {
         let name = fixture.name;
         with_pulls(&fixture, 1).await;
         let job = job_with_pull(&fixture).await;
-        fixture.cases.merge_pull(&operator(), &shop().id, 1).await.unwrap();
+        fixture.cases.merge_pull(&operator(), &shop().id, 1, MergeMethod::Merge).await.unwrap();
         assert_eq!(fixture.cases.carry_out_due_events().await.unwrap(), 1, "{name}");
         assert_eq!(fixture.cases.carry_out_due_events().await.unwrap(), 0, "{name}: it is carried out once");
         let pull = fixture.store.job(job).await.unwrap().unwrap().pull.unwrap();

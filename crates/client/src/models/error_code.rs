@@ -125,6 +125,10 @@ open_enum! {
         BranchTaken = "branch_taken",
         /// Another job works on this pull request.
         PullRequestTaken = "pull_request_taken",
+        /// The branch has an open pull request.
+        PullRequestExists = "pull_request_exists",
+        /// The repository has no such branch.
+        BranchNotFound = "branch_not_found",
         /// The pull request does not exist in the repository of the project.
         PullRequestNotFound = "pull_request_not_found",
         /// The pull request was merged or closed.

@@ -4,6 +4,64 @@ use serde::{Deserialize, Serialize};
 
 use super::job::PullRequestState;
 
+open_enum! {
+    /// The way in which the commits of a pull request get into the base branch.
+    PullRequestMergeMethod {
+        /// A merge commit joins the branches.
+        Merge = "merge",
+        /// One commit has all changes.
+        Squash = "squash",
+        /// The commits are repeated on top of the base branch, without merges.
+        Rebase = "rebase",
+    }
+}
+
+/// A pull request to open for a branch that was pushed.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct OpenPullRequest {
+    /// The branch with the commits.
+    pub head: String,
+    /// The branch to merge into; `None` means the default branch of the repository.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base: Option<String>,
+    /// The title.
+    pub title: String,
+    /// The description, in Markdown.
+    pub body: String,
+    /// `true` to open it as a draft.
+    pub draft: bool,
+}
+
+impl OpenPullRequest {
+    /// Returns a pull request into the default branch, without a description.
+    pub fn new(head: impl Into<String>, title: impl Into<String>) -> Self {
+        Self { head: head.into(), base: None, title: title.into(), body: String::new(), draft: false }
+    }
+
+    /// Sets `base`.
+    #[must_use]
+    pub fn base(mut self, value: impl Into<String>) -> Self {
+        self.base = Some(value.into());
+        self
+    }
+
+    /// Sets `body`.
+    #[must_use]
+    pub fn body(mut self, value: impl Into<String>) -> Self {
+        self.body = value.into();
+        self
+    }
+
+    /// Sets `draft`.
+    #[must_use]
+    pub fn draft(mut self, value: bool) -> Self {
+        self.draft = value;
+        self
+    }
+}
+
 /// A pull request of a project. The text, the labels and the base branch of those on other code hosts than the built-in
 /// one are on the code host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -9,7 +9,7 @@ use futures_core::Stream;
 use crate::ids::Sha;
 use crate::job::Job;
 use crate::project::Project;
-use crate::pull::LocalPull;
+use crate::pull::{LocalPull, NewMerge};
 use crate::time::Timestamp;
 
 /// An error that prevents the reading of a diff.
@@ -148,6 +148,12 @@ pub enum PullPagesError {
         /// The branch to merge.
         head: String,
     },
+    /// The repository has no such branch.
+    #[error("there is no branch {0:?} in the repository")]
+    NoBranch(String),
+    /// The commits cannot be repeated one by one on top of the base branch.
+    #[error("the commits cannot be rebased one by one: {0}; merge or squash them instead")]
+    NotRebased(String),
     /// The repository or the store failed.
     #[error("{0}")]
     Failed(String),
@@ -176,10 +182,13 @@ pub trait PullPages: Send + Sync {
     /// none if a branch was deleted, or if the pull request has ended.
     async fn conflicts(&self, project: &Project, number: u64) -> Result<Vec<String>, PullPagesError>;
 
-    /// Merges the branches of an open pull request. The merge commit names `by`. If the branches are merged already, this
-    /// changes nothing, and returns the merge that it finds.
-    async fn merge(&self, project: &Project, number: u64, by: &str, at: Timestamp)
-    -> Result<PullMerge, PullPagesError>;
+    /// Returns the name of the branch that a pull request of the branch `head` would be merged into, which is the default
+    /// branch without `base`, and the number of commits that the pull request would have.
+    async fn ahead(&self, project: &Project, base: Option<&str>, head: &str) -> Result<(String, u64), PullPagesError>;
+
+    /// Merges the branches of an open pull request. If the base branch has the changes already, this changes nothing, and
+    /// returns the merge that it finds.
+    async fn merge(&self, project: &Project, number: u64, merge: &NewMerge) -> Result<PullMerge, PullPagesError>;
 
     /// Returns the commits of the base and the head of a pull request; `None` if one of the branches was deleted.
     async fn ends(&self, project: &Project, number: u64) -> Result<Option<(Sha, Sha)>, PullPagesError>;

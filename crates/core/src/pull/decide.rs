@@ -9,6 +9,24 @@ use crate::ports::{AuditEntry, CommentKind, HostUser};
 use crate::pull::{Comment, LocalPull, NewComment, PullEnding, PullState, Resolution, Verdict, comment};
 use crate::time::Timestamp;
 
+/// Opens a pull request, with the next number of its repository.
+///
+/// # Errors
+/// The branch has an open pull request.
+pub fn open(
+    state: &AdminState,
+    new: LocalPull,
+    project: &ProjectId,
+    audit: AuditEntry,
+) -> Result<AdminChange, AdminRefusal> {
+    if let Some(pull) = &state.pull {
+        return Err(AdminRefusal::PullExists(pull.number));
+    }
+    let opened = LocalPull { number: state.last_pull + 1, ..new };
+    let audit = AuditEntry { subject: format!("{project}#{}", opened.number), ..audit };
+    Ok(AdminChange::new([AdminRow::PullOpened(Box::new(opened))], audit))
+}
+
 /// Ends an open pull request.
 ///
 /// # Errors

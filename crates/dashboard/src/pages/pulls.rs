@@ -11,6 +11,7 @@ mod files;
 mod list;
 mod live;
 mod merge_box;
+mod open;
 mod progress;
 mod read;
 mod remote;
@@ -29,7 +30,8 @@ use crate::in_project::{InProject, segment};
 
 pub(super) fn routes() -> Router<Shared> {
     Router::new()
-        .route("/projects/{project}/pulls", get(list::list))
+        .route("/projects/{project}/pulls", get(list::list).post(open::open))
+        .route("/projects/{project}/pulls/new", get(open::new))
         .route("/projects/{project}/pulls/{number}", get(detail::detail))
         .route("/projects/{project}/pulls/{number}/commits", get(commits::show))
         .route("/projects/{project}/pulls/{number}/files", get(files::show))

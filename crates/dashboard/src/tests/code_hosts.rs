@@ -191,6 +191,7 @@ async fn with_github() -> (Fixture, CodeHostServer) {
         let runner = Runner { program: "git".into(), path, environment: Vec::new(), askpass: None };
         Arc::new(CodeHosts::new(journeyman_forge::Parts {
             git: Git::new(runner),
+            hooks: folder.join("hooks"),
             repositories: folder,
             public_url: "http://localhost:8080".to_owned(),
             pulls: store.clone(),

@@ -16,7 +16,7 @@ use journeyman_core::ports::{
     SpendingStore as _,
 };
 use journeyman_core::project::Project;
-use journeyman_core::pull::{LocalPull, NewComment, NewPull, PullState, Verdict};
+use journeyman_core::pull::{LocalPull, NewComment, NewMerge, NewPull, PullState, Verdict};
 use journeyman_core::run::{Reason, ReasonCode, Usage};
 use journeyman_core::time::{Clock as _, Timestamp};
 use journeyman_core::user::Role;
@@ -80,14 +80,14 @@ impl PullPages for Fake {
         self.detail.clone().map(|detail| detail.conflicts)
     }
 
-    async fn merge(
-        &self,
-        project: &Project,
-        number: u64,
-        by: &str,
-        _at: Timestamp,
-    ) -> Result<PullMerge, PullPagesError> {
-        self.calls.lock().unwrap().push(format!("merge {} {number} {by}", project.id));
+    async fn ahead(&self, _: &Project, base: Option<&str>, head: &str) -> Result<(String, u64), PullPagesError> {
+        let commits = u64::from(head != "even");
+        self.change.clone().map(|()| (base.unwrap_or("main").to_owned(), commits))
+    }
+
+    async fn merge(&self, project: &Project, number: u64, merge: &NewMerge) -> Result<PullMerge, PullPagesError> {
+        let NewMerge { method, by, .. } = merge;
+        self.calls.lock().unwrap().push(format!("{} {} {number} {by}", method.name(), project.id));
         self.change.clone().map(|()| PullMerge { between: (sha("a"), sha("b")), commit: Some(sha("c")), is_new: true })
     }
 
@@ -242,7 +242,8 @@ async fn a_pull_request_is_shown_with_its_actions() {
         "<span class=\"diffstat wide-only\">+1 −1</span>",
         "No conflicts with main",
         "git fetch origin journeyman/fix-the-typo-89abcdef\n",
-        "<form method=\"post\" action=\"/projects/shop/pulls/7/merge\">",
+        "<form class=\"stack\" method=\"post\" action=\"/projects/shop/pulls/7/merge\">",
+        "<option value=\"squash\">",
         "action=\"/projects/shop/pulls/7/close\">",
         " data-comments></turbo-stream-source>",
     ] {

@@ -39,6 +39,7 @@ const PAGES: &[(&str, [u16; 3])] = &[
     ("/projects/shop/jobs/JOB/events", [200, 200, 200]),
     ("/projects/shop/jobs/JOB/record", [200, 200, 200]),
     ("/projects/shop/pulls", [200, 200, 200]),
+    ("/projects/shop/pulls/new", [200, 200, 403]),
     ("/projects/shop/inbox", [200, 200, 200]),
     ("/system/inbox", [200, 403, 403]),
     ("/projects/shop/pulls/7", [200, 200, 200]),

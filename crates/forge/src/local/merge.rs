@@ -9,16 +9,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use journeyman_core::ids::Sha;
 use journeyman_core::left_out::path_text;
 use journeyman_core::ports::{PullMerge, PullPagesError};
-use journeyman_core::pull::LocalPull;
-use journeyman_core::time::Timestamp;
+use journeyman_core::pull::{LocalPull, NewMerge};
 use journeyman_git::{Failure, Folders, Git, GitError};
 
+use super::methods::Merging;
 use super::{LocalHost, blocking};
 
 /// The maximum number of attempts while others push to the base.
 const MAX_ATTEMPTS: usize = 5;
 
-fn failed(error: &GitError) -> PullPagesError {
+pub(super) fn failed(error: &GitError) -> PullPagesError {
     PullPagesError::Failed(error.to_string())
 }
 
@@ -69,7 +69,7 @@ pub(super) enum Merged {
     Conflicts(Vec<String>),
 }
 
-async fn merged(git: &Git, path: &Path, base: &Sha, head: &Sha) -> Result<Merged, GitError> {
+pub(super) async fn merged(git: &Git, path: &Path, base: &Sha, head: &Sha) -> Result<Merged, GitError> {
     // git 2.38 introduced --write-tree; Debian 12 has git 2.39.
     let options = ["merge-tree", "--write-tree", "--no-messages", "--name-only", "-z"];
     let arguments = options.into_iter().chain([base.as_str(), head.as_str()]);
@@ -117,8 +117,7 @@ impl LocalHost {
         &self,
         path: &Path,
         pull: &LocalPull,
-        by: &str,
-        now: Timestamp,
+        merge: &NewMerge,
     ) -> Result<PullMerge, PullPagesError> {
         let look = path.to_owned();
         let folders = blocking(move || Folders::look(&look)).await.map_err(|error| not_synced(&error))?;
@@ -134,12 +133,13 @@ impl LocalHost {
                 return self.earlier_merge(path, base, head).await;
             }
             let Merged::Tree(tree) = self.try_merge(path, &base, &head).await? else { return Err(conflict(pull)) };
-            let message = format!("Merge pull request #{}: {}\n\nMerged-by: {by}\n", pull.number, pull.title);
-            let arguments = ["commit-tree", tree.as_str(), "-p", base.as_str(), "-p", head.as_str(), "-F", "-"];
-            let date = format!("@{} +0000", now.as_micros() / 1_000_000);
-            let commit = self.git.at(path, arguments).stdin(message);
-            let commit = commit.env("GIT_AUTHOR_DATE", &date).env("GIT_COMMITTER_DATE", &date).run().await;
-            let commit = commit.and_then(journeyman_git::Output::sha).map_err(|error| failed(&error))?;
+            let new = Merging { git: &self.git, path, pull, merge, base: &base, head: &head, tree: &tree };
+            let Some(commit) = new.commit().await? else {
+                // An earlier call has squashed or rebased the commits, but its result was not recorded.
+                let all = Folders::all(path);
+                blocking(move || all.sync()).await.map_err(|error| not_synced(&error))?;
+                return Ok(PullMerge { between: (base, head), commit: None, is_new: false });
+            };
             let name = format!("refs/heads/{}", pull.base);
             let update = self.git.at(path, ["update-ref", &name, commit.as_str(), base.as_str()]).run().await;
             match update {

@@ -5,7 +5,7 @@ use journeyman_core::ids::Sha;
 use journeyman_core::left_out::path_text;
 use journeyman_core::ports::{CommitLine, MAX_BRANCHES, PullDetail, PullMerge, PullPages, PullPagesError, StoreError};
 use journeyman_core::project::{Address, Project, parse_address};
-use journeyman_core::pull::{LocalPull, PullState};
+use journeyman_core::pull::{LocalPull, NewMerge, PullState};
 use journeyman_core::time::Timestamp;
 use journeyman_git::GitError;
 
@@ -156,19 +156,23 @@ impl PullPages for LocalHost {
         Ok(files)
     }
 
-    async fn merge(
-        &self,
-        project: &Project,
-        number: u64,
-        by: &str,
-        at: Timestamp,
-    ) -> Result<PullMerge, PullPagesError> {
+    async fn ahead(&self, project: &Project, base: Option<&str>, head: &str) -> Result<(String, u64), PullPagesError> {
+        let name = name(project)?;
+        let base = match base {
+            Some(base) => base.to_owned(),
+            None => self.repository(&project.id, name.clone()).default_branch().await.map_err(|error| git(&error))?,
+        };
+        let commits = self.commits_ahead(&self.path(&name), &base, head).await?;
+        Ok((base, commits))
+    }
+
+    async fn merge(&self, project: &Project, number: u64, merge: &NewMerge) -> Result<PullMerge, PullPagesError> {
         let name = name(project)?;
         let pull = self.existing(&name, number).await?;
         if pull.state != PullState::Open {
             return Err(PullPagesError::NotOpen);
         }
-        self.merge_branches(&self.path(&name), &pull, by, at).await
+        self.merge_branches(&self.path(&name), &pull, merge).await
     }
 
     async fn ends(&self, project: &Project, number: u64) -> Result<Option<(Sha, Sha)>, PullPagesError> {

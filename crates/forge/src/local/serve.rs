@@ -49,10 +49,12 @@ impl Pushed {
 }
 
 impl LocalHost {
-    fn backend(&self, name: &str, asked: &Asked, request: &GitHttpRequest) -> GitCommand {
+    fn backend(&self, project: &Project, name: &str, asked: &Asked, request: &GitHttpRequest) -> GitCommand {
+        let hooks = self.hooks_setting(project);
+        let settings = SETTINGS.into_iter().chain(hooks.as_deref());
         let command = self
             .git
-            .command(SETTINGS.iter().flat_map(|setting| ["-c", *setting]).chain(["http-backend"]))
+            .command(settings.flat_map(|setting| ["-c", setting]).chain(["http-backend"]))
             .env("GIT_PROJECT_ROOT", &self.repositories)
             .env("GIT_HTTP_EXPORT_ALL", "1")
             .env("PATH_INFO", format!("/{name}.git{}", asked.path))
@@ -95,7 +97,7 @@ impl GitServer for LocalHost {
         };
         let folders = folders.transpose().map_err(|error| GitServerError::Failed(error.to_string()))?;
         let pushed = folders.map(|folders| Pushed { host: self.clone(), project: project.clone(), folders });
-        let started = self.backend(&name, asked, &request).spawn();
+        let started = self.backend(project, &name, asked, &request).spawn();
         let process = started.map_err(|error| GitServerError::Failed(error.to_string()))?;
         let mut pieces = exchange::start(process, request.body, IDLE, pushed);
         let (head, rest) = head::receive(&mut pieces).await?;

@@ -63,9 +63,13 @@ async fn answer(host: LocalHost, project: Project, mut socket: TcpStream) {
 
 /// Starts a server for the repository and returns its address.
 pub(super) async fn server(setup: &Setup) -> String {
+    server_of(setup, &setup.project).await
+}
+
+async fn server_of(setup: &Setup, project: &Project) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}/shop.git", listener.local_addr().unwrap());
-    let (host, project) = (setup.hosts.local().clone(), setup.project.clone());
+    let (host, project) = (setup.hosts.local().clone(), project.clone());
     tokio::spawn(async move {
         while let Ok((socket, _)) = listener.accept().await {
             tokio::spawn(answer(host.clone(), project.clone(), socket));
@@ -93,14 +97,7 @@ async fn a_client_clones_and_pushes() {
 /// Clones an empty repository of `project`, with a commit on `branches`, and returns the address and the clone.
 async fn branched(setup: &Setup, project: &Project, branches: &[&str]) -> (String, PathBuf) {
     setup.hosts.prepare(project).await.unwrap();
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = format!("http://{}/shop.git", listener.local_addr().unwrap());
-    let (host, served) = (setup.hosts.local().clone(), project.clone());
-    tokio::spawn(async move {
-        while let Ok((socket, _)) = listener.accept().await {
-            tokio::spawn(answer(host.clone(), served.clone(), socket));
-        }
-    });
+    let address = server_of(setup, project).await;
     let source = setup.dir.path().join("source");
     setup.run(&["init", "-q", "-b", branches[0], "source"], setup.dir.path()).await;
     setup.run(&["commit", "-q", "--allow-empty", "-m", "First"], &source).await;
@@ -144,7 +141,32 @@ async fn later_pushes_keep_the_default_branch_which_cannot_be_deleted() {
     let head = setup.git.at(&path, ["symbolic-ref", "HEAD"]).run().await.unwrap().text().unwrap();
     assert_eq!(head, "refs/heads/main");
     let deleted = setup.git.command(["push", "-q", &address, ":main"]).directory(&source).run().await;
-    assert!(deleted.unwrap_err().to_string().contains("deletion of the current branch prohibited"));
+    assert!(deleted.unwrap_err().to_string().contains("main is the default branch, and cannot be deleted."));
+}
+
+#[tokio::test]
+async fn pushes_cannot_remove_commits_from_the_default_branch_unless_the_project_allows_it() {
+    let setup = setup().await;
+    let clone = setup.dir.path().join("clone");
+    setup.commit("main", "a.txt", "a\n").await;
+    setup.run(&["push", "-q", "origin", "HEAD:refs/heads/topic"], &clone).await;
+    setup.run(&["commit", "-q", "--amend", "-m", "Rewritten"], &clone).await;
+    let before = setup.revision("main").await;
+    let address = server(&setup).await;
+    let force = ["push", "-q", "--force", &address, "HEAD:main", "HEAD:other"];
+    let refused = setup.git.command(force).directory(&clone).run().await.unwrap_err().to_string();
+    for text in ["this push would remove commits from it", "codeHost.allowForcePush", "Nothing was pushed."] {
+        assert!(refused.contains(text), "{text} is not in {refused}");
+    }
+    assert_eq!(setup.revision("main").await, before);
+    setup.run(&["push", "-q", "--force", &address, "HEAD:topic"], &clone).await;
+    setup.run(&["push", "-q", &address, &format!("{before}:refs/heads/main")], &clone).await;
+
+    let mut allowing = setup.project.clone();
+    allowing.settings.code_host.allow_force_push = true;
+    let address = server_of(&setup, &allowing).await;
+    setup.run(&["push", "-q", "--force", &address, "HEAD:main"], &clone).await;
+    assert_ne!(setup.revision("main").await, before);
 }
 
 #[tokio::test]

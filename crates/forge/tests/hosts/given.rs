@@ -49,6 +49,7 @@ fn connect(host: &CodeHost, secrets: &HostSecrets, world: &Arc<World>, store: &A
     let git = Git::new(Runner { program: "git".into(), path, environment: Vec::new(), askpass });
     CodeHosts::new(Parts {
         git,
+        hooks: folder.join("hooks"),
         repositories: folder,
         public_url: "https://journeyman.example".to_owned(),
         pulls: store.clone(),

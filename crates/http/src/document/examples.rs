@@ -218,6 +218,7 @@ fn answer(id: &str) -> Value {
         "listJobPulls" => json!({ "pulls": [pull()], "nextCursor": null }),
         "listPulls" => json!({ "pulls": [project_pull("open", None)], "nextCursor": null }),
         "getPull" => project_pull("open", Some(true)),
+        "openPull" => project_pull("open", None),
         "mergePull" => project_pull("merged", None),
         "getJobChecks" => checks(),
         "listMessages" => json!({ "messages": [message()], "nextCursor": null }),
@@ -510,6 +511,8 @@ fn run() -> Value {
         "finishedAt": ENDED,
         "usage": { "inputTokens": 81_240, "outputTokens": 4_410, "cachedTokens": 70_112, "costMicros": 120_000 },
         "commits": [COMMIT],
+        "leftOut": [],
+        "leftOutMore": 0,
     })
 }
 

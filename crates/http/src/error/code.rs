@@ -164,7 +164,11 @@ codes! {
     PullRequestNotFound = "pull_request_not_found" [404, 422],
     /// The pull request was merged or closed.
     PullRequestEnded = "pull_request_ended" [409, 422],
-    /// The branches of the pull request conflict.
+    /// The branch has an open pull request.
+    PullRequestExists = "pull_request_exists" [409],
+    /// The repository has no such branch.
+    BranchNotFound = "branch_not_found" [422],
+    /// The branches of the pull request conflict, or its commits cannot be rebased.
     PullRequestConflict = "pull_request_conflict" [409],
     /// Jobs cannot push to the branch of the pull request, which may be in a fork.
     PullRequestNotWritable = "pull_request_not_writable" [422],

@@ -16,14 +16,15 @@ use utoipa::IntoParams;
 
 use crate::app::App;
 use crate::error::{ApiError, ErrorCode};
-use crate::extract::{InProject, InPull, Parameters};
+use crate::extract::{InProject, InPull, JsonBody, OptionalBody, Parameters};
 use crate::openapi::{ProjectPath, PullPath, errors};
 use crate::page;
-use crate::wire::pull::{ProjectPull, ProjectPullList, PullRequestState};
+use crate::wire::pull::{MergePullRequest, OpenPullRequest, ProjectPull, ProjectPullList, PullRequestState};
 
 errors!(ListErrors: 400, 401, 403, 404, 503);
+errors!(OpenErrors: 400, 401, 403, 404, 409, 413, 415, 422, 503, 504);
 errors!(GetErrors: 401, 403, 404, 422, 503);
-errors!(MergeErrors: 401, 403, 404, 409, 422, 503, 504);
+errors!(MergeErrors: 400, 401, 403, 404, 409, 413, 415, 422, 503, 504);
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -82,6 +83,26 @@ async fn remote(
     Ok(Json(ProjectPullList { pulls: found.into_iter().map(ProjectPull::of_indexed).collect(), next_cursor }))
 }
 
+/// Open a pull request
+///
+/// Opens a pull request on the built-in code host for a branch that was pushed. If the branch has an open one with the same
+/// values, that one is returned with 200; another one is refused with 409. A branch that does not exist is refused with 422.
+#[utoipa::path(post, path = "/v2/projects/{projectId}/pulls", tag = "Pull requests", operation_id = "openPull",
+    params(ProjectPath), request_body = OpenPullRequest,
+    responses((status = 201, description = "The new pull request", body = ProjectPull),
+        (status = 200, description = "The pull request that was open before", body = ProjectPull), OpenErrors))]
+pub(crate) async fn open(
+    State(app): State<App>,
+    at: InProject,
+    body: JsonBody<OpenPullRequest>,
+) -> Result<(StatusCode, Json<ProjectPull>), ApiError> {
+    let project = at.load(&app).await?;
+    needed_name(&project)?;
+    let opened = app.cases.open_pull(&at.caller, &at.project, body.value.into()).await?;
+    let status = if opened.is_new { StatusCode::CREATED } else { StatusCode::OK };
+    Ok((status, Json(described(&app, &project, opened.pull, None).await?)))
+}
+
 /// Get a pull request
 ///
 /// Returns a pull request of the built-in code host, and whether it can be merged now. Those on other code hosts are
@@ -99,15 +120,20 @@ pub(crate) async fn get(State(app): State<App>, at: InPull) -> Result<Json<Proje
 /// Merge a pull request
 ///
 /// Merges a pull request of the built-in code host into its base branch. Merging it again changes nothing. A closed one,
-/// and one whose branches conflict, are refused with 409; one on another code host is refused with 422.
+/// one whose branches conflict, and one whose commits cannot be rebased are refused with 409; one on another code host is
+/// refused with 422.
 #[utoipa::path(post, path = "/v2/projects/{projectId}/pulls/{number}/merge", tag = "Pull requests",
-    operation_id = "mergePull", params(PullPath),
+    operation_id = "mergePull", params(PullPath), request_body(content = Option<MergePullRequest>),
     responses((status = 200, description = "The merged pull request", body = ProjectPull), MergeErrors))]
-pub(crate) async fn merge(State(app): State<App>, at: InPull) -> Result<Json<ProjectPull>, ApiError> {
+pub(crate) async fn merge(
+    State(app): State<App>,
+    at: InPull,
+    body: OptionalBody<MergePullRequest>,
+) -> Result<Json<ProjectPull>, ApiError> {
     let InPull { at: InProject { caller, project: id }, number } = &at;
     let project = at.at.load(&app).await?;
     let name = needed_name(&project)?;
-    let merged = app.cases.merge_pull(caller, id, *number).await;
+    let merged = app.cases.merge_pull(caller, id, *number, body.value.method.into()).await;
     let pull = app.services.store.pull(name, *number).await?;
     match (merged, pull) {
         (Ok(()), Some(pull)) => Ok(Json(described(&app, &project, pull, None).await?)),

@@ -1,7 +1,7 @@
 //! The wire format of pull requests: those of a job, and those of a project.
 
 use journeyman_core::ids::JobId;
-use journeyman_core::pull::{IndexedPull, LocalPull, PullState};
+use journeyman_core::pull::{IndexedPull, LocalPull, MergeMethod, NewPull, PullState};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -35,6 +35,67 @@ impl From<PullRequestState> for PullState {
             PullRequestState::Closed => Self::Closed,
         }
     }
+}
+
+/// The way in which the commits of a pull request get into the base branch.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum PullRequestMergeMethod {
+    /// A merge commit joins the branches.
+    #[default]
+    Merge,
+    /// One commit has all changes.
+    Squash,
+    /// The commits are repeated on top of the base branch, without merges.
+    Rebase,
+}
+
+impl From<PullRequestMergeMethod> for MergeMethod {
+    fn from(method: PullRequestMergeMethod) -> Self {
+        match method {
+            PullRequestMergeMethod::Merge => Self::Merge,
+            PullRequestMergeMethod::Squash => Self::Squash,
+            PullRequestMergeMethod::Rebase => Self::Rebase,
+        }
+    }
+}
+
+/// A pull request to open for a branch that was pushed.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct OpenPullRequest {
+    /// The branch with the commits.
+    #[schema(min_length = 1, max_length = 200)]
+    head: String,
+    /// The branch to merge into; by default, the default branch of the repository.
+    #[serde(default)]
+    #[schema(min_length = 1, max_length = 200)]
+    base: Option<String>,
+    /// The title.
+    #[schema(min_length = 1, max_length = 255)]
+    title: String,
+    /// The description, in Markdown; by default, it is empty.
+    #[serde(default)]
+    #[schema(max_length = 60_000)]
+    body: String,
+    /// `true` to open it as a draft; by default, `false`.
+    #[serde(default)]
+    draft: bool,
+}
+
+impl From<OpenPullRequest> for NewPull {
+    fn from(new: OpenPullRequest) -> Self {
+        let OpenPullRequest { head, base, title, body, draft } = new;
+        Self { title, body, head, base, draft, ..Self::default() }
+    }
+}
+
+/// A merge of a pull request.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct MergePullRequest {
+    /// The method; by default, `merge`.
+    pub(crate) method: PullRequestMergeMethod,
 }
 
 /// A pull request of a job. The text, the labels and the base branch of those on other code hosts than the built-in one

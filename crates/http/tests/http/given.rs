@@ -30,7 +30,7 @@ use journeyman_core::ports::{
     PullPagesError, SandboxError,
 };
 use journeyman_core::project::Project;
-use journeyman_core::pull::{LocalPull, PullState};
+use journeyman_core::pull::{LocalPull, NewMerge, PullState};
 use journeyman_core::run::Usage;
 use journeyman_core::time::{Clock, Timestamp};
 use journeyman_core::user::PasswordHash;
@@ -208,7 +208,13 @@ impl PullPages for FakeRepository {
         Ok(Vec::new())
     }
 
-    async fn merge(&self, _: &Project, _: u64, _: &str, _: Timestamp) -> Result<PullMerge, PullPagesError> {
+    async fn ahead(&self, _: &Project, base: Option<&str>, head: &str) -> Result<(String, u64), PullPagesError> {
+        let commits = u64::from(head != "even");
+        let known = Ok((base.unwrap_or("main").to_owned(), commits));
+        if head == "missing" { Err(PullPagesError::NoBranch(head.to_owned())) } else { known }
+    }
+
+    async fn merge(&self, _: &Project, _: u64, _: &NewMerge) -> Result<PullMerge, PullPagesError> {
         Err(PullPagesError::NotFound)
     }
 

@@ -18,7 +18,7 @@ async fn a_project_is_created_read_changed_and_deleted() {
     assert!(!made.text.contains("s3cret"), "{}", made.text);
     let project = made.json();
     assert_eq!(project["secrets"], json!(["NPM_TOKEN"]));
-    let host = json!({"kind": null, "host": null, "username": null, "hasToken": true, "hasWebhookSecret": false});
+    let host = json!({"kind": null, "host": null, "username": null, "hasToken": true, "hasWebhookSecret": false, "allowForcePush": false});
     assert_eq!(project["codeHost"], host);
     assert_eq!((project["agent"].clone(), project["model"].clone()), (json!("journeyman"), json!("test/scripted")));
     assert!(project["cloneUrl"].is_null());

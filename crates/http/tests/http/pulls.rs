@@ -25,6 +25,27 @@ impl Service {
 }
 
 #[tokio::test]
+async fn a_pull_request_is_opened_for_a_branch() {
+    let service = service().await;
+    let path = "/v2/projects/shop/pulls";
+    let body = r#"{"head":"topic","title":"Mine","body":"Why"}"#;
+    let opened = service.post(path, body).await;
+    let pull = opened.json();
+    assert_eq!((opened.status.as_u16(), &pull["number"], &pull["base"]), (201, &json!(1), &json!("main")), "{pull}");
+    assert_eq!((&pull["title"], &pull["body"], &pull["job"]), (&json!("Mine"), &json!("Why"), &json!(null)), "{pull}");
+    assert_eq!(service.post(path, body).await.status.as_u16(), 200, "a repeated request");
+    for (body, status, code) in [
+        (r#"{"head":"topic","title":"Other"}"#, 409, "pull_request_exists"),
+        (r#"{"head":"missing","title":"x"}"#, 422, "branch_not_found"),
+        (r#"{"head":"even","title":"x"}"#, 400, "invalid_body"),
+        (r#"{"head":"topic"}"#, 400, "invalid_body"),
+    ] {
+        let refused = service.post(path, body).await;
+        assert_eq!((refused.status.as_u16(), refused.code()), (status, code.to_owned()), "{body}: {}", refused.text);
+    }
+}
+
+#[tokio::test]
 async fn pull_requests_are_listed_by_state_in_pages() {
     let service = service().await;
     service.open_pulls(&["a", "b", "c"]).await;
@@ -61,6 +82,18 @@ async fn a_pull_request_is_merged_once() {
     let audit = service.get("/v2/audit").await.json();
     let lines = audit["entries"].as_array().unwrap().iter().filter(|line| line["action"] == "pull.merged").count();
     assert_eq!(lines, 1, "{audit}");
+}
+
+#[tokio::test]
+async fn the_method_of_a_merge_is_checked() {
+    let service = service().await;
+    service.open_pulls(&["a"]).await;
+    let merge = "/v2/projects/shop/pulls/1/merge";
+    for body in [r#"{"method":"octopus"}"#, r#"{"mode":"squash"}"#, "[]"] {
+        assert_eq!(service.post(merge, body).await.code(), "invalid_body", "{body}");
+    }
+    let merged = service.post(merge, r#"{"method":"squash"}"#).await;
+    assert_eq!((merged.status.as_u16(), merged.json()["state"].clone()), (200, json!("merged")), "{merged:?}");
 }
 
 #[tokio::test]

@@ -59,7 +59,7 @@ impl Session {
                 write_out(&render::diff(diff.into(), std::io::stdout().is_terminal(), self.look.paint))?;
                 Ok(Exit::Done)
             }
-            JobCommand::Merge { job } => self.merge(&job).await,
+            JobCommand::Merge { job, method } => self.merge(&job, method).await,
             JobCommand::Apply { job } => self.apply(&job).await,
             JobCommand::Checkout { job } => self.checkout(&job).await,
             JobCommand::Retry { job } => self.act(&job, Action::Retry).await,

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand, ValueEnum};
 use clap_complete::engine::ArgValueCandidates;
-use journeyman_client::models::PullRequestState;
+use journeyman_client::models::{OpenPullRequest, PullRequestMergeMethod, PullRequestState};
 use serde_json::Value;
 
 use super::exit::{Exit, Failure, HELP};
@@ -50,12 +50,55 @@ enum PrCommand {
         #[arg(short, long)]
         web: bool,
     },
+    /// Open a pull request on the built-in code host
+    Open {
+        /// Branch with the commits, which must have been pushed
+        #[arg(long)]
+        head: String,
+        /// Branch to merge into [default: the default branch]
+        #[arg(long)]
+        base: Option<String>,
+        /// Title
+        #[arg(long)]
+        title: String,
+        /// Description, in Markdown
+        #[arg(long, default_value = "")]
+        body: String,
+        /// Open it as a draft
+        #[arg(long)]
+        draft: bool,
+    },
     /// Merge a pull request on the built-in code host
     Merge {
         /// Number of the pull request
         #[arg(value_parser = number::pull_request, add = ArgValueCandidates::new(complete::open_pulls))]
         number: u64,
+        /// Method of the merge
+        #[arg(long, value_enum, default_value_t)]
+        method: MethodArg,
     },
+}
+
+/// The method of a merge.
+#[derive(Debug, Clone, Copy, Default, ValueEnum)]
+pub(crate) enum MethodArg {
+    /// A merge commit joins the branches
+    #[default]
+    Merge,
+    /// One commit has all changes
+    Squash,
+    /// The commits are repeated on top of the base branch
+    Rebase,
+}
+
+impl From<MethodArg> for PullRequestMergeMethod {
+    fn from(method: MethodArg) -> Self {
+        match method {
+            MethodArg::Merge => Self::Merge,
+            MethodArg::Squash => Self::Squash,
+            MethodArg::Rebase => Self::Rebase,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -104,14 +147,26 @@ async fn carry_out(session: &Session, command: PrCommand) -> Result<Exit, Failur
                 session.show(&pull, |pull| view(look, pull))?;
             }
         }
-        PrCommand::Merge { number } => return merge(session, number).await,
+        PrCommand::Open { head, base, title, body, draft } => {
+            let mut new = OpenPullRequest::new(head, title).body(body).draft(draft);
+            new.base = base;
+            let pull = pulls.open(project, &new).raw().await?;
+            session.show(&pull, |pull| {
+                vec![
+                    look.paint.good(&format!("#{} {}", cell(&pull["number"]), cell(&pull["title"]))),
+                    look.link(&pull["url"]),
+                ]
+            })?;
+        }
+        PrCommand::Merge { number, method } => return merge(session, number, method).await,
     }
     Ok(Exit::Done)
 }
 
 /// Merges a pull request, and prints it.
-pub(super) async fn merge(session: &Session, number: u64) -> Result<Exit, Failure> {
-    let pull = session.client.pulls().merge(&session.project, number).raw().await?;
+pub(super) async fn merge(session: &Session, number: u64, method: MethodArg) -> Result<Exit, Failure> {
+    let method = PullRequestMergeMethod::from(method);
+    let pull = session.client.pulls().merge_with(&session.project, number, &method).raw().await?;
     if session.json {
         print(&pull.to_string())?;
     } else {

@@ -83,6 +83,7 @@ pub(crate) async fn idle_with(settings: Settings, idle_agents: IdleAgentLimits) 
     let hosts = CodeHosts::new(Parts {
         git: git.clone(),
         repositories: dir.path().join("repos"),
+        hooks: dir.path().join("hooks"),
         public_url: url,
         pulls: store.clone(),
         users: store.clone(),

@@ -6,7 +6,7 @@ use journeyman_core::job::{JobState, JobStatus};
 use journeyman_core::message::{DeliveryMode, MessageStatus};
 use journeyman_core::ports::{Diffs, JobStore, PullPages};
 use journeyman_core::project::Settings;
-use journeyman_core::pull::{PullEnding, PullState};
+use journeyman_core::pull::{MergeMethod, NewMerge, PullEnding, PullState};
 use journeyman_core::run::{ReasonCode, RunStatus};
 use journeyman_core::time::Clock as _;
 use journeyman_testkit::{Seeds as _, until_async, within};
@@ -161,7 +161,8 @@ async fn after_a_merge_a_job_continues_with_a_new_branch_and_pull_request() {
     let id = harness.create("[[write a|1]]").await;
     let first = harness.settled(id).await;
     let at = harness.world.now();
-    let merge = harness.hosts.local().merge(&harness.project, 1, "people", at).await.unwrap();
+    let new = NewMerge { method: MergeMethod::Merge, by: "people".to_owned(), at };
+    let merge = harness.hosts.local().merge(&harness.project, 1, &new).await.unwrap();
     let (state, by, between) = (PullState::Merged, Some("people".to_owned()), Some(merge.between));
     let ending = PullEnding { state, by, at, between, commit: merge.commit };
     harness.store.end_pull("shop", 1, ending).await.unwrap();

@@ -10,7 +10,7 @@ use journeyman_core::ids::{JobId, ProjectId, UserId};
 use journeyman_core::key::ApiKey;
 use journeyman_core::ports::{AdminStore, Administered, AuditEntry, DecideAdmin, SessionsToEnd};
 use journeyman_core::project::{Project, SecretChanges};
-use journeyman_core::pull::Comment;
+use journeyman_core::pull::{Comment, LocalPull, PullState};
 use journeyman_core::slack::SlackWorkspace;
 use journeyman_core::template::{Template, name_key};
 use journeyman_core::time::Timestamp;
@@ -86,6 +86,12 @@ impl AdminTables for Tables {
                 state.last_comment = self.last_comment(&key);
                 let drafts = self.comments.iter().filter(|(of, known)| *of == key && known.comment.is_draft);
                 state.drafts = drafts.map(|(_, draft)| draft.clone()).collect();
+            }
+            Subject::NewPull(repository, head) => {
+                let own = || self.pulls.values().filter(|pull| pull.repository == *repository);
+                let is_open = |pull: &&LocalPull| pull.head == *head && pull.state == PullState::Open;
+                state.pull = own().find(is_open).cloned();
+                state.last_pull = own().map(|pull| pull.number).max().unwrap_or(0);
             }
             Subject::PullLines(repository, number) => {
                 let key = (repository.clone(), *number);
@@ -185,7 +191,9 @@ impl AdminTables for Tables {
             AdminRow::Link(link) => drop(self.links.insert(link.hash, link)),
             AdminRow::LinkDeleted(hash) => drop(self.links.remove(&hash)),
             AdminRow::LinksDeleted(user) => self.links.retain(|_, link| link.user != Some(user)),
-            AdminRow::Pull(pull) => drop(self.pulls.insert((pull.repository.clone(), pull.number), *pull)),
+            AdminRow::Pull(pull) | AdminRow::PullOpened(pull) => {
+                drop(self.pulls.insert((pull.repository.clone(), pull.number), *pull))
+            }
             AdminRow::Inbox(event) => drop(self.insert_event(*event)),
             AdminRow::Comment { repository, number, comment } => self.put_comment((repository, number), *comment),
             AdminRow::DraftRemoved { repository, number, place } => {

@@ -235,6 +235,15 @@ async fn load(session: &Session, subject: &Subject, is_begun: bool) -> Result<Ad
                 number(*of)
             ),
         ],
+        Subject::NewPull(repository, head) => vec![
+            call!(PULLS_LOCK, repository.clone()),
+            call!(
+                "SELECT * FROM pulls WHERE repository = $1 AND head = $2 AND state = 'open'",
+                repository.clone(),
+                head.clone()
+            ),
+            call!("SELECT coalesce(max(number), 0) AS last FROM pulls WHERE repository = $1", repository.clone()),
+        ],
         Subject::PullLines(repository, of) => vec![
             call!(PULLS_LOCK, repository.clone()),
             call!("SELECT * FROM pulls WHERE repository = $1 AND number = $2", repository.clone(), number(*of)),
@@ -351,6 +360,11 @@ async fn load(session: &Session, subject: &Subject, is_begun: bool) -> Result<Ad
             let last = rows(1).first().map(|row| row.try_get::<_, Option<i64>>("place")).transpose()?;
             state.last_comment = last.flatten().and_then(|place| u64::try_from(place).ok()).unwrap_or(0);
             state.drafts = rows(2).iter().map(rows::comment).collect::<Result<_, PgError>>()?;
+        }
+        Subject::NewPull(..) => {
+            state.pull = rows(0).first().map(rows::pull).transpose()?;
+            let last = rows(1).first().map(|row| row.try_get::<_, i64>("last")).transpose()?;
+            state.last_pull = last.and_then(|last| u64::try_from(last).ok()).unwrap_or(0);
         }
         Subject::PullLines(..) => {
             state.pull = rows(0).first().map(rows::pull).transpose()?;
@@ -492,6 +506,7 @@ impl PostgresStore {
                 AdminRow::LinksDeleted(user) => {
                     calls.push(call!("DELETE FROM links WHERE owner = $1", user.to_string()));
                 }
+                AdminRow::PullOpened(pull) => calls.push(open_pull(pull)?),
                 AdminRow::Pull(pull) => calls.push(end_pull(pull)),
                 AdminRow::Inbox(event) => calls.push(insert_event(event)?),
                 AdminRow::Comment { repository, number, comment } => {
@@ -686,6 +701,23 @@ fn put_user(user: &User) -> Call {
         user.disabled_at.map(Timestamp::as_micros),
         number(user.version),
     )
+}
+
+fn open_pull(pull: &LocalPull) -> Result<Call, PgError> {
+    Ok(call!(
+        "INSERT INTO pulls (repository, number, title, body, state, draft, head, base, labels, created_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+        pull.repository.clone(),
+        number(pull.number),
+        pull.title.clone(),
+        pull.body.clone(),
+        pull.state.name(),
+        i64::from(pull.draft),
+        pull.head.clone(),
+        pull.base.clone(),
+        to_json(&pull.labels)?,
+        pull.created_at.as_micros(),
+    ))
 }
 
 fn end_pull(pull: &LocalPull) -> Call {

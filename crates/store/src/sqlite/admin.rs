@@ -145,6 +145,13 @@ impl AdminTables for Tables<'_> {
                 let mut drafts = self.db.prepare_cached(text)?;
                 state.drafts = collect(&mut drafts.query(params![repository, number(*of)])?, |row| rows::comment(row))?;
             }
+            Subject::NewPull(repository, head) => {
+                let text = "SELECT * FROM pulls WHERE repository = ?1 AND head = ?2 AND state = 'open'";
+                state.pull = self.one(text, params![repository, head], |row| rows::pull(row))?;
+                let text = "SELECT coalesce(max(number), 0) FROM pulls WHERE repository = ?1";
+                let last: i64 = self.db.prepare_cached(text)?.query_row([repository], |row| row.get(0))?;
+                state.last_pull = u64::try_from(last).unwrap_or(0);
+            }
             Subject::PullLines(repository, of) => {
                 let text = "SELECT * FROM pulls WHERE repository = ?1 AND number = ?2";
                 state.pull = self.one(text, params![repository, number(*of)], |row| rows::pull(row))?;
@@ -284,6 +291,7 @@ impl AdminTables for Tables<'_> {
             ),
             AdminRow::LinkDeleted(TokenHash(hash)) => self.execute("DELETE FROM links WHERE hash = ?1", [hash]),
             AdminRow::LinksDeleted(user) => self.execute("DELETE FROM links WHERE owner = ?1", [user.to_string()]),
+            AdminRow::PullOpened(pull) => self.open_pull(pull),
             AdminRow::Pull(pull) => self.end_pull(pull),
             AdminRow::Inbox(event) => {
                 insert_event(self.db, event)?;
@@ -508,6 +516,25 @@ impl Tables<'_> {
                 user.signed_in_at.map(Timestamp::as_micros),
                 user.disabled_at.map(Timestamp::as_micros),
                 number(user.version),
+            ],
+        )
+    }
+
+    fn open_pull(&self, pull: &LocalPull) -> Op<()> {
+        self.execute(
+            "INSERT INTO pulls (repository, number, title, body, state, draft, head, base, labels, created_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+            params![
+                pull.repository,
+                number(pull.number),
+                pull.title,
+                pull.body,
+                pull.state.name(),
+                pull.draft,
+                pull.head,
+                pull.base,
+                to_json(&pull.labels)?,
+                pull.created_at.as_micros(),
             ],
         )
     }

@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use journeyman_app::{Commented, Error, MessageRequest, PullComment};
 use journeyman_core::message::DeliveryMode;
-use journeyman_core::pull::{LinePlace, Verdict};
+use journeyman_core::pull::{LinePlace, MergeMethod, Verdict};
 
 use super::read::{Form, Refused};
 use super::{Target, detail, files, live, merge_box};
@@ -17,9 +17,10 @@ use crate::fields::Fields;
 use crate::in_project::segment;
 use crate::pages::line_form::{appearance, key};
 
-pub(super) async fn merge(target: Target) -> Response {
+pub(super) async fn merge(target: Target, fields: Fields) -> Response {
     let page = async {
-        target.cases().merge_pull(&target.caller(), &target.project.id, target.number).await?;
+        let method = fields.given("method").as_deref().and_then(MergeMethod::parse).unwrap_or_default();
+        target.cases().merge_pull(&target.caller(), &target.project.id, target.number, method).await?;
         Ok(Redirect::to(&target.page("?done=merged")).into_response())
     };
     target.answer(page.await)

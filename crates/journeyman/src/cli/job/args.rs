@@ -10,6 +10,7 @@ use crate::cli::complete;
 use crate::cli::confirm::ConfirmArgs;
 use crate::cli::exit::HELP;
 use crate::cli::number;
+use crate::cli::pr::MethodArg;
 use crate::cli::session::ServerArgs;
 use crate::config::whole;
 
@@ -80,6 +81,9 @@ pub(super) enum JobCommand {
         /// ID of the job
         #[arg(add = ArgValueCandidates::new(complete::jobs))]
         job: String,
+        /// Method of the merge
+        #[arg(long, value_enum, default_value_t)]
+        method: MethodArg,
     },
     /// Apply the changes of a job to the working tree and the index, as `git apply --3way` does
     Apply {

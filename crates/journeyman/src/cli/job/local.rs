@@ -4,6 +4,7 @@ use journeyman_client::models::PullRequestState;
 
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::look::plain;
+use crate::cli::pr::MethodArg;
 use crate::cli::session::Session;
 use crate::cli::working_tree::{RemoteBranch, WorkingTree};
 use crate::cli::{browser, credential, pr, program};
@@ -19,7 +20,7 @@ impl Session {
     }
 
     /// Merges the open pull request of a job.
-    pub(super) async fn merge(&self, job: &str) -> Result<Exit, Failure> {
+    pub(super) async fn merge(&self, job: &str, method: MethodArg) -> Result<Exit, Failure> {
         let pulls = self.job(job).pulls().all().await?;
         let Some(pull) = pulls.iter().rev().find(|pull| pull.state == PullRequestState::Open) else {
             let text = match pulls.last() {
@@ -33,7 +34,7 @@ impl Session {
             let text = format!("the pull request is on another code host; merge it there: {}", pull.url);
             return Err(Failure::State(text));
         }
-        pr::merge(self, pull.number).await
+        pr::merge(self, pull.number, method).await
     }
 
     /// Applies the changes of a job to the working tree.
