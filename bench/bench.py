@@ -26,7 +26,7 @@ from rig.session import Program, Session
 from rig.site import BENCH
 
 # Groups that create many small files come first: see Session.drop.
-GROUPS = ["floor", "workspace", "dispatch", "turns", "hosts", "durability", "sandbox", "start", "accept", "poll", "streams", "webhooks", "pages", "memory", "growth", "peers"]
+GROUPS = ["floor", "workspace", "dispatch", "turns", "hosts", "durability", "sandbox", "start", "accept", "poll", "streams", "webhooks", "pages", "memory", "git", "growth", "peers"]
 
 
 def main() -> int:

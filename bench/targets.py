@@ -69,6 +69,8 @@ TARGETS: dict[str, list[Target]] = {
     "start.ready": [at_most(50)],
     "workspace.second": [at_most(0.2, of="workspace.clone")],
     "workspace.tenth": [at_most(0.2, of="workspace.clone")],
+    "git.mirror-after": [at_most(20)],
+    "git.repository-after": [at_most(20)],
     "growth.sqlite-accept-ratio": [at_most(1.2)],
     "growth.sqlite-poll-ratio": [at_most(1.2)],
     "growth.sqlite-walk-ratio": [at_most(1.2)],

@@ -40,6 +40,7 @@ pub mod template;
 pub mod time;
 pub mod trace;
 pub mod trust;
+pub mod upkeep;
 pub mod usage;
 pub mod user;
 pub mod version;

@@ -8,6 +8,7 @@ mod methods;
 mod pages;
 mod protect;
 mod serve;
+mod upkeep;
 
 use std::fs::File;
 use std::io;

@@ -3,6 +3,7 @@
 mod import;
 mod merges;
 mod serve;
+mod upkeep;
 
 use std::path::Path;
 use std::sync::Arc;

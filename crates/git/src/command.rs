@@ -41,6 +41,9 @@ const STDERR_BYTES: u64 = 64 << 10;
 /// The time that a stopped command has to remove its lock files.
 const GRACE: Duration = Duration::from_secs(5);
 
+/// The programs that start a command with a low priority, each as the argument of the one before, with their options.
+const LOW_PRIORITY: [(&str, &[&str]); 2] = [("nice", &["-n", "19"]), ("ionice", &["-t", "-c", "3"])];
+
 /// The interval at which a stopped process group is checked for processes that outlive their leader.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -109,6 +112,7 @@ pub struct GitCommand {
     timeout: Duration,
     stdout_bytes: usize,
     credential: Option<ServerCredential>,
+    has_low_priority: bool,
 }
 
 /// The output of a command.
@@ -161,6 +165,7 @@ impl Git {
             timeout: TIMEOUT,
             stdout_bytes: STDOUT_BYTES,
             credential: None,
+            has_low_priority: false,
         }
     }
 
@@ -244,6 +249,13 @@ impl GitCommand {
         self
     }
 
+    /// Lets everything else on the machine go first, on its processors and its disks.
+    #[must_use]
+    pub const fn low_priority(mut self) -> Self {
+        self.has_low_priority = true;
+        self
+    }
+
     /// Sets the credential with which git's prompts are answered.
     #[must_use]
     pub fn credential_of(mut self, remote: &Remote) -> Self {
@@ -311,15 +323,24 @@ impl GitCommand {
     /// Returns the process, which leads a new process group.
     fn build(&self) -> Result<Command, GitError> {
         let runner = &self.runner;
-        let mut command = if Limits::needs_wrapper(&self.arguments) {
-            let prlimit = found("prlimit".as_ref(), &runner.path).unwrap_or_else(|| "prlimit".into());
-            let mut command = Command::new(prlimit);
-            command.args(self.limits().options()).arg(&runner.program);
-            command
-        } else {
-            Command::new(&runner.program)
-        };
-        command.args(&self.arguments).env_clear();
+        let mut line: Vec<OsString> = Vec::new();
+        if self.has_low_priority {
+            for (program, options) in LOW_PRIORITY {
+                // Without these programs, the command has the usual priority.
+                let Some(path) = found(program.as_ref(), &runner.path) else { continue };
+                line.push(path.into());
+                line.extend(options.iter().map(OsString::from));
+            }
+        }
+        if Limits::needs_wrapper(&self.arguments) {
+            line.push(found("prlimit".as_ref(), &runner.path).map_or_else(|| "prlimit".into(), OsString::from));
+            line.extend(self.limits().options().map(OsString::from));
+        }
+        line.push(runner.program.clone());
+        line.extend(self.arguments.iter().cloned());
+        let mut line = line.into_iter();
+        let mut command = Command::new(line.next().unwrap_or_default());
+        command.args(line).env_clear();
         command.env("PATH", &runner.path).env("HOME", "/nonexistent").env("LC_ALL", "C");
         for (name, value) in [
             ("GIT_CONFIG_GLOBAL", "/dev/null"),

@@ -36,17 +36,26 @@ impl Folders {
     /// # Errors
     /// Returns an error if a folder cannot be read or synced; the new files may then not survive a power failure.
     pub fn sync(&self) -> io::Result<()> {
-        let now = folders(&self.git_dir)?;
-        // The clock of the file system may not advance for some milliseconds: a folder with the newest recorded time
-        // may have changed after it was recorded.
-        let newest = self.before.values().max();
-        for (folder, changed) in &now {
-            if self.before.get(folder) != Some(changed) || Some(changed) >= newest {
-                File::open(folder)?.sync_all()?;
+        sync_changed(&self.before, &folders(&self.git_dir)?)
+    }
+}
+
+/// Syncs the folders of `now` that have changed since `before`.
+fn sync_changed(before: &BTreeMap<PathBuf, SystemTime>, now: &BTreeMap<PathBuf, SystemTime>) -> io::Result<()> {
+    // The clock of the file system may not advance for some milliseconds: a folder with the newest recorded time may
+    // have changed after it was recorded.
+    let newest = before.values().max();
+    for (folder, changed) in now {
+        if before.get(folder) != Some(changed) || Some(changed) >= newest {
+            match File::open(folder) {
+                Ok(folder) => folder.sync_all()?,
+                // Packing has removed it, after it had synced the pack with what was in it.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
             }
         }
-        Ok(())
     }
+    Ok(())
 }
 
 /// Syncs a folder and all files and folders in it.
@@ -142,5 +151,20 @@ mod tests {
         assert_eq!(names, expected);
         assert!(!before.before.contains_key(&git.join("objects/cd")));
         before.sync().unwrap();
+    }
+
+    #[test]
+    fn a_folder_that_packing_has_removed_is_not_synced() {
+        let dir = tempfile::tempdir().unwrap();
+        for folder in ["objects/pack", "objects/ab", "refs/jobs/1"] {
+            std::fs::create_dir_all(dir.path().join(folder)).unwrap();
+        }
+        let all = folders(dir.path()).unwrap();
+        for folder in ["objects/ab", "refs/jobs/1"] {
+            std::fs::remove_dir(dir.path().join(folder)).unwrap();
+        }
+        sync_changed(&BTreeMap::new(), &all).unwrap();
+        let is_gone = |folder: &str| !dir.path().join(folder).exists();
+        assert!(is_gone("objects/ab") && is_gone("refs/jobs/1"));
     }
 }

@@ -39,7 +39,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::{BlobPlace, Database, Role, Settings};
 use crate::connections::Registry;
-use crate::duties::Duties;
+use crate::duties::{Duties, Repositories};
 use crate::system::Machine;
 
 use self::agents::AgentFolders;
@@ -232,6 +232,7 @@ pub(crate) async fn build(settings: Settings, public_url: String) -> anyhow::Res
     let signer = if is_worker { signer(&settings).await? } else { None };
     let mirrors = Mirrors::new(git(&settings)?, settings.data_dir.join("mirrors")).signing(signer);
     let mirrors = Arc::new(mirrors);
+    let repositories = Repositories { mirrors: Arc::clone(&mirrors), host: hosts.local().clone() };
     let diffs = MirrorDiffs::new(forges.clone(), Arc::clone(&blobs), Arc::clone(&mirrors), &settings.data_dir);
     let worker = if is_worker {
         Some(worker_parts(&settings, &engine, &store, forges, blobs, mirrors, &public_url)?)
@@ -242,7 +243,7 @@ pub(crate) async fn build(settings: Settings, public_url: String) -> anyhow::Res
     let provider = provider.map(|provider| Arc::new(provider) as Arc<dyn SignInProvider>);
     let seal = Arc::new(Sealer::new(master_key(&settings)?, Arc::new(Machine)));
     let host = worker.as_ref().map(|worker: &WorkerParts| Arc::clone(&worker.host));
-    let duties = Duties::new(Arc::clone(&store), cases.clone(), host, &settings);
+    let duties = Duties::new(Arc::clone(&store), cases.clone(), repositories, host, &settings);
     Ok(App {
         store,
         engine,

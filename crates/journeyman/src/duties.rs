@@ -6,6 +6,7 @@
 
 mod blobs;
 mod checks;
+mod git;
 mod outbox;
 mod polls;
 mod retention;
@@ -27,6 +28,8 @@ use tokio::time::MissedTickBehavior;
 
 use self::blobs::SweepBlobs;
 use self::checks::ReadChecks;
+use self::git::MaintainGit;
+pub(crate) use self::git::Repositories;
 use self::outbox::CarryOutEffects;
 use self::polls::PollCodeHosts;
 use self::retention::ApplyRetention;
@@ -90,9 +93,16 @@ pub(crate) struct Duties {
 
 impl Duties {
     /// Returns the duties of a process; `host` is `None` if the process does not carry out runs.
-    pub(crate) fn new(store: Arc<dyn Store>, cases: UseCases, host: Option<Arc<Host>>, settings: &Settings) -> Self {
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        cases: UseCases,
+        repositories: Repositories,
+        host: Option<Arc<Host>>,
+        settings: &Settings,
+    ) -> Self {
         let mut duties: Vec<Box<dyn Duty>> =
             vec![Box::new(ApplyRetention { store: Arc::clone(&store), retention: settings.retention })];
+        duties.push(Box::new(MaintainGit { store: Arc::clone(&store), repositories }));
         duties.push(Box::new(ReadChecks(cases.clone())));
         let poller = Arc::new(Poller::new(cases.clone()));
         duties.push(Box::new(PollCodeHosts { poller: Arc::clone(&poller) }));

@@ -59,6 +59,7 @@ pub(crate) mod program {
     mod traces;
     mod trusts;
     mod turns;
+    mod upkeep;
     mod users;
     mod webhooks;
 }

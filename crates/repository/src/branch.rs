@@ -70,7 +70,12 @@ async fn branch_of(
             theirs.clone()
         }
         _ if history.has(&branch.head).await => branch.head.clone(),
-        _ => branch.base.clone(),
+        _ if history.has(&branch.base).await => branch.base.clone(),
+        // People have replaced the base by force, and nothing of the job is left.
+        _ => {
+            let base = history.resolve(&base_of(job, project, history)?).await?;
+            return begin(branch.name.clone(), branch.generation, base, project, history);
+        }
     };
     let (branch, generation, base) = (branch.name.clone(), branch.generation, branch.base.clone());
     Ok(TurnBegun { branch, generation, base, head, pushed, default_branch: None })
@@ -192,12 +197,23 @@ mod tests {
     use super::*;
 
     /// A code host with the default branch `main`.
-    struct Heads(BTreeMap<String, Sha>, bool);
+    struct Heads {
+        heads: BTreeMap<String, Sha>,
+        is_named: bool,
+        /// The commits that the mirror has; `None` stands for all.
+        known: Option<Vec<Sha>>,
+    }
+
+    impl Heads {
+        fn new(heads: BTreeMap<String, Sha>, is_named: bool) -> Self {
+            Self { heads, is_named, known: None }
+        }
+    }
 
     #[async_trait]
     impl History for Heads {
         fn heads(&self) -> &BTreeMap<String, Sha> {
-            &self.0
+            &self.heads
         }
 
         fn default_branch(&self) -> Option<&str> {
@@ -205,15 +221,15 @@ mod tests {
         }
 
         fn names_default_branch(&self) -> bool {
-            self.1
+            self.is_named
         }
 
         async fn resolve(&self, reference: &str) -> Result<Sha, RepositoryError> {
-            Ok(self.0[reference].clone())
+            Ok(self.heads[reference].clone())
         }
 
-        async fn has(&self, _: &Sha) -> bool {
-            true
+        async fn has(&self, commit: &Sha) -> bool {
+            self.known.as_ref().is_none_or(|known| known.contains(commit))
         }
 
         async fn contains(&self, _: &Sha, _: &Sha) -> bool {
@@ -244,7 +260,7 @@ mod tests {
         let heads: BTreeMap<_, _> = heads.map(|(name, sha)| (name.to_owned(), sha.clone())).into();
         let (job, host) = (job_on_existing(), OnePull(Mutex::new(Ok(Some(OnePull::open())))));
         let mut project = Project::new("shop".parse().unwrap(), "https://git.example/acme/shop", Timestamp::default());
-        let all = Heads(heads.clone(), true);
+        let all = Heads::new(heads.clone(), true);
         let begun = choose_branch(&job, &project, &all, &host).await.unwrap();
         assert_eq!((begun.branch.as_str(), begun.generation, &begun.pushed), ("feature", 1, &Some(feature.clone())));
         assert_eq!((&begun.base, &begun.head), (&feature, &feature));
@@ -256,7 +272,7 @@ mod tests {
         };
         let mut without = heads.clone();
         without.remove("feature");
-        let gone = choose_branch(&job, &project, &Heads(without, true), &host).await;
+        let gone = choose_branch(&job, &project, &Heads::new(without, true), &host).await;
         assert_eq!(code(gone), ReasonCode::UnknownRef);
         project.reference = Some("feature".to_owned());
         assert_eq!(code(choose_branch(&job, &project, &all, &host).await), ReasonCode::PullRequestNotWritable);
@@ -279,7 +295,7 @@ mod tests {
     #[tokio::test]
     async fn the_work_of_a_closed_pull_request_is_carried_over() {
         let [main, base, head]: [Sha; 3] = ["a", "b", "c"].map(|digit| digit.repeat(40).parse().unwrap());
-        let heads = Heads([("main".to_owned(), main.clone())].into(), true);
+        let heads = Heads::new([("main".to_owned(), main.clone())].into(), true);
         let project = Project::new("shop".parse().unwrap(), "https://git.example/acme/shop", Timestamp::default());
         let host = OnePull(Mutex::new(Ok(Some(OnePull::open()))));
         let job = job_on_existing();
@@ -303,12 +319,30 @@ mod tests {
         assert_eq!((fresh.generation, &fresh.base, &fresh.head), (3, &main, &main), "nothing to carry over");
     }
 
+    #[tokio::test]
+    async fn a_job_whose_base_is_gone_and_that_has_no_commits_begins_from_the_newest() {
+        let [main, base]: [Sha; 2] = ["a", "b"].map(|digit| digit.repeat(40).parse().unwrap());
+        let project = Project::new("shop".parse().unwrap(), "https://git.example/acme/shop", Timestamp::default());
+        let host = OnePull(Mutex::new(Ok(None)));
+        let source = Source { reference: "main".to_owned(), ..job_on_existing().source };
+        let job = Job { options: JobOptions::default(), pull: None, source, ..job_on_existing() };
+        let branch =
+            Branch { name: job.branch_of(1), generation: 1, base: base.clone(), head: base.clone(), pushed: None };
+        let job = Job { branch: Some(branch), ..job };
+        for (known, expected) in [(vec![base.clone()], &base), (Vec::new(), &main)] {
+            let heads = Heads { known: Some(known), ..Heads::new([("main".to_owned(), main.clone())].into(), true) };
+            let begun = choose_branch(&job, &project, &heads, &host).await.unwrap();
+            assert_eq!((&begun.base, &begun.head, begun.generation), (expected, expected, 1));
+            assert_eq!(begun.branch, job.branch_of(1));
+        }
+    }
+
     #[test]
     fn a_branch_that_blocks_the_jobs_branch_is_named_before_the_turn() {
         let commit: Sha = "a".repeat(40).parse().unwrap();
         let project = Project::new("shop".parse().unwrap(), "local:shop", Timestamp::default());
         let heads = ["main", "journeyman"].map(|name| (name.to_owned(), commit.clone())).into();
-        let begun = begin("journeyman/a-1".to_owned(), 1, commit, &project, &Heads(heads, true));
+        let begun = begin("journeyman/a-1".to_owned(), 1, commit, &project, &Heads::new(heads, true));
         let Err(RepositoryError::Failed { reason, retry: false }) = begun else { panic!("{begun:?}") };
         assert!(reason.text.contains("rename \"journeyman\""), "{}", reason.text);
     }
@@ -322,7 +356,7 @@ mod tests {
         };
         project.settings.pull_request.base = Some("v1".to_owned());
         for is_named in [true, false] {
-            let history = Heads(BTreeMap::from([("main".to_owned(), commit.clone())]), is_named);
+            let history = Heads::new(BTreeMap::from([("main".to_owned(), commit.clone())]), is_named);
             let begun = |branch: &str| begin(branch.to_owned(), 2, commit.clone(), &project, &history);
             for (branch, is_free) in [
                 ("main", false),

@@ -22,6 +22,7 @@
 //! | [`tree_size`] | refuse commits that would fill the disk |
 //! | `damage` | find out whether a mirror is damaged |
 //! | [`repair`] | rebuild a damaged mirror |
+//! | [`upkeep`] | pack mirrors, and remove what no job needs |
 
 pub mod accepted;
 pub mod branch;
@@ -46,6 +47,7 @@ pub mod signing;
 mod sync;
 mod template;
 pub mod tree_size;
+pub mod upkeep;
 mod upstream;
 
 pub use error::RepositoryError;

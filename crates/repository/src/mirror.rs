@@ -76,6 +76,11 @@ impl Mirrors {
         self
     }
 
+    /// Returns the folder of the mirrors.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
     /// Returns the path of the mirror of a remote.
     #[must_use]
     pub fn path(&self, url: &str) -> PathBuf {

@@ -23,11 +23,12 @@ const IDLE: Duration = Duration::from_secs(120);
 
 /// The settings of git for clients. Options of a push mean something to other code hosts only, and are ignored. Refs that
 /// code hosts write themselves are refused from clients, with a line for each ref.
-const SETTINGS: [&str; 4] = [
+const SETTINGS: [&str; 5] = [
     "receive.advertisePushOptions=true",
     "receive.hideRefs=refs/journeyman",
     "receive.hideRefs=refs/pull",
     "uploadpack.allowFilter=true",
+    "uploadpack.hideRefs=refs/journeyman",
 ];
 
 /// The steps after git has received a push, before the response ends.

@@ -157,6 +157,19 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_command_with_low_priority_and_its_children_go_last() {
+        for arguments in [["-c", "nice; ionice"], ["log", "nice; ionice"]] {
+            let dir = tempfile::tempdir().unwrap();
+            std::fs::write(dir.path().join("log"), arguments[1]).unwrap();
+            let command = git("sh").command(arguments).directory(dir.path()).low_priority();
+            let output = command.run().await.unwrap().text().unwrap();
+            assert!(output.starts_with("19\nidle"), "{output}");
+        }
+        let usual = git("sh").command(["-c", "nice"]).run().await.unwrap().text().unwrap();
+        assert_ne!(usual, "19", "the control");
+    }
+
+    #[tokio::test]
     async fn a_command_that_exceeds_its_processor_time_says_so() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("log"), "kill -XCPU $$").unwrap();

@@ -35,6 +35,9 @@ use crate::{app, scope};
 /// settings of repositories.
 const OLDEST_GIT: (u32, u32) = (2, 31);
 
+/// The first version of git that packs repositories in the way of the service (`git repack --cruft`).
+const PACKING_GIT: (u32, u32) = (2, 37);
+
 /// The free disk space, in bytes, below which a warning is printed.
 const LITTLE_SPACE: u64 = 1 << 30;
 
@@ -404,13 +407,25 @@ async fn git(settings: &Settings) -> Finding {
     let programs = git.command(["--exec-path"]).run().await.and_then(journeyman_git::Output::text);
     let backend = programs.map(|dir| Path::new(dir.trim()).join("git-http-backend"));
     match backend {
-        Ok(backend) if backend.exists() => finding(check, Health::Ok, version),
+        Ok(backend) if backend.exists() => of_version(check, version),
         _ => {
             let text =
                 format!("{version} has no http-backend: repositories of the built-in code host cannot be cloned");
             finding(check, Health::Warning, text)
         }
     }
+}
+
+/// Returns the finding for a version of git that the service can use.
+fn of_version(check: &'static str, version: String) -> Finding {
+    if git_version(&version).is_some_and(|found| found >= PACKING_GIT) {
+        return finding(check, Health::Ok, version);
+    }
+    let text = format!(
+        "{version} works, but the service cannot pack its repositories with it, so their files become more with each \
+         turn; install git 2.37 or later"
+    );
+    finding(check, Health::Warning, text)
 }
 
 /// Checks the key that signs commits, if there is one.
@@ -528,6 +543,14 @@ mod tests {
             std::fs::set_permissions(dir.path(), Permissions::from_mode(0o555)).unwrap();
             let found = data_dir(&missing);
             assert!(found.health == Health::Failure && found.text.contains("cannot be written"), "{}", found.text);
+        }
+    }
+
+    #[test]
+    fn a_git_that_cannot_pack_is_a_warning() {
+        for (version, health) in [("git version 2.36.1", Health::Warning), ("git version 2.37.0", Health::Ok)] {
+            let found = of_version("git", version.to_owned());
+            assert!(found.health == health && found.text.contains(version), "{}", found.text);
         }
     }
 

@@ -19,7 +19,7 @@ use journeyman_repository::branch::{base_of, choose_branch};
 use journeyman_repository::diff_stat::{Range, turn_diff};
 use journeyman_repository::import::FILE_BYTES;
 use journeyman_repository::push::{Outgoing, Push, Pushed};
-use journeyman_repository::{Mirror, RepositoryError, bundle, published};
+use journeyman_repository::{History as _, Mirror, RepositoryError, bundle, published};
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
@@ -141,6 +141,7 @@ impl Steps for HostSteps<'_> {
     async fn prepare(&self) -> Result<TurnBegun, RunError> {
         self.host.containment.check(self.job()).await?;
         let begun = choose_branch(self.job(), &self.assignment.project, &self.mirror, &*self.forge).await?;
+        self.keep_earlier(&begun).await?;
         let session = Session { blobs: &*self.host.blobs, archive: self.job().archive.as_deref() };
         let workspace = &self.sandbox.workspace;
         let tree = match workspace.can_be_reused(&self.mirror, &begun, session.archive).await {
@@ -317,6 +318,16 @@ impl HostSteps<'_> {
         }
         tree.left_out = collected.left_out;
         Ok(New { head: collected.head, commits: collected.commits, refused, unfinished: None })
+    }
+
+    /// Keeps the commits of the job's earlier branch, which pages show, if the turn begins another one.
+    async fn keep_earlier(&self, begun: &TurnBegun) -> Result<(), RunError> {
+        let earlier = self.job().branch.as_ref().filter(|branch| branch.generation != begun.generation);
+        let Some(Branch { generation, head, .. }) = earlier else { return Ok(()) };
+        if self.mirror.has(head).await {
+            self.mirror.keep(&format!("{}/{generation}", self.job().id), head).await?;
+        }
+        Ok(())
     }
 
     /// Returns the branch that the job's work is merged into, with its newest commit.

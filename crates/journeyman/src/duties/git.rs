@@ -1,0 +1,153 @@
+//! Keeps the git repositories of the service small.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use async_trait::async_trait;
+use journeyman_core::ids::JobId;
+use journeyman_core::ports::Store;
+use journeyman_core::time::Clock;
+use journeyman_forge::LocalHost;
+use journeyman_git::UpkeepError;
+use journeyman_repository::Mirrors;
+use journeyman_repository::upkeep::KnownJobs;
+
+use super::{Duty, Scope};
+use crate::system::Machine;
+
+/// The repositories of git that a process keeps small. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Repositories {
+    /// The mirrors of this machine.
+    pub(crate) mirrors: Arc<Mirrors>,
+    /// The built-in code host, whose repositories machines may share.
+    pub(crate) host: LocalHost,
+}
+
+/// Packs mirrors and repositories, and removes what nothing refers to. Each repository records what was done when, so
+/// that several processes share the work, and one that starts again does not repeat it.
+pub(super) struct MaintainGit {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) repositories: Repositories,
+}
+
+struct JobsOf<'a>(&'a dyn Store);
+
+#[async_trait]
+impl KnownJobs for JobsOf<'_> {
+    async fn exists(&self, job: JobId) -> io::Result<bool> {
+        Ok(self.0.job(job).await.map_err(io::Error::other)?.is_some())
+    }
+}
+
+#[async_trait]
+impl Duty for MaintainGit {
+    fn name(&self) -> &'static str {
+        "git_maintenance"
+    }
+
+    fn period(&self) -> Duration {
+        Duration::from_secs(600)
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::Machine
+    }
+
+    async fn carry_out(&self) -> anyhow::Result<()> {
+        let Repositories { mirrors, host } = &self.repositories;
+        let (mut all, mut failed) = (0, 0);
+        let mut note = |place: &str, done: Result<(), UpkeepError>| {
+            all += 1;
+            if let Err(error) = done {
+                failed += 1;
+                tracing::warn!(repository = place, %error, "a git repository could not be packed; it can be used as before");
+            }
+        };
+        for path in mirrors.paths().await.context("the folder of the mirrors cannot be read")? {
+            let done = mirrors.maintain(&path, Machine.now(), &JobsOf(&*self.store)).await;
+            note(&path.to_string_lossy(), done);
+        }
+        for name in host.names().await.context("the folder of the repositories cannot be read")? {
+            let done = host.maintain(&name, Machine.now()).await;
+            note(&name, done);
+        }
+        anyhow::ensure!(failed == 0, "{failed} of {all} git repositories could not be packed; the log names them");
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use journeyman_core::ports::{Forges as _, Remote};
+    use journeyman_core::project::Project;
+    use journeyman_core::time::Timestamp;
+    use journeyman_forge::{CodeHosts, Parts};
+    use journeyman_git::{Git, Runner};
+    use journeyman_store::MemoryStore;
+
+    use super::*;
+
+    const FILES: usize = 60;
+
+    /// Returns the number of files of objects and refs in a repository.
+    fn files(folder: &Path) -> usize {
+        let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        entries.map(|path| if path.is_dir() { files(&path) } else { 1 }).sum()
+    }
+
+    fn objects(repository: &Path) -> usize {
+        files(&repository.join("objects"))
+    }
+
+    /// Writes single objects into a repository.
+    async fn fill(git: &Git, repository: &Path) {
+        for number in 0..FILES {
+            let write = git.at(repository, ["hash-object", "-w", "--stdin"]).stdin(number.to_string());
+            write.run().await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn mirrors_and_repositories_are_packed_and_a_damaged_one_stops_no_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = "/usr/local/bin:/usr/bin:/bin".into();
+        let git = Git::new(Runner { program: "git".into(), path, environment: vec![], askpass: None });
+        let store = Arc::new(MemoryStore::default());
+        let hosts = CodeHosts::new(Parts {
+            git: git.clone(),
+            repositories: dir.path().join("repositories"),
+            public_url: String::new(),
+            pulls: store.clone(),
+            users: store.clone(),
+            secrets: store.clone(),
+            hosts: store.clone(),
+            configured: Vec::new(),
+            clock: Arc::new(Machine),
+        });
+        let project = |name: &str| Project::new("shop".parse().unwrap(), format!("local:{name}"), Timestamp::default());
+        for name in ["a-damaged", "shop"] {
+            hosts.prepare(&project(name)).await.unwrap();
+            fill(&git, &hosts.local().path(name)).await;
+        }
+        let mirrors = Arc::new(Mirrors::new(git.clone(), dir.path().join("mirrors")));
+        let url = hosts.local().path("shop").to_string_lossy().into_owned();
+        let mirror = mirrors.path(&url);
+        // An empty repository has no default branch to mirror, but its mirror exists afterward.
+        let _ = mirrors.fetch(Remote { url, credential: None, is_ours: true }).await;
+        fill(&git, &mirror).await;
+        std::fs::write(hosts.local().path("a-damaged").join("HEAD"), "damaged").unwrap();
+        let repositories = Repositories { mirrors, host: hosts.local().clone() };
+        let duty = MaintainGit { store, repositories };
+        let error = duty.carry_out().await.unwrap_err();
+        assert!(error.to_string().starts_with("1 of 3 git repositories"), "{error}");
+        assert!(objects(&hosts.local().path("a-damaged")) >= FILES);
+        for repository in [&hosts.local().path("shop"), &mirror] {
+            assert!(objects(repository) <= 3, "{}", objects(repository));
+        }
+    }
+}
