@@ -1,5 +1,4 @@
-"""Git: the files that turns leave in the mirror and in the repository of the built-in host, before and after the duty
-`git_maintenance`, and the time and the processor time that it takes."""
+"""Git: the files that turns leave in mirror and repository, before and after the duty `git_maintenance` packs them."""
 
 import time
 from pathlib import Path

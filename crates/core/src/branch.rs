@@ -73,6 +73,18 @@ pub const fn unsupported(hash: &str) -> Option<&'static str> {
     }
 }
 
+/// Says that jobs cannot use a repository that is a shallow clone of another one, and what to do.
+pub const SHALLOW: &str = "the repository is a shallow clone, which lacks a part of its history, so jobs cannot use it; \
+                           run `git fetch --unshallow` in it, or use the repository that it was cloned from";
+
+/// Says that a repository is damaged, and what to do.
+pub const DAMAGED: &str = "the repository is damaged: objects or refs are missing or cannot be read. Run `git fsck` in \
+                           it, and restore it from a backup or a clone";
+
+/// Says that a repository at a path on this machine cannot be written, and what to do.
+pub const READ_ONLY: &str = "the repository is read-only for the service: its folder or its disk cannot be written; let \
+                             the user that the service runs as write to it, or mount the disk for writing";
+
 /// An error for a text that is not a valid name of a branch or ref.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a valid name for a branch or ref")]

@@ -54,6 +54,11 @@ impl<K: Hash + Eq, V: Clone> Cache<K, V> {
         Ok(value)
     }
 
+    /// Returns the answer from the cache, without asking.
+    pub(crate) fn known(&self, key: &K) -> Option<V> {
+        self.entries().get(key).filter(|(_, at)| at.elapsed() < FRESH).map(|(value, _)| value.clone())
+    }
+
     /// Removes all answers.
     pub(crate) fn forget(&self) {
         self.entries().clear();

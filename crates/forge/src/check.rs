@@ -1,17 +1,20 @@
 //! Tests of code hosts, and of the repositories of projects. A person waits for the result.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
-use journeyman_core::branch::{blocked, blocking_branch, unsupported};
+use journeyman_core::branch::{DAMAGED, READ_ONLY, SHALLOW, blocked, blocking_branch, default_branch, unsupported};
 use journeyman_core::code_host::manifest::install_page;
 use journeyman_core::code_host::{CodeHost, HostKind, HostSecrets};
 use journeyman_core::finding::Finding;
 use journeyman_core::ports::{Forge, ForgeError, HostRepository, HostUser, Remote};
 use journeyman_core::run::{Reason, ReasonCode};
 use journeyman_core::time::Clock;
-use journeyman_git::{Failure, Git, GitError};
+use journeyman_git::{Failure, Git, GitError, pairs};
 
 use crate::find::{client_of, connect};
 use crate::hosted::{Account, AppAccount};
@@ -33,23 +36,33 @@ pub(crate) const fn page_of(kind: HostKind) -> &'static str {
 }
 
 /// Tests whether git can read the repository, and, on a code host, whether the service may push, list pull requests, and
-/// read its own user. `page` is the page of the documentation about the code host.
-pub(crate) async fn repository(git: &Git, forge: &dyn Forge, page: &str) -> Result<Vec<Finding>, Reason> {
+/// read its own user. `page` is the page of the documentation about the code host. Git works in `scratch`, an empty
+/// folder.
+pub(crate) async fn repository(
+    git: &Git,
+    forge: &dyn Forge,
+    page: &str,
+    scratch: &Path,
+) -> Result<Vec<Finding>, Reason> {
     forge.forget();
     let remote = forge.remote().await.map_err(reason)?;
-    let branches = read(git, &remote).await?;
+    let remote = Tested { git, remote: &remote, scratch };
+    // Code hosts do not store shallow clones, and their old protocol lists all refs.
+    let is_plain = forge.known_repository().is_none();
+    let branches = remote.branches(is_plain).await?;
+    let contents = remote.newest_commit(&branches).await?;
     let described = match forge.repository().await {
         Err(ForgeError::NoPulls(reason)) => {
-            let text = "git can read it; whether jobs may push shows with the first job";
-            let mut findings = vec![Finding::ok("repository", text)];
-            findings.extend(about_branches(&branches));
+            let mut findings = vec![Finding::ok("repository", "git can read it")];
+            findings.extend(contents.into_iter().chain(about_branches(&branches)));
+            findings.extend(remote.push(&branches).await);
             findings.push(Finding::warning("pull requests", no_pulls(&reason)));
             return Ok(findings);
         }
         described => described.map_err(reason)?,
     };
     let mut findings = vec![Finding::ok("repository", format!("{} can be read", described.path))];
-    findings.extend(about_branches(&branches));
+    findings.extend(contents.into_iter().chain(about_branches(&branches)));
     findings.push(push(&described)?);
     findings.push(pulls(forge, page).await);
     findings.extend(match forge.discussion() {
@@ -60,18 +73,16 @@ pub(crate) async fn repository(git: &Git, forge: &dyn Forge, page: &str) -> Resu
 }
 
 fn push(described: &HostRepository) -> Result<Finding, Reason> {
-    if described.is_archived {
-        let text = format!("the repository {} is archived, so it is read-only; unarchive it", described.path);
-        return Err(Reason::new(ReasonCode::RepositoryArchived, text));
+    if let Some(reason) = described.read_only() {
+        return Err(reason);
     }
-    match described.can_push {
-        Some(true) => Ok(Finding::ok("push", "the credential may push")),
-        Some(false) => {
-            let text = format!("the credential may read {} but not push to it; give it write access", described.path);
-            Err(Reason::new(ReasonCode::PermissionMissing, text))
-        }
-        None => Ok(Finding::ok("push", "the code host does not say whether the credential may push")),
-    }
+    Ok(Finding::ok(
+        "push",
+        match described.can_push {
+            Some(_) => "the credential may push",
+            None => "the code host does not say whether the credential may push",
+        },
+    ))
 }
 
 /// Explains that no pull requests will be opened. The reason is worded for a branch that was pushed.
@@ -218,12 +229,113 @@ fn about_branches(listing: &[u8]) -> Option<Finding> {
     blocking_branch(names, name).map(|other| Finding::failure(check, blocked(name, other)))
 }
 
-/// Reads the branches of a remote, and returns their listing.
-async fn read(git: &Git, remote: &Remote) -> Result<Vec<u8>, Reason> {
-    let error = match ask(git, remote).await {
-        Ok(listing) => return Ok(listing),
-        Err(error) => error,
-    };
+/// A remote that is tested, with an empty folder in which git works.
+struct Tested<'a> {
+    git: &'a Git,
+    remote: &'a Remote,
+    scratch: &'a Path,
+}
+
+/// The ref of the scratch folder that has the newest commit of the remote.
+const PROBE: &str = "refs/journeyman/probe";
+
+impl Tested<'_> {
+    /// Reads the branches of the remote, and returns their listing. With `is_plain`, also tests whether the remote is a
+    /// shallow clone, which only the first version of git's protocol says.
+    async fn branches(&self, is_plain: bool) -> Result<Vec<u8>, Reason> {
+        let packets = self.scratch.join("packets");
+        let asked = async {
+            let route = self.git.route(self.remote).await?;
+            let settings: &[&str] = if is_plain { &["-c", "protocol.version=0"] } else { &[] };
+            let arguments = settings.iter().chain(&["ls-remote", "--heads"]).map(|argument| (*argument).to_owned());
+            let address = ["--", route.address()].map(str::to_owned);
+            let ask = self.git.command(arguments.chain(route.reading()).chain(address));
+            let ask = if is_plain { ask.env("GIT_TRACE_PACKET", &packets) } else { ask };
+            Ok::<_, GitError>(ask.credential_of(self.remote).timeout(TIMEOUT).run().await?.stdout)
+        };
+        let listing = asked.await.map_err(|error| unreadable(&error))?;
+        let packets = tokio::fs::read(&packets).await.unwrap_or_default();
+        let mut lines = packets.split(|byte| *byte == b'\n');
+        match lines.any(|line| line.windows(SHALLOW_PACKET.len()).any(|part| part == SHALLOW_PACKET)) {
+            true => Err(Reason::new(ReasonCode::RepositoryUnsupported, SHALLOW)),
+            false => Ok(listing),
+        }
+    }
+
+    /// Fetches the newest commit of a branch, without the content of its files if the server can leave it out. Returns
+    /// what could not be tested.
+    async fn newest_commit(&self, listing: &[u8]) -> Result<Option<Finding>, Reason> {
+        let Some(branch) = probed(listing) else { return Ok(None) };
+        let fetched = async {
+            self.git.at(self.scratch, ["init", "--quiet", "--bare", "--template="]).run().await?;
+            let route = self.git.route(self.remote).await?;
+            let options = ["fetch", "--quiet", "--depth=1", "--filter=blob:none", "--no-tags", "--no-write-fetch-head"];
+            let arguments = options.map(str::to_owned).into_iter().chain(route.reading());
+            let arguments = arguments.chain(["--", route.address()].map(str::to_owned));
+            let refspec = [b"+".as_slice(), &branch, b":", PROBE.as_bytes()].concat();
+            let fetch = self.git.at(self.scratch, arguments).argument(OsString::from_vec(refspec));
+            fetch.credential_of(self.remote).timeout(TIMEOUT).run().await
+        };
+        match fetched.await {
+            Ok(_) => Ok(None),
+            // Not in an empty folder.
+            Err(error) if matches!(error.failure(), Failure::Damaged | Failure::RemoteDamaged | Failure::NotOurRef) => {
+                let text = format!("{DAMAGED}: {}", error.without_paths());
+                Err(Reason::new(ReasonCode::RepositoryUnsupported, text))
+            }
+            Err(GitError::TimedOut { .. }) => {
+                let text = format!(
+                    "the newest commit was not read within {} s; the first job shows whether the repository is complete",
+                    TIMEOUT.as_secs()
+                );
+                Ok(Some(Finding::warning("contents", text)))
+            }
+            Err(error) => Err(unreadable(&error)),
+        }
+    }
+
+    /// Tests whether the remote receives a push, without pushing.
+    async fn push(&self, listing: &[u8]) -> Option<Finding> {
+        let check = "push";
+        if self.remote.is_ours || probed(listing).is_none() {
+            return None;
+        }
+        let pushed = async {
+            let route = self.git.route(self.remote).await?;
+            if route.is_read_only() {
+                return Ok(Some(Finding::failure(check, READ_ONLY)));
+            }
+            let arguments = ["push", "--dry-run", "--quiet", "--no-verify"].map(str::to_owned).into_iter();
+            let refspec = format!("{PROBE}:refs/heads/{NO_BRANCH}");
+            let address = ["--", route.address(), &refspec].map(str::to_owned);
+            let push = self.git.at(self.scratch, arguments.chain(route.pushing()).chain(address));
+            push.credential_of(self.remote).timeout(TIMEOUT).run().await.map(|_| None)
+        };
+        Some(match pushed.await {
+            Ok(None) => Finding::ok(check, "the remote receives pushes"),
+            Ok(Some(finding)) => finding,
+            Err(error) => {
+                let text = "jobs cannot push; give the project a credential that may write";
+                Finding::failure(check, format!("{text}: {}", error.without_paths()))
+            }
+        })
+    }
+}
+
+/// The beginning of a line about a commit without parents, as git logs what it gets from a server.
+const SHALLOW_PACKET: &[u8] = b"< shallow ";
+
+/// Returns the name of the ref whose newest commit is fetched for a test: that of the default branch, if it can be
+/// guessed.
+fn probed(listing: &[u8]) -> Option<Vec<u8>> {
+    let branches: Vec<&[u8]> =
+        pairs(listing, b'\t').filter_map(|(_, name)| name.strip_prefix(b"refs/heads/")).collect();
+    let branch = default_branch(&[], &branches).or(branches.first().copied())?;
+    Some([b"refs/heads/".as_slice(), branch].concat())
+}
+
+/// Returns the reason for a remote that git cannot read.
+fn unreadable(error: &GitError) -> Reason {
     let (code, text) = match error.failure() {
         Failure::NotFound => {
             (ReasonCode::RepositoryNotFound, "there is no repository at this address, or access to it is denied")
@@ -232,17 +344,11 @@ async fn read(git: &Git, remote: &Remote) -> Result<Vec<u8>, Reason> {
             ReasonCode::CredentialRefused,
             "the repository refused the credential or requires one; set a valid token and its user name",
         ),
-        Failure::NotUsed => return Err(Reason::new(ReasonCode::RepositoryUnreachable, error.to_string())),
+        Failure::NotUsed => return Reason::new(ReasonCode::RepositoryUnreachable, error.to_string()),
+        Failure::RemoteDamaged | Failure::Damaged => (ReasonCode::RepositoryUnsupported, DAMAGED),
         _ => (ReasonCode::RepositoryUnreachable, "the repository could not be read"),
     };
-    Err(Reason::new(code, format!("{text}: {error}")))
-}
-
-async fn ask(git: &Git, remote: &Remote) -> Result<Vec<u8>, GitError> {
-    let route = git.route(remote).await?;
-    let arguments = ["ls-remote", "--heads"].map(str::to_owned).into_iter().chain(route.reading());
-    let ask = git.command(arguments.chain(["--", route.address()].map(str::to_owned))).timeout(TIMEOUT);
-    Ok(ask.credential_of(remote).run().await?.stdout)
+    Reason::new(code, format!("{text}: {error}"))
 }
 
 #[cfg(test)]

@@ -355,6 +355,10 @@ impl Forge for HostedRepository {
         self.current().await
     }
 
+    fn known_repository(&self) -> Option<HostRepository> {
+        self.known.repositories.known(&self.key())
+    }
+
     fn forget(&self) {
         self.known.repositories.forget();
         self.known.permissions.forget();

@@ -157,7 +157,14 @@ impl Forges for CodeHosts {
         let forge = self.finder.of(project, url, changed).await.map_err(check::reason)?;
         let host = self.finder.host_of(project).await.map_err(check::reason)?;
         let page = host.map_or("docs/code-hosts.md", |host| check::page_of(host.kind));
-        check::repository(&self.git, &*forge, page).await
+        let unusable = |error: std::io::Error| {
+            Reason::new(ReasonCode::Internal, format!("a folder for the test could not be made: {error}"))
+        };
+        let (scratch, _lock) = self.local.scratch("check").await.map_err(unusable)?;
+        let checked = check::repository(&self.git, &*forge, page, &scratch).await;
+        // A folder that stays is removed at the next start of the service.
+        let _ = tokio::fs::remove_dir_all(&scratch).await;
+        checked
     }
 
     async fn code_host(&self, project: &Project) -> Result<Option<CodeHost>, ForgeError> {

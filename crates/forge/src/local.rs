@@ -97,6 +97,12 @@ impl LocalHost {
         }
     }
 
+    /// Creates and locks an empty folder for a purpose, which the caller removes.
+    pub(crate) async fn scratch(&self, name: &str) -> io::Result<(PathBuf, File)> {
+        tokio::fs::create_dir_all(&self.repositories).await?;
+        self.building(name).await
+    }
+
     /// Creates and locks a folder to build a repository in; concurrent requests get different folders. A folder that is
     /// not locked was left behind by a killed process.
     async fn building(&self, name: &str) -> io::Result<(PathBuf, File)> {

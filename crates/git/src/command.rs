@@ -121,6 +121,8 @@ pub struct Output {
     command: String,
     /// The bytes on stdout.
     pub stdout: Vec<u8>,
+    /// The beginning of what the command printed on stderr, such as warnings.
+    pub warnings: String,
 }
 
 impl Git {
@@ -315,7 +317,9 @@ impl GitCommand {
         };
         match status {
             Err(error) => Err(GitError::NotStarted(error.to_string())),
-            Ok(status) if status.success() => Ok(Output { command, stdout }),
+            Ok(status) if status.success() => {
+                Ok(Output { command, stdout, warnings: String::from_utf8_lossy(&stderr).into_owned() })
+            }
             Ok(status) => Err(failed(command, status, &stderr, credential.as_ref(), limits)),
         }
     }
@@ -380,8 +384,14 @@ impl GitCommand {
         Limits::new(self.memory_bytes, self.timeout)
     }
 
+    /// Returns the subcommand, which may follow settings.
     fn name(&self) -> String {
-        self.arguments.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+        let mut arguments = self.arguments.iter();
+        let mut name = arguments.next();
+        while name.is_some_and(|name| name == "-c") {
+            name = arguments.nth(1);
+        }
+        name.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
     }
 }
 
@@ -401,7 +411,7 @@ impl Output {
     /// # Errors
     /// Returns an error if the output is not UTF-8.
     pub fn text(self) -> Result<String, GitError> {
-        let Self { command, stdout } = self;
+        let Self { command, stdout, .. } = self;
         match String::from_utf8(stdout) {
             Ok(text) => Ok(text.trim().to_owned()),
             Err(error) => Err(GitError::Unexpected { command, detail: error.to_string() }),

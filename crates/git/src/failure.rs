@@ -66,6 +66,12 @@ pub enum Failure {
     CiFilesRefused,
     /// Objects or refs of the repository at hand are missing or damaged.
     Damaged,
+    /// Objects or refs of the remote are missing or damaged.
+    RemoteDamaged,
+    /// The remote does not have a commit that it has just named: it was replaced meanwhile, or the remote is damaged.
+    NotOurRef,
+    /// The machine of the remote may not write to its repository.
+    ReadOnly,
     /// The disk is full.
     DiskFull,
     /// Another process holds a lock, or left one behind.
@@ -176,6 +182,47 @@ const DAMAGE: &[&str] = &[
     "bad config ",
 ];
 
+/// Git's messages about damage in a remote.
+const REMOTE_DAMAGE: &[&str] =
+    &["possible repository corruption on the remote side", "upload-pack: bad object", "remote error: bad object"];
+
+/// The message of the client if the server ended without an answer.
+const NO_ANSWER: &str = "Could not read from remote repository.";
+
+/// Returns whether a message reports that the remote is damaged. A server on this machine writes without a mark, and
+/// before the client notices its end.
+fn is_remote_damaged(stderr: &str) -> bool {
+    REMOTE_DAMAGE.iter().any(|sign| stderr.contains(sign)) || stderr.contains(NO_ANSWER) && is_damaged(stderr)
+}
+
+/// Returns whether a push failed because the server may not write to its repository.
+fn is_read_only(stderr: &str) -> bool {
+    const SIGNS: [&str; 3] = ["Permission denied", "Read-only file system", "insufficient permission for adding"];
+    stderr.contains("remote unpack failed: unable to create temporary object directory")
+        || stderr.lines().any(|line| line.starts_with("remote:") && SIGNS.iter().any(|sign| line.contains(sign)))
+}
+
+/// Returns a message without the paths of machines: each is replaced by an ellipsis. URLs stay.
+fn without_paths(text: &str) -> String {
+    let (mut result, mut rest) = (String::with_capacity(text.len()), text);
+    let is_end = |c: char| c.is_whitespace() || "'\"`:,;()<>".contains(c);
+    while let Some(at) = rest.find('/') {
+        let (before, path) = rest.split_at(at);
+        let is_begin = before.chars().next_back().or_else(|| result.chars().next_back()).is_none_or(is_path_begin);
+        let end = if is_begin { path.find(is_end).unwrap_or(path.len()) } else { 1 };
+        let (path, after) = path.split_at(end);
+        result.push_str(before);
+        result.push_str(if is_begin && path.len() > 1 { "…" } else { path });
+        rest = after;
+    }
+    result + rest
+}
+
+/// Returns whether an absolute path may follow a character. In a URL, a slash or a colon and a slash precede it.
+fn is_path_begin(before: char) -> bool {
+    before.is_whitespace() || "'\"`=(<".contains(before)
+}
+
 /// Returns whether a message reports damage in this repository, and not in the remote, whose messages git marks.
 fn is_damaged(stderr: &str) -> bool {
     stderr.lines().filter(|line| !line.starts_with("remote:")).any(|line| DAMAGE.iter().any(|sign| line.contains(sign)))
@@ -195,10 +242,24 @@ impl GitError {
         matches!(self, Self::Failed { stderr, .. } if stderr.to_ascii_lowercase().contains("badfilemode"))
     }
 
+    /// Returns the error without paths in the messages of git, which may be those of a server.
+    #[must_use]
+    pub fn without_paths(&self) -> Self {
+        match self {
+            Self::Failed { command, code, stderr } => {
+                Self::Failed { command: command.clone(), code: *code, stderr: without_paths(stderr) }
+            }
+            other => other.clone(),
+        }
+    }
+
     /// Returns the kind of the failure.
     #[must_use]
     pub fn failure(&self) -> Failure {
         match self {
+            Self::Failed { stderr, .. } if is_remote_damaged(stderr) => Failure::RemoteDamaged,
+            Self::Failed { stderr, .. } if stderr.contains("upload-pack: not our ref") => Failure::NotOurRef,
+            Self::Failed { stderr, .. } if is_read_only(stderr) => Failure::ReadOnly,
             Self::Failed { stderr, .. } if is_damaged(stderr) => Failure::Damaged,
             Self::Failed { stderr, .. } => {
                 SIGNS.iter().find(|(sign, _)| stderr.contains(sign)).map_or(Failure::Other, |(_, failure)| *failure)
@@ -248,9 +309,52 @@ mod tests {
             ("fatal: not a git repository: '/data/mirrors/x.git'", Failure::Damaged),
             ("remote: fatal: bad object abcd\nerror: remote unpack failed", Failure::Other),
             ("fatal: ambiguous argument", Failure::Other),
+            (
+                "remote: fatal: bad tree object abcd\nremote: aborting due to possible repository corruption on the remote \
+                 side.\nfatal: protocol error: bad pack header",
+                Failure::RemoteDamaged,
+            ),
+            (
+                "fatal: bad config line 7 in file ./config\nfatal: Could not read from remote repository.\n",
+                Failure::RemoteDamaged,
+            ),
+            ("fatal: remote error: upload-pack: not our ref abcd", Failure::NotOurRef),
+            (
+                "error: remote unpack failed: unable to create temporary object directory\n ! [remote rejected] x -> x \
+                 (unpacker error)",
+                Failure::ReadOnly,
+            ),
+            (
+                "remote: error: cannot lock ref 'refs/heads/x': Unable to create '/srv/x.lock': Permission denied",
+                Failure::ReadOnly,
+            ),
+            ("fatal: Unable to create '/m/refs/x.lock': Read-only file system", Failure::NotWritten),
         ] {
             let error = GitError::Failed { command: "x".into(), code: Some(128), stderr: stderr.into() };
             assert_eq!(error.failure(), failure, "{stderr}");
         }
+    }
+
+    #[test]
+    fn paths_are_hidden_and_addresses_stay() {
+        for (text, shown) in [
+            ("error: failed to push some refs to '/srv/git/shop.git'", "error: failed to push some refs to '…'"),
+            (
+                "remote: Unable to create '/srv/a b.lock': File exists.",
+                "remote: Unable to create '… b.lock': File exists.",
+            ),
+            ("To https://example.com/acme/shop.git", "To https://example.com/acme/shop.git"),
+            (
+                "To ssh://git@example.com:22/~a/x and git@example.com:/srv/x",
+                "To ssh://git@example.com:22/~a/x and git@example.com:/srv/x",
+            ),
+            ("refs/heads/main and/or / alone /", "refs/heads/main and/or / alone /"),
+            ("/a /b (/c) file=/d", "… … (…) file=…"),
+        ] {
+            assert_eq!(without_paths(text), shown);
+        }
+        let error = GitError::Failed { command: "push".into(), code: Some(1), stderr: "no '/srv/x'".into() };
+        assert_eq!(error.without_paths().to_string(), "git push failed: no '…'");
+        assert_eq!(GitError::NotUsed("The repository /x.".into()).without_paths().to_string(), "The repository /x.");
     }
 }

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use journeyman_core::ports::Remote;
+use rustix::fs::{Access, access};
 use rustix::process::geteuid;
 
 use crate::command::{Git, server_settings};
@@ -42,6 +43,13 @@ impl Route {
     #[must_use]
     pub fn reading(&self) -> Option<String> {
         self.server.as_ref().map(|server| format!("--upload-pack={server} upload-pack --strict"))
+    }
+
+    /// Returns whether the remote is a repository on this machine that the service cannot write to.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        let objects = Path::new(&self.address).join("objects");
+        self.server.is_some() && access(&objects, Access::WRITE_OK).is_err()
     }
 
     /// Returns the option that a push needs, if any.

@@ -146,6 +146,18 @@ fn begin(
     Ok(TurnBegun { branch, generation, base, head, pushed, default_branch: None })
 }
 
+/// Checks that the code host has not said that nothing can be pushed to the repository. Asks nothing.
+///
+/// # Errors
+/// The repository is archived, or the credential may not push.
+pub fn check_writable(forge: &dyn Forge) -> Result<(), RepositoryError> {
+    let Some(repository) = forge.known_repository() else { return Ok(()) };
+    match repository.read_only() {
+        Some(reason) => Err(RepositoryError::Failed { reason, retry: false }),
+        None => Ok(()),
+    }
+}
+
 /// Returns the failure for a pull request whose state could not be read.
 fn not_read(error: ForgeError) -> RepositoryError {
     RepositoryError::from_forge("the state of the job's pull request could not be read", error)

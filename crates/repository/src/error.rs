@@ -1,5 +1,6 @@
 //! Errors of operations on repositories, in words that a person can act on.
 
+use journeyman_core::branch::{DAMAGED, SHALLOW};
 use journeyman_core::ports::{BlobError, ForgeError};
 use journeyman_core::run::{Reason, ReasonCode};
 use journeyman_git::{Failure, GitError};
@@ -72,9 +73,25 @@ impl From<std::io::Error> for RepositoryError {
     }
 }
 
-impl From<GitError> for RepositoryError {
-    fn from(error: GitError) -> Self {
-        match error.failure() {
+impl RepositoryError {
+    /// Returns the failure for a repository that is a shallow clone of another one.
+    pub(crate) fn shallow() -> Self {
+        Self::failed(ReasonCode::RepositoryUnsupported, SHALLOW)
+    }
+
+    /// Returns the failure for an error of git that shows damage of the remote, and not of this machine.
+    pub(crate) fn damaged(error: &GitError) -> Self {
+        Self::failed(ReasonCode::RepositoryUnsupported, format!("{DAMAGED}: {}", error.without_paths()))
+    }
+
+    /// Converts the error of a push. The text has no paths, which may be those of a server.
+    pub(crate) fn of_push(error: &GitError) -> Self {
+        Self::of(error.failure(), &error.without_paths())
+    }
+
+    /// Converts an error of git that is a failure of this kind.
+    fn of(failure: Failure, error: &GitError) -> Self {
+        match failure {
             Failure::NotFound => Self::failed(
                 ReasonCode::RepositoryNotFound,
                 format!("there is no repository at the project's address, or its credential cannot read it: {error}"),
@@ -113,6 +130,18 @@ impl From<GitError> for RepositoryError {
                 format!("git exceeded its limit of memory or processor time on the repository: {error}"),
             ),
             Failure::NotUsed => Self::failed(ReasonCode::RepositoryNotFound, error.to_string()),
+            Failure::RemoteDamaged => Self::damaged(error),
+            Failure::NotOurRef => Self::may_pass(
+                ReasonCode::RepositoryUnreachable,
+                format!("the branches of the repository changed while they were read: {error}"),
+            ),
+            Failure::ReadOnly => Self::failed(
+                ReasonCode::PermissionMissing,
+                format!(
+                    "the repository is read-only: its server may not write to it; give it the permission to write: \
+                     {error}"
+                ),
+            ),
             Failure::LockHeld | Failure::NotWritten | Failure::Other => {
                 Self::may_pass(ReasonCode::Internal, error.to_string())
             }
@@ -120,9 +149,33 @@ impl From<GitError> for RepositoryError {
     }
 }
 
+impl From<GitError> for RepositoryError {
+    fn from(error: GitError) -> Self {
+        Self::of(error.failure(), &error)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn failed(stderr: &str) -> GitError {
+        GitError::Failed { command: "push".into(), code: Some(1), stderr: stderr.into() }
+    }
+
+    #[test]
+    fn a_push_error_has_no_paths_and_its_kind_is_that_of_the_whole_message() {
+        for (stderr, code, is_final) in [
+            ("remote: fatal: '/srv/git/x.git/a.lock': File exists.", ReasonCode::Internal, false),
+            ("remote: error: '/srv/git/x.git/a.lock': Permission denied", ReasonCode::PermissionMissing, true),
+            ("error: failed to push some refs to '/srv/git/x.git' (fetch first)", ReasonCode::PushRefused, true),
+        ] {
+            let found = RepositoryError::of_push(&failed(stderr));
+            let RepositoryError::Failed { reason, retry } = found else { panic!("{stderr}") };
+            assert_eq!((reason.code, !retry), (code, is_final), "{stderr}");
+            assert!(!reason.text.contains("/srv") && reason.text.contains('…'), "{}", reason.text);
+        }
+    }
 
     #[test]
     fn a_push_that_needs_the_permission_for_workflows_names_it() {

@@ -11,7 +11,7 @@ use journeyman_core::idempotency::Fingerprint;
 use journeyman_core::ids::Sha;
 use journeyman_core::ports::Remote;
 use journeyman_core::run::ReasonCode;
-use journeyman_git::{Folders, Git};
+use journeyman_git::{Failure, Folders, Git};
 
 use crate::RepositoryError;
 use crate::listing::{self, Branches, refs};
@@ -26,6 +26,12 @@ const MOVED_REFS: usize = 20;
 
 /// The time limit for a fetch.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(1800);
+
+/// The number of fetches while the branches of the remote are replaced.
+const FETCHES: usize = 3;
+
+/// The warning of a fetch from a shallow clone.
+const SHALLOW: &str = "shallow roots are not allowed to be updated";
 
 /// The file of a mirror with the listing of its remote's refs at the time of the last fetch.
 const LISTING: &str = "journeyman-listing";
@@ -115,7 +121,8 @@ impl Mirrors {
 
     /// Updates the mirror at `path`, and creates it if it is missing. The caller holds its lock.
     pub(crate) async fn fetch_into(&self, path: PathBuf, remote: Remote) -> Result<Mirror, RepositoryError> {
-        if !path.join("HEAD").exists() {
+        let is_new = !path.join("HEAD").exists();
+        if is_new {
             tokio::fs::create_dir_all(&self.dir).await?;
             self.git.command(["init", "--quiet", "--bare"]).env("GIT_DIR", &path).run().await?;
         }
@@ -129,7 +136,7 @@ impl Mirrors {
         let before = tokio::fs::read(&known).await.ok();
         if before.as_ref() != Some(&listing) {
             if !self.move_refs(&path, before.as_deref().unwrap_or_default(), &listing).await {
-                self.fetch_objects(&path, &remote).await?;
+                self.fetch_objects(&path, &remote, is_new).await?;
             }
             tokio::fs::write(&known, &listing).await?;
         }
@@ -148,17 +155,40 @@ impl Mirrors {
             let arguments = ["ls-remote", "--symref"].map(str::to_owned).into_iter().chain(route.reading());
             self.git.at(mirror, arguments.chain(["--".to_owned(), route.address().to_owned()]).chain(refs))
         };
-        Ok(command.credential_of(remote).run().await?.stdout)
+        match command.credential_of(remote).run().await {
+            Ok(output) => Ok(output.stdout),
+            Err(error) if remote.is_ours && error.failure() == Failure::Damaged => {
+                Err(RepositoryError::damaged(&error))
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
-    async fn fetch_objects(&self, mirror: &Path, remote: &Remote) -> Result<(), RepositoryError> {
+    /// Fetches the branches and tags of the remote. `is_new` is true if the mirror was just created.
+    async fn fetch_objects(&self, mirror: &Path, remote: &Remote, is_new: bool) -> Result<(), RepositoryError> {
         let route = self.git.route(remote).await?;
         let arguments = ["fetch", "--quiet", "--prune", "--no-write-fetch-head"].map(str::to_owned);
         let refs = ["--", route.address(), "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"];
         let arguments = arguments.into_iter().chain(route.reading()).chain(refs.map(str::to_owned));
-        let fetch = self.git.at(mirror, arguments).credential_of(remote).timeout(FETCH_TIMEOUT);
-        fetch.run().await?;
-        Ok(())
+        let arguments: Vec<String> = arguments.collect();
+        let mut attempts_left = FETCHES;
+        loop {
+            attempts_left -= 1;
+            let fetch = self.git.at(mirror, &arguments).credential_of(remote).timeout(FETCH_TIMEOUT);
+            let error = match fetch.run().await {
+                // Git leaves out the refs whose history it would have to cut.
+                Ok(output) if output.warnings.contains(SHALLOW) => return Err(RepositoryError::shallow()),
+                Ok(_) => return Ok(()),
+                Err(error) => error,
+            };
+            return Err(match error.failure() {
+                Failure::NotOurRef if attempts_left > 0 => continue,
+                Failure::NotOurRef => RepositoryError::damaged(&error),
+                // There is nothing in the mirror that could be damaged.
+                Failure::Damaged if is_new => RepositoryError::damaged(&error),
+                _ => error.into(),
+            });
+        }
     }
 
     /// Moves the refs from one listing to the next without a fetch, if the mirror already has all new objects, for
@@ -237,5 +267,7 @@ impl Mirror {
     }
 }
 
+#[cfg(test)]
+mod problems;
 #[cfg(test)]
 mod tests;

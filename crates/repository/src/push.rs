@@ -4,6 +4,7 @@
 
 use std::path::Path;
 
+use journeyman_core::branch::READ_ONLY;
 use journeyman_core::diff_stat::TurnDiff;
 use journeyman_core::ids::Sha;
 use journeyman_core::job::{Branch, Job};
@@ -107,7 +108,9 @@ impl Push<'_> {
             Err(error) => return Err(error.into()),
         };
         let mirror = self.mirrors.fetch(self.remote.clone()).await?;
-        let Some(theirs) = mirror.heads.get(&branch.name).cloned() else { return Err(error.into()) };
+        let Some(theirs) = mirror.heads.get(&branch.name).cloned() else {
+            return Err(RepositoryError::of_push(&error));
+        };
         if mirror.contains(&theirs, head).await {
             return Ok(Pushed::Done);
         }
@@ -187,6 +190,28 @@ async fn push(mirror: &Mirror, remote: &Remote, branch: &str, head: &Sha) -> Res
     Ok(())
 }
 
+/// Checks that the credential may push a commit to a branch of the remote, without pushing it.
+///
+/// # Errors
+/// The remote refuses to receive anything, or cannot be reached.
+pub async fn check_push(mirror: &Mirror, remote: &Remote, branch: &str, head: &Sha) -> Result<(), RepositoryError> {
+    if remote.is_ours {
+        return Ok(());
+    }
+    let (route, refspec) = (mirror.git.route(remote).await?, format!("{head}:refs/heads/{branch}"));
+    if route.is_read_only() {
+        return Err(RepositoryError::failed(ReasonCode::PermissionMissing, READ_ONLY));
+    }
+    let arguments = ["push", "--dry-run", "--quiet", "--no-verify"].map(str::to_owned).into_iter();
+    let address = ["--", route.address(), &refspec].map(str::to_owned);
+    let push = mirror.git.at(&mirror.path, arguments.chain(route.pushing()).chain(address));
+    match push.credential_of(remote).run().await {
+        // Whether the branch may be created shows only with the push.
+        Err(error) if error.failure() != Failure::NonFastForward => Err(RepositoryError::of_push(&error)),
+        _ => Ok(()),
+    }
+}
+
 /// An error from a push, or from making it durable.
 enum PushError {
     Git(GitError),
@@ -202,7 +227,7 @@ impl From<RepositoryError> for PushError {
 impl From<PushError> for RepositoryError {
     fn from(error: PushError) -> Self {
         match error {
-            PushError::Git(error) => error.into(),
+            PushError::Git(error) => Self::of_push(&error),
             PushError::Other(error) => error,
         }
     }

@@ -14,7 +14,7 @@ use crate::ids::Sha;
 use crate::poll::{PollQuery, Polled};
 use crate::project::{Host, Project, RestrictedHost, SecretChanges, repository_host};
 use crate::pull::{HostPull, NewPull, PullChange};
-use crate::run::Reason;
+use crate::run::{Reason, ReasonCode};
 
 /// A user name and a password or token for git over HTTP. `Debug` does not show the password.
 #[derive(Clone, PartialEq, Eq)]
@@ -97,6 +97,20 @@ pub struct HostRepository {
     pub can_push: Option<bool>,
     /// `true` if the repository is read-only.
     pub is_archived: bool,
+}
+
+impl HostRepository {
+    /// Returns the reason why nothing can be pushed to the repository, if the host says so.
+    #[must_use]
+    pub fn read_only(&self) -> Option<Reason> {
+        let path = &self.path;
+        if self.is_archived {
+            let text = format!("the repository {path} is archived, so it is read-only; unarchive it");
+            return Some(Reason::new(ReasonCode::RepositoryArchived, text));
+        }
+        let text = || format!("the credential may read {path} but not push to it; give it write access");
+        (self.can_push == Some(false)).then(|| Reason::new(ReasonCode::PermissionMissing, text()))
+    }
 }
 
 /// A user of a code host.
@@ -259,6 +273,12 @@ pub trait Forge: Send + Sync {
 
     /// Describes the repository. The answer may be a minute old.
     async fn repository(&self) -> Result<HostRepository, ForgeError>;
+
+    /// Returns the description of the repository from an answer that is known, such as that of [`Forge::remote`], without
+    /// asking; `None` if there is none.
+    fn known_repository(&self) -> Option<HostRepository> {
+        None
+    }
 
     /// Forgets the answers that were kept, for a person who tests the repository after a change.
     fn forget(&self) {}

@@ -167,3 +167,94 @@ async fn a_plain_remote_opens_no_pull_requests() {
     let pulls = of(&findings, "pull requests");
     assert!(pulls.health == Health::Warning && pulls.text.contains("open no pull requests"), "{findings:?}");
 }
+
+/// Returns the project with the stand-in's repository as a plain remote: at its path, or with a token.
+fn plain(fixture: &Fixture, is_path: bool) -> journeyman_core::project::Project {
+    let mut project = fixture.project.clone();
+    project.settings.code_host.kind = Some(journeyman_core::project::CodeHostKind::Plain);
+    if is_path {
+        project.repository = fixture.server.git_dir(PATH).to_str().unwrap().to_owned();
+    }
+    project
+}
+
+fn tokens() -> journeyman_core::project::SecretChanges {
+    let token = Some(SecretValue(State::TOKEN.to_owned()));
+    [(journeyman_core::project::CODE_HOST_TOKEN.to_owned(), token)].into()
+}
+
+#[tokio::test]
+async fn a_plain_remote_is_tested_for_pushes_and_nothing_is_pushed() {
+    for is_path in [true, false] {
+        let fixture = Fixture::new(Product::Gitea).await;
+        let findings = fixture.hosts.check(&plain(&fixture, is_path), &tokens()).await.unwrap();
+        assert_eq!(of(&findings, "push").health, Health::Ok, "{findings:?}");
+        let mut list = std::process::Command::new("git");
+        list.arg("-C").arg(fixture.server.git_dir(PATH)).args(["branch", "--list"]);
+        let branches = list.output().unwrap().stdout;
+        assert_eq!(String::from_utf8(branches).unwrap().trim(), "* main");
+    }
+}
+
+#[tokio::test]
+async fn a_plain_remote_that_receives_no_push_says_so() {
+    for is_archived in [true, false] {
+        let fixture = Fixture::new(Product::Gitea).await;
+        match is_archived {
+            true => fixture.server.state().by_path(PATH).unwrap().is_archived = true,
+            false => fixture.server.state().tokens.get_mut(State::TOKEN).unwrap().can_write = false,
+        }
+        let findings = fixture.hosts.check(&plain(&fixture, false), &tokens()).await.unwrap();
+        let push = of(&findings, "push");
+        assert!(push.health == Health::Failure && push.text.contains("may write"), "{push:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_shallow_clone_is_refused() {
+    for is_path in [true, false] {
+        let fixture = Fixture::new(Product::Gitea).await;
+        let repository = fixture.server.git_dir(PATH);
+        fixture.server.commit(PATH, "main", "a", "a").await;
+        let head = std::process::Command::new("git").arg("-C").arg(&repository).args(["rev-parse", "main"]).output();
+        std::fs::write(repository.join("shallow"), head.unwrap().stdout).unwrap();
+        let refused = fixture.hosts.check(&plain(&fixture, is_path), &tokens()).await.unwrap_err();
+        assert_eq!(refused.code, ReasonCode::RepositoryUnsupported, "{refused:?}");
+        assert!(refused.text.contains("--unshallow"), "{refused:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_repository_is_refused_on_every_host_and_as_a_plain_remote() {
+    for product in PRODUCTS {
+        let fixture = Fixture::new(product).await;
+        let repository = fixture.server.git_dir(PATH);
+        let ask =
+            std::process::Command::new("git").arg("-C").arg(&repository).args(["rev-parse", "main^{tree}"]).output();
+        let tree = String::from_utf8(ask.unwrap().stdout).unwrap();
+        std::fs::remove_file(repository.join("objects").join(&tree[..2]).join(tree[2..].trim())).unwrap();
+        for project in [fixture.project.clone(), plain(&fixture, true)] {
+            let refused = fixture.hosts.check(&project, &[].into()).await.unwrap_err();
+            assert_eq!(refused.code, ReasonCode::RepositoryUnsupported, "{product:?}: {refused:?}");
+            assert!(refused.text.contains("is damaged"), "{refused:?}");
+            assert!(!refused.text.contains(repository.to_str().unwrap()), "{refused:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_empty_repository_is_a_warning() {
+    let fixture = Fixture::new(Product::Gitea).await;
+    let repository = fixture.server.git_dir(PATH);
+    std::process::Command::new("git")
+        .arg("-C")
+        .arg(&repository)
+        .args(["update-ref", "-d", "refs/heads/main"])
+        .output()
+        .unwrap();
+    for project in [fixture.project.clone(), plain(&fixture, true)] {
+        let findings = fixture.hosts.check(&project, &[].into()).await.unwrap();
+        let branches = of(&findings, "branches");
+        assert!(branches.health == Health::Warning && branches.text.contains("no commit"), "{findings:?}");
+    }
+}

@@ -56,7 +56,7 @@ impl GitCommand {
         });
         let is_whole = is_whole.await?;
         stdout.truncate(bytes);
-        Ok((Output { command, stdout }, !is_whole))
+        Ok((Output { command, stdout, warnings: String::new() }, !is_whole))
     }
 
     /// Runs the command, and passes its output to `take` piece by piece. Stops the command once `take` returns false.

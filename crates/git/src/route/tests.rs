@@ -299,3 +299,15 @@ async fn missing_repositories_and_worktrees_are_reported() {
     let url = setup.git.route(&remote("https://example.com/a.git")).await.unwrap();
     assert_eq!((url.address(), url.reading(), url.pushing()), ("https://example.com/a.git", None, None));
 }
+
+#[test]
+fn a_folder_that_cannot_be_written_is_read_only_and_an_address_is_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let address = dir.path().to_str().unwrap().to_owned();
+    let server = Some("git".to_owned());
+    let route = Route { address: address.clone(), server };
+    assert!(route.is_read_only(), "there are no objects");
+    std::fs::create_dir(dir.path().join("objects")).unwrap();
+    assert!(!route.is_read_only());
+    assert!(!Route { address: "https://example.com/a.git".to_owned(), server: None }.is_read_only());
+}

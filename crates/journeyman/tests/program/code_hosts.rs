@@ -652,6 +652,27 @@ fn the_work_of_a_closed_pull_request_is_carried_over_by_the_next_change() {
 }
 
 #[test]
+fn a_repository_that_is_read_only_is_known_before_the_agent_works() {
+    for is_archived in [true, false] {
+        let world = World::with("refusal-patience = \"0s\"\n");
+        let service = world.start();
+        match is_archived {
+            true => world.host.state().by_path(PATH).unwrap().is_archived = true,
+            false => world.host.state().tokens.get_mut(State::TOKEN).unwrap().can_write = false,
+        }
+        let (status, record) =
+            service.call("POST", "/v2/agent/web/job", Some(json!({ "prompt": "[[write a.txt|1]]" })));
+        assert_eq!(status, 201, "{record}");
+        let job = format!("/v2/agent/web/job/{}", record["id"].as_str().unwrap());
+        assert_eq!(service.settled(&job)["status"], "failed", "{:#}", service.events(&job));
+        let message = service.get(&format!("{job}/messages"))["messages"][0].clone();
+        let code = if is_archived { "repository_archived" } else { "permission_missing" };
+        assert_eq!(message["reason"]["code"], code, "{message:#}");
+        assert_eq!(service.count(&job, "turn.started") + service.count(&job, "agent.message"), 0);
+    }
+}
+
+#[test]
 fn a_job_that_changes_nothing_has_no_link_to_the_pull_request_of_people() {
     let world = World::new();
     let service = world.start();

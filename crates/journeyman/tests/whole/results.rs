@@ -333,10 +333,34 @@ async fn each_problem_of_a_repository_has_a_specific_reason() {
     harness.store.create_project(missing.clone(), [].into()).await.unwrap();
     let mut unknown_ref = harness.project.clone();
     unknown_ref.reference = Some("no-such-branch".to_owned());
+    let remotes = tempfile::tempdir().unwrap();
+    let remote = async |name: &str| {
+        let mut project = missing.clone();
+        project.id = name.parse().unwrap();
+        project.repository = remotes.path().join(name).to_str().unwrap().to_owned();
+        harness.store.create_project(project.clone(), [].into()).await.unwrap();
+        project
+    };
+    let (shallow, damaged) = (remote("shallow").await, remote("damaged").await);
+    let git = |arguments: &[&str]| crate::program::given::git(remotes.path(), arguments);
+    git(&["init", "--quiet", "--initial-branch=main", "whole"]);
+    for text in ["1", "2"] {
+        std::fs::write(remotes.path().join("whole/a"), text).unwrap();
+        git(&["-C", "whole", "add", "a"]);
+        git(&["-C", "whole", "commit", "--quiet", "--message", text]);
+    }
+    let url = format!("file://{}", remotes.path().join("whole").display());
+    git(&["clone", "--quiet", "--bare", "--depth=1", &url, "shallow"]);
+    git(&["init", "--quiet", "--bare", "--initial-branch=main", "damaged"]);
+    git(&["-C", "whole", "push", "--quiet", "../damaged", "main"]);
+    let file = git(&["-C", "damaged", "rev-parse", "main:a"]).trim().to_owned();
+    std::fs::remove_file(remotes.path().join("damaged/objects").join(&file[..2]).join(&file[2..])).unwrap();
     for (project, code, word) in [
         (empty, ReasonCode::RepositoryEmpty, "no commits"),
         (missing, ReasonCode::RepositoryNotFound, "no repository"),
         (unknown_ref, ReasonCode::UnknownRef, "no-such-branch"),
+        (shallow, ReasonCode::RepositoryUnsupported, "shallow clone"),
+        (damaged, ReasonCode::RepositoryUnsupported, "is damaged"),
     ] {
         let prompt = journeyman_core::engine::Prompt {
             text: "x".into(),

@@ -15,10 +15,10 @@ use journeyman_core::ports::{Forge, ForgeError, FreeSpace, Image};
 use journeyman_core::project::{CODE_HOST_TOKEN, Project, SandboxSettings, SecretUse, SecretValue};
 use journeyman_core::run::{Reason, ReasonCode};
 use journeyman_core::time::Timestamp;
-use journeyman_repository::branch::{base_of, choose_branch};
+use journeyman_repository::branch::{base_of, check_writable, choose_branch};
 use journeyman_repository::diff_stat::{Range, turn_diff};
 use journeyman_repository::import::FILE_BYTES;
-use journeyman_repository::push::{Outgoing, Push, Pushed};
+use journeyman_repository::push::{Outgoing, Push, Pushed, check_push};
 use journeyman_repository::{History as _, Mirror, RepositoryError, bundle, published};
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, OwnedMutexGuard};
@@ -57,7 +57,17 @@ impl Machine for Host {
         let secrets = secrets(self, assignment).await?;
         let project = &assignment.project;
         let forge = self.forges.of(project).await.map_err(not_used)?;
-        let mirror = self.mirrors.fetch(forge.remote().await.map_err(not_used)?).await?;
+        let remote = forge.remote().await.map_err(not_used)?;
+        check_writable(&*forge)?;
+        let mirror = self.mirrors.fetch(remote.clone()).await?;
+        let job = &assignment.claimed.job;
+        // Only the first turn asks a code host that does not say whether the credential may push.
+        if job.branch.is_none()
+            && forge.known_repository().is_none()
+            && let Some(head) = mirror.heads.values().next()
+        {
+            check_push(&mirror, &remote, &job.branch_of(1), head).await?;
+        }
         let sandbox = JobSandbox {
             sandbox: Arc::clone(&self.containment.sandbox),
             workspace: Workspace::new(&self.data, assignment.claimed.job.id, &self.instance),
