@@ -649,6 +649,10 @@ fn the_work_of_a_closed_pull_request_is_carried_over_by_the_next_change() {
     let messages = service.get(&format!("{job}/messages"))["messages"].clone();
     let carried: Vec<&Value> = messages.as_array().unwrap().iter().map(|message| &message["carriedOver"]).collect();
     assert_eq!(carried, [&Value::Null, &Value::Null, &json!(first.head)]);
+    // Pages show the commits of the earlier branch, also after it was deleted.
+    let mirror = std::fs::read_dir(world.site.path("data/mirrors")).unwrap().next().unwrap().unwrap().path();
+    let kept = git(&mirror, &["for-each-ref", "--format=%(refname:lstrip=3)", "refs/jobs"]);
+    assert_eq!(kept.lines().collect::<Vec<_>>(), ["1", "head"], "{kept}");
 }
 
 #[test]
@@ -665,10 +669,10 @@ fn a_repository_that_is_read_only_is_known_before_the_agent_works() {
         assert_eq!(status, 201, "{record}");
         let job = format!("/v2/agent/web/job/{}", record["id"].as_str().unwrap());
         assert_eq!(service.settled(&job)["status"], "failed", "{:#}", service.events(&job));
-        let message = service.get(&format!("{job}/messages"))["messages"][0].clone();
+        let details = service.get(&format!("{job}/details"));
         let code = if is_archived { "repository_archived" } else { "permission_missing" };
-        assert_eq!(message["reason"]["code"], code, "{message:#}");
-        assert_eq!(service.count(&job, "turn.started") + service.count(&job, "agent.message"), 0);
+        assert_eq!(details["failure"]["code"], code, "{details:#}");
+        assert_eq!(service.count(&job, "agent.message") + service.count(&job, "agent.tool_call"), 0);
     }
 }
 
