@@ -25,6 +25,7 @@ mod polls;
 mod projects;
 mod pulls;
 mod slack;
+mod standings;
 mod table;
 mod templates;
 mod trusts;
@@ -40,7 +41,7 @@ use journeyman_core::engine::Engine;
 use journeyman_core::idempotency::{Claim, Fingerprint};
 use journeyman_core::ids::ProjectId;
 use journeyman_core::ports::{
-    Administered, AuditEntry, DecideAdmin, Forges, Hooks, HostAdmin, PullPages, Slack, Store, TokenVerifier,
+    Administered, AuditEntry, DecideAdmin, Forges, Hooks, HostAdmin, PullPages, Slack, Standings, Store, TokenVerifier,
     WebhookSender,
 };
 use journeyman_core::time::IdGen;
@@ -84,6 +85,8 @@ pub struct Parts {
     pub code_hosts: Arc<dyn HostAdmin>,
     /// Verifies and reads webhooks of code hosts.
     pub hooks: Arc<dyn Hooks>,
+    /// Compares pull requests with their bases.
+    pub standings: Arc<dyn Standings>,
     /// Sends events to the endpoints of webhooks.
     pub webhooks: Arc<dyn WebhookSender>,
     /// Verifies the tokens of OpenID issuers.

@@ -15,6 +15,7 @@ mod identity;
 mod sandbox;
 mod seal;
 mod slack;
+mod standing;
 mod store;
 mod webhooks;
 
@@ -50,6 +51,7 @@ pub use seal::{Seal, SealFailed};
 pub use slack::{
     SignedRequest, Slack, SlackDelivery, SlackEnvelope, SlackError, SlackIdentity, SlackMessage, SlackSocket,
 };
+pub use standing::{Comparison, Effort, NotCompared, Standings};
 pub use store::{
     AVOIDANCE, Accepted, AdminStore, Administered, Answer, AuditEntry, AuditFilter, AuditLine, CheckStore, ClaimFn,
     ClaimQuery, CodeHostStore, Cursor, Decide, DecideAdmin, Decided, DeliveryBacklog, DeliveryFilter, DutyStore,

@@ -5,6 +5,7 @@ pub mod comment;
 pub mod decide;
 mod ensure;
 pub mod existing;
+pub mod standing;
 
 use serde::{Deserialize, Serialize};
 

@@ -26,9 +26,8 @@ use journeyman_core::ports::{
 };
 use journeyman_core::pull::{HostPull, LocalPull, NewPull, PullChange, PullText};
 use journeyman_core::time::Clock;
-use journeyman_git::{Git, GitError, sync_tree};
+use journeyman_git::{Git, GitError, KnownConflicts, sync_tree};
 
-use self::merge::KnownConflicts;
 pub use self::protect::write_hooks;
 
 /// The built-in host. Cheap to clone.

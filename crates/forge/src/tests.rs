@@ -16,6 +16,7 @@ use journeyman_core::ports::{
 };
 use journeyman_core::project::Project;
 use journeyman_core::pull::decide::{PullPage, review};
+use journeyman_core::pull::standing::Conflicts;
 use journeyman_core::pull::{
     DiffSide, Ensure, Ensured, HostPull, LinePlace, MergeMethod, NewComment, NewMerge, NewPull, PullEnding, PullState,
 };
@@ -137,7 +138,7 @@ async fn a_branch_becomes_a_pull_request_once_and_is_merged() {
     assert_eq!(detail.commits[0].subject, "Write a.txt");
     assert!(detail.diff.contains("+++ b/a.txt\n@@ -0,0 +1 @@\n+a\n"), "{}", detail.diff);
     assert!(detail.mergeable && detail.conflicts.is_empty());
-    assert_eq!(pages.conflicts(&setup.project, 1).await, Ok(Vec::new()));
+    assert_eq!(pages.conflicts(&setup.project, 1).await, Ok(Conflicts::default()));
     let ends = pages.ends(&setup.project, 1).await.unwrap().unwrap();
     let merge = pages.merge(&setup.project, 1, &by_ci(MergeMethod::Merge)).await.unwrap();
     assert_eq!(merge, PullMerge { between: ends, commit: Some(setup.revision("main").await), is_new: true });
@@ -226,9 +227,10 @@ async fn branches_that_conflict_are_not_merged() {
     setup.open(&pull("topic")).await.unwrap();
     let pages = setup.hosts.local();
     let detail = pages.pull(&setup.project, 1).await.unwrap();
-    assert_eq!((detail.mergeable, detail.conflicts), (false, vec!["README".to_owned()]));
+    let readme = Conflicts { files: vec!["README".to_owned()], more: 0 };
+    assert_eq!((detail.mergeable, detail.conflicts), (false, readme.clone()));
     for attempt in ["merged", "remembered"] {
-        assert_eq!(pages.conflicts(&setup.project, 1).await, Ok(vec!["README".to_owned()]), "{attempt}");
+        assert_eq!(pages.conflicts(&setup.project, 1).await, Ok(readme.clone()), "{attempt}");
     }
     let refused = pages.merge(&setup.project, 1, &by_ci(MergeMethod::Merge)).await;
     assert!(matches!(refused, Err(PullPagesError::Conflict { .. })), "{refused:?}");

@@ -33,6 +33,7 @@ use journeyman_net::{Policy, SystemResolver};
 use journeyman_repository::Mirrors;
 use journeyman_repository::diff::MirrorDiffs;
 use journeyman_repository::signing::{Signer, SignerError};
+use journeyman_repository::standing::MirrorStandings;
 use journeyman_store::{MasterKey, PostgresStore, Schema, Sealer, SqliteStore};
 use journeyman_worker::{ContainmentCheck, Host, Resources};
 use tokio_util::sync::CancellationToken;
@@ -152,7 +153,8 @@ pub(crate) fn use_cases(settings: &Settings, store: &Arc<dyn Store>) -> anyhow::
     let public_url = settings.public_url(settings.listen);
     let hosts = code_hosts(settings, store, &public_url)?;
     let engine = Engine::new(Arc::clone(store), Arc::new(Machine), Arc::new(Machine));
-    cases(settings, store, engine, hosts, public_url)
+    let mirrors = Mirrors::new(git(settings)?, settings.data_dir.join("mirrors"));
+    cases(settings, store, engine, hosts, Arc::new(mirrors), public_url)
 }
 
 /// Returns the sender of webhooks.
@@ -171,6 +173,7 @@ fn cases(
     store: &Arc<dyn Store>,
     engine: Engine,
     hosts: CodeHosts,
+    mirrors: Arc<Mirrors>,
     public_url: String,
 ) -> anyhow::Result<UseCases> {
     let webhooks = webhook_sender(settings, &public_url);
@@ -181,6 +184,7 @@ fn cases(
         pulls: Arc::new(hosts.local().clone()),
         code_hosts: Arc::new(hosts.clone()),
         hooks: Arc::new(hosts.finder().clone()),
+        standings: Arc::new(MirrorStandings::new(Arc::new(hosts.clone()), mirrors)),
         forges: Arc::new(hosts),
         webhooks,
         tokens: token_verifier(settings),
@@ -226,12 +230,12 @@ pub(crate) async fn build(settings: Settings, public_url: String) -> anyhow::Res
         Database::Postgres(_) => engine,
     };
     let hosts = code_hosts(&settings, &store, &public_url)?;
-    let cases = cases(&settings, &store, engine.clone(), hosts.clone(), public_url.clone())?;
     let (blobs, forges) = (blobs(&settings.blobs)?, Arc::new(hosts.clone()));
     let is_worker = settings.roles.contains(&Role::Worker);
     let signer = if is_worker { signer(&settings).await? } else { None };
     let mirrors = Mirrors::new(git(&settings)?, settings.data_dir.join("mirrors")).signing(signer);
     let mirrors = Arc::new(mirrors);
+    let cases = cases(&settings, &store, engine.clone(), hosts.clone(), Arc::clone(&mirrors), public_url.clone())?;
     let repositories = Repositories { mirrors: Arc::clone(&mirrors), host: hosts.local().clone() };
     let diffs = MirrorDiffs::new(forges.clone(), Arc::clone(&blobs), Arc::clone(&mirrors), &settings.data_dir);
     let worker = if is_worker {

@@ -17,6 +17,7 @@
 //! | [`bundle`] | pass unpublished commits to other machines through the blob store |
 //! | [`diff`] | the changes of a job |
 //! | [`diff_stat`] | the sizes of the changes of a turn |
+//! | [`standing`] | compare pull requests with their bases |
 //! | [`template`] | the repository's own template for pull requests |
 //! | `upstream` | what a job's branch has merged from the branch that it will be merged into |
 //! | [`tree_size`] | refuse commits that would fill the disk |
@@ -44,6 +45,7 @@ pub mod push;
 mod repair;
 mod scratch;
 pub mod signing;
+pub mod standing;
 mod sync;
 mod template;
 pub mod tree_size;

@@ -120,7 +120,7 @@ mod tests {
     use std::path::Path;
 
     use journeyman_core::ports::Remote;
-    use journeyman_git::{Git, Runner};
+    use journeyman_git::{Git, KnownConflicts, Runner};
 
     use super::*;
 

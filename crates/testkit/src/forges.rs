@@ -16,6 +16,7 @@ use journeyman_core::ports::{
 };
 use journeyman_core::project::{Project, SecretChanges};
 use journeyman_core::pull::comment::service;
+use journeyman_core::pull::standing::Conflicts;
 use journeyman_core::pull::{HostPull, LocalPull, NewMerge, NewPull, PullChange, PullState};
 use journeyman_core::run::{Reason, ReasonCode};
 
@@ -333,8 +334,8 @@ impl PullPages for FakeForges {
         Err(PullPagesError::NotFound)
     }
 
-    async fn conflicts(&self, _: &Project, _: u64) -> Result<Vec<String>, PullPagesError> {
-        Ok(Vec::new())
+    async fn conflicts(&self, _: &Project, _: u64) -> Result<Conflicts, PullPagesError> {
+        Ok(Conflicts::default())
     }
 
     async fn ahead(&self, _: &Project, base: Option<&str>, head: &str) -> Result<(String, u64), PullPagesError> {

@@ -201,11 +201,29 @@ pub struct JobPull {
     pub base: Option<String>,
     /// The labels.
     pub labels: Vec<String>,
+    /// The files in which it conflicts with its base; `None` if it has ended, or if they could not be found out.
+    #[serde(default)]
+    pub conflicts: Option<PullConflicts>,
+    /// The number of commits of its base that it does not have, at most 1,000; `None` like `conflicts`.
+    #[serde(default)]
+    pub behind: Option<u64>,
     /// The time at which the job opened it.
     pub created_at: String,
     /// The time at which the pull request was merged or closed; on other code hosts than the built-in one, the time
     /// at which this was recorded.
     pub ended_at: Option<String>,
+}
+
+/// The files in which a pull request conflicts with its base.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct PullConflicts {
+    /// The paths of the first 100 files; none if the branches can be merged. Bytes of a path that are not UTF-8 are written
+    /// as `\xNN`.
+    pub files: Vec<String>,
+    /// The number of files that are not named.
+    pub more: u64,
 }
 
 open_enum! {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::job::PullRequestState;
+use super::job::{PullConflicts, PullRequestState};
 
 open_enum! {
     /// The way in which the commits of a pull request get into the base branch.
@@ -91,6 +91,12 @@ pub struct ProjectPull {
     /// `true` if it can be merged now, `false` if its branches conflict or do not exist; `None` in lists, if it has
     /// ended, and on other code hosts.
     pub mergeable: Option<bool>,
+    /// The files in which it conflicts with its base; `None` if it has ended, or if they could not be found out.
+    #[serde(default)]
+    pub conflicts: Option<PullConflicts>,
+    /// The number of commits of its base that it does not have, at most 1,000; `None` like `conflicts`.
+    #[serde(default)]
+    pub behind: Option<u64>,
     /// The time at which it was opened; on other code hosts, the time at which the job opened it or began to work on it.
     pub created_at: String,
     /// The time at which it was merged or closed; on other code hosts, the time at which this was recorded.

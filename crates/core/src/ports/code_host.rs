@@ -9,6 +9,7 @@ use futures_core::Stream;
 use crate::ids::Sha;
 use crate::job::Job;
 use crate::project::Project;
+use crate::pull::standing::Conflicts;
 use crate::pull::{LocalPull, NewMerge};
 use crate::time::Timestamp;
 
@@ -116,8 +117,8 @@ pub struct PullDetail {
     pub diff_cut: bool,
     /// `true` if the pull request can be merged now.
     pub mergeable: bool,
-    /// The files that conflict, at most 100, if the branches cannot be merged for that reason.
-    pub conflicts: Vec<String>,
+    /// The files that conflict, if the branches cannot be merged for that reason.
+    pub conflicts: Conflicts,
 }
 
 /// A merge of the branches of a pull request.
@@ -180,7 +181,7 @@ pub trait PullPages: Send + Sync {
 
     /// Returns the files in which the branches of an open pull request conflict, as in [`PullDetail::conflicts`]. There are
     /// none if a branch was deleted, or if the pull request has ended.
-    async fn conflicts(&self, project: &Project, number: u64) -> Result<Vec<String>, PullPagesError>;
+    async fn conflicts(&self, project: &Project, number: u64) -> Result<Conflicts, PullPagesError>;
 
     /// Returns the name of the branch that a pull request of the branch `head` would be merged into, which is the default
     /// branch without `base`, and the number of commits that the pull request would have.

@@ -16,6 +16,7 @@ use journeyman_core::ports::{
     AuditFilter, ImportStore as _, JobFilter, JobStore as _, KeyStore as _, PullDetail, PullPagesError, UserStore as _,
 };
 use journeyman_core::pull::PullState;
+use journeyman_core::pull::standing::Conflicts;
 use journeyman_core::run::{Reason, ReasonCode, Usage};
 use journeyman_core::time::Clock as _;
 use journeyman_core::user::Role;
@@ -192,8 +193,11 @@ async fn a_failed_message_is_sent_again_although_a_later_one_was_withdrawn() {
 
 #[tokio::test]
 async fn pull_requests_with_conflicts_come_before_those_to_review() {
-    let conflict =
-        PullDetail { mergeable: false, conflicts: vec!["a.rs".into(), "b.rs".into()], ..detail(PullState::Open) };
+    let conflict = PullDetail {
+        mergeable: false,
+        conflicts: Conflicts { files: vec!["a.rs".into(), "b.rs".into()], more: 0 },
+        ..detail(PullState::Open)
+    };
     let fixture = fixture(Arc::new(Fake::with(conflict))).await;
     let (_, number) = job_with_pull(&fixture).await;
     let page = see(&fixture, Role::Member, "/?whose=everybody").await;

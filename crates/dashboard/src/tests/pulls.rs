@@ -16,6 +16,7 @@ use journeyman_core::ports::{
     SpendingStore as _,
 };
 use journeyman_core::project::Project;
+use journeyman_core::pull::standing::Conflicts;
 use journeyman_core::pull::{LocalPull, NewComment, NewMerge, NewPull, PullState, Verdict};
 use journeyman_core::run::{Reason, ReasonCode, Usage};
 use journeyman_core::time::{Clock as _, Timestamp};
@@ -76,7 +77,7 @@ impl PullPages for Fake {
         self.detail.clone()
     }
 
-    async fn conflicts(&self, _project: &Project, _number: u64) -> Result<Vec<String>, PullPagesError> {
+    async fn conflicts(&self, _project: &Project, _number: u64) -> Result<Conflicts, PullPagesError> {
         self.detail.clone().map(|detail| detail.conflicts)
     }
 
@@ -128,7 +129,7 @@ pub(super) fn detail(state: PullState) -> PullDetail {
         diff: DIFF.into(),
         diff_cut: false,
         mergeable: !ended,
-        conflicts: Vec::new(),
+        conflicts: Conflicts::default(),
     }
 }
 
@@ -279,7 +280,8 @@ async fn one_button_is_filled_the_next_thing_that_a_person_does() {
     let open = || detail(PullState::Open);
     let mut draft = open();
     draft.pull.draft = true;
-    let conflict = PullDetail { mergeable: false, conflicts: vec!["x.txt".into()], ..open() };
+    let conflict =
+        PullDetail { mergeable: false, conflicts: Conflicts { files: vec!["x.txt".into()], more: 0 }, ..open() };
     for (shown, role, expected) in [
         (open(), Role::Member, review),
         (open(), Role::Viewer, review),
@@ -373,7 +375,7 @@ async fn a_pull_request_in_conflict_can_only_be_closed() {
 async fn the_agent_can_be_asked_to_resolve_conflicts() {
     let mut shown = detail(PullState::Open);
     (shown.pull.number, shown.mergeable) = (8, false);
-    shown.conflicts = vec!["src/a.rs".into(), hostile("file")];
+    shown.conflicts = Conflicts { files: vec!["src/a.rs".into(), hostile("file")], more: 0 };
     let fixture = fixture(Arc::new(Fake::with(shown))).await;
     let (id, _) = job_with_pull(&fixture).await;
     let page = fixture.send(Some(Role::Member), Method::GET, "/projects/shop/pulls/8", "").await.body;
@@ -393,7 +395,8 @@ async fn the_agent_can_be_asked_to_resolve_conflicts() {
     let messages = fixture.store.messages(id).await.unwrap();
     assert_eq!(messages.len(), 2, "the same form is sent once");
     assert!(
-        messages[1].prompt.contains("Merge `main` into your branch") && messages[1].prompt.contains("- `src/a.rs`")
+        messages[1].prompt.contains("Merge `origin/main`, which is its newest commit, into your branch")
+            && messages[1].prompt.contains("- `src/a.rs`")
     );
     let refused = fixture.send(Some(Role::Viewer), Method::POST, "/projects/shop/pulls/8/update", "").await;
     assert_eq!(refused.status, StatusCode::FORBIDDEN);

@@ -1,16 +1,14 @@
 //! Merges without a working tree: git computes the tree from the two commits, and the base branch is updated only if it
 //! has not moved since.
 
-use std::collections::HashMap;
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use journeyman_core::ids::Sha;
-use journeyman_core::left_out::path_text;
 use journeyman_core::ports::{PullMerge, PullPagesError};
+use journeyman_core::pull::standing::Conflicts;
 use journeyman_core::pull::{LocalPull, NewMerge};
-use journeyman_git::{Failure, Folders, Git, GitError};
+use journeyman_git::{Failure, Folders, GitError, Merged};
 
 use super::methods::Merging;
 use super::{LocalHost, blocking};
@@ -33,68 +31,6 @@ fn conflict(pull: &LocalPull) -> PullPagesError {
 /// The maximum number of merges of the base among which an earlier merge is looked up, newest first.
 const MERGES: &str = "--max-count=1000";
 
-/// The maximum number of conflicting files that a page names.
-const MAX_CONFLICTS: usize = 100;
-
-/// The maximum number of merges whose conflicts are kept.
-const MAX_KNOWN: usize = 1000;
-
-/// The conflicting files of pairs of commits, a base and a head, that were merged before. The commits determine the files,
-/// so an entry stays valid when branches move.
-#[derive(Clone, Default)]
-pub(super) struct KnownConflicts(Arc<Mutex<FilesOfMerges>>);
-
-/// The conflicting files by base and head.
-type FilesOfMerges = HashMap<(Sha, Sha), Vec<String>>;
-
-impl KnownConflicts {
-    pub(super) fn of(&self, ends: &(Sha, Sha)) -> Option<Vec<String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(ends).cloned()
-    }
-
-    pub(super) fn add(&self, ends: (Sha, Sha), files: Vec<String>) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= MAX_KNOWN {
-            known.clear();
-        }
-        known.insert(ends, files);
-    }
-}
-
-/// The result of a merge of two commits.
-pub(super) enum Merged {
-    /// The merged tree.
-    Tree(Sha),
-    /// The files that conflict.
-    Conflicts(Vec<String>),
-}
-
-pub(super) async fn merged(git: &Git, path: &Path, base: &Sha, head: &Sha) -> Result<Merged, GitError> {
-    // git 2.38 introduced --write-tree; Debian 12 has git 2.39.
-    let options = ["merge-tree", "--write-tree", "--no-messages", "--name-only", "-z"];
-    let arguments = options.into_iter().chain([base.as_str(), head.as_str()]);
-    let mut output = Vec::new();
-    // The conflicts are in the output of a command that fails.
-    let take = |piece: &[u8]| {
-        output.extend_from_slice(piece);
-        true
-    };
-    let run = git.at(path, arguments).run_while(take).await;
-    let text = path_text(&output);
-    let mut parts = text.split('\0').filter(|part| !part.is_empty());
-    let tree = parts.next().unwrap_or_default();
-    match run {
-        Ok(_) => tree
-            .parse()
-            .map(Merged::Tree)
-            .map_err(|error| GitError::Unexpected { command: "merge-tree".to_owned(), detail: format!("{error}") }),
-        Err(GitError::Failed { code: Some(1), .. }) => {
-            Ok(Merged::Conflicts(parts.take(MAX_CONFLICTS).map(str::to_owned).collect()))
-        }
-        Err(error) => Err(error),
-    }
-}
-
 impl LocalHost {
     /// Returns the commits of base and head; `None` if one of the branches was deleted.
     pub(super) async fn branch_ends(
@@ -107,9 +43,9 @@ impl LocalHost {
         Ok(base.zip(head))
     }
 
-    /// Tries a merge without changing anything.
-    pub(super) async fn try_merge(&self, path: &Path, base: &Sha, head: &Sha) -> Result<Merged, PullPagesError> {
-        merged(&self.git, path, base, head).await.map_err(|error| failed(&error))
+    /// Returns the files in which two commits conflict.
+    pub(super) async fn conflicts_of(&self, path: &Path, ends: (Sha, Sha)) -> Result<Conflicts, PullPagesError> {
+        self.known_conflicts.between(&self.git, path, ends).await.map_err(|error| failed(&error))
     }
 
     /// Merges head into base.
@@ -132,7 +68,8 @@ impl LocalHost {
                 blocking(move || all.sync()).await.map_err(|error| not_synced(&error))?;
                 return self.earlier_merge(path, base, head).await;
             }
-            let Merged::Tree(tree) = self.try_merge(path, &base, &head).await? else { return Err(conflict(pull)) };
+            let merged = self.git.merge(path, &base, &head).await.map_err(|error| failed(&error))?;
+            let Merged::Tree(tree) = merged else { return Err(conflict(pull)) };
             let new = Merging { git: &self.git, path, pull, merge, base: &base, head: &head, tree: &tree };
             let Some(commit) = new.commit().await? else {
                 // An earlier call has squashed or rebased the commits, but its result was not recorded.

@@ -7,9 +7,9 @@ use std::path::Path;
 use journeyman_core::ids::Sha;
 use journeyman_core::ports::PullPagesError;
 use journeyman_core::pull::{LocalPull, MergeMethod, NewMerge};
-use journeyman_git::{Git, GitCommand, GitError, Output};
+use journeyman_git::{Git, GitCommand, GitError, Merged, Output};
 
-use super::merge::{Merged, failed, merged};
+use super::merge::failed;
 
 /// The maximum number of commits that are repeated.
 const MOST_REBASED: usize = 500;
@@ -136,7 +136,7 @@ impl Merging<'_> {
         let files = self.tree_of(&tip).await.map_err(failed)?;
         let moved = self.at(["commit-tree", files.as_str(), "-p", parent.as_str(), "-m", "moved"]).run().await;
         let moved = moved.and_then(Output::sha).map_err(failed)?;
-        let Merged::Tree(tree) = merged(self.git, self.path, &moved, commit).await.map_err(failed)? else {
+        let Merged::Tree(tree) = self.git.merge(self.path, &moved, commit).await.map_err(failed)? else {
             let short = commit.as_str().get(..12).unwrap_or_default();
             return Err(PullPagesError::NotRebased(format!("{short} conflicts")));
         };

@@ -5,12 +5,12 @@ use journeyman_core::ids::Sha;
 use journeyman_core::left_out::path_text;
 use journeyman_core::ports::{CommitLine, MAX_BRANCHES, PullDetail, PullMerge, PullPages, PullPagesError, StoreError};
 use journeyman_core::project::{Address, Project, parse_address};
+use journeyman_core::pull::standing::Conflicts;
 use journeyman_core::pull::{LocalPull, NewMerge, PullState};
 use journeyman_core::time::Timestamp;
 use journeyman_git::GitError;
 
 use super::LocalHost;
-use super::merge::Merged;
 
 /// The maximum number of commits that a page shows.
 const COMMITS: &str = "--max-count=500";
@@ -121,39 +121,29 @@ impl PullPages for LocalHost {
         };
         let Some((base, head)) = ends else {
             // A branch was deleted: the pull request still exists and can be closed.
-            let (commits, conflicts) = (Vec::new(), Vec::new());
+            let (commits, conflicts) = (Vec::new(), Conflicts::default());
             return Ok(PullDetail { pull, commits, diff: String::new(), diff_cut: false, mergeable: false, conflicts });
         };
         let commits = self.commits(&name, &base, &head).await?;
         let (diff, diff_cut) = self.shown_diff(&name, &base, &head).await?;
-        let (mergeable, conflicts) = match pull.state {
-            PullState::Open => match self.try_merge(&self.path(&name), &base, &head).await {
-                Ok(Merged::Tree(_)) => (true, Vec::new()),
-                Ok(Merged::Conflicts(files)) => (false, files),
-                Err(_) => (false, Vec::new()),
-            },
-            PullState::Merged | PullState::Closed => (false, Vec::new()),
+        let conflicts = match pull.state {
+            PullState::Open => self.conflicts_of(&self.path(&name), (base, head)).await.ok(),
+            PullState::Merged | PullState::Closed => None,
         };
+        let mergeable = conflicts.as_ref().is_some_and(Conflicts::is_empty);
+        let conflicts = conflicts.unwrap_or_default();
         Ok(PullDetail { pull, commits, diff, diff_cut, mergeable, conflicts })
     }
 
-    async fn conflicts(&self, project: &Project, number: u64) -> Result<Vec<String>, PullPagesError> {
+    async fn conflicts(&self, project: &Project, number: u64) -> Result<Conflicts, PullPagesError> {
         let name = name(project)?;
         let pull = self.existing(&name, number).await?;
         if pull.state != PullState::Open {
-            return Ok(Vec::new());
+            return Ok(Conflicts::default());
         }
         let path = self.path(&name);
-        let Some(ends) = self.branch_ends(&path, &pull).await? else { return Ok(Vec::new()) };
-        if let Some(known) = self.known_conflicts.of(&ends) {
-            return Ok(known);
-        }
-        let files = match self.try_merge(&path, &ends.0, &ends.1).await? {
-            Merged::Tree(_) => Vec::new(),
-            Merged::Conflicts(files) => files,
-        };
-        self.known_conflicts.add(ends, files.clone());
-        Ok(files)
+        let Some(ends) = self.branch_ends(&path, &pull).await? else { return Ok(Conflicts::default()) };
+        self.conflicts_of(&path, ends).await
     }
 
     async fn ahead(&self, project: &Project, base: Option<&str>, head: &str) -> Result<(String, u64), PullPagesError> {

@@ -437,7 +437,8 @@ fn project_pull(state: &str, mergeable: Option<bool>) -> Value {
     (pull["state"], pull["job"], pull["mergeable"]) = (json!(state), json!(JOB), json!(mergeable));
     (pull["endedBy"], pull["mergeCommit"]) = (Value::Null, Value::Null);
     if state == "merged" {
-        pull["endedAt"] = json!("2026-11-22T10:00:00.000Z");
+        (pull["endedAt"], pull["conflicts"]) = (json!("2026-11-22T10:00:00.000Z"), Value::Null);
+        pull["behind"] = Value::Null;
         (pull["endedBy"], pull["mergeCommit"]) = (json!("ada"), json!(MERGE));
     }
     pull
@@ -454,6 +455,8 @@ fn pull() -> Value {
         "head": "journeyman/add-a-search-field-19aa3bb4",
         "base": "main",
         "labels": [],
+        "conflicts": { "files": [], "more": 0 },
+        "behind": 0,
         "createdAt": ENDED,
         "endedAt": null,
     })

@@ -7,19 +7,25 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use journeyman_app::Error;
 use journeyman_core::job::PullRepository;
+use journeyman_core::job::command::PullRef;
 use journeyman_core::ports::{PullCursor, PullFilter, PullPagesError};
 use journeyman_core::project::{Address, Project, parse_address};
+use journeyman_core::pull::standing::Standing;
 use journeyman_core::pull::{LocalPull, PullState};
 use journeyman_core::time::Timestamp;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
+use super::pulls::{open_pull, open_standings};
 use crate::app::App;
 use crate::error::{ApiError, ErrorCode};
 use crate::extract::{InProject, InPull, JsonBody, OptionalBody, Parameters};
 use crate::openapi::{ProjectPath, PullPath, errors};
 use crate::page;
 use crate::wire::pull::{MergePullRequest, OpenPullRequest, ProjectPull, ProjectPullList, PullRequestState};
+
+/// The maximum number of pull requests of a page that are compared on other code hosts than the built-in one.
+const COMPARED: usize = 10;
 
 errors!(ListErrors: 400, 401, 403, 404, 503);
 errors!(OpenErrors: 400, 401, 403, 404, 409, 413, 415, 422, 503, 504);
@@ -44,6 +50,8 @@ pub(crate) struct PullsQuery {
 ///
 /// Returns the pull requests of the project's repository in pages, newest first. On the built-in code host, these are
 /// all pull requests; on other code hosts, those that jobs have opened or work on, as the code host last reported them.
+/// Open ones are compared with their bases, as both are on the code host now: on other code hosts the first 10 of the
+/// page, because each costs a request there. What is not known within 5 seconds is `null`.
 #[utoipa::path(get, path = "/v2/projects/{projectId}/pulls", tag = "Pull requests", operation_id = "listPulls",
     params(ProjectPath, PullsQuery),
     responses((status = 200, description = "A page of pull requests", body = ProjectPullList), ListErrors))]
@@ -56,15 +64,16 @@ pub(crate) async fn list(
     let after = query.cursor.as_deref().map(|text| cursor(text).ok_or_else(page::invalid_cursor)).transpose()?;
     let state = query.state.map_or(PullState::Open, PullState::from);
     let project = at.load(&app).await?;
-    let Some(name) = local_name(&project) else { return remote(&app, &project, state, after, limit).await };
+    let Some(name) = local_name(&project) else { return remote(&app, &at, &project, state, after, limit).await };
     let all = app.services.store.pulls(name).await?;
     let is_next = |pull: &LocalPull| after.is_none_or(|after| pull.number < after.number);
     let found = all.into_iter().filter(|pull| pull.state == state && is_next(pull));
     let mut found: Vec<LocalPull> = found.take(limit + 1).collect();
     let next_cursor = page::cut(&mut found, limit, |pull| written(pull.created_at, pull.number));
+    let standings = open_standings(&app, &at, found.iter().map(local_pull).collect()).await?;
     let mut pulls = Vec::new();
-    for pull in found {
-        pulls.push(described(&app, &project, pull, None).await?);
+    for (pull, standing) in found.into_iter().zip(standings) {
+        pulls.push(described(&app, &project, pull, None, standing).await?);
     }
     Ok(Json(ProjectPullList { pulls, next_cursor }))
 }
@@ -72,6 +81,7 @@ pub(crate) async fn list(
 /// Returns the page of a project on another code host.
 async fn remote(
     app: &App,
+    at: &InProject,
     project: &Project,
     state: PullState,
     after: Option<PullCursor>,
@@ -80,7 +90,11 @@ async fn remote(
     let filter = PullFilter { project: project.id.clone(), state, after, limit: limit + 1 };
     let mut found = app.services.store.remote_pulls(filter).await?;
     let next_cursor = page::cut(&mut found, limit, |pull| written(pull.created_at, pull.number));
-    Ok(Json(ProjectPullList { pulls: found.into_iter().map(ProjectPull::of_indexed).collect(), next_cursor }))
+    let mut compared: Vec<Option<PullRef>> = found.iter().take(COMPARED).map(open_pull).collect();
+    compared.resize(found.len(), None);
+    let standings = open_standings(app, at, compared).await?;
+    let pulls = found.into_iter().zip(standings).map(|(pull, standing)| ProjectPull::of_indexed(pull, standing));
+    Ok(Json(ProjectPullList { pulls: pulls.collect(), next_cursor }))
 }
 
 /// Open a pull request
@@ -114,7 +128,8 @@ pub(crate) async fn get(State(app): State<App>, at: InPull) -> Result<Json<Proje
     needed_name(&project)?;
     let detail = app.services.pulls.pull(&project, at.number).await?;
     let mergeable = (detail.pull.state == PullState::Open).then_some(detail.mergeable);
-    Ok(Json(described(&app, &project, detail.pull, mergeable).await?))
+    let standing = open_standings(&app, &at.at, vec![local_pull(&detail.pull)]).await?.into_iter().next().flatten();
+    Ok(Json(described(&app, &project, detail.pull, mergeable, standing).await?))
 }
 
 /// Merge a pull request
@@ -136,10 +151,10 @@ pub(crate) async fn merge(
     let merged = app.cases.merge_pull(caller, id, *number, body.value.method.into()).await;
     let pull = app.services.store.pull(name, *number).await?;
     match (merged, pull) {
-        (Ok(()), Some(pull)) => Ok(Json(described(&app, &project, pull, None).await?)),
+        (Ok(()), Some(pull)) => Ok(Json(described(&app, &project, pull, None, None).await?)),
         // Another request has merged it, which may be an earlier attempt at this one.
         (Err(Error::Pull(PullPagesError::NotOpen)), Some(pull)) if pull.state == PullState::Merged => {
-            Ok(Json(described(&app, &project, pull, None).await?))
+            Ok(Json(described(&app, &project, pull, None, None).await?))
         }
         (Ok(()), None) => Err(PullPagesError::NotFound.into()),
         (Err(error), _) => Err(error.into()),
@@ -152,12 +167,19 @@ async fn described(
     project: &Arc<Project>,
     pull: LocalPull,
     mergeable: Option<bool>,
+    standing: Option<Standing>,
 ) -> Result<ProjectPull, ApiError> {
     let known = app.services.store.indexed_pull(PullRepository::local(&pull.repository), pull.number).await?;
     // Another project may have the same repository.
     let job = known.filter(|known| known.project == project.id).map(|known| known.job);
     let url = format!("{}/projects/{}/pulls/{}", app.settings.public_url, project.id, pull.number);
-    Ok(ProjectPull::of_local(pull, url, job, mergeable))
+    Ok(ProjectPull::of_local(pull, url, job, mergeable, standing))
+}
+
+/// Returns a pull request of the built-in code host if it is open.
+fn local_pull(pull: &LocalPull) -> Option<PullRef> {
+    let is_open = pull.state == PullState::Open;
+    is_open.then(|| PullRef { repository: PullRepository::local(&pull.repository), number: pull.number })
 }
 
 /// Returns the name of the project's repository on the built-in code host; `None` if it is on another one.

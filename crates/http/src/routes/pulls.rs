@@ -1,22 +1,31 @@
 //! The operation that lists the pull requests of a job.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::extract::State;
 use journeyman_core::code_host::HostName;
+use journeyman_core::job::command::PullRef;
+use journeyman_core::pull::standing::Standing;
+use journeyman_core::pull::{IndexedPull, PullState};
 
 use crate::app::App;
 use crate::error::ApiError;
-use crate::extract::{InJob, Parameters};
+use crate::extract::{InJob, InProject, Parameters};
 use crate::openapi::{JobPath, errors};
 use crate::page::{self, PageQuery};
 use crate::wire::pull::{JobPull, JobPullList};
+
+/// The time that a request waits for the comparison of pull requests with their bases.
+pub(super) const STANDING_TIME: Duration = Duration::from_secs(5);
 
 errors!(ListErrors: 400, 401, 403, 404, 503);
 
 /// List a job's pull requests
 ///
-/// Returns the pull requests that the job has opened, in pages, oldest first: a follow-up after a merge opens another one. Those on
-/// the built-in code host have a text too. `GET …/diff` returns the changes.
+/// Returns the pull requests that the job has opened, in pages, oldest first: a follow-up after a merge opens another one.
+/// Those on the built-in code host have a text too. `GET …/diff` returns the changes. An open one is compared with its
+/// base, as both are on the code host now; what is not known within 5 seconds is `null`.
 #[utoipa::path(get, path = "/v2/agent/{projectId}/job/{id}/pulls", tag = "Jobs", operation_id = "listJobPulls",
     params(JobPath, PageQuery),
     responses((status = 200, description = "A page of pull requests", body = JobPullList), ListErrors))]
@@ -32,14 +41,37 @@ pub(crate) async fn list(
     let found = app.services.store.indexed_pulls_of(vec![job.id]).await?;
     let mut found: Vec<_> = found.into_iter().skip(first).collect();
     let next_cursor = page::cut(&mut found, limit, |_| first.saturating_add(limit).to_string());
+    let standings = open_standings(&app, &at.at, found.iter().map(open_pull).collect()).await?;
     let mut pulls = Vec::new();
-    for pull in found {
+    for (pull, standing) in found.into_iter().zip(standings) {
         let local = if pull.repository.host == HostName::local() {
             app.services.store.pull(pull.repository.id.clone(), pull.number).await?
         } else {
             None
         };
-        pulls.push(JobPull::of(pull, local));
+        pulls.push(JobPull::of(pull, local, standing));
     }
     Ok(Json(JobPullList { pulls, next_cursor }))
+}
+
+/// Returns the pull request if it is open, as far as the index knows.
+pub(super) fn open_pull(pull: &IndexedPull) -> Option<PullRef> {
+    let is_open = pull.state == PullState::Open;
+    is_open.then(|| PullRef { repository: pull.repository.clone(), number: pull.number })
+}
+
+/// Returns how pull requests stand to their bases, in the same order, as far as it can be found out.
+pub(super) async fn open_standings(
+    app: &App,
+    at: &InProject,
+    pulls: Vec<Option<PullRef>>,
+) -> Result<Vec<Option<Standing>>, ApiError> {
+    let open: Vec<PullRef> = pulls.iter().flatten().cloned().collect();
+    let mut found = if open.is_empty() {
+        Vec::new()
+    } else {
+        app.cases.standings(&*at.load(app).await?, &open, STANDING_TIME).await
+    }
+    .into_iter();
+    Ok(pulls.into_iter().map(|pull| pull.and_then(|_| found.next().flatten())).collect())
 }

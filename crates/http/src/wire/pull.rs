@@ -1,6 +1,7 @@
 //! The wire format of pull requests: those of a job, and those of a project.
 
 use journeyman_core::ids::JobId;
+use journeyman_core::pull::standing::{Conflicts, Standing};
 use journeyman_core::pull::{IndexedPull, LocalPull, MergeMethod, NewPull, PullState};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -98,8 +99,24 @@ pub(crate) struct MergePullRequest {
     pub(crate) method: PullRequestMergeMethod,
 }
 
-/// A pull request of a job. The text, the labels and the base branch of those on other code hosts than the built-in one
-/// are on the code host.
+/// The files in which a pull request conflicts with its base.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct PullConflicts {
+    /// The paths of the first 100 files; none if the branches can be merged. Bytes of a path that are not UTF-8 are written as
+    /// `\xNN`.
+    files: Vec<String>,
+    /// The number of files that are not named.
+    more: usize,
+}
+
+impl From<Conflicts> for PullConflicts {
+    fn from(Conflicts { files, more }: Conflicts) -> Self {
+        Self { files, more }
+    }
+}
+
+/// A pull request of a job. The description and the labels of those on other code hosts than the built-in one are on the
+/// code host.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct JobPull {
@@ -118,10 +135,16 @@ pub(crate) struct JobPull {
     body: Option<String>,
     /// The branch with the commits.
     head: String,
-    /// The branch to merge into.
+    /// The branch to merge into; on other code hosts than the built-in one, `null` like `conflicts`.
     #[schema(required)]
     base: Option<String>,
     labels: Vec<String>,
+    /// The files in which it conflicts with its base; `null` if it has ended, or if they could not be found out now.
+    #[schema(required)]
+    conflicts: Option<PullConflicts>,
+    /// The number of commits of its base that it does not have, at most 1,000; `null` like `conflicts`.
+    #[schema(required)]
+    behind: Option<u64>,
     /// The time at which the job opened it.
     #[schema(format = DateTime)]
     created_at: String,
@@ -133,7 +156,7 @@ pub(crate) struct JobPull {
 
 impl JobPull {
     /// Describes a pull request; `local` is what the built-in code host knows about it.
-    pub(crate) fn of(pull: IndexedPull, local: Option<LocalPull>) -> Self {
+    pub(crate) fn of(pull: IndexedPull, local: Option<LocalPull>, standing: Option<Standing>) -> Self {
         let ended_at = local.as_ref().map_or(pull.ended_at, |local| local.ended_at);
         // A row without a title is of an older version, which did not record whether it is a draft either.
         let draft = pull.title.is_some().then_some(pull.draft);
@@ -146,7 +169,9 @@ impl JobPull {
             created_at: pull.created_at.to_string(),
             ended_at: ended_at.map(|at| at.to_string()),
             draft: local.as_ref().map_or(draft, |local| Some(local.draft)),
-            base: local.as_ref().map(|local| local.base.clone()),
+            base: local.as_ref().map(|local| &local.base).or(standing.as_ref().map(|found| &found.base)).cloned(),
+            behind: standing.as_ref().map(|standing| standing.behind),
+            conflicts: standing.map(|standing| standing.conflicts.into()),
             labels: local.as_ref().map(|local| local.labels.clone()).unwrap_or_default(),
             body: local.as_ref().map(|local| local.body.clone()),
             title: local.map_or(pull.title, |local| Some(local.title)),
@@ -165,8 +190,8 @@ pub(crate) struct JobPullList {
     pub(crate) next_cursor: Option<String>,
 }
 
-/// A pull request of a project. The text, the labels and the base branch of those on other code hosts than the built-in
-/// one are on the code host.
+/// A pull request of a project. The description and the labels of those on other code hosts than the built-in one are on
+/// the code host.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ProjectPull {
@@ -185,7 +210,7 @@ pub(crate) struct ProjectPull {
     body: Option<String>,
     /// The branch with the commits.
     head: String,
-    /// The branch to merge into.
+    /// The branch to merge into; on other code hosts than the built-in one, `null` like `conflicts`.
     #[schema(required)]
     base: Option<String>,
     labels: Vec<String>,
@@ -196,6 +221,12 @@ pub(crate) struct ProjectPull {
     /// and on other code hosts.
     #[schema(required)]
     mergeable: Option<bool>,
+    /// The files in which it conflicts with its base; `null` if it has ended, or if they could not be found out now.
+    #[schema(required)]
+    conflicts: Option<PullConflicts>,
+    /// The number of commits of its base that it does not have, at most 1,000; `null` like `conflicts`.
+    #[schema(required)]
+    behind: Option<u64>,
     /// The time at which it was opened; on other code hosts, the time at which the job opened it or began to work on it.
     #[schema(format = DateTime)]
     created_at: String,
@@ -214,8 +245,16 @@ pub(crate) struct ProjectPull {
 
 impl ProjectPull {
     /// Describes a pull request of the built-in code host.
-    pub(crate) fn of_local(pull: LocalPull, url: String, job: Option<JobId>, mergeable: Option<bool>) -> Self {
+    pub(crate) fn of_local(
+        pull: LocalPull,
+        url: String,
+        job: Option<JobId>,
+        mergeable: Option<bool>,
+        standing: Option<Standing>,
+    ) -> Self {
         Self {
+            behind: standing.as_ref().map(|standing| standing.behind),
+            conflicts: standing.map(|standing| standing.conflicts.into()),
             number: pull.number,
             url,
             state: pull.state.into(),
@@ -235,10 +274,23 @@ impl ProjectPull {
     }
 
     /// Describes a pull request of another code host.
-    pub(crate) fn of_indexed(pull: IndexedPull) -> Self {
+    pub(crate) fn of_indexed(pull: IndexedPull, standing: Option<Standing>) -> Self {
         let job = pull.job.to_string();
-        let JobPull { number, url, state, draft, title, body, head, base, labels, created_at, ended_at } =
-            JobPull::of(pull, None);
+        let JobPull {
+            number,
+            url,
+            state,
+            draft,
+            title,
+            body,
+            head,
+            base,
+            labels,
+            conflicts,
+            behind,
+            created_at,
+            ended_at,
+        } = JobPull::of(pull, None, standing);
         Self {
             number,
             url,
@@ -251,6 +303,8 @@ impl ProjectPull {
             labels,
             job: Some(job),
             mergeable: None,
+            conflicts,
+            behind,
             created_at,
             ended_at,
             ended_by: None,
@@ -295,14 +349,14 @@ mod tests {
             created_at: Timestamp::from_micros(0),
             ended_at: Some(Timestamp::from_micros(1_000_000)),
         };
-        let shown = serde_json::to_value(JobPull::of(pull.clone(), None)).unwrap();
+        let shown = serde_json::to_value(JobPull::of(pull.clone(), None, None)).unwrap();
         assert_eq!((&shown["title"], &shown["draft"]), (&"Fix it".into(), &true.into()));
         assert_eq!(shown["endedAt"], Timestamp::from_micros(1_000_000).to_string());
-        let of_project = serde_json::to_value(ProjectPull::of_indexed(pull.clone())).unwrap();
+        let of_project = serde_json::to_value(ProjectPull::of_indexed(pull.clone(), None)).unwrap();
         assert_eq!((&of_project["title"], &of_project["state"]), (&"Fix it".into(), &"merged".into()));
         assert_eq!(of_project["job"], JobId::from_uuid(Uuid::nil()).to_string());
         let old = IndexedPull { title: None, draft: false, ended_at: None, ..pull };
-        let shown = serde_json::to_value(JobPull::of(old, None)).unwrap();
+        let shown = serde_json::to_value(JobPull::of(old, None, None)).unwrap();
         assert!(["title", "draft", "endedAt"].iter().all(|field| shown[field].is_null()), "{shown}");
     }
 }

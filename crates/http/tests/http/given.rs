@@ -30,13 +30,14 @@ use journeyman_core::ports::{
     PullPagesError, SandboxError,
 };
 use journeyman_core::project::Project;
+use journeyman_core::pull::standing::Conflicts;
 use journeyman_core::pull::{LocalPull, NewMerge, PullState};
 use journeyman_core::run::Usage;
 use journeyman_core::time::{Clock, Timestamp};
 use journeyman_core::user::PasswordHash;
 use journeyman_http::{Services, Settings, router};
 use journeyman_store::MemoryStore;
-use journeyman_testkit::{FakeEndpoints, FakeForges, FakeHosts, FakeTokens, Seeds as _, World};
+use journeyman_testkit::{FakeEndpoints, FakeForges, FakeHosts, FakeStandings, FakeTokens, Seeds as _, World};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
@@ -200,12 +201,12 @@ impl PullPages for FakeRepository {
             diff: String::new(),
             diff_cut: false,
             mergeable: true,
-            conflicts: vec![],
+            conflicts: Conflicts::default(),
         })
     }
 
-    async fn conflicts(&self, _: &Project, _: u64) -> Result<Vec<String>, PullPagesError> {
-        Ok(Vec::new())
+    async fn conflicts(&self, _: &Project, _: u64) -> Result<Conflicts, PullPagesError> {
+        Ok(Conflicts::default())
     }
 
     async fn ahead(&self, _: &Project, base: Option<&str>, head: &str) -> Result<(String, u64), PullPagesError> {
@@ -231,6 +232,7 @@ pub(crate) struct Service {
     pub(crate) world: Arc<World>,
     pub(crate) machine: Arc<FakeMachine>,
     pub(crate) endpoints: Arc<FakeEndpoints>,
+    pub(crate) standings: FakeStandings,
     pub(crate) tokens: Arc<FakeTokens>,
     pub(crate) deliverer: Deliverer,
     pub(crate) key: String,
@@ -278,7 +280,7 @@ pub(crate) async fn service() -> Service {
     let engine = Engine::new(store.clone(), world.clone(), world.clone());
     let (repository, machine) = (Arc::new(FakeRepository), Arc::new(FakeMachine::default()));
     let agents = Arc::new(agents());
-    let endpoints = Arc::new(FakeEndpoints::default());
+    let (endpoints, standings) = (Arc::new(FakeEndpoints::default()), FakeStandings::default());
     let tokens = Arc::new(FakeTokens::default());
     let cases = UseCases::new(Parts {
         store: store.clone(),
@@ -287,6 +289,7 @@ pub(crate) async fn service() -> Service {
         pulls: Arc::new(FakeForges),
         code_hosts: Arc::new(FakeHosts(store.clone())),
         hooks: Arc::new(FakeForges),
+        standings: Arc::new(standings.clone()),
         webhooks: endpoints.clone(),
         tokens: tokens.clone(),
         slack: Arc::new(journeyman_testkit::FakeSlack::default()),
@@ -327,8 +330,19 @@ pub(crate) async fn service() -> Service {
     };
     let shutdown = CancellationToken::new();
     let router = router(services, settings, shutdown.clone());
-    let mut service =
-        Service { router, store, engine, world, machine, endpoints, tokens, deliverer, key: String::new(), shutdown };
+    let mut service = Service {
+        router,
+        store,
+        engine,
+        world,
+        machine,
+        endpoints,
+        standings,
+        tokens,
+        deliverer,
+        key: String::new(),
+        shutdown,
+    };
     service.key = service.make_key(|_| {}).await;
     let made = service.post("/v2/projects", r#"{"id":"shop","repository":"local:shop"}"#).await;
     assert_eq!(made.status, StatusCode::CREATED, "{made:?}");

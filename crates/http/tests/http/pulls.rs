@@ -2,6 +2,7 @@
 
 use journeyman_core::ports::PullStore as _;
 use journeyman_core::pull::NewPull;
+use journeyman_core::pull::standing::{Conflicts, Standing};
 use journeyman_core::time::Clock as _;
 use serde_json::{Value, json};
 
@@ -120,4 +121,38 @@ async fn pull_requests_of_other_code_hosts_can_only_be_listed() {
     let path = "/v2/projects/web/pulls/1";
     assert_eq!(service.get(path).await.code(), "pull_requests_unsupported");
     assert_eq!(service.post(format!("{path}/merge"), "").await.code(), "pull_requests_unsupported");
+}
+
+#[tokio::test]
+async fn open_pull_requests_name_their_conflicting_files() {
+    let service = service().await;
+    service.open_pulls(&["a", "b", "c"]).await;
+    let conflicts = Conflicts { files: vec!["src/a.rs".to_owned(), "caf\\xe9".to_owned()], more: 3 };
+    service.standings.put(1, standing(4, conflicts));
+    service.standings.put(2, standing(1, Conflicts::default()));
+    let pulls = service.get("/v2/projects/shop/pulls").await.json()["pulls"].clone();
+    let shown = |place: usize| (pulls[place]["conflicts"].clone(), pulls[place]["behind"].clone());
+    assert_eq!(shown(0), (Value::Null, Value::Null), "it cannot be compared");
+    assert_eq!(shown(1), (json!({ "files": [], "more": 0 }), json!(1)));
+    assert_eq!(shown(2), (json!({ "files": ["src/a.rs", "caf\\xe9"], "more": 3 }), json!(4)));
+    let one = service.get("/v2/projects/shop/pulls/1").await.json();
+    assert_eq!((&one["conflicts"], &one["behind"]), (&pulls[2]["conflicts"], &json!(4)));
+    let merged = service.post("/v2/projects/shop/pulls/1/merge", "").await.json();
+    assert_eq!((&merged["conflicts"], &merged["behind"]), (&Value::Null, &Value::Null));
+}
+
+#[tokio::test]
+async fn a_repository_that_cannot_be_read_leaves_the_conflicts_open() {
+    let service = service().await;
+    let project = json!({ "id": "unreadable", "repository": "local:unreadable" });
+    assert_eq!(service.post("/v2/projects", &project.to_string()).await.status.as_u16(), 201);
+    let new = NewPull { title: "T".to_owned(), head: "h".to_owned(), ..NewPull::default() };
+    service.store.open_pull("unreadable".into(), "main".into(), new, service.world.now()).await.unwrap();
+    let pulls = service.get("/v2/projects/unreadable/pulls").await.json();
+    assert_eq!((&pulls["pulls"][0]["number"], &pulls["pulls"][0]["conflicts"]), (&json!(1), &Value::Null), "{pulls}");
+}
+
+fn standing(behind: u64, conflicts: Conflicts) -> Standing {
+    let [base_sha, head_sha] = ["a", "b"].map(|digit| digit.repeat(40).parse().unwrap());
+    Standing { base: "main".to_owned(), base_sha, head_sha, behind, conflicts }
 }

@@ -29,12 +29,18 @@ fn reason(service: &Service, job: &str) -> serde_json::Value {
 fn an_agent_merges_the_newest_base_and_resolves_its_conflicts() {
     let (site, service, job) = two_sides();
     assert!(!is_mergeable(&service));
+    let named = json!({ "files": ["hello.txt"], "more": 0 });
+    assert_eq!(service.get(&format!("{job}/pulls"))["pulls"][0]["conflicts"], named);
+    let listed = service.get("/v2/projects/shop/pulls")["pulls"][0].clone();
+    assert_eq!((&listed["conflicts"], &listed["behind"]), (&named, &json!(1)), "{listed}");
     let resolve =
         "git merge -q origin/main || printf 'Good day and hello\\n' > hello.txt; git commit -qam 'Merge main'";
     service.send(&job, &format!("Resolve the conflicts\n[[run {resolve}]]"));
     assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
     assert_eq!(site.file(&site.branch(), "hello.txt").as_deref(), Some("Good day and hello\n"));
     assert!(is_mergeable(&service));
+    let pull = service.get(&format!("{job}/pulls"))["pulls"][0].clone();
+    assert_eq!((&pull["conflicts"], &pull["behind"]), (&json!({ "files": [], "more": 0 }), &json!(0)), "{pull}");
     let message = service.get(&format!("{job}/messages"))["messages"][1].clone();
     assert_eq!(
         message["commits"].as_array().unwrap().len(),

@@ -112,7 +112,7 @@ async fn conflicts_of(shared: &Shared, places: &Places, job: &Job) -> Option<(Jo
         tracing::warn!(project = %job.project, number = pull.number, %error, "the conflicts of a pull request are unknown");
     };
     let files = found.inspect_err(warn).ok()?;
-    (!files.is_empty()).then_some((job.id, files.len()))
+    (!files.is_empty()).then_some((job.id, files.count()))
 }
 
 /// Returns the rows: failed jobs first, then pull requests in the order of their signs.

@@ -1,12 +1,13 @@
 //! The box to merge a pull request: the reasons for and against it, above the button.
 
 use journeyman_core::job::JobStatus;
+use journeyman_core::pull::standing::Conflicts;
 use journeyman_core::pull::{Comment, NewComment, PullState, Verdict};
 
 use super::read::Read;
 use super::{bar, comments};
-use crate::visible;
 use crate::words::counted;
+use crate::{visible, words};
 
 /// The box.
 pub(super) struct MergeBox {
@@ -68,7 +69,7 @@ impl MergeBox {
             let href = Some(format!("#c-{first}"));
             reasons.push(Reason { href, ..Reason::new("queued", "note", text) });
         }
-        let count = detail.conflicts.len();
+        let count = detail.conflicts.count();
         if detail.mergeable {
             reasons.push(Reason::new("completed", "done", format!("No conflicts with {base}")));
         } else if count > 0 {
@@ -76,7 +77,7 @@ impl MergeBox {
                 1 => format!("1 file conflicts with {base}"),
                 _ => format!("{count} files conflict with {base}"),
             };
-            let files = detail.conflicts.iter().map(|file| visible::line(file).into_owned()).collect();
+            let files = files(&detail.conflicts);
             reasons.push(Reason { files, ..Reason::new("failed", "failed", text) });
         } else {
             let text = "It cannot be merged: one of its branches was deleted, or the repository cannot be read";
@@ -110,15 +111,11 @@ fn verdicts(comments: &[Comment]) -> Vec<(String, Verdict)> {
     found.into_iter().map(|(_, author, verdict)| (author, verdict)).collect()
 }
 
-/// Returns the message that asks the agent to resolve conflicts.
-pub(super) fn request(base: &str, conflicts: &[String]) -> String {
-    let quoted = |name: &str| format!("`{}`", name.replace(['`', '\n'], "'"));
-    let files: String = conflicts.iter().map(|file| format!("- {}\n", quoted(file))).collect();
-    format!(
-        "The pull request conflicts with {base}. Merge {base} into your branch and resolve the conflicts, so that both \
-         sides keep their intent. Then run the tests.\n\nThe files that conflict:\n\n{files}",
-        base = quoted(base)
-    )
+/// Returns the conflicting files, the last line for those that are not named.
+pub(in crate::pages) fn files(conflicts: &Conflicts) -> Vec<String> {
+    let more = (conflicts.more > 0)
+        .then(|| format!("and {} more", words::grouped(u64::try_from(conflicts.more).unwrap_or(u64::MAX))));
+    conflicts.files.iter().map(|file| visible::line(file).into_owned()).chain(more).collect()
 }
 
 #[cfg(test)]
@@ -149,9 +146,8 @@ mod tests {
     }
 
     #[test]
-    fn the_request_names_the_branch_and_the_files() {
-        let text = request("main", &["a.txt".to_owned(), "odd`\nname".to_owned()]);
-        assert!(text.starts_with("The pull request conflicts with `main`. Merge `main` into your branch"), "{text}");
-        assert!(text.ends_with("\n- `a.txt`\n- `odd''name`\n"), "{text}");
+    fn files_that_are_not_named_are_counted() {
+        let conflicts = Conflicts { files: vec!["a".to_owned()], more: 1200 };
+        assert_eq!(files(&conflicts), ["a", "and 1,200 more"]);
     }
 }

@@ -1,0 +1,62 @@
+//! How pull requests stand to their bases, for people and clients who wait for the answer.
+
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream::iter;
+use journeyman_core::job::Job;
+use journeyman_core::job::command::PullRef;
+use journeyman_core::ports::Effort;
+use journeyman_core::project::Project;
+use journeyman_core::pull::PullState;
+use journeyman_core::pull::standing::Standing;
+
+use crate::UseCases;
+
+/// The number of pull requests that are compared at the same time.
+const AT_ONCE: usize = 2;
+
+impl UseCases {
+    /// Returns how open pull requests of the project stand to their bases, in the same order; `None` for one that was not
+    /// found out within `limit`, cannot be compared, or has ended. The caller may see the project.
+    pub async fn standings(&self, project: &Project, pulls: &[PullRef], limit: Duration) -> Vec<Option<Standing>> {
+        let mut found = vec![None; pulls.len()];
+        if pulls.is_empty() {
+            return found;
+        }
+        let work = async {
+            let comparison = self.parts().standings.open(project, Effort::Quick).await?;
+            let comparison = &*comparison;
+            let compare = |(place, pull): (usize, PullRef)| async move { (place, comparison.standing(&pull).await) };
+            let each = pulls.iter().cloned().enumerate().map(compare).collect::<Vec<_>>();
+            let mut each = iter(each).buffer_unordered(AT_ONCE);
+            while let Some((place, standing)) = each.next().await {
+                match standing {
+                    Ok(standing) => found[place] = standing,
+                    Err(error) => tracing::warn!(project = %project.id, number = pulls[place].number, %error),
+                }
+            }
+            Ok::<_, journeyman_core::ports::NotCompared>(())
+        };
+        match tokio::time::timeout(limit, work).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(project = %project.id, %error),
+            Err(_) => {
+                tracing::warn!(project = %project.id, "pull requests could not be compared with their bases in time")
+            }
+        }
+        found
+    }
+
+    /// Returns how the open pull request of a job stands to its base, like [`UseCases::standings`].
+    pub async fn standing_of_job(&self, project: &Project, job: &Job, limit: Duration) -> Option<Standing> {
+        let pull = open_pull(job)?;
+        self.standings(project, &[pull], limit).await.into_iter().next().flatten()
+    }
+}
+
+/// Returns the open pull request of a job; `None` if there is none, or if an older version opened it.
+pub(crate) fn open_pull(job: &Job) -> Option<PullRef> {
+    let pull = job.pull.as_ref().filter(|pull| pull.state == PullState::Open)?;
+    Some(PullRef { repository: pull.repository.clone()?, number: pull.number })
+}

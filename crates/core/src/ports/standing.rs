@@ -1,0 +1,37 @@
+//! How pull requests stand to their bases, on all code hosts.
+
+use async_trait::async_trait;
+
+use crate::job::command::PullRef;
+use crate::project::Project;
+use crate::pull::standing::Standing;
+
+/// The reason why pull requests cannot be compared with their bases now, for the log.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the pull requests cannot be compared with their bases: {0}")]
+pub struct NotCompared(pub String);
+
+/// What a comparison may cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effort {
+    /// A person waits: a repository that this machine does not have is not compared.
+    Quick,
+    /// Nobody waits: a missing repository is fetched.
+    Complete,
+}
+
+/// Compares pull requests with their bases.
+#[async_trait]
+pub trait Standings: Send + Sync {
+    /// Reads the branches of the project's repository, as its code host has them now.
+    async fn open(&self, project: &Project, effort: Effort) -> Result<Box<dyn Comparison>, NotCompared>;
+}
+
+/// The branches of a repository at one moment.
+#[async_trait]
+pub trait Comparison: Send + Sync {
+    /// Returns how a pull request stands to its base; `None` if it has ended, belongs to another repository, or if one
+    /// of its branches does not exist or is in a fork. The code host may have been asked about the pull request up to a
+    /// minute ago.
+    async fn standing(&self, pull: &PullRef) -> Result<Option<Standing>, NotCompared>;
+}

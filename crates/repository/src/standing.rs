@@ -1,0 +1,150 @@
+//! Compares pull requests with the branches that they are merged into. Those of the built-in host are compared in its
+//! repository, others in the mirror of this machine, after a fetch.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use journeyman_core::code_host::HostName;
+use journeyman_core::ids::Sha;
+use journeyman_core::job::PullRepository;
+use journeyman_core::job::command::PullRef;
+use journeyman_core::ports::{Comparison, Effort, Forge, Forges, NotCompared, Standings};
+use journeyman_core::project::Project;
+use journeyman_core::pull::standing::{Conflicts, MAX_BEHIND, Standing};
+use journeyman_core::pull::{HostPull, PullState};
+use journeyman_git::{Git, GitError, KnownConflicts};
+use tokio::time::Instant;
+
+use crate::Mirrors;
+use crate::listing::{self, Branches};
+
+/// The time for which the branches of a pull request are not asked for again. Its base may change on the code host.
+const FRESH: Duration = Duration::from_secs(60);
+
+/// The maximum number of pull requests that are remembered. When a new one would exceed it, all others are removed.
+const MAX_PULLS: usize = 10_000;
+
+/// Compares pull requests of all code hosts. Cheap to clone.
+#[derive(Clone)]
+pub struct MirrorStandings {
+    forges: Arc<dyn Forges>,
+    mirrors: Arc<Mirrors>,
+    conflicts: KnownConflicts,
+    pulls: Arc<Mutex<Pulls>>,
+}
+
+/// Pull requests as their code hosts describe them, with the time of the answer.
+type Pulls = HashMap<(PullRepository, u64), (HostPull, Instant)>;
+
+impl MirrorStandings {
+    /// Returns a comparison that uses these mirrors.
+    #[must_use]
+    pub fn new(forges: Arc<dyn Forges>, mirrors: Arc<Mirrors>) -> Self {
+        Self { forges, mirrors, conflicts: KnownConflicts::default(), pulls: Arc::default() }
+    }
+
+    fn pulls(&self) -> MutexGuard<'_, Pulls> {
+        self.pulls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn failed(error: impl ToString) -> NotCompared {
+    NotCompared(error.to_string())
+}
+
+#[async_trait]
+impl Standings for MirrorStandings {
+    async fn open(&self, project: &Project, effort: Effort) -> Result<Box<dyn Comparison>, NotCompared> {
+        let forge = self.forges.of(project).await.map_err(failed)?;
+        let remote = forge.remote().await.map_err(failed)?;
+        let git = self.mirrors.git.clone();
+        let (path, heads) = if remote.is_ours {
+            let path = PathBuf::from(&remote.url);
+            let listed = git.at(&path, ["for-each-ref", listing::FORMAT, "refs/heads"]).run().await.map_err(failed)?;
+            let Branches { heads, .. } = listing::branches(&listed.stdout).map_err(failed)?;
+            (path, heads)
+        } else {
+            if effort == Effort::Quick && !self.mirrors.path(&remote.url).join("HEAD").exists() {
+                return Err(failed("this machine does not have the repository yet"));
+            }
+            let mirror = self.mirrors.fetch(remote).await.map_err(failed)?;
+            (mirror.path, mirror.heads)
+        };
+        let id = forge.repository().await.map_err(failed)?.id;
+        let repository = PullRepository { host: forge.host(), id };
+        Ok(Box::new(AtOnce { all: self.clone(), forge, repository, git, path, heads }))
+    }
+}
+
+/// The branches of a repository at one moment.
+struct AtOnce {
+    all: MirrorStandings,
+    forge: Arc<dyn Forge>,
+    repository: PullRepository,
+    git: Git,
+    path: PathBuf,
+    heads: BTreeMap<String, Sha>,
+}
+
+#[async_trait]
+impl Comparison for AtOnce {
+    async fn standing(&self, pull: &PullRef) -> Result<Option<Standing>, NotCompared> {
+        if pull.repository != self.repository {
+            return Ok(None);
+        }
+        let Some(HostPull { head, base, .. }) = self.pull(pull.number).await?.filter(is_comparable) else {
+            return Ok(None);
+        };
+        let (Some(base_sha), Some(head_sha)) = (self.heads.get(&base).cloned(), self.heads.get(&head).cloned()) else {
+            return Ok(None);
+        };
+        let behind = behind(&self.git, &self.path, &base_sha, &head_sha).await.map_err(failed)?;
+        let ends = (base_sha.clone(), head_sha.clone());
+        let conflicts = match behind {
+            0 => Conflicts::default(),
+            _ => self.all.conflicts.between(&self.git, &self.path, ends).await.map_err(failed)?,
+        };
+        Ok(Some(Standing { base, base_sha, head_sha, behind, conflicts }))
+    }
+}
+
+/// Returns whether both branches of a pull request are in its repository, and matter.
+fn is_comparable(pull: &HostPull) -> bool {
+    pull.state == PullState::Open && !pull.is_from_fork
+}
+
+impl AtOnce {
+    /// Returns a pull request as its code host describes it now, or did a short time ago.
+    async fn pull(&self, number: u64) -> Result<Option<HostPull>, NotCompared> {
+        let key = (self.repository.clone(), number);
+        let known = self.all.pulls().get(&key).filter(|(_, at)| at.elapsed() < FRESH).map(|(pull, _)| pull.clone());
+        if known.is_some() {
+            return Ok(known);
+        }
+        let found = self.forge.pull(number).await.map_err(failed)?;
+        // The built-in host is asked each time, which costs no request.
+        if let Some(pull) = found.as_ref().filter(|_| self.repository.host != HostName::local()) {
+            let mut pulls = self.all.pulls();
+            if pulls.len() >= MAX_PULLS {
+                pulls.clear();
+            }
+            pulls.insert(key, (pull.clone(), Instant::now()));
+        }
+        Ok(found)
+    }
+}
+
+/// Returns the number of commits of `base` that `head` does not have, at most [`MAX_BEHIND`].
+async fn behind(git: &Git, repository: &Path, base: &Sha, head: &Sha) -> Result<u64, GitError> {
+    let (most, range) = (format!("--max-count={MAX_BEHIND}"), format!("{head}..{base}"));
+    let counted = git.at(repository, ["rev-list", "--count", &most, &range, "--"]).run().await?.text()?;
+    let unexpected =
+        |_| GitError::Unexpected { command: "rev-list".to_owned(), detail: format!("{counted:?} is no number") };
+    counted.parse().map_err(unexpected)
+}
+
+#[cfg(test)]
+mod tests;

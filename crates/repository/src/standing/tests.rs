@@ -1,0 +1,250 @@
+//! Comparisons of a pull request with its base, with real repositories.
+
+use std::net::IpAddr;
+
+use journeyman_core::code_host::CodeHost;
+use journeyman_core::finding::Finding;
+use journeyman_core::ports::{Checks, CreatedPull, Discussion, ForgeError, HostRepository, Remote};
+use journeyman_core::project::SecretChanges;
+use journeyman_core::pull::{NewPull, PullChange};
+use journeyman_core::run::Reason;
+use journeyman_core::time::Timestamp;
+use journeyman_testkit::OnePull;
+
+use super::*;
+use crate::fixture::Fixture;
+
+/// A code host with this remote and one pull request, whose answers a test changes.
+struct Host {
+    remote: Remote,
+    pull: Mutex<Result<Option<HostPull>, ForgeError>>,
+    asked: Mutex<u32>,
+}
+
+/// The host as its forge.
+#[derive(Clone)]
+struct Shared(Arc<Host>);
+
+#[async_trait]
+impl Forges for Shared {
+    async fn of(&self, _: &Project) -> Result<Arc<dyn Forge>, ForgeError> {
+        Ok(Arc::new(self.clone()))
+    }
+
+    async fn check(&self, _: &Project, _: &SecretChanges) -> Result<Vec<Finding>, Reason> {
+        Ok(Vec::new())
+    }
+
+    async fn prepare(&self, _: &Project) -> Result<(), ForgeError> {
+        Ok(())
+    }
+
+    async fn code_host(&self, _: &Project) -> Result<Option<CodeHost>, ForgeError> {
+        Ok(None)
+    }
+
+    async fn addresses(&self, _: &str) -> Vec<IpAddr> {
+        Vec::new()
+    }
+}
+
+#[async_trait]
+impl Forge for Shared {
+    fn host(&self) -> HostName {
+        HostName("git.example".to_owned())
+    }
+
+    async fn remote(&self) -> Result<Remote, ForgeError> {
+        Ok(self.0.remote.clone())
+    }
+
+    async fn repository(&self) -> Result<HostRepository, ForgeError> {
+        let (id, path) = ("7".to_owned(), "acme/shop".to_owned());
+        Ok(HostRepository { id, path, default_branch: None, can_push: Some(true), is_archived: false })
+    }
+
+    async fn find_pulls(&self, _: &str) -> Result<Vec<HostPull>, ForgeError> {
+        Ok(Vec::new())
+    }
+
+    async fn create_pull(&self, _: &NewPull) -> Result<CreatedPull, ForgeError> {
+        Ok(CreatedPull::AlreadyExists)
+    }
+
+    async fn pull(&self, _: u64) -> Result<Option<HostPull>, ForgeError> {
+        *self.0.asked.lock().unwrap() += 1;
+        self.0.pull.lock().unwrap().clone()
+    }
+
+    async fn update_pull(&self, _: u64, _: &PullChange) -> Result<(), ForgeError> {
+        Ok(())
+    }
+
+    fn discussion(&self) -> Option<&dyn Discussion> {
+        None
+    }
+
+    fn checks(&self) -> Option<&dyn Checks> {
+        None
+    }
+}
+
+fn project() -> Project {
+    Project::new("shop".parse().unwrap(), "https://git.example/acme/shop", Timestamp::default())
+}
+
+fn pull() -> PullRef {
+    let repository = PullRepository { host: HostName("git.example".to_owned()), id: "7".to_owned() };
+    PullRef { repository, number: 12 }
+}
+
+/// A repository whose branch `feature` has changed the file `a`.
+struct Case {
+    fixture: Fixture,
+    host: Shared,
+    standings: MirrorStandings,
+}
+
+impl Case {
+    async fn new(is_ours: bool) -> Self {
+        let fixture = Fixture::new().await;
+        fixture.commit(&[("a", Some("2"))]).await;
+        fixture.publish("feature").await;
+        fixture.run(&["reset", "--quiet", "--hard", "HEAD~1"]).await;
+        let remote = Remote { is_ours, ..fixture.remote() };
+        let pull = Mutex::new(Ok(Some(OnePull::open())));
+        let host = Shared(Arc::new(Host { remote, pull, asked: Mutex::new(0) }));
+        let standings = MirrorStandings::new(Arc::new(host.clone()), Arc::new(fixture.mirrors()));
+        Self { fixture, host, standings }
+    }
+
+    /// Changes files of the branch `main`.
+    async fn change_main(&self, files: &[(&str, Option<&str>)]) {
+        self.fixture.commit(files).await;
+        self.fixture.publish("main").await;
+    }
+
+    async fn open(&self) -> Result<Box<dyn Comparison>, NotCompared> {
+        self.standings.open(&project(), Effort::Complete).await
+    }
+
+    async fn standing(&self) -> Result<Option<Standing>, NotCompared> {
+        self.open().await?.standing(&pull()).await
+    }
+
+    fn answer(&self, pull: HostPull) {
+        *self.host.0.pull.lock().unwrap() = Ok(Some(pull));
+    }
+
+    fn asked(&self) -> u32 {
+        *self.host.0.asked.lock().unwrap()
+    }
+}
+
+/// Returns the number of files of a folder, at any depth.
+fn count(folder: &Path) -> usize {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.map(|path| if path.is_dir() { count(&path) } else { 1 }).sum()
+}
+
+#[tokio::test]
+async fn a_branch_is_compared_with_its_base_as_it_is_now() {
+    for is_ours in [false, true] {
+        let case = Case::new(is_ours).await;
+        let before = case.standing().await.unwrap().unwrap();
+        assert_eq!((before.base.as_str(), before.behind, before.conflicts.count()), ("main", 0, 0), "{is_ours}");
+        case.change_main(&[("b", Some("1"))]).await;
+        let behind = case.standing().await.unwrap().unwrap();
+        assert_eq!((behind.behind, behind.conflicts.count()), (1, 0), "{is_ours}");
+        case.change_main(&[("a", Some("3"))]).await;
+        let conflict = case.standing().await.unwrap().unwrap();
+        assert_eq!((conflict.behind, conflict.conflicts.files), (2, vec!["a".to_owned()]), "{is_ours}");
+        assert_eq!(conflict.base_sha, case.fixture.head().await);
+        assert_eq!(conflict.head_sha, before.head_sha);
+    }
+}
+
+#[tokio::test]
+async fn a_comparison_leaves_nothing_in_the_repository() {
+    let case = Case::new(true).await;
+    case.change_main(&[("a", Some("3")), ("b", Some("1"))]).await;
+    let objects = case.fixture.origin().join("objects");
+    let before = count(&objects);
+    assert_eq!(case.standing().await.unwrap().unwrap().conflicts.count(), 1);
+    assert_eq!(count(&objects), before);
+}
+
+#[tokio::test]
+async fn names_that_are_not_text_are_escaped() {
+    use std::os::unix::ffi::OsStrExt;
+    let case = Case::new(false).await;
+    let file = case.fixture.clone().join(std::ffi::OsStr::from_bytes(b"caf\xe9"));
+    case.fixture.run(&["switch", "--quiet", "--create", "topic"]).await;
+    std::fs::write(&file, "1").unwrap();
+    case.fixture.commit_all().await;
+    case.fixture.publish("feature-2").await;
+    case.fixture.run(&["switch", "--quiet", "--detach", "HEAD~1"]).await;
+    std::fs::write(&file, "2").unwrap();
+    case.fixture.commit_all().await;
+    case.fixture.publish("main").await;
+    case.answer(HostPull { head: "feature-2".to_owned(), ..OnePull::open() });
+    assert_eq!(case.standing().await.unwrap().unwrap().conflicts.files, ["caf\\xe9"]);
+}
+
+#[tokio::test]
+async fn what_cannot_be_compared_is_not_told() {
+    let case = Case::new(false).await;
+    let open = OnePull::open();
+    for pull in [
+        HostPull { state: PullState::Closed, ..open.clone() },
+        HostPull { state: PullState::Merged, ..open.clone() },
+        HostPull { is_from_fork: true, ..open.clone() },
+        HostPull { base: "gone".to_owned(), ..open.clone() },
+        HostPull { head: "gone".to_owned(), ..open.clone() },
+    ] {
+        case.standings.pulls().clear();
+        case.answer(pull.clone());
+        assert_eq!(case.standing().await, Ok(None), "{pull:?}");
+    }
+    let other = PullRepository { id: "8".to_owned(), ..pull().repository };
+    let other = PullRef { repository: other, ..pull() };
+    assert_eq!(case.open().await.unwrap().standing(&other).await, Ok(None));
+    case.standings.pulls().clear();
+    *case.host.0.pull.lock().unwrap() = Err(ForgeError::Unclear("502".to_owned()));
+    let error = case.standing().await.unwrap_err();
+    assert!(error.to_string().ends_with("the request to the code host failed: 502"), "{error}");
+}
+
+#[tokio::test]
+async fn branches_without_a_common_history_are_not_compared() {
+    let case = Case::new(false).await;
+    case.fixture.run(&["switch", "--quiet", "--orphan", "other"]).await;
+    case.fixture.commit(&[("z", Some("1"))]).await;
+    case.fixture.run(&["push", "--quiet", "--force", case.fixture.origin().to_str().unwrap(), "HEAD:main"]).await;
+    let error = case.standing().await.unwrap_err();
+    assert!(error.to_string().contains("unrelated histories"), "{error}");
+}
+
+#[tokio::test]
+async fn a_person_does_not_wait_for_a_missing_repository() {
+    let case = Case::new(false).await;
+    let Err(error) = case.standings.open(&project(), Effort::Quick).await else { panic!("there is no mirror") };
+    assert!(error.to_string().ends_with("this machine does not have the repository yet"), "{error}");
+    case.open().await.unwrap();
+    case.standings.open(&project(), Effort::Quick).await.unwrap();
+    std::fs::remove_dir_all(case.fixture.origin()).unwrap();
+    assert!(case.standings.open(&project(), Effort::Quick).await.is_err(), "the remote cannot be read");
+}
+
+#[tokio::test]
+async fn a_code_host_is_asked_once_a_minute() {
+    let case = Case::new(false).await;
+    let comparison = case.open().await.unwrap();
+    for _ in 0..3 {
+        comparison.standing(&pull()).await.unwrap();
+    }
+    assert_eq!(case.asked(), 1);
+    case.standings.pulls().values_mut().for_each(|(_, at)| *at -= FRESH);
+    comparison.standing(&pull()).await.unwrap();
+    assert_eq!(case.asked(), 2);
+}
