@@ -10,8 +10,9 @@ use journeyman_core::branch::unsupported;
 use journeyman_core::idempotency::Fingerprint;
 use journeyman_core::ids::Sha;
 use journeyman_core::ports::Remote;
+use journeyman_core::pull::standing::Conflicts;
 use journeyman_core::run::ReasonCode;
-use journeyman_git::{Failure, Folders, Git};
+use journeyman_git::{Failure, Folders, Git, KnownConflicts};
 
 use crate::RepositoryError;
 use crate::listing::{self, Branches, refs};
@@ -44,6 +45,7 @@ pub struct Mirrors {
     /// Fetches into one mirror run one at a time, because git's locks on refs do not wait.
     locks: Mutex<HashMap<PathBuf, Arc<tokio::sync::Mutex<()>>>>,
     tree_sizes: TreeSizes,
+    pub(crate) conflicts: KnownConflicts,
     signer: Option<Arc<Signer>>,
 }
 
@@ -64,6 +66,8 @@ pub struct Mirror {
     pub names_default_branch: bool,
     /// The known sizes of commits' trees, in any mirror of this machine.
     pub tree_sizes: TreeSizes,
+    /// The known conflicts between commits, in any mirror of this machine.
+    pub conflicts: KnownConflicts,
     /// Signs the commits of jobs, if the server has a key for that.
     pub signer: Option<Arc<Signer>>,
 }
@@ -72,7 +76,8 @@ impl Mirrors {
     /// Returns the mirrors that are kept in the folder `dir`, which need not exist.
     #[must_use]
     pub fn new(git: Git, dir: PathBuf) -> Self {
-        Self { git, dir, locks: Mutex::default(), tree_sizes: TreeSizes::default(), signer: None }
+        let (locks, tree_sizes, conflicts) = (Mutex::default(), TreeSizes::default(), KnownConflicts::default());
+        Self { git, dir, locks, tree_sizes, conflicts, signer: None }
     }
 
     /// Signs the commits of jobs.
@@ -141,7 +146,8 @@ impl Mirrors {
             tokio::fs::write(&known, &listing).await?;
         }
         let (git, tree_sizes, signer) = (self.git.clone(), self.tree_sizes.clone(), self.signer.clone());
-        Ok(Mirror { git, path, remote, heads, default_branch, names_default_branch, tree_sizes, signer })
+        let conflicts = self.conflicts.clone();
+        Ok(Mirror { git, path, remote, heads, default_branch, names_default_branch, tree_sizes, conflicts, signer })
     }
 
     /// Returns the listing of the remote's refs.
@@ -241,6 +247,14 @@ impl Mirror {
         let arguments = ["-c", "checkout.workers=0", "reset", "--quiet", "--hard", commit.as_str()];
         self.git.command(arguments).directory(tree).run().await?;
         Ok(())
+    }
+
+    /// Returns the files in which two commits, a base and a head, conflict.
+    ///
+    /// # Errors
+    /// Git failed, for example because the commits have no history in common.
+    pub async fn conflicts_between(&self, base: &Sha, head: &Sha) -> Result<Conflicts, RepositoryError> {
+        Ok(self.conflicts.between(&self.git, &self.path, (base.clone(), head.clone())).await?)
     }
 
     /// Records the folders of the mirror before commits are written to it; [`Mirror::sync`] then makes the commits

@@ -15,7 +15,7 @@ use journeyman_core::ports::{Comparison, Effort, Forge, Forges, NotCompared, Sta
 use journeyman_core::project::Project;
 use journeyman_core::pull::standing::{Conflicts, MAX_BEHIND, Standing};
 use journeyman_core::pull::{HostPull, PullState};
-use journeyman_git::{Git, GitError, KnownConflicts};
+use journeyman_git::{Git, GitError};
 use tokio::time::Instant;
 
 use crate::Mirrors;
@@ -32,7 +32,6 @@ const MAX_PULLS: usize = 10_000;
 pub struct MirrorStandings {
     forges: Arc<dyn Forges>,
     mirrors: Arc<Mirrors>,
-    conflicts: KnownConflicts,
     pulls: Arc<Mutex<Pulls>>,
 }
 
@@ -43,7 +42,7 @@ impl MirrorStandings {
     /// Returns a comparison that uses these mirrors.
     #[must_use]
     pub fn new(forges: Arc<dyn Forges>, mirrors: Arc<Mirrors>) -> Self {
-        Self { forges, mirrors, conflicts: KnownConflicts::default(), pulls: Arc::default() }
+        Self { forges, mirrors, pulls: Arc::default() }
     }
 
     fn pulls(&self) -> MutexGuard<'_, Pulls> {
@@ -105,7 +104,7 @@ impl Comparison for AtOnce {
         let ends = (base_sha.clone(), head_sha.clone());
         let conflicts = match behind {
             0 => Conflicts::default(),
-            _ => self.all.conflicts.between(&self.git, &self.path, ends).await.map_err(failed)?,
+            _ => self.all.mirrors.conflicts.between(&self.git, &self.path, ends).await.map_err(failed)?,
         };
         Ok(Some(Standing { base, base_sha, head_sha, behind, conflicts }))
     }

@@ -129,7 +129,7 @@ mod tests {
         let git = Git::new(Runner { program: "git".into(), path, environment: vec![], askpass: None });
         let remote = Remote { url: String::new(), credential: None, is_ours: true };
         let (heads, default_branch) = (BTreeMap::new(), Some("main".to_owned()));
-        let (names_default_branch, tree_sizes) = (true, TreeSizes::default());
+        let (names_default_branch, tree_sizes, conflicts) = (true, TreeSizes::default(), KnownConflicts::default());
         Mirror {
             git,
             path: dir.join("m.git"),
@@ -138,6 +138,7 @@ mod tests {
             default_branch,
             names_default_branch,
             tree_sizes,
+            conflicts,
             signer: None,
         }
     }

@@ -12,6 +12,7 @@ use journeyman_core::job::turn::{TurnArtifacts, TurnBegun};
 use journeyman_core::job::{Branch, Job};
 use journeyman_core::left_out::{LeftOut, MAX_LEFT_OUT, named_in};
 use journeyman_core::ports::{Forge, ForgeError, FreeSpace, Image};
+use journeyman_core::pull::standing;
 use journeyman_core::project::{CODE_HOST_TOKEN, Project, SandboxSettings, SecretUse, SecretValue};
 use journeyman_core::run::{Reason, ReasonCode};
 use journeyman_core::time::Timestamp;
@@ -81,8 +82,8 @@ impl Machine for Host {
         let [setup, agent] =
             [SecretUse::Setup, SecretUse::Agent].map(|used_by| environment(self, project, &sandbox, &secrets, used_by));
         let idle = Mutex::new(self.idle_agents.take(assignment.claimed.job.id));
-        let (tree, keys) = (Mutex::default(), model_keys(project, &secrets));
-        Ok(Box::new(HostSteps { host: self, assignment, forge, mirror, sandbox, setup, agent, keys, idle, tree }))
+        let (tree, note, keys) = (Mutex::default(), Mutex::default(), model_keys(project, &secrets));
+        Ok(Box::new(HostSteps { host: self, assignment, forge, mirror, sandbox, setup, agent, keys, idle, tree, note }))
     }
 
     async fn repair_mirror(&self, assignment: &Assignment) -> Result<(), RunError> {
@@ -120,6 +121,8 @@ struct HostSteps<'a> {
     /// killed when the steps are dropped.
     idle: Mutex<Option<Agent>>,
     tree: Mutex<Tree>,
+    /// What the agent is told in addition to the message.
+    note: Mutex<Option<String>>,
 }
 
 /// The tree, as it was after the last commit or when it was built.
@@ -159,6 +162,7 @@ impl Steps for HostSteps<'_> {
             None => self.rebuild(&begun, &session).await?,
         };
         self.show_upstream().await?;
+        *self.note.lock().await = self.conflicts(&begun).await;
         *self.tree.lock().await = tree;
         workspace.remove_marker().await?;
         Ok(begun)
@@ -172,6 +176,7 @@ impl Steps for HostSteps<'_> {
     async fn prompt(&self, more: Option<&str>) -> Result<Turn, RunError> {
         let idle = self.idle.lock().await.take();
         self.write_logs().await?;
+        let note = self.note.lock().await.clone();
         let Self { host, assignment, sandbox, agent: environment, keys, .. } = self;
         let context = TurnContext {
             store: &*host.store,
@@ -184,6 +189,7 @@ impl Steps for HostSteps<'_> {
             sandbox,
             environment,
             keys,
+            note: note.as_deref(),
             more,
         };
         let (turn, agent) = turn(&context, idle).await?;
@@ -345,6 +351,23 @@ impl HostSteps<'_> {
         let name = base_of(self.job(), &self.assignment.project, &self.mirror).ok()?;
         let commit = self.mirror.heads.get(&name)?;
         Some((name, commit))
+    }
+
+    /// Returns the note about the conflicts between the work and the branch that it is merged into; `None` if there are none,
+    /// if the message is about them already, or if they cannot be found out.
+    async fn conflicts(&self, begun: &TurnBegun) -> Option<String> {
+        let (base, commit) = self.upstream()?;
+        // A branch without work, or whose base has not moved, has none.
+        if begun.head == begun.base || *commit == begun.base {
+            return None;
+        }
+        let found = self.mirror.conflicts_between(commit, &begun.head).await;
+        let warn = |error: &RepositoryError| {
+            tracing::warn!(job = %self.job().id, %base, %error, "the conflicts with the base are not known");
+        };
+        let conflicts = found.inspect_err(warn).ok().filter(|found| !found.is_empty())?;
+        let is_about_them = self.assignment.claimed.message.prompt == standing::request(&base, &conflicts);
+        (!is_about_them).then(|| standing::note(&base, &conflicts))
     }
 
     /// Gives the agent the newest commit of the branch that the work is merged into.

@@ -34,6 +34,8 @@ pub(crate) struct TurnContext<'a> {
     pub(crate) environment: &'a BTreeMap<String, String>,
     /// The project's keys for models, by the names of their variables.
     pub(crate) keys: &'a BTreeMap<String, SecretValue>,
+    /// What the service adds to the message.
+    pub(crate) note: Option<&'a str>,
     /// The prompt that continues the turn, if the agent has had the message already.
     pub(crate) more: Option<&'a str>,
 }

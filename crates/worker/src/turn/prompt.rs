@@ -44,7 +44,7 @@ pub(super) async fn prompt(
             (session, opened)
         }
     };
-    let message = &context.assignment.claimed.message.prompt;
+    let message = &with_note(&context.assignment.claimed.message.prompt, context.note);
     let text = match (opened, context.more) {
         (Opened::New, None) => with_history(&context.earlier().await?, message),
         (Opened::New, Some(more)) => format!("{}\n\n{more}", with_history(&context.earlier().await?, message)),
@@ -199,6 +199,11 @@ fn quote(text: &mut String, quoted: &str) {
         text.push_str(line);
         text.push('\n');
     }
+}
+
+/// Returns the text of a message, with the note of the service below it.
+fn with_note(prompt: &str, note: Option<&str>) -> String {
+    note.map_or_else(|| prompt.to_owned(), |note| format!("{prompt}\n\n{note}"))
 }
 
 /// Returns the prompt for a session that could not be resumed: the earlier messages and answers, then the prompt.
