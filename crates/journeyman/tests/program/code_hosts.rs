@@ -1,5 +1,6 @@
 //! Tests of jobs on a GitHub server: pull requests, and what people say there.
 
+mod bases;
 mod checks;
 mod crowd;
 mod hooks;
@@ -44,9 +45,14 @@ impl World {
     /// Returns a world whose code host has this value of `poll`. It is `off` in other tests, so that only webhooks report
     /// what happens.
     fn with_poll(settings: &str, poll: &str) -> Self {
+        Self::of(Product::Github, settings, poll)
+    }
+
+    /// Returns a world with a stand-in for this product.
+    fn of(product: Product, settings: &str, poll: &str) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let (host, repository) = runtime.block_on(async {
-            let host = CodeHostServer::start(Product::Github).await;
+            let host = CodeHostServer::start(product).await;
             let repository = host.repository(PATH).await;
             (host, repository)
         });
@@ -57,8 +63,9 @@ impl World {
             path.display().to_string()
         };
         let config = format!(
-            "workers = 4\n{settings}\n[code-hosts.github]\nkind = \"github\"\nurl = {:?}\ntoken-file = {:?}\n\
+            "workers = 4\n{settings}\n[code-hosts.github]\nkind = {:?}\nurl = {:?}\ntoken-file = {:?}\n\
              webhook-secret-file = {:?}\npoll = {poll:?}\n",
+            kind(product),
             host.url,
             file("token", State::TOKEN),
             file("webhook", WEBHOOK_SECRET),
@@ -177,6 +184,18 @@ impl World {
         let mut state = self.host.state();
         let pulls = &state.by_path(PATH).unwrap().pulls;
         pulls.iter().find(|pull| pull.number == number).unwrap().head.clone()
+    }
+}
+
+/// Returns the name of a product in the configuration file.
+const fn kind(product: Product) -> &'static str {
+    match product {
+        Product::Github => "github",
+        Product::Gitlab => "gitlab",
+        Product::Gitea => "gitea",
+        Product::Forgejo => "forgejo",
+        Product::Bitbucket => "bitbucket",
+        Product::BitbucketDataCenter => "bitbucket-data-center",
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::given::{Service, Site, site};
+use super::given::{Service, Site, acp_script, site, site_with};
 
 /// A job that has written `hello.txt`, to which people have written something else in `main` since.
 fn two_sides() -> (Site, Service, String) {
@@ -83,4 +83,32 @@ fn every_turn_sees_the_base_as_it_is() {
         assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
         assert_eq!(site.file(&site.branch(), "seen.txt"), Some(format!("{number}\n")));
     }
+}
+
+/// What an agent does that writes down its prompt, and in its first turn a greeting.
+const NOTING: &str = "[ -e hello.txt ] || echo Hello > hello.txt; printf '%s' \"$line\" > prompt.txt; answer";
+
+#[test]
+fn a_follow_up_says_what_conflicts_with_the_base() {
+    let site = site_with("workers = 4\n");
+    let config = "workers = 4\nwarm-agents = 0\n[agents.noting]\ncommand = [\"sh\", \"DIR/agent.sh\"]\n\
+                  readable = [\"DIR/agent.sh\"]\n";
+    std::fs::write(site.path("config.toml"), config.replace("DIR", site.dir.path().to_str().unwrap())).unwrap();
+    std::fs::write(site.path("agent.sh"), acp_script(NOTING)).unwrap();
+    let service = site.start();
+    let job = service.create_with(json!({ "prompt": "Add a greeting", "agent": "noting" }));
+    assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
+    let prompt = || site.file(&site.branch(), "prompt.txt").unwrap();
+    service.send(&job, "Resolve the conflicts");
+    assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
+    assert!(!prompt().contains("origin/main"), "there are none: {}", prompt());
+
+    site.people_commit("hello.txt", "Good day\n");
+    service.send(&job, "Resolve the conflicts");
+    assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
+    let told = prompt();
+    assert!(told.contains("Resolve the conflicts") && told.contains("merge `origin/main`"), "{told}");
+    assert!(told.contains("- `hello.txt`"), "{told}");
+    let message = service.get(&format!("{job}/messages"))["messages"][2].clone();
+    assert_eq!(message["prompt"], "Resolve the conflicts", "the message is what the person wrote");
 }

@@ -530,7 +530,7 @@ pub(crate) fn git(dir: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-fn git_command(dir: &Path, arguments: &[&str]) -> Command {
+pub(crate) fn git_command(dir: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new("git");
     command.args(["-c", "user.name=Ada", "-c", "user.email=ada@example.com", "-c", "safe.directory=*"]);
     command.args(["-c", "credential.helper="]).args(arguments).current_dir(dir);
