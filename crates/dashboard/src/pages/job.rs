@@ -1,6 +1,7 @@
 //! `/projects/{project}/jobs/{job}`: the conversation and the other tabs of a job.
 
 mod actions;
+mod base;
 pub(super) mod block;
 mod changes;
 mod checks;
@@ -45,6 +46,7 @@ pub(super) fn routes() -> Router<Shared> {
         .route(&path("/messages"), post(actions::send))
         .route(&path("/messages/{message}/withdraw"), post(actions::withdraw))
         .route(&path("/again"), post(actions::again))
+        .route(&path("/update"), post(base::update))
         .route(&path("/retry"), post(actions::retry))
         .route(&path("/cancel"), post(actions::cancel))
         .route(&path("/archive"), post(actions::archive))

@@ -10,7 +10,7 @@ mod ending;
 mod files;
 mod list;
 mod live;
-mod merge_box;
+pub(super) mod merge_box;
 mod open;
 mod progress;
 mod read;

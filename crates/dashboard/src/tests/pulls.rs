@@ -16,7 +16,7 @@ use journeyman_core::ports::{
     SpendingStore as _,
 };
 use journeyman_core::project::Project;
-use journeyman_core::pull::standing::Conflicts;
+use journeyman_core::pull::standing::{Conflicts, Standing};
 use journeyman_core::pull::{LocalPull, NewComment, NewMerge, NewPull, PullState, Verdict};
 use journeyman_core::run::{Reason, ReasonCode, Usage};
 use journeyman_core::time::{Clock as _, Timestamp};
@@ -720,4 +720,54 @@ async fn the_state_of_a_pull_request_is_shown_at_its_job() {
 async fn the_list_says_when_a_pull_request_ended() {
     let answer = get(Fake::with(detail(PullState::Merged)), "/projects/shop/pulls?state=merged").await;
     assert!(answer.body.contains("<span>merged <time datetime=\"2026-11-21T01:35:30.123Z\""), "{}", answer.body);
+}
+
+fn standing(behind: u64, conflicts: Conflicts) -> Standing {
+    let [base_sha, head_sha] = ["a", "b"].map(|digit| digit.repeat(40).parse().unwrap());
+    Standing { base: "main".to_owned(), base_sha, head_sha, behind, conflicts }
+}
+
+#[tokio::test]
+async fn the_page_of_a_job_names_the_conflicts_of_its_pull_request() {
+    let fixture = fixture(Arc::new(Fake::with(detail(PullState::Open)))).await;
+    let (id, number) = job_with_pull(&fixture).await;
+    let path = format!("/projects/shop/jobs/{id}");
+    let see = async |role| fixture.send(Some(role), Method::GET, &path, "").await.body;
+    let update = async |role, form| fixture.send(Some(role), Method::POST, &format!("{path}/update"), form).await;
+    let ask = "Ask the agent to merge main in</button>";
+    assert!(!see(Role::Member).await.contains(ask), "it cannot be compared");
+    let answer = update(Role::Member, "once=k").await;
+    assert_eq!(answer.status, StatusCode::UNPROCESSABLE_ENTITY);
+    assert!(answer.body.contains("The pull request cannot be compared with its base now."), "{}", answer.body);
+
+    fixture.standings.put(number, standing(0, Conflicts::default()));
+    assert!(!see(Role::Member).await.contains(ask), "it is up to date");
+    let answer = update(Role::Member, "once=k").await;
+    assert!(answer.body.contains("The pull request has all commits of main already."), "{}", answer.body);
+    assert_eq!(fixture.store.messages(id).await.unwrap().len(), 1);
+
+    fixture.standings.put(number, standing(2, Conflicts::default()));
+    let page = see(Role::Member).await;
+    assert!(page.contains("2 commits behind main") && page.contains(ask), "{page}");
+    let mut files: Vec<String> = (1..=12).map(|number| format!("{number}.txt")).collect();
+    files[1] = hostile("file");
+    fixture.standings.put(number, standing(2, Conflicts { files, more: 3 }));
+    let page = see(Role::Member).await;
+    for part in ["15 files conflict with main", "<li><bdi>1.txt</bdi></li>", "<li><bdi>and 5 more</bdi></li>", ask] {
+        assert!(page.contains(part), "{part} is not in {page}");
+    }
+    assert_harmless(&page, &["file"]);
+    let viewer = see(Role::Viewer).await;
+    assert!(viewer.contains("15 files conflict with main") && !viewer.contains(ask), "{viewer}");
+    assert_eq!(update(Role::Viewer, "once=k").await.status, StatusCode::FORBIDDEN);
+
+    for _ in 0..2 {
+        let sent = update(Role::Member, "once=k2").await;
+        assert_eq!((sent.status, sent.header("location")), (StatusCode::SEE_OTHER, path.as_str()));
+    }
+    let messages = fixture.store.messages(id).await.unwrap();
+    assert_eq!(messages.len(), 2, "the same form is sent once");
+    let prompt = &messages[1].prompt;
+    assert!(prompt.contains("Merge `origin/main`") && prompt.contains("- `12.txt`\n- and 3 more"), "{prompt}");
+    assert!(!see(Role::Member).await.contains(ask), "the agent works");
 }

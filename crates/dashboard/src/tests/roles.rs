@@ -120,6 +120,7 @@ const FORMS: &[(&str, &str, [u16; 3])] = &[
     ("/projects/shop/jobs/JOB/changes/comments", "path=x.txt&side=new&line=2&body=x", [303, 303, 403]),
     ("/projects/shop/jobs/JOB/messages/MESSAGE/withdraw", "", [303, 303, 403]),
     ("/projects/shop/jobs/JOB/again", "message=x", [303, 303, 403]),
+    ("/projects/shop/jobs/JOB/update", "", [422, 422, 403]),
     ("/projects/shop/jobs/JOB/retry", "", [303, 303, 403]),
     ("/projects/shop/jobs/JOB/cancel", "", [303, 303, 403]),
     ("/projects/shop/jobs/JOB/archive", "", [303, 303, 403]),

@@ -18,7 +18,7 @@ use super::head::{self, Parts};
 use super::now::{Now, Silence};
 use super::talk::{Talk, failure};
 use super::thread::{Thread, render_thread};
-use super::{InJob, live, outcome, status};
+use super::{InJob, base, live, outcome, status};
 use crate::conversation::{Fold, Plan};
 use crate::failure::{Failure, Page};
 use crate::fields::Fields;
@@ -49,6 +49,7 @@ struct JobPage<'a> {
     status: String,
     parts: Parts,
     outcome: Fragment,
+    base: Fragment,
     now: Fragment,
     thread: Thread,
     /// The URL of the window before this one, and the text of the link.
@@ -99,6 +100,7 @@ async fn page(shared: &Shared, at: &Arc<InJob>, before: Option<u64>, refused: Op
         status: words::capitalized(status::badge(job).1),
         parts,
         outcome,
+        base: if newest { base::render(at).await? } else { Fragment::default() },
         now: Now::of(at, &talk, &fold, silence).render(at)?,
         thread,
         earlier: earlier_text(shared, job.id, start)

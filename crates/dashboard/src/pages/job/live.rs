@@ -19,7 +19,7 @@ use super::now::{Now, Silence};
 use super::talk::Talk;
 use super::thread::render_fold;
 use super::update::{Change, Streams, divided};
-use super::{InJob, conversation, head, outcome};
+use super::{InJob, base, conversation, head, outcome};
 use crate::Shared;
 use crate::conversation::{Block, Fold, Kind, Section, Touched};
 use crate::failure::Failure;
@@ -146,6 +146,7 @@ impl Live {
         if is_job_affected {
             changes.extend(self.receipts().await?);
             changes.push(Change::replace("job-outcome", self.outcome().await?));
+            changes.push(Change::replace("job-base", base::render(&self.at).await?));
         }
         if is_job_affected || has_plan {
             let parts = head::parts_with(&self.shared, &self.at, &self.talk, self.fold.plan()).await?;

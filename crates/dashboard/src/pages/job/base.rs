@@ -1,0 +1,108 @@
+//! How the pull request of a job stands to its base, above the conversation: what conflicts, and the button that asks the
+//! agent to merge the base.
+
+use std::time::Duration;
+
+use askama::Template;
+use axum::extract::State;
+use axum::response::{IntoResponse, Redirect, Response};
+use journeyman_app::MessageRequest;
+use journeyman_core::message::DeliveryMode;
+use journeyman_core::pull::standing::{Standing, request};
+
+use super::{InJob, conversation, status};
+use crate::failure::{Page, refusal};
+use crate::fields::Fields;
+use crate::fragment::Fragment;
+use crate::frame::Frame;
+use crate::pages::pulls::merge_box::files;
+use crate::{Shared, visible, words};
+
+/// The time that a page waits for the comparison with the base. A page without it is complete too.
+const PAGE_TIME: Duration = Duration::from_secs(1);
+
+/// The time that a person waits who has asked for the update.
+const ASKED_TIME: Duration = Duration::from_secs(10);
+
+/// The maximum number of files that the page lists.
+const MAX_FILES: usize = 10;
+
+#[derive(Template)]
+#[template(path = "_job_base.html")]
+struct Base<'a> {
+    at: &'a InJob,
+    frame: &'a Frame,
+    notice: Option<Notice>,
+    /// The idempotency key of the form.
+    once: String,
+}
+
+/// What there is to say about a pull request and its base.
+struct Notice {
+    /// The name of the base.
+    base: String,
+    text: String,
+    /// The conflicting files; none if the pull request is only behind.
+    files: Vec<String>,
+    /// True if the agent can be asked.
+    can_ask: bool,
+}
+
+/// Renders the part; empty while the agent works, and if the pull request is up to date or cannot be compared.
+pub(super) async fn render(at: &InJob) -> askama::Result<Fragment> {
+    let rests = !status::is_active(&at.job);
+    let standing = if rests { standing(at, PAGE_TIME).await } else { None };
+    // The same key on each page of the same state, so that the agent is asked once.
+    let ends = standing.as_ref().map(|found| format!("update-{}-{}", found.base_sha, found.head_sha));
+    let notice = standing.and_then(|standing| Notice::of(at, &standing));
+    Fragment::of(&Base { at, frame: at, notice, once: ends.unwrap_or_default() })
+}
+
+async fn standing(at: &InJob, limit: Duration) -> Option<Standing> {
+    at.cases().standing_of_job(&at.project, &at.job, limit).await
+}
+
+impl Notice {
+    fn of(at: &InJob, standing: &Standing) -> Option<Self> {
+        let base = visible::line(&standing.base).into_owned();
+        let text = match (standing.conflicts.count(), standing.behind) {
+            (0, 0) => return None,
+            (0, 1) => format!("1 commit behind {base}"),
+            (0, behind) => format!("{} commits behind {base}", words::grouped(behind)),
+            (1, _) => format!("1 file conflicts with {base}"),
+            (count, _) => format!("{} conflict with {base}", words::counted(count, "file")),
+        };
+        let mut named = standing.conflicts.clone();
+        named.more += named.files.len().saturating_sub(MAX_FILES);
+        named.files.truncate(MAX_FILES);
+        let can_ask = at.viewer.can_write() && at.job.status() != journeyman_core::job::JobStatus::Archived;
+        Some(Self { base, text, files: files(&named), can_ask })
+    }
+}
+
+/// Asks the agent to merge the base into the branch of the pull request.
+pub(super) async fn update(State(shared): State<Shared>, at: InJob, fields: Fields) -> Response {
+    let frame = at.at.frame.clone();
+    frame.answer(send(&shared, at, &fields).await)
+}
+
+async fn send(shared: &Shared, at: InJob, fields: &Fields) -> Page {
+    at.needs_write()?;
+    let refused = match standing(&at, ASKED_TIME).await {
+        Some(standing) if standing.behind > 0 => {
+            let prompt = request(&standing.base, &standing.conflicts);
+            let once = fields.once(&format!("update {}", at.job.id));
+            let request = MessageRequest { prompt, delivery: DeliveryMode::Queue };
+            match at.cases().send_message(&at.caller(), &at.project.id, at.job.id, request, once).await {
+                Ok(_) => return Ok(Redirect::to(&at.page("")).into_response()),
+                Err(error) => refusal(error)?,
+            }
+        }
+        Some(standing) => {
+            let base = visible::line(&standing.base);
+            format!("The pull request has all commits of {base} already.")
+        }
+        None => "The pull request cannot be compared with its base now. Try again, or write a message.".to_owned(),
+    };
+    conversation::refused(shared, at, fields, refused).await
+}
