@@ -203,6 +203,7 @@ impl UseCases {
         let source = look.pull.repository.clone().map(|repository| {
             Box::new(MessageSource {
                 origin: Origin::Check,
+                newer: None,
                 repository,
                 number,
                 id: look.watch.sha.to_string(),

@@ -29,6 +29,7 @@ mod standings;
 mod table;
 mod templates;
 mod trusts;
+mod upkeep;
 mod usage;
 mod users;
 mod webhooks;

@@ -25,5 +25,6 @@ mod app {
     mod repeats;
     mod slack;
     mod slack_socket;
+    mod upkeep;
     mod webhooks;
 }

@@ -22,7 +22,7 @@ use crate::time::{Timestamp, micros};
 
 pub use assess::{Assessment, assess, counted, late_look, next_look};
 pub use record::{Attempt, refusal};
-pub(crate) use record::{attempt_began, person_wrote, settled};
+pub(crate) use record::{attempt_began, is_in_day, person_wrote, settled};
 pub use signature::signature;
 pub use text::{FailedCheck, prompt, report, report_marker};
 

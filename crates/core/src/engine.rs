@@ -22,6 +22,7 @@ use crate::pull::{PullState, PullSummary};
 use crate::rate::RateKind;
 use crate::time::{Clock, IdGen, Timestamp};
 use crate::trace::TraceParent;
+use crate::upkeep::UpkeepReport;
 
 /// Creates and changes jobs.
 #[derive(Clone)]
@@ -274,7 +275,22 @@ impl Engine {
         self.update(job, Some(project.clone()), guard, Command::RecordChecks(Box::new(report))).await
     }
 
-    /// Creates a message with a new ID, for [`Engine::record_checks`].
+    /// Sends the message of a report about an outdated pull request, unless a rule prevents it.
+    ///
+    /// # Errors
+    /// Returns an error if the job does not exist, the rate limit is used up, or the store failed.
+    pub async fn keep_up_to_date(
+        &self,
+        project: &ProjectId,
+        job: JobId,
+        report: UpkeepReport,
+        limit: u32,
+    ) -> Result<Accepted, UpdateError> {
+        let guard = guard(project, RateKind::Message, Admission { idempotency: None, limit });
+        self.update(job, Some(project.clone()), guard, Command::KeepUpToDate(Box::new(report))).await
+    }
+
+    /// Creates a message with a new ID, for [`Engine::record_checks`] and [`Engine::keep_up_to_date`].
     #[must_use]
     pub fn new_message(&self, prompt: Prompt) -> NewMessage {
         self.message(prompt, self.clock.now())

@@ -24,13 +24,14 @@ pub mod turn;
 use serde::{Deserialize, Serialize};
 
 use crate::branch::branch_name;
-use crate::checks::JobChecks;
+use crate::checks::{self, JobChecks};
 use crate::diff_stat::DiffStat;
 use crate::ids::{JobId, MessageId, ProjectId, WorkerId};
 use crate::job::turn::TurnBegun;
 use crate::pull::existing::ExistingPull;
 use crate::retry::{LONGEST_BACKOFF, LONGEST_LEASE};
 use crate::time::{Timestamp, micros};
+use crate::upkeep::JobUpkeep;
 
 pub use pull::{Branch, Pull, PullRepository};
 pub use state::{Ended, InFlightMessage, JobState, Lease, Progress, Token, Unpublished, Waiting, Work};
@@ -121,6 +122,9 @@ pub struct Job {
     /// The checks of the newest commit whose checks have finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checks: Option<Box<JobChecks>>,
+    /// The last decision about the upkeep of the pull request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upkeep: Option<Box<JobUpkeep>>,
     /// The agent's session, which the next turn resumes.
     pub session: Option<String>,
     /// The blob with the agent's home as of the end of the last turn.
@@ -219,6 +223,7 @@ impl Job {
             diff: None,
             pull: None,
             checks: None,
+            upkeep: None,
             session: None,
             archive: None,
             bundle: None,
@@ -283,6 +288,14 @@ impl Job {
     pub fn existing_pull(&self) -> Option<&ExistingPull> {
         let is_first = self.branch.as_ref().is_none_or(|branch| branch.generation == 1);
         self.options.pull.as_deref().filter(|_| is_first)
+    }
+
+    /// Returns the number of messages of the last day that the service has sent by itself.
+    #[must_use]
+    pub fn automatic_messages(&self, now: Timestamp) -> usize {
+        let repairs = self.checks.iter().flat_map(|checks| &checks.automatic);
+        let updates = self.upkeep.iter().flat_map(|upkeep| &upkeep.automatic);
+        repairs.chain(updates).filter(|at| checks::is_in_day(**at, now)).count()
     }
 
     /// Returns the time at which the job was archived, while the work of its last message is still being published.

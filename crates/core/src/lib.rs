@@ -14,6 +14,7 @@ pub mod egress;
 pub mod engine;
 pub mod feed;
 pub mod finding;
+pub mod git_upkeep;
 pub mod hook;
 pub mod idempotency;
 pub mod ids;

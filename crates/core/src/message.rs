@@ -38,6 +38,8 @@ pub enum Origin {
     Issue,
     /// A message in Slack.
     Slack,
+    /// A pull request that conflicts with its base branch, or is behind it.
+    Update,
 }
 
 impl Origin {
@@ -47,7 +49,7 @@ impl Origin {
     pub const fn known_to_older_versions(self) -> Self {
         match self {
             Self::Api | Self::Dashboard | Self::PullRequest => self,
-            Self::Comment | Self::Review | Self::Check | Self::Issue => Self::PullRequest,
+            Self::Comment | Self::Review | Self::Check | Self::Issue | Self::Update => Self::PullRequest,
             Self::Slack => Self::Api,
         }
     }
@@ -65,15 +67,18 @@ impl Origin {
     /// Returns whether the service sends messages of this origin by itself, without a person.
     #[must_use]
     pub const fn is_automatic(self) -> bool {
-        matches!(self, Self::Check)
+        matches!(self, Self::Check | Self::Update)
     }
 }
 
 /// The place on a code host that a message came from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessageSource {
-    /// The origin of the message.
+    /// The origin of the message, or the one nearest to it that older versions know.
     pub origin: Origin,
+    /// The origin, if older versions do not know it. They would refuse a document with it as `origin`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub newer: Option<Origin>,
     /// The repository.
     pub repository: PullRepository,
     /// The number of the pull request or issue.
@@ -82,7 +87,7 @@ pub struct MessageSource {
     pub id: String,
     /// The page of it.
     pub url: String,
-    /// The person who wrote it; `None` for checks.
+    /// The person who wrote it; `None` for checks and updates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub author: Option<SourceAuthor>,
     /// The comments that the message contains.

@@ -1,184 +1,153 @@
-//! When git repositories of the service are packed, and when what nothing refers to is removed from them.
+//! Keeps pull requests up to date with the branch that they are merged into, if the project wants it
+//! ([`KeepUpToDate`](crate::project::KeepUpToDate)).
+//!
+//! 1. The service compares the open pull requests of the project from time to time ([`crate::ports::Standings`]).
+//! 2. One that conflicts, or is behind, becomes an automatic message to its job, once for each pair of commits, unless a
+//!    rule stops it ([`UpkeepStop`]). The decision is made on the job as it is stored ([`JobUpkeep`]).
+//! 3. The agent merges the base, and the push updates the pull request.
 
-use std::time::Duration;
+use serde::{Deserialize, Serialize};
 
-use crate::time::Timestamp;
+use crate::ids::Sha;
+use crate::job::command::PullRef;
+use crate::job::{Job, JobState};
+use crate::message::NewMessage;
+use crate::pull::PullState;
+use crate::pull::standing::Standing;
+use crate::run::ReasonCode;
+use crate::time::{Timestamp, micros};
 
-/// The shortest time between two packings of a repository.
-const PACK: Duration = Duration::from_secs(3600);
-
-/// The shortest time between two searches of a repository for refs that nothing needs.
-const SWEEP: Duration = Duration::from_secs(24 * 3600);
-
-/// The shortest time between two complete packings of a repository, which find unreachable objects.
-const REPACK: Duration = Duration::from_secs(7 * 24 * 3600);
-
-/// The shortest time for which an object is kept after it was first found unreachable. A turn, a push, and a workspace
-/// that refer to it end earlier.
-const KEEP: Duration = Duration::from_secs(14 * 24 * 3600);
-
-/// The number of files from which a repository is packed.
-const FILES: usize = 50;
-
-/// When a repository was last packed, swept and repacked. Attempts count, so that one that fails is not repeated at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Upkeep {
-    /// The time of the last packing; `None` if there was none.
-    pub packed_at: Option<Timestamp>,
-    /// The time of the last search for refs that nothing needs.
-    pub swept_at: Timestamp,
-    /// The time of the last complete packing.
-    pub repacked_at: Timestamp,
+/// The reason why the service does not ask a job to update its pull request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UpkeepStop {
+    /// The limit of automatic messages in a day is used up.
+    DailyLimit,
+    /// The job failed after the last such message, and no person has written since.
+    LastFailed,
+    /// A reason that a newer version has stored.
+    #[serde(other)]
+    Unknown,
 }
 
-/// What a repository contains.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Size {
-    /// The number of files that packing can remove: single objects, packs, and files of refs.
-    pub files: usize,
-    /// True if it has a pack with unreachable objects.
-    pub has_unreachable: bool,
-}
-
-/// What is due in a repository.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Due {
-    /// Its new objects and refs are packed.
-    pub pack: bool,
-    /// Refs that nothing needs are removed.
-    pub sweep: bool,
-    /// All objects are packed, and those that were unreachable for long enough are removed.
-    pub repack: bool,
-}
-
-impl Due {
-    /// Returns whether anything is due.
+impl UpkeepStop {
+    /// Returns the reason, for people.
     #[must_use]
-    pub const fn is_some(self) -> bool {
-        self.pack || self.sweep || self.repack
-    }
-}
-
-impl Upkeep {
-    /// Returns the record of a repository that has none yet.
-    #[must_use]
-    pub const fn new(now: Timestamp) -> Self {
-        Self { packed_at: None, swept_at: now, repacked_at: now }
-    }
-
-    /// Reads a record from [`Upkeep::text`]; `None` if the text is not complete.
-    #[must_use]
-    pub fn read(text: &str) -> Option<Self> {
-        let mut lines = text.lines();
-        let mut next = |name: &str| lines.next()?.strip_prefix(name)?.strip_prefix(' ')?.parse().ok();
-        let (packed, swept, repacked, end) = (next("packed")?, next("swept")?, next("repacked")?, lines.next());
-        let at = Timestamp::from_micros;
-        let packed_at = Some(at(packed)).filter(|at| *at != Timestamp::default());
-        (end == Some("end")).then_some(Self { packed_at, swept_at: at(swept), repacked_at: at(repacked) })
-    }
-
-    /// Returns the text that is stored in the repository. Times are microseconds since 1970.
-    #[must_use]
-    pub fn text(&self) -> String {
-        let packed = self.packed_at.unwrap_or_default().as_micros();
-        let (swept, repacked) = (self.swept_at.as_micros(), self.repacked_at.as_micros());
-        format!("packed {packed}\nswept {swept}\nrepacked {repacked}\nend\n")
-    }
-
-    /// Returns whether the size of the repository matters: it was packed long enough ago. Otherwise nothing is due.
-    #[must_use]
-    pub fn may_be_due(&self, now: Timestamp) -> bool {
-        self.packed_at.is_none_or(|at| is_past(at, now, PACK)) || is_past(self.swept_at, now, SWEEP)
-    }
-
-    /// Returns what is due, and the record after it.
-    #[must_use]
-    pub fn due(&self, now: Timestamp, size: Size) -> (Due, Self) {
-        let can_pack = self.packed_at.is_none_or(|at| is_past(at, now, PACK));
-        let sweep = is_past(self.swept_at, now, SWEEP);
-        let has_changed = size.has_unreachable || self.packed_at.is_some_and(|at| at > self.repacked_at);
-        let repack = can_pack && has_changed && is_past(self.repacked_at, now, REPACK);
-        let pack = can_pack && (size.files >= FILES || repack);
-        let after = Self {
-            packed_at: if pack { Some(now) } else { self.packed_at },
-            swept_at: if sweep { now } else { self.swept_at },
-            repacked_at: if repack { now } else { self.repacked_at },
-        };
-        (Due { pack, sweep, repack }, after)
-    }
-}
-
-/// Returns the time before which an object must have been found unreachable, to be removed now.
-#[must_use]
-pub fn removed_before(now: Timestamp) -> Timestamp {
-    now - KEEP
-}
-
-/// Returns whether `at` is at least `period` ago. A time in the future is too: the clock was set back.
-fn is_past(at: Timestamp, now: Timestamp, period: Duration) -> bool {
-    at > now || now.since(at) >= period
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const HOUR: Duration = Duration::from_secs(3600);
-
-    fn at(hours: u32) -> Timestamp {
-        Timestamp::from_micros(1_000_000_000_000_000) + HOUR * hours
-    }
-
-    const FULL: Size = Size { files: FILES, has_unreachable: false };
-    const SMALL: Size = Size { files: FILES - 1, has_unreachable: false };
-
-    #[test]
-    fn a_repository_is_packed_at_most_once_an_hour_and_only_if_it_has_files() {
-        let new = Upkeep::new(at(0));
-        assert_eq!(new.due(at(0), SMALL), (Due::default(), new));
-        let (due, packed) = new.due(at(0), FULL);
-        assert_eq!((due, packed.packed_at), (Due { pack: true, ..Due::default() }, Some(at(0))));
-        assert!(!packed.due(at(1) - Duration::from_secs(1), FULL).0.is_some());
-        assert!(!packed.may_be_due(at(1) - Duration::from_secs(1)) && packed.may_be_due(at(1)));
-        assert!(packed.due(at(1), FULL).0.pack && !packed.due(at(1), SMALL).0.is_some());
-    }
-
-    #[test]
-    fn a_repository_is_repacked_once_a_week_if_it_has_changed_or_has_unreachable_objects() {
-        let (week, unreachable) = (at(7 * 24), Size { files: 0, has_unreachable: true });
-        let unchanged = Upkeep::new(at(0));
-        assert!(!unchanged.due(week, SMALL).0.repack && unchanged.due(week, unreachable).0.repack);
-        let changed = Upkeep { packed_at: Some(at(1)), ..unchanged };
-        assert!(!changed.due(week - HOUR, SMALL).0.repack);
-        let (due, after) = changed.due(week, SMALL);
-        assert_eq!(due, Due { pack: true, sweep: true, repack: true });
-        assert_eq!(after, Upkeep { packed_at: Some(week), swept_at: week, repacked_at: week });
-        assert!(!after.due(week + HOUR * 7 * 24, SMALL).0.repack, "nothing has changed since");
-    }
-
-    #[test]
-    fn a_repository_is_swept_once_a_day() {
-        let new = Upkeep::new(at(0));
-        assert!(!new.due(at(23), SMALL).0.sweep && new.due(at(24), SMALL).0.sweep);
-    }
-
-    #[test]
-    fn a_clock_that_was_set_back_stops_nothing() {
-        let later = Upkeep { packed_at: Some(at(500)), swept_at: at(500), repacked_at: at(499) };
-        assert_eq!(later.due(at(0), FULL).0, Due { pack: true, sweep: true, repack: true });
-    }
-
-    #[test]
-    fn what_is_written_is_read_and_what_is_cut_is_not() {
-        for record in [Upkeep::new(at(1)), Upkeep { packed_at: Some(at(2)), swept_at: at(3), repacked_at: at(4) }] {
-            let text = record.text();
-            assert_eq!(Upkeep::read(&text), Some(record));
-            assert!((0..text.len() - 1).all(|length| Upkeep::read(&text[..length]).is_none()));
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::DailyLimit => "the limit of automatic messages in a day is used up",
+            Self::LastFailed => "my last attempt to do so failed",
+            Self::Unknown => "a rule of another version of the service prevents it",
         }
     }
+}
 
-    #[test]
-    fn unreachable_objects_are_kept_for_two_weeks() {
-        assert_eq!(at(14 * 24).since(removed_before(at(14 * 24))), HOUR * 24 * 14);
+/// The upkeep of a job's pull request, as far as decisions depend on it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct JobUpkeep {
+    /// The newest commit of the base at the last decision.
+    pub base: Sha,
+    /// The newest commit of the pull request at the last decision.
+    pub head: Sha,
+    /// The reason why no message was sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop: Option<UpkeepStop>,
+    /// `true` if a message was sent, and no person has written since.
+    #[serde(default)]
+    pub asked: bool,
+    /// The times of the messages of the last day.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub automatic: Vec<Timestamp>,
+    /// The time of the last decision.
+    #[serde(with = "micros")]
+    pub at: Timestamp,
+}
+
+/// A pull request that is to be updated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UpkeepReport {
+    /// The pull request.
+    pub pull: PullRef,
+    /// How it stands to its base.
+    pub standing: Standing,
+    /// The message to the job.
+    pub message: NewMessage,
+    /// The maximum number of automatic messages in a day.
+    pub most_per_day: u32,
+}
+
+/// What follows from the standing of a job's pull request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Upkeep {
+    /// Nothing: it has ended, the job works or is archived, a person has canceled it, or the decision is made already.
+    Nothing,
+    /// The job would be asked, but for this reason it is not.
+    Stop(UpkeepStop),
+    /// The job is asked.
+    Ask,
+}
+
+/// Decides what follows from the standing of a job's pull request, which needs an update.
+#[must_use]
+pub fn upkeep(job: &Job, pull: &PullRef, standing: &Standing, most_per_day: u32, now: Timestamp) -> Upkeep {
+    let is_open = |known: &&crate::job::Pull| known.state == PullState::Open && !known.is_untouched && pull.is(known);
+    let has_failed = match &job.state {
+        JobState::Completed => false,
+        JobState::Failed(reason) if reason.code != ReasonCode::Cancelled => true,
+        JobState::Failed(_) | JobState::Active(_) | JobState::Archived { .. } => return Upkeep::Nothing,
+    };
+    if job.pull.as_ref().filter(is_open).is_none() {
+        return Upkeep::Nothing;
     }
+    let known = job.upkeep.as_deref();
+    let is_asked =
+        |known: &JobUpkeep| known.stop.is_none() && known.base == standing.base_sha && known.head == standing.head_sha;
+    if known.is_some_and(is_asked) {
+        return Upkeep::Nothing;
+    }
+    let stop = if has_failed && known.is_some_and(|known| known.asked) {
+        UpkeepStop::LastFailed
+    } else if job.automatic_messages(now) >= usize::try_from(most_per_day).unwrap_or(usize::MAX) {
+        UpkeepStop::DailyLimit
+    } else {
+        return Upkeep::Ask;
+    };
+    // It is told once, not with every commit of the base.
+    if known.is_some_and(|known| known.stop == Some(stop)) { Upkeep::Nothing } else { Upkeep::Stop(stop) }
+}
+
+/// Records a decision: that a message was sent, or why not.
+pub(crate) fn decided(job: &Job, standing: &Standing, stop: Option<UpkeepStop>, now: Timestamp) -> JobUpkeep {
+    let known = job.upkeep.as_deref();
+    let mut automatic: Vec<Timestamp> = known.map(|known| known.automatic.clone()).unwrap_or_default();
+    automatic.retain(|at| crate::checks::is_in_day(*at, now));
+    if stop.is_none() {
+        // The stored times have milliseconds.
+        automatic.push(now.start_of_millisecond());
+    }
+    JobUpkeep {
+        base: standing.base_sha.clone(),
+        head: standing.head_sha.clone(),
+        stop,
+        asked: stop.is_none() || known.is_some_and(|known| known.asked),
+        automatic,
+        at: now,
+    }
+}
+
+/// Returns the marker of the comment about a pull request that is not updated, by which a repeated attempt finds it.
+#[must_use]
+pub fn report_marker(upkeep: &JobUpkeep) -> String {
+    format!("<!-- journeyman:upkeep:{}:{} -->", upkeep.base, upkeep.head)
+}
+
+/// Returns the comment that says why the pull request is not updated; `None` if it is. `url` is the page of the job.
+#[must_use]
+pub fn report(upkeep: &JobUpkeep, url: &str) -> Option<String> {
+    let stop = upkeep.stop?;
+    Some(format!(
+        "⏹️ This pull request should be updated with its base branch, and I do not do it: {}.\n\nMention me with what to \
+         do, if I should continue.\n\n[Job]({url})",
+        stop.text()
+    ))
 }

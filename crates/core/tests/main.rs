@@ -9,6 +9,7 @@ mod job {
     mod model;
     mod pulls;
     mod states;
+    mod upkeep;
     mod work;
 }
 

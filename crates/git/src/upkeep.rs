@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use journeyman_core::time::Timestamp;
-use journeyman_core::upkeep::{Due, Size, Upkeep, removed_before};
+use journeyman_core::git_upkeep::{Due, Size, Upkeep, removed_before};
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, utimensat};
 
 use self::contents::{Contents, Pack, rolled_up};

@@ -10,6 +10,7 @@ mod git;
 mod outbox;
 mod polls;
 mod retention;
+mod upkeep;
 mod workspaces;
 
 use std::collections::BTreeMap;
@@ -33,6 +34,7 @@ pub(crate) use self::git::Repositories;
 use self::outbox::CarryOutEffects;
 use self::polls::PollCodeHosts;
 use self::retention::ApplyRetention;
+use self::upkeep::KeepPullsUpToDate;
 use self::workspaces::RemoveIdleWorkspaces;
 use crate::config::Settings;
 use crate::system::Machine;
@@ -104,6 +106,7 @@ impl Duties {
             vec![Box::new(ApplyRetention { store: Arc::clone(&store), retention: settings.retention })];
         duties.push(Box::new(MaintainGit { store: Arc::clone(&store), repositories }));
         duties.push(Box::new(ReadChecks(cases.clone())));
+        duties.push(Box::new(KeepPullsUpToDate(cases.clone())));
         let poller = Arc::new(Poller::new(cases.clone()));
         duties.push(Box::new(PollCodeHosts { poller: Arc::clone(&poller) }));
         let deliverer = cases.deliverer(Arc::new(Machine));

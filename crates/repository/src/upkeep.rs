@@ -85,7 +85,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use journeyman_core::ids::Sha;
-    use journeyman_core::upkeep::Upkeep;
+    use journeyman_core::git_upkeep::Upkeep;
     use uuid::Uuid;
 
     use super::*;

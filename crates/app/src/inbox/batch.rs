@@ -311,6 +311,7 @@ impl UseCases {
         let origin = origin(&batch.parts);
         let source = batch.parts.first().map(|first| MessageSource {
             origin,
+            newer: None,
             repository: batch.repository.clone(),
             number: batch.number,
             id: first.id.clone(),

@@ -75,6 +75,7 @@ impl UseCases {
         let permission = self.permission(&context, &asker).await?;
         let source = MessageSource {
             origin: Origin::Issue,
+            newer: None,
             repository: index,
             number: issue.number,
             id: issue.number.to_string(),
@@ -157,6 +158,7 @@ impl UseCases {
         let author = SourceAuthor { id: comment.author.id.clone(), name: comment.author.name.clone(), permission };
         let source = MessageSource {
             origin: Origin::Issue,
+            newer: None,
             repository: index,
             number: issue.number,
             id: issue.number.to_string(),

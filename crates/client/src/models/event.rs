@@ -94,6 +94,9 @@ pub enum EventData {
     PullRequestClosed(PullRequestClosed),
     /// A pull request was reopened. (`pull_request.reopened`)
     PullRequestReopened(PullRequestReopened),
+    /// The pull request conflicts with its base branch, or is behind it, and the project wants it to be updated.
+    /// (`pull_request.outdated`)
+    PullRequestOutdated(PullRequestOutdated),
     /// All checks of the newest commit of the pull request have finished. (`checks.settled`)
     ChecksSettled(ChecksSettled),
     /// The agent sent a message. (`agent.message`)
@@ -151,6 +154,7 @@ impl EventData {
             "pull_request.merged" => typed(data, Self::PullRequestMerged),
             "pull_request.closed" => typed(data, Self::PullRequestClosed),
             "pull_request.reopened" => typed(data, Self::PullRequestReopened),
+            "pull_request.outdated" => typed(data, Self::PullRequestOutdated),
             "checks.settled" => typed(data, Self::ChecksSettled),
             "agent.message" => typed(data, Self::AgentMessage),
             "agent.thought" => typed(data, Self::AgentThought),

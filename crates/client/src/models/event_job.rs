@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::job::{Reason, Source};
+use super::job::{PullConflicts, Reason, Source};
 use super::message::{Delivery, MessageOrigin, MessageStatus, RunStatus};
 
 /// The job was created.
@@ -199,6 +199,27 @@ pub struct PullRequestClosed {
 pub struct PullRequestReopened {
     /// The number.
     pub number: u64,
+}
+
+/// The pull request conflicts with its base branch, or is behind it, and the project wants it to be updated.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct PullRequestOutdated {
+    /// The number.
+    pub number: u64,
+    /// The branch to merge into.
+    pub base: String,
+    /// The newest commit of that branch.
+    pub base_sha: String,
+    /// The newest commit of the pull request.
+    pub head_sha: String,
+    /// The number of commits of the base that the pull request does not have, at most 1,000.
+    pub behind: u64,
+    /// The files in which they conflict.
+    pub conflicts: PullConflicts,
+    /// The reason why the agent is not asked to merge the base: `daily_limit` or `last_failed`; `None` if it is.
+    pub stop: Option<String>,
 }
 
 /// All checks of the newest commit of the pull request have finished.

@@ -51,6 +51,8 @@ open_enum! {
         Check = "check",
         /// The value `issue`.
         Issue = "issue",
+        /// The value `update`.
+        Update = "update",
     }
 }
 

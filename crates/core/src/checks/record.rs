@@ -23,10 +23,9 @@ pub struct Attempt {
     pub most_per_day: u32,
 }
 
-/// Returns the reason why an attempt is not made.
+/// Returns the reason why an attempt is not made. `in_day` is the number of automatic messages of the job in the last day.
 #[must_use]
-pub fn refusal(known: Option<&JobChecks>, attempt: &Attempt, now: Timestamp) -> Option<CheckStop> {
-    let in_day = known.map_or(0, |known| known.automatic.iter().filter(|at| is_in_day(**at, now)).count());
+pub fn refusal(known: Option<&JobChecks>, attempt: &Attempt, in_day: usize) -> Option<CheckStop> {
     if known.is_some_and(|known| known.signature.as_ref() == Some(&attempt.signature)) {
         Some(CheckStop::SameFailure)
     } else if known.map_or(0, |known| known.attempts) >= attempt.most_attempts {
@@ -72,7 +71,8 @@ pub(crate) fn person_wrote(checks: &mut JobChecks) {
     (checks.attempts, checks.signature) = (0, None);
 }
 
-fn is_in_day(at: Timestamp, now: Timestamp) -> bool {
+/// Returns whether an automatic message of the time `at` counts.
+pub(crate) fn is_in_day(at: Timestamp, now: Timestamp) -> bool {
     at + DAY > now
 }
 

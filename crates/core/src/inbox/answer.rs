@@ -112,6 +112,7 @@ mod tests {
             traceparent: None,
             source: Some(MessageSource {
                 origin: Origin::Review,
+                newer: None,
                 repository: PullRepository { host: HostName("host.example".to_owned()), id: "1".to_owned() },
                 number: 7,
                 id: "1".to_owned(),

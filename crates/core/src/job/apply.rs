@@ -1,6 +1,5 @@
 //! Applies events to a job. This cannot fail, because [`super::decide`] rejects the commands that are not allowed.
 
-use crate::checks;
 use crate::job::event::{AfterRun, Counts, Event};
 use crate::job::turn::Ending;
 use crate::job::{DEFAULT_BRANCH, Ended, InFlightMessage, Job, JobState, Progress, Pull, Unpublished, Work};
@@ -8,6 +7,7 @@ use crate::message::MessageStatus;
 use crate::pull::PullState;
 use crate::run::{Reason, Usage};
 use crate::time::Timestamp;
+use crate::{checks, upkeep};
 
 /// Applies `event`, which happened at `now`, to `job`.
 pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
@@ -21,6 +21,9 @@ pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
             }
             if let Some(checks) = job.checks.as_mut().filter(|_| !message.origin.is_automatic()) {
                 checks::person_wrote(checks);
+            }
+            if let Some(upkeep) = job.upkeep.as_mut().filter(|_| !message.origin.is_automatic()) {
+                upkeep.asked = false;
             }
             job.last_message_at = job.last_message_at.max(now);
             if !matches!(job.state, JobState::Active(_)) {
@@ -134,6 +137,9 @@ pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
             if let Some(checks) = &mut job.checks {
                 checks::attempt_began(checks, signature, now);
             }
+        }
+        Event::PullRequestOutdated { standing, stop, .. } => {
+            job.upkeep = Some(Box::new(upkeep::decided(job, standing, *stop, now)));
         }
         Event::RunFinished { next, reason, .. } => after_run(job, *next, reason.as_ref()),
         Event::MessageWaiting { waiting, .. } => {

@@ -20,6 +20,7 @@ use crate::job::event::{Event, LogEntry};
 use crate::job::label::Attribute;
 use crate::job::{Job, Pull, PullRepository};
 use crate::message::{DeliveryMode, Message, MessageStatus, MessageText, NewMessage, Origin};
+use crate::pull::standing::Standing;
 use crate::pull::{IndexedPull, PullState};
 use crate::run::{Reason, Run, RunStatus, Usage};
 use crate::time::Timestamp;
@@ -341,6 +342,7 @@ fn row(job: &Job, event: &Event, now: Timestamp) -> Vec<Row> {
         | Event::CommitPushed { .. }
         | Event::ChecksSettled { .. }
         | Event::RepairRequested { .. }
+        | Event::PullRequestOutdated { .. }
         | Event::JobCompleted
         | Event::JobFailed(_)
         | Event::JobArchived { .. }
@@ -457,6 +459,19 @@ fn log_line(event: &Event) -> Option<(&'static str, Option<RunId>, Value)> {
             None,
             json!({"sha": report.sha, "result": report.result, "failed": report.failed, "stop": stop}),
         ),
+        Event::PullRequestOutdated { number, standing, stop } => {
+            let Standing { base, base_sha, head_sha, behind, conflicts } = &**standing;
+            let data = json!({
+                "number": number,
+                "base": base,
+                "baseSha": base_sha,
+                "headSha": head_sha,
+                "behind": behind,
+                "conflicts": conflicts,
+                "stop": stop,
+            });
+            ("pull_request.outdated", None, data)
+        }
         Event::RunStarted { lease, message, attempt } => {
             ("run.started", Some(lease.run), json!({"messageId": message, "attempt": attempt, "worker": lease.worker}))
         }

@@ -11,6 +11,7 @@ use crate::message::{MessageText, NewMessage};
 use crate::pull::{PullState, PullSummary};
 use crate::run::{Reason, Usage};
 use crate::time::Timestamp;
+use crate::upkeep::UpkeepReport;
 
 /// A request to an existing job. [`super::decide`] decides its effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +40,8 @@ pub enum Command {
     },
     /// Record the result of the checks of a commit, and send a message if they are to be repaired.
     RecordChecks(Box<CheckReport>),
+    /// Send a message that has the pull request updated, unless a rule prevents it.
+    KeepUpToDate(Box<UpkeepReport>),
     /// Stop the current run and withdraw the queued messages.
     Cancel,
     /// Withdraw a message that is queued, or stop its run if no other message waits behind it.

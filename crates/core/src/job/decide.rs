@@ -2,6 +2,7 @@
 //! events.
 
 mod checks;
+mod upkeep;
 mod waiting;
 
 use crate::ids::{MessageId, RunId, WorkerId};
@@ -57,6 +58,7 @@ pub fn decide(job: &Job, command: &Command, now: Timestamp) -> Result<Vec<Event>
             plan.record_pull(pull, *state, *archive_on_merge, summary.as_ref());
         }
         Command::RecordChecks(report) => plan.record_checks(report),
+        Command::KeepUpToDate(report) => plan.keep_up_to_date(report),
         Command::Cancel => plan.cancel("the job was canceled"),
         Command::CancelMessage(message) => plan.cancel_message(*message)?,
         Command::Archive => plan.archive(),

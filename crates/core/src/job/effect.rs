@@ -47,6 +47,13 @@ pub enum Effect {
         /// The commit.
         sha: Sha,
     },
+    /// Comments on the code host why the pull request is not updated with its base.
+    ReportUpkeep {
+        /// The job.
+        job: JobId,
+        /// The newest commit of the base.
+        base: Sha,
+    },
     /// Sets the status of a commit on the code host.
     SetStatus {
         /// The job.
@@ -71,6 +78,9 @@ impl Effect {
     /// The kind of [`Effect::ReportChecks`].
     pub const REPORT_CHECKS: &str = "report_checks";
 
+    /// The kind of [`Effect::ReportUpkeep`].
+    pub const REPORT_UPKEEP: &str = "report_upkeep";
+
     /// The kind of [`Effect::SetStatus`].
     pub const SET_STATUS: &str = "set_status";
 
@@ -83,6 +93,7 @@ impl Effect {
             Self::Acknowledge { .. } => Self::ACKNOWLEDGE,
             Self::Answer { .. } => Self::ANSWER,
             Self::ReportChecks { .. } => Self::REPORT_CHECKS,
+            Self::ReportUpkeep { .. } => Self::REPORT_UPKEEP,
             Self::SetStatus { .. } => Self::SET_STATUS,
         }
     }
@@ -104,6 +115,9 @@ pub fn of_event(job: &Job, event: &Event) -> Option<Effect> {
         }
         Event::ChecksSettled { report, stop: Some(_) } => {
             Some(Effect::ReportChecks { job: job.id, sha: report.sha.clone() })
+        }
+        Event::PullRequestOutdated { standing, stop: Some(_), .. } => {
+            Some(Effect::ReportUpkeep { job: job.id, base: standing.base_sha.clone() })
         }
         Event::RunStarted { .. } => {
             let is_open = job.pull.as_ref().is_some_and(|pull| pull.state == PullState::Open);
@@ -130,6 +144,7 @@ pub fn of_event(job: &Job, event: &Event) -> Option<Effect> {
         | Event::PullRequestDescribed(_)
         | Event::ChecksSettled { .. }
         | Event::RepairRequested { .. }
+        | Event::PullRequestOutdated { .. }
         | Event::MessageEnded { .. }
         | Event::MessageWaiting { .. }
         | Event::RetryRequested
@@ -191,6 +206,10 @@ mod tests {
             (
                 r#"{"kind":"report_checks","job":"job_00000000000000000000000000000007","sha":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}"#,
                 Effect::ReportChecks { job, sha: sha.clone() },
+            ),
+            (
+                r#"{"kind":"report_upkeep","job":"job_00000000000000000000000000000007","base":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}"#,
+                Effect::ReportUpkeep { job, base: sha.clone() },
             ),
             (
                 r#"{"kind":"set_status","job":"job_00000000000000000000000000000007","sha":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa","state":"pending"}"#,

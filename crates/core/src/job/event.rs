@@ -9,9 +9,11 @@ use crate::job::command::PullRef;
 use crate::job::turn::{Ending, TurnArtifacts, TurnBegun};
 use crate::job::{Job, Lease, Pull, Unpublished, Waiting};
 use crate::message::{MessageStatus, MessageText, NewMessage};
+use crate::pull::standing::Standing;
 use crate::pull::{PullState, PullSummary};
 use crate::run::{Reason, RunStatus, Usage};
 use crate::time::Timestamp;
+use crate::upkeep::UpkeepStop;
 
 /// An event of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -117,6 +119,15 @@ pub enum Event {
     RepairRequested {
         /// The signature of the failure.
         signature: String,
+    },
+    /// The pull request conflicts with its base, or is behind it, and the project wants it to be updated.
+    PullRequestOutdated {
+        /// The number of the pull request.
+        number: u64,
+        /// How it stands to its base.
+        standing: Box<Standing>,
+        /// The reason why the agent is not asked to update it.
+        stop: Option<UpkeepStop>,
     },
     /// A run has ended.
     RunFinished {

@@ -312,6 +312,7 @@ mod tests {
         ] {
             let source = MessageSource {
                 origin,
+                newer: None,
                 repository: PullRepository { host: HostName("h.example".to_owned()), id: "1".to_owned() },
                 number: 5,
                 id: "5".to_owned(),

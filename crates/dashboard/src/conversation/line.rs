@@ -1,9 +1,12 @@
 //! Events that are shown in one line.
 
 use journeyman_core::job::event::LogEntry;
+use journeyman_core::pull::standing::Conflicts;
+use journeyman_core::upkeep::UpkeepStop;
+use serde::Deserialize;
 use serde_json::Value;
 
-use crate::words;
+use crate::{visible, words};
 
 /// A line of the conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -130,6 +133,7 @@ pub(crate) fn of(entry: &LogEntry, last_reason: Option<&str>) -> Option<Line> {
         "pull_request.reopened" => {
             Line::new("pull", Tone::Muted, format!("Pull request #{} was reopened", data["number"]))
         }
+        "pull_request.outdated" => outdated(data),
         "message.changed" => {
             Line::new("edit", Tone::Muted, "A queued message was changed, because its comment was edited")
         }
@@ -175,5 +179,23 @@ fn run_finished(data: &Value, reason: Option<&str>) -> Option<Line> {
         // The reason why there is no pull request.
         _ if !reason.is_empty() => Some(Line::new("info", Tone::Muted, reason)),
         _ => None,
+    }
+}
+
+/// Returns the line about a pull request that is to be updated with its base.
+fn outdated(data: &Value) -> Line {
+    let (number, base) = (&data["number"], visible::line(data["base"].as_str().unwrap_or_default()));
+    let conflicts: Conflicts = Deserialize::deserialize(&data["conflicts"]).unwrap_or_default();
+    let what = match (conflicts.count(), data["behind"].as_u64().unwrap_or_default()) {
+        (0, 1) => format!("is 1 commit behind {base}"),
+        (0, behind) => format!("is {} commits behind {base}", words::grouped(behind)),
+        (count, _) => format!("conflicts with {base} in {}", words::counted(count, "file")),
+    };
+    match UpkeepStop::deserialize(&data["stop"]) {
+        Ok(stop) => {
+            let text = format!("Pull request #{number} {what}. The agent is not asked: {}", stop.text());
+            Line::new("merge", Tone::Warning, text)
+        }
+        Err(_) => Line::new("merge", Tone::Muted, format!("Pull request #{number} {what}")),
     }
 }

@@ -10,7 +10,7 @@ use super::{Plan, Tool};
 use crate::words;
 
 /// The known types of events, sorted.
-pub(crate) const TYPES: [&str; 34] = [
+pub(crate) const TYPES: [&str; 35] = [
     "agent.continued",
     "agent.line_dropped",
     "agent.message",
@@ -41,6 +41,7 @@ pub(crate) const TYPES: [&str; 34] = [
     "pull_request.closed",
     "pull_request.merged",
     "pull_request.opened",
+    "pull_request.outdated",
     "pull_request.reopened",
     "pull_request.updated",
     "run.finished",
@@ -239,6 +240,16 @@ mod tests {
             ("pull_request.closed", json!({"number": 7}), "Pull request #7 was closed without a merge"),
             ("pull_request.merged", json!({"number": 7}), "Pull request #7 was merged"),
             ("pull_request.opened", json!({"number": 7}), "Opened pull request #7"),
+            (
+                "pull_request.outdated",
+                json!({"number": 7, "base": "main", "behind": 2, "conflicts": {"files": ["a"], "more": 1}, "stop": null}),
+                "Pull request #7 conflicts with main in 2 files",
+            ),
+            (
+                "pull_request.outdated",
+                json!({"number": 7, "base": "main", "behind": 1, "conflicts": {"files": []}, "stop": "daily_limit"}),
+                "Pull request #7 is 1 commit behind main. The agent is not asked: the limit of automatic messages in a day is used up",
+            ),
             ("pull_request.reopened", json!({"number": 7}), "Pull request #7 was reopened"),
             ("pull_request.updated", json!({"number": 7}), "Updated pull request #7"),
             ("run.finished", json!({"status": "succeeded", "reason": null}), "The run succeeded"),

@@ -154,6 +154,7 @@ impl Fixture {
     async fn add_message_of(&self, job: JobId, event: u64) -> MessageId {
         let source = journeyman_core::message::MessageSource {
             origin: journeyman_core::message::Origin::Comment,
+            newer: None,
             repository: journeyman_core::job::PullRepository::local("shop"),
             number: 7,
             id: "1".to_owned(),

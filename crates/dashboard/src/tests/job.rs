@@ -441,6 +441,7 @@ async fn a_message_without_an_author_names_what_sent_it() {
     for (origin, author) in [(Origin::Check, "Checks"), (Origin::Review, "git.example")] {
         let source = MessageSource {
             origin,
+            newer: None,
             repository: PullRepository { host: HostName("git.example".to_owned()), id: "7".to_owned() },
             number: 1,
             id: "1".to_owned(),

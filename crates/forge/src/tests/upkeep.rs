@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use journeyman_core::upkeep::Upkeep;
+use journeyman_core::git_upkeep::Upkeep;
 
 use super::*;
 

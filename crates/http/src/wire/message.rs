@@ -69,6 +69,8 @@ pub(crate) enum MessageOrigin {
     Issue,
     /// A message in Slack.
     Slack,
+    /// A pull request that conflicts with its base branch, or is behind it.
+    Update,
 }
 
 impl From<Origin> for MessageOrigin {
@@ -82,6 +84,7 @@ impl From<Origin> for MessageOrigin {
             Origin::Check => Self::Check,
             Origin::Issue => Self::Issue,
             Origin::Slack => Self::Slack,
+            Origin::Update => Self::Update,
         }
     }
 }
@@ -95,7 +98,7 @@ pub(crate) struct MessageSource {
     pub(crate) url: String,
     /// The ID of it on the code host.
     pub(crate) id: String,
-    /// The person who wrote it; `null` for checks.
+    /// The person who wrote it; `null` for checks and updates.
     #[schema(required)]
     pub(crate) author: Option<SourceAuthor>,
 }

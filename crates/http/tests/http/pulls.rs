@@ -144,11 +144,10 @@ async fn open_pull_requests_name_their_conflicting_files() {
 #[tokio::test]
 async fn a_repository_that_cannot_be_read_leaves_the_conflicts_open() {
     let service = service().await;
-    let project = json!({ "id": "unreadable", "repository": "local:unreadable" });
-    assert_eq!(service.post("/v2/projects", &project.to_string()).await.status.as_u16(), 201);
-    let new = NewPull { title: "T".to_owned(), head: "h".to_owned(), ..NewPull::default() };
-    service.store.open_pull("unreadable".into(), "main".into(), new, service.world.now()).await.unwrap();
-    let pulls = service.get("/v2/projects/unreadable/pulls").await.json();
+    service.open_pulls(&["a"]).await;
+    service.standings.put(1, standing(1, Conflicts::default()));
+    service.standings.refuse(true);
+    let pulls = service.get("/v2/projects/shop/pulls").await.json();
     assert_eq!((&pulls["pulls"][0]["number"], &pulls["pulls"][0]["conflicts"]), (&json!(1), &Value::Null), "{pulls}");
 }
 

@@ -67,7 +67,7 @@ pub(crate) fn message<R: Columns>(row: &R) -> Read<Message, R> {
         prompt: at.text("prompt")?,
         origin: match (row.text("via")?, &source) {
             (Some(_), _) => at.named("via")?,
-            (None, Some(source)) => source.origin,
+            (None, Some(source)) => source.newer.unwrap_or(source.origin),
             (None, None) => at.named("origin")?,
         },
         author: at.row.text("author")?,

@@ -108,6 +108,7 @@ fn ended(outcome: Outcome) -> Next {
 fn from(numbers: &[u64]) -> Prompt {
     let source = MessageSource {
         origin: Origin::Comment,
+        newer: None,
         repository: repository(),
         number: 1,
         id: "c".to_owned(),

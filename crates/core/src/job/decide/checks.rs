@@ -31,7 +31,7 @@ impl Plan {
         let stop = match self.job.state {
             JobState::Archived { .. } => Some(CheckStop::Archived),
             JobState::Active(_) => return,
-            JobState::Completed | JobState::Failed(_) => refusal(known, attempt, self.now),
+            JobState::Completed | JobState::Failed(_) => refusal(known, attempt, self.job.automatic_messages(self.now)),
         };
         self.settle_checks(report, stop);
         if stop.is_none() {

@@ -208,7 +208,7 @@ impl Source {
             _ => word.to_owned(),
         };
         let icon = match message.origin {
-            Origin::PullRequest | Origin::Comment | Origin::Review | Origin::Check => "pull",
+            Origin::PullRequest | Origin::Comment | Origin::Review | Origin::Check | Origin::Update => "pull",
             Origin::Issue => "message",
             Origin::Api | Origin::Dashboard | Origin::Slack => "",
         };
@@ -216,7 +216,7 @@ impl Source {
     }
 }
 
-/// Returns the name of the message's author, with hidden characters made visible. Failed checks have no author; of other
+/// Returns the name of the message's author, with hidden characters made visible. Failed checks and updates have no author; of other
 /// messages without one, the code host that they came from is shown.
 pub(super) fn author(message: &Message) -> String {
     let host = message.source.as_ref().map(|source| &source.repository.host);
@@ -224,6 +224,7 @@ pub(super) fn author(message: &Message) -> String {
     let name = match message.author.as_deref() {
         Some(name) => name,
         None if message.origin == Origin::Check => "Checks",
+        None if message.origin == Origin::Update => "Journeyman",
         None => host.unwrap_or("unknown"),
     };
     visible::line(name).into_owned()
@@ -238,6 +239,7 @@ fn origin(message: &Message) -> Option<&'static str> {
         Origin::PullRequest | Origin::Comment => Some("pull request"),
         Origin::Review => Some("review"),
         Origin::Check => Some("checks"),
+        Origin::Update => Some("base branch"),
         Origin::Issue => Some("issue"),
         Origin::Slack => Some("Slack"),
     }

@@ -174,6 +174,15 @@ fn kinds() -> Vec<Kind> {
         kind("pull_request.closed", "A pull request was closed.", json!({ "number": number() }), &["number"]),
         kind("pull_request.reopened", "A pull request was reopened.", json!({ "number": number() }), &["number"]),
         kind(
+            "pull_request.outdated",
+            "The pull request conflicts with its base branch, or is behind it, and the project wants it to be updated.",
+            json!({
+                "number": number(), "base": text(), "baseSha": text(), "headSha": text(), "behind": number(),
+                "conflicts": schema("PullConflicts"), "stop": maybe(),
+            }),
+            &["number", "base", "baseSha", "headSha", "behind", "conflicts", "stop"],
+        ),
+        kind(
             "checks.settled",
             "All checks of the newest commit of the pull request have finished.",
             json!({ "sha": text(), "result": text(), "failed": shas(), "stop": maybe() }),

@@ -56,6 +56,7 @@ impl Transcript {
             "commit.pushed" => fact(format!("{} pushed to {}", counted(count("commits"), "commit"), text("branch"))),
             "pull_request.opened" => fact(format!("pull request opened: {}", paint.link(&text("url")))),
             "pull_request.updated" => fact(format!("pull request updated: {}", paint.link(&text("url")))),
+            "pull_request.outdated" => fact(outdated(data)),
             "pull_request.merged" => good(&format!("pull request #{} merged", data["number"])),
             "pull_request.closed" => fact(format!("pull request #{} closed", data["number"])),
             "run.finished" if data["reason"].is_null() => fact("run finished".to_owned()),
@@ -97,6 +98,20 @@ impl Transcript {
         }
         lines
     }
+}
+
+/// Returns the line about a pull request that is to be updated with its base.
+fn outdated(data: &Value) -> String {
+    let base = plain(data["base"].as_str().unwrap_or_default());
+    let files: Vec<String> =
+        data["conflicts"]["files"].as_array().into_iter().flatten().filter_map(Value::as_str).map(plain).collect();
+    let more = data["conflicts"]["more"].as_u64().filter(|more| *more > 0).map(|more| format!(" and {more} more"));
+    let what = match files.is_empty() {
+        true => format!("is behind {base}"),
+        false => format!("conflicts with {base}: {}{}", files.join(", "), more.unwrap_or_default()),
+    };
+    let stop = data["stop"].as_str().map(|stop| format!(" (the agent is not asked: {})", plain(stop)));
+    format!("pull request #{} {what}{}", data["number"], stop.unwrap_or_default())
 }
 
 /// Returns what is being done, for the line below the transcript; `None` if the event does not change it.
@@ -206,6 +221,16 @@ mod tests {
             ("model.denied", json!({"reason": "no"}), vec!["* model call refused: no"]),
             ("agent.model_call", json!({"failure": "status 529"}), vec!["* status 529"]),
             ("agent.model_call", json!({"failure": null}), vec![]),
+            (
+                "pull_request.outdated",
+                json!({"number": 7, "base": "main", "behind": 3, "conflicts": {"files": [], "more": 0}}),
+                vec!["* pull request #7 is behind main"],
+            ),
+            (
+                "pull_request.outdated",
+                json!({"number": 7, "base": "main", "conflicts": {"files": ["a", "b"]}, "stop": "last_failed"}),
+                vec!["* pull request #7 conflicts with main: a, b (the agent is not asked: last_failed)"],
+            ),
             ("pull_request.merged", json!({"number": 7}), vec!["* pull request #7 merged"]),
             ("job.failed", failed, vec!["* the job failed: too\u{fffd} long"]),
             ("something.new", json!({}), vec![]),
