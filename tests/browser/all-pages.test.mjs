@@ -217,6 +217,7 @@ addPage("job-side-open", () => at("done"), { do: open("#job-brief") });
 addPage("job-long", () => at("long"));
 addPage("job-failed", () => at("failed"), { do: open("#more") });
 addPage("job-archived", () => at("archived"));
+addPage("job-conflict", () => at("conflict"));
 addPage("job-changes", () => at("done", "/changes"));
 addPage("job-changes-split", () => at("done", "/changes?view=split"), { do: (page) => page.locator("table.lines.split").first().waitFor() });
 addPage("job-changes-none", () => at("failed", "/changes"));

@@ -434,6 +434,6 @@ step("the agent can be asked to resolve conflicts, which are named", async () =>
   assert.ok(await page.getByRole("button", { name: "Merge", exact: true }).isDisabled());
   await page.getByRole("button", { name: "Ask the agent to merge main in" }).click();
   await page.getByText("The agent is asked to merge the branches.").waitFor();
-  assert.match((await messages()).at(-1).prompt, /Merge `main` into your branch[^]*- `conflict\.txt`/);
+  assert.match((await messages()).at(-1).prompt, /Merge `origin\/main`[^]*- `conflict\.txt`/);
   await service.waitForJob(key, "shop", job.id);
 });

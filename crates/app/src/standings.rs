@@ -33,17 +33,20 @@ impl UseCases {
             while let Some((place, standing)) = each.next().await {
                 match standing {
                     Ok(standing) => found[place] = standing,
-                    Err(error) => tracing::warn!(project = %project.id, number = pulls[place].number, %error),
+                    Err(error) => {
+                        let number = pulls[place].number;
+                        tracing::info!(project = %project.id, number, %error, "a pull request was not compared with its base");
+                    }
                 }
             }
             Ok::<_, journeyman_core::ports::NotCompared>(())
         };
         match tokio::time::timeout(limit, work).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(project = %project.id, %error),
-            Err(_) => {
-                tracing::warn!(project = %project.id, "pull requests could not be compared with their bases in time")
+            Ok(Err(error)) => {
+                tracing::info!(project = %project.id, %error, "pull requests were not compared with their bases")
             }
+            Err(_) => tracing::info!(project = %project.id, "pull requests were not compared with their bases in time"),
         }
         found
     }

@@ -118,6 +118,23 @@ impl Mirrors {
         self.fetch_into(path, remote).await
     }
 
+    /// As [`Mirrors::fetch`], for a caller that may give up waiting. A fetch that has begun goes on then: git that is
+    /// killed may leave locks behind, at which later fetches fail.
+    ///
+    /// # Errors
+    /// The remote cannot be read, or the mirror cannot be written.
+    pub async fn fetch_to_its_end(self: &Arc<Self>, remote: Remote) -> Result<Mirror, RepositoryError> {
+        let path = self.path(&remote.url);
+        let held = self.lock(&path).lock_owned().await;
+        let all = Arc::clone(self);
+        let fetch = async move {
+            let _held = held;
+            restore(&path).await?;
+            all.fetch_into(path, remote).await
+        };
+        tokio::spawn(fetch).await.map_err(std::io::Error::other)?
+    }
+
     /// Returns the lock of a mirror.
     pub(crate) fn lock(&self, path: &Path) -> Arc<tokio::sync::Mutex<()>> {
         let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);

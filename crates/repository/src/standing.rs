@@ -69,7 +69,7 @@ impl Standings for MirrorStandings {
             if effort == Effort::Quick && !self.mirrors.path(&remote.url).join("HEAD").exists() {
                 return Err(failed("this machine does not have the repository yet"));
             }
-            let mirror = self.mirrors.fetch(remote).await.map_err(failed)?;
+            let mirror = self.mirrors.fetch_to_its_end(remote).await.map_err(failed)?;
             (mirror.path, mirror.heads)
         };
         let id = forge.repository().await.map_err(failed)?.id;

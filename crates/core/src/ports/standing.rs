@@ -8,7 +8,7 @@ use crate::pull::standing::Standing;
 
 /// The reason why pull requests cannot be compared with their bases now, for the log.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the pull requests cannot be compared with their bases: {0}")]
+#[error("{0}")]
 pub struct NotCompared(pub String);
 
 /// What a comparison may cost.

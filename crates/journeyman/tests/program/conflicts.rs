@@ -85,16 +85,24 @@ fn every_turn_sees_the_base_as_it_is() {
     }
 }
 
+/// Returns a site with an agent that runs the script `on_prompt` when it is prompted.
+fn site_of(agent: &str, on_prompt: &str) -> Site {
+    let site = site_with("workers = 4\n");
+    let config = format!(
+        "workers = 4\nwarm-agents = 0\n[agents.{agent}]\ncommand = [\"sh\", \"DIR/agent.sh\"]\n\
+         readable = [\"DIR/agent.sh\"]\n"
+    );
+    std::fs::write(site.path("config.toml"), config.replace("DIR", site.dir.path().to_str().unwrap())).unwrap();
+    std::fs::write(site.path("agent.sh"), acp_script(on_prompt)).unwrap();
+    site
+}
+
 /// What an agent does that writes down its prompt, and in its first turn a greeting.
 const NOTING: &str = "[ -e hello.txt ] || echo Hello > hello.txt; printf '%s' \"$line\" > prompt.txt; answer";
 
 #[test]
 fn a_follow_up_says_what_conflicts_with_the_base() {
-    let site = site_with("workers = 4\n");
-    let config = "workers = 4\nwarm-agents = 0\n[agents.noting]\ncommand = [\"sh\", \"DIR/agent.sh\"]\n\
-                  readable = [\"DIR/agent.sh\"]\n";
-    std::fs::write(site.path("config.toml"), config.replace("DIR", site.dir.path().to_str().unwrap())).unwrap();
-    std::fs::write(site.path("agent.sh"), acp_script(NOTING)).unwrap();
+    let site = site_of("noting", NOTING);
     let service = site.start();
     let job = service.create_with(json!({ "prompt": "Add a greeting", "agent": "noting" }));
     assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
@@ -111,4 +119,33 @@ fn a_follow_up_says_what_conflicts_with_the_base() {
     assert!(told.contains("- `hello.txt`"), "{told}");
     let message = service.get(&format!("{job}/messages"))["messages"][2].clone();
     assert_eq!(message["prompt"], "Resolve the conflicts", "the message is what the person wrote");
+}
+
+/// What an agent does that writes a greeting, and merges the base if it is asked to.
+const MERGING: &str = "[ -e hello.txt ] || echo Hello > hello.txt; case \"$line\" in *origin/main*) \
+                       git merge -q origin/main || echo both > hello.txt; git commit -qam Merge;; esac; answer";
+
+#[test]
+fn the_service_has_a_conflict_resolved_by_itself() {
+    let site = site_of("merging", MERGING);
+    let service = site.start();
+    let job = service.create_with(json!({ "prompt": "Add a greeting", "agent": "merging" }));
+    assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
+    site.people_commit("hello.txt", "Good day\n");
+    service.configure(json!({ "pullRequest": { "keepUpToDate": "conflicts" } }));
+    service.kill();
+    // A process that starts compares the pull requests at once.
+    let service = site.start();
+    service.until(&job, "pull_request.outdated", 1);
+    assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
+    assert!(is_mergeable(&service));
+    assert_eq!(site.file(&site.branch(), "hello.txt").as_deref(), Some("both\n"));
+    let message = service.get(&format!("{job}/messages"))["messages"][1].clone();
+    assert_eq!((&message["origin"], &message["author"]), (&json!("update"), &json!(null)), "{message:#}");
+    assert_eq!(message["commits"].as_array().unwrap().len(), 1, "{message:#}");
+    let events = service.events(&job);
+    let event = events.as_array().unwrap().iter().find(|event| event["type"] == "pull_request.outdated").unwrap();
+    assert_eq!(event["data"]["conflicts"], json!({ "files": ["hello.txt"], "more": 0 }), "{event}");
+    let pull = service.get(&format!("{job}/pulls"))["pulls"][0].clone();
+    assert_eq!((&pull["state"], &pull["behind"]), (&json!("open"), &json!(0)), "{pull}");
 }

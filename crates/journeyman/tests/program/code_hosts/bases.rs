@@ -97,3 +97,45 @@ fn a_code_host_that_does_not_answer_leaves_the_conflicts_open() {
     let shown = pull(&service, &job);
     assert_eq!((&shown["state"], &shown["conflicts"], &shown["behind"]), (&json!("open"), &Value::Null, &Value::Null));
 }
+
+/// Lets the service keep the pull requests of the project up to date, with this limit of automatic messages in a day.
+fn keep_up_to_date(world: &World, service: Service, most: u32) -> Service {
+    let settings = json!({ "pullRequest": { "keepUpToDate": "conflicts" }, "limits": { "automaticPerDay": most } });
+    let (status, body) = service.call("PATCH", "/v2/projects/web", Some(settings));
+    assert_eq!(status, 200, "{body}");
+    service.kill();
+    // A process that starts compares the pull requests at once.
+    world.start()
+}
+
+fn origins(service: &Service, job: &str) -> Vec<Value> {
+    let messages = service.get(&format!("{job}/messages"))["messages"].clone();
+    messages.as_array().unwrap().iter().map(|message| message["origin"].clone()).collect()
+}
+
+#[test]
+fn the_service_asks_for_an_update_and_answers_on_the_code_host() {
+    let world = World::new();
+    let service = world.start();
+    let (job, _) = world.two_sides(&service);
+    let service = keep_up_to_date(&world, service, 1);
+    service.until(&job, "pull_request.outdated", 1);
+    // The agent of the tests does nothing without a directive, so the conflict stays.
+    assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
+    until("no answer", &service, || (world.answers().len() == 1).then_some(()));
+    assert_eq!(origins(&service, &job), ["api", "update"]);
+}
+
+#[test]
+fn the_service_says_that_the_limit_of_automatic_messages_is_used_up() {
+    let world = World::new();
+    let service = world.start();
+    let (job, _) = world.two_sides(&service);
+    let service = keep_up_to_date(&world, service, 0);
+    service.until(&job, "pull_request.outdated", 1);
+    until("no comment", &service, || {
+        let text = "the limit of automatic messages in a day is used up";
+        world.answers().iter().any(|answer| answer.contains(text)).then_some(())
+    });
+    assert_eq!(origins(&service, &job), ["api"]);
+}
