@@ -428,6 +428,9 @@ step("the agent can be asked to resolve conflicts, which are named", async () =>
   copy.write({ "conflict.txt": "theirs\n" });
   await copy.commit("Change it");
   await copy.git("push", "-q", copy.remote, "HEAD:main");
+  await suite.open(page, `/projects/shop/jobs/${job.id}`);
+  await page.getByText("1 file conflicts with main").waitFor();
+  await page.getByRole("button", { name: "Ask the agent to merge main in" }).waitFor();
   await suite.open(page, pull());
   await page.getByText("1 file conflicts with main").waitFor();
   await page.getByRole("listitem").filter({ hasText: /^conflict\.txt$/ }).waitFor();

@@ -109,7 +109,7 @@ impl UseCases {
         if !is_outdated || upkeep(job, pull, &standing, most_per_day, now) == Upkeep::Nothing {
             return Ok(());
         }
-        // The comparison may use an answer of the code host that is a minute old.
+        // The comparison may use an older answer of the code host.
         let current = self.parts().forges.of(project).await?.pull(pull.number).await?;
         if current.is_none_or(|current| current.state != PullState::Open || current.base != standing.base) {
             return Ok(());

@@ -21,8 +21,12 @@ use tokio::time::Instant;
 use crate::Mirrors;
 use crate::listing::{self, Branches};
 
-/// The time for which the branches of a pull request are not asked for again. Its base may change on the code host.
+/// The time for which a code host is not asked again about a pull request whose base a person may have changed.
 const FRESH: Duration = Duration::from_secs(60);
+
+/// As [`FRESH`], for comparisons that are repeated all the time ([`Effort::Complete`]), so that the open pull requests of a
+/// project do not use up the rate limit.
+const REPEATED: Duration = Duration::from_secs(600);
 
 /// The maximum number of pull requests that are remembered. When a new one would exceed it, all others are removed.
 const MAX_PULLS: usize = 10_000;
@@ -74,7 +78,11 @@ impl Standings for MirrorStandings {
         };
         let id = forge.repository().await.map_err(failed)?.id;
         let repository = PullRepository { host: forge.host(), id };
-        Ok(Box::new(AtOnce { all: self.clone(), forge, repository, git, path, heads }))
+        let fresh = match effort {
+            Effort::Quick => FRESH,
+            Effort::Complete => REPEATED,
+        };
+        Ok(Box::new(AtOnce { all: self.clone(), forge, repository, git, path, heads, fresh }))
     }
 }
 
@@ -86,6 +94,8 @@ struct AtOnce {
     git: Git,
     path: PathBuf,
     heads: BTreeMap<String, Sha>,
+    /// The time for which the code host is not asked again about a pull request.
+    fresh: Duration,
 }
 
 #[async_trait]
@@ -119,7 +129,8 @@ impl AtOnce {
     /// Returns a pull request as its code host describes it now, or did a short time ago.
     async fn pull(&self, number: u64) -> Result<Option<HostPull>, NotCompared> {
         let key = (self.repository.clone(), number);
-        let known = self.all.pulls().get(&key).filter(|(_, at)| at.elapsed() < FRESH).map(|(pull, _)| pull.clone());
+        let known =
+            self.all.pulls().get(&key).filter(|(_, at)| at.elapsed() < self.fresh).map(|(pull, _)| pull.clone());
         if known.is_some() {
             return Ok(known);
         }

@@ -16,7 +16,8 @@ pub struct NotCompared(pub String);
 pub enum Effort {
     /// A person waits: a repository that this machine does not have is not compared.
     Quick,
-    /// Nobody waits: a missing repository is fetched.
+    /// Nobody waits, and the comparison is repeated often: a missing repository is fetched, and what the code host has said
+    /// about a pull request is used for ten minutes.
     Complete,
 }
 
@@ -31,7 +32,7 @@ pub trait Standings: Send + Sync {
 #[async_trait]
 pub trait Comparison: Send + Sync {
     /// Returns how a pull request stands to its base; `None` if it has ended, belongs to another repository, or if one
-    /// of its branches does not exist or is in a fork. The code host may have been asked about the pull request up to a
-    /// minute ago.
+    /// of its branches does not exist or is in a fork. The branches are those of now; the code host may have been asked
+    /// about the pull request, and so about its base, up to a minute ago, or longer ([`Effort::Complete`]).
     async fn standing(&self, pull: &PullRef) -> Result<Option<Standing>, NotCompared>;
 }

@@ -8,7 +8,7 @@ use journeyman_app::UseCases;
 use super::{Duty, Scope};
 
 /// Asks the jobs of outdated pull requests to merge their bases. Nothing tells of a push to a base, so the branches are
-/// read from time to time; that is a request of git for each repository, and none of its code host's interface.
+/// read from time to time: a request of git for each repository, and now and then one of its code host's interface.
 pub(super) struct KeepPullsUpToDate(pub(super) UseCases);
 
 #[async_trait]

@@ -237,14 +237,43 @@ async fn a_person_does_not_wait_for_a_missing_repository() {
 }
 
 #[tokio::test]
-async fn a_code_host_is_asked_once_a_minute() {
-    let case = Case::new(false).await;
-    let comparison = case.open().await.unwrap();
-    for _ in 0..3 {
+async fn a_code_host_is_asked_once_in_a_while() {
+    for (effort, fresh) in [(Effort::Complete, REPEATED), (Effort::Quick, FRESH)] {
+        let case = Case::new(false).await;
+        case.open().await.unwrap();
+        for _ in 0..3 {
+            let comparison = case.standings.open(&project(), effort).await.unwrap();
+            assert!(comparison.standing(&pull()).await.unwrap().is_some());
+        }
+        assert_eq!(case.asked(), 1, "{effort:?}");
+        case.standings.pulls().values_mut().for_each(|(_, at)| *at -= fresh);
+        let comparison = case.standings.open(&project(), effort).await.unwrap();
         comparison.standing(&pull()).await.unwrap();
+        assert_eq!(case.asked(), 2, "{effort:?}");
     }
-    assert_eq!(case.asked(), 1);
-    case.standings.pulls().values_mut().for_each(|(_, at)| *at -= FRESH);
-    comparison.standing(&pull()).await.unwrap();
-    assert_eq!(case.asked(), 2);
+}
+
+#[tokio::test]
+async fn a_fetch_goes_on_if_nobody_waits_for_it() {
+    let case = Case::new(false).await;
+    case.open().await.unwrap();
+    case.change_main(&[("b", Some("1"))]).await;
+    let project = project();
+    let mut open = Box::pin(case.standings.open(&project, Effort::Quick));
+    assert!(polled_once(&mut open).await.is_none(), "git has begun");
+    drop(open);
+    // The next fetch waits for the lock of the first one, and no lock of git was left behind.
+    let standing = case.standing().await.unwrap().unwrap();
+    assert_eq!(standing.behind, 1);
+}
+
+/// Polls a future once.
+async fn polled_once<T>(future: &mut std::pin::Pin<Box<impl Future<Output = T>>>) -> Option<T> {
+    std::future::poll_fn(|context| {
+        std::task::Poll::Ready(match future.as_mut().poll(context) {
+            std::task::Poll::Ready(done) => Some(done),
+            std::task::Poll::Pending => None,
+        })
+    })
+    .await
 }
