@@ -19,7 +19,6 @@ use journeyman_git::{Git, GitError};
 use tokio::time::Instant;
 
 use crate::Mirrors;
-use crate::listing::{self, Branches};
 
 /// The time for which a code host is not asked again about a pull request whose base a person may have changed.
 const FRESH: Duration = Duration::from_secs(60);
@@ -65,16 +64,14 @@ impl Standings for MirrorStandings {
         let remote = forge.remote().await.map_err(failed)?;
         let git = self.mirrors.git.clone();
         let (path, heads) = if remote.is_ours {
-            let path = PathBuf::from(&remote.url);
-            let listed = git.at(&path, ["for-each-ref", listing::FORMAT, "refs/heads"]).run().await.map_err(failed)?;
-            let Branches { heads, .. } = listing::branches(&listed.stdout).map_err(failed)?;
-            (path, heads)
+            // The two branches are read when they are needed: a repository may have those of very many jobs.
+            (PathBuf::from(&remote.url), None)
         } else {
             if effort == Effort::Quick && !self.mirrors.path(&remote.url).join("HEAD").exists() {
                 return Err(failed("this machine does not have the repository yet"));
             }
             let mirror = self.mirrors.fetch_to_its_end(remote).await.map_err(failed)?;
-            (mirror.path, mirror.heads)
+            (mirror.path, Some(mirror.heads))
         };
         let id = forge.repository().await.map_err(failed)?.id;
         let repository = PullRepository { host: forge.host(), id };
@@ -93,7 +90,8 @@ struct AtOnce {
     repository: PullRepository,
     git: Git,
     path: PathBuf,
-    heads: BTreeMap<String, Sha>,
+    /// The branches of a remote; `None` for a repository of the built-in host.
+    heads: Option<BTreeMap<String, Sha>>,
     /// The time for which the code host is not asked again about a pull request.
     fresh: Duration,
 }
@@ -107,7 +105,7 @@ impl Comparison for AtOnce {
         let Some(HostPull { head, base, .. }) = self.pull(pull.number).await?.filter(is_comparable) else {
             return Ok(None);
         };
-        let (Some(base_sha), Some(head_sha)) = (self.heads.get(&base).cloned(), self.heads.get(&head).cloned()) else {
+        let (Some(base_sha), Some(head_sha)) = (self.newest(&base).await?, self.newest(&head).await?) else {
             return Ok(None);
         };
         let behind = behind(&self.git, &self.path, &base_sha, &head_sha).await.map_err(failed)?;
@@ -126,6 +124,19 @@ fn is_comparable(pull: &HostPull) -> bool {
 }
 
 impl AtOnce {
+    /// Returns the newest commit of a branch; `None` if it does not exist.
+    async fn newest(&self, branch: &str) -> Result<Option<Sha>, NotCompared> {
+        if let Some(heads) = &self.heads {
+            return Ok(heads.get(branch).cloned());
+        }
+        let name = format!("refs/heads/{branch}^{{commit}}");
+        match self.git.at(&self.path, ["rev-parse", "--verify", "--quiet", &name]).run().await {
+            Ok(output) => output.sha().map(Some).map_err(failed),
+            Err(GitError::Failed { code: Some(1), .. }) => Ok(None),
+            Err(error) => Err(failed(error)),
+        }
+    }
+
     /// Returns a pull request as its code host describes it now, or did a short time ago.
     async fn pull(&self, number: u64) -> Result<Option<HostPull>, NotCompared> {
         let key = (self.repository.clone(), number);

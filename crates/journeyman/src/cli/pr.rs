@@ -189,10 +189,18 @@ fn rows(look: Look, pulls: &[Value]) -> Vec<String> {
     headed(look, head, pulls.iter().map(row).collect())
 }
 
+/// Returns the names of the conflicting files; empty if there are none, or if they are not known.
+fn conflicts(pull: &Value) -> String {
+    let mut names: Vec<String> = pull["conflicts"]["files"].as_array().into_iter().flatten().map(cell).collect();
+    names.extend(pull["conflicts"]["more"].as_u64().filter(|more| *more > 0).map(|more| format!("{more} more")));
+    names.join(", ")
+}
+
 fn view(look: Look, pull: &Value) -> Vec<String> {
     let labels: Vec<String> = pull["labels"].as_array().into_iter().flatten().map(cell).collect();
     let mergeable = match pull["mergeable"].as_bool() {
         Some(true) => look.paint.good("yes"),
+        Some(false) if !conflicts(pull).is_empty() => look.paint.bad(&format!("no, conflicts in {}", conflicts(pull))),
         Some(false) if pull["state"] == "open" => look.paint.bad("no, the branches conflict or do not exist"),
         _ => "-".to_owned(),
     };
@@ -284,6 +292,8 @@ mod tests {
         let marked = json!({"body": "<!-- journeyman:begin -->\nWhat\n<!-- journeyman:end -->\n"});
         assert_eq!(view(LOOK, &marked).last().map(String::as_str), Some("What"));
         assert!(view(LOOK, &json!({"state": "open", "mergeable": false})).iter().any(|line| line.contains("conflict")));
+        let named = json!({"state": "open", "mergeable": false, "conflicts": {"files": ["a", "b"], "more": 3}});
+        assert!(view(LOOK, &named).iter().any(|line| line.contains("no, conflicts in a, b, 3 more")));
         let ended = json!({"endedAt": "1970-01-01T00:00:00.000Z", "endedBy": "a\u{1b}da", "mergeCommit": "1a2b"});
         let line = "ended     1 minute ago by a\u{fffd}da, merge commit 1a2b".to_owned();
         assert!(view(LOOK, &ended).contains(&line), "{:?}", view(LOOK, &ended));

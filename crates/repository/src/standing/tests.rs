@@ -193,7 +193,12 @@ async fn names_that_are_not_text_are_escaped() {
 
 #[tokio::test]
 async fn what_cannot_be_compared_is_not_told() {
-    let case = Case::new(false).await;
+    for is_ours in [false, true] {
+        what_cannot_be_compared(Case::new(is_ours).await).await;
+    }
+}
+
+async fn what_cannot_be_compared(case: Case) {
     let open = OnePull::open();
     for pull in [
         HostPull { state: PullState::Closed, ..open.clone() },
