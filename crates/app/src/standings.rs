@@ -17,8 +17,8 @@ use crate::UseCases;
 const AT_ONCE: usize = 2;
 
 impl UseCases {
-    /// Returns how open pull requests of the project stand to their bases, in the same order; `None` for one that was not
-    /// found out within `limit`, cannot be compared, or has ended. The caller may see the project.
+    /// Returns how open pull requests of the project stand to their bases, in the same order; `None` for one that was
+    /// not found out within `limit`, cannot be compared, or has ended. The caller may see the project.
     pub async fn standings(&self, project: &Project, pulls: &[PullRef], limit: Duration) -> Vec<Option<Standing>> {
         let mut found = vec![None; pulls.len()];
         if pulls.is_empty() {

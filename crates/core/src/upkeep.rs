@@ -2,8 +2,8 @@
 //! ([`KeepUpToDate`](crate::project::KeepUpToDate)).
 //!
 //! 1. The service compares the open pull requests of the project from time to time ([`crate::ports::Standings`]).
-//! 2. One that conflicts, or is behind, becomes an automatic message to its job, once for each pair of commits, unless a
-//!    rule stops it ([`UpkeepStop`]). The decision is made on the job as it is stored ([`JobUpkeep`]).
+//! 2. One that conflicts, or is behind, becomes an automatic message to its job, once for each pair of commits, unless
+//!    a rule stops it ([`UpkeepStop`]). The decision is made on the job as it is stored ([`JobUpkeep`]).
 //! 3. The agent merges the base, and the push updates the pull request.
 
 use serde::{Deserialize, Serialize};

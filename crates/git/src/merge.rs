@@ -83,8 +83,8 @@ impl Git {
     }
 }
 
-/// The conflicting files of pairs of commits, a base and a head, that were merged before. The commits determine the files,
-/// so an entry stays valid when branches move. Cheap to clone.
+/// The conflicting files of pairs of commits, a base and a head, that were merged before. The commits determine the
+/// files, so an entry stays valid when branches move. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct KnownConflicts(Arc<Mutex<FilesOfMerges>>);
 

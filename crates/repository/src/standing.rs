@@ -23,8 +23,8 @@ use crate::Mirrors;
 /// The time for which a code host is not asked again about a pull request whose base a person may have changed.
 const FRESH: Duration = Duration::from_secs(60);
 
-/// As [`FRESH`], for comparisons that are repeated all the time ([`Effort::Complete`]), so that the open pull requests of a
-/// project do not use up the rate limit.
+/// As [`FRESH`], for comparisons that are repeated all the time ([`Effort::Complete`]), so that the open pull requests
+/// of a project do not use up the rate limit.
 const REPEATED: Duration = Duration::from_secs(600);
 
 /// The maximum number of pull requests that are remembered. When a new one would exceed it, all others are removed.

@@ -219,8 +219,8 @@ pub struct JobPull {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct PullConflicts {
-    /// The paths of the first 100 files; none if the branches can be merged. Bytes of a path that are not UTF-8 are written
-    /// as `\xNN`.
+    /// The paths of the first 100 files; none if the branches can be merged. Bytes of a path that are not UTF-8 are
+    /// written as `\xNN`.
     pub files: Vec<String>,
     /// The number of files that are not named.
     pub more: u64,

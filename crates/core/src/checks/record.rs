@@ -23,7 +23,8 @@ pub struct Attempt {
     pub most_per_day: u32,
 }
 
-/// Returns the reason why an attempt is not made. `in_day` is the number of automatic messages of the job in the last day.
+/// Returns the reason why an attempt is not made. `in_day` is the number of automatic messages of the job in the last
+/// day.
 #[must_use]
 pub fn refusal(known: Option<&JobChecks>, attempt: &Attempt, in_day: usize) -> Option<CheckStop> {
     if known.is_some_and(|known| known.signature.as_ref() == Some(&attempt.signature)) {

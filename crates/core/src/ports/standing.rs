@@ -16,8 +16,8 @@ pub struct NotCompared(pub String);
 pub enum Effort {
     /// A person waits: a repository that this machine does not have is not compared.
     Quick,
-    /// Nobody waits, and the comparison is repeated often: a missing repository is fetched, and what the code host has said
-    /// about a pull request is used for ten minutes.
+    /// Nobody waits, and the comparison is repeated often: a missing repository is fetched, and what the code host has
+    /// said about a pull request is used for ten minutes.
     Complete,
 }
 

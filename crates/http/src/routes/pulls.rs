@@ -23,9 +23,9 @@ errors!(ListErrors: 400, 401, 403, 404, 503);
 
 /// List a job's pull requests
 ///
-/// Returns the pull requests that the job has opened, in pages, oldest first: a follow-up after a merge opens another one.
-/// Those on the built-in code host have a text too. `GET …/diff` returns the changes. An open one is compared with its
-/// base, as both are on the code host now; what is not known within 5 seconds is `null`.
+/// Returns the pull requests that the job has opened, in pages, oldest first: a follow-up after a merge opens another
+/// one. Those on the built-in code host have a text too. `GET …/diff` returns the changes. An open one is compared with
+/// its base, as both are on the code host now; what is not known within 5 seconds is `null`.
 #[utoipa::path(get, path = "/v2/agent/{projectId}/job/{id}/pulls", tag = "Jobs", operation_id = "listJobPulls",
     params(JobPath, PageQuery),
     responses((status = 200, description = "A page of pull requests", body = JobPullList), ListErrors))]

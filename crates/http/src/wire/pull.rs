@@ -102,8 +102,8 @@ pub(crate) struct MergePullRequest {
 /// The files in which a pull request conflicts with its base.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct PullConflicts {
-    /// The paths of the first 100 files; none if the branches can be merged. Bytes of a path that are not UTF-8 are written as
-    /// `\xNN`.
+    /// The paths of the first 100 files; none if the branches can be merged. Bytes of a path that are not UTF-8 are
+    /// written as `\xNN`.
     files: Vec<String>,
     /// The number of files that are not named.
     more: usize,
@@ -115,8 +115,8 @@ impl From<Conflicts> for PullConflicts {
     }
 }
 
-/// A pull request of a job. The description and the labels of those on other code hosts than the built-in one are on the
-/// code host.
+/// A pull request of a job. The description and the labels of those on other code hosts than the built-in one are on
+/// the code host.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct JobPull {
@@ -190,8 +190,8 @@ pub(crate) struct JobPullList {
     pub(crate) next_cursor: Option<String>,
 }
 
-/// A pull request of a project. The description and the labels of those on other code hosts than the built-in one are on
-/// the code host.
+/// A pull request of a project. The description and the labels of those on other code hosts than the built-in one are
+/// on the code host.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ProjectPull {

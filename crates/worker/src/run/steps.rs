@@ -353,8 +353,8 @@ impl HostSteps<'_> {
         Some((name, commit))
     }
 
-    /// Returns the note about the conflicts between the work and the branch that it is merged into; `None` if there are none,
-    /// if the message is about them already, or if they cannot be found out.
+    /// Returns the note about the conflicts between the work and the branch that it is merged into; `None` if there are
+    /// none, if the message is about them already, or if they cannot be found out.
     async fn conflicts(&self, begun: &TurnBegun) -> Option<String> {
         let (base, commit) = self.upstream()?;
         // A branch without work, or whose base has not moved, has none.

@@ -1,5 +1,5 @@
-//! How the pull request of a job stands to its base, above the conversation: what conflicts, and the button that asks the
-//! agent to merge the base.
+//! How the pull request of a job stands to its base, above the conversation: what conflicts, and the button that asks
+//! the agent to merge the base.
 
 use std::time::Duration;
 

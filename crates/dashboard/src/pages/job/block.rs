@@ -216,8 +216,8 @@ impl Source {
     }
 }
 
-/// Returns the name of the message's author, with hidden characters made visible. Failed checks and updates have no author; of other
-/// messages without one, the code host that they came from is shown.
+/// Returns the name of the message's author, with hidden characters made visible. Failed checks and updates have no
+/// author; of other messages without one, the code host that they came from is shown.
 pub(super) fn author(message: &Message) -> String {
     let host = message.source.as_ref().map(|source| &source.repository.host);
     let host = host.filter(|host| **host != HostName::local()).map(|host| host.0.as_str());
