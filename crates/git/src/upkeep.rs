@@ -18,8 +18,8 @@ use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use journeyman_core::time::Timestamp;
 use journeyman_core::git_upkeep::{Due, Size, Upkeep, removed_before};
+use journeyman_core::time::Timestamp;
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, utimensat};
 
 use self::contents::{Contents, Pack, rolled_up};

@@ -84,8 +84,8 @@ impl Mirrors {
 mod tests {
     use std::collections::BTreeSet;
 
-    use journeyman_core::ids::Sha;
     use journeyman_core::git_upkeep::Upkeep;
+    use journeyman_core::ids::Sha;
     use uuid::Uuid;
 
     use super::*;

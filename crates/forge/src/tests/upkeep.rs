@@ -38,7 +38,7 @@ async fn pages_of_ended_pull_requests_keep_their_commits_after_the_branch_was_de
     let closed = pages.ends(&setup.project, 1).await.unwrap().unwrap();
     end(&setup, 1, PullState::Closed, closed.clone()).await;
     let merged = pages.ends(&setup.project, 2).await.unwrap().unwrap();
-    pages.merge(&setup.project, 2, "ci", at()).await.unwrap();
+    pages.merge(&setup.project, 2, &by_ci(MergeMethod::Merge)).await.unwrap();
     end(&setup, 2, PullState::Merged, merged).await;
     let before = [pages.pull(&setup.project, 1).await.unwrap(), pages.pull(&setup.project, 2).await.unwrap()];
     let abandoned = setup.revision("abandoned").await;

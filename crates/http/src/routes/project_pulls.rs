@@ -114,7 +114,7 @@ pub(crate) async fn open(
     needed_name(&project)?;
     let opened = app.cases.open_pull(&at.caller, &at.project, body.value.into()).await?;
     let status = if opened.is_new { StatusCode::CREATED } else { StatusCode::OK };
-    Ok((status, Json(described(&app, &project, opened.pull, None).await?)))
+    Ok((status, Json(described(&app, &project, opened.pull, None, None).await?)))
 }
 
 /// Get a pull request

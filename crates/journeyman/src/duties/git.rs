@@ -121,6 +121,7 @@ mod tests {
         let hosts = CodeHosts::new(Parts {
             git: git.clone(),
             repositories: dir.path().join("repositories"),
+            hooks: dir.path().join("hooks"),
             public_url: String::new(),
             pulls: store.clone(),
             users: store.clone(),
