@@ -404,7 +404,16 @@ pub fn pairs(output: &[u8], separator: u8) -> impl Iterator<Item = (&[u8], &[u8]
     })
 }
 
+/// The warning of a fetch that has left out a ref, because its history is cut in the remote.
+const SHALLOW: &str = "shallow roots are not allowed to be updated";
+
 impl Output {
+    /// Returns whether a fetch left out refs because the remote is a shallow clone. Git counts that as a success.
+    #[must_use]
+    pub fn is_of_shallow_clone(&self) -> bool {
+        self.warnings.contains(SHALLOW)
+    }
+
     /// Returns the output as text, without white space around it. Not for names of refs, paths, people or messages,
     /// which need not be UTF-8.
     ///

@@ -31,9 +31,6 @@ const FETCH_TIMEOUT: Duration = Duration::from_secs(1800);
 /// The number of fetches while the branches of the remote are replaced.
 const FETCHES: usize = 3;
 
-/// The warning of a fetch from a shallow clone.
-const SHALLOW: &str = "shallow roots are not allowed to be updated";
-
 /// The file of a mirror with the listing of its remote's refs at the time of the last fetch.
 const LISTING: &str = "journeyman-listing";
 
@@ -199,8 +196,7 @@ impl Mirrors {
             attempts_left -= 1;
             let fetch = self.git.at(mirror, &arguments).credential_of(remote).timeout(FETCH_TIMEOUT);
             let error = match fetch.run().await {
-                // Git leaves out the refs whose history it would have to cut.
-                Ok(output) if output.warnings.contains(SHALLOW) => return Err(RepositoryError::shallow()),
+                Ok(output) if output.is_of_shallow_clone() => return Err(RepositoryError::shallow()),
                 Ok(_) => return Ok(()),
                 Err(error) => error,
             };

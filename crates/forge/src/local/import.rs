@@ -17,7 +17,7 @@ use std::time::Duration;
 use journeyman_core::branch;
 use journeyman_core::ports::{ForgeError, ImportFailed, Remote};
 use journeyman_core::project::{Host, repository_host};
-use journeyman_git::{Failure, Folders, Git, GitError, pairs};
+use journeyman_git::{Failure, Folders, Git, GitError, Output, pairs};
 
 use super::{LocalHost, blocking};
 
@@ -40,6 +40,8 @@ enum Problem {
     Remote(GitError),
     /// The remote has no branches.
     Empty,
+    /// The remote is a shallow clone.
+    Shallow,
     /// The repository has a ref that is not in the import.
     Pushed,
     /// The repository could not be written.
@@ -82,7 +84,9 @@ impl LocalHost {
     async fn import_through(&self, staging: &Path, to: &Path, from: &Remote) -> Result<(), Problem> {
         self.git.at(staging, ["init", "--quiet", "--bare", "--template="]).run().await?;
         let default_branch = default_branch(&self.git, staging, from).await.map_err(Problem::Remote)?;
-        fetch(&self.git, staging, from, &[]).await.map_err(Problem::Remote)?;
+        if fetch(&self.git, staging, from, &[]).await.map_err(Problem::Remote)?.is_of_shallow_clone() {
+            return Err(Problem::Shallow);
+        }
         let staged = refs(&self.git, staging).await?;
         let branches: Vec<&[u8]> =
             staged.keys().filter_map(|name| name.strip_prefix(b"refs/heads/".as_slice())).collect();
@@ -138,7 +142,7 @@ async fn default_branch(git: &Git, at: &Path, from: &Remote) -> Result<Option<Ve
 }
 
 /// Fetches the branches and tags of a remote.
-async fn fetch(git: &Git, into: &Path, from: &Remote, options: &[&str]) -> Result<(), GitError> {
+async fn fetch(git: &Git, into: &Path, from: &Remote, options: &[&str]) -> Result<Output, GitError> {
     let route = git.route(from).await?;
     // Git checks no objects of a server that serves a repository as plain files. The second fetch, from the folder, does.
     let settings = ["-c", NO_REDIRECTS, "-c", "fetch.fsckObjects=true"];
@@ -146,8 +150,7 @@ async fn fetch(git: &Git, into: &Path, from: &Remote, options: &[&str]) -> Resul
     let arguments =
         settings.iter().chain(&arguments).chain(options).map(|option| (*option).to_owned()).chain(route.reading());
     let arguments = arguments.chain(["--", route.address()].map(str::to_owned)).chain(REFSPECS.map(str::to_owned));
-    git.at(into, arguments).credential_of(from).timeout(FETCH_TIMEOUT).run().await?;
-    Ok(())
+    git.at(into, arguments).credential_of(from).timeout(FETCH_TIMEOUT).run().await
 }
 
 async fn refs(git: &Git, repository: &Path) -> Result<Refs, GitError> {
@@ -167,6 +170,10 @@ fn cause(problem: &Problem, from: &Remote) -> String {
                             nothing was imported. Push the rest with git."
             .to_owned(),
         Problem::Empty => format!("The repository on {host} has no branches. Push to it first, or start without it."),
+        Problem::Shallow => format!(
+            "The repository on {host} is a shallow clone, which lacks a part of its history. Run `git fetch --unshallow` \
+             in it, or import the repository that it was cloned from."
+        ),
         Problem::Local(error) => {
             let error = shortened(error);
             format!("The project's repository could not be written: {error}. Repair this, and start the import again.")

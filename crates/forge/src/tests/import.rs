@@ -116,6 +116,21 @@ async fn a_push_that_arrives_first_wins() {
 }
 
 #[tokio::test]
+async fn a_shallow_clone_is_not_imported_in_part() {
+    let import = Import::new().await;
+    import.ask("shop", &["branch", "complete", "main"]).await;
+    import.setup.commit("main", "a.txt", "a\n").await;
+    let cut = import.ask("shop", &["rev-parse", "main"]).await;
+    std::fs::write(import.path("shop").join("shallow"), format!("{cut}\n")).unwrap();
+    let error = import.run().await.unwrap_err();
+    assert!(error.contains("is a shallow clone") && error.contains("--unshallow"), "{error}");
+    assert_eq!(import.refs("fresh").await, "", "not even the branch that is complete");
+    std::fs::remove_file(import.path("shop").join("shallow")).unwrap();
+    import.run().await.unwrap();
+    assert_eq!(import.refs("fresh").await, import.refs("shop").await);
+}
+
+#[tokio::test]
 async fn a_failure_changes_nothing_and_names_the_cause() {
     let mut import = Import::new().await;
     let good = import.from.url.clone();
