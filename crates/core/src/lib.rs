@@ -37,6 +37,7 @@ pub mod rate;
 pub mod retry;
 pub mod run;
 pub mod slack;
+pub mod submodule;
 pub mod template;
 pub mod time;
 pub mod trace;
