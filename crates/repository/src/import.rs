@@ -13,7 +13,7 @@ use crate::changes::{Change, Changes};
 use crate::{Mirror, RepositoryError};
 
 /// The mode of a repository inside a repository (git-fast-import(1)).
-const GITLINK: &str = "160000";
+pub(crate) const GITLINK: &str = "160000";
 
 /// The file that says where submodules come from (gitmodules(5)). Agents do not change it: people do.
 pub const GITMODULES: &str = ".gitmodules";

@@ -13,6 +13,7 @@
 //! | [`push`] | push the commits, and rebase them if people have pushed meanwhile |
 //! | `ci_files` | refuse commits that change files of CI pipelines |
 //! | [`signing`] | sign commits with a key of the server |
+//! | [`submodules`] | find the submodules of a commit, and fetch them |
 //! | [`published`] | find the commits of a message that the database does not know |
 //! | [`bundle`] | pass unpublished commits to other machines through the blob store |
 //! | [`diff`] | the changes of a job |
@@ -46,6 +47,7 @@ mod repair;
 mod scratch;
 pub mod signing;
 pub mod standing;
+pub mod submodules;
 mod sync;
 mod template;
 pub mod tree_size;

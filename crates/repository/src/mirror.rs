@@ -12,7 +12,7 @@ use journeyman_core::ids::Sha;
 use journeyman_core::ports::Remote;
 use journeyman_core::pull::standing::Conflicts;
 use journeyman_core::run::ReasonCode;
-use journeyman_git::{Failure, Folders, Git, KnownConflicts};
+use journeyman_git::{Failure, Folders, Git, GitError, KnownConflicts, Output};
 
 use crate::RepositoryError;
 use crate::listing::{self, Branches, refs};
@@ -108,11 +108,16 @@ impl Mirrors {
     /// # Errors
     /// The remote cannot be read, or the mirror cannot be written.
     pub async fn fetch(&self, remote: Remote) -> Result<Mirror, RepositoryError> {
+        self.fetch_with(&[], remote).await
+    }
+
+    /// Like [`Mirrors::fetch`], with settings of git for the commands that connect to the remote.
+    pub(crate) async fn fetch_with(&self, settings: &[&str], remote: Remote) -> Result<Mirror, RepositoryError> {
         let path = self.path(&remote.url);
         let lock = self.lock(&path);
         let _held = lock.lock().await;
         restore(&path).await?;
-        self.fetch_into(path, remote).await
+        self.fetch_into(path, settings, remote).await
     }
 
     /// As [`Mirrors::fetch`], for a caller that may give up waiting. A fetch that has begun goes on then: git that is
@@ -127,7 +132,7 @@ impl Mirrors {
         let fetch = async move {
             let _held = held;
             restore(&path).await?;
-            all.fetch_into(path, remote).await
+            all.fetch_into(path, &[], remote).await
         };
         tokio::spawn(fetch).await.map_err(std::io::Error::other)?
     }
@@ -139,14 +144,19 @@ impl Mirrors {
     }
 
     /// Updates the mirror at `path`, and creates it if it is missing. The caller holds its lock.
-    pub(crate) async fn fetch_into(&self, path: PathBuf, remote: Remote) -> Result<Mirror, RepositoryError> {
+    pub(crate) async fn fetch_into(
+        &self,
+        path: PathBuf,
+        settings: &[&str],
+        remote: Remote,
+    ) -> Result<Mirror, RepositoryError> {
         let is_new = !path.join("HEAD").exists();
         if is_new {
             tokio::fs::create_dir_all(&self.dir).await?;
             self.git.command(["init", "--quiet", "--bare"]).env("GIT_DIR", &path).run().await?;
         }
         // Listing the refs is cheap, and usually shows that nothing has changed.
-        let listing = self.listing(&path, &remote).await?;
+        let listing = self.listing(&path, settings, &remote).await?;
         let Branches { heads, default_branch, names_default_branch } = listing::branches(&listing)?;
         if let Some(text) = heads.values().find_map(|head| unsupported(head.as_str())) {
             return Err(RepositoryError::failed(ReasonCode::RepositoryUnsupported, text));
@@ -155,7 +165,7 @@ impl Mirrors {
         let before = tokio::fs::read(&known).await.ok();
         if before.as_ref() != Some(&listing) {
             if !self.move_refs(&path, before.as_deref().unwrap_or_default(), &listing).await {
-                self.fetch_objects(&path, &remote, is_new).await?;
+                self.fetch_refs(&path, settings, &remote, is_new).await?;
             }
             tokio::fs::write(&known, &listing).await?;
         }
@@ -165,14 +175,15 @@ impl Mirrors {
     }
 
     /// Returns the listing of the remote's refs.
-    async fn listing(&self, mirror: &Path, remote: &Remote) -> Result<Vec<u8>, RepositoryError> {
+    async fn listing(&self, mirror: &Path, settings: &[&str], remote: &Remote) -> Result<Vec<u8>, RepositoryError> {
         let command = if remote.is_ours {
             // Treating a local repository as a remote would start two more processes.
             self.git.at(Path::new(&remote.url), ["for-each-ref", listing::FORMAT, "refs/heads", "refs/tags"])
         } else {
             let route = self.git.route(remote).await?;
             let refs = ["HEAD", "refs/heads/*", "refs/tags/*"].map(str::to_owned);
-            let arguments = ["ls-remote", "--symref"].map(str::to_owned).into_iter().chain(route.reading());
+            let arguments = settings.iter().copied().chain(["ls-remote", "--symref"]).map(str::to_owned);
+            let arguments = arguments.chain(route.reading());
             self.git.at(mirror, arguments.chain(["--".to_owned(), route.address().to_owned()]).chain(refs))
         };
         match command.credential_of(remote).run().await {
@@ -185,17 +196,18 @@ impl Mirrors {
     }
 
     /// Fetches the branches and tags of the remote. `is_new` is true if the mirror was just created.
-    async fn fetch_objects(&self, mirror: &Path, remote: &Remote, is_new: bool) -> Result<(), RepositoryError> {
-        let route = self.git.route(remote).await?;
-        let arguments = ["fetch", "--quiet", "--prune", "--no-write-fetch-head"].map(str::to_owned);
-        let refs = ["--", route.address(), "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"];
-        let arguments = arguments.into_iter().chain(route.reading()).chain(refs.map(str::to_owned));
-        let arguments: Vec<String> = arguments.collect();
+    async fn fetch_refs(
+        &self,
+        mirror: &Path,
+        settings: &[&str],
+        remote: &Remote,
+        is_new: bool,
+    ) -> Result<(), RepositoryError> {
+        let refs = ["+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"];
         let mut attempts_left = FETCHES;
         loop {
             attempts_left -= 1;
-            let fetch = self.git.at(mirror, &arguments).credential_of(remote).timeout(FETCH_TIMEOUT);
-            let error = match fetch.run().await {
+            let error = match self.fetch_objects(mirror, settings, remote, &["--prune"], &refs).await {
                 Ok(output) if output.is_of_shallow_clone() => return Err(RepositoryError::shallow()),
                 Ok(_) => return Ok(()),
                 Err(error) => error,
@@ -208,6 +220,23 @@ impl Mirrors {
                 _ => error.into(),
             });
         }
+    }
+
+    /// Fetches refs of a remote into the repository at `into`. The caller holds its lock.
+    pub(crate) async fn fetch_objects(
+        &self,
+        into: &Path,
+        settings: &[&str],
+        remote: &Remote,
+        options: &[&str],
+        refs: &[&str],
+    ) -> Result<Output, GitError> {
+        let route = self.git.route(remote).await?;
+        let fetch = ["fetch", "--quiet", "--no-write-fetch-head"];
+        let arguments = settings.iter().chain(&fetch).chain(options).map(|text| (*text).to_owned());
+        let refs = ["--", route.address()].into_iter().chain(refs.iter().copied()).map(str::to_owned);
+        let arguments = arguments.chain(route.reading()).chain(refs);
+        self.git.at(into, arguments).credential_of(remote).timeout(FETCH_TIMEOUT).run().await
     }
 
     /// Moves the refs from one listing to the next without a fetch, if the mirror already has all new objects, for

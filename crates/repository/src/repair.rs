@@ -28,7 +28,7 @@ impl Mirrors {
         for leftover in &leftovers {
             remove(leftover).await?;
         }
-        let mirror = self.fetch_into(new.clone(), remote.clone()).await?;
+        let mirror = self.fetch_into(new.clone(), &[], remote.clone()).await?;
         let folders = folders_of(&new).await?;
         mirror.copy_job_refs(&path).await;
         sync(folders).await?;

@@ -1,0 +1,304 @@
+//! Submodules: the entries and pointers of a commit, and the commits of their repositories.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use journeyman_core::ids::Sha;
+use journeyman_core::ports::Remote;
+use journeyman_core::submodule::{Entry, entries};
+use journeyman_git::{Git, GitError};
+
+use crate::import::{GITLINK, GITMODULES};
+use crate::{Mirror, Mirrors, RepositoryError};
+
+/// The maximum size of a `.gitmodules` and of its settings, in bytes.
+pub const GITMODULES_BYTES: usize = 1 << 20;
+
+/// The maximum size of the names of a submodule's branches and tags, in bytes.
+const REFS_BYTES: usize = 16 << 20;
+
+/// The ref of a commit of a submodule that no branch or tag has, but that the remote gives by its ID.
+const KEPT: &str = "refs/submodules";
+
+/// The repository names the address of a submodule, and the service has checked only that one.
+const NO_REDIRECTS: &[&str] = &["-c", "http.followRedirects=false"];
+
+/// The submodules of a commit.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Submodules {
+    /// The entries of `.gitmodules`.
+    pub entries: Vec<Entry>,
+    /// The commits that the pointers at the paths of the entries name.
+    pub pointers: HashMap<String, Sha>,
+}
+
+/// Parses the bytes of a `.gitmodules`; `None` if git cannot. Nothing that the file names is read.
+///
+/// # Errors
+/// Git could not be started.
+pub async fn parse_gitmodules(git: &Git, bytes: Vec<u8>) -> Result<Option<Vec<Entry>>, RepositoryError> {
+    if bytes.len() > GITMODULES_BYTES {
+        return Ok(None);
+    }
+    let parse = git.command(["config", "--file", "-", "--no-includes", "--null", "--list"]);
+    match parse.stdin(bytes).stdout_bytes(4 * GITMODULES_BYTES).run().await {
+        Ok(output) => Ok(Some(entries(&output.stdout))),
+        Err(GitError::Failed { .. } | GitError::TooMuch { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+impl Mirror {
+    /// Returns the submodules of a commit. A `.gitmodules` that git cannot parse has no entries.
+    ///
+    /// # Errors
+    /// Git failed.
+    pub async fn submodules(&self, commit: &Sha) -> Result<Submodules, RepositoryError> {
+        let found = self.ls_tree(commit, [GITMODULES]).await?;
+        let Some((_, object)) = found.get(GITMODULES).filter(|(mode, _)| mode.starts_with("100")) else {
+            return Ok(Submodules::default());
+        };
+        let content = self.git.at(&self.path, ["cat-file", "blob", object.as_str()]);
+        let entries = match content.stdout_bytes(GITMODULES_BYTES).run().await {
+            Ok(output) => parse_gitmodules(&self.git, output.stdout).await?.unwrap_or_default(),
+            Err(GitError::TooMuch { .. }) => Vec::new(),
+            Err(error) => return Err(error.into()),
+        };
+        if entries.is_empty() {
+            return Ok(Submodules::default());
+        }
+        let found = self.ls_tree(commit, entries.iter().map(|entry| entry.path.trim_matches('/'))).await?;
+        let pointers = found.into_iter().filter(|(_, (mode, _))| mode == GITLINK).map(|(path, (_, at))| (path, at));
+        Ok(Submodules { entries, pointers: pointers.collect() })
+    }
+
+    /// Returns the modes and objects of paths in a commit, as far as the paths exist and are UTF-8.
+    async fn ls_tree<'a>(
+        &self,
+        commit: &'a Sha,
+        paths: impl IntoIterator<Item = &'a str>,
+    ) -> Result<HashMap<String, (String, Sha)>, RepositoryError> {
+        let paths = paths.into_iter().filter(|path| !path.is_empty());
+        let arguments = ["ls-tree", "-z", "--full-tree", commit.as_str(), "--"].into_iter().chain(paths);
+        let output = self.git.at(&self.path, arguments).env("GIT_LITERAL_PATHSPECS", "1").run().await?.stdout;
+        let parse = |entry: &[u8]| {
+            let (head, path) = std::str::from_utf8(entry).ok()?.split_once('\t')?;
+            let mut words = head.split(' ');
+            let (mode, object) = (words.next()?.to_owned(), words.nth(1)?.parse().ok()?);
+            Some((path.to_owned(), (mode, object)))
+        };
+        Ok(output.split(|byte| *byte == 0).filter_map(parse).collect())
+    }
+
+    /// Returns the branches of the remote as remote-tracking branches, and its tags, in the form of git's `packed-refs`.
+    /// Empty if there are too many.
+    ///
+    /// # Errors
+    /// Git failed.
+    pub async fn packed_refs(&self) -> Result<Vec<u8>, RepositoryError> {
+        let list = ["for-each-ref", "--format=%(objectname) %(refname)", "refs/heads", "refs/tags"];
+        match self.git.at(&self.path, list).stdout_bytes(REFS_BYTES).run().await {
+            Ok(output) => {
+                let mut packed = Vec::with_capacity(output.stdout.len() + 256);
+                for (at, name) in journeyman_git::pairs(&output.stdout, b' ') {
+                    packed.extend_from_slice(at);
+                    match name.strip_prefix(b"refs/heads/".as_slice()) {
+                        Some(branch) => packed.extend([b" refs/remotes/origin/".as_slice(), branch].concat()),
+                        None => packed.extend([b" ".as_slice(), name].concat()),
+                    }
+                    packed.push(b'\n');
+                }
+                Ok(packed)
+            }
+            Err(GitError::TooMuch { .. }) => Ok(Vec::new()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn git_says(&self, arguments: &[&str]) -> Option<Vec<u8>> {
+        self.git.at(&self.path, arguments).run().await.ok().map(|output| output.stdout)
+    }
+
+    /// Returns whether a branch or tag of the remote has the commit, or the remote has given it by its ID.
+    async fn is_known(&self, commit: &Sha) -> bool {
+        let object = format!("{commit}^{{commit}}");
+        if self.git_says(&["cat-file", "-e", &object]).await.is_none() {
+            return false;
+        }
+        let kept = format!("{KEPT}/{commit}");
+        if self.git_says(&["rev-parse", "--verify", "--quiet", &kept]).await.is_some() {
+            return true;
+        }
+        let beyond = ["rev-list", "--max-count=1", commit.as_str(), "--not", "--branches", "--tags"];
+        self.git_says(&beyond).await.is_some_and(|output| output.is_empty())
+    }
+}
+
+impl Mirrors {
+    /// Updates the mirror of a submodule, and returns it if the remote has the commit: on a branch or a tag, or by its ID.
+    ///
+    /// # Errors
+    /// The remote cannot be read, or the mirror cannot be written.
+    pub async fn fetch_submodule(&self, remote: Remote, commit: &Sha) -> Result<Option<Mirror>, RepositoryError> {
+        let fetched = self.fetch_with(NO_REDIRECTS, remote.clone()).await;
+        let other = match &fetched {
+            Err(RepositoryError::Failed { reason, .. }) if is_redirect(&reason.text) => other_form(&remote),
+            _ => None,
+        };
+        let mirror = match other {
+            Some(other) => self.fetch_with(NO_REDIRECTS, other).await?,
+            None => fetched?,
+        };
+        if mirror.is_known(commit).await {
+            return Ok(Some(mirror));
+        }
+        // The service's own repositories give no other commits.
+        if mirror.remote.is_ours || !self.is_given(&mirror, commit).await? {
+            return Ok(None);
+        }
+        let lock = self.lock(&mirror.path);
+        let _held = lock.lock().await;
+        let refspec = format!("+{commit}:{KEPT}/{commit}");
+        self.fetch_objects(&mirror.path, NO_REDIRECTS, &mirror.remote, &["--no-tags"], &[&refspec]).await?;
+        Ok(Some(mirror))
+    }
+
+    /// Returns whether the remote gives a commit by its ID. It is asked from an empty repository, because git asks for
+    /// nothing that is there already, and a mirror may have commits of jobs that the remote does not have.
+    async fn is_given(&self, mirror: &Mirror, commit: &Sha) -> Result<bool, RepositoryError> {
+        let lock = self.lock(&mirror.path);
+        let _held = lock.lock().await;
+        let probe = mirror.path.with_extension("probe");
+        remove(&probe).await?;
+        self.git.command(["init", "--quiet", "--bare", "--template="]).env("GIT_DIR", &probe).run().await?;
+        let options = ["--no-tags", "--depth=1", "--filter=tree:0"];
+        let fetched = self.fetch_objects(&probe, NO_REDIRECTS, &mirror.remote, &options, &[commit.as_str()]).await;
+        remove(&probe).await?;
+        match fetched {
+            Ok(()) => Ok(true),
+            Err(error @ GitError::Failed { .. }) => {
+                tracing::debug!(%commit, %error, "a remote does not give a commit by its ID");
+                Ok(false)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Returns whether git failed because the server redirects to another address.
+fn is_redirect(error: &str) -> bool {
+    error.contains("returned error: 30")
+}
+
+/// Returns the address that most redirects of code hosts lead to: with https, and with `.git` at its end.
+fn other_form(remote: &Remote) -> Option<Remote> {
+    let (scheme, rest) = remote.url.split_once("://").filter(|(scheme, _)| scheme.starts_with("http"))?;
+    let rest = rest.trim_end_matches('/');
+    let url = format!("https://{}.git", rest.strip_suffix(".git").unwrap_or(rest));
+    // A credential for http is not for https, which is another server.
+    let credential = remote.credential.clone().filter(|_| scheme == "https");
+    (url != remote.url).then(|| Remote { url, credential, is_ours: false })
+}
+
+async fn remove(folder: &Path) -> std::io::Result<()> {
+    match tokio::fs::remove_dir_all(folder).await {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::Fixture;
+
+    /// Makes a commit that no branch of the code host has, and that its repository has.
+    async fn hidden(fixture: &Fixture) -> Sha {
+        let hidden = fixture.commit(&[("hidden", Some("1"))]).await;
+        fixture.publish("hidden").await;
+        fixture.git.at(&fixture.origin(), ["branch", "-D", "hidden"]).run().await.unwrap();
+        hidden
+    }
+
+    fn remote(fixture: &Fixture) -> Remote {
+        Remote { url: fixture.origin().to_str().unwrap().to_owned(), credential: None, is_ours: false }
+    }
+
+    #[tokio::test]
+    async fn the_entries_and_pointers_of_a_commit_are_found() {
+        let fixture = Fixture::new().await;
+        let gitmodules =
+            "[submodule \"a\"]\n\tpath = a\n\turl = ../a\n[submodule \"b\"]\n\tpath = */b\n[include]\n\tpath = x\n";
+        std::fs::write(fixture.clone().join(GITMODULES), gitmodules).unwrap();
+        let pointer = format!("160000,{},*/b", fixture.base);
+        fixture.run(&["update-index", "--add", "--cacheinfo", &pointer]).await;
+        fixture.run(&["add", GITMODULES]).await;
+        fixture.run(&["commit", "--quiet", "--message", "Add"]).await;
+        fixture.publish("main").await;
+        let (mirrors, head) = (fixture.mirrors(), fixture.head().await);
+        let mirror = fixture.mirror(&mirrors).await;
+        let found = mirror.submodules(&head).await.unwrap();
+        let paths: Vec<&str> = found.entries.iter().map(|entry| entry.path.as_str()).collect();
+        assert_eq!(paths, ["a", "*/b"]);
+        assert_eq!(found.pointers, HashMap::from([("*/b".to_owned(), fixture.base.clone())]));
+        assert_eq!(mirror.submodules(&fixture.base).await.unwrap(), Submodules::default(), "no .gitmodules");
+        std::fs::write(fixture.clone().join(GITMODULES), "[submodule").unwrap();
+        let damaged = fixture.commit_all().await;
+        fixture.publish("main").await;
+        let mirror = fixture.mirror(&mirrors).await;
+        assert_eq!(mirror.submodules(&damaged).await.unwrap(), Submodules::default(), "git cannot parse it");
+    }
+
+    #[tokio::test]
+    async fn a_commit_of_a_branch_is_fetched_and_one_of_a_job_is_not() {
+        let fixture = Fixture::new().await;
+        let mirrors = fixture.mirrors();
+        let found = mirrors.fetch_submodule(remote(&fixture), &fixture.base).await.unwrap().unwrap();
+        let refs = String::from_utf8(found.packed_refs().await.unwrap()).unwrap();
+        assert_eq!(refs, format!("{} refs/remotes/origin/main\n", fixture.base));
+        // The mirror has the commit of a job, which no branch of the remote has.
+        let own = fixture.commit(&[("own", Some("1"))]).await;
+        let clone = fixture.clone();
+        let fetch = ["fetch", "--quiet", clone.to_str().unwrap(), &format!("{own}:refs/jobs/1/head")];
+        mirrors.git.at(&found.path, fetch).run().await.unwrap();
+        assert!(mirrors.fetch_submodule(remote(&fixture), &own).await.unwrap().is_none());
+        let unknown = "f".repeat(40).parse().unwrap();
+        assert!(mirrors.fetch_submodule(remote(&fixture), &unknown).await.unwrap().is_none());
+        assert!(!found.path.with_extension("probe").exists());
+        fixture.publish("own").await;
+        assert!(mirrors.fetch_submodule(remote(&fixture), &own).await.unwrap().is_some());
+    }
+
+    #[tokio::test]
+    async fn a_commit_that_the_remote_gives_by_its_id_is_fetched_and_kept() {
+        let fixture = Fixture::new().await;
+        let (mirrors, hidden) = (fixture.mirrors(), hidden(&fixture).await);
+        let ours = Remote { is_ours: true, ..remote(&fixture) };
+        assert!(mirrors.fetch_submodule(ours, &hidden).await.unwrap().is_none(), "only branches of our own");
+        let mirror = mirrors.fetch_submodule(remote(&fixture), &hidden).await.unwrap().unwrap();
+        let kept = mirror.git.at(&mirror.path, ["rev-parse", &format!("{KEPT}/{hidden}")]).run().await.unwrap();
+        assert_eq!(kept.sha().unwrap(), hidden);
+        assert!(mirrors.fetch_submodule(remote(&fixture), &hidden).await.unwrap().is_some(), "again");
+    }
+
+    #[tokio::test]
+    async fn a_remote_that_cannot_be_read_is_an_error() {
+        let fixture = Fixture::new().await;
+        let gone = Remote { url: format!("{}x", remote(&fixture).url), credential: None, is_ours: false };
+        let error = fixture.mirrors().fetch_submodule(gone, &fixture.base).await.unwrap_err();
+        let RepositoryError::Failed { reason, .. } = error else { panic!("{error}") };
+        assert_eq!(reason.code, journeyman_core::run::ReasonCode::RepositoryNotFound);
+    }
+
+    #[test]
+    fn a_redirect_is_followed_only_to_the_usual_form_of_the_address() {
+        let other = |url: &str| other_form(&Remote { url: url.to_owned(), credential: None, is_ours: false });
+        let url = |remote: Option<Remote>| remote.map(|remote| remote.url);
+        assert_eq!(url(other("http://a.example/b/")).as_deref(), Some("https://a.example/b.git"));
+        assert_eq!(url(other("https://a.example/b")).as_deref(), Some("https://a.example/b.git"));
+        for same in ["https://a.example/b.git", "ssh://a.example/b", "/srv/b"] {
+            assert_eq!(other(same), None, "{same}");
+        }
+        assert!(is_redirect("fatal: unable to access 'https://a/': The requested URL returned error: 301"));
+    }
+}
