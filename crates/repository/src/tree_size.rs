@@ -48,11 +48,7 @@ impl TreeSizes {
 /// # Errors
 /// The files use more, or git failed.
 pub async fn check(mirror: &Mirror, commit: &Sha, most: u64) -> Result<(), RepositoryError> {
-    let bytes = match mirror.tree_sizes.known(commit) {
-        Some(bytes) => bytes,
-        None => count(mirror, commit, most).await?,
-    };
-    if bytes <= most {
+    if size(mirror, commit, most).await? <= most {
         return Ok(());
     }
     let text = format!(
@@ -60,6 +56,17 @@ pub async fn check(mirror: &Mirror, commit: &Sha, most: u64) -> Result<(), Repos
          (limits.diskBytes), so it was not checked out. Raise limits.diskBytes, or remove files from the repository."
     );
     Err(RepositoryError::failed(ReasonCode::DiskLimit, text))
+}
+
+/// Returns the disk space that the files of a commit use, in bytes. Beyond `most`, it may be less than that.
+///
+/// # Errors
+/// Git failed.
+pub async fn size(mirror: &Mirror, commit: &Sha, most: u64) -> Result<u64, RepositoryError> {
+    match mirror.tree_sizes.known(commit) {
+        Some(bytes) => Ok(bytes),
+        None => count(mirror, commit, most).await,
+    }
 }
 
 /// Counts the bytes of a commit's tree, and stops beyond `most`.

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -23,7 +23,7 @@ use journeyman_core::run::Reason;
 use journeyman_core::time::Timestamp;
 use journeyman_git::{Git, Runner};
 use journeyman_store::MemoryStore;
-use journeyman_testkit::{FakeSandbox, Seeds as _, World};
+use journeyman_testkit::{FakeForges, FakeSandbox, Seeds as _, World};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -31,7 +31,10 @@ use crate::claim::lease::{Reporter, Signals};
 use crate::commit::{CollectedCommits, CommitContext, Trees, Work, collect};
 use crate::error::RunError;
 use crate::run::setup::preparation::Preparation;
-use crate::sandbox::job_sandbox::JobSandbox;
+use crate::sandbox::job_sandbox::{JobSandbox, Readable};
+use crate::submodules::SubmoduleState;
+use crate::submodules::fill::{Filler, Filling};
+use crate::submodules::sources::Sources;
 use crate::workspace::Workspace;
 use crate::workspace::free_space::Space;
 use crate::workspace::listing::Listing;
@@ -61,6 +64,9 @@ pub(crate) struct Fixture {
     claimed: Claimed,
     reporter: Reporter,
     signals: Signals,
+    store: Arc<MemoryStore>,
+    /// The submodules that were filled last.
+    pub(crate) filling: Mutex<Filling>,
 }
 
 /// A tree before a turn.
@@ -80,7 +86,7 @@ pub(crate) async fn fixture(setup: &str) -> Fixture {
     };
     let (store, world) = (Arc::new(MemoryStore::default()), World::new());
     let project = store.create_project(project, [].into()).await.unwrap();
-    let engine = Engine::new(store, world.clone(), world);
+    let engine = Engine::new(Arc::clone(&store) as Arc<_>, world.clone(), world);
     let prompt = Prompt {
         text: "x".to_owned(),
         origin: Origin::Api,
@@ -100,7 +106,7 @@ pub(crate) async fn fixture(setup: &str) -> Fixture {
     let sandbox = JobSandbox {
         sandbox: Arc::new(FakeSandbox::new().on_spawn(start_plainly)),
         workspace: Workspace::new(dir.path(), claimed.job.id, &Arc::from("test")),
-        readable: Vec::new(),
+        readable: Readable::default(),
         resources: Resources::default(),
         egress: Allowlist::default(),
         image: None,
@@ -116,6 +122,8 @@ pub(crate) async fn fixture(setup: &str) -> Fixture {
         reporter: Reporter::new(engine, &claimed, signals.clone()),
         claimed,
         signals,
+        store,
+        filling: Mutex::default(),
         dir,
     };
     git_in(fixture.dir.path(), &["init", "--quiet", "--bare", "--initial-branch=main", "origin.git"]);
@@ -170,12 +178,37 @@ impl Fixture {
             gateway: &Closed,
             reporter: &self.reporter,
             signals: &self.signals,
+            sources: self.sources(),
             base,
             setup: &setup,
             agent: &agent,
         };
         let session = Session { blobs: &self.blobs, archive: has_home.then_some("home") };
-        preparation.prepare(&turn(head), &session).await
+        let filling = preparation.prepare(&turn(head), &session).await?;
+        *self.filling.lock().unwrap() = filling;
+        Ok(())
+    }
+
+    /// Lets the submodules of the tree follow the pointers of a commit, as before a follow-up turn.
+    pub(crate) async fn fill(&self, head: &Sha, before: &SubmoduleState) -> Result<Filling, RunError> {
+        let (mirror, sources, environment) = (self.mirror().await, self.sources(), self.environment());
+        let limits = &self.project.settings.limits;
+        let Self { sandbox, signals, .. } = self;
+        let filler = Filler { sources: &sources, sandbox, signals, limits, environment: &environment };
+        filler.fill(&mirror, head, before).await
+    }
+
+    pub(crate) fn sources(&self) -> Sources<'_> {
+        Sources {
+            mirrors: &self.mirrors,
+            forges: &FakeForges,
+            store: &*self.store,
+            project: &self.project,
+            credential: None,
+            public_url: "https://agents.example",
+            egress: &self.sandbox.egress,
+            now: Timestamp::default(),
+        }
     }
 
     /// Builds the workspace at the head of `main`, and returns the state of its tree.
@@ -184,7 +217,9 @@ impl Fixture {
         let head = mirror.heads["main"].clone();
         self.prepare(&head, false, true).await.unwrap();
         let scanned = self.scan();
-        let state = TreeState { unmarked_index: scanned.index, ignore_rules: digest(&[]), ..TreeState::default() };
+        let submodules = self.filling.lock().unwrap().state.clone();
+        let state =
+            TreeState { unmarked_index: scanned.index, ignore_rules: digest(&[]), submodules, ..TreeState::default() };
         Built { head, state, listing: scanned.listing }
     }
 
@@ -302,7 +337,7 @@ fn git_in(dir: &Path, arguments: &[&str]) -> String {
     text_of(git.current_dir(dir).env("GIT_CONFIG_GLOBAL", "/dev/null"))
 }
 
-fn text_of(command: &mut Command) -> String {
+pub(crate) fn text_of(command: &mut Command) -> String {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()

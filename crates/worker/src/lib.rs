@@ -12,6 +12,7 @@
 //! | [`turn`] | one turn of an agent |
 //! | [`commit`] | makes commits of the agent's changes, in a sandbox |
 //! | [`sandbox`] | programs of a job in a sandbox: limits, outbound proxies |
+//! | [`submodules`] | fills the submodules of a tree, and decides which pointers are published |
 //! | [`workspace`] | the folders of a job |
 //! | [`cleanup`] | removes workspaces and blobs that are no longer needed |
 //! | [`acp`] | the client side of the Agent Client Protocol |
@@ -29,6 +30,7 @@ mod run;
 mod sandbox;
 #[cfg(test)]
 mod simulation;
+mod submodules;
 mod turn;
 mod worker;
 mod workspace;

@@ -6,3 +6,4 @@ pub(crate) mod job_sandbox;
 pub(crate) mod limits;
 pub(crate) mod outbound;
 pub(crate) mod output;
+pub(crate) mod script;

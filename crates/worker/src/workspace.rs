@@ -80,6 +80,11 @@ impl Workspace {
         self.root.join("lists")
     }
 
+    /// Returns the folder of the lists for filling submodules, to which only the service writes.
+    pub(crate) fn submodule_lists(&self) -> PathBuf {
+        self.root.join("submodules")
+    }
+
     /// Returns the path for the tree of a rebase.
     pub(crate) fn rebase_tree(&self) -> PathBuf {
         self.root.join("rebase")
@@ -98,7 +103,9 @@ impl Workspace {
             && marker.head == turn.head
             && marker.objects == mirror.objects()
             && marker.session.as_deref() == session;
-        let is_complete = self.folders().iter().all(|folder| folder.is_dir());
+        let mut needed = self.folders().to_vec();
+        needed.extend(marker.tree.submodules.objects().cloned());
+        let is_complete = needed.iter().all(|folder| folder.is_dir());
         (is_current && is_complete).then_some(marker.tree)
     }
 

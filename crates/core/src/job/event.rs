@@ -295,6 +295,8 @@ pub enum TranscriptKind {
     Continued,
     /// The turn changed files that its commits do not have.
     LeftOut,
+    /// Submodules of the repository were not filled.
+    SubmodulesSkipped,
 }
 
 /// The prefix of the types of log entries about an agent's texts and actions.
@@ -319,6 +321,7 @@ impl TranscriptKind {
             Self::LineDropped => "agent.line_dropped",
             Self::Continued => "agent.continued",
             Self::LeftOut => "changes.left_out",
+            Self::SubmodulesSkipped => "submodules.skipped",
         }
     }
 }

@@ -15,6 +15,7 @@ use journeyman_core::ports::{Forge, ForgeError, FreeSpace, Image};
 use journeyman_core::project::{CODE_HOST_TOKEN, Project, SandboxSettings, SecretUse, SecretValue};
 use journeyman_core::pull::standing;
 use journeyman_core::run::{Reason, ReasonCode};
+use journeyman_core::submodule::{SkipReason, Skipped, skipped_data};
 use journeyman_core::time::Timestamp;
 use journeyman_repository::branch::{base_of, check_writable, choose_branch};
 use journeyman_repository::diff_stat::{Range, turn_diff};
@@ -37,7 +38,8 @@ use crate::commit::{CollectedCommits, CommitContext, Trees, Work, collect};
 use crate::error::RunError;
 use crate::host::Host;
 use crate::sandbox::disk_limit::{Counted, Disk};
-use crate::sandbox::job_sandbox::JobSandbox;
+use crate::sandbox::job_sandbox::{JobSandbox, Readable};
+use crate::submodules::sources::Sources;
 use crate::turn::agent::Agent;
 use crate::turn::context::{Turn, TurnContext};
 use crate::turn::turn;
@@ -72,7 +74,7 @@ impl Machine for Host {
         let sandbox = JobSandbox {
             sandbox: Arc::clone(&self.containment.sandbox),
             workspace: Workspace::new(&self.data, assignment.claimed.job.id, &self.instance),
-            readable: vec![mirror.objects()],
+            readable: Readable::new(mirror.objects()),
             resources: project.settings.limits.resources(),
             // The list was checked when it was stored.
             egress: Allowlist::read(&project.settings.sandbox.egress).unwrap_or_default(),
@@ -158,7 +160,7 @@ impl Steps for HostSteps<'_> {
         let session = Session { blobs: &*self.host.blobs, archive: self.job().archive.as_deref() };
         let workspace = &self.sandbox.workspace;
         let tree = match workspace.can_be_reused(&self.mirror, &begun, session.archive).await {
-            Some(state) => Tree { state, ..Tree::default() },
+            Some(state) => self.reuse(&begun, state).await?,
             None => self.rebuild(&begun, &session).await?,
         };
         self.show_upstream().await?;
@@ -401,7 +403,8 @@ impl HostSteps<'_> {
         if let Some(agent) = self.idle.lock().await.take() {
             agent.end().await;
         }
-        self.preparation().prepare(begun, session).await?;
+        let filling = self.preparation().prepare(begun, session).await?;
+        self.tell_skipped(&filling.skipped).await?;
         let (prebuilt, index) = (&self.host.prebuilt, self.sandbox.workspace.index());
         let disk_bytes = self.assignment.project.settings.limits.disk_bytes();
         prebuilt.make(&self.mirror, &begun.base, &index, &self.sandbox.sandbox, disk_bytes).await;
@@ -412,9 +415,53 @@ impl HostSteps<'_> {
             clean: Some(scanned.fingerprint),
             unmarked_index: scanned.index.filter(|_| !has_setup),
             ignore_rules: digest(&[]),
+            submodules: filling.state,
             left_out: BTreeSet::new(),
         };
         Ok(Tree { state, listing: Some(scanned.listing), ..Tree::default() })
+    }
+
+    /// Reuses the workspace: its submodules follow their pointers.
+    async fn reuse(&self, begun: &TurnBegun, mut state: TreeState) -> Result<Tree, RunError> {
+        self.sandbox.readable.extend(state.submodules.objects().cloned());
+        let filling = self.preparation().filler().fill(&self.mirror, &begun.head, &state.submodules).await?;
+        self.tell_skipped(&filling.skipped).await?;
+        state.submodules = filling.state;
+        let listing = match filling.written.is_empty() {
+            true => None,
+            false => {
+                // What the service has written is no change of the agent.
+                let (before, now) = (self.sandbox.workspace.read_listing().await?, self.scan().await?.listing);
+                Some(before.with_folders(&now, &filling.written))
+            }
+        };
+        Ok(Tree { state, listing, ..Tree::default() })
+    }
+
+    /// Tells which submodules were not filled. That the project fills none is told once.
+    async fn tell_skipped(&self, skipped: &[Skipped]) -> Result<(), RunError> {
+        let is_told = self.job().archive.is_some() && skipped.iter().all(|one| one.reason == SkipReason::Off);
+        if skipped.is_empty() || is_told {
+            return Ok(());
+        }
+        let (kind, data) = (TranscriptKind::SubmodulesSkipped, skipped_data(skipped));
+        let entry = TranscriptEntry { kind, data, at: self.assignment.reporter.now() };
+        self.assignment.reporter.report(Report::Transcript(vec![entry])).await?;
+        Ok(())
+    }
+
+    /// Returns the part that fetches submodules.
+    fn sources(&self) -> Sources<'_> {
+        Sources {
+            mirrors: &self.host.mirrors,
+            forges: &*self.host.forges,
+            store: &*self.host.store,
+            project: &self.assignment.project,
+            credential: self.mirror.remote.credential.clone(),
+            public_url: &self.host.public_url,
+            egress: &self.sandbox.egress,
+            now: self.assignment.reporter.now(),
+        }
     }
 
     /// Gives the logs of failed checks to the agent, if the message asks for their repair.
@@ -431,7 +478,8 @@ impl HostSteps<'_> {
         let Self { host, assignment, mirror, sandbox, setup, agent, .. } = self;
         let Assignment { project, reporter, signals, .. } = assignment;
         let (prebuilt, gateway, base) = (&host.prebuilt, &*host.gateway, base_environment(host, sandbox));
-        Preparation { project, sandbox, mirror, prebuilt, gateway, reporter, signals, base, setup, agent }
+        let sources = self.sources();
+        Preparation { project, sandbox, mirror, prebuilt, gateway, reporter, signals, sources, base, setup, agent }
     }
 
     async fn commit(&self, begun: &TurnBegun, turn: &Turn, trees: Trees<'_>) -> Result<Work, RunError> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use journeyman_core::egress::Allowlist;
@@ -40,8 +40,8 @@ impl StartTimeout {
 pub(crate) struct JobSandbox {
     pub(crate) sandbox: Arc<dyn Sandbox>,
     pub(crate) workspace: Workspace,
-    /// The paths that programs may read in addition to their own folders: the objects of the mirror.
-    pub(crate) readable: Vec<PathBuf>,
+    /// The paths that programs may read in addition to their own folders.
+    pub(crate) readable: Readable,
     pub(crate) resources: Resources,
     /// The destinations that programs may reach.
     pub(crate) egress: Allowlist,
@@ -49,6 +49,30 @@ pub(crate) struct JobSandbox {
     pub(crate) image: Option<Image>,
     /// The disk that the programs write to.
     pub(crate) space: Arc<Space>,
+}
+
+/// The paths that programs may read: the objects of mirrors. More are known once the submodules of a commit are.
+#[derive(Debug, Default)]
+pub(crate) struct Readable(Mutex<Vec<PathBuf>>);
+
+impl Readable {
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self(Mutex::new(vec![path]))
+    }
+
+    /// Adds paths for programs that are started later.
+    pub(crate) fn extend(&self, paths: impl IntoIterator<Item = PathBuf>) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for path in paths {
+            if !all.contains(&path) {
+                all.push(path);
+            }
+        }
+    }
+
+    fn paths(&self) -> Vec<PathBuf> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 impl JobSandbox {
@@ -59,7 +83,7 @@ impl JobSandbox {
             environment,
             workspace: self.workspace.tree.clone(),
             home: self.workspace.home.clone(),
-            readable: self.readable.clone(),
+            readable: self.readable.paths(),
             writable: Vec::new(),
             listen: Vec::new(),
             resources: self.resources,

@@ -69,6 +69,13 @@ impl Listing {
         &self.0
     }
 
+    /// Returns this listing with the entries below these folders as they are in a later one.
+    pub(crate) fn with_folders(self, later: &Self, folders: &[String]) -> Self {
+        let is_in = |entry: &&Entry| folders.iter().any(|folder| entry.path.starts_with(folder));
+        let kept = self.0.into_iter().filter(|entry| !is_in(&entry));
+        Self::new(kept.chain(later.0.iter().filter(is_in).cloned()).collect())
+    }
+
     /// Returns what has changed from this listing to a later one.
     pub(crate) fn difference(&self, later: &Self) -> Difference {
         let mut found = Difference::default();
@@ -155,6 +162,14 @@ mod tests {
         assert_eq!(removed, [PathBuf::from("a/removed")]);
         assert_eq!(after.difference(&after), Difference::default());
         assert_eq!(Listing::default().difference(&before).present.len(), 4);
+    }
+
+    #[test]
+    fn folders_are_taken_from_a_later_listing() {
+        let before = Listing::new(vec![entry(b"a/x", 1), entry(b"a/gone", 1), entry(b"b", 1), entry(b"ab", 1)]);
+        let later = Listing::new(vec![entry(b"a/x", 2), entry(b"a/new", 2), entry(b"b", 2), entry(b"ab", 2)]);
+        let expected = Listing::new(vec![entry(b"a/x", 2), entry(b"a/new", 2), entry(b"b", 1), entry(b"ab", 1)]);
+        assert_eq!(before.with_folders(&later, &["a".to_owned()]), expected);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Workspace;
 use super::listing::{Listing, Stamp};
+use crate::submodules::SubmoduleState;
 
 /// The state of a tree between two turns, without the list of its files.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,6 +21,8 @@ pub(crate) struct TreeState {
     pub(crate) unmarked_index: Option<Stamp>,
     /// The digest of the agent's own ignore rules.
     pub(crate) ignore_rules: Stamp,
+    /// The submodules.
+    pub(crate) submodules: SubmoduleState,
     /// The paths that were left out of the last commit, as people see them.
     pub(crate) left_out: BTreeSet<String>,
 }

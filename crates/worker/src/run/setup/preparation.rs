@@ -20,6 +20,9 @@ use super::switch::switch;
 use crate::claim::lease::{Reporter, Signals};
 use crate::error::RunError;
 use crate::sandbox::job_sandbox::JobSandbox;
+use crate::submodules::SubmoduleState;
+use crate::submodules::fill::{Filler, Filling};
+use crate::submodules::sources::Sources;
 use crate::workspace::prebuilt::PrebuiltTrees;
 use crate::workspace::session::Session;
 
@@ -35,6 +38,7 @@ pub(crate) struct Preparation<'a> {
     pub(crate) gateway: &'a dyn Gateway,
     pub(crate) reporter: &'a Reporter,
     pub(crate) signals: &'a Signals,
+    pub(crate) sources: Sources<'a>,
     /// The variables of every program; no secrets.
     pub(crate) base: Environment,
     /// The variables of the setup command.
@@ -45,24 +49,37 @@ pub(crate) struct Preparation<'a> {
 
 impl Preparation<'_> {
     /// Builds a fresh workspace and runs the setup command in it.
-    pub(crate) async fn prepare(&self, turn: &TurnBegun, session: &Session<'_>) -> Result<(), RunError> {
+    pub(crate) async fn prepare(&self, turn: &TurnBegun, session: &Session<'_>) -> Result<Filling, RunError> {
         if !self.has_withheld_secrets() {
-            self.build(turn, session).await?;
-            return self.set_up().await;
+            let filling = self.build(turn, session).await?;
+            self.set_up().await?;
+            return Ok(filling);
         }
         let accepted = accepted_commit(self.project, self.mirror, turn).await?;
         let start = TurnBegun { head: accepted, ..turn.clone() };
-        self.build(&start, &Session { archive: None, ..*session }).await?;
+        let mut filling = self.build(&start, &Session { archive: None, ..*session }).await?;
         self.set_up().await.map_err(|error| on_commit(&start.head, error))?;
         if start.head != turn.head {
             let limits = &self.project.settings.limits;
             switch(self.sandbox, &self.base, self.signals, limits, turn).await?;
+            let moved = self.filler().fill(self.mirror, &turn.head, &filling.state).await?;
+            if moved.state.pointers == filling.state.pointers {
+                filling.state = moved.state;
+            } else {
+                filling = moved;
+            }
         }
         if session.archive.is_some() {
             self.sandbox.workspace.restore_session(session).await?;
             self.sandbox.adopt_folders().await?;
         }
-        Ok(())
+        Ok(filling)
+    }
+
+    /// Returns the part that fills submodules.
+    pub(crate) fn filler(&self) -> Filler<'_> {
+        let Self { sources, sandbox, signals, project, base, .. } = self;
+        Filler { sources, sandbox, signals, limits: &project.settings.limits, environment: base }
     }
 
     /// Returns whether the setup command gets a variable that the agent does not get.
@@ -71,10 +88,11 @@ impl Preparation<'_> {
         self.project.settings.setup.is_some() && self.setup.iter().any(is_withheld)
     }
 
-    async fn build(&self, turn: &TurnBegun, session: &Session<'_>) -> Result<(), RunError> {
+    async fn build(&self, turn: &TurnBegun, session: &Session<'_>) -> Result<Filling, RunError> {
         let disk_bytes = self.project.settings.limits.disk_bytes();
         self.sandbox.workspace.build(self.mirror, self.prebuilt, turn, session, disk_bytes).await?;
-        self.sandbox.adopt_folders().await
+        self.sandbox.adopt_folders().await?;
+        self.filler().fill(self.mirror, &turn.head, &SubmoduleState::default()).await
     }
 
     async fn set_up(&self) -> Result<(), RunError> {

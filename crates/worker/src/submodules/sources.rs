@@ -1,0 +1,242 @@
+//! The repositories of submodules: which of them a project may read, and how they are fetched.
+//!
+//! | repository | rule |
+//! |---|---|
+//! | on the server of the project's repository | the project's credential decides |
+//! | on another server | read without a credential; the hosts that only an administrator may name are refused |
+//! | on the built-in code host | everyone who may use the project may use the other project |
+//! | at a path | below the folder of the project's repository, and readable by all users of the machine |
+
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use journeyman_core::egress::{Allowlist, Destination, is_public};
+use journeyman_core::ids::{ProjectId, Sha};
+use journeyman_core::ports::{Credential, Forges, Remote, Store};
+use journeyman_core::project::{Address, Host, Project, parse_address, repository_host};
+use journeyman_core::run::ReasonCode;
+use journeyman_core::submodule::{Located, Main, Place, SkipReason};
+use journeyman_core::time::Timestamp;
+use journeyman_repository::{Mirror, Mirrors, RepositoryError};
+
+use crate::error::RunError;
+
+/// Fetches the repositories of a project's submodules.
+pub(crate) struct Sources<'a> {
+    pub(crate) mirrors: &'a Mirrors,
+    pub(crate) forges: &'a dyn Forges,
+    pub(crate) store: &'a dyn Store,
+    pub(crate) project: &'a Project,
+    /// The credential for the server of the project's repository.
+    pub(crate) credential: Option<Credential>,
+    /// The URL of the service, without a slash at its end.
+    pub(crate) public_url: &'a str,
+    /// The destinations that programs of the project may reach.
+    pub(crate) egress: &'a Allowlist,
+    pub(crate) now: Timestamp,
+}
+
+/// The one who has named the address of a submodule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NamedBy {
+    /// A commit that people have pushed, or that was checked when it was published.
+    People,
+    /// A repository on another server. The credential is not used for it: its people may not know what the project may
+    /// read.
+    Others,
+    /// The agent, in this turn. Nothing is fetched for it that it could not fetch itself: no credential is used, and only
+    /// the server of the project's repository and the destinations of the project's sandbox are asked.
+    Agent,
+}
+
+impl Sources<'_> {
+    /// Returns the address of the project's repository; `None` if it is not valid.
+    pub(crate) fn main(&self) -> Option<Main> {
+        Main::new(&self.project.id, &self.project.repository, self.public_url).ok()
+    }
+
+    /// Fetches the repository of a submodule, and returns its mirror if it has the commit.
+    ///
+    /// # Errors
+    /// The machine failed. That the repository cannot be used is no error.
+    pub(crate) async fn fetch(
+        &self,
+        located: &Located,
+        commit: &Sha,
+        named_by: NamedBy,
+    ) -> Result<Result<Mirror, SkipReason>, RunError> {
+        let remote = match self.remote(located, named_by).await? {
+            Ok(remote) => remote,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        let mut fetched = self.mirrors.fetch_submodule(remote.clone(), commit).await;
+        if let Err(RepositoryError::MirrorDamaged(detail)) = &fetched {
+            tracing::warn!(address = %located.address, %detail, "the mirror of a submodule is damaged and is being rebuilt");
+            fetched = match self.mirrors.repair(&remote).await {
+                Ok(()) => self.mirrors.fetch_submodule(remote, commit).await,
+                Err(error) => Err(error),
+            };
+        }
+        match fetched {
+            Ok(mirror) => Ok(mirror.ok_or(SkipReason::CommitMissing)),
+            Err(RepositoryError::Failed { reason, .. }) if reason.code == ReasonCode::DiskFull => {
+                Err(RunError::Failed { reason, retry: true })
+            }
+            Err(error) => {
+                tracing::warn!(address = %located.address, %error, "a submodule cannot be fetched");
+                Ok(Err(reason_of(&error)))
+            }
+        }
+    }
+
+    /// Returns the remote of a submodule, if the project may read it.
+    async fn remote(&self, located: &Located, named_by: NamedBy) -> Result<Result<Remote, SkipReason>, RunError> {
+        match &located.place {
+            Place::Project(other) => self.built_in(other).await,
+            Place::Path(path) => {
+                let (path, main) = (PathBuf::from(path), PathBuf::from(&self.project.repository));
+                let main = main.strip_prefix("file://").map_or(main.clone(), |path| Path::new("/").join(path));
+                let open =
+                    tokio::task::spawn_blocking(move || is_open(&path, &main)).await.map_err(io::Error::other)?;
+                let url = located.address.clone();
+                Ok(match open {
+                    Some(true) => Ok(Remote { url, credential: None, is_ours: false }),
+                    Some(false) => Err(SkipReason::NotPermitted),
+                    None => Err(SkipReason::NotReadable),
+                })
+            }
+            Place::Url { url, is_same_server } => {
+                let may_ask = match named_by {
+                    NamedBy::People | NamedBy::Others => true,
+                    NamedBy::Agent => *is_same_server || self.agent_reaches(url).await,
+                };
+                if !may_ask || self.forges.restricted_host(url).await.is_some() {
+                    return Ok(Err(SkipReason::AddressRefused));
+                }
+                // The key for ssh is a credential that git cannot leave out.
+                if named_by == NamedBy::Agent && repository_uses_ssh(url) {
+                    return Ok(Err(SkipReason::AddressRefused));
+                }
+                let credential = self.credential.clone().filter(|_| *is_same_server && named_by == NamedBy::People);
+                Ok(Ok(Remote { url: url.clone(), credential, is_ours: false }))
+            }
+        }
+    }
+
+    /// Returns the remote of another project on the built-in code host, if everyone who may use this project may use it.
+    /// Users see all projects; API keys and CI trusts may be limited to some.
+    async fn built_in(&self, other: &ProjectId) -> Result<Result<Remote, SkipReason>, RunError> {
+        let found = match *other == self.project.id {
+            true => Some(self.project.clone()),
+            false => self.store.project(other.clone()).await?,
+        };
+        let is_local = |project: &Project| matches!(parse_address(&project.repository), Ok(Address::Local(_)));
+        let Some(found) = found.filter(is_local) else { return Ok(Err(SkipReason::NotReadable)) };
+        let sees_both = |projects: &[ProjectId]| !projects.contains(&self.project.id) || projects.contains(other);
+        let keys = self.store.keys().await?;
+        let keys = keys.iter().filter(|key| !key.has_ended(self.now)).filter_map(|key| key.projects.as_deref());
+        let trusts = self.store.trusts().await?;
+        let mut limited = keys.chain(trusts.iter().map(|trust| trust.settings.projects.as_slice()));
+        if !limited.all(sees_both) {
+            return Ok(Err(SkipReason::NotPermitted));
+        }
+        let remote = async { self.forges.of(&found).await?.remote().await };
+        Ok(remote.await.map_err(|error| {
+            tracing::warn!(project = %other, %error, "the repository of a submodule cannot be used");
+            SkipReason::NotReadable
+        }))
+    }
+
+    /// Returns whether programs of the project may reach the server of a URL: it is a destination of its sandbox, and all
+    /// of its addresses are public.
+    async fn agent_reaches(&self, url: &str) -> bool {
+        let Some(Host::Name(name)) = repository_host(url) else { return false };
+        let usual = match url.split_once("://").map(|(scheme, _)| scheme) {
+            Some("https") => "443",
+            Some("http") => "80",
+            _ => return false,
+        };
+        let authority = url.split_once("://").and_then(|(_, rest)| rest.split('/').next()).unwrap_or_default();
+        let port = authority.rsplit_once(':').map_or(usual, |(_, port)| port);
+        let Ok(destination) = format!("{name}:{port}").parse::<Destination>() else { return false };
+        let addresses = if self.egress.has(&destination) { self.forges.addresses(&name).await } else { Vec::new() };
+        !addresses.is_empty() && addresses.into_iter().all(is_public)
+    }
+}
+
+/// Returns whether git reaches an address by ssh.
+fn repository_uses_ssh(url: &str) -> bool {
+    url.starts_with("ssh://") || !url.contains("://")
+}
+
+/// Returns whether a repository at a path is readable by all users of the machine, and really in the folder of the
+/// project's repository; `None` if there is none.
+fn is_open(path: &Path, main: &Path) -> Option<bool> {
+    let folder = |main: &Path| main.parent().and_then(|folder| folder.canonicalize().ok());
+    let above = folder(main)?;
+    let allows = |path: &Path, mode: u32| path.metadata().is_ok_and(|found| found.permissions().mode() & mode == mode);
+    // The endings that git tries, in its order.
+    let found = ["/.git", "", ".git/.git", ".git"].into_iter().find_map(|ending| {
+        let mut candidate = path.as_os_str().to_owned();
+        candidate.push(ending);
+        PathBuf::from(candidate).canonicalize().ok().filter(|found| found.join("HEAD").is_file())
+    });
+    found.map(|found| {
+        found.starts_with(&above)
+            && [&found, &found.join("objects")].into_iter().all(|folder| allows(folder, 0o005))
+            && allows(&found.join("HEAD"), 0o004)
+    })
+}
+
+/// Returns the reason for which a repository cannot be used.
+fn reason_of(error: &RepositoryError) -> SkipReason {
+    let RepositoryError::Failed { reason, .. } = error else { return SkipReason::Failed };
+    match reason.code {
+        ReasonCode::RepositoryNotFound | ReasonCode::CredentialRefused | ReasonCode::PermissionMissing => {
+            SkipReason::NotReadable
+        }
+        ReasonCode::RepositoryUnreachable => SkipReason::Unreachable,
+        _ => SkipReason::Failed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_path_must_be_readable_by_everyone_and_below_the_folder_of_the_repository() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        let set = |name: &str, mode| fs::set_permissions(path(name), fs::Permissions::from_mode(mode)).unwrap();
+        for name in ["git/main.git", "git/lib.git", "git/tree/.git", "other/lib.git"] {
+            fs::create_dir_all(path(name).join("objects")).unwrap();
+            fs::write(path(name).join("HEAD"), "x").unwrap();
+            for folder in ["", "objects"] {
+                set(&format!("{name}/{folder}"), 0o755);
+            }
+            set(&format!("{name}/HEAD"), 0o644);
+        }
+        std::os::unix::fs::symlink(path("other/lib.git"), path("git/link.git")).unwrap();
+        let main = path("git/main.git");
+        for (name, expected) in [
+            ("git/lib.git", Some(true)),
+            ("git/lib", Some(true)),
+            ("git/tree", Some(true)),
+            ("git/none", None),
+            ("other/lib.git", Some(false)),
+            ("git/link.git", Some(false)),
+        ] {
+            assert_eq!(is_open(&path(name), &main), expected, "{name}");
+        }
+        for (name, mode) in [("git/lib.git", 0o750), ("git/lib.git/objects", 0o700), ("git/lib.git/HEAD", 0o640)] {
+            let before = path(name).metadata().unwrap().permissions();
+            set(name, mode);
+            assert_eq!(is_open(&path("git/lib.git"), &main), Some(false), "{name}");
+            fs::set_permissions(path(name), before).unwrap();
+        }
+    }
+}
