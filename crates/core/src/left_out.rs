@@ -25,6 +25,9 @@ pub enum LeftOutReason {
     RepositoryInside,
     /// The file is in a submodule, which is another repository.
     Submodule,
+    /// The pointer of a submodule names a commit that the submodule's repository does not have, or that could not be found
+    /// there.
+    SubmoduleCommit,
     /// The file or folder cannot be read.
     Unreadable,
     /// It is a FIFO, a socket or a device, or git would block on one there.
@@ -40,7 +43,7 @@ pub enum LeftOutReason {
     NotEncodable,
     /// The path is longer than git can store.
     PathTooLong,
-    /// The file says where submodules come from; agents do not change it.
+    /// The file names a submodule that the service could not check.
     SubmoduleSettings,
     /// The repository keeps the file in Git LFS, and its content is not a pointer.
     LfsContent,
@@ -55,6 +58,7 @@ impl LeftOutReason {
         match self {
             Self::RepositoryInside => "repository_inside",
             Self::Submodule => "submodule",
+            Self::SubmoduleCommit => "submodule_commit",
             Self::Unreadable => "unreadable",
             Self::Special => "special",
             Self::TooLarge { .. } => "too_large",
@@ -73,13 +77,14 @@ impl LeftOutReason {
         match self {
             Self::RepositoryInside => "is a git repository of its own".into(),
             Self::Submodule => "is a submodule, which is another repository".into(),
+            Self::SubmoduleCommit => "points to a commit that was not found in the submodule's own repository".into(),
             Self::Unreadable => "cannot be read".into(),
             Self::Special => "is a FIFO, a socket or a device".into(),
             Self::TooLarge { bytes } => format!("has {bytes} bytes, more than limits.fileBytes of the project").into(),
             Self::MarkedLocal => "is marked as local in the agent's index".into(),
             Self::NotEncodable => "cannot be converted to the encoding in .gitattributes".into(),
             Self::PathTooLong => "has paths that are longer than git can store".into(),
-            Self::SubmoduleSettings => "says where submodules come from, which agents must not change".into(),
+            Self::SubmoduleSettings => "names a submodule that could not be checked".into(),
             Self::LfsContent => "belongs in Git LFS by .gitattributes, and its new content is not a pointer".into(),
             Self::RefusedByGit => "has a name that git refuses".into(),
         }
@@ -90,14 +95,18 @@ impl LeftOutReason {
     pub const fn remedy(self) -> &'static str {
         match self {
             Self::RepositoryInside => "Move its files out of the repository, remove its .git, or ignore the folder.",
-            Self::Submodule => "Change it in its own repository, and move the pointer to the new commit by hand.",
+            Self::Submodule => "Change it in its own repository, and then move the pointer to the new commit.",
+            Self::SubmoduleCommit => "Push the commit to the submodule's repository first, and then move the pointer.",
             Self::Unreadable => "Make it readable (chmod u+r).",
             Self::Special => "Replace it by a regular file, or ignore it.",
             Self::TooLarge { .. } => "Make it smaller, ignore it, or raise limits.fileBytes of the project.",
             Self::MarkedLocal => "Remove the mark (git update-index --no-skip-worktree --no-assume-unchanged).",
             Self::NotEncodable => "Save the file in the encoding in .gitattributes, or change that.",
             Self::PathTooLong => "Nest the folders less deeply.",
-            Self::SubmoduleSettings => "Add, move or remove submodules by hand.",
+            Self::SubmoduleSettings => {
+                "Give each submodule an https:// or relative url that can be read without a credential, and that is on the \
+                 code host of the repository or in sandbox.egress; or add it by hand."
+            }
             Self::LfsContent => {
                 "Commit it by hand in a clone with git-lfs, or remove filter=lfs from its attributes to keep it in git."
             }

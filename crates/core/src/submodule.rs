@@ -24,7 +24,7 @@ const MAX_BYTES: usize = 500;
 pub struct Entry {
     /// The name, from which git derives the folder of the submodule's git directory.
     pub name: String,
-    /// The path of the folder in the repository.
+    /// The path of the folder in the repository. Empty if there is none, and then git uses the entry for nothing.
     pub path: String,
     /// The address as it is written; it may be relative to that of the repository. Empty if there is none.
     pub url: String,
@@ -32,8 +32,8 @@ pub struct Entry {
     pub has_update: bool,
 }
 
-/// Parses the output of `git config --null --list` on a `.gitmodules`. Entries that are not UTF-8 or that have no path are
-/// left out, because git can do nothing with them either.
+/// Parses the output of `git config --null --list` on a `.gitmodules`. Settings that are not UTF-8 are
+/// left out.
 #[must_use]
 pub fn entries(listing: &[u8]) -> Vec<Entry> {
     let mut found: BTreeMap<&str, Entry> = BTreeMap::new();
@@ -49,7 +49,7 @@ pub fn entries(listing: &[u8]) -> Vec<Entry> {
             _ => {}
         }
     }
-    found.into_values().filter(|entry| !entry.path.is_empty()).collect()
+    found.into_values().collect()
 }
 
 impl Entry {
@@ -230,7 +230,9 @@ mod tests {
             url: url.to_owned(),
             has_update,
         };
-        assert_eq!(found, [entry("a", "vendor/a", "../a.git", false), entry("b.c", "b", "", true)]);
+        let (no_path, no_value) = (entry("no-path", "", "x", false), entry("novalue", "", "", false));
+        let expected = [entry("a", "vendor/a", "../a.git", false), entry("b.c", "b", "", true), no_path, no_value];
+        assert_eq!(found, expected);
     }
 
     #[test]

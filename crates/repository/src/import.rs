@@ -15,7 +15,7 @@ use crate::{Mirror, RepositoryError};
 /// The mode of a repository inside a repository (git-fast-import(1)).
 pub(crate) const GITLINK: &str = "160000";
 
-/// The file that says where submodules come from (gitmodules(5)). Agents do not change it: people do.
+/// The file that says where submodules come from (gitmodules(5)).
 pub const GITMODULES: &str = ".gitmodules";
 
 /// The maximum size of a file in a commit, in bytes, unless the project sets another: the limit of GitHub.
@@ -86,6 +86,32 @@ pub struct Rules<'a> {
     pub file_bytes: u64,
     /// True if the agent made some of the commits.
     pub has_own_commits: bool,
+    /// What the commits may say about submodules.
+    pub submodules: &'a KnownSubmodules,
+}
+
+/// The pointers and settings of submodules that may be pushed, because they were checked.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KnownSubmodules {
+    /// Pointers: a path and a commit, which the submodule's repository has.
+    pub pointers: HashSet<(String, Sha)>,
+    /// Objects of `.gitmodules` with addresses that may be used.
+    pub files: HashSet<Sha>,
+    /// True if `.gitmodules` may be removed.
+    pub may_remove_file: bool,
+}
+
+impl KnownSubmodules {
+    fn has_pointer(&self, Change { path, object, .. }: &Change) -> bool {
+        object.parse().is_ok_and(|commit| self.pointers.contains(&(path.clone(), commit)))
+    }
+
+    fn has_file(&self, Change { new_mode, object, .. }: &Change) -> bool {
+        match new_mode.trim_start_matches('0') {
+            "" => self.may_remove_file,
+            _ => object.parse().is_ok_and(|object| self.files.contains(&object)),
+        }
+    }
 }
 
 /// The result of [`check`].
@@ -120,26 +146,30 @@ pub async fn check(mirror: &Mirror, head: &Sha, rules: &Rules<'_>) -> Result<Che
     }
     // A commit of the service has no files that are too large.
     let file_bytes = rules.has_own_commits.then_some(rules.file_bytes);
-    if let Some(detail) = unwanted_content(mirror, &changes, file_bytes).await? {
+    if let Some(detail) = unwanted_content(mirror, &changes, file_bytes, rules.submodules).await? {
         return Ok(Checked::Content(detail));
     }
     mirror.keep(&format!("{}/head", rules.job), head).await?;
     Ok(Checked::Accepted(changes.commits))
 }
 
-/// Returns the content that must not be pushed, in any of the commits: repositories inside the repository, and files
-/// that are too large for code hosts.
+/// Returns the content that must not be pushed, in any of the commits: repositories inside the repository, pointers and
+/// settings of submodules that were not checked, and files that are too large for code hosts.
 async fn unwanted_content(
     mirror: &Mirror,
     changes: &Changes,
     file_bytes: Option<u64>,
+    known: &KnownSubmodules,
 ) -> Result<Option<String>, RepositoryError> {
-    for Change { old_mode, new_mode, path, .. } in &changes.files {
-        if new_mode == GITLINK && old_mode != GITLINK {
-            return Ok(Some(format!("{path:?} is a separate git repository")));
+    for change @ Change { old_mode, new_mode, path, .. } in &changes.files {
+        if new_mode == GITLINK && !known.has_pointer(change) {
+            return Ok(Some(match old_mode == GITLINK {
+                true => format!("{path:?} points to a commit that was not found in the submodule's repository"),
+                false => format!("{path:?} is a separate git repository"),
+            }));
         }
-        if path == GITMODULES {
-            return Ok(Some(format!("{path:?} was changed: agents must not add submodules")));
+        if path == GITMODULES && !known.has_file(change) {
+            return Ok(Some(format!("{path:?} was changed: it names submodules that could not be checked")));
         }
     }
     let Some(file_bytes) = file_bytes else { return Ok(None) };

@@ -26,13 +26,18 @@ const NO_REDIRECTS: &[&str] = &["-c", "http.followRedirects=false"];
 /// The submodules of a commit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Submodules {
+    /// The object of `.gitmodules`, if it is a file.
+    pub file: Option<Sha>,
+    /// True if git can parse the file, and it has entries or nothing.
+    pub is_valid: bool,
     /// The entries of `.gitmodules`.
     pub entries: Vec<Entry>,
     /// The commits that the pointers at the paths of the entries name.
     pub pointers: HashMap<String, Sha>,
 }
 
-/// Parses the bytes of a `.gitmodules`; `None` if git cannot. Nothing that the file names is read.
+/// Parses the bytes of a `.gitmodules`; `None` if git cannot, or if the file has something, but no entry. Nothing that the
+/// file names is read.
 ///
 /// # Errors
 /// Git could not be started.
@@ -40,9 +45,13 @@ pub async fn parse_gitmodules(git: &Git, bytes: Vec<u8>) -> Result<Option<Vec<En
     if bytes.len() > GITMODULES_BYTES {
         return Ok(None);
     }
+    let is_blank = bytes.trim_ascii().is_empty();
     let parse = git.command(["config", "--file", "-", "--no-includes", "--null", "--list"]);
     match parse.stdin(bytes).stdout_bytes(4 * GITMODULES_BYTES).run().await {
-        Ok(output) => Ok(Some(entries(&output.stdout))),
+        Ok(output) => {
+            let entries = entries(&output.stdout);
+            Ok(Some(entries).filter(|entries| is_blank || !entries.is_empty()))
+        }
         Err(GitError::Failed { .. } | GitError::TooMuch { .. }) => Ok(None),
         Err(error) => Err(error.into()),
     }
@@ -54,31 +63,38 @@ impl Mirror {
     /// # Errors
     /// Git failed.
     pub async fn submodules(&self, commit: &Sha) -> Result<Submodules, RepositoryError> {
-        let found = self.ls_tree(commit, [GITMODULES]).await?;
+        let found = self.ls_tree(commit, &[GITMODULES]).await?;
         let Some((_, object)) = found.get(GITMODULES).filter(|(mode, _)| mode.starts_with("100")) else {
             return Ok(Submodules::default());
         };
         let content = self.git.at(&self.path, ["cat-file", "blob", object.as_str()]);
         let entries = match content.stdout_bytes(GITMODULES_BYTES).run().await {
-            Ok(output) => parse_gitmodules(&self.git, output.stdout).await?.unwrap_or_default(),
-            Err(GitError::TooMuch { .. }) => Vec::new(),
+            Ok(output) => parse_gitmodules(&self.git, output.stdout).await?,
+            Err(GitError::TooMuch { .. }) => None,
             Err(error) => return Err(error.into()),
         };
-        if entries.is_empty() {
-            return Ok(Submodules::default());
-        }
-        let found = self.ls_tree(commit, entries.iter().map(|entry| entry.path.trim_matches('/'))).await?;
-        let pointers = found.into_iter().filter(|(_, (mode, _))| mode == GITLINK).map(|(path, (_, at))| (path, at));
-        Ok(Submodules { entries, pointers: pointers.collect() })
+        let (file, is_valid, entries) = (Some(object.clone()), entries.is_some(), entries.unwrap_or_default());
+        let paths: Vec<&str> = entries.iter().map(|entry| entry.path.as_str()).collect();
+        let pointers = self.pointers(commit, &paths).await?;
+        Ok(Submodules { file, is_valid, entries, pointers })
+    }
+
+    /// Returns the pointers at paths in a commit.
+    ///
+    /// # Errors
+    /// Git failed.
+    pub async fn pointers(&self, commit: &Sha, paths: &[&str]) -> Result<HashMap<String, Sha>, RepositoryError> {
+        let found = self.ls_tree(commit, paths).await?;
+        Ok(found.into_iter().filter(|(_, (mode, _))| mode == GITLINK).map(|(path, (_, at))| (path, at)).collect())
     }
 
     /// Returns the modes and objects of paths in a commit, as far as the paths exist and are UTF-8.
-    async fn ls_tree<'a>(
-        &self,
-        commit: &'a Sha,
-        paths: impl IntoIterator<Item = &'a str>,
-    ) -> Result<HashMap<String, (String, Sha)>, RepositoryError> {
-        let paths = paths.into_iter().filter(|path| !path.is_empty());
+    async fn ls_tree(&self, commit: &Sha, paths: &[&str]) -> Result<HashMap<String, (String, Sha)>, RepositoryError> {
+        let paths: Vec<&str> =
+            paths.iter().map(|path| path.trim_matches('/')).filter(|path| !path.is_empty()).collect();
+        if paths.is_empty() {
+            return Ok(HashMap::new());
+        }
         let arguments = ["ls-tree", "-z", "--full-tree", commit.as_str(), "--"].into_iter().chain(paths);
         let output = self.git.at(&self.path, arguments).env("GIT_LITERAL_PATHSPECS", "1").run().await?.stdout;
         let parse = |entry: &[u8]| {
@@ -246,7 +262,8 @@ mod tests {
         let damaged = fixture.commit_all().await;
         fixture.publish("main").await;
         let mirror = fixture.mirror(&mirrors).await;
-        assert_eq!(mirror.submodules(&damaged).await.unwrap(), Submodules::default(), "git cannot parse it");
+        let found = mirror.submodules(&damaged).await.unwrap();
+        assert!(found.file.is_some() && !found.is_valid && found.entries.is_empty(), "git cannot parse it: {found:?}");
     }
 
     #[tokio::test]

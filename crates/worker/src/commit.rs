@@ -6,12 +6,14 @@
 pub(crate) mod committer;
 mod exact;
 mod ignore_rules;
+mod submodules;
 #[cfg(test)]
 mod tests;
 pub(crate) mod unfinished;
 
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use journeyman_core::ids::Sha;
 use journeyman_core::job::Job;
@@ -21,7 +23,7 @@ use journeyman_core::message::Message;
 use journeyman_core::project::LimitSettings;
 use journeyman_core::run::ReasonCode;
 use journeyman_repository::Mirror;
-use journeyman_repository::import::{self, Checked, FILE_BYTES, ImportError, Rules};
+use journeyman_repository::import::{self, Checked, FILE_BYTES, GITMODULES, ImportError, Rules};
 use journeyman_repository::published::TRAILER;
 
 use self::committer::{Committer, Task, open_pack};
@@ -32,6 +34,9 @@ use crate::claim::deadline;
 use crate::claim::lease::Signals;
 use crate::error::RunError;
 use crate::sandbox::job_sandbox::JobSandbox;
+use crate::submodules::SubmoduleState;
+use crate::submodules::pointers::Pointers;
+use crate::submodules::sources::Sources;
 use crate::workspace::listing::{Listing, Stamp};
 use crate::workspace::scan::TreeScan;
 use crate::workspace::state::{TreeState, digest};
@@ -46,6 +51,8 @@ pub(crate) struct CollectedCommits {
     pub(crate) settled: bool,
     /// What the commits do not have, although the turn changed it.
     pub(crate) left_out: Vec<LeftOut>,
+    /// The submodules after the turn.
+    pub(crate) submodules: SubmoduleState,
     /// The files with which those after the next turn are compared.
     pub(crate) listing: Listing,
     /// True if the agent's index may have marks.
@@ -71,6 +78,8 @@ pub(crate) struct CommitContext<'a> {
     /// The newest commit of the branch that the work is merged into, which the agent has as `origin/<branch>`.
     pub(crate) upstream: Option<&'a Sha>,
     pub(crate) limits: &'a LimitSettings,
+    /// Fetches the repositories of submodules.
+    pub(crate) sources: &'a Sources<'a>,
 }
 
 /// A tree when the turn began, and after it.
@@ -149,16 +158,19 @@ async fn commit(
         time: deadline::commit_time(scan.bytes, scan.entries),
         limits: context.limits,
     };
+    let starts: Vec<&Sha> = [&turn.head].into_iter().chain(context.upstream).collect();
+    let has_submodules =
+        scan.has_submodules || !state.submodules.pointers.is_empty() || listing.has(Path::new(GITMODULES));
+    let mut pointers = Pointers::new(context.sources, mirror, &state.submodules, &starts, has_submodules).await?;
     let folders = mirror.folders().await?;
     let (committer, head, commits, staged) = loop {
         let mut committer = Committer::start(sandbox, environment, signals, &task).await?;
         let staged = match task.snapshot {
-            true => stage(&mut committer, &sandbox.workspace, turned).await?,
+            true => stage(&mut committer, (&mirror.git, &sandbox.workspace), turned, &mut pointers).await?,
             false => Staged::default(),
         };
         if task.snapshot {
-            let before: Vec<&Sha> = [&turn.head].into_iter().chain(context.upstream).collect();
-            if let Some(unfinished) = Unfinished::find(mirror, &before, scan, &staged).await? {
+            if let Some(unfinished) = Unfinished::find(mirror, &starts, scan, &staged).await? {
                 committer.end().await;
                 return Ok(Work::Unfinished(unfinished));
             }
@@ -190,7 +202,11 @@ async fn commit(
             }
             Err(ImportError::Other(error)) => return Err(error.into()),
         }
+        if has_submodules {
+            pointers.judge_commit(mirror, &head).await?;
+        }
         let rules = Rules {
+            submodules: pointers.known(),
             job: context.job.id,
             base: &turn.head,
             upstream: context.upstream,
@@ -232,6 +248,7 @@ async fn commit(
         commits,
         settled,
         left_out: left_out.collect(),
+        submodules: staged.submodules.clone().unwrap_or_else(|| state.submodules.clone()),
         listing: match context.only_committed {
             true => listing.clone(),
             false => staged.next(listing, &scan.listing),

@@ -240,12 +240,14 @@ impl Fixture {
     pub(crate) async fn work(&self, before: &Built) -> Result<Work, RunError> {
         let mirror = self.mirror().await;
         let limits = LimitSettings { file_bytes: Some(1000), ..LimitSettings::default() };
+        let sources = self.sources();
         let context = CommitContext {
             job: &self.claimed.job,
             message: &self.claimed.message,
             only_committed: false,
             upstream: mirror.heads.get("main"),
             limits: &limits,
+            sources: &sources,
         };
         let environment = self.environment();
         let (turn, scanned) = (turn(&before.head), self.scan());
@@ -258,6 +260,7 @@ impl Fixture {
         let state = TreeState {
             unmarked_index: self.scan().index.filter(|_| !collected.has_marks),
             ignore_rules: collected.ignore_rules,
+            submodules: collected.submodules,
             ..before.state.clone()
         };
         Built { head: collected.head, state, listing: collected.listing }

@@ -5,6 +5,7 @@
 //! | [`sources`] | decides which repositories a project may read, and fetches them into mirrors |
 //! | [`find`] | finds the submodules of a commit, recursively |
 //! | [`fill`] | fills the folders of a tree, in the sandbox |
+//! | [`pointers`] | decides which pointers of a turn are published |
 //!
 //! Invariants:
 //!
@@ -16,9 +17,10 @@
 
 pub(crate) mod fill;
 pub(crate) mod find;
+pub(crate) mod pointers;
 pub(crate) mod sources;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

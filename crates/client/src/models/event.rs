@@ -115,6 +115,8 @@ pub enum EventData {
     AgentContinued(AgentContinued),
     /// The turn changed files that its commits do not have. (`changes.left_out`)
     ChangesLeftOut(ChangesLeftOut),
+    /// Submodules of the repository were not filled. (`submodules.skipped`)
+    SubmodulesSkipped(SubmodulesSkipped),
     /// A line of the agent's output was not a message of the protocol. (`agent.line_dropped`)
     AgentLineDropped(AgentLineDropped),
     /// The agent called a model through the service. (`agent.model_call`)
@@ -164,6 +166,7 @@ impl EventData {
             "agent.session" => typed(data, Self::AgentSession),
             "agent.continued" => typed(data, Self::AgentContinued),
             "changes.left_out" => typed(data, Self::ChangesLeftOut),
+            "submodules.skipped" => typed(data, Self::SubmodulesSkipped),
             "agent.line_dropped" => typed(data, Self::AgentLineDropped),
             "agent.model_call" => typed(data, Self::AgentModelCall),
             "model.denied" => typed(data, Self::ModelDenied),

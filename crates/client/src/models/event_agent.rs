@@ -128,6 +128,33 @@ pub struct ChangesLeftOut {
     pub cut: Option<bool>,
 }
 
+/// Submodules of the repository were not filled.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct SubmodulesSkipped {
+    /// The submodules, at most 100.
+    #[serde(default)]
+    pub paths: Vec<SkippedSubmodule>,
+    /// The number of further submodules.
+    pub more: Option<u64>,
+    /// True if data was truncated.
+    pub cut: Option<bool>,
+}
+
+/// A submodule that was not filled.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct SkippedSubmodule {
+    /// The path in the repository.
+    pub path: String,
+    /// The stable name of the reason.
+    pub reason: String,
+    /// The reason and the remedy, for people.
+    pub detail: String,
+}
+
 /// A line of the agent's output was not a message of the protocol.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

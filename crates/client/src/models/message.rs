@@ -123,6 +123,8 @@ open_enum! {
         RepositoryInside = "repository_inside",
         /// It is in a submodule, which is another repository.
         Submodule = "submodule",
+        /// The pointer of the submodule names a commit that was not found in the submodule's own repository.
+        SubmoduleCommit = "submodule_commit",
         /// It cannot be read.
         Unreadable = "unreadable",
         /// It is a FIFO, a socket or a device.
@@ -135,7 +137,7 @@ open_enum! {
         NotEncodable = "not_encodable",
         /// The path is longer than git can store.
         PathTooLong = "path_too_long",
-        /// The file says where submodules come from.
+        /// The file names a submodule that could not be checked.
         SubmoduleSettings = "submodule_settings",
         /// The repository keeps the file in Git LFS, and its content is not a pointer.
         LfsContent = "lfs_content",

@@ -76,6 +76,15 @@ impl Line {
 /// The number of paths in the line about what was left out.
 const SHOWN_PATHS: usize = 5;
 
+/// Returns the line for an event about paths.
+fn about_paths(data: &Value, of: &str, what: &str) -> Line {
+    let paths = data["paths"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let all = paths.len() + usize::try_from(data["more"].as_u64().unwrap_or_default()).unwrap_or_default();
+    let text = format!("{} {what}:", words::counted(all, of));
+    let shown = paths.iter().take(SHOWN_PATHS).filter_map(|one| one["path"].as_str()).map(str::to_owned);
+    Line { code: shown.collect(), ..Line::new("warning", Tone::Warning, text) }
+}
+
 /// Returns the line for an entry, if it is shown in one. `last_reason` is the reason that was shown before.
 pub(crate) fn of(entry: &LogEntry, last_reason: Option<&str>) -> Option<Line> {
     let data = &entry.data;
@@ -89,13 +98,8 @@ pub(crate) fn of(entry: &LogEntry, last_reason: Option<&str>) -> Option<Line> {
         "agent.continued" => {
             Line::new("play", Tone::Muted, "The turn was interrupted and continues").about(text("cause"))
         }
-        "changes.left_out" => {
-            let paths = data["paths"].as_array().map(Vec::as_slice).unwrap_or_default();
-            let all = paths.len() + usize::try_from(data["more"].as_u64().unwrap_or_default()).unwrap_or_default();
-            let text = format!("{} not published:", words::counted(all, "path"));
-            let shown = paths.iter().take(SHOWN_PATHS).filter_map(|one| one["path"].as_str()).map(str::to_owned);
-            Line { code: shown.collect(), ..Line::new("warning", Tone::Warning, text) }
-        }
+        "changes.left_out" => about_paths(data, "path", "not published"),
+        "submodules.skipped" => about_paths(data, "submodule", "not filled"),
         "agent.model_call" => {
             let failure = data["failure"].as_str()?;
             Line::new("model", Tone::Warning, format!("A model call failed: {failure}"))

@@ -46,6 +46,7 @@ pub(crate) const TYPES: [&str; 35] = [
     "pull_request.updated",
     "run.finished",
     "run.started",
+    "submodules.skipped",
 ];
 
 /// The sentences of entries of a log, in their order. Updates of a tool call have no title, so the calls are remembered.
@@ -209,6 +210,11 @@ mod tests {
                 "changes.left_out",
                 json!({"paths": [{"path": "b.bin", "reason": "special", "detail": "It is a FIFO."}], "more": 1}),
                 "2 paths not published: b.bin",
+            ),
+            (
+                "submodules.skipped",
+                json!({"paths": [{"path": "lib", "reason": "off", "detail": "The project fills no submodules."}]}),
+                "1 submodule not filled: lib",
             ),
             ("checks.settled", json!({"sha": sha, "result": "passed"}), "The checks of 01234567 passed"),
             (

@@ -247,6 +247,8 @@ pub(crate) enum LeftOutReason {
     RepositoryInside,
     /// It is in a submodule, which is another repository.
     Submodule,
+    /// The pointer of the submodule names a commit that was not found in the submodule's own repository.
+    SubmoduleCommit,
     /// It cannot be read.
     Unreadable,
     /// It is a FIFO, a socket or a device.
@@ -259,7 +261,7 @@ pub(crate) enum LeftOutReason {
     NotEncodable,
     /// The path is longer than git can store.
     PathTooLong,
-    /// The file says where submodules come from.
+    /// The file names a submodule that could not be checked.
     SubmoduleSettings,
     /// The repository keeps the file in Git LFS, and its content is not a pointer.
     LfsContent,
@@ -279,6 +281,7 @@ impl From<left_out::LeftOutReason> for LeftOutReason {
         match reason {
             left_out::LeftOutReason::RepositoryInside => Self::RepositoryInside,
             left_out::LeftOutReason::Submodule => Self::Submodule,
+            left_out::LeftOutReason::SubmoduleCommit => Self::SubmoduleCommit,
             left_out::LeftOutReason::Unreadable => Self::Unreadable,
             left_out::LeftOutReason::Special => Self::Special,
             left_out::LeftOutReason::TooLarge { .. } => Self::TooLarge,

@@ -172,11 +172,35 @@ impl<'a> Committer<'a> {
         Ok(paths_in(&text).filter_map(|entry| Mark::parse(entry.as_os_str().as_bytes())).collect())
     }
 
-    /// Returns the paths of the submodules of the agent's newest commit.
-    pub(crate) async fn submodules(&mut self) -> Result<Vec<PathBuf>, RunError> {
+    /// Returns the pointers of submodules in the index, by path. At first, they are those of the agent's newest commit.
+    pub(crate) async fn pointers(&mut self) -> Result<BTreeMap<PathBuf, Sha>, RunError> {
         let text = self.list("submodules", None).await?;
-        let path = |entry: &[u8]| entry.iter().position(|byte| *byte == b'\t').map(|tab| path_of(&entry[tab + 1..]));
-        Ok(text.split(|byte| *byte == 0).filter_map(path).collect())
+        let pointer = |entry: &[u8]| {
+            let tab = entry.iter().position(|byte| *byte == b'\t')?;
+            let commit = std::str::from_utf8(entry.get(..tab)?).ok()?.split(' ').nth(1)?.parse().ok()?;
+            Some((path_of(entry.get(tab + 1..)?), commit))
+        };
+        Ok(text.split(|byte| *byte == 0).filter_map(pointer).collect())
+    }
+
+    /// Sets pointers of submodules in the index, or removes them. If git refuses any of them, the error is returned.
+    pub(crate) async fn set_pointers(
+        &mut self,
+        pointers: &BTreeMap<String, Option<Sha>>,
+    ) -> Result<Result<(), String>, RunError> {
+        let line = |(path, commit): (&String, &Option<Sha>)| match commit {
+            Some(commit) => PathBuf::from(format!("160000 {commit}\t{path}")),
+            None => PathBuf::from(format!("0 {}\t{path}", "0".repeat(40))),
+        };
+        let lines: Vec<PathBuf> = pointers.iter().map(line).collect();
+        Ok(self.ask("pointers", Some(&lines)).await?.map(drop))
+    }
+
+    /// Returns whether the folder of a submodule has exactly the files of a commit, as the objects of its repository say.
+    /// Files that its own rules ignore are no change.
+    pub(crate) async fn is_clean(&mut self, path: &str, commit: &Sha) -> Result<bool, RunError> {
+        let line = PathBuf::from(format!("{commit}\n{path}\n"));
+        Ok(self.ask("clean", Some(&[line])).await?.is_ok())
     }
 
     /// Returns those of the paths that the sparse patterns of the agent's repository include.

@@ -107,6 +107,28 @@ while read -r request argument; do
 		service_git ls-files --stage -z </dev/null | { LC_ALL=C grep -az '^160000 ' || :; } > "$dir/out"
 		answer out
 		;;
+	pointers)
+		# The list has entries for the index.
+		code=0
+		service_git update-index -z --index-info < "$lists/paths" > "$dir/out" 2>&1 || code=$?
+		if [ "$code" = 0 ]; then printf 'out 0\n'; else answer refused; fi
+		;;
+	clean)
+		# Whether the folder of a submodule has exactly the files of a commit. The git directory is the service's, so no
+		# configuration of the agent applies, and the objects are those of the submodule.
+		{ read -r commit && IFS= read -r path; } < "$lists/paths"
+		objects=$(cd "$tree/$path" && timeout -k 1 10 git rev-parse --git-path objects 2>/dev/null </dev/null) || objects=
+		case $objects in /* | "") ;; *) objects="$tree/$path/$objects" ;; esac
+		if [ -n "$objects" ] && GIT_DIR="$dir/git" GIT_WORK_TREE="$tree/$path" GIT_INDEX_FILE="$dir/submodule" \
+			GIT_ALTERNATE_OBJECT_DIRECTORIES="$objects" timeout -k 1 60 sh -c '
+			cd "$1" && rm -f "$GIT_INDEX_FILE" && git read-tree "$2" && git update-index -q --refresh &&
+				git diff-files --quiet && [ -z "$(git ls-files --others --exclude-standard | head -c 1)" ]
+			' clean "$tree/$path" "$commit" </dev/null >/dev/null 2>&1; then
+			printf 'out 0\n'
+		else
+			printf 'refused 0\n'
+		fi
+		;;
 	sparse)
 		# The files of the list that belong to the agent's part of the tree. Git before 2.41 cannot tell: then all do.
 		mkdir -p "$dir/git/info"

@@ -8,13 +8,15 @@ use std::path::{Path, PathBuf};
 
 use journeyman_core::left_out::LeftOutReason;
 use journeyman_core::run::ReasonCode;
-use journeyman_repository::import::GITMODULES;
+use journeyman_git::Git;
 use rustix::fs::fstat;
 
 use super::committer::{Committer, MarkKind, OLD, Update};
 use super::unfinished::has_conflict;
 use crate::error::RunError;
 use crate::lfs::without_pointer;
+use crate::submodules::SubmoduleState;
+use crate::submodules::pointers::Pointers;
 use crate::workspace::Workspace;
 use crate::workspace::beneath::{open_beneath, open_folder};
 use crate::workspace::listing::{Difference, Entry, Kind, Listing, Stamp};
@@ -48,6 +50,8 @@ pub(crate) struct Staged {
     ignored: HashSet<PathBuf>,
     /// All paths that may have been changed.
     candidates: HashSet<PathBuf>,
+    /// The submodules after the turn, if there are any.
+    pub(crate) submodules: Option<SubmoduleState>,
     /// True if the agent's index has marks.
     pub(crate) has_marks: bool,
     /// True if a file that may have been changed belongs in Git LFS and is not a pointer, also if a commit has it so.
@@ -79,11 +83,11 @@ impl Staged {
 }
 
 /// The candidates whose fate is not decided yet.
-struct Open {
+pub(super) struct Open {
     /// The files and links that were added or changed.
-    present: Vec<Entry>,
-    removed: Vec<PathBuf>,
-    staged: Staged,
+    pub(super) present: Vec<Entry>,
+    pub(super) removed: Vec<PathBuf>,
+    pub(super) staged: Staged,
 }
 
 /// Stages the changes of a turn in the committer's index.
@@ -92,13 +96,13 @@ struct Open {
 /// The committer failed.
 pub(crate) async fn stage(
     committer: &mut Committer<'_>,
-    workspace: &Workspace,
+    (git, workspace): (&Git, &Workspace),
     turned: Turned<'_>,
+    pointers: &mut Pointers<'_>,
 ) -> Result<Staged, RunError> {
     let mut open = Open::new(turned);
-    if turned.after.has_submodules {
-        let submodules = committer.submodules().await?;
-        open.leave_out_submodules(&submodules);
+    if pointers.has_some() {
+        open.stage_submodules(committer, (git, workspace), turned.after, pointers).await?;
     }
     if turned.may_have_marks {
         open.apply_marks(committer).await?;
@@ -176,7 +180,7 @@ impl Open {
         Self { present, removed, staged }
     }
 
-    fn leave_out_submodules(&mut self, submodules: &[PathBuf]) {
+    pub(super) fn leave_out_submodules(&mut self, submodules: &[PathBuf]) {
         let submodules: HashSet<&Path> = submodules.iter().map(PathBuf::as_path).collect();
         let inside = |path: &Path| path.ancestors().skip(1).find(|part| submodules.contains(part)).map(Path::to_owned);
         let left_out = &mut self.staged.left_out;
@@ -234,7 +238,7 @@ impl Open {
         let mut answer = committer.ignored(&asked).await?;
         if answer.is_err() {
             // A submodule that `.gitmodules` does not name.
-            let submodules = committer.submodules().await?;
+            let submodules: Vec<PathBuf> = committer.pointers().await?.into_keys().collect();
             self.leave_out_submodules(&submodules);
             asked = paths(self);
             answer = committer.ignored(&asked).await?;
@@ -340,9 +344,6 @@ fn visible_again<'a>(before: &'a Listing, after: &'a Listing) -> impl Iterator<I
 
 /// Returns the folder or file because of which a path cannot be published, whatever it is itself.
 fn place_of(path: &Path, after: &TreeScan, closed: &HashSet<&Path>) -> Option<(PathBuf, LeftOutReason)> {
-    if path == Path::new(GITMODULES) {
-        return Some((path.to_owned(), LeftOutReason::SubmoduleSettings));
-    }
     let blocks = after.blocking.iter().find(|file| file.parent().is_some_and(|folder| path.starts_with(folder)));
     if let Some(file) = blocks {
         return Some((file.clone(), LeftOutReason::Special));
@@ -358,7 +359,7 @@ fn place_of(path: &Path, after: &TreeScan, closed: &HashSet<&Path>) -> Option<(P
 
 /// Changes entries of the index, and returns those that git refuses, with its errors. A list that git refuses is halved
 /// until the path is known.
-async fn update(
+pub(super) async fn update(
     committer: &mut Committer<'_>,
     how: Update,
     paths: &[PathBuf],

@@ -2,6 +2,7 @@
 
 mod merges;
 mod random;
+mod submodules;
 
 use journeyman_core::left_out::LeftOutReason;
 

@@ -323,6 +323,7 @@ impl HostSteps<'_> {
         tree.state.clean = is_clean.then_some(again.fingerprint);
         tree.state.unmarked_index = again.index.filter(|_| !collected.has_marks);
         tree.state.ignore_rules = collected.ignore_rules;
+        tree.state.submodules = collected.submodules;
         tree.listing = Some(collected.listing);
         tree.reusable = collected.settled;
         // What was left out of an earlier commit was told then.
@@ -485,12 +486,14 @@ impl HostSteps<'_> {
     async fn commit(&self, begun: &TurnBegun, turn: &Turn, trees: Trees<'_>) -> Result<Work, RunError> {
         let Assignment { project, claimed, signals, .. } = self.assignment;
         let upstream = self.upstream().map(|(_, commit)| commit);
+        let sources = self.sources();
         let context = CommitContext {
             job: self.job(),
             message: &claimed.message,
             only_committed: turn.is_stopped(),
             upstream,
             limits: &project.settings.limits,
+            sources: &sources,
         };
         let environment = base_environment(self.host, &self.sandbox);
         collect(&self.sandbox, &environment, signals, &self.mirror, begun, &context, trees).await

@@ -71,7 +71,7 @@ impl Parent {
 
     /// Returns the submodules of the repository that have a pointer, each with what to fetch or the reason why not.
     fn wanted<'a>(&'a self, main: &Main, submodules: Submodules) -> Vec<Result<Wanted<'a>, Skipped>> {
-        let Submodules { entries, pointers } = submodules;
+        let Submodules { entries, pointers, .. } = submodules;
         let entries: Vec<(Entry, Sha)> = entries
             .into_iter()
             .filter_map(|entry| {

@@ -69,6 +69,11 @@ impl Listing {
         &self.0
     }
 
+    /// Returns whether a path is in the listing.
+    pub(crate) fn has(&self, path: &Path) -> bool {
+        self.0.binary_search_by(|entry| entry.path.as_os_str().cmp(path.as_os_str())).is_ok()
+    }
+
     /// Returns this listing with the entries below these folders as they are in a later one.
     pub(crate) fn with_folders(self, later: &Self, folders: &[String]) -> Self {
         let is_in = |entry: &&Entry| folders.iter().any(|folder| entry.path.starts_with(folder));

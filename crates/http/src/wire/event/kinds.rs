@@ -236,6 +236,18 @@ fn kinds() -> Vec<Kind> {
             &[],
         ),
         kind(
+            "submodules.skipped",
+            "Submodules of the repository were not filled, and their folders stay as they were.",
+            truncatable(json!({
+                "paths": { "type": "array", "items": {
+                    "type": "object", "required": ["path", "reason", "detail"],
+                    "properties": { "path": text(), "reason": text(), "detail": text() },
+                } },
+                "more": number(),
+            })),
+            &[],
+        ),
+        kind(
             "agent.line_dropped",
             "A line of the agent's output was not a message of the protocol.",
             truncatable(json!({ "reason": text() })),

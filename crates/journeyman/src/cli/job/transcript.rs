@@ -46,7 +46,10 @@ impl Transcript {
             "agent.thought" => text("text").lines().map(|line| paint.dim(&format!("  ~ {line}"))).collect(),
             "agent.plan" => plan(data),
             "agent.continued" => fact(format!("the turn was cut short ({}) and is continued", text("cause"))),
-            "changes.left_out" => left_out(data).into_iter().map(|line| paint.warn(&line)).collect(),
+            "changes.left_out" => told(data, "not published").into_iter().map(|line| paint.warn(&line)).collect(),
+            "submodules.skipped" => {
+                told(data, "submodule not filled").into_iter().map(|line| paint.warn(&line)).collect()
+            }
             "agent.tool_call" => self.tool_call(data),
             "permission.answered" if data["granted"] == true => fact(format!("permission allowed: {}", text("title"))),
             "permission.answered" => bad(format!("permission refused: {}", text("title"))),
@@ -129,13 +132,13 @@ pub(super) fn activity(kind: &str, data: &Value) -> Option<String> {
     Some(short(&text, 100))
 }
 
-/// Returns what was not published, a line for each path.
-fn left_out(data: &Value) -> Vec<String> {
+/// Returns what an event tells about paths, a line for each.
+fn told(data: &Value, what: &str) -> Vec<String> {
     let paths = data["paths"].as_array().map_or(&[][..], Vec::as_slice);
     let text = |one: &Value, field: &str| plain(one[field].as_str().unwrap_or_default());
-    let line = |one: &Value| format!("* not published: {}. {}", text(one, "path"), text(one, "detail"));
+    let line = |one: &Value| format!("* {what}: {}. {}", text(one, "path"), text(one, "detail"));
     let more = data["more"].as_u64().filter(|more| *more > 0);
-    let more = more.map(|more| format!("* not published: {more} more paths"));
+    let more = more.map(|more| format!("* {what}: {more} more paths"));
     paths.iter().map(line).chain(more).collect()
 }
 
@@ -217,6 +220,11 @@ mod tests {
                 "changes.left_out",
                 json!({"paths": [{"path": "lib", "reason": "submodule", "detail": "It is a submodule."}], "more": 2}),
                 vec!["* not published: lib. It is a submodule.", "* not published: 2 more paths"],
+            ),
+            (
+                "submodules.skipped",
+                json!({"paths": [{"path": "lib", "reason": "off", "detail": "It is off."}], "more": 0}),
+                vec!["* submodule not filled: lib. It is off."],
             ),
             ("model.denied", json!({"reason": "no"}), vec!["* model call refused: no"]),
             ("agent.model_call", json!({"failure": "status 529"}), vec!["* status 529"]),
