@@ -55,6 +55,7 @@ pub(crate) mod program {
     mod service;
     mod slack;
     mod slack_commands;
+    mod submodules;
     mod templates;
     mod traces;
     mod trusts;

@@ -73,7 +73,7 @@ impl Line {
     }
 }
 
-/// The number of paths in the line about what was left out.
+/// The number of paths in a line about paths.
 const SHOWN_PATHS: usize = 5;
 
 /// Returns the line for an event about paths.
