@@ -189,11 +189,11 @@ impl SkipReason {
                 "Check its url; if it is private, the token of the project must be able to read it, and it must be on \
                  the same code host."
             }
-            Self::Unreachable => "Check its url, and send another message.",
+            Self::Unreachable => "Check its url. A new job tries again.",
             Self::CommitMissing => "Push the commit to the submodule's repository, or move the pointer.",
             Self::TooLarge => "Raise limits.diskBytes of the project.",
             Self::TooMany | Self::TooDeep => "The agent can do without it, or use a smaller repository.",
-            Self::TooSlow => "Send another message: what was fetched is kept.",
+            Self::TooSlow => "Start a new job: what was fetched is kept.",
             Self::Changed => "Ask the agent to update it, or to undo its changes in it.",
             Self::Failed => "Check whether git submodule update works in a new clone.",
         }
@@ -291,7 +291,7 @@ mod tests {
             data["paths"][0],
             json!({
                 "path": "lib", "reason": "unreachable",
-                "detail": "Its code host did not answer (https://a/b). Check its url, and send another message.",
+                "detail": "Its code host did not answer (https://a/b). Check its url. A new job tries again.",
             })
         );
     }

@@ -19,6 +19,11 @@ impl Mirrors {
     /// # Errors
     /// The remote cannot be read, or the disk failed.
     pub async fn repair(&self, remote: &Remote) -> Result<(), RepositoryError> {
+        self.repair_with(&[], remote).await
+    }
+
+    /// Like [`Mirrors::repair`], with settings of git for the commands that connect to the remote.
+    pub(crate) async fn repair_with(&self, settings: &[&str], remote: &Remote) -> Result<(), RepositoryError> {
         let path = self.path(&remote.url);
         let lock = self.lock(&path);
         let _held = lock.lock().await;
@@ -28,7 +33,7 @@ impl Mirrors {
         for leftover in &leftovers {
             remove(leftover).await?;
         }
-        let mirror = self.fetch_into(new.clone(), &[], remote.clone()).await?;
+        let mirror = self.fetch_into(new.clone(), settings, remote.clone()).await?;
         let folders = folders_of(&new).await?;
         mirror.copy_job_refs(&path).await;
         sync(folders).await?;

@@ -179,6 +179,14 @@ impl Mirrors {
         Ok(Some(mirror))
     }
 
+    /// Rebuilds the mirror of a submodule, which is damaged.
+    ///
+    /// # Errors
+    /// The remote cannot be read, or the disk failed.
+    pub async fn repair_submodule(&self, remote: &Remote) -> Result<(), RepositoryError> {
+        self.repair_with(NO_REDIRECTS, remote).await
+    }
+
     /// Returns whether the remote gives a commit by its ID. It is asked from an empty repository, because git asks for
     /// nothing that is there already, and a mirror may have commits of jobs that the remote does not have.
     async fn is_given(&self, mirror: &Mirror, commit: &Sha) -> Result<bool, RepositoryError> {
@@ -191,7 +199,7 @@ impl Mirrors {
         let fetched = self.fetch_objects(&probe, NO_REDIRECTS, &mirror.remote, &options, &[commit.as_str()]).await;
         remove(&probe).await?;
         match fetched {
-            Ok(()) => Ok(true),
+            Ok(_) => Ok(true),
             Err(error @ GitError::Failed { .. }) => {
                 tracing::debug!(%commit, %error, "a remote does not give a commit by its ID");
                 Ok(false)

@@ -431,6 +431,10 @@ impl HostSteps<'_> {
         let listing = match filling.written.is_empty() {
             true => None,
             false => {
+                // Its sandbox does not see the mirrors of new submodules.
+                if let Some(agent) = self.idle.lock().await.take() {
+                    agent.end().await;
+                }
                 // What the service has written is no change of the agent.
                 let (before, now) = (self.sandbox.workspace.read_listing().await?, self.scan().await?.listing);
                 Some(before.with_folders(&now, &filling.written))

@@ -73,7 +73,7 @@ impl Sources<'_> {
         let mut fetched = self.mirrors.fetch_submodule(remote.clone(), commit).await;
         if let Err(RepositoryError::MirrorDamaged(detail)) = &fetched {
             tracing::warn!(address = %located.address, %detail, "the mirror of a submodule is damaged and is being rebuilt");
-            fetched = match self.mirrors.repair(&remote).await {
+            fetched = match self.mirrors.repair_submodule(&remote).await {
                 Ok(()) => self.mirrors.fetch_submodule(remote, commit).await,
                 Err(error) => Err(error),
             };
@@ -133,12 +133,11 @@ impl Sources<'_> {
         };
         let is_local = |project: &Project| matches!(parse_address(&project.repository), Ok(Address::Local(_)));
         let Some(found) = found.filter(is_local) else { return Ok(Err(SkipReason::NotReadable)) };
-        let sees_both = |projects: &[ProjectId]| !projects.contains(&self.project.id) || projects.contains(other);
         let keys = self.store.keys().await?;
         let keys = keys.iter().filter(|key| !key.has_ended(self.now)).filter_map(|key| key.projects.as_deref());
         let trusts = self.store.trusts().await?;
-        let mut limited = keys.chain(trusts.iter().map(|trust| trust.settings.projects.as_slice()));
-        if !limited.all(sees_both) {
+        let limited = keys.chain(trusts.iter().map(|trust| trust.settings.projects.as_slice()));
+        if !all_see(limited, &self.project.id, other) {
             return Ok(Err(SkipReason::NotPermitted));
         }
         let remote = async { self.forges.of(&found).await?.remote().await };
@@ -151,18 +150,30 @@ impl Sources<'_> {
     /// Returns whether programs of the project may reach the server of a URL: it is a destination of its sandbox, and all
     /// of its addresses are public.
     async fn agent_reaches(&self, url: &str) -> bool {
-        let Some(Host::Name(name)) = repository_host(url) else { return false };
-        let usual = match url.split_once("://").map(|(scheme, _)| scheme) {
-            Some("https") => "443",
-            Some("http") => "80",
-            _ => return false,
-        };
-        let authority = url.split_once("://").and_then(|(_, rest)| rest.split('/').next()).unwrap_or_default();
-        let port = authority.rsplit_once(':').map_or(usual, |(_, port)| port);
-        let Ok(destination) = format!("{name}:{port}").parse::<Destination>() else { return false };
-        let addresses = if self.egress.has(&destination) { self.forges.addresses(&name).await } else { Vec::new() };
+        let Some(destination) = destination(url) else { return false };
+        let addresses =
+            if self.egress.has(&destination) { self.forges.addresses(destination.host()).await } else { Vec::new() };
         !addresses.is_empty() && addresses.into_iter().all(is_public)
     }
+}
+
+/// Returns whether everyone who may use only some projects, and among them the one, may use the other too.
+fn all_see<'a>(mut limited: impl Iterator<Item = &'a [ProjectId]>, one: &ProjectId, other: &ProjectId) -> bool {
+    limited.all(|projects| !projects.contains(one) || projects.contains(other))
+}
+
+/// Returns the server of an http or https URL as a destination; `None` if it has no name.
+fn destination(url: &str) -> Option<Destination> {
+    let Host::Name(name) = repository_host(url)? else { return None };
+    let (scheme, rest) = url.split_once("://")?;
+    let usual = match scheme {
+        "https" => "443",
+        "http" => "80",
+        _ => return None,
+    };
+    let authority = rest.split('/').next().unwrap_or_default();
+    let port = authority.rsplit_once(':').map_or(usual, |(_, port)| port);
+    format!("{name}:{port}").parse().ok()
 }
 
 /// Returns whether git reaches an address by ssh.
@@ -204,8 +215,109 @@ fn reason_of(error: &RepositoryError) -> SkipReason {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::net::IpAddr;
+    use std::sync::Arc;
+
+    use async_trait::async_trait;
+    use journeyman_core::code_host::CodeHost;
+    use journeyman_core::finding::Finding;
+    use journeyman_core::ports::{Forge, ForgeError};
+    use journeyman_core::project::SecretChanges;
+    use journeyman_core::run::Reason;
 
     use super::*;
+    use crate::given::fixture;
+
+    /// Code hosts of which only the addresses are known.
+    struct Named;
+
+    #[async_trait]
+    impl Forges for Named {
+        async fn of(&self, _: &Project) -> Result<Arc<dyn Forge>, ForgeError> {
+            Err(ForgeError::NotFound("there is none".to_owned()))
+        }
+
+        async fn prepare(&self, _: &Project) -> Result<(), ForgeError> {
+            Ok(())
+        }
+
+        async fn check(&self, _: &Project, _: &SecretChanges) -> Result<Vec<Finding>, Reason> {
+            Ok(Vec::new())
+        }
+
+        async fn code_host(&self, _: &Project) -> Result<Option<CodeHost>, ForgeError> {
+            Ok(None)
+        }
+
+        async fn addresses(&self, name: &str) -> Vec<IpAddr> {
+            match name {
+                "public.example" | "host.example" | "other.example" => vec![[93, 184, 216, 34].into()],
+                "inside.example" => vec![[10, 0, 0, 1].into()],
+                "links.example" => vec![[169, 254, 7, 7].into()],
+                _ => Vec::new(),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn an_agent_gets_no_credential_and_reaches_only_what_its_sandbox_does() {
+        let mut fixture = fixture("true").await;
+        fixture.project.repository = "https://host.example/acme/shop.git".to_owned();
+        let entries = ["public.example:443", "inside.example:443", "links.example:443"].map(str::to_owned);
+        let egress = Allowlist::read(&entries).unwrap();
+        let credential = Credential { username: "bot".to_owned(), password: "s3cret".to_owned() };
+        let sources = Sources { forges: &Named, egress: &egress, credential: Some(credential), ..fixture.sources() };
+        let main = sources.main().unwrap();
+        for (url, people, others, agent) in [
+            ("../lib.git", "with a credential", "without", "without"),
+            ("git@host.example:acme/lib.git", "with a credential", "without", "without"),
+            ("https://public.example/lib.git", "without", "without", "without"),
+            ("https://public.example:8443/lib.git", "without", "without", "refused"),
+            ("http://public.example/lib.git", "without", "without", "refused"),
+            ("git://public.example/lib.git", "without", "without", "refused"),
+            ("https://inside.example/lib.git", "without", "without", "refused"),
+            ("https://other.example/secret", "without", "without", "refused"),
+            ("https://93.184.216.34/lib.git", "without", "without", "refused"),
+            ("https://links.example/lib.git", "refused", "refused", "refused"),
+            ("https://169.254.169.254/lib.git", "refused", "refused", "refused"),
+        ] {
+            let located = main.locate(main.url(), url).unwrap();
+            for (named_by, expected) in [(NamedBy::People, people), (NamedBy::Others, others), (NamedBy::Agent, agent)]
+            {
+                let found = match sources.remote(&located, named_by).await.unwrap() {
+                    Ok(Remote { credential: Some(_), .. }) => "with a credential",
+                    Ok(_) => "without",
+                    Err(SkipReason::AddressRefused) => "refused",
+                    Err(reason) => panic!("{url}: {reason:?}"),
+                };
+                assert_eq!(found, expected, "{url}, named by {named_by:?}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn the_key_for_ssh_is_not_used_for_an_agent() {
+        let mut fixture = fixture("true").await;
+        fixture.project.repository = "git@host.example:acme/shop.git".to_owned();
+        let sources = Sources { forges: &Named, ..fixture.sources() };
+        let main = sources.main().unwrap();
+        let located = main.locate(main.url(), "../lib.git").unwrap();
+        assert!(sources.remote(&located, NamedBy::People).await.unwrap().is_ok());
+        assert_eq!(sources.remote(&located, NamedBy::Agent).await.unwrap(), Err(SkipReason::AddressRefused));
+    }
+
+    #[test]
+    fn another_project_is_read_only_if_everyone_may_read_it() {
+        let ids = |names: &[&str]| names.iter().map(|name| name.parse().unwrap()).collect::<Vec<ProjectId>>();
+        let (shop, lib) = ("shop".parse().unwrap(), "lib".parse().unwrap());
+        for (limited, expected) in [
+            (vec![], true),
+            (vec![ids(&["shop", "lib"]), ids(&["lib"]), ids(&["other"])], true),
+            (vec![ids(&["shop", "lib"]), ids(&["shop", "other"])], false),
+        ] {
+            assert_eq!(all_see(limited.iter().map(Vec::as_slice), &shop, &lib), expected, "{limited:?}");
+        }
+    }
 
     #[test]
     fn a_path_must_be_readable_by_everyone_and_below_the_folder_of_the_repository() {
