@@ -10,7 +10,7 @@ use super::{Plan, Tool};
 use crate::words;
 
 /// The known types of events, sorted.
-pub(crate) const TYPES: [&str; 35] = [
+pub(crate) const TYPES: [&str; 36] = [
     "agent.continued",
     "agent.line_dropped",
     "agent.message",
