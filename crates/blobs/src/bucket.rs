@@ -8,7 +8,7 @@ use std::path::Path;
 
 use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt};
-use journeyman_core::ports::{Blob, BlobError, Blobs};
+use journeyman_core::ports::{Blob, BlobContent, BlobError, Blobs};
 use journeyman_core::time::Timestamp;
 use object_store::buffered::BufWriter;
 use object_store::path::Path as ObjectPath;
@@ -83,6 +83,25 @@ impl Blobs for Bucket {
         }
         target.flush().await.map_err(failed)?;
         Ok(true)
+    }
+
+    async fn size(&self, key: &str) -> Result<Option<u64>, BlobError> {
+        match self.store.head(&self.object_path(key)).await {
+            Ok(found) => Ok(Some(found.size)),
+            Err(object_store::Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    async fn open(&self, key: &str) -> Result<Option<BlobContent>, BlobError> {
+        match self.store.get(&self.object_path(key)).await {
+            Ok(found) => {
+                let bytes = found.meta.size;
+                Ok(Some(BlobContent { bytes, body: Box::pin(found.into_stream().map_err(std::io::Error::other)) }))
+            }
+            Err(object_store::Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(failed(error)),
+        }
     }
 
     async fn delete(&self, key: &str) -> Result<(), BlobError> {

@@ -6,8 +6,11 @@ use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use async_trait::async_trait;
-use journeyman_core::ports::{Blob, BlobError, Blobs};
+use bytes::BytesMut;
+use futures::stream;
+use journeyman_core::ports::{Blob, BlobContent, BlobError, Blobs, GitBody};
 use journeyman_core::time::Timestamp;
+use tokio::io::AsyncReadExt;
 
 /// A folder that stores blobs as files.
 #[derive(Debug, Clone)]
@@ -78,6 +81,25 @@ impl Blobs for Folder {
         .await
     }
 
+    async fn size(&self, key: &str) -> Result<Option<u64>, BlobError> {
+        match tokio::fs::metadata(self.root.join(key)).await {
+            Ok(found) => Ok(found.is_file().then_some(found.len())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(BlobError(error.to_string())),
+        }
+    }
+
+    async fn open(&self, key: &str) -> Result<Option<BlobContent>, BlobError> {
+        let failed = |error: io::Error| BlobError(error.to_string());
+        let file = match tokio::fs::File::open(self.root.join(key)).await {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(failed(error)),
+        };
+        let bytes = file.metadata().await.map_err(failed)?.len();
+        Ok(Some(BlobContent { bytes, body: body(file) }))
+    }
+
     async fn delete(&self, key: &str) -> Result<(), BlobError> {
         let path = self.root.join(key);
         blocking(move || {
@@ -98,6 +120,22 @@ impl Blobs for Folder {
         })
         .await
     }
+}
+
+/// The size of the pieces in which a blob is read, in bytes.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// Reads a file piece by piece.
+fn body(file: tokio::fs::File) -> GitBody {
+    Box::pin(stream::unfold(Some(file), |file| async move {
+        let mut file = file?;
+        let mut piece = BytesMut::with_capacity(PIECE_BYTES);
+        match file.read_buf(&mut piece).await {
+            Ok(0) => None,
+            Ok(_) => Some((Ok(piece.freeze()), Some(file))),
+            Err(error) => Some((Err(error), None)),
+        }
+    }))
 }
 
 fn put(file: &Path, target: &Path) -> io::Result<()> {

@@ -4,6 +4,8 @@
 
 use std::str;
 
+use sha2::{Digest, Sha256};
+
 /// The size that a pointer does not reach, in bytes.
 pub const POINTER_BYTES: u64 = 1024;
 
@@ -22,6 +24,18 @@ pub struct Pointer {
 }
 
 impl Pointer {
+    /// Returns the content of a pointer file.
+    #[must_use]
+    pub fn text(&self) -> String {
+        format!("{VERSION}\noid sha256:{}\nsize {}\n", self.oid, self.bytes)
+    }
+
+    /// Returns the key of the object of a repository of the built-in code host in the blob store.
+    #[must_use]
+    pub fn blob_key(&self, repository: &str) -> String {
+        blob_key(repository, &self.oid)
+    }
+
     /// Parses the content of a file. Returns `None` if it is not a pointer in the form that the specification requires.
     #[must_use]
     pub fn parse(content: &[u8]) -> Option<Self> {
@@ -53,8 +67,46 @@ impl Pointer {
     }
 }
 
+/// Computes the pointer of content that arrives in pieces.
+#[derive(Debug, Clone, Default)]
+pub struct Hasher {
+    hash: Sha256,
+    bytes: u64,
+}
+
+impl Hasher {
+    /// Adds the next piece of the content.
+    pub fn update(&mut self, piece: &[u8]) {
+        self.hash.update(piece);
+        self.bytes += piece.len() as u64;
+    }
+
+    /// Returns the number of bytes so far.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Returns the pointer of the content.
+    #[must_use]
+    pub fn pointer(self) -> Pointer {
+        let oid = self.hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        Pointer { oid, bytes: self.bytes }
+    }
+}
+
+/// The folder of the blob store with the objects of the built-in code host. It has a folder for each repository.
+pub const HOSTED: &str = "lfs";
+
+/// Returns the key of an object of a repository of the built-in code host in the blob store.
+#[must_use]
+pub fn blob_key(repository: &str, oid: &str) -> String {
+    format!("{HOSTED}/{repository}/{oid}")
+}
+
 /// Returns whether a text is the SHA-256 of an object in the form that pointers have.
-fn is_oid(text: &str) -> bool {
+#[must_use]
+pub fn is_oid(text: &str) -> bool {
     text.len() == OID_DIGITS && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
@@ -75,6 +127,21 @@ mod tests {
         assert_eq!(Pointer::parse(format!("{VERSION}\noid sha256:{OID}\nsize 12345\n").as_bytes()), expected);
         let extended = format!("{VERSION}\next-0-foo sha256:{OID}\noid sha256:{OID}\nsize 12345\n");
         assert_eq!(Pointer::parse(extended.as_bytes()), expected);
+    }
+
+    #[test]
+    fn the_pointer_of_content_is_its_hash_and_size() {
+        let mut hasher = Hasher::default();
+        hasher.update(b"ab");
+        hasher.update(b"c");
+        let oid = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad".to_owned();
+        assert_eq!(hasher.pointer(), Pointer { oid, bytes: 3 });
+    }
+
+    #[test]
+    fn a_pointer_that_is_written_can_be_parsed() {
+        let pointer = Pointer { oid: OID.to_owned(), bytes: 0 };
+        assert_eq!(Pointer::parse(pointer.text().as_bytes()), Some(pointer));
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod gateway;
 mod hooks;
 mod host_admin;
 mod identity;
+mod lfs;
 mod sandbox;
 mod seal;
 mod slack;
@@ -20,7 +21,7 @@ mod store;
 mod webhooks;
 
 pub use agents::InstalledAgents;
-pub use blobs::{Blob, BlobError, Blobs};
+pub use blobs::{Blob, BlobContent, BlobError, Blobs};
 pub use code_host::{
     CommitLine, DiffError, Diffs, GitBody, GitHttpRequest, GitHttpResponse, GitServer, GitServerError, MAX_BRANCHES,
     PullDetail, PullMerge, PullPages, PullPagesError,
@@ -43,6 +44,7 @@ pub use identity::{
     BegunSignIn, NotProven, Passwords, PasswordsFailed, ProvenPerson, ReturnedSignIn, SignInProvider, TokenRefusal,
     TokenVerifier,
 };
+pub use lfs::{LfsError, LfsFailure, LfsObjects, LfsUpload};
 pub use sandbox::{
     Containing, Containment, Exhausted, Exit, FreeSpace, Guarantee, Image, Layout, Process, Resources, Sandbox,
     SandboxError, Spawn, Spawned,

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::Stream;
 use futures::future::BoxFuture;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::redirect;
@@ -101,6 +102,23 @@ impl Client {
         Box::pin(self.0.send(request, limits))
     }
 
+    /// Sends a request whose body is a stream, and returns the answer when its head has arrived. If the size of the body is
+    /// known, the request must have a `Content-Length`. The caller must limit the time and the size.
+    ///
+    /// # Errors
+    /// The URL is not permitted, the body cannot be read, or the server cannot be reached.
+    pub fn start_with_body<S>(
+        &self,
+        request: http::Request<()>,
+        body: S,
+    ) -> BoxFuture<'_, Result<reqwest::Response, Error>>
+    where
+        S: Stream<Item = std::io::Result<Bytes>> + Send + 'static,
+    {
+        let request = request.map(|()| reqwest::Body::wrap_stream(body));
+        Box::pin(self.0.execute(request, None))
+    }
+
     /// Returns the inner client, for libraries that make their own requests to URLs that the operator chose.
     ///
     /// # Errors
@@ -129,7 +147,7 @@ impl Inner {
 
     async fn execute(
         &self,
-        request: http::Request<Bytes>,
+        request: http::Request<impl Into<reqwest::Body>>,
         limit: Option<Duration>,
     ) -> Result<reqwest::Response, Error> {
         let mut request = reqwest::Request::try_from(request).map_err(|error| Error::Malformed(root_cause(&error)))?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use journeyman_core::ids::{JobId, Sha};
 use journeyman_core::job::{Branch, Job, Source};
-use journeyman_core::ports::{Blob, BlobError, Blobs, Remote};
+use journeyman_core::ports::{Blob, BlobContent, BlobError, Blobs, Remote};
 use journeyman_core::project::CiFiles;
 use journeyman_core::time::Timestamp;
 use journeyman_git::{Git, Runner};
@@ -37,6 +37,14 @@ impl Blobs for OwnBlobs {
 
     async fn get(&self, _: &str, _: &Path) -> Result<bool, BlobError> {
         Ok(false)
+    }
+
+    async fn size(&self, _: &str) -> Result<Option<u64>, BlobError> {
+        Ok(None)
+    }
+
+    async fn open(&self, _: &str) -> Result<Option<BlobContent>, BlobError> {
+        Ok(None)
     }
 
     async fn delete(&self, _: &str) -> Result<(), BlobError> {

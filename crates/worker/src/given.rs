@@ -15,8 +15,8 @@ use journeyman_core::ids::{Sha, WorkerId};
 use journeyman_core::job::turn::TurnBegun;
 use journeyman_core::message::{DeliveryMode, Origin};
 use journeyman_core::ports::{
-    Blob, BlobError, Blobs, EgressLog, Exit, Gate, Gateway, ModelProxy, ModelRoute, Process, Remote, Resources,
-    SandboxError, Spawn, Spawned,
+    Blob, BlobContent, BlobError, Blobs, EgressLog, Exit, Gate, Gateway, ModelProxy, ModelRoute, Process, Remote,
+    Resources, SandboxError, Spawn, Spawned,
 };
 use journeyman_core::project::{LimitSettings, Project, SecretValue, Settings};
 use journeyman_core::run::Reason;
@@ -363,6 +363,14 @@ impl Blobs for Files {
 
     async fn get(&self, key: &str, file: &Path) -> Result<bool, BlobError> {
         Ok(std::fs::copy(self.0.join(key), file).is_ok())
+    }
+
+    async fn size(&self, key: &str) -> Result<Option<u64>, BlobError> {
+        Ok(std::fs::metadata(self.0.join(key)).ok().map(|found| found.len()))
+    }
+
+    async fn open(&self, _: &str) -> Result<Option<BlobContent>, BlobError> {
+        Ok(None)
     }
 
     async fn delete(&self, _: &str) -> Result<(), BlobError> {

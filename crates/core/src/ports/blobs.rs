@@ -1,10 +1,11 @@
-//! The store for files that must outlive a machine: the homes of agents between turns, and commits that are not on the
-//! code host yet.
+//! The store for files that must outlive a machine: the homes of agents between turns, commits that are not on the code
+//! host yet, and the objects of Git LFS of the built-in code host.
 
 use std::path::Path;
 
 use async_trait::async_trait;
 
+use super::GitBody;
 use crate::time::Timestamp;
 
 /// An error from the blob store.
@@ -21,6 +22,14 @@ pub struct Blob {
     pub written_at: Timestamp,
 }
 
+/// The content of a blob.
+pub struct BlobContent {
+    /// The size in bytes.
+    pub bytes: u64,
+    /// The content.
+    pub body: GitBody,
+}
+
 /// A flat store of files by key. A key consists of words of `[A-Za-z0-9._-]` with slashes between them, and is written
 /// only once.
 #[async_trait]
@@ -33,6 +42,12 @@ pub trait Blobs: Send + Sync {
 
     /// Writes the content of a blob to `file`. Returns false if there is no such blob.
     async fn get(&self, key: &str, file: &Path) -> Result<bool, BlobError>;
+
+    /// Returns the size of a blob in bytes; `None` if there is no such blob.
+    async fn size(&self, key: &str) -> Result<Option<u64>, BlobError>;
+
+    /// Opens a blob to read it; `None` if there is no such blob.
+    async fn open(&self, key: &str) -> Result<Option<BlobContent>, BlobError>;
 
     /// Removes a blob, if it exists.
     async fn delete(&self, key: &str) -> Result<(), BlobError>;

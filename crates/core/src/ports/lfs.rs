@@ -1,0 +1,82 @@
+//! The objects of Git LFS, which are stored next to a repository.
+
+use std::path::{Path, PathBuf};
+
+use async_trait::async_trait;
+
+use super::Remote;
+use crate::lfs::Pointer;
+
+/// An error of the server that stores the objects of a repository.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LfsError {
+    /// The remote has no server for objects that the service can use. The text says why, and what to do.
+    #[error("{0}")]
+    Unsupported(String),
+    /// The server refused the credential, or asks for one.
+    #[error("the LFS server refused the credential: {0}")]
+    Credential(String),
+    /// The credential does not permit the request, or a quota is exhausted.
+    #[error("the LFS server denied the request: {0}")]
+    Denied(String),
+    /// The server does not have the object.
+    #[error("the LFS server does not have the object")]
+    Missing,
+    /// The server refused the request, or its answer is wrong. Another attempt would fail, too.
+    #[error("the LFS server refused the request: {0}")]
+    Refused(String),
+    /// The request failed. Another attempt may succeed.
+    #[error("the request to the LFS server failed: {0}")]
+    Failed(String),
+}
+
+impl LfsError {
+    /// Returns whether another attempt may succeed without a change by a person.
+    #[must_use]
+    pub const fn may_pass(&self) -> bool {
+        matches!(self, Self::Failed(_))
+    }
+}
+
+/// An object that a request did not concern successfully.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LfsFailure {
+    /// The object.
+    pub pointer: Pointer,
+    /// The error.
+    pub error: LfsError,
+}
+
+/// An object to upload.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LfsUpload {
+    /// The object.
+    pub pointer: Pointer,
+    /// The file with its content.
+    pub file: PathBuf,
+}
+
+/// The objects of repositories on their code hosts.
+#[async_trait]
+pub trait LfsObjects: Send + Sync {
+    /// Downloads objects to files of `folder`, which get the names of their objects. The size and the hash of each file
+    /// are those of its pointer. Returns the objects that could not be downloaded.
+    ///
+    /// # Errors
+    /// No object could be downloaded.
+    async fn download(&self, remote: &Remote, objects: &[Pointer], folder: &Path) -> Result<Vec<LfsFailure>, LfsError>;
+
+    /// Returns those of the objects that the server does not have ([`LfsError::Missing`]) or would not accept for a push
+    /// to `branch` (other errors).
+    ///
+    /// # Errors
+    /// The server cannot be asked, or accepts nothing.
+    async fn missing(&self, remote: &Remote, branch: &str, objects: &[Pointer]) -> Result<Vec<LfsFailure>, LfsError>;
+
+    /// Uploads those of the objects that the server does not have, before a push to `branch`. When this returns, the
+    /// server has all of them.
+    ///
+    /// # Errors
+    /// An object could not be uploaded.
+    async fn upload(&self, remote: &Remote, branch: &str, objects: &[LfsUpload]) -> Result<(), LfsError>;
+}

@@ -1,0 +1,150 @@
+//! The objects of Git LFS of repositories: on code hosts, next to repositories at a path, and in the blob store for the
+//! repositories of the built-in code host.
+//!
+//! Invariants:
+//!
+//! - Every downloaded file has the size and the hash of its pointer.
+//! - The credential of a repository is sent only to the origin (scheme, host and port) of the repository's URL. Other
+//!   servers that an LFS server names get only the headers that it names for them.
+//! - No program runs: no `git-lfs`, no filter and no hook.
+//!
+//! | module | task |
+//! |---|---|
+//! | `http` | the batch API and the transfer `basic` |
+//! | `wire` | the bodies of the batch API |
+//! | `folder` | repositories at a path, as `git-lfs` treats them (`git lfs standalone-file`) |
+//! | `hosted` | repositories of the built-in code host |
+
+mod file;
+mod folder;
+mod hosted;
+mod http;
+mod wire;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use journeyman_core::lfs::Pointer;
+use journeyman_core::ports::{Blobs, LfsError, LfsFailure, LfsObjects, LfsUpload, Remote};
+use journeyman_git::{Failure, Git};
+use journeyman_net::{Client, Policy, Settings};
+use url::Url;
+
+use self::folder::ObjectFolder;
+use self::hosted::Hosted;
+use self::http::Server;
+
+/// The delay before a failed request is repeated for the first time. It doubles each time.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// The objects of all repositories. Cheap to clone.
+#[derive(Clone)]
+pub struct Lfs {
+    git: Git,
+    blobs: Arc<dyn Blobs>,
+    client: Client,
+    pause: Duration,
+}
+
+impl Lfs {
+    /// Creates the client. `git` finds repositories at paths, and `blobs` has the objects of the built-in code host.
+    #[must_use]
+    pub fn new(git: Git, blobs: Arc<dyn Blobs>) -> Self {
+        // A project named the URL of its repository. The servers that an LFS server names have the same rule.
+        let client = Client::new(Settings { policy: Policy::CodeHosts, ..Settings::default() });
+        Self { git, blobs, client, pause: PAUSE }
+    }
+
+    /// Returns a client that waits this long before it repeats a failed request for the first time.
+    #[must_use]
+    pub fn with_pause(self, pause: Duration) -> Self {
+        Self { pause, ..self }
+    }
+
+    /// Returns the place of the objects of a remote.
+    async fn place<'a>(&'a self, remote: &'a Remote) -> Result<Place<'a>, LfsError> {
+        if remote.is_ours {
+            let name = Path::new(&remote.url).file_stem().and_then(|name| name.to_str()).unwrap_or_default();
+            return Ok(Place::Hosted(Hosted { blobs: &*self.blobs, repository: name }));
+        }
+        if remote.url.starts_with('/') || remote.url.starts_with("file://") {
+            let route = self.git.route(remote).await.map_err(|error| match error.failure() {
+                Failure::NotUsed | Failure::NotFound => LfsError::Unsupported(error.to_string()),
+                _ => LfsError::Failed(error.to_string()),
+            })?;
+            return Ok(Place::Folder(ObjectFolder::new(route.address().into())));
+        }
+        if remote.url.starts_with("https://") || remote.url.starts_with("http://") {
+            let url = Url::parse(&endpoint(&remote.url));
+            let endpoint = url.map_err(|error| LfsError::Unsupported(format!("the URL is malformed: {error}")))?;
+            let (client, credential, pause) = (&self.client, remote.credential.as_ref(), self.pause);
+            return Ok(Place::Server(Server { client, endpoint, credential, pause }));
+        }
+        let text = "the service uses Git LFS only over HTTP; give the project the https:// address of its repository";
+        Err(LfsError::Unsupported(text.to_owned()))
+    }
+}
+
+/// The place of the objects of a remote.
+enum Place<'a> {
+    Hosted(Hosted<'a>),
+    Folder(ObjectFolder),
+    Server(Server<'a>),
+}
+
+/// Returns the URL of the LFS server of a repository, as git-lfs finds it.
+fn endpoint(repository: &str) -> String {
+    let repository = repository.trim_end_matches('/');
+    let ending = if repository.ends_with(".git") { "" } else { ".git" };
+    format!("{repository}{ending}/info/lfs")
+}
+
+#[async_trait]
+impl LfsObjects for Lfs {
+    async fn download(&self, remote: &Remote, objects: &[Pointer], folder: &Path) -> Result<Vec<LfsFailure>, LfsError> {
+        match self.place(remote).await? {
+            Place::Hosted(hosted) => hosted.download(objects, folder).await,
+            Place::Folder(found) => found.download(objects, folder).await,
+            Place::Server(server) => server.download(objects, folder).await,
+        }
+    }
+
+    async fn missing(&self, remote: &Remote, branch: &str, objects: &[Pointer]) -> Result<Vec<LfsFailure>, LfsError> {
+        match self.place(remote).await? {
+            Place::Hosted(hosted) => hosted.missing(objects).await,
+            Place::Folder(folder) => folder.missing(objects).await,
+            Place::Server(server) => server.missing(branch, objects).await,
+        }
+    }
+
+    async fn upload(&self, remote: &Remote, branch: &str, objects: &[LfsUpload]) -> Result<(), LfsError> {
+        match self.place(remote).await? {
+            Place::Hosted(hosted) => hosted.upload(objects).await,
+            Place::Folder(folder) => folder.upload(objects).await,
+            Place::Server(server) => server.upload(branch, objects).await,
+        }
+    }
+}
+
+/// Runs blocking disk operations.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> std::io::Result<T> + Send + 'static) -> std::io::Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(std::io::Error::other)?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_server_is_found_as_git_lfs_finds_it() {
+        for (repository, expected) in [
+            ("https://example.com/a/b", "https://example.com/a/b.git/info/lfs"),
+            ("https://example.com/a/b.git", "https://example.com/a/b.git/info/lfs"),
+            ("http://example.com:81/a/b/", "http://example.com:81/a/b.git/info/lfs"),
+        ] {
+            assert_eq!(endpoint(repository), expected);
+        }
+    }
+}
