@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use futures::TryStreamExt;
 use journeyman_blobs::{Bucket, Folder};
 use journeyman_core::ports::Blobs;
 use tempfile::TempDir;
@@ -54,12 +55,19 @@ async fn a_blob_can_be_read_until_it_is_deleted() {
             setup.blobs.put(key, &file).await.unwrap();
             assert!(!file.exists(), "{name}: the file was moved");
             assert_eq!(setup.read(key).await.as_deref(), Some(text), "{name}");
+            assert_eq!(setup.blobs.size(key).await.unwrap(), Some(text.len() as u64), "{name}");
+            let opened = setup.blobs.open(key).await.unwrap().unwrap();
+            assert_eq!(opened.bytes, text.len() as u64, "{name}");
+            let pieces: Vec<_> = opened.body.try_collect().await.unwrap();
+            assert_eq!(pieces.concat(), text, "{name}");
         }
         setup.blobs.put("sessions/job_1/1.tar.gz", &setup.file("new", b"b")).await.unwrap();
         assert_eq!(setup.read("sessions/job_1/1.tar.gz").await.as_deref(), Some(b"b".as_slice()), "{name}: replaced");
         for _ in 0..2 {
             setup.blobs.delete("sessions/job_1/1.tar.gz").await.unwrap();
             assert_eq!(setup.read("sessions/job_1/1.tar.gz").await, None, "{name}");
+            assert_eq!(setup.blobs.size("sessions/job_1/1.tar.gz").await.unwrap(), None, "{name}");
+            assert!(setup.blobs.open("sessions/job_1/1.tar.gz").await.unwrap().is_none(), "{name}");
         }
     }
 }
