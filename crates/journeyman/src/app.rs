@@ -29,6 +29,7 @@ use journeyman_http::Services;
 use journeyman_identity::oidc::Oidc;
 use journeyman_identity::password::Passwords;
 use journeyman_identity::token::Tokens;
+use journeyman_lfs::Lfs;
 use journeyman_net::{Policy, SystemResolver};
 use journeyman_repository::Mirrors;
 use journeyman_repository::diff::MirrorDiffs;
@@ -277,6 +278,7 @@ fn worker_parts(
     let models = Models::new(settings.models.clone(), store.clone(), Arc::new(Machine));
     let egress = Policy::Public(settings.sandbox.egress_private.clone().into());
     let gateway = Arc::new(SandboxGateway::new(Arc::new(SystemResolver), egress, models));
+    let lfs = Lfs::new(git(settings)?, Arc::clone(&blobs));
     let host = Host::new(Resources {
         engine: engine.clone(),
         store: Arc::clone(store),
@@ -284,6 +286,7 @@ fn worker_parts(
         containment: ContainmentCheck::new(sandbox(settings, Asker::Service)?, given_up(settings)),
         gateway: Arc::clone(&gateway) as Arc<dyn Gateway>,
         blobs,
+        lfs: Arc::new(lfs),
         agents: settings.agents.clone(),
         ids: Arc::new(Machine),
         mirrors,

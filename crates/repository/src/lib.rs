@@ -23,6 +23,7 @@
 //! | `upstream` | what a job's branch has merged from the branch that it will be merged into |
 //! | [`tree_size`] | refuse commits that would fill the disk |
 //! | `damage` | find out whether a mirror is damaged |
+//! | [`lfs`] | find files in Git LFS, and cache their content |
 //! | [`repair`] | rebuild a damaged mirror |
 //! | [`upkeep`] | pack mirrors, and remove what no job needs |
 
@@ -39,6 +40,7 @@ mod error;
 mod fixture;
 pub mod history;
 pub mod import;
+pub mod lfs;
 mod listing;
 pub mod mirror;
 pub mod published;

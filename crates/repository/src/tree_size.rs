@@ -1,4 +1,4 @@
-//! The size of a commit's tree, counted before the host checks it out.
+//! The size of a commit's tree, counted before the host checks it out, and the files with attributes in it.
 //!
 //! A tree refers to its folders by their content, so a few kilobytes of objects can describe any number of files: each
 //! folder is stored once and may be referenced a thousand times.
@@ -11,6 +11,7 @@ use journeyman_core::ids::Sha;
 use journeyman_core::run::ReasonCode;
 use journeyman_git::GitError;
 
+use crate::lfs::LfsTree;
 use crate::{Mirror, RepositoryError};
 
 /// The minimum size of a file or a folder on a file system, and the unit in which a file grows.
@@ -25,21 +26,56 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// The maximum length of an entry before its path: mode, type, object and size.
 const HEAD_BYTES: usize = 200;
 
-/// Sizes of trees that were counted completely. A commit never changes, so they stay valid. Cheap to clone.
+/// What is known about trees that were counted completely. A commit never changes, so it stays valid. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub struct TreeSizes(Arc<Mutex<HashMap<Sha, u64>>>);
+pub struct TreeSizes(Arc<Mutex<HashMap<Sha, Facts>>>);
+
+/// What is known about a tree.
+#[derive(Debug, Clone, Default)]
+struct Facts {
+    bytes: u64,
+    /// The IDs of the files with attributes.
+    attributes: Arc<[String]>,
+    /// The files in Git LFS, if they were looked for.
+    lfs: Option<Arc<LfsTree>>,
+}
 
 impl TreeSizes {
-    fn known(&self, commit: &Sha) -> Option<u64> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(commit).copied()
+    fn known(&self, commit: &Sha) -> Option<Facts> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(commit).cloned()
     }
 
-    fn remember(&self, commit: &Sha, bytes: u64) {
+    fn remember(&self, commit: &Sha, facts: Facts) {
         let mut sizes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if sizes.len() >= CACHED {
             sizes.clear();
         }
-        sizes.insert(commit.clone(), bytes);
+        sizes.insert(commit.clone(), facts);
+    }
+
+    /// Returns the files of a commit in Git LFS, if they are known.
+    pub(crate) fn lfs(&self, commit: &Sha) -> Option<Arc<LfsTree>> {
+        self.known(commit)?.lfs
+    }
+
+    /// Records the files of a commit in Git LFS.
+    pub(crate) fn remember_lfs(&self, commit: &Sha, tree: &Arc<LfsTree>) {
+        let mut sizes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(facts) = sizes.get_mut(commit) {
+            facts.lfs = Some(Arc::clone(tree));
+        }
+    }
+}
+
+/// Returns the IDs of the files with attributes (`.gitattributes`) in a commit.
+pub(crate) async fn attributes_of(mirror: &Mirror, commit: &Sha) -> Result<Arc<[String]>, RepositoryError> {
+    Ok(facts(mirror, commit, u64::MAX).await?.attributes)
+}
+
+async fn facts(mirror: &Mirror, commit: &Sha, most: u64) -> Result<Facts, RepositoryError> {
+    match mirror.tree_sizes.known(commit) {
+        Some(facts) => Ok(facts),
+        None => count(mirror, commit, most).await,
     }
 }
 
@@ -48,7 +84,8 @@ impl TreeSizes {
 /// # Errors
 /// The files use more, or git failed.
 pub async fn check(mirror: &Mirror, commit: &Sha, most: u64) -> Result<(), RepositoryError> {
-    if size(mirror, commit, most).await? <= most {
+    let bytes = facts(mirror, commit, most).await?.bytes;
+    if bytes <= most {
         return Ok(());
     }
     let text = format!(
@@ -63,14 +100,11 @@ pub async fn check(mirror: &Mirror, commit: &Sha, most: u64) -> Result<(), Repos
 /// # Errors
 /// Git failed.
 pub async fn size(mirror: &Mirror, commit: &Sha, most: u64) -> Result<u64, RepositoryError> {
-    match mirror.tree_sizes.known(commit) {
-        Some(bytes) => Ok(bytes),
-        None => count(mirror, commit, most).await,
-    }
+    Ok(facts(mirror, commit, most).await?.bytes)
 }
 
 /// Counts the bytes of a commit's tree, and stops beyond `most`.
-async fn count(mirror: &Mirror, commit: &Sha, most: u64) -> Result<u64, RepositoryError> {
+async fn count(mirror: &Mirror, commit: &Sha, most: u64) -> Result<Facts, RepositoryError> {
     let listing = mirror.git.at(&mirror.path, ["ls-tree", "-r", "-t", "-l", "-z", "--full-tree", commit.as_str()]);
     let mut counted = Counted::default();
     let is_whole = listing.timeout(TIMEOUT).run_while(|piece| {
@@ -82,10 +116,11 @@ async fn count(mirror: &Mirror, commit: &Sha, most: u64) -> Result<u64, Reposito
         GitError::TimedOut { .. } => RepositoryError::may_pass(ReasonCode::Internal, error.to_string()),
         error => error.into(),
     })?;
+    let facts = Facts { bytes: counted.bytes, attributes: counted.attributes.into(), lfs: None };
     if is_whole {
-        mirror.tree_sizes.remember(commit, counted.bytes);
+        mirror.tree_sizes.remember(commit, facts.clone());
     }
-    Ok(counted.bytes)
+    Ok(facts)
 }
 
 /// Adds up the sizes in the output of `git ls-tree -l -z`: `<mode> <type> <object> <size>` with the size right-aligned,
@@ -93,8 +128,12 @@ async fn count(mirror: &Mirror, commit: &Sha, most: u64) -> Result<u64, Reposito
 #[derive(Default)]
 struct Counted {
     bytes: u64,
-    /// The beginning of the current entry; paths are skipped.
+    /// The IDs of the files with attributes.
+    attributes: Vec<String>,
+    /// The beginning of the current entry.
     head: Vec<u8>,
+    /// The name of the current entry: the path after its last slash.
+    name: Vec<u8>,
     in_path: bool,
 }
 
@@ -103,8 +142,13 @@ impl Counted {
         for &byte in output {
             match byte {
                 0 => {
+                    if self.name == b".gitattributes" {
+                        let head = std::str::from_utf8(&self.head).unwrap_or_default();
+                        self.attributes.extend(head.split(' ').nth(2).map(str::to_owned));
+                    }
                     self.in_path = false;
                     self.head.clear();
+                    self.name.clear();
                 }
                 b'\t' if !self.in_path => {
                     self.in_path = true;
@@ -114,6 +158,8 @@ impl Counted {
                     let blocks = size.max(1).div_ceil(BLOCK).saturating_mul(BLOCK);
                     self.bytes = self.bytes.saturating_add(blocks);
                 }
+                b'/' if self.in_path => self.name.clear(),
+                _ if self.in_path && self.name.len() < HEAD_BYTES => self.name.push(byte),
                 _ if !self.in_path && self.head.len() < HEAD_BYTES => self.head.push(byte),
                 _ => {}
             }
@@ -182,7 +228,7 @@ mod tests {
             };
             assert_eq!((reason.code, retry), (ReasonCode::DiskLimit, false));
             assert!(reason.text.contains("limits.diskBytes") && reason.text.contains("52428800"), "{}", reason.text);
-            assert_eq!(mirror.tree_sizes.known(&commit), None, "an incomplete count is not cached");
+            assert!(mirror.tree_sizes.known(&commit).is_none(), "an incomplete count is not cached");
         }
     }
 
@@ -193,7 +239,7 @@ mod tests {
         let commit = bomb(&mirror, 10, 2, false).await;
         // 100 files and 10 folders.
         assert!(check(&mirror, &commit, 110 * BLOCK).await.is_ok());
-        assert_eq!(mirror.tree_sizes.known(&commit), Some(110 * BLOCK));
+        assert_eq!(mirror.tree_sizes.known(&commit).map(|facts| facts.bytes), Some(110 * BLOCK));
         assert!(check(&mirror, &commit, 110 * BLOCK - 1).await.is_err(), "the limit applies to cached sizes");
         std::fs::remove_dir_all(&mirror.path).unwrap();
         assert!(check(&mirror, &commit, 110 * BLOCK).await.is_ok(), "the size comes from the cache, without git");
@@ -218,12 +264,14 @@ mod tests {
     #[test]
     fn entries_are_added_up_regardless_of_where_the_output_is_split() {
         let output =
-            b"100644 blob aa    5000\ta\tb 9999999\x00040000 tree bb       -\tc\x00160000 commit cc       -\td\0";
+            b"100644 blob aa    5000\ta\tb 9999999\x00040000 tree bb       -\tc\x00160000 commit cc       -\td\0\
+              100644 blob dd       5\tc/.gitattributes\x00100644 blob ee       5\tx.gitattributes\0";
         for at in 0..output.len() {
             let mut counted = Counted::default();
             counted.take(&output[..at]);
             counted.take(&output[at..]);
-            assert_eq!(counted.bytes, 4 * BLOCK, "{at}");
+            assert_eq!(counted.bytes, 6 * BLOCK, "{at}");
+            assert_eq!(counted.attributes, ["dd"], "{at}");
         }
     }
 }

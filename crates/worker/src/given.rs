@@ -15,22 +15,23 @@ use journeyman_core::ids::{Sha, WorkerId};
 use journeyman_core::job::turn::TurnBegun;
 use journeyman_core::message::{DeliveryMode, Origin};
 use journeyman_core::ports::{
-    Blob, BlobContent, BlobError, Blobs, EgressLog, Exit, Gate, Gateway, ModelProxy, ModelRoute, Process, Remote,
-    Resources, SandboxError, Spawn, Spawned,
+    Blob, BlobContent, BlobError, Blobs, EgressLog, Exit, FreeSpace, Gate, Gateway, ModelProxy, ModelRoute, Process,
+    Remote, Resources, SandboxError, Spawn, Spawned,
 };
-use journeyman_core::project::{LimitSettings, Project, SecretValue, Settings};
+use journeyman_core::project::{Lfs, LimitSettings, Project, SecretValue, Settings};
 use journeyman_core::run::Reason;
 use journeyman_core::time::Timestamp;
 use journeyman_git::{Git, Runner};
 use journeyman_store::MemoryStore;
-use journeyman_testkit::{FakeForges, FakeSandbox, Seeds as _, World};
+use journeyman_testkit::{FakeForges, FakeLfs, FakeSandbox, Seeds as _, World};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::claim::lease::{Reporter, Signals};
 use crate::commit::{CollectedCommits, CommitContext, Trees, Work, collect};
 use crate::error::RunError;
-use crate::run::setup::preparation::Preparation;
+use crate::lfs::fill::{Filling as LfsFilling, NotFetched};
+use crate::run::setup::preparation::{Preparation, Prepared};
 use crate::sandbox::job_sandbox::{JobSandbox, Readable};
 use crate::submodules::SubmoduleState;
 use crate::submodules::fill::{Filler, Filling};
@@ -60,8 +61,12 @@ pub(crate) struct Fixture {
     git: Git,
     mirrors: Mirrors,
     prebuilt: PrebuiltTrees,
-    blobs: Files,
+    pub(crate) blobs: Files,
+    /// The objects of Git LFS of the code host.
+    pub(crate) lfs: Arc<FakeLfs>,
     claimed: Claimed,
+    /// The free space of the disk.
+    pub(crate) free: Option<FreeSpace>,
     reporter: Reporter,
     signals: Signals,
     store: Arc<MemoryStore>,
@@ -119,8 +124,10 @@ pub(crate) async fn fixture(setup: &str) -> Fixture {
         mirrors,
         prebuilt: PrebuiltTrees::new(dir.path().join("spares")),
         blobs: Files(dir.path().join("blobs")),
+        lfs: Arc::default(),
         reporter: Reporter::new(engine, &claimed, signals.clone()),
         claimed,
+        free: None,
         signals,
         store,
         filling: Mutex::default(),
@@ -165,7 +172,7 @@ impl Fixture {
 
     /// Builds the workspace for a turn at `head`, without a home or with the stored one; with `shared`, the agent gets
     /// the same variables as the setup command.
-    pub(crate) async fn prepare(&self, head: &Sha, has_home: bool, shared: bool) -> Result<(), RunError> {
+    pub(crate) async fn prepare(&self, head: &Sha, has_home: bool, shared: bool) -> Result<Vec<NotFetched>, RunError> {
         let mirror = self.mirror().await;
         let base = self.environment();
         let setup: BTreeMap<_, _> = base.clone().into_iter().chain([("TOKEN".to_owned(), VALUE.to_owned())]).collect();
@@ -182,11 +189,19 @@ impl Fixture {
             base,
             setup: &setup,
             agent: &agent,
+            lfs: (self.project.settings.checkout.lfs == Lfs::Fetch).then(|| LfsFilling {
+                objects: &*self.lfs,
+                mirror: &mirror,
+                scratch: &self.sandbox.workspace.scratch,
+                job: self.claimed.job.id,
+                disk_bytes: self.project.settings.limits.disk_bytes(),
+                free: self.free,
+            }),
         };
         let session = Session { blobs: &self.blobs, archive: has_home.then_some("home") };
-        let filling = preparation.prepare(&turn(head), &session).await?;
-        *self.filling.lock().unwrap() = filling;
-        Ok(())
+        let Prepared { submodules, not_fetched } = preparation.prepare(&turn(head), &session).await?;
+        *self.filling.lock().unwrap() = submodules;
+        Ok(not_fetched)
     }
 
     /// Lets the submodules of the tree follow the pointers of a commit, as before a follow-up turn.
@@ -347,7 +362,7 @@ pub(crate) fn text_of(command: &mut Command) -> String {
 }
 
 /// Blobs in a folder.
-struct Files(PathBuf);
+pub(crate) struct Files(PathBuf);
 
 #[async_trait]
 impl Blobs for Files {

@@ -12,8 +12,8 @@ use journeyman_core::agent::Agents;
 use journeyman_core::engine::Engine;
 use journeyman_core::job::effect::Effect;
 use journeyman_core::ports::{
-    BlobError, Blobs, Containing, Containment, EffectError, EffectHandler, Forges, FreeSpace, Gateway, SandboxError,
-    Store,
+    BlobError, Blobs, Containing, Containment, EffectError, EffectHandler, Forges, FreeSpace, Gateway, LfsObjects,
+    SandboxError, Store,
 };
 use journeyman_core::time::IdGen;
 use journeyman_repository::Mirrors;
@@ -41,6 +41,8 @@ pub struct Resources {
     pub gateway: Arc<dyn Gateway>,
     /// Stores files that outlive this machine.
     pub blobs: Arc<dyn Blobs>,
+    /// Fetches and stores the objects of Git LFS.
+    pub lfs: Arc<dyn LfsObjects>,
     /// The configured agents.
     pub agents: Agents,
     /// The source of randomness.

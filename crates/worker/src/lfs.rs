@@ -1,5 +1,9 @@
 //! Files of a workspace that the repository keeps in Git LFS.
 
+pub(crate) mod fill;
+mod filter;
+mod index;
+
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -33,3 +37,6 @@ fn has_pointer(file: &File) -> io::Result<bool> {
     file.take(POINTER_BYTES).read_to_end(&mut content)?;
     Ok(content.is_empty() || Pointer::parse(&content).is_some())
 }
+
+#[cfg(test)]
+mod tests;

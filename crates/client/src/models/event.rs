@@ -117,6 +117,9 @@ pub enum EventData {
     ChangesLeftOut(ChangesLeftOut),
     /// Submodules of the repository were not filled. (`submodules.skipped`)
     SubmodulesSkipped(SubmodulesSkipped),
+    /// Files of the checkout are pointers of Git LFS, because their content could not be fetched.
+    /// (`checkout.incomplete`)
+    CheckoutIncomplete(CheckoutIncomplete),
     /// A line of the agent's output was not a message of the protocol. (`agent.line_dropped`)
     AgentLineDropped(AgentLineDropped),
     /// The agent called a model through the service. (`agent.model_call`)
@@ -167,6 +170,7 @@ impl EventData {
             "agent.continued" => typed(data, Self::AgentContinued),
             "changes.left_out" => typed(data, Self::ChangesLeftOut),
             "submodules.skipped" => typed(data, Self::SubmodulesSkipped),
+            "checkout.incomplete" => typed(data, Self::CheckoutIncomplete),
             "agent.line_dropped" => typed(data, Self::AgentLineDropped),
             "agent.model_call" => typed(data, Self::AgentModelCall),
             "model.denied" => typed(data, Self::ModelDenied),

@@ -142,6 +142,20 @@ pub struct SubmodulesSkipped {
     pub cut: Option<bool>,
 }
 
+/// Files of the checkout are pointers of Git LFS, because their content could not be fetched.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct CheckoutIncomplete {
+    /// The paths, at most 100.
+    #[serde(default)]
+    pub paths: Vec<NotFetched>,
+    /// The number of further paths.
+    pub more: Option<u64>,
+    /// True if data was truncated.
+    pub cut: Option<bool>,
+}
+
 /// A submodule that was not filled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -153,6 +167,17 @@ pub struct SkippedSubmodule {
     pub reason: String,
     /// The reason and the remedy, for people.
     pub detail: String,
+}
+
+/// A file whose content could not be fetched.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct NotFetched {
+    /// The path in the repository.
+    pub path: String,
+    /// The reason.
+    pub detail: Option<String>,
 }
 
 /// A line of the agent's output was not a message of the protocol.

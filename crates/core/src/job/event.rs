@@ -297,6 +297,8 @@ pub enum TranscriptKind {
     LeftOut,
     /// Submodules of the repository were not filled.
     SubmodulesSkipped,
+    /// Files of the checkout do not have their content.
+    CheckoutIncomplete,
 }
 
 /// The prefix of the types of log entries about an agent's texts and actions.
@@ -322,6 +324,7 @@ impl TranscriptKind {
             Self::Continued => "agent.continued",
             Self::LeftOut => "changes.left_out",
             Self::SubmodulesSkipped => "submodules.skipped",
+            Self::CheckoutIncomplete => "checkout.incomplete",
         }
     }
 }

@@ -100,6 +100,15 @@ pub(crate) fn of(entry: &LogEntry, last_reason: Option<&str>) -> Option<Line> {
         }
         "changes.left_out" => about_paths(data, "path", "not published"),
         "submodules.skipped" => about_paths(data, "submodule", "not filled"),
+        "checkout.incomplete" => {
+            let paths = data["paths"].as_array().map(Vec::as_slice).unwrap_or_default();
+            let all = paths.len() + usize::try_from(data["more"].as_u64().unwrap_or_default()).unwrap_or_default();
+            let are = if all == 1 { "file is a pointer" } else { "files are pointers" };
+            let detail = paths.first().and_then(|one| one["detail"].as_str()).unwrap_or_default();
+            let shown = paths.iter().take(SHOWN_PATHS).filter_map(|one| one["path"].as_str()).map(str::to_owned);
+            let text = format!("{all} {are} of Git LFS ({detail}):");
+            Line { code: shown.collect(), ..Line::new("warning", Tone::Warning, text) }
+        }
         "agent.model_call" => {
             let failure = data["failure"].as_str()?;
             Line::new("model", Tone::Warning, format!("A model call failed: {failure}"))

@@ -10,7 +10,7 @@ use super::{Plan, Tool};
 use crate::words;
 
 /// The known types of events, sorted.
-pub(crate) const TYPES: [&str; 36] = [
+pub(crate) const TYPES: [&str; 37] = [
     "agent.continued",
     "agent.line_dropped",
     "agent.message",
@@ -21,6 +21,7 @@ pub(crate) const TYPES: [&str; 36] = [
     "agent.tool_call",
     "agent.usage",
     "changes.left_out",
+    "checkout.incomplete",
     "checks.settled",
     "commit.pushed",
     "egress.allowed",
@@ -215,6 +216,11 @@ mod tests {
                 "submodules.skipped",
                 json!({"paths": [{"path": "lib", "reason": "off", "detail": "The project fills no submodules."}]}),
                 "1 submodule not filled: lib",
+            ),
+            (
+                "checkout.incomplete",
+                json!({"paths": [{"path": "m.bin", "detail": "the object is missing"}], "more": 2}),
+                "3 files are pointers of Git LFS (the object is missing): m.bin",
             ),
             ("checks.settled", json!({"sha": sha, "result": "passed"}), "The checks of 01234567 passed"),
             (

@@ -21,6 +21,7 @@ use journeyman_core::time::Timestamp;
 use journeyman_forge::{CodeHosts, Parts};
 use journeyman_gateway::{ModelSettings, Models, SandboxGateway};
 use journeyman_git::{Git, Runner};
+use journeyman_lfs::Lfs;
 use journeyman_net::{Policy, SystemResolver};
 use journeyman_repository::Mirrors;
 use journeyman_repository::diff::MirrorDiffs;
@@ -153,6 +154,7 @@ fn machine(
         forges,
         containment: ContainmentCheck::new(sandbox, Vec::new()),
         gateway: Arc::new(SandboxGateway::new(Arc::new(SystemResolver), Policy::Public(Arc::default()), models)),
+        lfs: Arc::new(Lfs::new(git.clone(), Arc::clone(&blobs))),
         blobs,
         agents: [(DEFAULT_AGENT.to_owned(), agent)].into(),
         ids: world.clone(),

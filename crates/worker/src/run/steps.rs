@@ -1,6 +1,7 @@
 //! The steps of a run on a real machine, with git, an agent, and a code host.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -10,9 +11,9 @@ use journeyman_core::job::command::{Published, Report};
 use journeyman_core::job::event::{TranscriptEntry, TranscriptKind};
 use journeyman_core::job::turn::{TurnArtifacts, TurnBegun};
 use journeyman_core::job::{Branch, Job};
-use journeyman_core::left_out::{LeftOut, MAX_LEFT_OUT, named_in};
+use journeyman_core::left_out::{LeftOut, MAX_LEFT_OUT, named_in, path_text};
 use journeyman_core::ports::{Forge, ForgeError, FreeSpace, Image};
-use journeyman_core::project::{CODE_HOST_TOKEN, Project, SandboxSettings, SecretUse, SecretValue};
+use journeyman_core::project::{CODE_HOST_TOKEN, Lfs, Project, SandboxSettings, SecretUse, SecretValue};
 use journeyman_core::pull::standing;
 use journeyman_core::run::{Reason, ReasonCode};
 use journeyman_core::submodule::{SkipReason, Skipped, skipped_data};
@@ -28,7 +29,7 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 use super::check_logs::CheckLogs;
 use super::port::{Collected, Machine, Steps};
 use super::publish::Publishing;
-use super::setup::preparation::Preparation;
+use super::setup::preparation::{Preparation, Prepared};
 use crate::claim::assignment::Assignment;
 use crate::claim::deadline;
 use crate::claim::redaction::Redactor;
@@ -37,6 +38,7 @@ use crate::commit::unfinished::Unfinished;
 use crate::commit::{CollectedCommits, CommitContext, Trees, Work, collect};
 use crate::error::RunError;
 use crate::host::Host;
+use crate::lfs::fill::{Filling as LfsFilling, NotFetched};
 use crate::sandbox::disk_limit::{Counted, Disk};
 use crate::sandbox::job_sandbox::{JobSandbox, Readable};
 use crate::submodules::sources::Sources;
@@ -404,8 +406,11 @@ impl HostSteps<'_> {
         if let Some(agent) = self.idle.lock().await.take() {
             agent.end().await;
         }
-        let filling = self.preparation().prepare(begun, session).await?;
+        let Prepared { submodules: filling, not_fetched } = self.preparation().prepare(begun, session).await?;
         self.tell_skipped(&filling.skipped).await?;
+        if let Some(event) = incomplete_event(&not_fetched, self.assignment.reporter.now()) {
+            self.assignment.reporter.report(Report::Transcript(vec![event])).await?;
+        }
         let (prebuilt, index) = (&self.host.prebuilt, self.sandbox.workspace.index());
         let disk_bytes = self.assignment.project.settings.limits.disk_bytes();
         prebuilt.make(&self.mirror, &begun.base, &index, &self.sandbox.sandbox, disk_bytes).await;
@@ -484,7 +489,16 @@ impl HostSteps<'_> {
         let Assignment { project, reporter, signals, .. } = assignment;
         let (prebuilt, gateway, base) = (&host.prebuilt, &*host.gateway, base_environment(host, sandbox));
         let sources = self.sources();
-        Preparation { project, sandbox, mirror, prebuilt, gateway, reporter, signals, sources, base, setup, agent }
+        let fetches = project.settings.checkout.lfs == Lfs::Fetch;
+        let lfs = fetches.then(|| LfsFilling {
+            objects: &*host.lfs,
+            mirror,
+            scratch: &sandbox.workspace.scratch,
+            job: self.job().id,
+            disk_bytes: project.settings.limits.disk_bytes(),
+            free: host.space.free(),
+        });
+        Preparation { project, sandbox, mirror, prebuilt, gateway, reporter, signals, sources, base, setup, agent, lfs }
     }
 
     async fn commit(&self, begun: &TurnBegun, turn: &Turn, trees: Trees<'_>) -> Result<Work, RunError> {
@@ -558,6 +572,14 @@ fn left_out_event(left_out: &[LeftOut], at: Timestamp) -> Option<TranscriptEntry
     let paths: Vec<Value> = left_out.iter().take(MAX_LEFT_OUT).map(path).collect();
     let data = json!({ "paths": paths, "more": left_out.len().saturating_sub(MAX_LEFT_OUT) });
     (!paths.is_empty()).then(|| TranscriptEntry { kind: TranscriptKind::LeftOut, data, at })
+}
+
+/// Returns the event that tells which files of the checkout do not have their content, if there are some.
+fn incomplete_event(not_fetched: &[NotFetched], at: Timestamp) -> Option<TranscriptEntry> {
+    let path = |one: &NotFetched| json!({ "path": path_text(one.path.as_os_str().as_bytes()), "detail": one.detail });
+    let paths: Vec<Value> = not_fetched.iter().take(MAX_LEFT_OUT).map(path).collect();
+    let data = json!({ "paths": paths, "more": not_fetched.len().saturating_sub(MAX_LEFT_OUT) });
+    (!paths.is_empty()).then(|| TranscriptEntry { kind: TranscriptKind::CheckoutIncomplete, data, at })
 }
 
 /// Converts an error of the code host before anything was published.

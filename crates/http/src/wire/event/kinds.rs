@@ -248,6 +248,17 @@ fn kinds() -> Vec<Kind> {
             &[],
         ),
         kind(
+            "checkout.incomplete",
+            "Files of the checkout are pointers of Git LFS, because their content could not be fetched.",
+            truncatable(json!({
+                "paths": { "type": "array", "items": {
+                    "type": "object", "properties": { "path": text(), "detail": text() }, "required": ["path"],
+                } },
+                "more": number(),
+            })),
+            &[],
+        ),
+        kind(
             "agent.line_dropped",
             "A line of the agent's output was not a message of the protocol.",
             truncatable(json!({ "reason": text() })),

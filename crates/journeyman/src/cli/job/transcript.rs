@@ -50,6 +50,7 @@ impl Transcript {
             "submodules.skipped" => {
                 told(data, "submodule not filled").into_iter().map(|line| paint.warn(&line)).collect()
             }
+            "checkout.incomplete" => told(data, "not fetched").into_iter().map(|line| paint.warn(&line)).collect(),
             "agent.tool_call" => self.tool_call(data),
             "permission.answered" if data["granted"] == true => fact(format!("permission allowed: {}", text("title"))),
             "permission.answered" => bad(format!("permission refused: {}", text("title"))),
@@ -225,6 +226,11 @@ mod tests {
                 "submodules.skipped",
                 json!({"paths": [{"path": "lib", "reason": "off", "detail": "It is off."}], "more": 0}),
                 vec!["* submodule not filled: lib. It is off."],
+            ),
+            (
+                "checkout.incomplete",
+                json!({"paths": [{"path": "m.bin", "detail": "The object is missing."}], "more": 0}),
+                vec!["* not fetched: m.bin. The object is missing."],
             ),
             ("model.denied", json!({"reason": "no"}), vec!["* model call refused: no"]),
             ("agent.model_call", json!({"failure": "status 529"}), vec!["* status 529"]),

@@ -19,6 +19,7 @@ use super::set_up;
 use super::switch::switch;
 use crate::claim::lease::{Reporter, Signals};
 use crate::error::RunError;
+use crate::lfs::fill::{Filled, Filling as LfsFilling, NotFetched, record};
 use crate::sandbox::job_sandbox::JobSandbox;
 use crate::submodules::SubmoduleState;
 use crate::submodules::fill::{Filler, Filling};
@@ -45,35 +46,52 @@ pub(crate) struct Preparation<'a> {
     pub(crate) setup: &'a Environment,
     /// The variables of the agent.
     pub(crate) agent: &'a Environment,
+    /// Fills files in Git LFS, if the project wants that.
+    pub(crate) lfs: Option<LfsFilling<'a>>,
+}
+
+/// What a checkout has beside the commit's own files.
+#[derive(Debug, Default)]
+pub(crate) struct Prepared {
+    pub(crate) submodules: Filling,
+    /// The files in Git LFS that are pointers, because their content was not fetched.
+    pub(crate) not_fetched: Vec<NotFetched>,
 }
 
 impl Preparation<'_> {
     /// Builds a fresh workspace and runs the setup command in it.
-    pub(crate) async fn prepare(&self, turn: &TurnBegun, session: &Session<'_>) -> Result<Filling, RunError> {
+    pub(crate) async fn prepare(&self, turn: &TurnBegun, session: &Session<'_>) -> Result<Prepared, RunError> {
         if !self.has_withheld_secrets() {
-            let filling = self.build(turn, session).await?;
+            let prepared = self.build(turn, session).await?;
             self.set_up().await?;
-            return Ok(filling);
+            return Ok(prepared);
         }
         let accepted = accepted_commit(self.project, self.mirror, turn).await?;
         let start = TurnBegun { head: accepted, ..turn.clone() };
-        let mut filling = self.build(&start, &Session { archive: None, ..*session }).await?;
+        let mut prepared = self.build(&start, &Session { archive: None, ..*session }).await?;
         self.set_up().await.map_err(|error| on_commit(&start.head, error))?;
         if start.head != turn.head {
             let limits = &self.project.settings.limits;
             switch(self.sandbox, &self.base, self.signals, limits, turn).await?;
-            let moved = self.filler().fill(self.mirror, &turn.head, &filling.state).await?;
-            if moved.state.pointers == filling.state.pointers {
-                filling.state = moved.state;
+            if let Some(lfs) = &self.lfs {
+                let tree = &self.sandbox.workspace.tree;
+                let filled = lfs.fill(tree, &turn.head).await?;
+                record(tree, &filled.files).await?;
+                prepared.not_fetched = filled.not_fetched;
+            }
+            let before = &prepared.submodules.state;
+            let moved = self.filler().fill(self.mirror, &turn.head, before).await?;
+            if moved.state.pointers == before.pointers {
+                prepared.submodules.state = moved.state;
             } else {
-                filling = moved;
+                prepared.submodules = moved;
             }
         }
         if session.archive.is_some() {
             self.sandbox.workspace.restore_session(session).await?;
             self.sandbox.adopt_folders().await?;
         }
-        Ok(filling)
+        Ok(prepared)
     }
 
     /// Returns the part that fills submodules.
@@ -88,11 +106,20 @@ impl Preparation<'_> {
         self.project.settings.setup.is_some() && self.setup.iter().any(is_withheld)
     }
 
-    async fn build(&self, turn: &TurnBegun, session: &Session<'_>) -> Result<Filling, RunError> {
-        let disk_bytes = self.project.settings.limits.disk_bytes();
-        self.sandbox.workspace.build(self.mirror, self.prebuilt, turn, session, disk_bytes).await?;
+    async fn build(&self, turn: &TurnBegun, session: &Session<'_>) -> Result<Prepared, RunError> {
+        let (disk_bytes, workspace) = (self.project.settings.limits.disk_bytes(), &self.sandbox.workspace);
+        workspace.build(self.mirror, self.prebuilt, turn, session, disk_bytes).await?;
+        let Filled { files, not_fetched } = match &self.lfs {
+            Some(lfs) => lfs.fill(&workspace.tree, &turn.head).await?,
+            None => Filled::default(),
+        };
         self.sandbox.adopt_folders().await?;
-        self.filler().fill(self.mirror, &turn.head, &SubmoduleState::default()).await
+        if !files.is_empty() || !not_fetched.is_empty() {
+            // The index has the times of files that belong to their owner.
+            LfsFilling::complete(workspace, &files).await?;
+        }
+        let submodules = self.filler().fill(self.mirror, &turn.head, &SubmoduleState::default()).await?;
+        Ok(Prepared { submodules, not_fetched })
     }
 
     async fn set_up(&self) -> Result<(), RunError> {

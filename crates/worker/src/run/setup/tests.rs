@@ -82,7 +82,7 @@ impl Attack {
     }
 }
 
-fn refused(result: Result<(), RunError>) -> String {
+fn refused<T: std::fmt::Debug>(result: Result<T, RunError>) -> String {
     let Err(RunError::Failed { reason, retry: false }) = result else { panic!("{result:?}") };
     assert_eq!(reason.code, ReasonCode::SetupFailed);
     assert!(!reason.text.contains(VALUE), "{}", reason.text);

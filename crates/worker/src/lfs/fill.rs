@@ -1,0 +1,237 @@
+//! Replaces the pointers of a checkout by their content, which the host fetches.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+
+use journeyman_core::ids::{JobId, Sha};
+use journeyman_core::lfs::{POINTER_BYTES, Pointer};
+use journeyman_core::ports::{FreeSpace, LfsError, LfsObjects};
+use journeyman_core::run::ReasonCode;
+use journeyman_repository::lfs::{LfsCache, LfsFile, LfsTree};
+use journeyman_repository::{Mirror, Scratch, tree_size};
+use rustix::fs::{Mode, OFlags, ResolveFlags, Timespec, Timestamps, UTIME_OMIT, futimens, openat2};
+
+use super::{filter, index};
+use crate::error::RunError;
+use crate::workspace::Workspace;
+use crate::workspace::beneath::open_folder;
+
+/// The seconds by which a filled file is older than the index: git reads files again that are not older.
+const OLDER: i64 = 2;
+
+/// The parts of the machine and of the run that filling needs.
+pub(crate) struct Filling<'a> {
+    pub(crate) objects: &'a dyn LfsObjects,
+    pub(crate) mirror: &'a Mirror,
+    pub(crate) scratch: &'a Scratch,
+    pub(crate) job: JobId,
+    /// The bytes that the tree may use on the disk.
+    pub(crate) disk_bytes: u64,
+    /// The free space of the disk, if it is known.
+    pub(crate) free: Option<FreeSpace>,
+}
+
+/// A file whose content was not fetched, so that it is a pointer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NotFetched {
+    pub(crate) path: PathBuf,
+    /// The reason, and what to do, as sentences.
+    pub(crate) detail: String,
+}
+
+/// The result of filling a checkout.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Filled {
+    /// The files that have their content.
+    pub(crate) files: Vec<PathBuf>,
+    pub(crate) not_fetched: Vec<NotFetched>,
+}
+
+impl Filling<'_> {
+    /// Fills a tree that has `commit` checked out. Programs may have run in the tree: files with other content than the
+    /// pointers of the commit stay as they are.
+    ///
+    /// # Errors
+    /// The code host failed for a reason that may pass, or the disk failed.
+    pub(crate) async fn fill(&self, tree: &Path, commit: &Sha) -> Result<Filled, RunError> {
+        let found = self.mirror.lfs_tree(commit, self.scratch, self.job).await?;
+        let mut filled = Filled::default();
+        if found.files.is_empty() {
+            return Ok(filled);
+        }
+        if let Some(text) = unsupported(&found) {
+            filled.not_fetched = found.files.iter().map(|file| not_fetched(file, &text)).collect();
+            return Ok(filled);
+        }
+        let wanted = self.within_limit(&found, commit, &mut filled.not_fetched).await?;
+        let cache = self.mirror.lfs_cache();
+        let failed = self.fetch(&cache, &wanted).await?;
+        let (wanted, left): (Vec<LfsFile>, Vec<LfsFile>) =
+            wanted.into_iter().partition(|file| !failed.contains_key(&file.pointer.oid));
+        let detail = |file: &LfsFile| failed.get(&file.pointer.oid).map_or("", String::as_str);
+        filled.not_fetched.extend(left.iter().map(|file| not_fetched(file, detail(file))));
+        let (tree, cache) = (tree.to_owned(), cache);
+        let write = move || {
+            let tree = open_folder(&tree)?;
+            let mut files = Vec::new();
+            for file in wanted {
+                if replace(&tree, &file, &cache)? {
+                    files.push(file.path);
+                }
+            }
+            cache.trim()?;
+            Ok::<_, io::Error>(files)
+        };
+        filled.files = tokio::task::spawn_blocking(write).await.map_err(io::Error::other)??;
+        Ok(filled)
+    }
+
+    /// Returns the files whose content fits on the disk.
+    async fn within_limit(
+        &self,
+        found: &LfsTree,
+        commit: &Sha,
+        not: &mut Vec<NotFetched>,
+    ) -> Result<Vec<LfsFile>, RunError> {
+        let mut left = self.disk_bytes.saturating_sub(tree_size::size(self.mirror, commit, u64::MAX).await?);
+        // An object may be stored in the cache and in the tree.
+        let mut free = self.free.map(|space| space.free_bytes.saturating_sub(space.reserve_bytes) / 2);
+        let mut wanted = Vec::new();
+        for file in &found.files {
+            let bytes = file.pointer.bytes;
+            if bytes > left {
+                let text = format!(
+                    "Its content has {bytes} bytes, more than limits.diskBytes leaves. Raise limits.diskBytes of the \
+                     project."
+                );
+                not.push(NotFetched { path: file.path.clone(), detail: text });
+            } else if free.is_some_and(|free| bytes > free) {
+                let text = format!("Its content has {bytes} bytes, more than the disk of the worker has free.");
+                not.push(NotFetched { path: file.path.clone(), detail: text });
+            } else {
+                left -= bytes;
+                free = free.map(|free| free - bytes);
+                wanted.push(file.clone());
+            }
+        }
+        Ok(wanted)
+    }
+
+    /// Fetches the objects that the cache does not have. Returns the reasons for those that cannot be fetched, by their
+    /// names.
+    async fn fetch(&self, cache: &LfsCache, files: &[LfsFile]) -> Result<BTreeMap<String, String>, RunError> {
+        let mut missing: Vec<Pointer> = Vec::new();
+        for LfsFile { pointer, .. } in files {
+            if !missing.contains(pointer) && cache.open(pointer)?.is_none() {
+                missing.push(pointer.clone());
+            }
+        }
+        if missing.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let folder = cache.incoming(&self.job.to_string())?;
+        let mut failed = BTreeMap::new();
+        match self.objects.download(&self.mirror.remote, &missing, &folder).await {
+            Err(error) if error.may_pass() => return Err(may_pass(&error)),
+            Err(error) => failed.extend(missing.iter().map(|pointer| (pointer.oid.clone(), in_words(&error)))),
+            Ok(failures) => {
+                for failure in failures {
+                    if failure.error.may_pass() {
+                        return Err(may_pass(&failure.error));
+                    }
+                    failed.insert(failure.pointer.oid, in_words(&failure.error));
+                }
+            }
+        }
+        let (cache, is_there) = (cache.clone(), |pointer: &Pointer| !failed.contains_key(&pointer.oid));
+        let fetched: Vec<Pointer> = missing.into_iter().filter(is_there).collect();
+        let take = move || {
+            for pointer in &fetched {
+                cache.take(pointer, &folder.join(&pointer.oid))?;
+            }
+            std::fs::remove_dir_all(folder)
+        };
+        tokio::task::spawn_blocking(take).await.map_err(io::Error::other)??;
+        Ok(failed)
+    }
+
+    /// Completes a tree that no program has had access to: gives the agent's git the filters of Git LFS, and records the
+    /// filled files in its index, so that they do not count as changed. The tree belongs to the user of the sandbox.
+    ///
+    /// # Errors
+    /// The disk failed.
+    pub(crate) async fn complete(workspace: &Workspace, files: &[PathBuf]) -> Result<(), RunError> {
+        filter::configure(&workspace.tree).await?;
+        record(&workspace.tree, files).await
+    }
+}
+
+/// Records filled files in the index of the agent's repository, so that they do not count as changed. The files belong to
+/// the user of the sandbox.
+///
+/// # Errors
+/// The disk failed.
+pub(crate) async fn record(tree: &Path, files: &[PathBuf]) -> Result<(), RunError> {
+    let (tree, files) = (tree.to_owned(), files.to_vec());
+    let recorded = tokio::task::spawn_blocking(move || index::record(&tree, &files));
+    let is_recorded = recorded.await.map_err(io::Error::other)??;
+    tracing::debug!(is_recorded, "the files in Git LFS were recorded in the agent's index");
+    Ok(())
+}
+
+/// Returns the reason why the objects of a commit cannot be used, if there is one.
+pub(crate) fn unsupported(tree: &LfsTree) -> Option<String> {
+    let setting = tree.other_server.as_ref()?;
+    Some(format!(
+        "The repository keeps its objects on another server ({setting} in .lfsconfig), which the service does not use."
+    ))
+}
+
+fn not_fetched(file: &LfsFile, detail: &str) -> NotFetched {
+    NotFetched { path: file.path.clone(), detail: detail.to_owned() }
+}
+
+/// Returns an error that another attempt would not change, as sentences.
+fn in_words(error: &LfsError) -> String {
+    match error {
+        LfsError::Missing => {
+            "The code host does not have its content. Push it with git lfs push --all from a clone that has it."
+                .to_owned()
+        }
+        other => format!("Its content could not be fetched: {other}."),
+    }
+}
+
+fn may_pass(error: &LfsError) -> RunError {
+    let text = format!("the content of files in Git LFS could not be fetched: {error}");
+    RunError::may_pass(ReasonCode::RepositoryUnreachable, text)
+}
+
+/// Replaces a file by the content of its object. Returns false if the file is not the pointer.
+fn replace(tree: &File, file: &LfsFile, cache: &LfsCache) -> io::Result<bool> {
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
+    let Ok(opened) = openat2(tree, &file.path, flags, Mode::empty(), within) else { return Ok(false) };
+    let mut target = File::from(opened);
+    if !target.metadata()?.is_file() {
+        return Ok(false);
+    }
+    let mut content = Vec::new();
+    (&target).take(POINTER_BYTES).read_to_end(&mut content)?;
+    if Pointer::parse(&content).as_ref() != Some(&file.pointer) {
+        return Ok(false);
+    }
+    target.rewind()?;
+    target.set_len(0)?;
+    if !cache.copy_to(&file.pointer, &mut target)? {
+        return Err(io::Error::other(format!("the object {} was removed from the cache", file.pointer.oid)));
+    }
+    target.flush()?;
+    let written = rustix::fs::fstat(&target)?;
+    let at = Timespec { tv_sec: written.st_mtime - OLDER, tv_nsec: 0 };
+    let unchanged = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
+    futimens(&target, &Timestamps { last_access: unchanged, last_modification: at })?;
+    Ok(true)
+}

@@ -1,0 +1,93 @@
+//! The filters of Git LFS in the repository of the agent, so that its git shows, adds and restores files as with git-lfs,
+//! which the sandbox need not have. They run only in the sandbox. Objects are in `.git/lfs/objects`, as those of git-lfs.
+
+use std::io;
+use std::path::Path;
+
+use tokio::fs::OpenOptions;
+use tokio::io::AsyncWriteExt;
+
+/// Replaces content by its pointer, and keeps the content if the index has another pointer.
+const CLEAN: &str = r#"t=$(mktemp .git/lfs-XXXXXX) && cat >"$t" && n=$(($(wc -c <"$t"))) && if [ "$n" = 0 ] || { [ "$n" -lt 1024 ] && [ "$(head -c 42 "$t")" = "version https://git-lfs.github.com/spec/v1" ]; }; then cat "$t"; rm -f "$t"; else set -- %f $(sha256sum <"$t") && p=$(printf 'version https://git-lfs.github.com/spec/v1\noid sha256:%s\nsize %s' "$2" "$n") && d=.git/lfs/objects/$(printf %.2s "$2")/$(printf %.2s "${2#??}") && if [ "$(git cat-file blob ":$1" 2>/dev/null)" = "$p" ]; then rm -f "$t"; else mkdir -p "$d" && chmod 644 "$t" && mv -f "$t" "$d/$2"; fi && printf '%s\n' "$p"; fi"#;
+
+/// Replaces a pointer by its content, if the repository has it.
+const SMUDGE: &str = r#"t=$(mktemp .git/lfs-XXXXXX) && cat >"$t" && o=$(head -c 1023 "$t" | sed -n 's/^oid sha256:\([0-9a-f]\{64\}\)$/\1/p') && f=.git/lfs/objects/$(printf %.2s "$o")/$(printf %.2s "${o#??}")/$o && if [ -n "$o" ] && [ -f "$f" ]; then cat "$f"; else cat "$t"; fi; rm -f "$t""#;
+
+/// Adds the filters to the configuration of a tree that no program has had access to.
+///
+/// # Errors
+/// The disk failed.
+pub(super) async fn configure(tree: &Path) -> io::Result<()> {
+    let mut config = OpenOptions::new().append(true).open(tree.join(".git/config")).await?;
+    let text = format!("[filter \"lfs\"]\n\tclean = {}\n\tsmudge = {}\n", quoted(CLEAN), quoted(SMUDGE));
+    config.write_all(text.as_bytes()).await?;
+    config.flush().await
+}
+
+/// Returns a value of git-config(1) in quotes.
+fn quoted(value: &str) -> String {
+    format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use journeyman_core::lfs::{Hasher, Pointer};
+
+    use super::*;
+
+    fn git(tree: &Path, arguments: &[&str]) -> Vec<u8> {
+        let mut git = Command::new("git");
+        let git = git.args(["-c", "user.name=A", "-c", "user.email=a@example.com"]).args(arguments);
+        let output = git.current_dir(tree).env("GIT_CONFIG_GLOBAL", "/dev/null").output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        output.stdout
+    }
+
+    fn pointer(content: &[u8]) -> Pointer {
+        let mut hasher = Hasher::default();
+        hasher.update(content);
+        hasher.pointer()
+    }
+
+    fn object(tree: &Path, pointer: &Pointer) -> Option<Vec<u8>> {
+        let path = format!(".git/lfs/objects/{}/{}/{}", &pointer.oid[..2], &pointer.oid[2..4], pointer.oid);
+        std::fs::read(tree.join(path)).ok()
+    }
+
+    #[tokio::test]
+    async fn git_of_the_agent_adds_pointers_and_restores_content() {
+        let folder = tempfile::tempdir().unwrap();
+        let tree = folder.path();
+        git(tree, &["init", "--quiet"]);
+        configure(tree).await.unwrap();
+        std::fs::write(tree.join(".gitattributes"), "*.bin filter=lfs\n").unwrap();
+        let (old, new) = (b"old \0\xff\n\n".as_slice(), b"new\n\n".as_slice());
+        std::fs::create_dir(tree.join("a")).unwrap();
+        let name = "a/it's a $HOME \"x\".bin";
+        std::fs::write(tree.join(name), old).unwrap();
+        std::fs::write(tree.join("empty.bin"), "").unwrap();
+        git(tree, &["add", "--all"]);
+        git(tree, &["commit", "--quiet", "--message", "x"]);
+        let blob = |revision: &str| git(tree, &["cat-file", "blob", &format!("{revision}:{name}")]);
+        assert_eq!(blob("HEAD"), pointer(old).text().into_bytes());
+        assert_eq!(git(tree, &["cat-file", "blob", "HEAD:empty.bin"]), b"");
+        assert_eq!(object(tree, &pointer(old)).unwrap(), old);
+        // What the index has is not stored again.
+        std::fs::remove_dir_all(tree.join(".git/lfs")).unwrap();
+        std::fs::write(tree.join(name), old).unwrap();
+        assert_eq!(git(tree, &["status", "--porcelain"]), b"");
+        assert_eq!(object(tree, &pointer(old)), None);
+        std::fs::write(tree.join(name), new).unwrap();
+        git(tree, &["stash", "--quiet"]);
+        assert_eq!(std::fs::read(tree.join(name)).unwrap(), pointer(old).text().into_bytes(), "there is no content");
+        git(tree, &["stash", "pop", "--quiet"]);
+        assert_eq!(std::fs::read(tree.join(name)).unwrap(), new);
+        git(tree, &["commit", "--quiet", "--all", "--message", "y"]);
+        assert_eq!(blob("HEAD"), pointer(new).text().into_bytes());
+        let left = std::fs::read_dir(tree.join(".git")).unwrap().map(|entry| entry.unwrap().file_name());
+        let left: Vec<_> = left.filter(|name| name.to_string_lossy().starts_with("lfs-")).collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+}
