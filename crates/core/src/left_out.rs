@@ -45,7 +45,7 @@ pub enum LeftOutReason {
     PathTooLong,
     /// The file names a submodule that the service could not check.
     SubmoduleSettings,
-    /// The repository keeps the file in Git LFS, and its content is not a pointer.
+    /// The repository keeps the file in Git LFS, and its object cannot be stored on the code host.
     LfsContent,
     /// Git refuses the path, for example because of its name.
     RefusedByGit,
@@ -85,7 +85,9 @@ impl LeftOutReason {
             Self::NotEncodable => "cannot be converted to the encoding in .gitattributes".into(),
             Self::PathTooLong => "has paths that are longer than git can store".into(),
             Self::SubmoduleSettings => "names a submodule that could not be checked".into(),
-            Self::LfsContent => "belongs in Git LFS by .gitattributes, and its new content is not a pointer".into(),
+            Self::LfsContent => {
+                "belongs in Git LFS by .gitattributes, and its object cannot be stored on the code host".into()
+            }
             Self::RefusedByGit => "has a name that git refuses".into(),
         }
     }
@@ -108,7 +110,8 @@ impl LeftOutReason {
                  code host of the repository or in sandbox.egress; or add it by hand."
             }
             Self::LfsContent => {
-                "Commit it by hand in a clone with git-lfs, or remove filter=lfs from its attributes to keep it in git."
+                "Commit it by hand in a clone with git-lfs, or let the project use Git LFS: set checkout.lfs to fetch, and \
+                 give it a credential for the LFS server of its repository."
             }
             Self::RefusedByGit => "Rename it.",
         }

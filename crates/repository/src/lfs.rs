@@ -100,7 +100,7 @@ impl Mirror {
         let has_config = entries.iter().any(|(path, _)| path.as_os_str() == LFS_CONFIG);
         let in_lfs = index.in_lfs(entries).await?;
         index.remove().await?;
-        let (files, _) = self.pointers(in_lfs).await?;
+        let (files, _) = self.lfs_pointers(in_lfs).await?;
         let other_server = if has_config { self.other_server(commit).await? } else { None };
         Ok(LfsTree { is_used: true, files, other_server })
     }
@@ -147,12 +147,12 @@ impl Mirror {
         let index = Index::of(self, head, scratch, job).await?;
         let in_lfs = index.in_lfs(changed).await?;
         index.remove().await?;
-        let (pointers, content) = self.pointers(in_lfs).await?;
+        let (pointers, content) = self.lfs_pointers(in_lfs).await?;
         Ok(LfsChanges { pointers, content })
     }
 
     /// Reads files that belong in Git LFS. Returns those whose content is a pointer, and one with other content.
-    async fn pointers(&self, entries: Vec<Entry>) -> Result<(Vec<LfsFile>, Option<PathBuf>), RepositoryError> {
+    async fn lfs_pointers(&self, entries: Vec<Entry>) -> Result<(Vec<LfsFile>, Option<PathBuf>), RepositoryError> {
         if entries.is_empty() {
             return Ok((Vec::new(), None));
         }

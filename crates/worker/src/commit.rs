@@ -6,6 +6,7 @@
 pub(crate) mod committer;
 mod exact;
 mod ignore_rules;
+pub(crate) mod lfs_objects;
 mod submodules;
 #[cfg(test)]
 mod tests;
@@ -22,13 +23,14 @@ use journeyman_core::left_out::{LeftOut, path_text};
 use journeyman_core::message::Message;
 use journeyman_core::project::LimitSettings;
 use journeyman_core::run::ReasonCode;
-use journeyman_repository::Mirror;
 use journeyman_repository::import::{self, Checked, FILE_BYTES, GITMODULES, ImportError, Rules};
 use journeyman_repository::published::TRAILER;
+use journeyman_repository::{Mirror, Scratch};
 
 use self::committer::{Committer, Task, open_pack};
 use self::exact::{Staged, Turned, stage};
 use self::ignore_rules::ignore_rules;
+use self::lfs_objects::TurnObjects;
 use self::unfinished::Unfinished;
 use crate::claim::deadline;
 use crate::claim::lease::Signals;
@@ -59,6 +61,8 @@ pub(crate) struct CollectedCommits {
     pub(crate) has_marks: bool,
     /// The digest of the agent's own ignore rules.
     pub(crate) ignore_rules: Stamp,
+    /// True if the commits may have pointers to objects of Git LFS that are not on the code host yet.
+    pub(crate) has_objects: bool,
 }
 
 /// The result of [`collect`].
@@ -80,6 +84,10 @@ pub(crate) struct CommitContext<'a> {
     pub(crate) limits: &'a LimitSettings,
     /// Fetches the repositories of submodules.
     pub(crate) sources: &'a Sources<'a>,
+    /// The folder for temporary files.
+    pub(crate) scratch: &'a Scratch,
+    /// The objects of Git LFS, if the project uses them.
+    pub(crate) objects: Option<&'a TurnObjects<'a>>,
 }
 
 /// A tree when the turn began, and after it.
@@ -163,10 +171,14 @@ async fn commit(
         scan.has_submodules || !state.submodules.pointers.is_empty() || listing.has(Path::new(GITMODULES));
     let mut pointers = Pointers::new(context.sources, mirror, &state.submodules, &starts, has_submodules).await?;
     let folders = mirror.folders().await?;
+    let mut has_objects = false;
     let (committer, head, commits, staged) = loop {
         let mut committer = Committer::start(sandbox, environment, signals, &task).await?;
         let staged = match task.snapshot {
-            true => stage(&mut committer, (&mirror.git, &sandbox.workspace), turned, &mut pointers).await?,
+            true => {
+                let sources = (&mirror.git, &sandbox.workspace);
+                stage(&mut committer, sources, turned, &mut pointers, context.objects).await?
+            }
             false => Staged::default(),
         };
         if task.snapshot {
@@ -174,16 +186,6 @@ async fn commit(
                 committer.end().await;
                 return Ok(Work::Unfinished(unfinished));
             }
-        }
-        if task.take_commits && committer.own != turn.head && staged.has_lfs_content {
-            tracing::warn!(
-                job = %context.job.id,
-                "the agent's commits are replaced by one of the service: they may have files of Git LFS that are not \
-                 pointers"
-            );
-            committer.end().await;
-            task.take_commits = false;
-            continue;
         }
         let head = committer.commit().await?;
         if head == turn.head {
@@ -215,7 +217,26 @@ async fn commit(
             has_own_commits: committer.own != turn.head,
         };
         let checked = import::check(mirror, &head, &rules);
-        match deadline::within(deadline::CHECK, "checking the commits of the turn", checked).await? {
+        let checked = deadline::within(deadline::CHECK, "checking the commits of the turn", checked).await?;
+        let checked = match checked {
+            Checked::Accepted(commits) => {
+                let is_used = staged.has_lfs
+                    || rules.has_own_commits
+                        && scan.has_attributes
+                        && match context.objects {
+                            Some(objects) => objects.start_tree().await?.is_used,
+                            None => true,
+                        };
+                let problem = match is_used {
+                    true => check_lfs(sandbox, mirror, turn, context, &head, rules.has_own_commits).await?,
+                    false => None,
+                };
+                has_objects |= is_used;
+                problem.map_or(Checked::Accepted(commits), Checked::Content)
+            }
+            content => content,
+        };
+        match checked {
             Checked::Accepted(commits) => break (committer, head, commits, staged),
             // The files of the tree are committed without those that cannot be published.
             Checked::Content(detail) if task.take_commits && task.snapshot => {
@@ -255,7 +276,27 @@ async fn commit(
         },
         has_marks: staged.has_marks || (context.only_committed && turned.may_have_marks),
         ignore_rules: digest(&rules),
+        has_objects,
     }))
+}
+
+/// Checks the files in Git LFS of the turn's commits, and stores their objects. Returns the reason why the commits cannot be
+/// published, if there is one.
+async fn check_lfs(
+    sandbox: &JobSandbox,
+    mirror: &Mirror,
+    turn: &TurnBegun,
+    context: &CommitContext<'_>,
+    head: &Sha,
+    has_own_commits: bool,
+) -> Result<Option<String>, RunError> {
+    let changes = mirror.lfs_changes(&turn.head, context.upstream, head, context.scratch, context.job.id).await?;
+    if let Some(path) = changes.content.filter(|_| has_own_commits) {
+        return Ok(Some(format!("{path:?} belongs in Git LFS, and its content is not a pointer")));
+    }
+    let Some(objects) = context.objects else { return Ok(None) };
+    let pointers: Vec<_> = changes.pointers.into_iter().map(|file| file.pointer).collect();
+    objects.store(&sandbox.workspace.tree, &pointers).await
 }
 
 /// Signs the commits of the turn, if the server signs commits. Returns the head and the commits as they are pushed.

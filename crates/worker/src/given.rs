@@ -24,10 +24,12 @@ use journeyman_core::time::Timestamp;
 use journeyman_git::{Git, Runner};
 use journeyman_store::MemoryStore;
 use journeyman_testkit::{FakeForges, FakeLfs, FakeSandbox, Seeds as _, World};
+use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::claim::lease::{Reporter, Signals};
+use crate::commit::lfs_objects::TurnObjects;
 use crate::commit::{CollectedCommits, CommitContext, Trees, Work, collect};
 use crate::error::RunError;
 use crate::lfs::fill::{Filling as LfsFilling, NotFetched};
@@ -64,7 +66,7 @@ pub(crate) struct Fixture {
     pub(crate) blobs: Files,
     /// The objects of Git LFS of the code host.
     pub(crate) lfs: Arc<FakeLfs>,
-    claimed: Claimed,
+    pub(crate) claimed: Claimed,
     /// The free space of the disk.
     pub(crate) free: Option<FreeSpace>,
     reporter: Reporter,
@@ -256,6 +258,23 @@ impl Fixture {
         let mirror = self.mirror().await;
         let limits = LimitSettings { file_bytes: Some(1000), ..LimitSettings::default() };
         let sources = self.sources();
+        let scratch = &self.sandbox.workspace.scratch;
+        let objects = match self.project.settings.checkout.lfs {
+            Lfs::Off => None,
+            Lfs::Fetch => Some(TurnObjects {
+                objects: &*self.lfs,
+                blobs: &self.blobs,
+                mirror: &mirror,
+                scratch,
+                job: self.claimed.job.id,
+                token: self.claimed.job.token,
+                branch: BRANCH,
+                start: &before.head,
+                start_tree: OnceCell::new(),
+                file_bytes: 1000,
+                stored: Mutex::default(),
+            }),
+        };
         let context = CommitContext {
             job: &self.claimed.job,
             message: &self.claimed.message,
@@ -263,6 +282,8 @@ impl Fixture {
             upstream: mirror.heads.get("main"),
             limits: &limits,
             sources: &sources,
+            scratch,
+            objects: objects.as_ref(),
         };
         let environment = self.environment();
         let (turn, scanned) = (turn(&before.head), self.scan());
@@ -371,8 +392,9 @@ impl Blobs for Files {
     }
 
     async fn put(&self, key: &str, file: &Path) -> Result<(), BlobError> {
-        std::fs::create_dir_all(&self.0).unwrap();
-        std::fs::rename(file, self.0.join(key)).unwrap();
+        let to = self.0.join(key);
+        std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+        std::fs::rename(file, to).unwrap();
         Ok(())
     }
 
@@ -392,8 +414,11 @@ impl Blobs for Files {
         Ok(())
     }
 
-    async fn list(&self, _: &str, _: Option<&str>, _: usize) -> Result<Vec<Blob>, BlobError> {
-        Ok(Vec::new())
+    async fn list(&self, prefix: &str, _: Option<&str>, _: usize) -> Result<Vec<Blob>, BlobError> {
+        let Ok(entries) = std::fs::read_dir(self.0.join(prefix)) else { return Ok(Vec::new()) };
+        let key = |entry: std::fs::DirEntry| format!("{prefix}/{}", entry.file_name().to_str().unwrap());
+        let blob = |entry| Blob { key: key(entry), written_at: Timestamp::default() };
+        Ok(entries.map(|entry| blob(entry.unwrap())).collect())
     }
 }
 

@@ -8,6 +8,7 @@ use journeyman_core::ports::{Blob, BlobError, Blobs, Store};
 use journeyman_core::time::Timestamp;
 use journeyman_repository::bundle::BUNDLES;
 
+use crate::commit::lfs_objects::OBJECT;
 use crate::workspace::home_archive::SESSIONS;
 
 /// The folders of the blob store.
@@ -107,6 +108,10 @@ pub struct SweepPositions {
 }
 
 fn is_named(job: &Job, key: &str) -> bool {
+    if key.ends_with(OBJECT) {
+        // Objects of Git LFS are uploaded before the commits are pushed.
+        return job.branch.as_ref().is_some_and(|branch| branch.pushed.as_ref() != Some(&branch.head));
+    }
     [&job.archive, &job.bundle].into_iter().flatten().any(|needed| needed == key)
 }
 

@@ -24,6 +24,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::task::JoinHandle;
 
+use super::lfs_objects::Converted;
 use crate::claim::deadline::{self, Overdue};
 use crate::claim::lease::Signals;
 use crate::error::RunError;
@@ -240,6 +241,42 @@ impl<'a> Committer<'a> {
         Ok(self.ask(request, Some(paths)).await?.map(drop))
     }
 
+    /// Adds files whose content is committed as pointers of Git LFS. Returns those that git refuses, with its errors.
+    pub(crate) async fn add_pointers(&mut self, files: &[Converted]) -> Result<Vec<(PathBuf, String)>, RunError> {
+        let folder = self.lists.join("pointers");
+        tokio::fs::create_dir_all(&folder).await?;
+        let mut list = Vec::new();
+        for (number, file) in files.iter().enumerate() {
+            let path = folder.join(number.to_string());
+            tokio::fs::write(&path, file.pointer.text()).await?;
+            list.extend_from_slice(path.as_os_str().as_bytes());
+            list.push(b'\n');
+        }
+        let ids = match self.ask_with("pointers", Some(list)).await? {
+            Ok(ids) => String::from_utf8_lossy(&ids).into_owned(),
+            Err(_) => return Err(self.failed().await),
+        };
+        tokio::fs::remove_dir_all(&folder).await?;
+        let entry = |(file, id): (&Converted, &str)| {
+            let mode = if file.is_executable { "100755" } else { "100644" };
+            [format!("{mode} {id}\t").as_bytes(), file.path.as_os_str().as_bytes(), b"\0"].concat()
+        };
+        let entries: Vec<Vec<u8>> = files.iter().zip(ids.lines()).map(entry).collect();
+        if entries.len() != files.len() {
+            return Err(self.failed().await);
+        }
+        if self.ask_with("index", Some(entries.concat())).await?.is_ok() {
+            return Ok(Vec::new());
+        }
+        let mut refused = Vec::new();
+        for (file, entry) in files.iter().zip(entries) {
+            if let Err(error) = self.ask_with("index", Some(entry)).await? {
+                refused.push((file.path.clone(), error));
+            }
+        }
+        Ok(refused)
+    }
+
     /// Makes the commit and its pack, and returns the commit that contains all changes.
     pub(crate) async fn commit(&mut self) -> Result<Sha, RunError> {
         self.send("commit").await;
@@ -266,12 +303,20 @@ impl<'a> Committer<'a> {
 
     /// Sends a request, with a list of paths, and returns the answer, or the error of git.
     async fn ask(&mut self, request: &str, paths: Option<&[PathBuf]>) -> Result<Result<Vec<u8>, String>, RunError> {
-        if let Some(paths) = paths {
+        let list = paths.map(|paths| {
             let mut list = Vec::new();
             for path in paths {
                 list.extend_from_slice(path.as_os_str().as_bytes());
                 list.push(0);
             }
+            list
+        });
+        self.ask_with(request, list).await
+    }
+
+    /// Sends a request, with the content of its list, and returns the answer, or the error of git.
+    async fn ask_with(&mut self, request: &str, list: Option<Vec<u8>>) -> Result<Result<Vec<u8>, String>, RunError> {
+        if let Some(list) = list {
             tokio::fs::write(self.lists.join("paths"), list).await?;
         }
         self.send(request).await;

@@ -173,6 +173,21 @@ while read -r request argument; do
 			answer refused
 		fi
 		;;
+	pointers)
+		# Writes the files of the list, which are pointers of Git LFS, as objects, and returns their IDs.
+		service_git hash-object -w --no-filters --stdin-paths < "$lists/paths" > "$dir/out"
+		answer out
+		;;
+	index)
+		# Sets entries of the index: the list has modes, IDs and paths.
+		code=0
+		service_git update-index -z --index-info < "$lists/paths" > "$dir/out" 2>&1 || code=$?
+		if [ "$code" = 0 ] && ! { [ -s "$dir/out" ] && grep -q '^Ignoring path ' "$dir/out"; }; then
+			printf 'out 0\n'
+		else
+			answer refused
+		fi
+		;;
 	commit)
 		if [ "$SNAPSHOT" = yes ] && { [ -n "$joined" ] || ! service_git diff-index --cached --quiet "$own" -- </dev/null; }; then
 			files=$(service_git write-tree </dev/null)

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
 
 use journeyman_core::left_out::LeftOutReason;
@@ -12,9 +12,10 @@ use journeyman_git::Git;
 use rustix::fs::fstat;
 
 use super::committer::{Committer, MarkKind, OLD, Update};
+use super::lfs_objects::{Converted, StagedObjects, TurnObjects};
 use super::unfinished::has_conflict;
 use crate::error::RunError;
-use crate::lfs::without_pointer;
+use crate::lfs::{pointer_in, pointer_of, without_pointer};
 use crate::submodules::SubmoduleState;
 use crate::submodules::pointers::Pointers;
 use crate::workspace::Workspace;
@@ -54,8 +55,8 @@ pub(crate) struct Staged {
     pub(crate) submodules: Option<SubmoduleState>,
     /// True if the agent's index has marks.
     pub(crate) has_marks: bool,
-    /// True if a file that may have been changed belongs in Git LFS and is not a pointer, also if a commit has it so.
-    pub(crate) has_lfs_content: bool,
+    /// True if a file that may have been changed belongs in Git LFS.
+    pub(crate) has_lfs: bool,
 }
 
 impl Staged {
@@ -99,6 +100,7 @@ pub(crate) async fn stage(
     (git, workspace): (&Git, &Workspace),
     turned: Turned<'_>,
     pointers: &mut Pointers<'_>,
+    objects: Option<&TurnObjects<'_>>,
 ) -> Result<Staged, RunError> {
     let mut open = Open::new(turned);
     if pointers.has_some() {
@@ -117,19 +119,24 @@ pub(crate) async fn stage(
         open.leave_ignored(committer, &turned.after.blocking).await?;
     }
     open.find_conflicts(workspace).await?;
-    let lfs_content = match turned.after.has_attributes {
-        true => open.lfs_content(committer, workspace).await?,
+    let in_lfs = match turned.after.has_attributes {
+        true => open.in_lfs(committer).await?,
         false => HashSet::new(),
     };
-    open.leave_unchanged(committer, workspace, turned.after.has_attributes).await?;
-    open.leave_out(&lfs_content, LeftOutReason::LfsContent);
-    open.staged.has_lfs_content = !lfs_content.is_empty();
+    open.staged.has_lfs = !in_lfs.is_empty();
+    open.leave_unchanged(committer, workspace, turned.after.has_attributes, &in_lfs).await?;
+    let converted = open.stage_lfs(workspace, &in_lfs, objects).await?;
     let Open { present, removed, mut staged } = open;
     for (how, paths) in [(Update::Remove, removed), (Update::Add, present.into_iter().map(|one| one.path).collect())] {
         for (path, error) in update(committer, how, &paths).await? {
             if how == Update::Remove {
                 staged.absent.insert(path.clone());
             }
+            staged.left_out.insert(path, reason_of(&error));
+        }
+    }
+    if !converted.is_empty() {
+        for (path, error) in committer.add_pointers(&converted).await? {
             staged.left_out.insert(path, reason_of(&error));
         }
     }
@@ -273,6 +280,7 @@ impl Open {
         committer: &mut Committer<'_>,
         workspace: &Workspace,
         may_be_converted: bool,
+        in_lfs: &HashSet<PathBuf>,
     ) -> Result<(), RunError> {
         let is_compared = |entry: &&Entry| may_be_converted && entry.kind == Kind::File;
         let is_kept_back =
@@ -284,10 +292,13 @@ impl Open {
             return Ok(());
         }
         committer.check_out(&files).await?;
-        let (old, tree) = (workspace.commit_dir.join(OLD), workspace.tree.clone());
+        let (old, tree, in_lfs) = (workspace.commit_dir.join(OLD), workspace.tree.clone(), in_lfs.clone());
         let compared = tokio::task::spawn_blocking(move || -> io::Result<BTreeMap<PathBuf, Sameness>> {
             let (old, tree) = (open_folder(&old)?, open_folder(&tree)?);
-            files.into_iter().map(|path| Ok((path.clone(), compare(&old, &tree, &path)?))).collect()
+            files
+                .into_iter()
+                .map(|path| Ok((path.clone(), compare(&old, &tree, &path, in_lfs.contains(&path))?)))
+                .collect()
         });
         let compared = compared.await.map_err(io::Error::other)??;
         let sameness = |path: &Path| compared.get(path).copied().unwrap_or(Sameness::Different);
@@ -303,21 +314,44 @@ impl Open {
         Ok(())
     }
 
-    /// Returns the files that the repository keeps in Git LFS and whose content is not a pointer: a commit with the content
-    /// itself breaks the file for everyone who uses git-lfs.
-    async fn lfs_content(
-        &self,
-        committer: &mut Committer<'_>,
-        workspace: &Workspace,
-    ) -> Result<HashSet<PathBuf>, RunError> {
-        let files = self.present.iter().filter(|entry| entry.kind == Kind::File).map(|entry| entry.path.clone());
-        let files: Vec<PathBuf> = files.collect();
+    /// Returns the files that the repository keeps in Git LFS.
+    async fn in_lfs(&self, committer: &mut Committer<'_>) -> Result<HashSet<PathBuf>, RunError> {
+        let files = self.present.iter().filter(|entry| entry.kind == Kind::File).map(|entry| &entry.path);
+        let is_large = |(_, reason): &(&PathBuf, &LeftOutReason)| matches!(reason, LeftOutReason::TooLarge { .. });
+        let large = self.staged.left_out.iter().filter(is_large).map(|(path, _)| path);
+        let files: Vec<PathBuf> = files.chain(large).cloned().collect();
         if files.is_empty() {
             return Ok(HashSet::new());
         }
-        let (in_lfs, tree) = (committer.in_lfs(&files).await?, workspace.tree.clone());
-        let found = tokio::task::spawn_blocking(move || without_pointer(&tree, in_lfs));
-        Ok(found.await.map_err(io::Error::other)??.into_iter().collect())
+        Ok(committer.in_lfs(&files).await?.into_iter().collect())
+    }
+
+    /// Takes the changed files in Git LFS out of those that git reads, and returns those that are committed as pointers. A
+    /// commit with the content itself breaks the file for everyone who uses git-lfs, so without a store for objects, such
+    /// files are left out.
+    async fn stage_lfs(
+        &mut self,
+        workspace: &Workspace,
+        in_lfs: &HashSet<PathBuf>,
+        objects: Option<&TurnObjects<'_>>,
+    ) -> Result<Vec<Converted>, RunError> {
+        let is_one = |entry: &&Entry| entry.kind == Kind::File && in_lfs.contains(&entry.path);
+        let files: Vec<PathBuf> = self.present.iter().filter(is_one).map(|entry| entry.path.clone()).collect();
+        if files.is_empty() {
+            return Ok(Vec::new());
+        }
+        let Some(objects) = objects else {
+            let tree = workspace.tree.clone();
+            let found = tokio::task::spawn_blocking(move || without_pointer(&tree, files));
+            let content = found.await.map_err(io::Error::other)??.into_iter().collect();
+            self.leave_out(&content, LeftOutReason::LfsContent);
+            return Ok(Vec::new());
+        };
+        let StagedObjects { converted, refused } = objects.stage(&workspace.tree, files).await?;
+        self.leave_out(&refused, LeftOutReason::LfsContent);
+        let pointers: HashSet<&Path> = converted.iter().map(|file| file.path.as_path()).collect();
+        self.present.retain(|entry| !pointers.contains(entry.path.as_path()));
+        Ok(converted)
     }
 
     /// Leaves out those of the paths that are still to be committed.
@@ -402,17 +436,31 @@ enum Sameness {
 }
 
 /// Compares a file of the committer's checkout, if there is one, with the file of the tree.
-fn compare(old: &File, tree: &File, path: &Path) -> io::Result<Sameness> {
+fn compare(old: &File, tree: &File, path: &Path, is_in_lfs: bool) -> io::Result<Sameness> {
     // A file that the service may not read is left to git.
     let (Ok(mut old), Ok(mut new)) = (open_beneath(old, path), open_beneath(tree, path)) else {
         return Ok(Sameness::Different);
     };
     let (was, is) = (old.metadata()?, new.metadata()?);
-    if !was.is_file() || !is.is_file() || was.len() != is.len() || !have_same_bytes(&mut old, &mut new)? {
+    if !was.is_file() || !is.is_file() {
+        return Ok(Sameness::Different);
+    }
+    let pointer = if is_in_lfs { pointer_in(&mut old)? } else { None };
+    let is_content = match pointer {
+        Some(pointer) => is.len() == pointer.bytes && pointer_of(&mut new)? == pointer,
+        None => false,
+    };
+    new.rewind()?;
+    let is_same = is_content || (was.len() == is.len() && have_same_bytes(&mut old, &mut new)?);
+    if !is_same {
         return Ok(Sameness::Different);
     }
     let [was, is] = [&old, &new].map(|file| fstat(file).map(|metadata| metadata.st_mode & 0o100 != 0));
     let (was, executable) = (was?, is?);
+    if is_content && was != executable {
+        // Git would add the content when it changes the mode, so the pointer is added with the new mode.
+        return Ok(Sameness::Different);
+    }
     Ok(if was == executable { Sameness::Same } else { Sameness::OtherMode { executable } })
 }
 

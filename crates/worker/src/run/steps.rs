@@ -24,7 +24,7 @@ use journeyman_repository::import::FILE_BYTES;
 use journeyman_repository::push::{Outgoing, Push, Pushed, check_push};
 use journeyman_repository::{History as _, Mirror, RepositoryError, bundle, published};
 use serde_json::{Value, json};
-use tokio::sync::{Mutex, OwnedMutexGuard};
+use tokio::sync::{Mutex, OnceCell, OwnedMutexGuard};
 
 use super::check_logs::CheckLogs;
 use super::port::{Collected, Machine, Steps};
@@ -34,6 +34,7 @@ use crate::claim::assignment::Assignment;
 use crate::claim::deadline;
 use crate::claim::redaction::Redactor;
 use crate::cleanup::discard::discard_workspace;
+use crate::commit::lfs_objects::{TurnObjects, Uploading};
 use crate::commit::unfinished::Unfinished;
 use crate::commit::{CollectedCommits, CommitContext, Trees, Work, collect};
 use crate::error::RunError;
@@ -139,6 +140,8 @@ struct Tree {
     reusable: bool,
     /// What the turn's commits do not have.
     left_out: Vec<LeftOut>,
+    /// Whether the commits may have objects of Git LFS that are not on the code host; `None` if no turn has ended.
+    has_objects: Option<bool>,
 }
 
 /// The result of a turn in its tree.
@@ -262,6 +265,12 @@ impl Steps for HostSteps<'_> {
         let workspace = &self.sandbox.workspace;
         // The credential of the fetch may have expired during the turn.
         let remote = self.forge.remote().await.map_err(not_used)?;
+        let has_objects = self.tree.lock().await.has_objects;
+        if has_objects.unwrap_or(true) || !job.unpublished.is_empty() {
+            let (objects, blobs, scratch) = (&*self.host.lfs, &*self.host.blobs, &workspace.scratch);
+            let uploading = Uploading { objects, blobs, mirror: &self.mirror, scratch, remote: &remote };
+            uploading.upload(job, branch, head).await?;
+        }
         let push = Push {
             mirrors: &self.host.mirrors,
             mirror: &self.mirror,
@@ -327,6 +336,7 @@ impl HostSteps<'_> {
         tree.state.ignore_rules = collected.ignore_rules;
         tree.state.submodules = collected.submodules;
         tree.listing = Some(collected.listing);
+        tree.has_objects = Some(collected.has_objects || tree.has_objects.unwrap_or_default());
         tree.reusable = collected.settled;
         // What was left out of an earlier commit was told then.
         let new = collected.left_out.iter().filter(|one| !left_out_before.contains(&one.path));
@@ -505,13 +515,32 @@ impl HostSteps<'_> {
         let Assignment { project, claimed, signals, .. } = self.assignment;
         let upstream = self.upstream().map(|(_, commit)| commit);
         let sources = self.sources();
+        let (scratch, limits) = (&self.sandbox.workspace.scratch, &project.settings.limits);
+        let objects = match project.settings.checkout.lfs {
+            Lfs::Fetch if trees.scan.has_attributes => Some(TurnObjects {
+                objects: &*self.host.lfs,
+                blobs: &*self.host.blobs,
+                mirror: &self.mirror,
+                scratch,
+                job: self.job().id,
+                token: self.job().token,
+                branch: &begun.branch,
+                start: &begun.head,
+                start_tree: OnceCell::new(),
+                file_bytes: limits.file_bytes.unwrap_or(FILE_BYTES),
+                stored: std::sync::Mutex::default(),
+            }),
+            Lfs::Fetch | Lfs::Off => None,
+        };
         let context = CommitContext {
             job: self.job(),
             message: &claimed.message,
             only_committed: turn.is_stopped(),
             upstream,
-            limits: &project.settings.limits,
             sources: &sources,
+            limits,
+            scratch,
+            objects: objects.as_ref(),
         };
         let environment = base_environment(self.host, &self.sandbox);
         collect(&self.sandbox, &environment, signals, &self.mirror, begun, &context, trees).await
