@@ -95,6 +95,9 @@ impl Hasher {
     }
 }
 
+/// The path of the LFS server of a repository of the built-in code host, below the repository.
+pub const SERVER: &str = "/info/lfs/";
+
 /// The folder of the blob store with the objects of the built-in code host. It has a folder for each repository.
 pub const HOSTED: &str = "lfs";
 

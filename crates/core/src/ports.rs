@@ -44,7 +44,7 @@ pub use identity::{
     BegunSignIn, NotProven, Passwords, PasswordsFailed, ProvenPerson, ReturnedSignIn, SignInProvider, TokenRefusal,
     TokenVerifier,
 };
-pub use lfs::{LfsError, LfsFailure, LfsObjects, LfsUpload};
+pub use lfs::{LfsError, LfsFailure, LfsObjects, LfsServer, LfsUpload};
 pub use sandbox::{
     Containing, Containment, Exhausted, Exit, FreeSpace, Guarantee, Image, Layout, Process, Resources, Sandbox,
     SandboxError, Spawn, Spawned,

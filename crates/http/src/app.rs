@@ -11,8 +11,8 @@ use journeyman_core::engine::Engine;
 use journeyman_core::ids::KeyId;
 use journeyman_core::model::ProviderInfo;
 use journeyman_core::ports::{
-    ConnectionMeter, Containing, Diffs, DutyMeter, GitServer, InstalledAgents, ModelMeter, Passwords, PullPages, Seal,
-    SignInProvider, Store,
+    ConnectionMeter, Containing, Diffs, DutyMeter, GitServer, InstalledAgents, LfsServer, ModelMeter, Passwords,
+    PullPages, Seal, SignInProvider, Store,
 };
 use journeyman_core::time::{Clock, IdGen, Timestamp};
 use tokio::sync::Semaphore;
@@ -36,6 +36,8 @@ pub struct Services {
     pub diffs: Arc<dyn Diffs>,
     /// Serves repositories of the built-in code host to git.
     pub git: Arc<dyn GitServer>,
+    /// Serves the objects of Git LFS of those repositories.
+    pub lfs: Arc<dyn LfsServer>,
     /// The pull requests of the built-in code host.
     pub pulls: Arc<dyn PullPages>,
     /// Hashes and verifies the passwords of users.

@@ -16,6 +16,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use journeyman_core::ids::ProjectId;
 use journeyman_core::key::{ApiKey, KeyHash, Refused, Scope, hash};
+use journeyman_core::lfs::SERVER;
 use journeyman_core::message::Origin;
 use journeyman_core::ports::ClientConnection;
 use journeyman_core::trace::TraceParent;
@@ -47,7 +48,9 @@ pub(crate) async fn of_git(
     request: Request,
     next: Next,
 ) -> Response {
-    let writes = app.services.git.needs_write(&format!("/{path}"), query.as_deref().unwrap_or_default());
+    // The LFS server knows from the body what a request needs.
+    let is_lfs = format!("/{path}").starts_with(SERVER);
+    let writes = !is_lfs && app.services.git.needs_write(&format!("/{path}"), query.as_deref().unwrap_or_default());
     let needs = if writes { Scope::Write } else { Scope::Read };
     admit(&app, request, next, Schemes::BasicToo, needs).await
 }
@@ -82,6 +85,12 @@ async fn admit(app: &App, request: Request, next: Next, schemes: Schemes, needs:
             response
         }
     }
+}
+
+/// Returns whether a caller may push to the repositories that it sees.
+pub(crate) fn may_push(app: &App, caller: &Caller) -> bool {
+    let Actor::Key(key) = &caller.actor else { return false };
+    key.check(app.services.engine.now(), caller.address, Scope::Write).is_ok()
 }
 
 /// Reports to the server whether the request on this connection was authenticated. Does nothing for a request without a

@@ -29,7 +29,7 @@ use journeyman_http::Services;
 use journeyman_identity::oidc::Oidc;
 use journeyman_identity::password::Passwords;
 use journeyman_identity::token::Tokens;
-use journeyman_lfs::Lfs;
+use journeyman_lfs::{Lfs, LfsHost};
 use journeyman_net::{Policy, SystemResolver};
 use journeyman_repository::Mirrors;
 use journeyman_repository::diff::MirrorDiffs;
@@ -67,6 +67,7 @@ pub(crate) struct App {
     pub(crate) cases: UseCases,
     pub(crate) duties: Duties,
     diffs: Arc<MirrorDiffs>,
+    lfs: Arc<LfsHost>,
     /// The parts for running jobs; `None` on a machine without the worker role.
     worker: Option<WorkerParts>,
     provider: Option<Arc<dyn SignInProvider>>,
@@ -239,6 +240,9 @@ pub(crate) async fn build(settings: Settings, public_url: String) -> anyhow::Res
     let cases = cases(&settings, &store, engine.clone(), hosts.clone(), Arc::clone(&mirrors), public_url.clone())?;
     let repositories = Repositories { mirrors: Arc::clone(&mirrors), host: hosts.local().clone() };
     let diffs = MirrorDiffs::new(forges.clone(), Arc::clone(&blobs), Arc::clone(&mirrors), &settings.data_dir);
+    let scratch = settings.data_dir.join("scratch");
+    let machine = (Arc::new(Machine) as Arc<dyn Clock>, Arc::new(Machine) as Arc<dyn IdGen>);
+    let lfs = LfsHost::new(Arc::clone(&blobs), scratch, public_url.clone(), machine);
     let worker = if is_worker {
         Some(worker_parts(&settings, &engine, &store, forges, blobs, mirrors, &public_url)?)
     } else {
@@ -256,6 +260,7 @@ pub(crate) async fn build(settings: Settings, public_url: String) -> anyhow::Res
         cases,
         duties,
         diffs: Arc::new(diffs),
+        lfs: Arc::new(lfs),
         worker,
         provider,
         seal,
@@ -320,6 +325,7 @@ impl App {
             ids: Arc::new(Machine),
             diffs: self.diffs.clone(),
             git: local.clone(),
+            lfs: self.lfs.clone(),
             pulls: local,
             passwords: Arc::new(Passwords::new(Arc::new(Machine))),
             provider: self.provider.clone(),

@@ -11,6 +11,7 @@
 //! | module | task |
 //! |---|---|
 //! | `http` | the batch API and the transfer `basic` |
+//! | `serve` | the LFS server of the built-in code host |
 //! | `wire` | the bodies of the batch API |
 //! | `folder` | repositories at a path, as `git-lfs` treats them (`git lfs standalone-file`) |
 //! | `hosted` | repositories of the built-in code host |
@@ -19,6 +20,7 @@ mod file;
 mod folder;
 mod hosted;
 mod http;
+mod serve;
 mod wire;
 
 use std::path::Path;
@@ -31,6 +33,8 @@ use journeyman_core::ports::{Blobs, LfsError, LfsFailure, LfsObjects, LfsUpload,
 use journeyman_git::{Failure, Git};
 use journeyman_net::{Client, Policy, Settings};
 use url::Url;
+
+pub use serve::LfsHost;
 
 use self::folder::ObjectFolder;
 use self::hosted::Hosted;

@@ -36,6 +36,7 @@ mod worker;
 mod workspace;
 
 pub use cleanup::blobs::{BLOB_FOLDERS, SweepPositions};
+pub use commit::lfs_objects::OBJECT;
 pub use host::{Host, Resources};
 pub use run::outcome::Patience;
 pub use sandbox::containment::ContainmentCheck;

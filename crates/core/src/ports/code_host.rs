@@ -39,9 +39,9 @@ pub trait Diffs: Send + Sync {
 /// An HTTP body as a stream of chunks.
 pub type GitBody = Pin<Box<dyn Stream<Item = std::io::Result<Bytes>> + Send>>;
 
-/// An authenticated request of git's smart HTTP protocol.
+/// An authenticated request of git's smart HTTP protocol, or of Git LFS.
 pub struct GitHttpRequest {
-    /// `GET` or `POST`.
+    /// `GET`, `POST` or `PUT`.
     pub method: String,
     /// The path below the repository: `/info/refs`, `/git-upload-pack`, `/git-receive-pack`.
     pub path: String,

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 
-use super::Remote;
+use super::{GitHttpRequest, GitHttpResponse, GitServerError, Remote};
 use crate::lfs::Pointer;
+use crate::project::Project;
 
 /// An error of the server that stores the objects of a repository.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -79,4 +80,19 @@ pub trait LfsObjects: Send + Sync {
     /// # Errors
     /// An object could not be uploaded.
     async fn upload(&self, remote: &Remote, branch: &str, objects: &[LfsUpload]) -> Result<(), LfsError>;
+}
+
+/// Serves the objects of repositories of the built-in code host to clients of Git LFS.
+#[async_trait]
+pub trait LfsServer: Send + Sync {
+    /// Answers a request whose path begins with [`crate::lfs::SERVER`]. `may_write` is true if the client may push.
+    ///
+    /// # Errors
+    /// The repository is not on the built-in code host, or the blob store failed.
+    async fn serve(
+        &self,
+        project: &Project,
+        request: GitHttpRequest,
+        may_write: bool,
+    ) -> Result<GitHttpResponse, GitServerError>;
 }

@@ -1,4 +1,4 @@
-//! The repositories of the built-in code host, for git clients: `/git/{projectId}.git`.
+//! The repositories of the built-in code host, for git clients and git-lfs: `/git/{projectId}.git`.
 
 use axum::Router;
 use axum::body::Body;
@@ -8,15 +8,17 @@ use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 use axum::routing::get;
 use futures::TryStreamExt;
+use journeyman_core::lfs::SERVER;
 use journeyman_core::ports::{GitHttpRequest, GitServerError};
 
 use crate::app::App;
+use crate::auth::may_push;
 use crate::caller::{Caller, visible};
 use crate::error::{ApiError, ErrorCode};
 
 /// Returns the routes, which require the authentication layer [`crate::auth::of_git`].
 pub(crate) fn routes() -> Router<App> {
-    Router::new().route("/git/{repository}/{*path}", get(serve).post(serve))
+    Router::new().route("/git/{repository}/{*path}", get(serve).post(serve).put(serve))
 }
 
 async fn serve(
@@ -41,7 +43,11 @@ async fn serve(
         user: caller.name().to_owned(),
         body: Box::pin(body.into_data_stream().map_err(std::io::Error::other)),
     };
-    let served = app.services.git.serve(&project, asked).await.map_err(|error| match error {
+    let served = match asked.path.starts_with(SERVER) {
+        true => app.services.lfs.serve(&project, asked, may_push(&app, &caller)).await,
+        false => app.services.git.serve(&project, asked).await,
+    };
+    let served = served.map_err(|error| match error {
         GitServerError::NotFound => {
             ApiError::new(StatusCode::NOT_FOUND, ErrorCode::RepositoryNotFound, error.to_string())
         }

@@ -25,7 +25,7 @@ use journeyman_core::model::price::Tokens;
 use journeyman_core::model::{Dialect, ProviderInfo};
 use journeyman_core::ports::{
     AuditEntry, ConnectionMeter, ConnectionTotals, Containing, Containment, DiffError, Diffs, DutyMeter, DutyTotals,
-    FreeSpace, GitHttpRequest, GitHttpResponse, GitServer, GitServerError, Guarantee, JobStore, ModelMeter,
+    FreeSpace, GitHttpRequest, GitHttpResponse, GitServer, GitServerError, Guarantee, JobStore, LfsServer, ModelMeter,
     ModelTotals, Passwords, PasswordsFailed, PollTotals, ProviderTotals, PullDetail, PullMerge, PullPages,
     PullPagesError, SandboxError,
 };
@@ -77,6 +77,20 @@ impl GitServer for FakeRepository {
         let text = format!("{} {}{} by {}", request.method, project.id, request.path, request.user);
         let body = futures::stream::once(async move { Ok(Bytes::from(text)) });
         Ok(GitHttpResponse { status: 200, headers: vec![("X-Git".into(), "1".into())], body: Box::pin(body) })
+    }
+}
+
+#[async_trait]
+impl LfsServer for FakeRepository {
+    async fn serve(
+        &self,
+        project: &Project,
+        request: GitHttpRequest,
+        may_write: bool,
+    ) -> Result<GitHttpResponse, GitServerError> {
+        let text = format!("lfs {} {} {} {may_write}", request.method, project.id, request.path);
+        let body = futures::stream::once(async move { Ok(Bytes::from(text)) });
+        Ok(GitHttpResponse { status: 200, headers: Vec::new(), body: Box::pin(body) })
     }
 }
 
@@ -307,6 +321,7 @@ pub(crate) async fn service() -> Service {
         ids: world.clone(),
         diffs: repository.clone(),
         git: repository.clone(),
+        lfs: repository.clone(),
         pulls: repository,
         passwords: Arc::new(NoPasswords),
         provider: None,

@@ -6,16 +6,27 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use journeyman_core::lfs::HOSTED;
 use journeyman_core::ports::Blobs;
-use journeyman_worker::BLOB_FOLDERS;
+use journeyman_worker::{BLOB_FOLDERS, OBJECT};
 
 /// The number of blobs that are listed at a time.
 const PAGE: usize = 1000;
 
 /// Copies all blobs that exist now into the folder `to`; returns their keys.
 pub(super) async fn copy_all(blobs: &dyn Blobs, to: &Path) -> anyhow::Result<BTreeSet<String>> {
+    copy_folders(blobs, &BLOB_FOLDERS, to).await
+}
+
+/// Copies the objects of Git LFS of the built-in code host into the folder `to`; returns their number. Called after the
+/// repositories were copied: a client uploads objects before it pushes.
+pub(super) async fn copy_hosted(blobs: &dyn Blobs, to: &Path) -> anyhow::Result<usize> {
+    Ok(copy_folders(blobs, &[HOSTED], to).await?.len())
+}
+
+async fn copy_folders(blobs: &dyn Blobs, folders: &[&str], to: &Path) -> anyhow::Result<BTreeSet<String>> {
     let mut copied = BTreeSet::new();
-    for folder in BLOB_FOLDERS {
+    for folder in folders {
         let mut after: Option<String> = None;
         loop {
             let page = blobs.list(folder, after.as_deref(), PAGE).await?;
@@ -48,7 +59,8 @@ pub(super) async fn complete(
             missing.push(key.clone());
         }
     }
-    for key in copied.difference(needed) {
+    // Objects of Git LFS that are not on the code host yet belong to the commits of bundles.
+    for key in copied.difference(needed).filter(|key| !key.ends_with(OBJECT)) {
         let path = to.join(key);
         std::fs::remove_file(&path).with_context(|| format!("{} cannot be removed", path.display()))?;
         // Remove the folder with its last file.
@@ -78,7 +90,7 @@ pub(super) async fn put(blobs: &dyn Blobs, key: &str, file: &Path, draft: PathBu
 
 /// Returns whether the blob store is empty.
 pub(super) async fn is_empty(blobs: &dyn Blobs) -> anyhow::Result<bool> {
-    for folder in BLOB_FOLDERS {
+    for folder in BLOB_FOLDERS.into_iter().chain([HOSTED]) {
         if !blobs.list(folder, None, 1).await?.is_empty() {
             return Ok(false);
         }

@@ -75,6 +75,10 @@ async fn fill(settings: &Settings, key: &MasterKey, dir: &Path, include_key: boo
         }
     };
     manifest.repositories = copy_repositories(&git, settings, dir, &before, &needs.branches).await?;
+    if let (BlobPlace::Folder { path, shared }, BlobsNote::Files { count, .. }) = (&settings.blobs, &mut manifest.blobs)
+    {
+        *count += blobs::copy_hosted(&Folder::new(path.clone(), *shared), &dir.join(BLOBS)).await?;
+    }
     if include_key {
         manifest.includes_key = true;
         files::write(&dir.join(MASTER_KEY), format!("{}\n", app::master_key_text(settings)?).as_bytes())?;

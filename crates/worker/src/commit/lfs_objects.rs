@@ -25,7 +25,7 @@ use crate::lfs::fill::unsupported;
 use crate::workspace::beneath::{open_beneath, open_folder};
 
 /// The end of the keys of objects that are not on the code host yet.
-pub(crate) const OBJECT: &str = ".lfs";
+pub const OBJECT: &str = ".lfs";
 
 /// The number of blobs that are listed at once.
 const PAGE: usize = 1000;
