@@ -39,6 +39,7 @@ pub(crate) mod program {
     pub(crate) mod given;
     mod imports;
     mod leftovers;
+    mod lfs;
     mod machines;
     mod mcp;
     pub(crate) mod models;

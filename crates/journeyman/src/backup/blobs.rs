@@ -127,6 +127,14 @@ mod tests {
         assert_eq!(missing, ["sessions/c/1.tar.gz"]);
         assert_eq!(std::fs::read_to_string(to.join("sessions/a/1.tar.gz")).unwrap(), "sessions/a/1.tar.gz");
         assert_eq!(std::fs::read_to_string(to.join("sessions/a/2.tar.gz")).unwrap(), "sessions/a/2.tar.gz");
+        // The objects of Git LFS: those of commits that are not pushed, and those of the built-in code host.
+        for key in ["bundles/b/1-x.7.lfs", "lfs/shop/x"] {
+            write(key).await;
+        }
+        let copied = copy_all(&blobs, &to).await.unwrap();
+        complete(&blobs, &to, &copied, &needed).await.unwrap();
+        assert_eq!(copy_hosted(&blobs, &to).await.unwrap(), 1);
+        assert!(to.join("bundles/b/1-x.7.lfs").exists() && to.join("lfs/shop/x").exists());
         assert!(!to.join("sessions/b").exists() && !to.join("sessions/c").exists(), "no job needs them");
     }
 }
