@@ -244,6 +244,22 @@ class CheckSummary(Model):
     """The time of the result."""
 
 
+class Checkout(Model):
+    """The content that a checkout has beside the commit's own files."""
+
+    submodules: Submodules
+    """The treatment of submodules."""
+    lfs: Lfs
+    """The treatment of files in Git LFS."""
+
+
+class CheckoutChanges(RequestModel):
+    """The content that a checkout has beside the commit's own files."""
+
+    submodules: Submodules | None = None
+    lfs: Lfs | None = None
+
+
 class Checks(Model):
     """The treatment of the checks of pull requests."""
 
@@ -275,6 +291,8 @@ class CodeHost(Model):
     """`true` if there is a credential, which is set with `token` and never shown."""
     has_webhook_secret: bool
     """`true` if there is a secret for the webhooks of this project, which is set with `webhookSecret` and never shown."""
+    allow_force_push: bool
+    """`true` if pushes may overwrite commits of the default branch on the built-in code host."""
 
 
 class CodeHostChanges(RequestModel):
@@ -292,6 +310,8 @@ class CodeHostChanges(RequestModel):
     The secret with which the code host signs the webhooks of this project. It is never shown again. `null` removes
     it.
     """
+    allow_force_push: bool | None = None
+    """`true` to let pushes overwrite commits of the default branch on the built-in code host; by default, `false`."""
 
 
 CodeHostKind = TypeAliasType(
@@ -459,6 +479,8 @@ class CreateProject(RequestModel):
     """The model of the project's jobs."""
     code_host: CodeHostChanges | None = None
     """The code host of the repository."""
+    checkout: CheckoutChanges | None = None
+    """The content of checkouts."""
     pull_request: PullRequestChanges | None = None
     """The settings of the project's pull requests."""
     comments: CommentChanges | None = None
@@ -646,6 +668,8 @@ ErrorCode = TypeAliasType(
         "pull_request_taken",
         "pull_request_not_found",
         "pull_request_ended",
+        "pull_request_exists",
+        "branch_not_found",
         "pull_request_conflict",
         "pull_request_not_writable",
         "pull_requests_unsupported",
@@ -744,7 +768,9 @@ The error code, for programs. New codes may be added; the status gives the class
 - `pull_request_taken`: Another job works on this pull request.
 - `pull_request_not_found`: The pull request does not exist in the repository of the project.
 - `pull_request_ended`: The pull request was merged or closed.
-- `pull_request_conflict`: The branches of the pull request conflict.
+- `pull_request_exists`: The branch has an open pull request.
+- `branch_not_found`: The repository has no such branch.
+- `pull_request_conflict`: The branches of the pull request conflict, or its commits cannot be rebased.
 - `pull_request_not_writable`: Jobs cannot push to the branch of the pull request, which may be in a fork.
 - `pull_requests_unsupported`: The server cannot do this with the pull requests of the repository, which is on another code host or has none.
 - `message_already_delivered`: The message is no longer queued.
@@ -1028,6 +1054,35 @@ class EventChangesLeftOutData(Model):
     beginning: str | None = None
     """The first characters."""
     tool_call_id: str | None = None
+
+
+class EventCheckoutIncomplete(Model):
+    """Files of the checkout are pointers of Git LFS, because their content could not be fetched."""
+
+    seq: int
+    """The sequence number: 1 for the job's first event, without gaps."""
+    type: Literal["checkout.incomplete"]
+    at: AwareDatetime
+    run_id: str | None
+    """The ID of the run, if the event belongs to one."""
+    data: EventCheckoutIncompleteData
+
+
+class EventCheckoutIncompleteData(Model):
+    paths: list[EventCheckoutIncompleteDataPath] | None = None
+    more: int | None = None
+    cut: bool | None = None
+    """True if data was truncated."""
+    bytes: int | None = None
+    """The original size in bytes."""
+    beginning: str | None = None
+    """The first characters."""
+    tool_call_id: str | None = None
+
+
+class EventCheckoutIncompleteDataPath(Model):
+    path: str
+    detail: str | None = None
 
 
 class EventChecksSettled(Model):
@@ -1403,6 +1458,28 @@ class EventPullRequestOpenedData(Model):
     url: str
 
 
+class EventPullRequestOutdated(Model):
+    """The pull request conflicts with its base branch, or is behind it, and the project wants it to be updated."""
+
+    seq: int
+    """The sequence number: 1 for the job's first event, without gaps."""
+    type: Literal["pull_request.outdated"]
+    at: AwareDatetime
+    run_id: str | None
+    """The ID of the run, if the event belongs to one."""
+    data: EventPullRequestOutdatedData
+
+
+class EventPullRequestOutdatedData(Model):
+    number: int
+    base: str
+    base_sha: str
+    head_sha: str
+    behind: int
+    conflicts: PullConflicts
+    stop: str | None
+
+
 class EventPullRequestReopened(Model):
     """A pull request was reopened."""
 
@@ -1466,6 +1543,24 @@ class EventRunStarted(Model):
     data: EventRunStartedData
 
 
+class EventRunStartedData(Model):
+    message_id: str
+    attempt: int
+    worker: str
+
+
+class EventSubmodulesSkipped(Model):
+    """Submodules of the repository were not filled, and their folders stay as they were."""
+
+    seq: int
+    """The sequence number: 1 for the job's first event, without gaps."""
+    type: Literal["submodules.skipped"]
+    at: AwareDatetime
+    run_id: str | None
+    """The ID of the run, if the event belongs to one."""
+    data: EventSubmodulesSkippedData
+
+
 Event = TypeAliasType(
     "Event",
     EventJobCreated
@@ -1487,6 +1582,7 @@ Event = TypeAliasType(
     | EventPullRequestMerged
     | EventPullRequestClosed
     | EventPullRequestReopened
+    | EventPullRequestOutdated
     | EventChecksSettled
     | EventAgentMessage
     | EventAgentThought
@@ -1496,6 +1592,8 @@ Event = TypeAliasType(
     | EventAgentSession
     | EventAgentContinued
     | EventChangesLeftOut
+    | EventSubmodulesSkipped
+    | EventCheckoutIncomplete
     | EventAgentLineDropped
     | EventAgentModelCall
     | EventModelDenied
@@ -1506,10 +1604,22 @@ Event = TypeAliasType(
 """An entry in the log of a job. New types may be added; ignore types that you do not know."""
 
 
-class EventRunStartedData(Model):
-    message_id: str
-    attempt: int
-    worker: str
+class EventSubmodulesSkippedData(Model):
+    paths: list[EventSubmodulesSkippedDataPath] | None = None
+    more: int | None = None
+    cut: bool | None = None
+    """True if data was truncated."""
+    bytes: int | None = None
+    """The original size in bytes."""
+    beginning: str | None = None
+    """The first characters."""
+    tool_call_id: str | None = None
+
+
+class EventSubmodulesSkippedDataPath(Model):
+    path: str
+    reason: str
+    detail: str
 
 
 class ExchangeToken(RequestModel):
@@ -1760,8 +1870,8 @@ class JobPage(Model):
 
 class JobPull(Model):
     """
-    A pull request of a job. The text, the labels and the base branch of those on other code hosts than the built-in one
-    are on the code host.
+    A pull request of a job. The description and the labels of those on other code hosts than the built-in one are on
+    the code host.
     """
 
     number: int
@@ -1777,8 +1887,11 @@ class JobPull(Model):
     head: str
     """The branch with the commits."""
     base: str | None
-    """The branch to merge into."""
+    """The branch to merge into; on other code hosts than the built-in one, `null` like `conflicts`."""
     labels: list[str]
+    conflicts: PullConflicts | None
+    behind: int | None
+    """The number of commits of its base that it does not have, at most 1,000; `null` like `conflicts`."""
     created_at: AwareDatetime
     """The time at which the job opened it."""
     ended_at: AwareDatetime | None
@@ -1804,6 +1917,10 @@ class JobPullRequest(Model):
     url: str
     state: PullRequestState
     """The state, as the code host last reported it."""
+
+
+KeepUpToDate = TypeAliasType("KeepUpToDate", Literal["off", "conflicts", "always"])
+"""The reaction to new commits of the branch that an open pull request is merged into."""
 
 
 class Key(Model):
@@ -1867,6 +1984,7 @@ LeftOutReason = TypeAliasType(
     Literal[
         "repository_inside",
         "submodule",
+        "submodule_commit",
         "unreadable",
         "special",
         "too_large",
@@ -1879,6 +1997,10 @@ LeftOutReason = TypeAliasType(
     ],
 )
 """The reason why a change was left out. Later versions may add reasons."""
+
+
+Lfs = TypeAliasType("Lfs", Literal["off", "fetch"])
+"""The treatment of files in Git LFS."""
 
 
 class LimitChanges(RequestModel):
@@ -1964,6 +2086,16 @@ class Me(Model):
     """
 
 
+class MergePullRequest(RequestModel):
+    """A merge of a pull request."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+    )
+    method: PullRequestMergeMethod | None = "merge"
+    """The method; by default, `merge`."""
+
+
 class Message(Model):
     """A message and its receipt."""
 
@@ -2013,7 +2145,9 @@ class MessageList(Model):
 
 MessageOrigin = TypeAliasType(
     "MessageOrigin",
-    Literal["api", "dashboard", "pull_request", "comment", "review", "check", "issue", "slack"],
+    Literal[
+        "api", "dashboard", "pull_request", "comment", "review", "check", "issue", "slack", "update"
+    ],
 )
 """The origin of a message. New origins may be added."""
 
@@ -2058,6 +2192,21 @@ class ModelPrice(Model):
     """The price of input tokens that are also written to the provider's cache."""
 
 
+class OpenPullRequest(RequestModel):
+    """A pull request to open for a branch that was pushed."""
+
+    head: str
+    """The branch with the commits."""
+    base: str | None = None
+    """The branch to merge into; by default, the default branch of the repository."""
+    title: str
+    """The title."""
+    body: str | None = None
+    """The description, in Markdown; by default, it is empty."""
+    draft: bool | None = None
+    """`true` to open it as a draft; by default, `false`."""
+
+
 Permissions = TypeAliasType("Permissions", Literal["allow", "refuse"])
 """The answer to permission requests of an agent."""
 
@@ -2081,6 +2230,8 @@ class Project(Model):
     """The time of creation."""
     code_host: CodeHost
     """The code host of the repository."""
+    checkout: Checkout
+    """The content of checkouts."""
     pull_request: PullRequest
     """The settings of the project's pull requests."""
     comments: Comments
@@ -2119,6 +2270,7 @@ class ProjectChanges(RequestModel):
     model: str | None = None
     """The model of the project's jobs."""
     code_host: CodeHostChanges | None = None
+    checkout: CheckoutChanges | None = None
     pull_request: PullRequestChanges | None = None
     comments: CommentChanges | None = None
     checks: CheckChanges | None = None
@@ -2234,8 +2386,8 @@ class ProjectList(Model):
 
 class ProjectPull(Model):
     """
-    A pull request of a project. The text, the labels and the base branch of those on other code hosts than the built-in
-    one are on the code host.
+    A pull request of a project. The description and the labels of those on other code hosts than the built-in one are
+    on the code host.
     """
 
     number: int
@@ -2251,7 +2403,7 @@ class ProjectPull(Model):
     head: str
     """The branch with the commits."""
     base: str | None
-    """The branch to merge into."""
+    """The branch to merge into; on other code hosts than the built-in one, `null` like `conflicts`."""
     labels: list[str]
     job: str | None
     """The ID of the job that opened it or works on it; `null` if there is none."""
@@ -2260,6 +2412,9 @@ class ProjectPull(Model):
     `true` if it can be merged now, `false` if its branches conflict or do not exist; `null` in lists, if it has ended,
     and on other code hosts.
     """
+    conflicts: PullConflicts | None
+    behind: int | None
+    """The number of commits of its base that it does not have, at most 1,000; `null` like `conflicts`."""
     created_at: AwareDatetime
     """The time at which it was opened; on other code hosts, the time at which the job opened it or began to work on it."""
     ended_at: AwareDatetime | None
@@ -2306,6 +2461,18 @@ Pull = TypeAliasType("Pull", Literal["missing", "always", "never"])
 """The policy for pulling an image."""
 
 
+class PullConflicts(Model):
+    """The files in which a pull request conflicts with its base."""
+
+    files: list[str]
+    """
+    The paths of the first 100 files; none if the branches can be merged. Bytes of a path that are not UTF-8 are
+    written as `\\xNN`.
+    """
+    more: int
+    """The number of files that are not named."""
+
+
 class PullRequest(Model):
     """
     The settings of a project's pull requests. In the templates, `{title}`, `{summary}`, `{prompt}`, `{job}`, `{branch}`,
@@ -2330,6 +2497,8 @@ class PullRequest(Model):
     """The policy for commits that change files of CI pipelines."""
     archive_on_merge: bool
     """`true` if a job is archived when its pull request is merged."""
+    keep_up_to_date: KeepUpToDate
+    """The reaction to new commits of the branch that an open pull request is merged into."""
 
 
 class PullRequestChanges(RequestModel):
@@ -2355,6 +2524,13 @@ class PullRequestChanges(RequestModel):
     ci_files: CiFiles | None = None
     archive_on_merge: bool | None = None
     """`true` to archive a job when its pull request is merged; by default, `false`."""
+    keep_up_to_date: KeepUpToDate | None = None
+
+
+PullRequestMergeMethod = TypeAliasType(
+    "PullRequestMergeMethod", Literal["merge", "squash", "rebase"]
+)
+"""The way in which the commits of a pull request get into the base branch."""
 
 
 PullRequestState = TypeAliasType("PullRequestState", Literal["open", "merged", "closed"])
@@ -2453,6 +2629,10 @@ class Run(Model):
     usage: Usage
     commits: list[str]
     """The commits that the run published, oldest first."""
+    left_out: list[LeftOut]
+    """What the turn changed, but no commit has, with the reasons; at most 100 paths."""
+    left_out_more: int
+    """The number of further paths that were left out."""
 
 
 class RunList(Model):
@@ -2662,6 +2842,10 @@ SourcePermission = TypeAliasType("SourcePermission", Literal["none", "read", "wr
 
 Status = TypeAliasType("Status", Literal["active", "completed", "archived", "failed"])
 """The status of a job."""
+
+
+Submodules = TypeAliasType("Submodules", Literal["off", "read"])
+"""The treatment of submodules."""
 
 
 class System(Model):

@@ -129,6 +129,13 @@ CheckMode: TypeAlias = Literal["off", "report", "fix"]
 """The reaction to failed checks."""
 
 
+class CheckoutChanges(TypedDict):
+    """The content that a checkout has beside the commit's own files."""
+
+    submodules: NotRequired[Submodules | None]
+    lfs: NotRequired[Lfs | None]
+
+
 CiFiles: TypeAlias = Literal["refuse", "allow"]
 """The policy for commits that change files of CI pipelines."""
 
@@ -148,6 +155,8 @@ class CodeHostChanges(TypedDict):
     The secret with which the code host signs the webhooks of this project. It is never shown again. `null` removes
     it.
     """
+    allow_force_push: NotRequired[bool | None]
+    """`true` to let pushes overwrite commits of the default branch on the built-in code host; by default, `false`."""
 
 
 CodeHostKind: TypeAlias = Literal[
@@ -263,6 +272,8 @@ class CreateProject(TypedDict):
     """The model of the project's jobs."""
     code_host: NotRequired[CodeHostChanges]
     """The code host of the repository."""
+    checkout: NotRequired[CheckoutChanges]
+    """The content of checkouts."""
     pull_request: NotRequired[PullRequestChanges]
     """The settings of the project's pull requests."""
     comments: NotRequired[CommentChanges]
@@ -367,6 +378,14 @@ HostKind: TypeAlias = Literal[
 """The software of a code host."""
 
 
+KeepUpToDate: TypeAlias = Literal["off", "conflicts", "always"]
+"""The reaction to new commits of the branch that an open pull request is merged into."""
+
+
+Lfs: TypeAlias = Literal["off", "fetch"]
+"""The treatment of files in Git LFS."""
+
+
 class LimitChanges(TypedDict):
     """The limits of a project."""
 
@@ -402,6 +421,28 @@ class LimitChanges(TypedDict):
     budget: NotRequired[BudgetChanges | None]
 
 
+class MergePullRequest(TypedDict, closed=True):
+    """A merge of a pull request."""
+
+    method: NotRequired[PullRequestMergeMethod]
+    """The method; by default, `merge`."""
+
+
+class OpenPullRequest(TypedDict):
+    """A pull request to open for a branch that was pushed."""
+
+    head: str
+    """The branch with the commits."""
+    base: NotRequired[str | None]
+    """The branch to merge into; by default, the default branch of the repository."""
+    title: str
+    """The title."""
+    body: NotRequired[str]
+    """The description, in Markdown; by default, it is empty."""
+    draft: NotRequired[bool]
+    """`true` to open it as a draft; by default, `false`."""
+
+
 Permissions: TypeAlias = Literal["allow", "refuse"]
 """The answer to permission requests of an agent."""
 
@@ -424,6 +465,7 @@ class ProjectChanges(TypedDict):
     model: NotRequired[str | None]
     """The model of the project's jobs."""
     code_host: NotRequired[CodeHostChanges | None]
+    checkout: NotRequired[CheckoutChanges | None]
     pull_request: NotRequired[PullRequestChanges | None]
     comments: NotRequired[CommentChanges | None]
     checks: NotRequired[CheckChanges | None]
@@ -513,6 +555,11 @@ class PullRequestChanges(TypedDict):
     ci_files: NotRequired[CiFiles | None]
     archive_on_merge: NotRequired[bool | None]
     """`true` to archive a job when its pull request is merged; by default, `false`."""
+    keep_up_to_date: NotRequired[KeepUpToDate | None]
+
+
+PullRequestMergeMethod: TypeAlias = Literal["merge", "squash", "rebase"]
+"""The way in which the commits of a pull request get into the base branch."""
 
 
 class ReplaceCodeHost(TypedDict, closed=True):
@@ -623,6 +670,10 @@ class SendMessage(TypedDict):
 
 SlackMode: TypeAlias = Literal["events", "socket"]
 """The way in which events of Slack arrive."""
+
+
+Submodules: TypeAlias = Literal["off", "read"]
+"""The treatment of submodules."""
 
 
 TrustScope: TypeAlias = Literal["read", "jobs"]

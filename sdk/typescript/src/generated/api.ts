@@ -311,8 +311,9 @@ export interface paths {
         };
         /**
          * List a job's pull requests
-         * @description Returns the pull requests that the job has opened, in pages, oldest first: a follow-up after a merge opens another one. Those on
-         *     the built-in code host have a text too. `GET …/diff` returns the changes.
+         * @description Returns the pull requests that the job has opened, in pages, oldest first: a follow-up after a merge opens another
+         *     one. Those on the built-in code host have a text too. `GET …/diff` returns the changes. An open one is compared with
+         *     its base, as both are on the code host now; what is not known within 5 seconds is `null`.
          */
         get: operations["listJobPulls"];
         put?: never;
@@ -600,10 +601,17 @@ export interface paths {
          * List pull requests
          * @description Returns the pull requests of the project's repository in pages, newest first. On the built-in code host, these are
          *     all pull requests; on other code hosts, those that jobs have opened or work on, as the code host last reported them.
+         *     Open ones are compared with their bases, as both are on the code host now: on other code hosts the first 10 of the
+         *     page, because each costs a request there. What is not known within 5 seconds is `null`.
          */
         get: operations["listPulls"];
         put?: never;
-        post?: never;
+        /**
+         * Open a pull request
+         * @description Opens a pull request on the built-in code host for a branch that was pushed. If the branch has an open one with the same
+         *     values, that one is returned with 200; another one is refused with 409. A branch that does not exist is refused with 422.
+         */
+        post: operations["openPull"];
         delete?: never;
         options?: never;
         head?: never;
@@ -643,7 +651,8 @@ export interface paths {
         /**
          * Merge a pull request
          * @description Merges a pull request of the built-in code host into its base branch. Merging it again changes nothing. A closed one,
-         *     and one whose branches conflict, are refused with 409; one on another code host is refused with 422.
+         *     one whose branches conflict, and one whose commits cannot be rebased are refused with 409; one on another code host is
+         *     refused with 422.
          */
         post: operations["mergePull"];
         delete?: never;
@@ -1771,6 +1780,18 @@ export interface components {
              */
             settledAt: string;
         };
+        /** @description The content that a checkout has beside the commit's own files. */
+        Checkout: {
+            /** @description The treatment of submodules. */
+            submodules: components["schemas"]["Submodules"];
+            /** @description The treatment of files in Git LFS. */
+            lfs: components["schemas"]["Lfs"];
+        };
+        /** @description The content that a checkout has beside the commit's own files. */
+        CheckoutChanges: {
+            submodules?: components["schemas"]["Submodules"] | null;
+            lfs?: components["schemas"]["Lfs"] | null;
+        };
         /** @description The treatment of the checks of pull requests. */
         Checks: {
             /** @description The reaction to failed checks. */
@@ -1806,6 +1827,8 @@ export interface components {
             hasToken: boolean;
             /** @description `true` if there is a secret for the webhooks of this project, which is set with `webhookSecret` and never shown. */
             hasWebhookSecret: boolean;
+            /** @description `true` if pushes may overwrite commits of the default branch on the built-in code host. */
+            allowForcePush: boolean;
         };
         /** @description The code host of a project's repository. */
         CodeHostChanges: {
@@ -1821,6 +1844,8 @@ export interface components {
              *     it.
              */
             webhookSecret?: string | null;
+            /** @description `true` to let pushes overwrite commits of the default branch on the built-in code host; by default, `false`. */
+            allowForcePush?: boolean | null;
         };
         /**
          * @description The kind of code host of a repository.
@@ -1987,6 +2012,8 @@ export interface components {
             model?: string;
             /** @description The code host of the repository. */
             codeHost?: components["schemas"]["CodeHostChanges"];
+            /** @description The content of checkouts. */
+            checkout?: components["schemas"]["CheckoutChanges"];
             /** @description The settings of the project's pull requests. */
             pullRequest?: components["schemas"]["PullRequestChanges"];
             /** @description The treatment of comments and issues on the code host. */
@@ -2198,7 +2225,9 @@ export interface components {
          *     - `pull_request_taken`: Another job works on this pull request.
          *     - `pull_request_not_found`: The pull request does not exist in the repository of the project.
          *     - `pull_request_ended`: The pull request was merged or closed.
-         *     - `pull_request_conflict`: The branches of the pull request conflict.
+         *     - `pull_request_exists`: The branch has an open pull request.
+         *     - `branch_not_found`: The repository has no such branch.
+         *     - `pull_request_conflict`: The branches of the pull request conflict, or its commits cannot be rebased.
          *     - `pull_request_not_writable`: Jobs cannot push to the branch of the pull request, which may be in a fork.
          *     - `pull_requests_unsupported`: The server cannot do this with the pull requests of the repository, which is on another code host or has none.
          *     - `message_already_delivered`: The message is no longer queued.
@@ -2230,9 +2259,9 @@ export interface components {
          *     - `internal`: An internal error occurred in the server.
          * @enum {string}
          */
-        ErrorCode: "bad_request" | "no_key" | "malformed_key" | "unknown_key" | "expired_key" | "address_not_allowed" | "scope_missing" | "key_limited" | "foreign_origin" | "invalid_signature" | "not_found" | "job_not_found" | "message_not_found" | "project_not_found" | "webhook_not_found" | "delivery_not_found" | "webhook_disabled" | "too_many_webhooks" | "template_not_found" | "template_exists" | "too_many_templates" | "token_refused" | "token_not_trusted" | "issuer_unavailable" | "too_many_attempts" | "trust_not_found" | "trust_exists" | "too_many_trusts" | "key_not_found" | "key_ended" | "user_not_found" | "user_exists" | "user_disabled" | "last_administrator" | "identity_missing" | "password_missing" | "repository_not_found" | "cursor_expired" | "method_not_allowed" | "invalid_json" | "invalid_body" | "invalid_query" | "invalid_prompt" | "invalid_idempotency_key" | "invalid_last_event_id" | "unknown_agent" | "unsupported_policy" | "repository_address_refused" | "body_broken" | "body_timeout" | "body_too_large" | "prompt_too_long" | "uri_too_long" | "headers_too_large" | "content_type_not_json" | "charset_not_utf8" | "content_encoding_unknown" | "job_archived" | "job_busy" | "branch_taken" | "pull_request_taken" | "pull_request_not_found" | "pull_request_ended" | "pull_request_conflict" | "pull_request_not_writable" | "pull_requests_unsupported" | "message_already_delivered" | "code_host_not_found" | "code_host_exists" | "code_host_configured" | "code_host_used" | "slack_workspace_not_found" | "slack_workspace_exists" | "slack_failed" | "project_exists" | "project_busy" | "idempotency_key_reused" | "precondition_failed" | "changed_meanwhile" | "rate_limited" | "queue_full" | "credential_refused" | "permission_missing" | "repository_archived" | "repository_unreachable" | "repository_unavailable" | "sandbox_unavailable" | "shutting_down" | "too_many_connections" | "overloaded" | "store_unavailable" | "outcome_unknown" | "internal";
+        ErrorCode: "bad_request" | "no_key" | "malformed_key" | "unknown_key" | "expired_key" | "address_not_allowed" | "scope_missing" | "key_limited" | "foreign_origin" | "invalid_signature" | "not_found" | "job_not_found" | "message_not_found" | "project_not_found" | "webhook_not_found" | "delivery_not_found" | "webhook_disabled" | "too_many_webhooks" | "template_not_found" | "template_exists" | "too_many_templates" | "token_refused" | "token_not_trusted" | "issuer_unavailable" | "too_many_attempts" | "trust_not_found" | "trust_exists" | "too_many_trusts" | "key_not_found" | "key_ended" | "user_not_found" | "user_exists" | "user_disabled" | "last_administrator" | "identity_missing" | "password_missing" | "repository_not_found" | "cursor_expired" | "method_not_allowed" | "invalid_json" | "invalid_body" | "invalid_query" | "invalid_prompt" | "invalid_idempotency_key" | "invalid_last_event_id" | "unknown_agent" | "unsupported_policy" | "repository_address_refused" | "body_broken" | "body_timeout" | "body_too_large" | "prompt_too_long" | "uri_too_long" | "headers_too_large" | "content_type_not_json" | "charset_not_utf8" | "content_encoding_unknown" | "job_archived" | "job_busy" | "branch_taken" | "pull_request_taken" | "pull_request_not_found" | "pull_request_ended" | "pull_request_exists" | "branch_not_found" | "pull_request_conflict" | "pull_request_not_writable" | "pull_requests_unsupported" | "message_already_delivered" | "code_host_not_found" | "code_host_exists" | "code_host_configured" | "code_host_used" | "slack_workspace_not_found" | "slack_workspace_exists" | "slack_failed" | "project_exists" | "project_busy" | "idempotency_key_reused" | "precondition_failed" | "changed_meanwhile" | "rate_limited" | "queue_full" | "credential_refused" | "permission_missing" | "repository_archived" | "repository_unreachable" | "repository_unavailable" | "sandbox_unavailable" | "shutting_down" | "too_many_connections" | "overloaded" | "store_unavailable" | "outcome_unknown" | "internal";
         /** @description An entry in the log of a job. New types may be added; ignore types that you do not know. */
-        Event: components["schemas"]["EventJobCreated"] | components["schemas"]["EventJobCompleted"] | components["schemas"]["EventJobFailed"] | components["schemas"]["EventJobArchived"] | components["schemas"]["EventJobUnarchived"] | components["schemas"]["EventMessageAccepted"] | components["schemas"]["EventMessageWithdrawn"] | components["schemas"]["EventMessageChanged"] | components["schemas"]["EventMessageWaiting"] | components["schemas"]["EventMessagePublishedWith"] | components["schemas"]["EventMessageFinished"] | components["schemas"]["EventRunStarted"] | components["schemas"]["EventRunFinished"] | components["schemas"]["EventCommitPushed"] | components["schemas"]["EventPullRequestOpened"] | components["schemas"]["EventPullRequestUpdated"] | components["schemas"]["EventPullRequestMerged"] | components["schemas"]["EventPullRequestClosed"] | components["schemas"]["EventPullRequestReopened"] | components["schemas"]["EventChecksSettled"] | components["schemas"]["EventAgentMessage"] | components["schemas"]["EventAgentThought"] | components["schemas"]["EventAgentPlan"] | components["schemas"]["EventAgentToolCall"] | components["schemas"]["EventAgentUsage"] | components["schemas"]["EventAgentSession"] | components["schemas"]["EventAgentContinued"] | components["schemas"]["EventChangesLeftOut"] | components["schemas"]["EventAgentLineDropped"] | components["schemas"]["EventAgentModelCall"] | components["schemas"]["EventModelDenied"] | components["schemas"]["EventPermissionAnswered"] | components["schemas"]["EventEgressAllowed"] | components["schemas"]["EventEgressDenied"];
+        Event: components["schemas"]["EventJobCreated"] | components["schemas"]["EventJobCompleted"] | components["schemas"]["EventJobFailed"] | components["schemas"]["EventJobArchived"] | components["schemas"]["EventJobUnarchived"] | components["schemas"]["EventMessageAccepted"] | components["schemas"]["EventMessageWithdrawn"] | components["schemas"]["EventMessageChanged"] | components["schemas"]["EventMessageWaiting"] | components["schemas"]["EventMessagePublishedWith"] | components["schemas"]["EventMessageFinished"] | components["schemas"]["EventRunStarted"] | components["schemas"]["EventRunFinished"] | components["schemas"]["EventCommitPushed"] | components["schemas"]["EventPullRequestOpened"] | components["schemas"]["EventPullRequestUpdated"] | components["schemas"]["EventPullRequestMerged"] | components["schemas"]["EventPullRequestClosed"] | components["schemas"]["EventPullRequestReopened"] | components["schemas"]["EventPullRequestOutdated"] | components["schemas"]["EventChecksSettled"] | components["schemas"]["EventAgentMessage"] | components["schemas"]["EventAgentThought"] | components["schemas"]["EventAgentPlan"] | components["schemas"]["EventAgentToolCall"] | components["schemas"]["EventAgentUsage"] | components["schemas"]["EventAgentSession"] | components["schemas"]["EventAgentContinued"] | components["schemas"]["EventChangesLeftOut"] | components["schemas"]["EventSubmodulesSkipped"] | components["schemas"]["EventCheckoutIncomplete"] | components["schemas"]["EventAgentLineDropped"] | components["schemas"]["EventAgentModelCall"] | components["schemas"]["EventModelDenied"] | components["schemas"]["EventPermissionAnswered"] | components["schemas"]["EventEgressAllowed"] | components["schemas"]["EventEgressDenied"];
         /** @description The agent's turn was cut short, and the agent is asked to continue. */
         EventAgentContinued: {
             /**
@@ -2524,6 +2553,38 @@ export interface components {
             runId: string | null;
             data: {
                 paths?: components["schemas"]["LeftOut"][];
+                /** Format: int64 */
+                more?: number;
+                /** @description True if data was truncated. */
+                cut?: boolean;
+                /** @description The original size in bytes. */
+                bytes?: number;
+                /** @description The first characters. */
+                beginning?: string;
+                toolCallId?: string | null;
+            };
+        };
+        /** @description Files of the checkout are pointers of Git LFS, because their content could not be fetched. */
+        EventCheckoutIncomplete: {
+            /**
+             * Format: int64
+             * @description The sequence number: 1 for the job's first event, without gaps.
+             */
+            seq: number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "checkout.incomplete";
+            /** Format: date-time */
+            at: string;
+            /** @description The ID of the run, if the event belongs to one. */
+            runId: string | null;
+            data: {
+                paths?: {
+                    path: string;
+                    detail?: string;
+                }[];
                 /** Format: int64 */
                 more?: number;
                 /** @description True if data was truncated. */
@@ -3011,6 +3072,34 @@ export interface components {
                 url: string;
             };
         };
+        /** @description The pull request conflicts with its base branch, or is behind it, and the project wants it to be updated. */
+        EventPullRequestOutdated: {
+            /**
+             * Format: int64
+             * @description The sequence number: 1 for the job's first event, without gaps.
+             */
+            seq: number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "pull_request.outdated";
+            /** Format: date-time */
+            at: string;
+            /** @description The ID of the run, if the event belongs to one. */
+            runId: string | null;
+            data: {
+                /** Format: int64 */
+                number: number;
+                base: string;
+                baseSha: string;
+                headSha: string;
+                /** Format: int64 */
+                behind: number;
+                conflicts: components["schemas"]["PullConflicts"];
+                stop: string | null;
+            };
+        };
         /** @description A pull request was reopened. */
         EventPullRequestReopened: {
             /**
@@ -3097,6 +3186,39 @@ export interface components {
                 /** Format: int64 */
                 attempt: number;
                 worker: string;
+            };
+        };
+        /** @description Submodules of the repository were not filled, and their folders stay as they were. */
+        EventSubmodulesSkipped: {
+            /**
+             * Format: int64
+             * @description The sequence number: 1 for the job's first event, without gaps.
+             */
+            seq: number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "submodules.skipped";
+            /** Format: date-time */
+            at: string;
+            /** @description The ID of the run, if the event belongs to one. */
+            runId: string | null;
+            data: {
+                paths?: {
+                    path: string;
+                    reason: string;
+                    detail: string;
+                }[];
+                /** Format: int64 */
+                more?: number;
+                /** @description True if data was truncated. */
+                cut?: boolean;
+                /** @description The original size in bytes. */
+                bytes?: number;
+                /** @description The first characters. */
+                beginning?: string;
+                toolCallId?: string | null;
             };
         };
         /** @description A token to exchange for a key. */
@@ -3364,8 +3486,8 @@ export interface components {
             nextCursor: string | null;
         };
         /**
-         * @description A pull request of a job. The text, the labels and the base branch of those on other code hosts than the built-in one
-         *     are on the code host.
+         * @description A pull request of a job. The description and the labels of those on other code hosts than the built-in one are on
+         *     the code host.
          */
         JobPull: {
             /** Format: int64 */
@@ -3381,9 +3503,15 @@ export interface components {
             body: string | null;
             /** @description The branch with the commits. */
             head: string;
-            /** @description The branch to merge into. */
+            /** @description The branch to merge into; on other code hosts than the built-in one, `null` like `conflicts`. */
             base: string | null;
             labels: string[];
+            conflicts: components["schemas"]["PullConflicts"] | null;
+            /**
+             * Format: int64
+             * @description The number of commits of its base that it does not have, at most 1,000; `null` like `conflicts`.
+             */
+            behind: number | null;
             /**
              * Format: date-time
              * @description The time at which the job opened it.
@@ -3411,6 +3539,11 @@ export interface components {
             /** @description The state, as the code host last reported it. */
             state: components["schemas"]["PullRequestState"];
         };
+        /**
+         * @description The reaction to new commits of the branch that an open pull request is merged into.
+         * @enum {string}
+         */
+        KeepUpToDate: "off" | "conflicts" | "always";
         /** @description An API key, without its secret. */
         Key: {
             /**
@@ -3480,7 +3613,12 @@ export interface components {
          * @description The reason why a change was left out. Later versions may add reasons.
          * @enum {string}
          */
-        LeftOutReason: "repository_inside" | "submodule" | "unreadable" | "special" | "too_large" | "marked_local" | "not_encodable" | "path_too_long" | "submodule_settings" | "lfs_content" | "refused_by_git";
+        LeftOutReason: "repository_inside" | "submodule" | "submodule_commit" | "unreadable" | "special" | "too_large" | "marked_local" | "not_encodable" | "path_too_long" | "submodule_settings" | "lfs_content" | "refused_by_git";
+        /**
+         * @description The treatment of files in Git LFS.
+         * @enum {string}
+         */
+        Lfs: "off" | "fetch";
         /** @description The limits of a project. */
         LimitChanges: {
             /**
@@ -3632,6 +3770,14 @@ export interface components {
              */
             managesProjects: boolean;
         };
+        /** @description A merge of a pull request. */
+        MergePullRequest: {
+            /**
+             * @description The method; by default, `merge`.
+             * @default merge
+             */
+            method: components["schemas"]["PullRequestMergeMethod"];
+        };
         /** @description A message and its receipt. */
         Message: {
             /** @example msg_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7 */
@@ -3690,7 +3836,7 @@ export interface components {
          * @description The origin of a message. New origins may be added.
          * @enum {string}
          */
-        MessageOrigin: "api" | "dashboard" | "pull_request" | "comment" | "review" | "check" | "issue" | "slack";
+        MessageOrigin: "api" | "dashboard" | "pull_request" | "comment" | "review" | "check" | "issue" | "slack" | "update";
         /** @description The place on a code host that a message came from. */
         MessageSource: {
             /** @description The code host, such as `github.com`; `local:` is the built-in one. */
@@ -3739,6 +3885,19 @@ export interface components {
              */
             cacheWrittenMicros: number;
         };
+        /** @description A pull request to open for a branch that was pushed. */
+        OpenPullRequest: {
+            /** @description The branch with the commits. */
+            head: string;
+            /** @description The branch to merge into; by default, the default branch of the repository. */
+            base?: string | null;
+            /** @description The title. */
+            title: string;
+            /** @description The description, in Markdown; by default, it is empty. */
+            body?: string;
+            /** @description `true` to open it as a draft; by default, `false`. */
+            draft?: boolean;
+        };
         /**
          * @description The answer to permission requests of an agent.
          * @enum {string}
@@ -3768,6 +3927,8 @@ export interface components {
             createdAt: string;
             /** @description The code host of the repository. */
             codeHost: components["schemas"]["CodeHost"];
+            /** @description The content of checkouts. */
+            checkout: components["schemas"]["Checkout"];
             /** @description The settings of the project's pull requests. */
             pullRequest: components["schemas"]["PullRequest"];
             /** @description The treatment of comments and issues on the code host. */
@@ -3808,6 +3969,7 @@ export interface components {
             /** @description The model of the project's jobs. */
             model?: string | null;
             codeHost?: components["schemas"]["CodeHostChanges"] | null;
+            checkout?: components["schemas"]["CheckoutChanges"] | null;
             pullRequest?: components["schemas"]["PullRequestChanges"] | null;
             comments?: components["schemas"]["CommentChanges"] | null;
             checks?: components["schemas"]["CheckChanges"] | null;
@@ -3908,8 +4070,8 @@ export interface components {
             nextCursor: string | null;
         };
         /**
-         * @description A pull request of a project. The text, the labels and the base branch of those on other code hosts than the built-in
-         *     one are on the code host.
+         * @description A pull request of a project. The description and the labels of those on other code hosts than the built-in one are
+         *     on the code host.
          */
         ProjectPull: {
             /** Format: int64 */
@@ -3925,7 +4087,7 @@ export interface components {
             body: string | null;
             /** @description The branch with the commits. */
             head: string;
-            /** @description The branch to merge into. */
+            /** @description The branch to merge into; on other code hosts than the built-in one, `null` like `conflicts`. */
             base: string | null;
             labels: string[];
             /** @description The ID of the job that opened it or works on it; `null` if there is none. */
@@ -3935,6 +4097,12 @@ export interface components {
              *     and on other code hosts.
              */
             mergeable: boolean | null;
+            conflicts: components["schemas"]["PullConflicts"] | null;
+            /**
+             * Format: int64
+             * @description The number of commits of its base that it does not have, at most 1,000; `null` like `conflicts`.
+             */
+            behind: number | null;
             /**
              * Format: date-time
              * @description The time at which it was opened; on other code hosts, the time at which the job opened it or began to work on it.
@@ -3989,6 +4157,16 @@ export interface components {
          * @enum {string}
          */
         Pull: "missing" | "always" | "never";
+        /** @description The files in which a pull request conflicts with its base. */
+        PullConflicts: {
+            /**
+             * @description The paths of the first 100 files; none if the branches can be merged. Bytes of a path that are not UTF-8 are
+             *     written as `\xNN`.
+             */
+            files: string[];
+            /** @description The number of files that are not named. */
+            more: number;
+        };
         /**
          * @description The settings of a project's pull requests. In the templates, `{title}`, `{summary}`, `{prompt}`, `{job}`, `{branch}`,
          *     `{url}`, and `{cost}` are replaced.
@@ -4012,6 +4190,8 @@ export interface components {
             ciFiles: components["schemas"]["CiFiles"];
             /** @description `true` if a job is archived when its pull request is merged. */
             archiveOnMerge: boolean;
+            /** @description The reaction to new commits of the branch that an open pull request is merged into. */
+            keepUpToDate: components["schemas"]["KeepUpToDate"];
         };
         /**
          * @description The settings of a project's pull requests. In the templates, `{title}`, `{summary}`, `{prompt}`, `{job}`, `{branch}`,
@@ -4035,7 +4215,13 @@ export interface components {
             ciFiles?: components["schemas"]["CiFiles"] | null;
             /** @description `true` to archive a job when its pull request is merged; by default, `false`. */
             archiveOnMerge?: boolean | null;
+            keepUpToDate?: components["schemas"]["KeepUpToDate"] | null;
         };
+        /**
+         * @description The way in which the commits of a pull request get into the base branch.
+         * @enum {string}
+         */
+        PullRequestMergeMethod: "merge" | "squash" | "rebase";
         /**
          * @description The state of a pull request.
          * @enum {string}
@@ -4142,6 +4328,13 @@ export interface components {
             usage: components["schemas"]["Usage"];
             /** @description The commits that the run published, oldest first. */
             commits: string[];
+            /** @description What the turn changed, but no commit has, with the reasons; at most 100 paths. */
+            leftOut: components["schemas"]["LeftOut"][];
+            /**
+             * Format: int64
+             * @description The number of further paths that were left out.
+             */
+            leftOutMore: number;
         };
         /** @description A page of the runs of a job. */
         RunList: {
@@ -4340,6 +4533,11 @@ export interface components {
          * @enum {string}
          */
         Status: "active" | "completed" | "archived" | "failed";
+        /**
+         * @description The treatment of submodules.
+         * @enum {string}
+         */
+        Submodules: "off" | "read";
         /** @description Information about the installation. */
         System: {
             /** @description The version of the service. */
@@ -4693,6 +4891,8 @@ export type CheckChanges = components['schemas']['CheckChanges'];
 export type CheckMode = components['schemas']['CheckMode'];
 export type CheckState = components['schemas']['CheckState'];
 export type CheckSummary = components['schemas']['CheckSummary'];
+export type Checkout = components['schemas']['Checkout'];
+export type CheckoutChanges = components['schemas']['CheckoutChanges'];
 export type Checks = components['schemas']['Checks'];
 export type CiFiles = components['schemas']['CiFiles'];
 export type CodeHost = components['schemas']['CodeHost'];
@@ -4731,6 +4931,7 @@ export type EventAgentThought = components['schemas']['EventAgentThought'];
 export type EventAgentToolCall = components['schemas']['EventAgentToolCall'];
 export type EventAgentUsage = components['schemas']['EventAgentUsage'];
 export type EventChangesLeftOut = components['schemas']['EventChangesLeftOut'];
+export type EventCheckoutIncomplete = components['schemas']['EventCheckoutIncomplete'];
 export type EventChecksSettled = components['schemas']['EventChecksSettled'];
 export type EventCommitPushed = components['schemas']['EventCommitPushed'];
 export type EventEgressAllowed = components['schemas']['EventEgressAllowed'];
@@ -4753,10 +4954,12 @@ export type EventPullRequest = components['schemas']['EventPullRequest'];
 export type EventPullRequestClosed = components['schemas']['EventPullRequestClosed'];
 export type EventPullRequestMerged = components['schemas']['EventPullRequestMerged'];
 export type EventPullRequestOpened = components['schemas']['EventPullRequestOpened'];
+export type EventPullRequestOutdated = components['schemas']['EventPullRequestOutdated'];
 export type EventPullRequestReopened = components['schemas']['EventPullRequestReopened'];
 export type EventPullRequestUpdated = components['schemas']['EventPullRequestUpdated'];
 export type EventRunFinished = components['schemas']['EventRunFinished'];
 export type EventRunStarted = components['schemas']['EventRunStarted'];
+export type EventSubmodulesSkipped = components['schemas']['EventSubmodulesSkipped'];
 export type ExchangeToken = components['schemas']['ExchangeToken'];
 export type ExchangedKey = components['schemas']['ExchangedKey'];
 export type Finding = components['schemas']['Finding'];
@@ -4776,13 +4979,16 @@ export type JobPage = components['schemas']['JobPage'];
 export type JobPull = components['schemas']['JobPull'];
 export type JobPullList = components['schemas']['JobPullList'];
 export type JobPullRequest = components['schemas']['JobPullRequest'];
+export type KeepUpToDate = components['schemas']['KeepUpToDate'];
 export type Key = components['schemas']['Key'];
 export type KeyList = components['schemas']['KeyList'];
 export type LeftOut = components['schemas']['LeftOut'];
 export type LeftOutReason = components['schemas']['LeftOutReason'];
+export type Lfs = components['schemas']['Lfs'];
 export type LimitChanges = components['schemas']['LimitChanges'];
 export type Limits = components['schemas']['Limits'];
 export type Me = components['schemas']['Me'];
+export type MergePullRequest = components['schemas']['MergePullRequest'];
 export type Message = components['schemas']['Message'];
 export type MessageList = components['schemas']['MessageList'];
 export type MessageOrigin = components['schemas']['MessageOrigin'];
@@ -4790,6 +4996,7 @@ export type MessageSource = components['schemas']['MessageSource'];
 export type MessageStatus = components['schemas']['MessageStatus'];
 export type ModelList = components['schemas']['ModelList'];
 export type ModelPrice = components['schemas']['ModelPrice'];
+export type OpenPullRequest = components['schemas']['OpenPullRequest'];
 export type Permissions = components['schemas']['Permissions'];
 export type Project = components['schemas']['Project'];
 export type ProjectChanges = components['schemas']['ProjectChanges'];
@@ -4805,8 +5012,10 @@ export type ProjectPull = components['schemas']['ProjectPull'];
 export type ProjectPullList = components['schemas']['ProjectPullList'];
 export type Provider = components['schemas']['Provider'];
 export type Pull = components['schemas']['Pull'];
+export type PullConflicts = components['schemas']['PullConflicts'];
 export type PullRequest = components['schemas']['PullRequest'];
 export type PullRequestChanges = components['schemas']['PullRequestChanges'];
+export type PullRequestMergeMethod = components['schemas']['PullRequestMergeMethod'];
 export type PullRequestState = components['schemas']['PullRequestState'];
 export type Reason = components['schemas']['Reason'];
 export type ReplaceCodeHost = components['schemas']['ReplaceCodeHost'];
@@ -4836,6 +5045,7 @@ export type Source = components['schemas']['Source'];
 export type SourceAuthor = components['schemas']['SourceAuthor'];
 export type SourcePermission = components['schemas']['SourcePermission'];
 export type Status = components['schemas']['Status'];
+export type Submodules = components['schemas']['Submodules'];
 export type System = components['schemas']['System'];
 export type Template = components['schemas']['Template'];
 export type TemplateList = components['schemas']['TemplateList'];
@@ -5804,7 +6014,9 @@ export interface operations {
                      *           },
                      *           "commits": [
                      *             "1f8c0d6f7a0c4bb0a1e7c3b5d9e2f4a6b8c0d1e2"
-                     *           ]
+                     *           ],
+                     *           "leftOut": [],
+                     *           "leftOutMore": 0
                      *         }
                      *       ],
                      *       "nextCursor": null
@@ -5856,6 +6068,11 @@ export interface operations {
                      *           "head": "journeyman/add-a-search-field-19aa3bb4",
                      *           "base": "main",
                      *           "labels": [],
+                     *           "conflicts": {
+                     *             "files": [],
+                     *             "more": 0
+                     *           },
+                     *           "behind": 0,
                      *           "createdAt": "2026-11-22T09:04:10.512Z",
                      *           "endedAt": null
                      *         }
@@ -6311,7 +6528,12 @@ export interface operations {
                      *             "host": null,
                      *             "username": null,
                      *             "hasToken": false,
-                     *             "hasWebhookSecret": false
+                     *             "hasWebhookSecret": false,
+                     *             "allowForcePush": false
+                     *           },
+                     *           "checkout": {
+                     *             "submodules": "read",
+                     *             "lfs": "fetch"
                      *           },
                      *           "pullRequest": {
                      *             "draft": false,
@@ -6322,7 +6544,8 @@ export interface operations {
                      *             "reviewers": [],
                      *             "assignees": [],
                      *             "ciFiles": "refuse",
-                     *             "archiveOnMerge": false
+                     *             "archiveOnMerge": false,
+                     *             "keepUpToDate": "off"
                      *           },
                      *           "comments": {
                      *             "reviews": "all",
@@ -6429,7 +6652,12 @@ export interface operations {
                      *         "host": null,
                      *         "username": null,
                      *         "hasToken": false,
-                     *         "hasWebhookSecret": false
+                     *         "hasWebhookSecret": false,
+                     *         "allowForcePush": false
+                     *       },
+                     *       "checkout": {
+                     *         "submodules": "read",
+                     *         "lfs": "fetch"
                      *       },
                      *       "pullRequest": {
                      *         "draft": false,
@@ -6440,7 +6668,8 @@ export interface operations {
                      *         "reviewers": [],
                      *         "assignees": [],
                      *         "ciFiles": "refuse",
-                     *         "archiveOnMerge": false
+                     *         "archiveOnMerge": false,
+                     *         "keepUpToDate": "off"
                      *       },
                      *       "comments": {
                      *         "reviews": "all",
@@ -6529,7 +6758,12 @@ export interface operations {
                      *         "host": null,
                      *         "username": null,
                      *         "hasToken": false,
-                     *         "hasWebhookSecret": false
+                     *         "hasWebhookSecret": false,
+                     *         "allowForcePush": false
+                     *       },
+                     *       "checkout": {
+                     *         "submodules": "read",
+                     *         "lfs": "fetch"
                      *       },
                      *       "pullRequest": {
                      *         "draft": false,
@@ -6540,7 +6774,8 @@ export interface operations {
                      *         "reviewers": [],
                      *         "assignees": [],
                      *         "ciFiles": "refuse",
-                     *         "archiveOnMerge": false
+                     *         "archiveOnMerge": false,
+                     *         "keepUpToDate": "off"
                      *       },
                      *       "comments": {
                      *         "reviews": "all",
@@ -6669,7 +6904,12 @@ export interface operations {
                      *         "host": null,
                      *         "username": null,
                      *         "hasToken": false,
-                     *         "hasWebhookSecret": false
+                     *         "hasWebhookSecret": false,
+                     *         "allowForcePush": false
+                     *       },
+                     *       "checkout": {
+                     *         "submodules": "read",
+                     *         "lfs": "fetch"
                      *       },
                      *       "pullRequest": {
                      *         "draft": false,
@@ -6680,7 +6920,8 @@ export interface operations {
                      *         "reviewers": [],
                      *         "assignees": [],
                      *         "ciFiles": "refuse",
-                     *         "archiveOnMerge": false
+                     *         "archiveOnMerge": false,
+                     *         "keepUpToDate": "off"
                      *       },
                      *       "comments": {
                      *         "reviews": "all",
@@ -6865,6 +7106,11 @@ export interface operations {
                      *           "head": "journeyman/add-a-search-field-19aa3bb4",
                      *           "base": "main",
                      *           "labels": [],
+                     *           "conflicts": {
+                     *             "files": [],
+                     *             "more": 0
+                     *           },
+                     *           "behind": 0,
                      *           "createdAt": "2026-11-22T09:04:10.512Z",
                      *           "endedAt": null,
                      *           "job": "job_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7",
@@ -6877,6 +7123,91 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["ProjectPullList"];
+                };
+            };
+        };
+    };
+    openPull: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The ID of the project. */
+                projectId: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /** @example {} */
+                "application/json": components["schemas"]["OpenPullRequest"];
+            };
+        };
+        responses: {
+            /** @description The pull request that was open before */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "number": 7,
+                     *       "url": "https://journeyman.example.com/projects/shop/pulls/7",
+                     *       "state": "open",
+                     *       "draft": false,
+                     *       "title": "Add a search field to the list of orders.",
+                     *       "body": "Add a search field to the list of orders.",
+                     *       "head": "journeyman/add-a-search-field-19aa3bb4",
+                     *       "base": "main",
+                     *       "labels": [],
+                     *       "conflicts": {
+                     *         "files": [],
+                     *         "more": 0
+                     *       },
+                     *       "behind": 0,
+                     *       "createdAt": "2026-11-22T09:04:10.512Z",
+                     *       "endedAt": null,
+                     *       "job": "job_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7",
+                     *       "mergeable": null,
+                     *       "endedBy": null,
+                     *       "mergeCommit": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ProjectPull"];
+                };
+            };
+            /** @description The new pull request */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "number": 7,
+                     *       "url": "https://journeyman.example.com/projects/shop/pulls/7",
+                     *       "state": "open",
+                     *       "draft": false,
+                     *       "title": "Add a search field to the list of orders.",
+                     *       "body": "Add a search field to the list of orders.",
+                     *       "head": "journeyman/add-a-search-field-19aa3bb4",
+                     *       "base": "main",
+                     *       "labels": [],
+                     *       "conflicts": {
+                     *         "files": [],
+                     *         "more": 0
+                     *       },
+                     *       "behind": 0,
+                     *       "createdAt": "2026-11-22T09:04:10.512Z",
+                     *       "endedAt": null,
+                     *       "job": "job_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7",
+                     *       "mergeable": null,
+                     *       "endedBy": null,
+                     *       "mergeCommit": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ProjectPull"];
                 };
             };
         };
@@ -6915,6 +7246,11 @@ export interface operations {
                      *       "head": "journeyman/add-a-search-field-19aa3bb4",
                      *       "base": "main",
                      *       "labels": [],
+                     *       "conflicts": {
+                     *         "files": [],
+                     *         "more": 0
+                     *       },
+                     *       "behind": 0,
                      *       "createdAt": "2026-11-22T09:04:10.512Z",
                      *       "endedAt": null,
                      *       "job": "job_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7",
@@ -6940,7 +7276,12 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                /** @example {} */
+                "application/json": components["schemas"]["MergePullRequest"] | null;
+            };
+        };
         responses: {
             /** @description The merged pull request */
             200: {
@@ -6959,6 +7300,8 @@ export interface operations {
                      *       "head": "journeyman/add-a-search-field-19aa3bb4",
                      *       "base": "main",
                      *       "labels": [],
+                     *       "conflicts": null,
+                     *       "behind": null,
                      *       "createdAt": "2026-11-22T09:04:10.512Z",
                      *       "endedAt": "2026-11-22T10:00:00.000Z",
                      *       "job": "job_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7",

@@ -74,6 +74,7 @@ export const routes = {
   listUsers: { method: "GET", path: "/v2/users", acceptsIdempotencyKey: false, accept: "application/json" },
   listWebhooks: { method: "GET", path: "/v2/projects/{projectId}/webhooks", acceptsIdempotencyKey: false, accept: "application/json" },
   mergePull: { method: "POST", path: "/v2/projects/{projectId}/pulls/{number}/merge", acceptsIdempotencyKey: false, accept: "application/json" },
+  openPull: { method: "POST", path: "/v2/projects/{projectId}/pulls", acceptsIdempotencyKey: false, accept: "application/json" },
   redeliver: { method: "POST", path: "/v2/projects/{projectId}/webhooks/{id}/deliveries/{deliveryId}/redeliver", acceptsIdempotencyKey: false, accept: "application/json" },
   removeCodeHost: { method: "DELETE", path: "/v2/code-hosts/{codeHost}", acceptsIdempotencyKey: false, accept: "application/json" },
   removeSlackWorkspace: { method: "DELETE", path: "/v2/slack/workspaces/{id}", acceptsIdempotencyKey: false, accept: "application/json" },
