@@ -121,8 +121,14 @@ def work_with_jobs(client: Journeyman) -> str:
     print(shown.mergeable, shown.body)
     # endregion
 
+    branch, title, why = shown.head, shown.title or "", shown.body or ""
+    # region openPull
+    mine = client.pulls.open("shop", head=branch, title=title, body=why)
+    print(mine.number, mine.url)
+    # endregion
+
     # region mergePull
-    merged = client.pulls.merge("shop", number)
+    merged = client.pulls.merge("shop", number, method="squash")
     print(merged.state, merged.ended_at)
     # endregion
 

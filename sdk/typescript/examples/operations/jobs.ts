@@ -109,8 +109,14 @@ const pull = await client.pulls.get("shop", number);
 console.log(pull.mergeable, pull.body);
 // #endregion
 
+const [branch, title, why] = [pull.head, pull.title ?? "", pull.body ?? ""];
+// #region openPull
+const mine = await client.pulls.open("shop", { head: branch, title, body: why });
+console.log(mine.number, mine.url);
+// #endregion
+
 // #region mergePull
-const merged = await client.pulls.merge("shop", number);
+const merged = await client.pulls.merge("shop", number, { method: "squash" });
 console.log(merged.state, merged.endedAt);
 // #endregion
 

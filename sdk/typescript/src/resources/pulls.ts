@@ -1,4 +1,4 @@
-import type { ProjectPull } from "../generated/api.js";
+import type { MergePullRequest, OpenPullRequest, ProjectPull } from "../generated/api.js";
 import type { Pages } from "../pages.js";
 import type { ApiPromise } from "../promise.js";
 import type { Query, RequestOptions, Transport } from "../transport.js";
@@ -30,12 +30,24 @@ export class Pulls {
   }
 
   /**
+   * Opens a pull request on the built-in code host for a branch that was pushed. If the branch has an open one with the
+   * same values, returns that one.
+   *
+   * @throws {ConflictError} The branch has another open pull request (`pull_request_exists`).
+   */
+  open(project: string, pull: OpenPullRequest, options?: RequestOptions): ApiPromise<ProjectPull> {
+    return this.#transport.call("openPull", { path: { projectId: project }, body: pull }, options);
+  }
+
+  /**
    * Merges a pull request of the built-in code host. Merging it again changes nothing.
    *
-   * @throws {ConflictError} The pull request is closed (`pull_request_ended`), or its branches conflict
-   * (`pull_request_conflict`).
+   * @throws {ConflictError} The pull request is closed (`pull_request_ended`), or its branches conflict or cannot be
+   * rebased (`pull_request_conflict`).
    */
-  merge(project: string, number: number, options?: RequestOptions): ApiPromise<ProjectPull> {
-    return this.#transport.call("mergePull", { path: { projectId: project, number } }, options);
+  merge(project: string, number: number, options: MergePullRequest & RequestOptions = {}): ApiPromise<ProjectPull> {
+    const { method, ...rest } = options;
+    const path = { projectId: project, number };
+    return this.#transport.call("mergePull", method ? { path, body: { method } } : { path }, rest);
   }
 }

@@ -161,15 +161,40 @@ class AsyncPulls:
         """
         return await self._transport.get(models.ProjectPull, op.GET_PULL, project, str(number))
 
-    async def merge(self, project: str, number: int) -> models.ProjectPull:
+    async def open(self, project: str, **new: Unpack[params.OpenPullRequest]) -> models.ProjectPull:
+        """Opens a pull request on the built-in code host for a branch that was pushed.
+
+        If the branch has an open one with the same values, returns that one.
+
+        Args:
+            project: The ID of the project.
+            new: The fields of the pull request: ``head``, ``title``, and optionally the others.
+
+        Raises:
+            ConflictError: The branch has another open pull request (``pull_request_exists``).
+            BadRequestError: The branch has no commits that the base does not have.
+        """
+        body = models.OpenPullRequest.model_validate(new)
+        return await self._transport.get(models.ProjectPull, op.OPEN_PULL, project, body=body)
+
+    async def merge(
+        self, project: str, number: int, **how: Unpack[params.MergePullRequest]
+    ) -> models.ProjectPull:
         """Merges a pull request of the built-in code host. Merging it again changes nothing.
+
+        Args:
+            project: The ID of the project.
+            number: The number of the pull request.
+            how: ``method``: ``merge`` (the default), ``squash`` or ``rebase``.
 
         Raises:
             ConflictError: The pull request is closed (``pull_request_ended``), or its branches
-                conflict (``pull_request_conflict``).
+                conflict or cannot be rebased (``pull_request_conflict``).
             NotFoundError: The pull request does not exist (``pull_request_not_found``).
         """
-        return await self._transport.get(models.ProjectPull, op.MERGE_PULL, project, str(number))
+        body = models.MergePullRequest.model_validate(how) if how else None
+        target = (project, str(number))
+        return await self._transport.get(models.ProjectPull, op.MERGE_PULL, *target, body=body)
 
 
 class AsyncCodeHosts:
