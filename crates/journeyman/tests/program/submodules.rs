@@ -138,7 +138,8 @@ fn submodules_that_cannot_be_filled_are_told_and_fail_no_job() {
     let job = service.create("Read\n[[run ls -A vendor/lib > seen.txt]]");
     assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
     assert!(skipped(&service, &job)[0].contains(&("vendor/lib".to_owned(), "not_permitted".to_owned())));
-    let (_, page) = service.page(&site, &format!("{}/jobs/{}", service.url, job.rsplit('/').next().unwrap()));
+    let (_, page) =
+        service.page(&site, &format!("{}/projects/shop/jobs/{}/events", service.url, job.rsplit('/').next().unwrap()));
     assert!(page.contains("submodules not filled"), "{page}");
 
     let off = json!({ "checkout": { "submodules": "off" } });
