@@ -45,7 +45,11 @@ export class Pulls {
    * @throws {ConflictError} The pull request is closed (`pull_request_ended`), or its branches conflict or cannot be
    * rebased (`pull_request_conflict`).
    */
-  merge(project: string, number: number, options: Partial<MergePullRequest> & RequestOptions = {}): ApiPromise<ProjectPull> {
+  merge(
+    project: string,
+    number: number,
+    options: Partial<MergePullRequest> & RequestOptions = {},
+  ): ApiPromise<ProjectPull> {
     const { method, ...rest } = options;
     const path = { projectId: project, number };
     return this.#transport.call("mergePull", method ? { path, body: { method } } : { path }, rest);
