@@ -48,6 +48,7 @@ pub(crate) fn remove(settings: &Settings, now: Timestamp) {
     }
     leftovers.all(&data.join("scratch"));
     leftovers.trees(&data.join("spares"));
+    leftovers.downloads(&data.join("mirrors"));
     let installed = settings.agents.iter().filter(|(_, spec)| spec.install.is_some()).map(|(id, _)| id.as_str());
     leftovers.agents(&data.join("agents"), &installed.collect::<Vec<_>>());
     leftovers.repositories(&settings.repositories);
@@ -127,6 +128,13 @@ impl Leftovers<'_> {
             if name == "gone" || name.ends_with(".draft") {
                 self.take(&path);
             }
+        }
+    }
+
+    /// Removes unfinished downloads of objects of Git LFS.
+    fn downloads(&mut self, folder: &Path) {
+        for (cache, _) in entries(folder).filter(|(_, name)| name.ends_with(".lfs")) {
+            entries(&cache).filter(|(_, name)| name.starts_with("in.")).for_each(|(path, _)| self.take(&path));
         }
     }
 

@@ -229,3 +229,15 @@ fn git_processes_of_a_dead_service_are_ended() {
     own.kill().expect("killed");
     own.wait().expect("ended");
 }
+
+#[test]
+fn unfinished_downloads_of_objects_are_removed_and_cached_objects_stay() {
+    let (_dir, data) = site();
+    let unfinished = file(data.join("mirrors/0a.lfs/in.job_1/object"));
+    let cached = file(data.join("mirrors/0a.lfs/0b/object"));
+    let mirror = file(data.join("mirrors/0a.git/in.x"));
+    let mut leftovers = leftovers(&data);
+    leftovers.downloads(&data.join("mirrors"));
+    assert_eq!(leftovers.removed, 1);
+    assert!(!unfinished.exists() && cached.exists() && mirror.exists());
+}
