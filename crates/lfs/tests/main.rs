@@ -1,5 +1,7 @@
 //! Tests of the objects of Git LFS.
 
+#![expect(clippy::unwrap_used, clippy::cloned_ref_to_slice_refs, reason = "tests")]
+
 #[path = "lfs/folder.rs"]
 mod folder;
 #[path = "lfs/given.rs"]
