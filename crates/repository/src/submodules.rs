@@ -221,7 +221,7 @@ fn other_form(remote: &Remote) -> Option<Remote> {
     let url = format!("https://{}.git", rest.strip_suffix(".git").unwrap_or(rest));
     // A credential for http is not for https, which is another server.
     let credential = remote.credential.clone().filter(|_| scheme == "https");
-    (url != remote.url).then(|| Remote { url, credential, is_ours: false })
+    (url != remote.url).then_some(Remote { url, credential, is_ours: false })
 }
 
 async fn remove(folder: &Path) -> std::io::Result<()> {

@@ -181,11 +181,11 @@ async fn commit(
             }
             false => Staged::default(),
         };
-        if task.snapshot {
-            if let Some(unfinished) = Unfinished::find(mirror, &starts, scan, &staged).await? {
-                committer.end().await;
-                return Ok(Work::Unfinished(unfinished));
-            }
+        if task.snapshot
+            && let Some(unfinished) = Unfinished::find(mirror, &starts, scan, &staged).await?
+        {
+            committer.end().await;
+            return Ok(Work::Unfinished(unfinished));
         }
         let head = committer.commit().await?;
         if head == turn.head {
