@@ -226,6 +226,7 @@ addPage("job-events", () => at("done", "/events"), { do: open(".events .rows > l
 addPage("job-record", () => at("done", "/record"));
 addPage("job-viewer", () => at("running"), { as: "viewer" });
 addPage("pulls", "/projects/shop/pulls");
+addPage("pull-new", "/projects/shop/pulls/new");
 addPage("pulls-none", "/projects/fresh/pulls");
 addPage("pull", () => pageOfPull(), {
   do: async (page) => {
@@ -329,6 +330,7 @@ addPage("account-menu", "/keyboard", { do: open("details.account") });
 for (const [name, where, fields, button] of [
   ["project-new-refused", "/projects/new", { "#id": "Not an ID" }, "Create project"],
   ["key-new-refused", "/keys/new", { "#name": "x", "#addresses": "nowhere" }, "Create key"],
+  ["pull-new-refused", "/projects/shop/pulls/new", { "#head": "no-such-branch", "#title": "x" }, "Open pull request"],
   ["webhook-new-refused", "/projects/shop/webhooks/new", { "#url": "ftp://example.com" }, "Create webhook"],
   ["settings-refused", "/projects/shop/settings/sandbox", { "#egress": "not a host!" }, "Save"],
 ]) {

@@ -208,9 +208,7 @@ impl LocalRepository {
 
     /// Returns the name of the default branch, with escapes if it is not UTF-8.
     async fn default_branch(&self) -> Result<String, GitError> {
-        let path = self.host.path(&self.name);
-        let name = self.host.git.at(&path, ["symbolic-ref", "--short", "HEAD"]).run().await?.stdout;
-        Ok(path_text(name.trim_ascii()))
+        Ok(path_text(&self.host.default_branch(&self.host.path(&self.name)).await?))
     }
 }
 

@@ -203,6 +203,23 @@ async fn a_fast_forward_by_hand_has_no_merge_commit() {
 }
 
 #[tokio::test]
+async fn the_default_branch_of_a_head_that_does_not_exist_is_chosen_by_the_rule_for_all_repositories() {
+    let setup = setup().await;
+    for branch in ["a", "master"] {
+        setup.commit(branch, branch, "text").await;
+    }
+    let path = setup.hosts.local().path("shop");
+    for command in [&["update-ref", "-d", "refs/heads/main"][..], &["symbolic-ref", "HEAD", "refs/heads/gone"]] {
+        setup.git.at(&path, command).run().await.unwrap();
+    }
+    let forge = setup.hosts.of(&setup.project).await.unwrap();
+    assert_eq!(forge.repository().await.unwrap().default_branch.as_deref(), Some("master"));
+    assert_eq!(setup.hosts.local().branches(&setup.project).await.unwrap(), ["master", "a"]);
+    setup.commit("topic", "b", "text").await;
+    assert_eq!(setup.open(&pull("topic")).await.unwrap().base, "master");
+}
+
+#[tokio::test]
 async fn branches_are_listed_with_the_default_branch_first() {
     let setup = setup().await;
     let pages = setup.hosts.local();

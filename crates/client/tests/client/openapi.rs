@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// Operations, and the names of the methods that carry them out.
-const METHODS: [(&str, &str, &[&str]); 90] = [
+const METHODS: [(&str, &str, &[&str]); 91] = [
     ("createJob", "resources/jobs.rs", &["create", "create_and_wait"]),
     ("getJob", "job.rs", &["get", "poll", "wait"]),
     ("deleteJob", "job.rs", &["delete"]),
@@ -40,7 +40,8 @@ const METHODS: [(&str, &str, &[&str]); 90] = [
     ("testProject", "resources/projects.rs", &["test"]),
     ("listPulls", "resources/pulls.rs", &["list"]),
     ("getPull", "resources/pulls.rs", &["get"]),
-    ("mergePull", "resources/pulls.rs", &["merge"]),
+    ("openPull", "resources/pulls.rs", &["open"]),
+    ("mergePull", "resources/pulls.rs", &["merge", "merge_with"]),
     ("listCodeHosts", "resources/code_hosts.rs", &["list"]),
     ("createCodeHost", "resources/code_hosts.rs", &["create"]),
     ("getCodeHost", "resources/code_hosts.rs", &["get"]),

@@ -94,10 +94,8 @@ impl PullPages for LocalHost {
         let names = names.filter_map(|name| std::str::from_utf8(name).ok());
         let mut branches: Vec<String> = names.map(str::to_owned).collect();
         // A repository whose HEAD is no branch has no default branch.
-        if let Ok(head) = self.git.at(&path, ["symbolic-ref", "--quiet", "HEAD"]).run().await {
-            let head = String::from_utf8_lossy(&head.stdout);
-            let head = head.trim().strip_prefix("refs/heads/").unwrap_or_default();
-            branches.sort_by_key(|branch| branch != head);
+        if let Ok(first) = self.default_branch(&path).await {
+            branches.sort_by_key(|branch| branch.as_bytes() != first);
         }
         Ok(branches)
     }

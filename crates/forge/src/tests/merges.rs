@@ -85,7 +85,9 @@ async fn commits_that_are_ahead_of_the_base_stay_what_they_are() {
 #[tokio::test]
 async fn commits_that_cannot_be_rebased_are_refused_and_can_be_merged() {
     // The second commit takes back what conflicts, so the branches do not conflict.
-    let (setup, base, _) = diverged([("README", "mine"), ("README", "hello\n"), ("README", "theirs")]).await;
+    let (setup, base, head) = diverged([("README", "mine"), ("README", "hello\n"), ("README", "theirs")]).await;
+    setup.checkout(head.as_str()).await;
+    setup.commit("topic", "new", "text").await;
     let refused = setup.merged(MergeMethod::Rebase).await.unwrap_err();
     let PullPagesError::NotRebased(text) = &refused else { panic!("{refused:?}") };
     assert!(text.ends_with("conflicts") && refused.to_string().contains("merge or squash them instead"), "{refused}");

@@ -96,6 +96,12 @@ fn request(id: &str) -> Value {
         "replayWebhook" => json!({ "since": CREATED }),
         "createUser" => json!({ "name": "ada@example.com", "role": "member" }),
         "changeUser" => json!({ "role": "viewer" }),
+        "openPull" => json!({
+            "head": "search-field",
+            "base": "main",
+            "title": "Add a search field to the list of orders.",
+        }),
+        "mergePull" => json!({ "method": "merge" }),
         "createTemplate" => json!({
             "name": "Fix a bug",
             "description": "For a bug report with its steps",

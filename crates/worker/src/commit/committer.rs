@@ -194,7 +194,7 @@ impl<'a> Committer<'a> {
             None => PathBuf::from(format!("0 {}\t{path}", "0".repeat(40))),
         };
         let lines: Vec<PathBuf> = pointers.iter().map(line).collect();
-        Ok(self.ask("pointers", Some(&lines)).await?.map(drop))
+        Ok(self.ask("index", Some(&lines)).await?.map(drop))
     }
 
     /// Returns whether the folder of a submodule has exactly the files of a commit, as the objects of its repository say.

@@ -107,12 +107,6 @@ while read -r request argument; do
 		service_git ls-files --stage -z </dev/null | { LC_ALL=C grep -az '^160000 ' || :; } > "$dir/out"
 		answer out
 		;;
-	pointers)
-		# The list has entries for the index.
-		code=0
-		service_git update-index -z --index-info < "$lists/paths" > "$dir/out" 2>&1 || code=$?
-		if [ "$code" = 0 ]; then printf 'out 0\n'; else answer refused; fi
-		;;
 	clean)
 		# Whether the folder of a submodule has exactly the files of a commit. The git directory is the service's, so no
 		# configuration of the agent applies, and the objects are those of the submodule.
@@ -156,13 +150,20 @@ while read -r request argument; do
 		service_git checkout-index --quiet -z --stdin --prefix="$dir/old/" < "$lists/paths" 2>/dev/null || :
 		printf 'out 0\n'
 		;;
-	remove | add | executable | plain)
-		case $request in
-		remove) how=--force-remove ;;
-		add) how=--add ;;
-		executable) how=--chmod=+x ;;
-		plain) how=--chmod=-x ;;
-		esac
+	executable | plain)
+		# With --chmod, git would read the content of the files again, and convert it.
+		mode=100644
+		[ "$request" = plain ] || mode=100755
+		: > "$dir/pending"
+		code=0
+		GIT_LITERAL_PATHSPECS=1 GIT_DIR="$dir/git" GIT_WORK_TREE="$tree" GIT_INDEX_FILE="$dir/index" \
+			xargs -0 git ls-files --stage -z -- < "$lists/paths" | LC_ALL=C sed -z "s/^100[0-7]* /$mode /" |
+			service_git update-index -z --index-info > "$dir/out" 2>&1 || code=$?
+		if [ "$code" = 0 ]; then printf 'out 0\n'; else answer refused; fi
+		;;
+	remove | add)
+		how=--add
+		[ "$request" = add ] || how=--force-remove
 		: > "$dir/pending"
 		code=0
 		service_git update-index "$how" -z --stdin < "$lists/paths" > "$dir/out" 2>&1 || code=$?
@@ -180,6 +181,7 @@ while read -r request argument; do
 		;;
 	index)
 		# Sets entries of the index: the list has modes, IDs and paths.
+		: > "$dir/pending"
 		code=0
 		service_git update-index -z --index-info < "$lists/paths" > "$dir/out" 2>&1 || code=$?
 		if [ "$code" = 0 ] && ! { [ -s "$dir/out" ] && grep -q '^Ignoring path ' "$dir/out"; }; then

@@ -221,6 +221,19 @@ async fn with_base(commands: &str) -> (Fixture, Built) {
 }
 
 #[tokio::test]
+async fn a_change_of_the_mode_keeps_the_bytes_that_a_conversion_would_change() {
+    let base = r"printf 'a\r\n' > crlf.txt; git add .; git commit -qm a; echo '*.txt text' > .gitattributes";
+    let (fixture, before) = with_base(base).await;
+    fixture.run("chmod +x crlf.txt");
+    let collected = fixture.collect(&before).await.unwrap();
+    let mirror = fixture.mirror().await;
+    let raw = ["diff-tree", "--raw", "--no-abbrev", before.head.as_str(), collected.head.as_str()];
+    let raw = mirror.git.at(&mirror.path, raw).run().await.unwrap().text().unwrap();
+    let fields: Vec<&str> = raw.split_whitespace().collect();
+    assert_eq!((fields[0], fields[1], fields[2] == fields[3]), (":100644", "100755", true), "{raw}");
+}
+
+#[tokio::test]
 async fn exactly_what_the_agent_changed_is_published() {
     for Case { name, base, agent, published: expected, left_out } in CASES {
         let (fixture, before) = with_base(base).await;

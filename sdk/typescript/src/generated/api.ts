@@ -7139,7 +7139,13 @@ export interface operations {
         };
         requestBody: {
             content: {
-                /** @example {} */
+                /**
+                 * @example {
+                 *       "head": "search-field",
+                 *       "base": "main",
+                 *       "title": "Add a search field to the list of orders."
+                 *     }
+                 */
                 "application/json": components["schemas"]["OpenPullRequest"];
             };
         };
@@ -7278,7 +7284,11 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                /** @example {} */
+                /**
+                 * @example {
+                 *       "method": "merge"
+                 *     }
+                 */
                 "application/json": components["schemas"]["MergePullRequest"] | null;
             };
         };
