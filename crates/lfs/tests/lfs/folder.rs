@@ -1,7 +1,7 @@
 //! The objects of repositories at a path.
 
 use std::os::unix::fs::symlink;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use journeyman_core::lfs::Pointer;
@@ -18,7 +18,7 @@ fn repository(given: &Given) -> (Remote, PathBuf) {
     (Remote { url, credential: None, is_ours: false }, path.join(".git"))
 }
 
-fn file(git_dir: &PathBuf, pointer: &Pointer) -> PathBuf {
+fn file(git_dir: &Path, pointer: &Pointer) -> PathBuf {
     git_dir.join("lfs/objects").join(&pointer.oid[..2]).join(&pointer.oid[2..4]).join(&pointer.oid)
 }
 
