@@ -72,8 +72,15 @@ def test_pulls(client: Journeyman) -> None:
     job = client.jobs.create("shop", prompt="Add a page [[write pulls.txt|Page]]")
     job.wait(timeout=WAIT)
     opened = next(pull for pull in client.pulls.list("shop") if pull.job == job.id)
-    assert client.pulls.get("shop", opened.number).mergeable is True
-    merged = client.pulls.merge("shop", opened.number)
+    shown = client.pulls.get("shop", opened.number)
+    assert shown.mergeable is True
+    title, body = shown.title or "", shown.body or ""
+    again = client.pulls.open("shop", head=shown.head, title=title, body=body)
+    assert again.number == opened.number
+    with pytest.raises(ConflictError) as conflict:
+        client.pulls.open("shop", head=shown.head, title="Another")
+    assert conflict.value.code == "pull_request_exists"
+    merged = client.pulls.merge("shop", opened.number, method="rebase")
     assert (merged.state, merged.base) == ("merged", "main")
     assert client.pulls.merge("shop", opened.number).model_dump() == merged.model_dump()
     assert opened.number in [pull.number for pull in client.pulls.list("shop", state="merged")]

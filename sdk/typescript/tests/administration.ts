@@ -35,14 +35,20 @@ test("templates are created, listed, changed, and deleted", async () => {
   await rejected(client.templates.get(project, made.id), NotFoundError);
 });
 
-test("pull requests are listed, shown, and merged", async () => {
+test("pull requests are listed, opened, shown, and merged", async () => {
   const project = await makeProject("pulls");
   const job = await client.jobs.create(project, { prompt: "Add a page [[write page.txt|Page]]" });
   await job.wait({ timeout: WAIT_MS });
   const [opened] = await client.pulls.list(project).toArray();
   assert.equal(opened?.job, job.id);
-  assert.equal((await client.pulls.get(project, 1)).mergeable, true);
-  const merged = await client.pulls.merge(project, 1);
+  const shown = await client.pulls.get(project, 1);
+  assert.equal(shown.mergeable, true);
+  const { head, title, body } = shown;
+  const again = await client.pulls.open(project, { head, title: title ?? "", body: body ?? "" });
+  assert.equal(again.number, 1, "the branch has an open one with the same values");
+  const taken = await rejected(client.pulls.open(project, { head, title: "Another" }), ConflictError);
+  assert.equal(taken.code, "pull_request_exists");
+  const merged = await client.pulls.merge(project, 1, { method: "rebase" });
   assert.equal(merged.state, "merged");
   assert.deepEqual(await client.pulls.merge(project, 1), merged);
   assert.equal((await client.pulls.list(project, { state: "merged" }).toArray()).length, 1);
