@@ -8,10 +8,10 @@ use tokio::fs::OpenOptions;
 use tokio::io::AsyncWriteExt;
 
 /// Replaces content by its pointer, and keeps the content if the index has another pointer.
-const CLEAN: &str = r#"t=$(mktemp .git/lfs-XXXXXX) && cat >"$t" && n=$(($(wc -c <"$t"))) && if [ "$n" = 0 ] || { [ "$n" -lt 1024 ] && [ "$(head -c 42 "$t")" = "version https://git-lfs.github.com/spec/v1" ]; }; then cat "$t"; rm -f "$t"; else set -- %f $(sha256sum <"$t") && p=$(printf 'version https://git-lfs.github.com/spec/v1\noid sha256:%s\nsize %s' "$2" "$n") && d=.git/lfs/objects/$(printf %.2s "$2")/$(printf %.2s "${2#??}") && if [ "$(git cat-file blob ":$1" 2>/dev/null)" = "$p" ]; then rm -f "$t"; else mkdir -p "$d" && chmod 644 "$t" && mv -f "$t" "$d/$2"; fi && printf '%s\n' "$p"; fi"#;
+const CLEAN: &str = include_str!("filter/clean.sh");
 
 /// Replaces a pointer by its content, if the repository has it.
-const SMUDGE: &str = r#"t=$(mktemp .git/lfs-XXXXXX) && cat >"$t" && o=$(head -c 1023 "$t" | sed -n 's/^oid sha256:\([0-9a-f]\{64\}\)$/\1/p') && f=.git/lfs/objects/$(printf %.2s "$o")/$(printf %.2s "${o#??}")/$o && if [ -n "$o" ] && [ -f "$f" ]; then cat "$f"; else cat "$t"; fi; rm -f "$t""#;
+const SMUDGE: &str = include_str!("filter/smudge.sh");
 
 /// Adds the filters to the configuration of a tree that no program has had access to.
 ///
@@ -26,7 +26,8 @@ pub(super) async fn configure(tree: &Path) -> io::Result<()> {
 
 /// Returns a value of git-config(1) in quotes.
 fn quoted(value: &str) -> String {
-    format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\""))
+    let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n").replace('\t', "\\t");
+    format!("\"{value}\"")
 }
 
 #[cfg(test)]
