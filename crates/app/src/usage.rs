@@ -7,7 +7,7 @@ use journeyman_core::usage::{UsageLine, UsageQuery, UsageSum, format_day};
 use crate::{Caller, Error, UseCases, table};
 
 /// The names of the columns of a usage table, in order.
-pub const USAGE_COLUMNS: [&str; 12] = [
+pub const USAGE_COLUMNS: [&str; 13] = [
     "day",
     "project",
     "model",
@@ -19,6 +19,7 @@ pub const USAGE_COLUMNS: [&str; 12] = [
     "outputTokens",
     "cachedTokens",
     "costMicros",
+    "estimatedMicros",
     "unpriced",
 ];
 
@@ -52,20 +53,22 @@ pub fn usage_table(lines: Vec<UsageLine>, names: &HashMap<String, String>) -> Re
     table::finished(table)
 }
 
-fn columns(line: UsageLine, names: &HashMap<String, String>) -> [String; 12] {
+fn columns(line: UsageLine, names: &HashMap<String, String>) -> [String; 13] {
     let text = |value: Option<String>| {
         let mut text = value.unwrap_or_default();
         table::no_formula(&mut text);
         text
     };
-    let UsageSum { runs, unpriced, input_tokens, output_tokens, cached_tokens, cost_micros } = line.sum;
-    let numbers = [runs, input_tokens, output_tokens, cached_tokens, cost_micros, unpriced];
-    let [runs, input, output, cached, cost, unpriced] = numbers.map(|number| number.to_string());
+    let UsageSum { runs, unpriced, input_tokens, output_tokens, cached_tokens, cost_micros, estimated_micros } =
+        line.sum;
+    let numbers = [runs, input_tokens, output_tokens, cached_tokens, cost_micros, estimated_micros, unpriced];
+    let [runs, input, output, cached, cost, estimated, unpriced] = numbers.map(|number| number.to_string());
     let (day, project) = (line.day.map(format_day), line.project.map(|project| project.to_string()));
     let key = line.key.map(|key| key.to_string());
     let key_name = key.as_ref().and_then(|key| names.get(key)).cloned();
     let [project, model, author, key, key_name] = [project, line.model, line.author, key, key_name].map(text);
-    [day.unwrap_or_default(), project, model, author, key, key_name, runs, input, output, cached, cost, unpriced]
+    let day = day.unwrap_or_default();
+    [day, project, model, author, key, key_name, runs, input, output, cached, cost, estimated, unpriced]
 }
 
 #[cfg(test)]
@@ -74,13 +77,20 @@ mod tests {
 
     #[test]
     fn a_table_has_a_line_for_each_group_and_no_formulas() {
-        let sum = UsageSum { runs: 2, cost_micros: 30, input_tokens: 10, output_tokens: 5, ..UsageSum::default() };
+        let sum = UsageSum {
+            runs: 2,
+            cost_micros: 30,
+            estimated_micros: 4,
+            input_tokens: 10,
+            output_tokens: 5,
+            ..UsageSum::default()
+        };
         let author = Some("=HYPERLINK(\"http://x\")".to_owned());
         let line = UsageLine { day: Some(31), model: Some("a/b, c".to_owned()), author, sum, ..UsageLine::default() };
         let text = String::from_utf8(usage_table(vec![line], &HashMap::new()).unwrap()).unwrap();
         let lines: Vec<&str> = text.split("\r\n").collect();
         assert_eq!(lines[0], USAGE_COLUMNS.join(","));
-        assert_eq!(lines[1], "1970-02-01,,\"a/b, c\",\"'=HYPERLINK(\"\"http://x\"\")\",,,2,10,5,0,30,0");
+        assert_eq!(lines[1], "1970-02-01,,\"a/b, c\",\"'=HYPERLINK(\"\"http://x\"\")\",,,2,10,5,0,30,4,0");
         assert_eq!(lines[2..], [""]);
     }
 }

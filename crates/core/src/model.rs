@@ -1,5 +1,6 @@
 //! Models: their names, and the wire formats of their servers.
 
+pub mod budget;
 pub mod price;
 
 use serde::{Deserialize, Serialize};
@@ -131,6 +132,8 @@ pub struct ProviderInfo {
     pub context_tokens: Option<u64>,
     /// The prices of its models, by their names, or by prefixes of them and `*`.
     pub prices: Vec<(String, Price)>,
+    /// The date of the table that the other prices come from, such as `2026-11-20`, if it has one.
+    pub prices_date: Option<String>,
 }
 
 /// An error for a base URL with a scheme other than `http` or `https`.

@@ -13,7 +13,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::ProjectId;
-use crate::model::price::Budgets;
+use crate::model::budget::Budgets;
 use crate::ports::Resources;
 use crate::time::Timestamp;
 use crate::version::FIRST_VERSION;

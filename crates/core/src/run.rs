@@ -167,6 +167,10 @@ pub struct Usage {
     pub cached_tokens: u64,
     /// The cost in millionths of a US dollar, if the price is known.
     pub cost_micros: Option<u64>,
+    /// The part of the cost that is an estimate, because calls were interrupted before the provider reported their
+    /// tokens.
+    #[serde(default)]
+    pub estimated_micros: u64,
 }
 
 /// A run.

@@ -85,6 +85,8 @@ pub struct UsageSum {
     pub cached_tokens: u64,
     /// The known cost, in millionths of a US dollar.
     pub cost_micros: u64,
+    /// The part of the known cost that is an estimate.
+    pub estimated_micros: u64,
 }
 
 impl UsageSum {
@@ -105,6 +107,7 @@ impl UsageSum {
             output_tokens: usage.output_tokens,
             cached_tokens: usage.cached_tokens,
             cost_micros: usage.cost_micros.unwrap_or(0),
+            estimated_micros: usage.estimated_micros,
         }
     }
 
@@ -118,6 +121,7 @@ impl UsageSum {
             output_tokens: self.output_tokens.saturating_add(more.output_tokens),
             cached_tokens: self.cached_tokens.saturating_add(more.cached_tokens),
             cost_micros: self.cost_micros.saturating_add(more.cost_micros),
+            estimated_micros: self.estimated_micros.saturating_add(more.estimated_micros),
         }
     }
 }

@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     fn provider(prefix: &str, is_ready: bool, models: &[&str]) -> ProviderInfo {
-        let price = Price { input: 3_000_000, output: 15_000_000, cached: 0, cache_written: 0 };
+        let price = Price { input: 3_000_000, output: 15_000_000, ..Price::default() };
         ProviderInfo {
             prefix: prefix.to_owned(),
             dialect: Dialect::Anthropic,
@@ -168,6 +168,7 @@ mod tests {
             key_variable: Some(format!("{}_KEY", prefix.to_uppercase())),
             context_tokens: None,
             prices: models.iter().map(|model| ((*model).to_owned(), price)).collect(),
+            prices_date: None,
         }
     }
 

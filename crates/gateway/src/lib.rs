@@ -21,7 +21,7 @@ use tokio::net::TcpListener;
 use tokio_util::task::AbortOnDropHandle;
 
 use egress::Egress;
-pub use models::{ModelSettings, Models, Provider};
+pub use models::{FieldGroup, Listed, ModelSettings, Models, PriceTable, PriceTableError, Provider};
 
 /// Opens the proxies of sandboxes.
 pub struct SandboxGateway {

@@ -5,13 +5,17 @@
 //!
 //! - A key is only in the request to its provider.
 //! - Nothing is called unless a run's account is open and the caller has sent the token.
-//! - Money is set aside before a call is made, and corrected when the cost is known.
+//! - Money is set aside before a call is made, and what the call has cost replaces it when it is known. What is not
+//!   reported is estimated by what arrived, and said to be an estimate.
 
 mod account;
 mod call;
+mod estimate;
 mod failure;
+mod fields;
 mod key;
 mod path;
+mod prices;
 mod provider;
 mod proxy;
 mod refusal;
@@ -26,15 +30,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use journeyman_core::model::ProviderInfo;
-use journeyman_core::model::price::Price;
+use journeyman_core::model::price::{ModelPrices, Price};
 use journeyman_core::model::{TEST, matches, split};
 use journeyman_core::ports::{ModelProxy, ModelRoute, ModelTotals, SpendingStore};
 use journeyman_core::project::SecretValue;
 use journeyman_core::run::{Reason, ReasonCode};
 use journeyman_core::time::Clock;
 use journeyman_net::Client;
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 
+pub use fields::FieldGroup;
+pub use prices::{Listed, PriceTable, PriceTableError};
 pub use provider::Provider;
 use totals::Totals;
 
@@ -49,8 +55,11 @@ const READING: usize = 2;
 pub struct ModelSettings {
     /// The providers, by the prefix of their models' names.
     pub providers: BTreeMap<String, Provider>,
-    /// The prices of models, by full name (`anthropic/claude-x`) or by a prefix and `*`.
+    /// The prices of models, by full name (`anthropic/claude-x`) or by a prefix and `*`. They take precedence over the
+    /// table.
     pub prices: Vec<(String, Price)>,
+    /// The table of prices and context windows.
+    pub table: PriceTable,
     /// The time that a provider may send nothing; `None` means ten minutes. Local models may take minutes to load.
     pub silence: Option<Duration>,
 }
@@ -61,13 +70,19 @@ impl ModelSettings {
     pub fn infos(&self) -> Vec<ProviderInfo> {
         let info = |(prefix, provider): (&String, &Provider)| {
             let own = self.prices.iter().filter(|(model, _)| model.split_once('/').is_some_and(|(of, _)| of == prefix));
+            let listed = self.table.of(prefix).map(|(model, listed)| (model, listed.prices.standard.base));
+            // The operator's own prices take precedence.
+            let own: Vec<(String, Price)> = own.cloned().collect();
+            let listed = listed.filter(|(model, _)| !own.iter().any(|(pattern, _)| matches(pattern, model)));
+            let prices = own.iter().cloned().chain(listed).collect();
             ProviderInfo {
                 prefix: prefix.clone(),
                 dialect: provider.dialect,
                 is_ready: provider.key(&BTreeMap::new()).is_ok(),
                 key_variable: provider.key_variable.clone(),
                 context_tokens: provider.context_tokens,
-                prices: own.cloned().collect(),
+                prices,
+                prices_date: self.table.date.clone(),
             }
         };
         self.providers.iter().map(info).collect()
@@ -81,6 +96,8 @@ pub struct Models {
     spending: Arc<dyn SpendingStore>,
     clock: Arc<dyn Clock>,
     totals: Totals,
+    /// Notified when a call has ended, so that its money is not set aside any more.
+    settled: Notify,
     /// Limits the large bodies that are parsed at a time: each takes many times its size in memory.
     reading: Semaphore,
 }
@@ -96,7 +113,15 @@ impl Models {
             http1_only: true,
             ..journeyman_net::Settings::default()
         });
-        Self { settings, client, spending, clock, totals: Totals::default(), reading: Semaphore::new(READING) }
+        Self {
+            settings,
+            client,
+            spending,
+            clock,
+            totals: Totals::default(),
+            settled: Notify::new(),
+            reading: Semaphore::new(READING),
+        }
     }
 
     /// Returns the totals of all calls since the start.
@@ -113,12 +138,12 @@ impl Models {
         if split(model).is_some_and(|(prefix, _)| prefix == TEST) {
             return Ok(None);
         }
-        let (_, name, provider) = self.provider(model)?;
+        let (prefix, name, provider) = self.provider(model)?;
         provider.key(keys).map_err(|variable| no_key(model, &variable))?;
         Ok(Some(ModelRoute {
             dialect: provider.dialect,
             name: name.to_owned(),
-            context_tokens: provider.context_tokens,
+            context_tokens: provider.context_tokens.or_else(|| self.settings.table.find(prefix, name)?.window),
         }))
     }
 
@@ -140,10 +165,13 @@ impl Models {
         })
     }
 
-    fn price(&self, model: &str) -> Option<&Price> {
-        let fitting = self.settings.prices.iter().filter(|(pattern, _)| matches(pattern, model));
+    /// Returns the prices of a model: those of the configuration, or else those of the table.
+    fn prices(&self, prefix: &str, name: &str) -> Option<ModelPrices> {
+        let model = format!("{prefix}/{name}");
+        let fitting = self.settings.prices.iter().filter(|(pattern, _)| matches(pattern, &model));
         // The full name takes precedence, then the longest prefix.
-        fitting.max_by_key(|(pattern, _)| (!pattern.ends_with('*'), pattern.len())).map(|(_, price)| price)
+        let own = fitting.max_by_key(|(pattern, _)| (!pattern.ends_with('*'), pattern.len()));
+        own.map(|(_, price)| (*price).into()).or_else(|| Some(self.settings.table.find(prefix, name)?.prices.clone()))
     }
 
     fn silence(&self) -> Duration {

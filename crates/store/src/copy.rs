@@ -63,14 +63,25 @@ pub(crate) const TABLES: &[(&str, &str)] = &[
     ("workers", "id"),
     ("imports", "project"),
     ("templates", "id"),
+    ("reservations", "number"),
 ];
 
 /// The tables whose rows triggers write when the rows of other tables are copied.
 pub(crate) const DERIVED: &[&str] = &["usage_models"];
 
 /// The tables whose rows are numbered by the database.
-pub(crate) const NUMBERED: &[&str] =
-    &["messages", "runs", "audit", "tasks", "inbox", "feed", "deliveries", "slack_events", "slack_posts"];
+pub(crate) const NUMBERED: &[&str] = &[
+    "messages",
+    "runs",
+    "audit",
+    "tasks",
+    "inbox",
+    "feed",
+    "deliveries",
+    "slack_events",
+    "slack_posts",
+    "reservations",
+];
 
 /// An error from a copy. Nothing was copied.
 #[derive(Debug, thiserror::Error)]

@@ -40,7 +40,7 @@ use journeyman_core::job::label::Attribute;
 use journeyman_core::job::{Job, JobStatus};
 use journeyman_core::key::ApiKey;
 use journeyman_core::message::Message;
-use journeyman_core::model::price::Scope;
+use journeyman_core::model::budget::Scope;
 use journeyman_core::poll::Poll;
 use journeyman_core::ports::{
     Answer, AuditEntry, AuditLine, RateCharge, Retention, Store, StoreError, Swept, UpdateError,
@@ -94,6 +94,8 @@ struct Tables {
     pulls: BTreeMap<(String, u64), LocalPull>,
     /// The sums of money in micros, by project, kind and subject.
     spending: BTreeMap<(ProjectId, &'static str, String), i64>,
+    reservations: Vec<spending::Held>,
+    last_reservation: i64,
     holds: BTreeMap<ProjectId, Hold>,
     /// In the order of their numbers.
     tasks: Vec<outbox::TaskRow>,

@@ -298,6 +298,7 @@ pub(crate) fn usage_line<R: Columns>(row: &R) -> Read<UsageLine, R> {
             output_tokens: at.number("output_tokens")?,
             cached_tokens: at.number("cached_tokens")?,
             cost_micros: at.number("cost_micros")?,
+            estimated_micros: at.number("estimated_micros")?,
         },
     })
 }

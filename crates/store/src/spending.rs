@@ -1,36 +1,41 @@
-//! The budget rules that all stores share: the sums that the cost of a model call is added to.
+//! The rules of budgets that all stores share.
 
-use journeyman_core::model::price::{OverBudget, Scope, check};
-use journeyman_core::ports::Spend;
+use journeyman_core::model::budget::{Refusal, Scope, Used, check_all};
+use journeyman_core::ports::{NewReservation, Sums};
 
 /// A row of the table `spending`: the money spent in one scope.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sum {
-    /// The scope: a job, a day or the project.
-    pub(crate) scope: Scope,
     /// The name of the scope in the table.
     pub(crate) kind: &'static str,
     /// The ID of the job or the number of the day; empty for the project.
     pub(crate) subject: String,
-    /// The largest sum that the budget allows, in micros; `None` without a limit.
-    pub(crate) limit: Option<i64>,
 }
 
-/// Returns the sums that a cost is added to, in the order in which the budgets are checked.
-pub(crate) fn sums(spend: &Spend) -> [Sum; 3] {
-    let sum = |scope: Scope, subject: String| {
-        // A sum saturates at the largest integer, so a budget above that is no limit.
-        let limit = spend.budgets.of(scope).and_then(|limit| i64::try_from(limit).ok());
-        Sum { scope, kind: scope.name(), subject, limit }
-    };
-    [sum(Scope::Job, spend.job.to_string()), sum(Scope::Day, spend.day.to_string()), sum(Scope::Project, String::new())]
+/// Returns the rows of sums, in the order of [`Sums::SCOPES`].
+pub(crate) fn rows(sums: &Sums) -> [Sum; 3] {
+    Sums::SCOPES.map(|scope| {
+        let subject = match scope {
+            Scope::Job => sums.job.to_string(),
+            Scope::Day => sums.day.to_string(),
+            Scope::Run | Scope::Project => String::new(),
+        };
+        Sum { kind: scope.name(), subject }
+    })
 }
 
-/// Checks that no sum exceeds its budget, given the current sums. Refunds always pass.
-pub(crate) fn check_budgets(spend: &Spend, held: [i64; 3]) -> Result<(), OverBudget> {
-    let Ok(asked) = u64::try_from(spend.micros) else { return Ok(()) };
-    for (sum, held) in sums(spend).iter().zip(held) {
-        check(sum.scope, spend.budgets.of(sum.scope), u64::try_from(held).unwrap_or(0), asked)?;
-    }
-    Ok(())
+/// Checks that a call fits into the budgets, given what is used.
+pub(crate) fn check(new: &NewReservation, used: [Used; 3]) -> Result<(), Refusal> {
+    check_all(&new.budgets, Sums::SCOPES.into_iter().zip(used), new.micros)
+}
+
+/// Returns an amount as the tables store it. A sum stops at the largest number.
+pub(crate) fn amount(micros: u64) -> i64 {
+    i64::try_from(micros).unwrap_or(i64::MAX)
+}
+
+/// Returns an amount of a table, which is never negative.
+pub(crate) fn used(spent: i64, set_aside: i64) -> Used {
+    let micros = |amount| u64::try_from(amount).unwrap_or(0);
+    Used { spent: micros(spent), set_aside: micros(set_aside) }
 }

@@ -32,7 +32,7 @@ pub use forges::{FakeForges, FakeHosts, OnePull};
 pub use http_server::{HttpCall, HttpServer};
 pub use lfs::FakeLfs;
 pub use memory_host::{HostCall, MemoryHost, Moment, Written};
-pub use models::{Asked, Fault, ModelServer, Reply, TOKENS};
+pub use models::{Asked, Fault, ModelServer, Recorded, Reply, TOKENS};
 pub use patience::{PATIENCE, until, until_async, within};
 pub use postgres::Postgres;
 pub use sandbox::FakeSandbox;

@@ -69,6 +69,21 @@ pub enum Reply {
     },
     /// The request fails.
     Fault(Fault),
+    /// An answer as a provider has sent it.
+    Recorded(Recorded),
+}
+
+/// An answer as a provider has sent it.
+#[derive(Debug, Clone, Default)]
+pub struct Recorded {
+    /// The header fields, in addition to the content type.
+    pub headers: Vec<(&'static str, &'static str)>,
+    /// The content type.
+    pub content_type: &'static str,
+    /// The pieces of the body, each of which is sent separately.
+    pub pieces: Vec<String>,
+    /// `true` if nothing follows the last piece, and the connection stays open.
+    pub stays_open: bool,
 }
 
 /// A failure of a model server.
@@ -189,6 +204,15 @@ async fn answer(
             return Ok(answer);
         }
         Reply::Fault(Fault::Silence) => std::future::pending().await,
+        Reply::Recorded(Recorded { headers, content_type, pieces, stays_open }) => {
+            let end = if stays_open { End::Silent } else { End::Closed };
+            let mut answer = Response::new(streamed(pieces, end, silent));
+            answer.headers_mut().insert(CONTENT_TYPE, http::HeaderValue::from_static(content_type));
+            for (name, value) in headers {
+                answer.headers_mut().insert(name, http::HeaderValue::from_static(value));
+            }
+            return Ok(answer);
+        }
         Reply::Fault(fault) => {
             let mut pieces = form.text("It begins well");
             // Omit the last piece, which marks the answer as complete.

@@ -23,16 +23,17 @@ use journeyman_core::job::summary::JobSummary;
 use journeyman_core::job::{Job, PullRepository};
 use journeyman_core::key::{ApiKey, KeyHash};
 use journeyman_core::message::Message;
+use journeyman_core::model::budget::Used;
 use journeyman_core::outbox::{Backlog, Task};
 use journeyman_core::poll::Poll;
 use journeyman_core::ports::{
     Accepted, AdminStore, Administered, AuditEntry, AuditFilter, AuditLine, Check, CheckStore, ClaimFn, ClaimQuery,
     CodeHostStore, Decide, DecideAdmin, Decided, DeliveryBacklog, DeliveryFilter, DutyStore, FeedStore, Guard,
     HoldStore, ImportStore, InboxFilter, InboxStore, JobCounts, JobExtras, JobFilter, JobOverview, JobStore, JobWatch,
-    KeyStore, LockStore, MessageFilter, OutboxStore, Picked, PollStore, ProjectJobs, ProjectStore, PullCounts,
-    PullFilter, PullIndex, PullStore, Retention, SessionsToEnd, SlackEventFilter, SlackStore, Spend, SpendError,
-    SpendingStore, StatusCounts, Store, StoreError, Swept, TaskQuery, TemplateStore, TrustStore, UpdateError,
-    UsageStore, UserStore, WebhookStore, WorkerStore,
+    KeyStore, LockStore, MessageFilter, NewReservation, OutboxStore, Picked, PollStore, ProjectJobs, ProjectStore,
+    PullCounts, PullFilter, PullIndex, PullStore, Reservation, ReserveError, Retention, SessionsToEnd,
+    SlackEventFilter, SlackStore, SpendingStore, StatusCounts, Store, StoreError, Sums, Swept, TaskQuery,
+    TemplateStore, TrustStore, UpdateError, UsageStore, UserStore, WebhookStore, WorkerStore,
 };
 use journeyman_core::project::hold::{Hold, HoldFailure};
 use journeyman_core::project::{Project, RepositoryIdentity, SecretValue};
@@ -296,8 +297,10 @@ delegate! {
 
 delegate! {
     SpendingStore {
-        write spend(spend: Spend) -> Result<(), SpendError>;
-        read spent(project: ProjectId, job: JobId, day: i64) -> Result<[u64; 3], StoreError>;
+        write reserve(new: NewReservation) -> Result<Reservation, ReserveError>;
+        write renew(reservation: &Reservation, expires_at: Timestamp) -> Result<(), StoreError>;
+        write settle(sums: &Sums, reservation: Option<&Reservation>, micros: u64) -> Result<(), StoreError>;
+        read used(sums: &Sums) -> Result<[Used; 3], StoreError>;
     }
 }
 

@@ -206,6 +206,10 @@ pub struct AgentModelCall {
     pub output_tokens: Option<u64>,
     /// The cost in millionths of a US dollar; `None` if it is not known.
     pub cost_micros: Option<u64>,
+    /// True if the tokens are an estimate, because the call was interrupted.
+    pub estimated: Option<bool>,
+    /// The time in milliseconds that the call waited until a budget had enough left.
+    pub waited_millis: Option<u64>,
     /// The duration in milliseconds.
     pub millis: Option<u64>,
     /// The failure; `None` if the call succeeded.

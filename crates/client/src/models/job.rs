@@ -175,6 +175,10 @@ pub struct Usage {
     pub cached_tokens: u64,
     /// The cost in millionths of a US dollar; `None` if the price is not known.
     pub cost_micros: Option<u64>,
+    /// The part of the cost that is an estimate, because calls were interrupted before the provider reported their
+    /// tokens.
+    #[serde(default)]
+    pub estimated_micros: u64,
 }
 
 /// A pull request of a job. The text, the labels and the base branch of those on other code hosts than the built-in

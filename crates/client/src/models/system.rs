@@ -37,6 +37,9 @@ pub struct Provider {
     pub context_tokens: Option<u64>,
     /// The prices of its models. Calls of a model without a price have no known cost.
     pub prices: Vec<ModelPrice>,
+    /// The date of the table of prices in use; `None` if the table has none.
+    #[serde(default)]
+    pub prices_date: Option<String>,
 }
 
 /// The prices of a million tokens of a model, in millionths of a US dollar.
@@ -54,6 +57,9 @@ pub struct ModelPrice {
     pub cached_micros: u64,
     /// The price of input tokens that are also written to the provider's cache.
     pub cache_written_micros: u64,
+    /// The price of input tokens that are also written to a cache that lasts for an hour or longer.
+    #[serde(default)]
+    pub cache_written_long_micros: u64,
 }
 
 /// Information about the installation.
@@ -147,6 +153,9 @@ pub struct UsageSum {
     pub cached_tokens: u64,
     /// The known cost, in millionths of a US dollar.
     pub cost_micros: u64,
+    /// The part of the known cost that is an estimate.
+    #[serde(default)]
+    pub estimated_micros: u64,
     /// The number of runs, and of model calls that ended after their run, whose cost is not known. If it is not 0,
     /// the cost is more than `costMicros`.
     pub unpriced: u64,

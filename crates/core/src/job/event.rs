@@ -260,6 +260,7 @@ impl TranscriptEntry {
             output_tokens: tokens("outputTokens"),
             cached_tokens: tokens("cachedTokens"),
             cost_micros: number("costMicros"),
+            estimated_micros: if self.data["estimated"] == true { tokens("costMicros") } else { 0 },
         })
     }
 }

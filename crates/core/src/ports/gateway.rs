@@ -10,7 +10,8 @@ use async_trait::async_trait;
 use crate::egress::Allowlist;
 use crate::ids::{JobId, ProjectId};
 use crate::model::Dialect;
-use crate::model::price::{Budgets, Tokens};
+use crate::model::budget::Budgets;
+use crate::model::price::Tokens;
 use crate::project::SecretValue;
 use crate::run::{Reason, Usage};
 
@@ -116,6 +117,10 @@ pub enum ModelCall {
         tokens: Tokens,
         /// The cost in millionths of a US dollar, if the price is known.
         cost_micros: Option<u64>,
+        /// `true` if the tokens are an estimate, because the provider did not report them.
+        is_estimated: bool,
+        /// The time in milliseconds that the call waited until a budget had enough left.
+        waited_millis: u64,
         /// The duration in milliseconds.
         millis: u64,
         /// The error, if the call failed.

@@ -43,7 +43,7 @@ pub use self::polls::PollStore;
 pub use self::projects::{HoldStore, ProjectStore};
 pub use self::pulls::PullStore;
 pub use self::slack::{SlackEventFilter, SlackStore};
-pub use self::spending::{Spend, SpendError, SpendingStore};
+pub use self::spending::{NewReservation, Reservation, ReserveError, SpendingStore, Sums};
 pub use self::sweep::{Retention, Swept};
 pub use self::templates::TemplateStore;
 pub use self::trusts::TrustStore;

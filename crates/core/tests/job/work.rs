@@ -77,7 +77,8 @@ fn call(input: u64, cost_micros: Option<u64>) -> TranscriptEntry {
 #[test]
 fn a_run_that_ends_without_a_report_has_the_usage_of_its_recorded_calls() {
     let calls = Report::Transcript(vec![call(10, Some(5)), call(20, Some(7))]);
-    let recorded = Usage { input_tokens: 30, cached_tokens: 2, output_tokens: 4, cost_micros: Some(12) };
+    let recorded =
+        Usage { input_tokens: 30, cached_tokens: 2, output_tokens: 4, cost_micros: Some(12), estimated_micros: 0 };
     let usage = |case: &Case| {
         let end = |row: &Row| match row {
             Row::RunEnded { usage, .. } => Some(*usage),
@@ -101,7 +102,8 @@ fn a_call_that_ended_after_its_run_is_added_to_that_run() {
     let said = TranscriptEntry { kind: TranscriptKind::Message, ..call(1, None) };
     let late = Command::RecordLateCalls { run, calls: vec![call(10, Some(5)), said] };
 
-    let cost = Usage { input_tokens: 10, cached_tokens: 1, output_tokens: 2, cost_micros: Some(5) };
+    let cost =
+        Usage { input_tokens: 10, cached_tokens: 1, output_tokens: 2, cost_micros: Some(5), estimated_micros: 0 };
     let used = Row::RunUsed { id: run, usage: cost };
     let cancelled = case.then(&Command::Cancel).then(&late);
     assert_eq!((&cancelled.last.rows, cancelled.last.log.len()), (&vec![used.clone()], 1));

@@ -1,6 +1,7 @@
 //! The events of a log as one sentence each, for the list of all events.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use journeyman_core::job::event::LogEntry;
 use serde_json::Value;
@@ -143,6 +144,12 @@ fn model_call(data: &Value) -> String {
     let model = data["model"].as_str().filter(|model| !model.is_empty()).unwrap_or("a model");
     let cost = data["costMicros"].as_u64().filter(|cost| *cost > 0).map(words::money);
     let cost = cost.map(|cost| format!(", {cost}")).unwrap_or_default();
+    let cost = if data["estimated"] == true { format!("{cost} (estimated: the call was interrupted)") } else { cost };
+    let waited = Duration::from_millis(data["waitedMillis"].as_u64().unwrap_or_default());
+    let cost = match words::duration(waited) {
+        time if waited >= Duration::from_secs(1) => format!("{cost}, after {time} of waiting for the budget"),
+        _ => cost,
+    };
     format!("Called {model}: {} tokens in, {} out{cost}", tokens("inputTokens"), tokens("outputTokens"))
 }
 

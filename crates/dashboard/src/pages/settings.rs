@@ -10,6 +10,7 @@ use axum::routing::{get, post};
 use journeyman_app::Error;
 use journeyman_core::admin::{AdminRefusal, Precondition};
 use journeyman_core::model::price::day;
+use journeyman_core::ports::Sums;
 use journeyman_core::project::{
     CODE_HOST_TOKEN, CheckMode, CiFiles, KeepUpToDate, Lfs, PermissionPolicy, PullPolicy, Reviews, SecretUse,
     Submodules,
@@ -45,6 +46,14 @@ pub(super) const SECTIONS: [(&str, &str); 9] = [
     ("use", "Code examples"),
 ];
 
+/// What a project has spent on model calls.
+struct Spent {
+    today: String,
+    all: String,
+    /// The money that is set aside for calls in progress.
+    set_aside: Option<String>,
+}
+
 #[derive(Template)]
 #[template(path = "settings.html")]
 struct SettingsPage<'a> {
@@ -61,7 +70,7 @@ struct SettingsPage<'a> {
     findings: Vec<Line>,
     has_token: bool,
     secrets: Vec<Secret>,
-    spent: Option<(String, String)>,
+    spent: Option<Spent>,
     snippets: Vec<Snippet>,
     clone_url: Option<String>,
 }
@@ -232,8 +241,10 @@ async fn page<'a>(shared: &Shared, at: &'a InProject, section: &'static str) -> 
     let spent = if section == "limits" {
         // With an ID that no job has, only the amounts of the day and of the project are returned.
         let no_job = journeyman_core::ids::JobId::from_uuid(uuid::Uuid::nil());
-        let [_, today, all] = shared.services.store.spent(project.id.clone(), no_job, day(at.now)).await?;
-        Some((words::money(today), words::money(all)))
+        let sums = Sums { project: project.id.clone(), job: no_job, day: day(at.now) };
+        let [_, today, all] = shared.services.store.used(&sums).await?;
+        let set_aside = (all.set_aside > 0).then(|| words::money(all.set_aside));
+        Some(Spent { today: words::money(today.spent), all: words::money(all.spent), set_aside })
     } else {
         None
     };

@@ -106,6 +106,8 @@ struct UsagePage<'a> {
     by_person: Vec<Row>,
     /// The part of the input that came from caches of the providers.
     cached: Option<String>,
+    /// The part of the cost that is an estimate.
+    estimated: Option<String>,
     /// The runs whose cost is not known, in words.
     unpriced: Option<String>,
 }
@@ -148,6 +150,7 @@ async fn page(shared: &Shared, frame: &Frame, query: &UsageParameters) -> Page {
         by_model: report::rows(&by_model, |line| line.model.clone(), "no model"),
         by_person: report::rows(&by_person, |line| line.author.clone(), "without a name"),
         cached: report::percent(total.cached_tokens, total.input_tokens),
+        estimated: (total.estimated_micros > 0).then(|| words::money(total.estimated_micros)),
         unpriced: (total.unpriced > 0)
             .then(|| words::counted(usize::try_from(total.unpriced).unwrap_or(usize::MAX), "run")),
         project,

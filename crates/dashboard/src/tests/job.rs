@@ -183,7 +183,13 @@ async fn pages_can_show_the_largest_number_of_tokens() {
     let (engine, id) = (&fixture.engine, create_job(&fixture, "first").await);
     let worker = WorkerId::from_uuid(Uuid::from_u128(9));
     let max = u64::MAX;
-    let usage = Usage { input_tokens: max, output_tokens: max, cached_tokens: max, cost_micros: Some(max) };
+    let usage = Usage {
+        input_tokens: max,
+        output_tokens: max,
+        cached_tokens: max,
+        cost_micros: Some(max),
+        estimated_micros: max,
+    };
     for next in [Some("second"), None] {
         let claimed = engine.claim(worker, Duration::from_secs(60)).await.unwrap().unwrap();
         let outcome = Outcome::Failed { reason: Reason::new(ReasonCode::Internal, "over"), retry: None };

@@ -10,10 +10,9 @@ use journeyman_core::ids::{JobId, Sha, WorkerId};
 use journeyman_core::job::command::{Outcome, Published, PullRef, Report};
 use journeyman_core::job::turn::{Ending, TurnArtifacts, TurnBegun};
 use journeyman_core::job::{Pull, PullRepository};
-use journeyman_core::model::price::Budgets;
 use journeyman_core::ports::{
-    CommitLine, JobStore as _, KeyStore, PullDetail, PullMerge, PullPages, PullPagesError, PullStore, Spend,
-    SpendingStore as _,
+    CommitLine, JobStore as _, KeyStore, PullDetail, PullMerge, PullPages, PullPagesError, PullStore,
+    SpendingStore as _, Sums,
 };
 use journeyman_core::project::Project;
 use journeyman_core::pull::standing::{Conflicts, Standing};
@@ -447,8 +446,8 @@ async fn the_details_have_the_duration_and_the_cost_of_the_job() {
     let outcome = Outcome::Failed { reason, retry: None };
     let finished = Report::Finished { outcome, usage: Usage::default() };
     fixture.engine.report(id, claimed.unwrap().lease.token, finished).await.unwrap();
-    let call = Spend { project: project().id, job: id, day: 1, micros: 610_000, budgets: Budgets::default() };
-    fixture.store.spend(call).await.unwrap();
+    let sums = Sums { project: project().id, job: id, day: 1 };
+    fixture.store.settle(&sums, None, 610_000).await.unwrap();
     let page = see().await;
     assert!(page.contains("<dt>Took</dt><dd>30 s</dd><dt>Cost</dt><dd>$0.61</dd>"), "{page}");
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::http::{Method, StatusCode};
-use journeyman_core::model::price::Budgets;
+use journeyman_core::model::budget::Budgets;
 use journeyman_core::ports::ProjectStore;
 use journeyman_core::project::{
     CheckMode, CheckSettings, CheckoutSettings, CiFiles, CodeHostSettings, CommentSettings, KeepUpToDate, Lfs,

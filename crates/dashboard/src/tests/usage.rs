@@ -33,7 +33,7 @@ async fn spend(fixture: &Fixture, project: &str, author: &str, cost_micros: Opti
     let worker = WorkerId::from_uuid(Uuid::from_u128(9));
     let claimed = fixture.engine.claim(worker, Duration::from_secs(60)).await.unwrap().unwrap();
     let outcome = Outcome::Failed { reason: Reason::new(ReasonCode::Internal, "over"), retry: None };
-    let usage = Usage { input_tokens: 1000, output_tokens: 200, cached_tokens: 500, cost_micros };
+    let usage = Usage { input_tokens: 1000, output_tokens: 200, cached_tokens: 500, cost_micros, estimated_micros: 0 };
     fixture.engine.report(id, claimed.lease.token, Report::Finished { outcome, usage }).await.unwrap();
 }
 

@@ -13,7 +13,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::Frame;
-use journeyman_core::model::price::Tokens;
+use journeyman_core::model::price::{Maximum, ModelPrices, Tokens};
 use journeyman_core::ports::{ModelCall, ModelFailure};
 use journeyman_core::project::SecretValue;
 use journeyman_core::run::ReasonCode;
@@ -24,8 +24,9 @@ use tracing::Span;
 use tracing::field::Empty;
 use url::Url;
 
-use super::account::{Account, Reserved};
-use super::path::{Path, Purpose};
+use super::account::{Account, Asked, Counting, RENEWAL};
+use super::fields::FieldGroup;
+use super::path::{Path, Purpose, Shape};
 use super::request::Prepared;
 use super::usage::{Reader, Reported};
 use super::{Models, failure, refusal};
@@ -44,13 +45,15 @@ pub(crate) const USUAL_OUTPUT: u64 = 32_000;
 /// token.
 const BYTES_OF_TOKEN: u64 = 2;
 
-/// The minimum size of a token of an interrupted answer in bytes: each token comes in a separate event.
-const BYTES_OF_TOKEN_SENT: u64 = 4;
+/// The beginnings of the header fields by which providers say how many more calls they accept, for agents that pace
+/// themselves.
+const RATE_LIMITS: [&str; 3] = ["anthropic-ratelimit-", "x-ratelimit-", "ratelimit"];
 
-/// The header fields of an answer that callers see.
-const PASSED: [HeaderName; 5] = [
+/// The header fields of an answer that callers see, in addition to the rate limits.
+const PASSED: [HeaderName; 6] = [
     CONTENT_TYPE,
     http::header::RETRY_AFTER,
+    HeaderName::from_static("retry-after-ms"),
     HeaderName::from_static("request-id"),
     HeaderName::from_static("x-request-id"),
     HeaderName::from_static("x-should-retry"),
@@ -80,8 +83,6 @@ struct End {
     failure: Option<ModelFailure>,
     /// The amount that the provider will charge for the call.
     bill: Bill,
-    /// The size of the received answer in bytes.
-    bytes: u64,
 }
 
 /// The amount that a provider will charge for a call.
@@ -90,19 +91,27 @@ enum Bill {
     Nothing,
     /// The cost of the tokens that the provider reported.
     Reported,
-    /// An estimate, because the answer was interrupted.
-    Begun,
-    /// The most that the call can cost, because the provider may have answered it.
-    Unknown,
+    /// The cost of what the provider reported and of what arrived, because the answer was interrupted. Tokens that were not
+    /// reported are estimated.
+    Interrupted,
+}
+
+/// What a call has used.
+struct Counted {
+    tokens: Tokens,
+    /// The cost, if the prices are known.
+    cost: Option<u64>,
+    is_estimated: bool,
 }
 
 impl End {
     fn failed(failure: ModelFailure) -> Self {
-        Self { reported: Reported::default(), failure: Some(failure), bill: Bill::Nothing, bytes: 0 }
+        Self { reported: Reported::default(), failure: Some(failure), bill: Bill::Nothing }
     }
 
-    fn unknown(failure: Option<ModelFailure>) -> Self {
-        Self { failure, bill: Bill::Unknown, reported: Reported::default(), bytes: 0 }
+    /// The end of a call of which nothing arrived, although the provider may have begun to answer.
+    fn interrupted(failure: Option<ModelFailure>) -> Self {
+        Self { failure, bill: Bill::Interrupted, reported: Reported::default() }
     }
 }
 
@@ -127,24 +136,20 @@ impl Call {
     }
 
     /// Makes the call, and answers the caller as soon as the provider begins to answer.
-    pub(crate) async fn make(self, caller: oneshot::Sender<Response<Body>>) {
-        if self.path.purpose != Purpose::Generate {
+    pub(crate) async fn make(self, mut caller: oneshot::Sender<Response<Body>>) {
+        let (models, account) = (Arc::clone(&self.models), Arc::clone(&self.account));
+        let Some(prepared) = self.prepared.as_ref().filter(|_| self.path.purpose == Purpose::Generate) else {
             self.ask(caller).await;
             return;
-        }
-        if self.account.closed.is_cancelled() {
+        };
+        if account.closed.is_cancelled() {
             return;
         }
         let begun = Instant::now();
-        let (models, account) = (Arc::clone(&self.models), Arc::clone(&self.account));
-        let Some(prepared) = &self.prepared else { return };
-        let (model, size) = (prepared.model.clone(), prepared.body.len() as u64);
-        let price = models.price(&account.whole_name(&model)).copied();
-        let most_output = prepared.most_output.unwrap_or(USUAL_OUTPUT).saturating_mul(prepared.answers);
-        let at_most = (size.div_ceil(BYTES_OF_TOKEN).saturating_add(prepared.attached), most_output);
-        let reserved = account.reserve(&*models.spending, models.clock.now(), &model, price.as_ref(), at_most).await;
-        let reserved = match reserved {
-            Ok(reserved) => reserved,
+        let asked = self.asked(prepared);
+        let reserved = match account.reserve(&models, &prepared.model, asked, caller.closed()).await {
+            Ok(Some(reserved)) => reserved,
+            Ok(None) => return,
             Err(failure) => {
                 account.log(ModelCall::Denied { reason: failure.reason.text.clone() });
                 let status = match failure.reason.code {
@@ -158,42 +163,94 @@ impl Call {
                 return;
             }
         };
-        let End { reported, failure, bill, bytes } = self.ask(caller).await;
-        let cost = price.map(|price| {
-            let most = reserved.most().unwrap_or(u64::MAX);
-            let tokens = reported.tokens.unwrap_or_default();
-            match bill {
-                Bill::Nothing => 0,
-                Bill::Reported => price.of(&tokens),
-                Bill::Begun if reported.tokens.is_some() => {
-                    let output = tokens.output.max(bytes / BYTES_OF_TOKEN_SENT);
-                    price.of(&Tokens { output, ..tokens }).min(most)
+        let waited = begun.elapsed();
+        let end = {
+            let mut asking = std::pin::pin!(self.ask(caller));
+            loop {
+                tokio::select! {
+                    end = &mut asking => break end,
+                    () = tokio::time::sleep(RENEWAL) => account.renew(&models, &reserved).await,
                 }
-                Bill::Begun | Bill::Unknown => most,
             }
-        });
-        if matches!(bill, Bill::Nothing) && failure.is_none() {
+        };
+        if matches!(end.bill, Bill::Nothing) && end.failure.is_none() {
             // The provider was never asked.
-            account.settle(&*models.spending, reserved, cost).await;
+            account.settle(&models, reserved, None).await;
             return;
         }
-        let is_whole = matches!(bill, Bill::Reported);
-        self.count(reserved, &model, &reported, cost, (failure.as_ref(), is_whole), begun.elapsed()).await;
+        let counted = self.counted(prepared, &end, asked.most);
+        let cost = counted.cost;
+        self.count(prepared, &end, counted, (waited, begun.elapsed().saturating_sub(waited)));
+        account.settle(&models, reserved, cost).await;
     }
 
-    async fn count(
-        &self,
-        reserved: Reserved,
-        model: &str,
-        reported: &Reported,
-        cost: Option<u64>,
-        (failure, is_whole): (Option<&ModelFailure>, bool),
-        took: Duration,
-    ) {
+    /// Returns the most that a call can cost, and an estimate.
+    fn asked(&self, prepared: &Prepared) -> Asked {
+        let input = (prepared.body.len() as u64).div_ceil(BYTES_OF_TOKEN).saturating_add(prepared.attached);
+        let output = prepared.most_output.unwrap_or(USUAL_OUTPUT).saturating_mul(prepared.answers);
+        let long_caches = self.account.provider.groups.contains(&FieldGroup::LongCaches);
+        let maximum = Maximum { input, output, tier: prepared.tier.as_deref(), long_caches };
+        // Each of the models may be paid for.
+        let all = prepared.fallbacks.iter().chain([&prepared.model]);
+        let most = all.map(|model| self.prices(model)?.at_most(maximum));
+        let most = most.reduce(|sum, more| Some(sum?.saturating_add(more?))).flatten();
+        let input = self.account.corrected(&prepared.model, prepared.estimate);
+        let tokens = Tokens { input, ..Tokens::default() };
+        let estimate = self.prices(&prepared.model).and_then(|prices| prices.of(&tokens, prepared.tier.as_deref()));
+        Asked { most, estimate }
+    }
+
+    fn prices(&self, model: &str) -> Option<ModelPrices> {
+        self.models.prices(&self.account.prefix, model)
+    }
+
+    /// Returns the tokens and the cost of a call that has ended.
+    fn counted(&self, prepared: &Prepared, end: &End, most: Option<u64>) -> Counted {
+        let Reported { tokens: reported, parts, model, tier, arrived, .. } = &end.reported;
+        let tier = tier.as_deref().or(prepared.tier.as_deref());
+        // The provider names the model that it called; another name of the same model has no prices of its own.
+        let other = model.as_ref().filter(|model| prepared.fallbacks.contains(model));
+        let priced = |model: &str, tokens: &Tokens| {
+            let own = Some(model).filter(|model| !model.is_empty()).and_then(|model| self.prices(model));
+            own.or_else(|| self.prices(&prepared.model))?.of(tokens, tier)
+        };
+        let whole = |tokens: &Tokens| priced(other.unwrap_or(&prepared.model), tokens);
+        match (&end.bill, reported) {
+            (Bill::Nothing, _) => {
+                Counted { tokens: Tokens::default(), cost: whole(&Tokens::default()), is_estimated: false }
+            }
+            (Bill::Reported, Some(tokens)) => {
+                let costs = parts.iter().map(|(model, tokens)| priced(model, tokens));
+                let of_parts = costs.reduce(|sum, more| Some(sum?.saturating_add(more?)));
+                if parts.is_empty() {
+                    self.account.measure(&prepared.model, tokens.input, prepared.estimate);
+                }
+                Counted { tokens: *tokens, cost: of_parts.unwrap_or_else(|| whole(tokens)), is_estimated: false }
+            }
+            (_, reported) => {
+                let arrived = arrived.tokens();
+                let tokens = match reported {
+                    // Gemini reports the output with each piece.
+                    Some(tokens) if self.path.shape == Shape::Contents && tokens.output > 0 => *tokens,
+                    Some(tokens) => Tokens { output: tokens.output.max(arrived), ..*tokens },
+                    None => {
+                        let input = self.account.corrected(&prepared.model, prepared.estimate);
+                        Tokens { input, output: arrived, ..Tokens::default() }
+                    }
+                };
+                let cost = whole(&tokens).map(|cost| most.map_or(cost, |most| cost.min(most)));
+                Counted { tokens, cost, is_estimated: true }
+            }
+        }
+    }
+
+    fn count(&self, prepared: &Prepared, end: &End, counted: Counted, (waited, took): (Duration, Duration)) {
         let Self { account, models, .. } = self;
-        let tokens = reported.tokens.unwrap_or_default();
-        let has_tools = self.prepared.as_ref().is_some_and(|prepared| prepared.has_tools);
-        account.count(&tokens, cost, failure, (is_whole, has_tools));
+        let Counted { tokens, cost, is_estimated } = counted;
+        let failure = end.failure.as_ref();
+        let is_whole = matches!(end.bill, Bill::Reported);
+        let counting = Counting { is_estimated, is_whole, has_tools: prepared.has_tools };
+        account.count(&tokens, cost, failure, counting);
         let outcome = failure.map_or_else(|| "ok".to_owned(), |failure| code_name(failure.reason.code));
         let span = Span::current();
         if failure.is_some() {
@@ -201,21 +258,23 @@ impl Call {
         }
         span.record("gen_ai.usage.input_tokens", tokens.input).record("gen_ai.usage.output_tokens", tokens.output);
         models.totals.add(&account.prefix, outcome, &tokens, cost);
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         account.log(ModelCall::Made {
-            model: account.whole_name(model),
+            model: account.whole_name(&prepared.model),
             tokens,
             cost_micros: cost,
-            millis: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+            is_estimated,
+            waited_millis: millis(waited),
+            millis: millis(took),
             failure: failure.map(|failure| failure.reason.text.clone()),
         });
-        account.settle(&*models.spending, reserved, cost).await;
     }
 
     /// Sends the call to the provider, and passes the answer on.
     async fn ask(&self, mut caller: oneshot::Sender<Response<Body>>) -> End {
         let Self { models, account, .. } = self;
         if account.closed.is_cancelled() || caller.is_closed() {
-            return End { bill: Bill::Nothing, ..End::unknown(None) };
+            return End { bill: Bill::Nothing, ..End::interrupted(None) };
         }
         let name = account.given.model.as_str();
         let url = account.provider.url(&self.path.rest, &self.parameters);
@@ -226,8 +285,8 @@ impl Call {
         let silence = models.silence();
         let answered = tokio::select! {
             biased;
-            () = account.closed.cancelled() => return End::unknown(None),
-            () = caller.closed() => return End::unknown(None),
+            () = account.closed.cancelled() => return End::interrupted(None),
+            () = caller.closed() => return End::interrupted(None),
             answered = timeout(silence, models.client.start(request)) => answered,
         };
         let response = match answered {
@@ -236,7 +295,7 @@ impl Call {
             Err(_) => {
                 let failure = failure::silent(name, silence);
                 drop(caller.send(self.refusal(StatusCode::GATEWAY_TIMEOUT, &failure.reason.text)));
-                return End::unknown(Some(failure));
+                return End::interrupted(Some(failure));
             }
         };
         if !response.status().is_success() {
@@ -252,7 +311,7 @@ impl Call {
         *answer.status_mut() = response.status();
         *answer.headers_mut() = passed(response.headers());
         if caller.send(answer).is_err() {
-            return End { bill: Bill::Begun, ..End::unknown(None) };
+            return End::interrupted(None);
         }
         self.pass_on(response, reader, &pieces).await
     }
@@ -287,7 +346,6 @@ impl Call {
         pieces: &mpsc::Sender<io::Result<Frame<Bytes>>>,
     ) -> End {
         let (name, silence) = (self.account.given.model.as_str(), self.models.silence());
-        let mut bytes = 0;
         let failure = loop {
             let piece = tokio::select! {
                 biased;
@@ -299,12 +357,11 @@ impl Call {
                 Ok(Ok(Some(piece))) => piece,
                 Ok(Ok(None)) => {
                     let reported = reader.end();
-                    return self.ended(reported, bytes, pieces).await;
+                    return self.ended(reported, pieces).await;
                 }
                 Ok(Err(error)) => break Some(failure::cut(name, &root_cause(&error))),
                 Err(_) => break Some(failure::silent(name, silence)),
             };
-            bytes += piece.len() as u64;
             reader.read(&piece);
             let sent = tokio::select! {
                 () = self.account.closed.cancelled() => break None,
@@ -317,13 +374,13 @@ impl Call {
         self.break_off(pieces).await;
         let reported = reader.end();
         // The usage of a complete answer is known, even if the connection was lost after its end.
-        let bill = if reported.complete && reported.tokens.is_some() { Bill::Reported } else { Bill::Begun };
+        let bill = if reported.complete && reported.tokens.is_some() { Bill::Reported } else { Bill::Interrupted };
         let failure = failure.filter(|_| !reported.complete);
-        End { reported, failure, bill, bytes }
+        End { reported, failure, bill }
     }
 
     /// Returns the result of an answer that the provider has ended. The model may not have finished it.
-    async fn ended(&self, reported: Reported, bytes: u64, pieces: &mpsc::Sender<io::Result<Frame<Bytes>>>) -> End {
+    async fn ended(&self, reported: Reported, pieces: &mpsc::Sender<io::Result<Frame<Bytes>>>) -> End {
         let name = self.account.given.model.as_str();
         let failure = match &reported.error {
             Some(error) => Some(failure::in_answer(name, error)),
@@ -333,8 +390,8 @@ impl Call {
                 Some(failure::cut(name, "it ended before the model had finished"))
             }
         };
-        let bill = if reported.tokens.is_some() && failure.is_none() { Bill::Reported } else { Bill::Begun };
-        End { reported, failure, bill, bytes }
+        let bill = if reported.tokens.is_some() && failure.is_none() { Bill::Reported } else { Bill::Interrupted };
+        End { reported, failure, bill }
     }
 
     /// Aborts the answer, so that the caller can see that it is incomplete.
@@ -418,7 +475,10 @@ fn whole(text: String) -> Body {
 }
 
 fn passed(given: &HeaderMap) -> HeaderMap {
-    PASSED.into_iter().filter_map(|name| Some((name.clone(), given.get(name)?.clone()))).collect()
+    let is_passed =
+        |name: &HeaderName| PASSED.contains(name) || RATE_LIMITS.iter().any(|start| name.as_str().starts_with(start));
+    let passed = given.iter().filter(|(name, _)| is_passed(name));
+    passed.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 fn code_name(code: ReasonCode) -> String {

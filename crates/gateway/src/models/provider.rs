@@ -1,10 +1,12 @@
 //! Providers of models, and their keys.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use journeyman_core::model::Dialect;
 use journeyman_core::project::SecretValue;
 use url::Url;
+
+use super::fields::FieldGroup;
 
 /// A provider of models.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +29,10 @@ pub struct Provider {
     pub context_tokens: Option<u64>,
     /// `true` if tools that the provider runs are allowed: they reach beyond the sandbox.
     pub hosted_tools: bool,
+    /// The groups of fields that are passed on.
+    pub groups: BTreeSet<FieldGroup>,
+    /// More fields that are passed on, at the top of a body.
+    pub fields: BTreeSet<String>,
 }
 
 impl Provider {
@@ -69,6 +75,8 @@ mod tests {
             max_output: None,
             context_tokens: None,
             hosted_tools: false,
+            groups: FieldGroup::usual(),
+            fields: BTreeSet::new(),
         };
         let own = BTreeMap::from([("K".to_owned(), SecretValue("own".to_owned()))]);
         assert_eq!(provider.key(&own), Ok(key("own")));
@@ -89,6 +97,8 @@ mod tests {
             max_output: None,
             context_tokens: None,
             hosted_tools: false,
+            groups: FieldGroup::usual(),
+            fields: BTreeSet::new(),
         };
         assert_eq!(provider.url("models", &[]).as_str(), "https://h/api/models?version=2");
         let query = [("alt".to_owned(), "sse".to_owned())];

@@ -238,6 +238,8 @@ impl Proxy {
         let provider = &account.provider;
         let rules = request::Rules {
             hosted_tools: provider.hosted_tools,
+            groups: provider.groups.clone(),
+            fields: provider.fields.clone(),
             // If there is a budget, the money that is set aside for a call must be the most that it can cost.
             max_output: provider
                 .max_output
@@ -247,11 +249,11 @@ impl Proxy {
             is_openai: provider.dialect != Dialect::Compatible && provider.dialect != Dialect::Ollama,
         };
         let prepared = if body.len() <= LARGE_BYTES {
-            request::prepare(path, &body, rules)
+            request::prepare(path, &body, &rules)
         } else {
             let _permit = self.models.reading.acquire().await;
             let path = path.clone();
-            let reading = tokio::task::spawn_blocking(move || request::prepare(&path, &body, rules));
+            let reading = tokio::task::spawn_blocking(move || request::prepare(&path, &body, &rules));
             reading.await.unwrap_or_else(|_| Err("the body could not be read".to_owned()))
         };
         let prepared = prepared.map_err(|text| Refused(StatusCode::BAD_REQUEST, text))?;
@@ -280,16 +282,21 @@ async fn read(body: Incoming) -> Result<Bytes, Refused> {
 }
 
 fn check_call(account: &Account, path: &Path, prepared: &request::Prepared) -> Result<(), Refused> {
-    if !account.may_call(&prepared.model) {
+    let mut called = prepared.fallbacks.iter().chain([&prepared.model]);
+    if let Some(other) = called.find(|model| !account.may_call(model)) {
         let text = format!(
-            "this run may call the model {}, not {}; the operator can allow others with also = [...] for this provider",
-            account.name, prepared.model
+            "this run may call the model {}, not {other}; the operator can allow others with also = [...] for this provider",
+            account.name
         );
         return Err(Refused(StatusCode::FORBIDDEN, text));
     }
     if path.purpose == Purpose::Generate && !prepared.removed.is_empty() {
         let names = prepared.removed.join(", ");
-        let reason = format!("{names} was removed from a call: it may reach beyond the sandbox or change the price");
+        let reason = format!(
+            "{names} was removed from a call: it may reach beyond the sandbox or change the price; the operator can allow \
+             the groups of fields in brackets, and other fields, in [models.{}]",
+            account.prefix
+        );
         account.log(ModelCall::Denied { reason });
     }
     Ok(())

@@ -1,7 +1,8 @@
 //! Checks the body of a call. The body is parsed once and serialized again, so that the provider reads what was
 //! checked.
 //!
-//! Only known content passes. Unknown fields are removed. Parts that reach beyond the sandbox through the provider are
+//! Only known content passes. Unknown fields, and those of groups that the operator does not allow ([`super::fields`]),
+//! are removed. Parts that reach beyond the sandbox through the provider are
 //! removed or refused: tools that it runs, files and pages that it fetches, state that it keeps, and fields that change
 //! the price. Where a list is expected, only a list is accepted, because servers accept other forms instead.
 
@@ -9,11 +10,15 @@ mod checked;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 use journeyman_core::json::replace_lone_surrogates;
 use serde_json::{Map, Value, json};
 
 use self::checked::Checked;
+use super::estimate;
+use super::fields::{FieldGroup, joined, speed, tier};
 use super::path::{Path, Shape};
 
 /// The maximum number of JSON values in a body. A whole conversation has some thousands. Bounds the memory that a
@@ -26,9 +31,6 @@ const MAX_NAMES: usize = 10;
 
 /// The maximum size of a model's name in bytes.
 const NAME_BYTES: usize = 200;
-
-/// The fields that make the same tokens cost more.
-const PRICED: [&str; 4] = ["service_tier", "serviceTier", "speed", "inference_geo"];
 
 /// The tokens that are set aside for an image, and for any other file, regardless of its size.
 const IMAGE_TOKENS: u64 = 5_000;
@@ -48,15 +50,25 @@ pub(crate) struct Prepared {
     pub(crate) attached: u64,
     /// `true` if the model may call tools, so that the turn continues with this call.
     pub(crate) has_tools: bool,
+    /// An estimate of the input tokens, in case that the provider does not report them.
+    pub(crate) estimate: u64,
+    /// The other models that may answer the call.
+    pub(crate) fallbacks: Vec<String>,
+    /// The service tier that the body asks for; `None` is the usual one.
+    pub(crate) tier: Option<String>,
     /// The names of what was removed.
     pub(crate) removed: Vec<String>,
 }
 
 /// The operator's rules for bodies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Rules {
     /// `true` if parts that reach beyond the sandbox are allowed.
     pub(crate) hosted_tools: bool,
+    /// The groups of fields that are allowed.
+    pub(crate) groups: BTreeSet<FieldGroup>,
+    /// More fields that are passed on.
+    pub(crate) fields: BTreeSet<String>,
     /// The output limit in tokens for bodies that do not set one.
     pub(crate) max_output: Option<u64>,
     /// The context window in tokens for bodies to Ollama that do not set it.
@@ -69,7 +81,7 @@ pub(crate) struct Rules {
 ///
 /// # Errors
 /// The body cannot be sent; the error gives the reason to its author.
-pub(crate) fn prepare(path: &Path, body: &[u8], rules: Rules) -> Result<Prepared, String> {
+pub(crate) fn prepare(path: &Path, body: &[u8], rules: &Rules) -> Result<Prepared, String> {
     // Each value except the first follows one of these characters.
     if body.iter().filter(|byte| matches!(byte, b',' | b'[' | b'{' | b':')).count() > MAX_VALUES * 2 {
         return Err(format!("the body has more than {MAX_VALUES} values"));
@@ -84,14 +96,10 @@ pub(crate) fn prepare(path: &Path, body: &[u8], rules: Rules) -> Result<Prepared
     if fields.keys().any(|name| name != "model" && name.eq_ignore_ascii_case("model")) {
         return Err("the body names its model twice".to_owned());
     }
-    let mut checked = Checked { shape: path.shape, removed: Vec::new(), attached: 0, hosted_tools: rules.hosted_tools };
-    for name in PRICED {
-        if fields.shift_remove(name).is_some() {
-            checked.report(name);
-        }
-    }
+    let mut checked = Checked { shape: path.shape, removed: Vec::new(), attached: 0, rules };
     checked.refuse_state(fields)?;
-    checked.keep_known(fields);
+    checked.keep_allowed(fields);
+    let (fallbacks, tier) = (fallbacks(fields)?, asked_tier(fields));
     checked.tools(fields)?;
     checked.contents(fields)?;
     let has_tools = fields.get("tools").and_then(Value::as_array).is_some_and(|tools| !tools.is_empty());
@@ -110,9 +118,32 @@ pub(crate) fn prepare(path: &Path, body: &[u8], rules: Rules) -> Result<Prepared
     if let (Shape::Ollama, Some(tokens)) = (path.shape, rules.context_tokens) {
         set_window(fields, tokens);
     }
-    let body = serde_json::to_vec(&value).map_err(|error| error.to_string())?.into();
     let Checked { removed, attached, .. } = checked;
-    Ok(Prepared { body, model, most_output, answers, attached, has_tools, removed })
+    let estimate = estimate::of_body(&value).saturating_add(attached);
+    let body = serde_json::to_vec(&value).map_err(|error| error.to_string())?.into();
+    Ok(Prepared { body, model, most_output, answers, attached, has_tools, estimate, fallbacks, tier, removed })
+}
+
+/// Returns the other models that may answer a call.
+fn fallbacks(fields: &Map<String, Value>) -> Result<Vec<String>, String> {
+    let mut models = Vec::new();
+    for name in ["fallbacks", "models"] {
+        for one in fields.get(name).and_then(Value::as_array).into_iter().flatten() {
+            let model = one.as_str().or_else(|| one.get("model")?.as_str());
+            models.push(model.ok_or_else(|| format!("an entry of {name} names no model"))?.to_owned());
+        }
+        if fields.get(name).is_some_and(|value| !value.is_array() && !value.is_null()) {
+            return Err(format!("{name} must be a list"));
+        }
+    }
+    Ok(models)
+}
+
+/// Returns the service tier that a body asks for.
+fn asked_tier(fields: &Map<String, Value>) -> Option<String> {
+    let text = |name: &str| fields.get(name).and_then(Value::as_str);
+    let service = text("service_tier").or_else(|| text("serviceTier")).and_then(tier);
+    joined([service, text("speed").and_then(speed), text("inference_geo").and_then(tier)])
 }
 
 /// Returns the output limit of one answer in tokens, and the number of answers. If a body sets a limit several times,

@@ -16,13 +16,8 @@ impl Totals {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let totals = all.entry(provider.to_owned()).or_default();
         *totals.calls.entry(outcome).or_default() += 1;
-        // The numbers come from the provider; a wrong one must not overflow the sum.
-        let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
-        add(&mut totals.tokens.input, tokens.input);
-        add(&mut totals.tokens.cached, tokens.cached);
-        add(&mut totals.tokens.cache_written, tokens.cache_written);
-        add(&mut totals.tokens.output, tokens.output);
-        add(&mut totals.cost_micros, cost_micros.unwrap_or(0));
+        totals.tokens = totals.tokens.plus(tokens);
+        totals.cost_micros = totals.cost_micros.saturating_add(cost_micros.unwrap_or(0));
     }
 
     pub(crate) fn read(&self) -> ModelTotals {
@@ -37,7 +32,13 @@ mod tests {
     #[test]
     fn totals_stop_at_the_largest_number() {
         let totals = Totals::default();
-        let most = Tokens { input: u64::MAX, cached: u64::MAX, cache_written: u64::MAX, output: u64::MAX };
+        let most = Tokens {
+            input: u64::MAX,
+            cached: u64::MAX,
+            cache_written: u64::MAX,
+            cache_written_long: u64::MAX,
+            output: u64::MAX,
+        };
         for _ in 0..2 {
             totals.add("openai", "ok".to_owned(), &most, Some(u64::MAX));
         }

@@ -4,6 +4,8 @@ use journeyman_core::json::replace_lone_surrogates;
 use journeyman_core::model::price::Tokens;
 use serde_json::Value;
 
+use super::estimate::Arrived;
+use super::fields::{joined, speed, tier};
 use super::path::Shape;
 
 /// The maximum size in bytes of a line of a stream, or of an answer in one piece, that is read for its usage.
@@ -28,6 +30,14 @@ pub(crate) struct Reader {
 pub(crate) struct Reported {
     /// The tokens, if the provider reported them.
     pub(crate) tokens: Option<Tokens>,
+    /// The tokens of each model that took part, if the provider reported them separately; they are included in `tokens`.
+    pub(crate) parts: Vec<(String, Tokens)>,
+    /// The model that answered, as the provider calls it.
+    pub(crate) model: Option<String>,
+    /// The service tier that was used; `None` is the usual one.
+    pub(crate) tier: Option<String>,
+    /// An estimate of the output tokens that have arrived.
+    pub(crate) arrived: Arrived,
     /// `true` if the model has finished its answer.
     pub(crate) complete: bool,
     /// An error in an answer that began successfully.
@@ -98,6 +108,8 @@ impl Reader {
 
     fn value(&mut self, value: &Value) {
         let kind = value.get("type").and_then(Value::as_str).unwrap_or_default();
+        self.reported.arrived.add(self.shape, value);
+        self.properties(value);
         match self.shape {
             Shape::Messages => {
                 let usage = value.pointer("/message/usage").or_else(|| value.get("usage"));
@@ -138,16 +150,47 @@ impl Reader {
         }
     }
 
+    /// Reads the model and the service tier of the answer. Later values replace earlier ones.
+    fn properties(&mut self, value: &Value) {
+        let text = |places: &[&str]| places.iter().find_map(|place| value.pointer(place)?.as_str());
+        if let Some(model) = text(&["/model", "/message/model", "/response/model", "/modelVersion"]) {
+            self.reported.model = Some(model.to_owned());
+        }
+        let service = text(&[
+            "/service_tier",
+            "/response/service_tier",
+            "/message/usage/service_tier",
+            "/usage/service_tier",
+            "/usageMetadata/serviceTier",
+            "/usageMetadata/trafficType",
+        ]);
+        let fast = text(&["/message/usage/speed", "/usage/speed"]);
+        let region = text(&["/message/usage/inference_geo", "/usage/inference_geo"]);
+        if service.is_some() || fast.is_some() || region.is_some() {
+            self.reported.tier = joined([service.and_then(tier), fast.and_then(speed), region.and_then(tier)]);
+        }
+    }
+
     /// Adds up the tokens of all iterations. If the model was called several times for one answer, the usage itself has
     /// only the last call's.
     fn iterations(&mut self, usage: Option<&Value>) {
         let Some(all) = usage.and_then(|usage| usage["iterations"].as_array()).filter(|all| !all.is_empty()) else {
             return;
         };
-        let sum = |field: &str| all.iter().filter_map(|one| one[field].as_u64()).fold(0, u64::saturating_add);
-        let (cached, cache_written) = (sum("cache_read_input_tokens"), sum("cache_creation_input_tokens"));
-        let input = sum("input_tokens").saturating_add(cached).saturating_add(cache_written);
-        self.reported.tokens = Some(Tokens { input, cached, cache_written, output: sum("output_tokens") });
+        let mut parts: Vec<(String, Tokens)> = Vec::new();
+        let mut tokens = Tokens::default();
+        for one in all {
+            let part = of_iteration(one);
+            tokens = tokens.plus(&part);
+            // An iteration without a model is one of the model that was called.
+            let model = one["model"].as_str().unwrap_or_default();
+            match parts.iter_mut().find(|(known, _)| known == model) {
+                Some((_, known)) => *known = known.plus(&part),
+                None => parts.push((model.to_owned(), part)),
+            }
+        }
+        self.reported.tokens = Some(tokens);
+        self.reported.parts = parts;
     }
 
     /// Reads token counts. Later counts replace earlier ones, field by field.
@@ -166,6 +209,7 @@ impl Reader {
         let first = |places: &[&str]| places.iter().find_map(number);
         known.cached = first(fields.cached).unwrap_or(known.cached);
         known.cache_written = first(fields.cache_written).unwrap_or(known.cache_written);
+        known.cache_written_long = first(fields.cache_written_long).unwrap_or(known.cache_written_long);
         let of_cache = known.cached.saturating_add(known.cache_written);
         if fields.without_cache {
             self.plain = input.unwrap_or(self.plain);
@@ -174,6 +218,19 @@ impl Reader {
             known.input = input.unwrap_or(known.input).max(of_cache);
         }
         known.output = output.unwrap_or(known.output);
+    }
+}
+
+/// Returns the tokens of one of the calls that a provider has made for an answer of Anthropic's interface.
+fn of_iteration(one: &Value) -> Tokens {
+    let number = |place: &str| one.pointer(place).and_then(Value::as_u64).unwrap_or_default();
+    let (cached, cache_written) = (number("/cache_read_input_tokens"), number("/cache_creation_input_tokens"));
+    Tokens {
+        input: number("/input_tokens").saturating_add(cached).saturating_add(cache_written),
+        cached,
+        cache_written,
+        cache_written_long: number("/cache_creation/ephemeral_1h_input_tokens"),
+        output: number("/output_tokens"),
     }
 }
 
@@ -190,6 +247,8 @@ struct Fields {
     input: &'static [&'static str],
     cached: &'static [&'static str],
     cache_written: &'static [&'static str],
+    /// A part of `cache_written`.
+    cache_written_long: &'static [&'static str],
     output: &'static [&'static str],
 }
 
@@ -199,6 +258,7 @@ impl Fields {
         input: &["/input_tokens"],
         cached: &["/cache_read_input_tokens"],
         cache_written: &["/cache_creation_input_tokens"],
+        cache_written_long: &["/cache_creation/ephemeral_1h_input_tokens"],
         output: &["/output_tokens"],
     };
     const CHAT: Self = Self {
@@ -206,13 +266,15 @@ impl Fields {
         input: &["/prompt_tokens"],
         cached: &["/prompt_tokens_details/cached_tokens", "/prompt_cache_hit_tokens"],
         cache_written: &["/prompt_tokens_details/cache_write_tokens"],
+        cache_written_long: &["/prompt_tokens_details/cache_write_tokens_details/ttl_12h_tokens"],
         output: &["/completion_tokens"],
     };
     const RESPONSES: Self = Self {
         without_cache: false,
         input: &["/input_tokens"],
         cached: &["/input_tokens_details/cached_tokens"],
-        cache_written: &[],
+        cache_written: &["/input_tokens_details/cache_write_tokens"],
+        cache_written_long: &["/input_tokens_details/cache_write_tokens_details/ttl_12h_tokens"],
         output: &["/output_tokens"],
     };
     const CONTENTS: Self = Self {
@@ -220,6 +282,7 @@ impl Fields {
         input: &["/promptTokenCount", "/toolUsePromptTokenCount"],
         cached: &["/cachedContentTokenCount"],
         cache_written: &[],
+        cache_written_long: &[],
         // Thinking tokens are not included in the candidates' tokens.
         output: &["/candidatesTokenCount", "/thoughtsTokenCount"],
     };
@@ -228,6 +291,7 @@ impl Fields {
         input: &["/prompt_eval_count"],
         cached: &[],
         cache_written: &[],
+        cache_written_long: &[],
         output: &["/eval_count"],
     };
 }
@@ -277,9 +341,9 @@ mod tests {
             (Shape::Contents, EVENTS, contents, 100, 0),
             (Shape::Ollama, "application/x-ndjson", ollama, 0, 0),
         ] {
-            let tokens = Tokens { input: 115, cached, cache_written: written, output: 42 };
-            let expected = Reported { tokens: Some(tokens), complete: true, error: None };
-            assert_eq!(reported(shape, kind, text), expected, "{shape:?}");
+            let tokens = Tokens { input: 115, cached, cache_written: written, output: 42, ..Tokens::default() };
+            let Reported { tokens: found, complete, error, .. } = reported(shape, kind, text);
+            assert_eq!((found, complete, error), (Some(tokens), true, None), "{shape:?}");
         }
     }
 

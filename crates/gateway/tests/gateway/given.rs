@@ -1,18 +1,19 @@
 //! Fixtures of the tests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use journeyman_core::ids::JobId;
 use journeyman_core::model::Dialect;
-use journeyman_core::model::price::{Budgets, Price, day};
+use journeyman_core::model::budget::{Budgets, Used};
+use journeyman_core::model::price::{Price, day};
 use journeyman_core::ports::{
-    Gateway, ModelAccount, ModelCall, ModelMeter, ModelProxy, ModelUse, ProviderTotals, SpendingStore,
+    Gateway, ModelAccount, ModelCall, ModelMeter, ModelProxy, ModelUse, ProviderTotals, SpendingStore, Sums,
 };
 use journeyman_core::project::{Project, SecretValue};
 use journeyman_core::time::Timestamp;
-use journeyman_gateway::{ModelSettings, Models, Provider, SandboxGateway};
+use journeyman_gateway::{FieldGroup, ModelSettings, Models, PriceTable, Provider, SandboxGateway};
 use journeyman_net::{Policy, SystemResolver};
 use journeyman_store::MemoryStore;
 use journeyman_testkit::{Fault, ModelServer, PATIENCE, Seeds as _, World, until_async};
@@ -33,8 +34,13 @@ fn noon() -> Timestamp {
 
 /// A price of three dollars for a million input tokens, fifteen for a million output tokens, and a tenth of the input
 /// price for cached ones.
-pub(crate) const PRICE: Price =
-    Price { input: 3_000_000, output: 15_000_000, cached: 300_000, cache_written: 3_000_000 };
+pub(crate) const PRICE: Price = Price {
+    input: 3_000_000,
+    output: 15_000_000,
+    cached: 300_000,
+    cache_written: 3_000_000,
+    cache_written_long: 3_000_000,
+};
 
 /// A proxy to a model server, with what tests need around it.
 pub(crate) struct Fixture {
@@ -58,15 +64,18 @@ pub(crate) fn provider(dialect: Dialect, server: &str) -> Provider {
         max_output: None,
         context_tokens: None,
         hosted_tools: false,
+        groups: FieldGroup::usual(),
+        fields: BTreeSet::new(),
     }
 }
 
 /// Starts a proxy to `server` without an open account. The model is `p/m`; `p/free` has no price.
 pub(crate) async fn fixture(dialect: Dialect, server: &str) -> Fixture {
-    fixture_with(provider(dialect, server)).await
+    fixture_with(provider(dialect, server), PriceTable::default()).await
 }
 
-pub(crate) async fn fixture_with(provider: Provider) -> Fixture {
+/// Starts a proxy with a table of prices, which replaces those of the tests.
+pub(crate) async fn fixture_with(provider: Provider, table: PriceTable) -> Fixture {
     let store = Arc::new(MemoryStore::default());
     let project = Project {
         model: "p/m".to_owned(),
@@ -75,7 +84,12 @@ pub(crate) async fn fixture_with(provider: Provider) -> Fixture {
     store.create_project(project, BTreeMap::new()).await.unwrap();
     let settings = ModelSettings {
         providers: [("p".to_owned(), provider)].into(),
-        prices: vec![("p/m*".to_owned(), PRICE), ("p/small-*".to_owned(), PRICE)],
+        prices: if table == PriceTable::default() {
+            vec![("p/m*".to_owned(), PRICE), ("p/small-*".to_owned(), PRICE)]
+        } else {
+            Vec::new()
+        },
+        table,
         silence: Some(SILENCE),
     };
     let models = Models::new(settings, store.clone(), World::at(noon()));
@@ -187,6 +201,12 @@ impl Fixture {
 
     /// Returns the money that the job, the day and the project have spent.
     pub(crate) async fn spent(&self) -> [u64; 3] {
-        self.store.spent("shop".parse().unwrap(), job(), day(noon())).await.unwrap()
+        self.used().await.map(|used| used.spent)
+    }
+
+    /// Returns what is spent and set aside for the job, the day and the project.
+    pub(crate) async fn used(&self) -> [Used; 3] {
+        let sums = Sums { project: "shop".parse().unwrap(), job: job(), day: day(noon()) };
+        self.store.used(&sums).await.unwrap()
     }
 }

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use journeyman_core::model::Dialect;
-use journeyman_core::model::price::{Budgets, Tokens};
+use journeyman_core::model::budget::Budgets;
+use journeyman_core::model::price::Tokens;
 use journeyman_core::ports::{Gateway, ModelCall};
 use journeyman_core::project::SecretValue;
 use journeyman_core::run::ReasonCode;
-use journeyman_testkit::{Fault, ModelServer, Reply, TOKENS};
+use journeyman_gateway::{FieldGroup, PriceTable};
+use journeyman_testkit::{Fault, ModelServer, Recorded, Reply, TOKENS};
 use serde_json::{Value, json};
 
 use super::given::{Fixture, KEY, PRICE, TOKEN, fixture, fixture_with, open, provider, read_beginning, skip_silence};
@@ -56,7 +58,7 @@ async fn each_form_is_sent_with_the_key_and_counted() {
             (TOKENS.0, cached, TOKENS.2),
             "{path}"
         );
-        let tokens = Tokens { input: TOKENS.0, cached, cache_written: 0, output: TOKENS.2 };
+        let tokens = Tokens { input: TOKENS.0, cached, output: TOKENS.2, ..Tokens::default() };
         assert_eq!(usage.cost_micros, Some(PRICE.of(&tokens)), "{path}");
         let calls = fixture.calls();
         let [ModelCall::Made { model, tokens: counted, failure: None, .. }] = calls.as_slice() else {
@@ -251,13 +253,16 @@ async fn closing_cancels_running_calls() {
 async fn the_key_of_a_project_takes_precedence_and_a_missing_key_is_an_error() {
     let server = ModelServer::saying("hello").await;
     let keyless = |fixture: &Fixture| fixture.gateway.route("p/m", &BTreeMap::new()).unwrap_err();
-    let fixture = fixture_with(provider(Dialect::OpenAi, &server.url)).await;
+    let fixture = fixture_with(provider(Dialect::OpenAi, &server.url), PriceTable::default()).await;
     let own = BTreeMap::from([("MODEL_KEY".to_owned(), SecretValue("sk-own".to_owned()))]);
     fixture.open_with(Budgets::default(), own.clone());
     let body = json!({"model": "m", "messages": []});
     fixture.post("/v1/chat/completions", &body).send().await.unwrap().text().await.unwrap();
     assert_eq!(server.asked()[0].header("authorization"), "Bearer sk-own");
-    let none = fixture_with(journeyman_gateway::Provider { key: None, ..provider(Dialect::OpenAi, &server.url) }).await;
+    let none = {
+        let provider = journeyman_gateway::Provider { key: None, ..provider(Dialect::OpenAi, &server.url) };
+        fixture_with(provider, PriceTable::default()).await
+    };
     let reason = keyless(&none);
     assert!(reason.code == ReasonCode::ModelNotConfigured && reason.text.contains("MODEL_KEY"), "{}", reason.text);
     assert!(none.gateway.route("p/m", &own).unwrap().is_some());
@@ -281,4 +286,43 @@ async fn bodies_and_heads_that_are_too_large_are_refused() {
         assert_eq!(answer.status(), 431);
     }
     assert_eq!(fixture.call(9).await.status(), 200, "other calls still work");
+}
+
+#[tokio::test]
+async fn the_rate_limits_of_providers_are_passed_on() {
+    for limits in [
+        vec![("anthropic-ratelimit-tokens-remaining", "5"), ("retry-after", "7"), ("request-id", "r")],
+        vec![("x-ratelimit-remaining-requests", "3"), ("x-ratelimit-reset-tokens", "6ms"), ("retry-after-ms", "9")],
+    ] {
+        let mut headers = limits.clone();
+        headers.push(("set-cookie", "c"));
+        let recorded = Recorded {
+            headers,
+            content_type: "application/json",
+            pieces: vec![json!({"type": "message", "usage": {"input_tokens": 1, "output_tokens": 1}}).to_string()],
+            ..Recorded::default()
+        };
+        let server = ModelServer::start(move |_| Reply::Recorded(recorded.clone())).await;
+        let fixture = open(Dialect::Anthropic, &server).await;
+        let answer = fixture.call(10).await;
+        for (name, value) in limits {
+            assert_eq!(answer.headers().get(name).unwrap(), value, "{name}");
+        }
+        assert!(!answer.headers().contains_key("set-cookie"));
+    }
+}
+
+#[tokio::test]
+async fn another_model_may_answer_only_if_it_is_allowed() {
+    let server = ModelServer::saying("hello").await;
+    let groups = [FieldGroup::Fallbacks].into();
+    let provider = journeyman_gateway::Provider { groups, ..provider(Dialect::Anthropic, &server.url) };
+    let fixture = fixture_with(provider, PriceTable::default()).await;
+    fixture.open(Budgets::default());
+    for (other, status) in [("small-1", 200), ("dear", 403)] {
+        let body = json!({"model": "m", "max_tokens": 5, "messages": [], "fallbacks": [{"model": other}]});
+        let answer = fixture.post("/v1/messages", &body).send().await.unwrap();
+        assert_eq!(answer.status(), status, "{other}");
+    }
+    assert_eq!(server.asked().len(), 1);
 }

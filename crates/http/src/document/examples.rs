@@ -54,7 +54,7 @@ pub(super) fn add(id: &str, operation: &mut Value) {
 fn table(id: &str) -> String {
     let (head, line) = if id == "getUsage" {
         let usage = "12,981240,44410,870112,1200000,0";
-        (USAGE_COLUMNS.join(","), format!("2026-11-22,shop,anthropic/claude-sonnet-4-5,ci,{KEY},ci,{usage}"))
+        (USAGE_COLUMNS.join(","), format!("2026-11-22,shop,anthropic/claude-sonnet-5-5,ci,{KEY},ci,{usage}"))
     } else {
         let head = "id,at,actor,actorName,action,subject,address".to_owned();
         (head, format!("7,{CREATED},{KEY},ci,project.changed,shop,192.0.2.7"))
@@ -74,10 +74,10 @@ fn request(id: &str) -> Value {
             "id": "shop",
             "repository": "https://github.com/example/shop.git",
             "agent": "claude-code",
-            "model": "anthropic/claude-sonnet-4-5",
+            "model": "anthropic/claude-sonnet-5-5",
             "codeHost": { "token": "ghp_example" },
         }),
-        "changeProject" | "testProject" => json!({ "model": "anthropic/claude-opus-4-5", "setup": "npm ci" }),
+        "changeProject" | "testProject" => json!({ "model": "anthropic/claude-opus-5-5", "setup": "npm ci" }),
         "createCodeHost" => json!({
             "id": "gitlab",
             "kind": "gitlab",
@@ -108,7 +108,7 @@ fn request(id: &str) -> Value {
             "prompt": "Fix the bug below, and add a test that fails without the fix.\n\nSteps:\n",
             "labels": ["bug"],
         }),
-        "changeTemplate" => json!({ "model": "anthropic/claude-opus-4-5" }),
+        "changeTemplate" => json!({ "model": "anthropic/claude-opus-5-5" }),
         "createTrust" => json!({
             "name": "shop-ci",
             "issuer": "https://token.actions.githubusercontent.com",
@@ -382,7 +382,7 @@ fn record(status: &str) -> Value {
         "id": JOB,
         "status": status,
         "source": { "repository": "https://github.com/example/shop.git", "ref": "main" },
-        "model": "anthropic/claude-sonnet-4-5",
+        "model": "anthropic/claude-sonnet-5-5",
         "prLink": if status == "active" || status == "failed" { Value::Null } else { json!(PULL) },
         "createdAt": CREATED,
         "archivedAt": if status == "archived" { json!(ENDED) } else { Value::Null },
@@ -397,7 +397,7 @@ fn details() -> Value {
         "title": "Add a search field to the list of orders.",
         "source": { "repository": "https://github.com/example/shop.git", "ref": "main" },
         "agent": "claude-code",
-        "model": "anthropic/claude-sonnet-4-5",
+        "model": "anthropic/claude-sonnet-5-5",
         "author": "ci",
         "labels": ["ui"],
         "metadata": { "ticket": "SHOP-12" },
@@ -579,7 +579,7 @@ fn template() -> Value {
         "description": "For a bug report with its steps",
         "prompt": "Fix the bug below, and add a test that fails without the fix.\n\nSteps:\n",
         "agent": null,
-        "model": "anthropic/claude-opus-4-5",
+        "model": "anthropic/claude-opus-5-5",
         "labels": ["bug"],
         "createdAt": CREATED,
     })
@@ -652,7 +652,7 @@ fn project() -> Value {
         "id": "shop",
         "repository": "https://github.com/example/shop.git",
         "agent": "claude-code",
-        "model": "anthropic/claude-sonnet-4-5",
+        "model": "anthropic/claude-sonnet-5-5",
     });
     let created = project::create(create, EXAMPLE_TIME).map(|(project, _)| project);
     created.map_or(Value::Null, |created| super::json_of(&project::show(&created, "https://journeyman.example.com")))

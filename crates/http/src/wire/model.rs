@@ -30,6 +30,10 @@ pub(crate) struct Provider {
     context_tokens: Option<u64>,
     /// The prices of its models. Calls of a model without a price have no known cost.
     prices: Vec<ModelPrice>,
+    /// The date of the table of prices in use, such as `2026-11-20`; `null` if the table has none. Prices of the
+    /// configuration take precedence.
+    #[schema(required, example = "2026-11-20")]
+    prices_date: Option<String>,
 }
 
 /// The prices of a million tokens of a model, in millionths of a US dollar.
@@ -47,6 +51,8 @@ pub(crate) struct ModelPrice {
     cached_micros: u64,
     /// The price of input tokens that are also written to the provider's cache.
     cache_written_micros: u64,
+    /// The price of input tokens that are also written to a cache that lasts for an hour or longer.
+    cache_written_long_micros: u64,
 }
 
 impl From<&ProviderInfo> for Provider {
@@ -66,8 +72,10 @@ impl From<&ProviderInfo> for Provider {
                     output_micros: price.output,
                     cached_micros: price.cached,
                     cache_written_micros: price.cache_written,
+                    cache_written_long_micros: price.cache_written_long,
                 })
                 .collect(),
+            prices_date: info.prices_date.clone(),
         }
     }
 }

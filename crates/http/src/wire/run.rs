@@ -63,12 +63,15 @@ pub(crate) struct Usage {
     /// The cost in millionths of a US dollar; `null` if the price is not known.
     #[schema(required)]
     cost_micros: Option<u64>,
+    /// The part of the cost that is an estimate, because calls were interrupted before the provider reported their
+    /// tokens.
+    estimated_micros: u64,
 }
 
 impl From<run::Usage> for Usage {
     fn from(usage: run::Usage) -> Self {
-        let run::Usage { input_tokens, output_tokens, cached_tokens, cost_micros } = usage;
-        Self { input_tokens, output_tokens, cached_tokens, cost_micros }
+        let run::Usage { input_tokens, output_tokens, cached_tokens, cost_micros, estimated_micros } = usage;
+        Self { input_tokens, output_tokens, cached_tokens, cost_micros, estimated_micros }
     }
 }
 

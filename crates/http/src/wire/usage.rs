@@ -73,6 +73,9 @@ pub(crate) struct UsageSum {
     cached_tokens: u64,
     /// The known cost, in millionths of a US dollar.
     cost_micros: u64,
+    /// The part of the known cost that is an estimate, because calls were interrupted before the provider reported
+    /// their tokens.
+    estimated_micros: u64,
     /// The number of runs, and of model calls that ended after their run, whose cost is not known. If it is not 0, the
     /// cost is more than `costMicros`.
     unpriced: u64,
@@ -80,8 +83,16 @@ pub(crate) struct UsageSum {
 
 impl From<usage::UsageSum> for UsageSum {
     fn from(sum: usage::UsageSum) -> Self {
-        let usage::UsageSum { runs, unpriced, input_tokens, output_tokens, cached_tokens, cost_micros } = sum;
-        Self { runs, input_tokens, output_tokens, cached_tokens, cost_micros, unpriced }
+        let usage::UsageSum {
+            runs,
+            unpriced,
+            input_tokens,
+            output_tokens,
+            cached_tokens,
+            cost_micros,
+            estimated_micros,
+        } = sum;
+        Self { runs, input_tokens, output_tokens, cached_tokens, cost_micros, estimated_micros, unpriced }
     }
 }
 

@@ -170,7 +170,7 @@ impl DutyMeter for FakeMeter {
 impl ModelMeter for FakeMeter {
     fn model_totals(&self) -> ModelTotals {
         let calls = [("ok", 2), ("model_cut", 1)].map(|(outcome, count)| (outcome.to_owned(), count)).into();
-        let tokens = Tokens { input: 100, cached: 40, cache_written: 0, output: 10 };
+        let tokens = Tokens { input: 100, cached: 40, output: 10, ..Tokens::default() };
         [("anthropic".to_owned(), ProviderTotals { calls, tokens, cost_micros: 7 })].into()
     }
 }
@@ -488,7 +488,13 @@ impl Service {
 }
 
 fn provider() -> ProviderInfo {
-    let price = Price { input: 3_000_000, output: 15_000_000, cached: 300_000, cache_written: 3_750_000 };
+    let price = Price {
+        input: 3_000_000,
+        output: 15_000_000,
+        cached: 300_000,
+        cache_written: 3_750_000,
+        cache_written_long: 6_000_000,
+    };
     ProviderInfo {
         prefix: "anthropic".into(),
         dialect: Dialect::Anthropic,
@@ -496,5 +502,6 @@ fn provider() -> ProviderInfo {
         key_variable: Some("ANTHROPIC_API_KEY".into()),
         context_tokens: Some(200_000),
         prices: vec![("anthropic/claude-*".into(), price)],
+        prices_date: Some("2026-11-20".into()),
     }
 }

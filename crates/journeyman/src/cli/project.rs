@@ -52,7 +52,7 @@ enum ProjectCommand {
     #[command(
         after_help = "Examples:\n  journeyman project create shop --repository local:shop\n  journeyman project create \
                       shop --repository https://github.com/acme/shop.git --token-file token.txt --model \
-                      anthropic/claude-sonnet-4-5"
+                      anthropic/claude-sonnet-5-5"
     )]
     Create {
         /// ID of the project in URLs: a-z, 0-9 and '-'

@@ -15,7 +15,7 @@ enum Value {
     Sample(&'static str),
 }
 
-const VALUES: [(&str, Value); 57] = [
+const VALUES: [(&str, Value); 58] = [
     ("role", IsDefault(r#"["api", "worker"]"#)),
     ("data-dir", Sample(r#""/var/lib/journeyman""#)),
     ("database-url", Sample(r#""postgres://journeyman:PASSWORD@db.example.com/journeyman?sslmode=verify-full""#)),
@@ -58,6 +58,7 @@ const VALUES: [(&str, Value); 57] = [
     ("container-engine", Sample(r#""/run/podman/podman.sock""#)),
     ("container-image", Sample(r#""registry.example.com/build:1""#)),
     ("model-timeout", Sample(r#""10m""#)),
+    ("prices-file", Sample(r#""/etc/journeyman/prices.json""#)),
     ("oidc-issuer", Sample(r#""https://login.example.com""#)),
     ("oidc-client-id", Sample(r#""journeyman""#)),
     ("oidc-secret-file", Sample(r#""/etc/journeyman/oidc-secret""#)),

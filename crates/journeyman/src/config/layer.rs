@@ -207,6 +207,11 @@ pub(crate) struct Layer {
     #[arg(long, value_name = "TIME")]
     pub(crate) model_timeout: Option<Span>,
 
+    /// File with the prices and context windows of models, in the shape of LiteLLM's model_prices_and_context_window.json;
+    /// it replaces the table in the program [default: none]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) prices_file: Option<PathBuf>,
+
     /// Issuer URL of an OpenID provider for signing in to the dashboard, as in its discovery document; register
     /// <public-url>/login/returned as the redirect URI there [default: none]
     #[arg(long, value_name = "URL")]
@@ -363,6 +368,7 @@ impl Layer {
             container_engine: self.container_engine.or(weaker.container_engine),
             container_image: self.container_image.or(weaker.container_image),
             model_timeout: self.model_timeout.or(weaker.model_timeout),
+            prices_file: self.prices_file.or(weaker.prices_file),
             oidc_issuer: self.oidc_issuer.or(weaker.oidc_issuer),
             oidc_client_id: self.oidc_client_id.or(weaker.oidc_client_id),
             oidc_secret_file: self.oidc_secret_file.or(weaker.oidc_secret_file),

@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use journeyman_core::model::price::Price;
 use journeyman_core::model::{Dialect, TEST, split};
 use journeyman_core::project::SecretValue;
-use journeyman_gateway::Provider;
+use journeyman_gateway::{FieldGroup, PriceTable, Provider};
 use serde::Deserialize;
 use url::Url;
 
@@ -23,23 +23,26 @@ pub(super) struct ProviderTable {
     max_output: Option<u64>,
     context_tokens: Option<u64>,
     hosted_tools: bool,
+    allow: Vec<String>,
+    deny: Vec<String>,
 }
 
 /// The prices of a million tokens of a model, in US dollars.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(super) struct PriceTable {
+pub(super) struct OwnPrice {
     input: f64,
     output: f64,
     cached: Option<f64>,
     cache_written: Option<f64>,
+    cache_written_long: Option<f64>,
 }
 
 /// The tables about models, by their names.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct ModelTables {
     pub(super) models: BTreeMap<String, ProviderTable>,
-    pub(super) prices: BTreeMap<String, PriceTable>,
+    pub(super) prices: BTreeMap<String, OwnPrice>,
 }
 
 /// The maximum price of a million tokens in US dollars, which is one dollar for a token.
@@ -82,7 +85,7 @@ impl ModelTables {
     /// # Errors
     /// A table is invalid; the error names the table and the reason.
     pub(super) fn prices(&self) -> anyhow::Result<Vec<(String, Price)>> {
-        let price = |(model, table): (&String, &PriceTable)| {
+        let price = |(model, table): (&String, &OwnPrice)| {
             if split(model).is_none() {
                 bail!("[prices.{model:?}]: write the whole name of the model, such as \"anthropic/claude-*\"");
             }
@@ -103,6 +106,18 @@ impl ProviderTable {
 
     fn key_variable(&self, dialect: Dialect) -> Option<String> {
         self.key_variable.clone().or_else(|| dialect.key_variable().map(str::to_owned))
+    }
+
+    /// Returns the groups of fields that are allowed.
+    fn groups(&self) -> anyhow::Result<BTreeSet<FieldGroup>> {
+        let mut groups = FieldGroup::usual();
+        groups.extend(self.allow.iter().filter_map(|name| group(name)));
+        for name in &self.deny {
+            let known = FieldGroup::ALL.map(FieldGroup::name).join(", ");
+            let group = group(name).with_context(|| format!("deny: {name:?} is not a group of fields: {known}"))?;
+            groups.remove(&group);
+        }
+        Ok(groups)
     }
 
     fn provider(&self, prefix: &str, keys: &BTreeMap<String, String>) -> anyhow::Result<Provider> {
@@ -130,8 +145,24 @@ impl ProviderTable {
             max_output: self.max_output,
             context_tokens: self.context_tokens.or_else(|| dialect.usual_context_tokens()),
             hosted_tools: self.hosted_tools,
+            groups: self.groups()?,
+            fields: self.allow.iter().filter(|name| group(name).is_none()).cloned().collect(),
         })
     }
+}
+
+fn group(name: &str) -> Option<FieldGroup> {
+    FieldGroup::ALL.into_iter().find(|group| group.name() == name)
+}
+
+/// Reads the table of prices: a file, or else the one in the program.
+///
+/// # Errors
+/// The file cannot be read, or is not a table of prices.
+pub(super) fn price_table(file: Option<&Path>) -> anyhow::Result<PriceTable> {
+    let Some(file) = file else { return Ok(PriceTable::built_in()?) };
+    let text = std::fs::read_to_string(file).with_context(|| format!("prices-file {}", file.display()))?;
+    PriceTable::parse(&text).with_context(|| format!("prices-file {}", file.display()))
 }
 
 fn read_key(path: &Path) -> anyhow::Result<String> {
@@ -143,7 +174,7 @@ fn read_key(path: &Path) -> anyhow::Result<String> {
     Ok(key.to_owned())
 }
 
-impl PriceTable {
+impl OwnPrice {
     fn price(&self) -> anyhow::Result<Price> {
         let micros = |name: &str, dollars: f64| {
             if !(0.0..=MAX_PRICE).contains(&dollars) {
@@ -154,11 +185,15 @@ impl PriceTable {
         };
         let input = micros("input", self.input)?;
         let or_input = |name, dollars: Option<f64>| dollars.map_or(Ok(input), |dollars| micros(name, dollars));
+        let cache_written = or_input("cache-written", self.cache_written)?;
         Ok(Price {
             input,
             output: micros("output", self.output)?,
             cached: or_input("cached", self.cached)?,
-            cache_written: or_input("cache-written", self.cache_written)?,
+            cache_written,
+            cache_written_long: self
+                .cache_written_long
+                .map_or(Ok(cache_written), |dollars| micros("cache-written-long", dollars))?,
         })
     }
 }
@@ -204,9 +239,39 @@ mod tests {
         assert_eq!((router.base_url.as_str(), router.dialect), ("https://router.example/api/", Dialect::Compatible));
         assert_eq!(router.key, Some(SecretValue("r".to_owned())));
         assert_eq!(all["openai-responses"].base_url.as_str(), "http://gate:4000/v1/", "OpenAI has one address");
-        let price = Price { input: 75_000, output: 3_000_000, cached: 75_000, cache_written: 75_000 };
+        let price = Price {
+            input: 75_000,
+            output: 3_000_000,
+            cached: 75_000,
+            cache_written: 75_000,
+            cache_written_long: 75_000,
+        };
         assert_eq!(given.prices().expect("prices"), [("router/*".to_owned(), price)]);
         assert!(given.key_variables().contains("ROUTER_KEY"));
+    }
+
+    #[test]
+    fn groups_of_fields_are_allowed_and_denied() {
+        let text = "[models.openai]\nallow = [\"service-tiers\", \"logit_processor\"]\ndeny = [\"context-management\"]";
+        let openai = tables(text).expect("tables").providers(&keys()).expect("providers")["openai"].clone();
+        assert_eq!(openai.groups, [FieldGroup::ServiceTiers].into());
+        assert_eq!(openai.fields, ["logit_processor".to_owned()].into());
+    }
+
+    #[test]
+    fn a_table_of_prices_replaces_the_one_in_the_program() {
+        assert!(price_table(None).expect("table").find("anthropic", "claude-opus-5-5").is_some());
+        let dir = tempfile::tempdir().expect("folder");
+        let file = dir.path().join("prices.json");
+        std::fs::write(&file, r#"{"p/m": {"input_cost_per_token": 1e-6, "output_cost_per_token": 2e-6}}"#)
+            .expect("file");
+        let table = price_table(Some(&file)).expect("table");
+        assert!(table.find("p", "m").is_some() && table.find("anthropic", "claude-opus-5-5").is_none());
+        std::fs::write(&file, "[]").expect("file");
+        let error = format!("{:#}", price_table(Some(&file)).expect_err("a list"));
+        assert!(error.contains("prices-file") && error.contains("not a JSON object"), "{error}");
+        let error = format!("{:#}", price_table(Some(Path::new("/none"))).expect_err("no file"));
+        assert!(error.contains("prices-file /none"), "{error}");
     }
 
     #[test]
@@ -218,6 +283,7 @@ mod tests {
             ("[models.openai]\nkey-file = \"/none\"", ["models.openai", "/none"]),
             ("[models.openai]\nkey = \"sk-1\"", ["models", "key"]),
             ("[models.test]\ndialect = \"openai\"\nbase-url = \"http://x\"", ["models.test", "reserved"]),
+            ("[models.openai]\ndeny = [\"x\"]", ["models.openai", "service-tiers"]),
             ("[prices.gpt]\ninput = 1\noutput = 1", ["prices", "whole name"]),
             ("[prices.\"a/b\"]\ninput = -1\noutput = 1", ["a/b", "input"]),
             ("[prices.\"a/b\"]\ninput = 1", ["prices", "output"]),

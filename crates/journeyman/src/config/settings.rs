@@ -22,7 +22,7 @@ use url::Url;
 use super::connections::{self, ConnectionSettings};
 use super::environment::{MachineEnvironment, ProviderOptions, Proxies};
 use super::layer::{Layer, LogFormat, Role, SandboxKind};
-use super::models::ModelTables;
+use super::models::{ModelTables, price_table};
 use super::otlp::OtlpSettings;
 use super::{agents, oidc, otlp};
 
@@ -280,6 +280,7 @@ impl Settings {
             models: ModelSettings {
                 providers: models.providers(&machine.model_keys.0)?,
                 prices: models.prices()?,
+                table: price_table(layer.prices_file.as_deref())?,
                 silence: layer.model_timeout.map(|span| span.0),
             },
             code_hosts: Vec::new(),

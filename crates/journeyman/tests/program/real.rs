@@ -81,7 +81,7 @@ fn works(id: &str, model: &str) {
 #[test]
 #[ignore = "installs from npm; run by make test-agents"]
 fn claude_code() {
-    works("claude-code", "anthropic/claude-sonnet-4-5");
+    works("claude-code", "anthropic/claude-sonnet-5-5");
 }
 
 #[test]

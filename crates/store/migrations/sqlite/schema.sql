@@ -380,7 +380,7 @@ CREATE TABLE usage_days (
     input_tokens   INTEGER NOT NULL,
     output_tokens  INTEGER NOT NULL,
     cached_tokens  INTEGER NOT NULL,
-    cost_micros    INTEGER NOT NULL,
+    cost_micros    INTEGER NOT NULL, estimated_micros INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (day, project, model, author, key)
 ) WITHOUT ROWID, STRICT;
 
@@ -472,31 +472,9 @@ CREATE TABLE usage_models (
     input_tokens   INTEGER NOT NULL,
     output_tokens  INTEGER NOT NULL,
     cached_tokens  INTEGER NOT NULL,
-    cost_micros    INTEGER NOT NULL,
+    cost_micros    INTEGER NOT NULL, estimated_micros INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (day, project, model)
 ) WITHOUT ROWID, STRICT;
-
-CREATE TRIGGER usage_added AFTER INSERT ON usage_days BEGIN
-    INSERT INTO usage_models (day, project, model, runs, unpriced, input_tokens, output_tokens, cached_tokens, cost_micros)
-    VALUES (NEW.day, NEW.project, NEW.model, NEW.runs, NEW.unpriced, NEW.input_tokens, NEW.output_tokens,
-            NEW.cached_tokens, NEW.cost_micros)
-    ON CONFLICT (day, project, model) DO UPDATE
-    SET runs = runs + excluded.runs, unpriced = unpriced + excluded.unpriced,
-        input_tokens = min(input_tokens + excluded.input_tokens, 9007199254740992),
-        output_tokens = min(output_tokens + excluded.output_tokens, 9007199254740992),
-        cached_tokens = min(cached_tokens + excluded.cached_tokens, 9007199254740992),
-        cost_micros = min(cost_micros + excluded.cost_micros, 9007199254740992);
-END;
-
-CREATE TRIGGER usage_changed AFTER UPDATE ON usage_days BEGIN
-    UPDATE usage_models
-    SET runs = runs + NEW.runs - OLD.runs, unpriced = unpriced + NEW.unpriced - OLD.unpriced,
-        input_tokens = min(input_tokens + NEW.input_tokens - OLD.input_tokens, 9007199254740992),
-        output_tokens = min(output_tokens + NEW.output_tokens - OLD.output_tokens, 9007199254740992),
-        cached_tokens = min(cached_tokens + NEW.cached_tokens - OLD.cached_tokens, 9007199254740992),
-        cost_micros = min(cost_micros + NEW.cost_micros - OLD.cost_micros, 9007199254740992)
-    WHERE day = NEW.day AND project = NEW.project AND model = NEW.model;
-END;
 
 CREATE INDEX messages_updated ON messages (coalesce(finished_at, delivered_at, created_at) DESC, id DESC);
 
@@ -631,3 +609,40 @@ CREATE TABLE templates (
 CREATE UNIQUE INDEX templates_of_project ON templates (project, name_key);
 
 CREATE INDEX keys_of_owner ON keys (owner, name) WHERE substr(coalesce(creator, ''), 1, 6) <> 'trust_';
+
+CREATE TABLE reservations (
+    number     INTEGER PRIMARY KEY AUTOINCREMENT,
+    project    TEXT NOT NULL,
+    job        TEXT NOT NULL,
+    day        INTEGER NOT NULL, -- of the budget, days since 1970 in UTC
+    micros     INTEGER NOT NULL, -- the most that the call can cost
+    estimate   INTEGER NOT NULL, -- what is counted as spent if the service that made the call stops
+    expires_at INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX reservations_of_project ON reservations (project);
+
+CREATE TRIGGER usage_added AFTER INSERT ON usage_days BEGIN
+    INSERT INTO usage_models (day, project, model, runs, unpriced, input_tokens, output_tokens, cached_tokens, cost_micros,
+                              estimated_micros)
+    VALUES (NEW.day, NEW.project, NEW.model, NEW.runs, NEW.unpriced, NEW.input_tokens, NEW.output_tokens,
+            NEW.cached_tokens, NEW.cost_micros, NEW.estimated_micros)
+    ON CONFLICT (day, project, model) DO UPDATE
+    SET runs = runs + excluded.runs, unpriced = unpriced + excluded.unpriced,
+        input_tokens = min(input_tokens + excluded.input_tokens, 9007199254740992),
+        output_tokens = min(output_tokens + excluded.output_tokens, 9007199254740992),
+        cached_tokens = min(cached_tokens + excluded.cached_tokens, 9007199254740992),
+        cost_micros = min(cost_micros + excluded.cost_micros, 9007199254740992),
+        estimated_micros = min(estimated_micros + excluded.estimated_micros, 9007199254740992);
+END;
+
+CREATE TRIGGER usage_changed AFTER UPDATE ON usage_days BEGIN
+    UPDATE usage_models
+    SET runs = runs + NEW.runs - OLD.runs, unpriced = unpriced + NEW.unpriced - OLD.unpriced,
+        input_tokens = min(input_tokens + NEW.input_tokens - OLD.input_tokens, 9007199254740992),
+        output_tokens = min(output_tokens + NEW.output_tokens - OLD.output_tokens, 9007199254740992),
+        cached_tokens = min(cached_tokens + NEW.cached_tokens - OLD.cached_tokens, 9007199254740992),
+        cost_micros = min(cost_micros + NEW.cost_micros - OLD.cost_micros, 9007199254740992),
+        estimated_micros = min(estimated_micros + NEW.estimated_micros - OLD.estimated_micros, 9007199254740992)
+    WHERE day = NEW.day AND project = NEW.project AND model = NEW.model;
+END;

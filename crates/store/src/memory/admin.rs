@@ -241,6 +241,7 @@ impl Tables {
         self.idempotency.retain(|(scope, _), _| scope != id.as_str());
         self.rates.retain(|(project, _), _| project != id);
         self.spending.retain(|(project, ..), _| project != id);
+        self.reservations.retain(|held| held.sums.project != *id);
         self.secrets.retain(|(project, _), _| project != id);
         self.holds.remove(id);
         self.imports.remove(id);

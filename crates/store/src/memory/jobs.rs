@@ -10,7 +10,7 @@ use journeyman_core::job::event::{LogEntry, TranscriptKind};
 use journeyman_core::job::summary::{JobSummary, PlanProgress, STEP_WINDOW, ToolEntry};
 use journeyman_core::job::{Job, JobStatus};
 use journeyman_core::message::Message;
-use journeyman_core::model::price::Scope;
+use journeyman_core::model::budget::Scope;
 use journeyman_core::ports::{
     Accepted, ClaimFn, ClaimQuery, Decide, Guard, JobCounts, JobExtras, JobFilter, JobStore, JobWatch, MessageFilter,
     PATIENCE, Picked, ProjectJobs, StatusCounts, StoreError, UpdateError,

@@ -652,6 +652,7 @@ fn delete_project(project: &ProjectId, at: Timestamp) -> Vec<Call> {
         call!("DELETE FROM idempotency_keys WHERE project = $1", id()),
         call!("DELETE FROM rate_windows WHERE project = $1", id()),
         call!("DELETE FROM spending WHERE project = $1", id()),
+        call!("DELETE FROM reservations WHERE project = $1", id()),
     ]);
     calls.extend(webhooks::remove(None, project));
     calls.extend([call!("DELETE FROM projects WHERE id = $1", id()), put_deleted(deleted_project(project), at)]);

@@ -38,13 +38,14 @@ pub(super) fn add_sums(sums: &[RunSum]) -> Call {
     let texts = |value: fn(&RunSum) -> &String| sums.iter().map(|row| value(row).clone()).collect::<Vec<String>>();
     call!(
         "INSERT INTO usage_days (day, project, model, author, key, runs, unpriced, input_tokens, output_tokens,
-                                 cached_tokens, cost_micros)
+                                 cached_tokens, cost_micros, estimated_micros)
          SELECT runs.finished_at / 86400000000, new.project, new.model, coalesce(messages.author, ''),
                 coalesce(messages.key, ''), sum(new.runs), sum(new.unpriced), sum(LEAST(new.input, $10)),
-                sum(LEAST(new.output, $10)), sum(LEAST(new.cached, $10)), sum(LEAST(new.cost, $10))
+                sum(LEAST(new.output, $10)), sum(LEAST(new.cached, $10)), sum(LEAST(new.cost, $10)),
+                sum(LEAST(new.estimated, $10))
          FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
-                     $8::bigint[], $9::bigint[])
-                  AS new (run, project, model, runs, unpriced, input, output, cached, cost)
+                     $8::bigint[], $9::bigint[], $11::bigint[])
+                  AS new (run, project, model, runs, unpriced, input, output, cached, cost, estimated)
          JOIN runs ON runs.id = new.run AND runs.finished_at IS NOT NULL
          LEFT JOIN messages ON messages.id = runs.message
          GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 2, 3, 4, 5
@@ -53,7 +54,8 @@ pub(super) fn add_sums(sums: &[RunSum]) -> Call {
              input_tokens = LEAST(usage_days.input_tokens + excluded.input_tokens, $10),
              output_tokens = LEAST(usage_days.output_tokens + excluded.output_tokens, $10),
              cached_tokens = LEAST(usage_days.cached_tokens + excluded.cached_tokens, $10),
-             cost_micros = LEAST(usage_days.cost_micros + excluded.cost_micros, $10)",
+             cost_micros = LEAST(usage_days.cost_micros + excluded.cost_micros, $10),
+             estimated_micros = LEAST(usage_days.estimated_micros + excluded.estimated_micros, $10)",
         texts(|row| &row.run),
         texts(|row| &row.project),
         texts(|row| &row.model),
@@ -64,6 +66,7 @@ pub(super) fn add_sums(sums: &[RunSum]) -> Call {
         numbers(|sum| sum.cached_tokens),
         numbers(|sum| sum.cost_micros),
         LARGEST_SUM,
+        numbers(|sum| sum.estimated_micros),
     )
 }
 
@@ -103,7 +106,8 @@ macro_rules! report {
                     CASE WHEN $11 THEN ", $key, " ELSE '' END COLLATE \"C\" AS of_key,
                     sum(runs)::bigint AS runs, sum(unpriced)::bigint AS unpriced,
                     sum(input_tokens)::bigint AS input_tokens, sum(output_tokens)::bigint AS output_tokens,
-                    sum(cached_tokens)::bigint AS cached_tokens, sum(cost_micros)::bigint AS cost_micros
+                    sum(cached_tokens)::bigint AS cached_tokens, sum(cost_micros)::bigint AS cost_micros,
+                    sum(estimated_micros)::bigint AS estimated_micros
              FROM ", $table, "
              WHERE day BETWEEN $1 AND $2 AND ($3::text[] IS NULL OR project = ANY ($3))
                AND ($4::text IS NULL OR model = $4) AND ($5::text IS NULL OR ", $author, " = $5)

@@ -492,10 +492,13 @@ fn add_usage(used: &BTreeMap<RunId, Usage>) -> Result<Call, StoreError> {
              'cached_tokens', LEAST($4::text::numeric, (runs.usage::jsonb->>'cached_tokens')::numeric
                  + (new.usage::jsonb->>'cached_tokens')::numeric),
              'cost_micros', CASE
-                 WHEN runs.usage::jsonb = $3::text::jsonb THEN (new.usage::jsonb->>'cost_micros')::numeric
+                 WHEN runs.usage::jsonb - 'estimated_micros' = $3::text::jsonb - 'estimated_micros' THEN (new.usage::jsonb->>'cost_micros')::numeric
                  WHEN runs.usage::jsonb->>'cost_micros' IS NULL OR new.usage::jsonb->>'cost_micros' IS NULL THEN NULL
                  ELSE LEAST($4::text::numeric, (runs.usage::jsonb->>'cost_micros')::numeric
-                     + (new.usage::jsonb->>'cost_micros')::numeric) END
+                     + (new.usage::jsonb->>'cost_micros')::numeric) END,
+             'estimated_micros', LEAST($4::text::numeric,
+                 coalesce((runs.usage::jsonb->>'estimated_micros')::numeric, 0)
+                 + coalesce((new.usage::jsonb->>'estimated_micros')::numeric, 0))
          )::text
          FROM unnest($1::text[], $2::text[]) AS new (id, usage)
          WHERE runs.id = new.id",

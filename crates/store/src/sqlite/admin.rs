@@ -461,6 +461,7 @@ impl Tables<'_> {
             "DELETE FROM idempotency_keys WHERE project = ?1",
             "DELETE FROM rate_windows WHERE project = ?1",
             "DELETE FROM spending WHERE project = ?1",
+            "DELETE FROM reservations WHERE project = ?1",
             "DELETE FROM projects WHERE id = ?1",
         ] {
             self.execute(delete, [id.as_str()])?;

@@ -54,6 +54,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0042_resolved_comments.sql"),
     include_str!("../../migrations/sqlite/0043_key_names.sql"),
     include_str!("../../migrations/sqlite/0044_ended_by.sql"),
+    include_str!("../../migrations/sqlite/0045_reservations.sql"),
 ];
 
 /// The schema that all migrations together make. `make schema` writes the file.

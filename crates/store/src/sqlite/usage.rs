@@ -19,9 +19,9 @@ use crate::rows::{self, to_json};
 pub(super) fn add(db: &Connection, job: &Job, run: RunId, sum: &UsageSum) -> rusqlite::Result<()> {
     db.prepare_cached(
         "INSERT INTO usage_days (day, project, model, author, key, runs, unpriced, input_tokens, output_tokens,
-                                 cached_tokens, cost_micros)
+                                 cached_tokens, cost_micros, estimated_micros)
          SELECT runs.finished_at / 86400000000, ?2, ?3, coalesce(messages.author, ''), coalesce(messages.key, ''), ?4,
-                ?5, ?6, ?7, ?8, ?9
+                ?5, ?6, ?7, ?8, ?9, ?11
          FROM runs LEFT JOIN messages ON messages.id = runs.message
          WHERE runs.id = ?1 AND runs.finished_at IS NOT NULL
          ON CONFLICT DO UPDATE
@@ -29,7 +29,8 @@ pub(super) fn add(db: &Connection, job: &Job, run: RunId, sum: &UsageSum) -> rus
              input_tokens = min(input_tokens + excluded.input_tokens, ?10),
              output_tokens = min(output_tokens + excluded.output_tokens, ?10),
              cached_tokens = min(cached_tokens + excluded.cached_tokens, ?10),
-             cost_micros = min(cost_micros + excluded.cost_micros, ?10)",
+             cost_micros = min(cost_micros + excluded.cost_micros, ?10),
+             estimated_micros = min(estimated_micros + excluded.estimated_micros, ?10)",
     )?
     .execute(params![
         run.to_string(),
@@ -42,6 +43,7 @@ pub(super) fn add(db: &Connection, job: &Job, run: RunId, sum: &UsageSum) -> rus
         number(sum.cached_tokens),
         number(sum.cost_micros),
         LARGEST_SUM,
+        number(sum.estimated_micros),
     ])?;
     Ok(())
 }
@@ -121,6 +123,7 @@ fn read_sum(row: &Row<'_>) -> rusqlite::Result<UsageSum> {
         output_tokens: number(3)?,
         cached_tokens: number(4)?,
         cost_micros: number(5)?,
+        estimated_micros: number(6)?,
     })
 }
 
@@ -140,7 +143,7 @@ macro_rules! rows_of {
             ", '') AS of_author, iif(?11, ",
             $key,
             ", '') AS of_key, runs, unpriced,
-                    input_tokens, output_tokens, cached_tokens, cost_micros
+                    input_tokens, output_tokens, cached_tokens, cost_micros, estimated_micros
              FROM ",
             $table,
             "

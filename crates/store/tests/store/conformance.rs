@@ -15,9 +15,10 @@ use journeyman_core::job::turn::{Ending, TurnArtifacts, TurnBegun};
 use journeyman_core::job::{JobOptions, JobStatus, Pull, PullRepository};
 use journeyman_core::key::{ApiKey, KeyHash, NewKey, NewSecret, Scope, parse_network};
 use journeyman_core::message::MessageStatus;
-use journeyman_core::model::price::{Budgets, OverBudget, Scope as Purse};
+use journeyman_core::model::budget::{Budgets, OverBudget, Refusal, Scope as Purse, Used};
 use journeyman_core::ports::{
-    AuditEntry, Cursor, JobCounts, JobFilter, PATIENCE, Retention, Spend, SpendError, Swept, UpdateError,
+    AuditEntry, Cursor, JobCounts, JobFilter, NewReservation, PATIENCE, ReserveError, Retention, Sums, Swept,
+    UpdateError,
 };
 use journeyman_core::project::{RepositoryIdentity, SecretValue};
 use journeyman_core::pull::existing::ExistingPull;
@@ -38,8 +39,13 @@ fn sha(digit: char) -> Sha {
 /// Claims the next job, and reports a complete turn with one commit.
 pub(crate) async fn complete_next_job(fixture: &Fixture) {
     // A provider may report any token counts.
-    let usage =
-        Usage { input_tokens: 5, output_tokens: u64::MAX, cached_tokens: u64::MAX, cost_micros: Some(u64::MAX) };
+    let usage = Usage {
+        input_tokens: 5,
+        output_tokens: u64::MAX,
+        cached_tokens: u64::MAX,
+        cost_micros: Some(u64::MAX),
+        estimated_micros: 7,
+    };
     complete_next_job_with(fixture, usage).await;
 }
 
@@ -398,6 +404,7 @@ async fn calls_that_end_after_their_run_are_added_to_its_usage() {
             cached_tokens: calls,
             output_tokens: 2 * calls,
             cost_micros,
+            estimated_micros: 0,
         };
         let late = async |calls: Vec<TranscriptEntry>| fixture.engine.record_late_calls(id, run, calls).await.unwrap();
         late(vec![call(10, Some(5)), call(20, Some(7))]).await;
@@ -610,14 +617,15 @@ async fn only_inactive_jobs_are_removed_after_their_retention() {
         assert_eq!(kinds, expected, "{name}: the other entries stay");
         fixture.engine.add_message(&shop(), old, prompt("more"), free()).await.unwrap();
         fixture.engine.cancel(&shop(), old).await.unwrap();
-        fixture.store.spend(spend(old, 7, 5, Budgets::default())).await.unwrap();
+        fixture.store.settle(&sums(old, 7), None, 5).await.unwrap();
         let jobs = Retention { jobs: minute, ..Retention::default() };
         assert_eq!(sweep(jobs).await.unwrap(), Swept::default(), "{name}: the job has just become inactive");
         fixture.world.advance(Duration::from_secs(60));
         assert_eq!(sweep(jobs).await.unwrap(), Swept { jobs: 2, ..Swept::default() }, "{name}");
         for removed in [old, young] {
             assert_eq!(fixture.store.job(removed).await.unwrap(), None, "{name}");
-            assert_eq!(fixture.store.spent(shop(), removed, 7).await.unwrap(), [0, 5, 5], "{name}");
+            let used = fixture.store.used(&sums(removed, 7)).await.unwrap();
+            assert_eq!(used, [0, 5, 5].map(spent), "{name}");
             assert!(fixture.store.messages(removed).await.unwrap().is_empty(), "{name}");
             assert!(fixture.store.runs(removed).await.unwrap().is_empty(), "{name}");
             assert!(fixture.store.log(removed, 0, 100).await.unwrap().is_empty(), "{name}");
@@ -964,65 +972,110 @@ async fn a_branch_has_at_most_one_open_pull_request() {
     }
 }
 
-fn spend(job: JobId, day: i64, micros: i64, budgets: Budgets) -> Spend {
-    Spend { project: shop(), job, day, micros, budgets }
+fn sums(job: JobId, day: i64) -> Sums {
+    Sums { project: shop(), job, day }
+}
+
+fn reservation(sums: Sums, micros: u64, budgets: Budgets) -> NewReservation {
+    let now = Timestamp::from_micros(1_000);
+    NewReservation { sums, micros, estimate: 3, budgets, now, expires_at: Timestamp::from_micros(2_000) }
+}
+
+const fn spent(micros: u64) -> Used {
+    Used { spent: micros, set_aside: 0 }
 }
 
 #[tokio::test]
-async fn a_cost_is_added_to_all_sums_or_to_none() {
+async fn a_cost_is_added_to_all_sums() {
     for fixture in all().await {
-        let name = fixture.name;
+        let (store, name) = (&fixture.store, fixture.name);
+        let [one, two] = [1, 2].map(|number| JobId::from_uuid(Uuid::from_u128(number)));
+        let used = async |job, day| store.used(&sums(job, day)).await.unwrap();
+        assert_eq!(used(one, 7).await, [spent(0); 3], "{name}");
+        for (job, day, micros) in [(one, 7, 100), (two, 7, 50), (one, 8, 10)] {
+            store.settle(&sums(job, day), None, micros).await.unwrap();
+        }
+        assert_eq!(used(one, 7).await, [110, 150, 160].map(spent), "{name}");
+        assert_eq!(used(two, 8).await, [50, 10, 160].map(spent), "{name}");
+        let other = Sums { project: "other".parse().unwrap(), ..sums(one, 7) };
+        store.settle(&other, None, 5).await.unwrap();
+        let open = reservation(other.clone(), 5, Budgets::default());
+        store.reserve(open).await.unwrap();
+        assert_eq!(store.used(&other).await.unwrap(), [spent(0); 3], "{name}: an unknown project");
+        store.reserve(reservation(sums(one, 7), 5, Budgets::default())).await.unwrap();
+        store.delete_project(shop()).await.unwrap();
+        assert_eq!(used(one, 7).await, [spent(0); 3], "{name}: deleted with the project");
+    }
+}
+
+#[tokio::test]
+async fn money_is_set_aside_until_the_cost_is_known() {
+    for fixture in all().await {
+        let (store, name) = (&fixture.store, fixture.name);
         let [one, two] = [1, 2].map(|number| JobId::from_uuid(Uuid::from_u128(number)));
         let free = Budgets::default();
-        let spent = async |job, day| fixture.store.spent(shop(), job, day).await.unwrap();
-        assert_eq!(spent(one, 7).await, [0, 0, 0], "{name}");
-        fixture.store.spend(spend(one, 7, 100, free)).await.unwrap();
-        fixture.store.spend(spend(two, 7, 50, free)).await.unwrap();
-        fixture.store.spend(spend(one, 8, 10, free)).await.unwrap();
-        assert_eq!((spent(one, 7).await, spent(two, 8).await), ([110, 150, 160], [50, 10, 160]), "{name}");
-        for (budgets, scope, limit, held) in [
-            (Budgets { job: Some(119), ..free }, Purse::Job, 119, 110),
-            (Budgets { day: Some(159), job: Some(120), ..free }, Purse::Day, 159, 150),
-            (Budgets { project: Some(169), day: Some(160), ..free }, Purse::Project, 169, 160),
+        store.settle(&sums(one, 7), None, 100).await.unwrap();
+        let held = store.reserve(reservation(sums(one, 7), 40, free)).await.unwrap();
+        store.reserve(reservation(sums(two, 8), 5, free)).await.unwrap();
+        let used = store.used(&sums(one, 7)).await.unwrap();
+        let expected = [(100, 40), (100, 40), (100, 45)].map(|(spent, set_aside)| Used { spent, set_aside });
+        assert_eq!(used, expected, "{name}");
+        for (budgets, refusal) in [
+            (Budgets { job: Some(149), ..free }, Some(Refusal::SetAside(Purse::Job))),
+            (Budgets { project: Some(154), ..free }, Some(Refusal::SetAside(Purse::Project))),
+            (
+                Budgets { job: Some(149), day: Some(109), ..free },
+                Some(OverBudget { scope: Purse::Day, limit: 109, spent: 100, asked: 10 }.into()),
+            ),
+            (Budgets { run: Some(0), job: Some(150), day: Some(150), project: Some(155) }, None),
         ] {
-            let over = OverBudget { scope, limit, spent: held, asked: 10 };
-            let refused = fixture.store.spend(spend(one, 7, 10, budgets)).await;
-            assert_eq!(refused, Err(SpendError::OverBudget(over)), "{name}");
+            let reserved = store.reserve(reservation(sums(one, 7), 10, budgets)).await;
+            assert_eq!(reserved.err(), refusal.map(ReserveError::Refused), "{name} {budgets:?}");
         }
-        assert_eq!(spent(one, 7).await, [110, 150, 160], "{name}: nothing was added");
-        let just_enough = Budgets { run: Some(0), job: Some(120), day: Some(160), project: Some(170) };
-        fixture.store.spend(spend(one, 7, 10, just_enough)).await.unwrap();
-        fixture.store.spend(spend(one, 7, -1000, just_enough)).await.unwrap();
-        assert_eq!(spent(one, 7).await, [0, 0, 0], "{name}: a sum is never negative");
-        let other: ProjectId = "other".parse().unwrap();
-        fixture.store.spend(Spend { project: other.clone(), ..spend(one, 7, 5, free) }).await.unwrap();
-        assert_eq!(fixture.store.spent(other, one, 7).await.unwrap(), [0; 3], "{name}: an unknown project");
-        fixture.store.spend(spend(one, 7, 5, free)).await.unwrap();
-        fixture.store.delete_project(shop()).await.unwrap();
-        assert_eq!(spent(one, 7).await, [0; 3], "{name}: deleted with the project");
+        store.settle(&sums(one, 7), Some(&held), 2).await.unwrap();
+        let used = store.used(&sums(one, 7)).await.unwrap();
+        let expected = [(102, 10), (102, 10), (102, 15)].map(|(spent, set_aside)| Used { spent, set_aside });
+        assert_eq!(used, expected, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_reservation_that_is_not_renewed_is_replaced_with_its_estimate() {
+    for fixture in all().await {
+        let (store, name) = (&fixture.store, fixture.name);
+        let job = JobId::from_uuid(Uuid::from_u128(1));
+        let budgets = Budgets { job: Some(100), ..Budgets::default() };
+        let lost = store.reserve(reservation(sums(job, 7), 60, budgets)).await.unwrap();
+        let late = NewReservation { now: Timestamp::from_micros(2_000), ..reservation(sums(job, 7), 60, budgets) };
+        store.renew(&lost, Timestamp::from_micros(2_001)).await.unwrap();
+        let refused = store.reserve(late.clone()).await.unwrap_err();
+        assert_eq!(refused, ReserveError::Refused(Refusal::SetAside(Purse::Job)), "{name}: it was renewed");
+        let later = NewReservation { now: Timestamp::from_micros(2_001), ..late };
+        store.reserve(later).await.unwrap();
+        let used = store.used(&sums(job, 7)).await.unwrap();
+        assert_eq!(used, [Used { spent: 3, set_aside: 60 }; 3], "{name}");
+        // The service was only slow: the cost replaces the estimate.
+        store.settle(&sums(job, 7), Some(&lost), 50).await.unwrap();
+        assert_eq!(store.used(&sums(job, 7)).await.unwrap(), [Used { spent: 50, set_aside: 60 }; 3], "{name}");
     }
 }
 
 #[tokio::test]
 async fn a_sum_of_costs_saturates_at_the_largest_number() {
     for fixture in all().await {
-        let (name, job) = (fixture.name, JobId::from_uuid(Uuid::from_u128(1)));
+        let (store, name, job) = (&fixture.store, fixture.name, JobId::from_uuid(Uuid::from_u128(1)));
         let most = u64::try_from(i64::MAX).unwrap();
-        let spent = async || fixture.store.spent(shop(), job, 7).await.unwrap();
-        for micros in [i64::MAX, i64::MAX, 1] {
-            fixture.store.spend(spend(job, 7, micros, Budgets::default())).await.unwrap();
-            assert_eq!(spent().await, [most; 3], "{name}");
+        for micros in [u64::MAX, most, 1] {
+            store.settle(&sums(job, 7), None, micros).await.unwrap();
+            assert_eq!(store.used(&sums(job, 7)).await.unwrap(), [spent(most); 3], "{name}");
         }
-        for budgets in [Budgets { day: Some(u64::MAX), ..Budgets::default() }, Budgets::default()] {
-            // A budget above the largest possible sum is never used up.
-            fixture.store.spend(spend(job, 7, i64::MAX, budgets)).await.unwrap();
-        }
+        // A budget above the largest possible sum is never used up.
+        let budgets = Budgets { day: Some(u64::MAX), ..Budgets::default() };
+        store.reserve(reservation(sums(job, 7), most, budgets)).await.unwrap();
         let budgets = Budgets { project: Some(100), ..Budgets::default() };
         let over = OverBudget { scope: Purse::Project, limit: 100, spent: most, asked: 5 };
-        let refused = fixture.store.spend(spend(job, 7, 5, budgets)).await;
-        assert_eq!(refused, Err(SpendError::OverBudget(over)), "{name}");
-        fixture.store.spend(spend(job, 7, -i64::MAX, Budgets::default())).await.unwrap();
-        assert_eq!(spent().await, [0; 3], "{name}: the sum can be corrected");
+        let refused = store.reserve(reservation(sums(job, 7), 5, budgets)).await.unwrap_err();
+        assert_eq!(refused, ReserveError::Refused(over.into()), "{name}");
     }
 }
 
@@ -1031,9 +1084,9 @@ async fn concurrent_calls_do_not_exceed_a_budget() {
     for fixture in all().await {
         let job = JobId::from_uuid(Uuid::from_u128(1));
         let budgets = Budgets { day: Some(100), ..Budgets::default() };
-        let calls = (0..20).map(|_| fixture.store.spend(spend(job, 7, 9, budgets)));
+        let calls = (0..20).map(|_| fixture.store.reserve(reservation(sums(job, 7), 9, budgets)));
         let accepted = futures::future::join_all(calls).await.into_iter().filter(Result::is_ok).count();
-        let spent = fixture.store.spent(shop(), job, 7).await.unwrap();
-        assert_eq!((accepted, spent), (11, [99; 3]), "{}", fixture.name);
+        let used = fixture.store.used(&sums(job, 7)).await.unwrap();
+        assert_eq!((accepted, used), (11, [Used { spent: 0, set_aside: 99 }; 3]), "{}", fixture.name);
     }
 }

@@ -14,9 +14,9 @@ use journeyman_core::job::summary::{JobSummary, PlanProgress, STEP_WINDOW};
 use journeyman_core::job::{JobOptions, JobStatus};
 use journeyman_core::key::ApiKey;
 use journeyman_core::message::MessageStatus;
-use journeyman_core::model::price::{Budgets, day};
+use journeyman_core::model::price::day;
 use journeyman_core::ports::{
-    Administered, AuditEntry, Cursor, JobFilter, MessageFilter, ProjectJobs, Retention, Spend, StatusCounts,
+    Administered, AuditEntry, Cursor, JobFilter, MessageFilter, ProjectJobs, Retention, StatusCounts, Sums,
 };
 use journeyman_core::pull::PullState;
 use journeyman_core::run::{Reason, ReasonCode, Usage};
@@ -338,8 +338,7 @@ async fn a_summary_has_the_sums_and_the_progress_of_a_job() {
         ])
         .await;
         engine.add_message(&shop(), id, prompt("more"), free()).await.unwrap();
-        let spend = Spend { project: shop(), job: id, day: 1, micros: 610_000, budgets: Budgets::default() };
-        store.spend(spend).await.unwrap();
+        store.settle(&Sums { project: shop(), job: id, day: 1 }, None, 610_000).await.unwrap();
         let running = JobSummary {
             messages: 2,
             running_since: Some(started),
@@ -675,12 +674,22 @@ async fn calls_that_end_after_their_run_are_added_to_the_sums_once() {
         let id = fixture.job().await;
         let run = fixture.engine.claim(worker(1), LEASE).await.unwrap().unwrap().lease.run;
         fixture.engine.cancel(&shop(), id).await.unwrap();
-        fixture.engine.record_late_calls(id, run, vec![model_call(10, Some(5))]).await.unwrap();
+        let mut interrupted = model_call(20, Some(7));
+        interrupted.data["estimated"] = json!(true);
+        fixture.engine.record_late_calls(id, run, vec![model_call(10, Some(5)), interrupted]).await.unwrap();
         let first_day = day(fixture.engine.now());
         let query = UsageQuery { first_day, last_day: first_day, limit: 9, ..UsageQuery::default() };
         let sum = fixture.store.usage(query).await.unwrap()[0].sum;
-        let expected =
-            UsageSum { runs: 1, input_tokens: 10, output_tokens: 2, cached_tokens: 1, cost_micros: 5, unpriced: 0 };
+        let expected = UsageSum {
+            runs: 1,
+            input_tokens: 30,
+            output_tokens: 4,
+            cached_tokens: 2,
+            cost_micros: 12,
+            estimated_micros: 7,
+            unpriced: 0,
+        };
+        assert_eq!(fixture.store.runs(id).await.unwrap()[0].usage.estimated_micros, 7, "{}", fixture.name);
         assert_eq!(sum, expected, "{}", fixture.name);
     }
 }

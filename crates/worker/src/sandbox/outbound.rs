@@ -221,13 +221,23 @@ fn line(event: OutboundEvent) -> (TranscriptKind, Value) {
         OutboundEvent::Model(ModelCall::Denied { reason }) => {
             (TranscriptKind::ModelDenied, json!({ "reason": reason }))
         }
-        OutboundEvent::Model(ModelCall::Made { model, tokens, cost_micros, millis, failure }) => {
+        OutboundEvent::Model(ModelCall::Made {
+            model,
+            tokens,
+            cost_micros,
+            is_estimated,
+            waited_millis,
+            millis,
+            failure,
+        }) => {
             let data = json!({
                 "model": model,
                 "inputTokens": tokens.input,
                 "cachedTokens": tokens.cached,
                 "outputTokens": tokens.output,
                 "costMicros": cost_micros,
+                "estimated": is_estimated,
+                "waitedMillis": waited_millis,
                 "millis": millis,
                 "failure": failure,
             });

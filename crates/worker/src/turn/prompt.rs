@@ -189,6 +189,7 @@ fn usage(end: &TurnEnd) -> Usage {
         output_tokens: usage.output,
         cached_tokens: usage.cached.unwrap_or(0),
         cost_micros: None,
+        estimated_micros: 0,
     })
 }
 

@@ -5114,7 +5114,7 @@ export interface operations {
                      *         "repository": "https://github.com/example/shop.git",
                      *         "ref": "main"
                      *       },
-                     *       "model": "anthropic/claude-sonnet-4-5",
+                     *       "model": "anthropic/claude-sonnet-5-5",
                      *       "prLink": null,
                      *       "createdAt": "2026-11-22T09:00:00.000Z",
                      *       "archivedAt": null
@@ -5159,7 +5159,7 @@ export interface operations {
                      *         "repository": "https://github.com/example/shop.git",
                      *         "ref": "main"
                      *       },
-                     *       "model": "anthropic/claude-sonnet-4-5",
+                     *       "model": "anthropic/claude-sonnet-5-5",
                      *       "prLink": "https://journeyman.example.com/projects/shop/pulls/7",
                      *       "createdAt": "2026-11-22T09:00:00.000Z",
                      *       "archivedAt": null
@@ -5243,7 +5243,7 @@ export interface operations {
                      *         "repository": "https://github.com/example/shop.git",
                      *         "ref": "main"
                      *       },
-                     *       "model": "anthropic/claude-sonnet-4-5",
+                     *       "model": "anthropic/claude-sonnet-5-5",
                      *       "prLink": null,
                      *       "createdAt": "2026-11-22T09:00:00.000Z",
                      *       "archivedAt": null
@@ -5315,7 +5315,7 @@ export interface operations {
                      *             "repository": "https://github.com/example/shop.git",
                      *             "ref": "main"
                      *           },
-                     *           "model": "anthropic/claude-sonnet-4-5",
+                     *           "model": "anthropic/claude-sonnet-5-5",
                      *           "prLink": "https://journeyman.example.com/projects/shop/pulls/7",
                      *           "createdAt": "2026-11-22T09:00:00.000Z",
                      *           "archivedAt": null
@@ -5393,7 +5393,7 @@ export interface operations {
                      *             "ref": "main"
                      *           },
                      *           "agent": "claude-code",
-                     *           "model": "anthropic/claude-sonnet-4-5",
+                     *           "model": "anthropic/claude-sonnet-5-5",
                      *           "author": "ci",
                      *           "labels": [
                      *             "ui"
@@ -5502,7 +5502,7 @@ export interface operations {
                      *             "ref": "main"
                      *           },
                      *           "agent": "claude-code",
-                     *           "model": "anthropic/claude-sonnet-4-5",
+                     *           "model": "anthropic/claude-sonnet-5-5",
                      *           "author": "ci",
                      *           "labels": [
                      *             "ui"
@@ -5584,7 +5584,7 @@ export interface operations {
                      *         "ref": "main"
                      *       },
                      *       "agent": "claude-code",
-                     *       "model": "anthropic/claude-sonnet-4-5",
+                     *       "model": "anthropic/claude-sonnet-5-5",
                      *       "author": "ci",
                      *       "labels": [
                      *         "ui"
@@ -5663,7 +5663,7 @@ export interface operations {
                      *         "repository": "https://github.com/example/shop.git",
                      *         "ref": "main"
                      *       },
-                     *       "model": "anthropic/claude-sonnet-4-5",
+                     *       "model": "anthropic/claude-sonnet-5-5",
                      *       "prLink": null,
                      *       "createdAt": "2026-11-22T09:00:00.000Z",
                      *       "archivedAt": null
@@ -5708,7 +5708,7 @@ export interface operations {
                      *         "repository": "https://github.com/example/shop.git",
                      *         "ref": "main"
                      *       },
-                     *       "model": "anthropic/claude-sonnet-4-5",
+                     *       "model": "anthropic/claude-sonnet-5-5",
                      *       "prLink": null,
                      *       "createdAt": "2026-11-22T09:00:00.000Z",
                      *       "archivedAt": null
@@ -5753,7 +5753,7 @@ export interface operations {
                      *         "repository": "https://github.com/example/shop.git",
                      *         "ref": "main"
                      *       },
-                     *       "model": "anthropic/claude-sonnet-4-5",
+                     *       "model": "anthropic/claude-sonnet-5-5",
                      *       "prLink": "https://journeyman.example.com/projects/shop/pulls/7",
                      *       "createdAt": "2026-11-22T09:00:00.000Z",
                      *       "archivedAt": "2026-11-22T09:04:10.512Z"
@@ -5798,7 +5798,7 @@ export interface operations {
                      *         "repository": "https://github.com/example/shop.git",
                      *         "ref": "main"
                      *       },
-                     *       "model": "anthropic/claude-sonnet-4-5",
+                     *       "model": "anthropic/claude-sonnet-5-5",
                      *       "prLink": "https://journeyman.example.com/projects/shop/pulls/7",
                      *       "createdAt": "2026-11-22T09:00:00.000Z",
                      *       "archivedAt": null
@@ -5955,7 +5955,7 @@ export interface operations {
                      *         "repository": "https://github.com/example/shop.git",
                      *         "ref": "main"
                      *       },
-                     *       "model": "anthropic/claude-sonnet-4-5",
+                     *       "model": "anthropic/claude-sonnet-5-5",
                      *       "prLink": null,
                      *       "createdAt": "2026-11-22T09:00:00.000Z",
                      *       "archivedAt": null
@@ -6275,7 +6275,7 @@ export interface operations {
                      *                 "repository": "https://github.com/example/shop.git",
                      *                 "ref": "main"
                      *               },
-                     *               "model": "anthropic/claude-sonnet-4-5",
+                     *               "model": "anthropic/claude-sonnet-5-5",
                      *               "prLink": "https://journeyman.example.com/projects/shop/pulls/7",
                      *               "createdAt": "2026-11-22T09:00:00.000Z",
                      *               "archivedAt": null
@@ -6347,7 +6347,7 @@ export interface operations {
                      *                 "repository": "https://github.com/example/shop.git",
                      *                 "ref": "main"
                      *               },
-                     *               "model": "anthropic/claude-sonnet-4-5",
+                     *               "model": "anthropic/claude-sonnet-5-5",
                      *               "prLink": "https://journeyman.example.com/projects/shop/pulls/7",
                      *               "createdAt": "2026-11-22T09:00:00.000Z",
                      *               "archivedAt": null
@@ -6408,7 +6408,7 @@ export interface operations {
                     /**
                      * @example id: 4711
                      *     event: job.completed
-                     *     data: {"id":"4711","type":"job.completed","timestamp":"2026-11-22T09:04:10.512Z","data":{"job":{"id":"job_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7","status":"completed","source":{"repository":"https://github.com/example/shop.git","ref":"main"},"model":"anthropic/claude-sonnet-4-5","prLink":"https://journeyman.example.com/projects/shop/pulls/7","createdAt":"2026-11-22T09:00:00.000Z","archivedAt":null},"projectId":"shop","title":"Add a search field to the list of orders.","messageId":null,"runId":null,"pullRequest":null,"reason":null}}
+                     *     data: {"id":"4711","type":"job.completed","timestamp":"2026-11-22T09:04:10.512Z","data":{"job":{"id":"job_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7","status":"completed","source":{"repository":"https://github.com/example/shop.git","ref":"main"},"model":"anthropic/claude-sonnet-5-5","prLink":"https://journeyman.example.com/projects/shop/pulls/7","createdAt":"2026-11-22T09:00:00.000Z","archivedAt":null},"projectId":"shop","title":"Add a search field to the list of orders.","messageId":null,"runId":null,"pullRequest":null,"reason":null}}
                      */
                     "text/event-stream": string;
                 };
@@ -6450,7 +6450,7 @@ export interface operations {
                     /**
                      * @example id: 4711
                      *     event: job.completed
-                     *     data: {"id":"4711","type":"job.completed","timestamp":"2026-11-22T09:04:10.512Z","data":{"job":{"id":"job_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7","status":"completed","source":{"repository":"https://github.com/example/shop.git","ref":"main"},"model":"anthropic/claude-sonnet-4-5","prLink":"https://journeyman.example.com/projects/shop/pulls/7","createdAt":"2026-11-22T09:00:00.000Z","archivedAt":null},"projectId":"shop","title":"Add a search field to the list of orders.","messageId":null,"runId":null,"pullRequest":null,"reason":null}}
+                     *     data: {"id":"4711","type":"job.completed","timestamp":"2026-11-22T09:04:10.512Z","data":{"job":{"id":"job_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7","status":"completed","source":{"repository":"https://github.com/example/shop.git","ref":"main"},"model":"anthropic/claude-sonnet-5-5","prLink":"https://journeyman.example.com/projects/shop/pulls/7","createdAt":"2026-11-22T09:00:00.000Z","archivedAt":null},"projectId":"shop","title":"Add a search field to the list of orders.","messageId":null,"runId":null,"pullRequest":null,"reason":null}}
                      */
                     "text/event-stream": string;
                 };
@@ -6521,7 +6521,7 @@ export interface operations {
                      *           "cloneUrl": null,
                      *           "ref": null,
                      *           "agent": "claude-code",
-                     *           "model": "anthropic/claude-sonnet-4-5",
+                     *           "model": "anthropic/claude-sonnet-5-5",
                      *           "createdAt": "2026-11-22T09:00:00.000Z",
                      *           "codeHost": {
                      *             "kind": null,
@@ -6622,7 +6622,7 @@ export interface operations {
                  *       "id": "shop",
                  *       "repository": "https://github.com/example/shop.git",
                  *       "agent": "claude-code",
-                 *       "model": "anthropic/claude-sonnet-4-5",
+                 *       "model": "anthropic/claude-sonnet-5-5",
                  *       "codeHost": {
                  *         "token": "ghp_example"
                  *       }
@@ -6645,7 +6645,7 @@ export interface operations {
                      *       "cloneUrl": null,
                      *       "ref": null,
                      *       "agent": "claude-code",
-                     *       "model": "anthropic/claude-sonnet-4-5",
+                     *       "model": "anthropic/claude-sonnet-5-5",
                      *       "createdAt": "2026-11-22T09:00:00.000Z",
                      *       "codeHost": {
                      *         "kind": null,
@@ -6751,7 +6751,7 @@ export interface operations {
                      *       "cloneUrl": null,
                      *       "ref": null,
                      *       "agent": "claude-code",
-                     *       "model": "anthropic/claude-sonnet-4-5",
+                     *       "model": "anthropic/claude-sonnet-5-5",
                      *       "createdAt": "2026-11-22T09:00:00.000Z",
                      *       "codeHost": {
                      *         "kind": null,
@@ -6876,7 +6876,7 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "model": "anthropic/claude-opus-4-5",
+                 *       "model": "anthropic/claude-opus-5-5",
                  *       "setup": "npm ci"
                  *     }
                  */
@@ -6897,7 +6897,7 @@ export interface operations {
                      *       "cloneUrl": null,
                      *       "ref": null,
                      *       "agent": "claude-code",
-                     *       "model": "anthropic/claude-sonnet-4-5",
+                     *       "model": "anthropic/claude-sonnet-5-5",
                      *       "createdAt": "2026-11-22T09:00:00.000Z",
                      *       "codeHost": {
                      *         "kind": null,
@@ -6989,7 +6989,7 @@ export interface operations {
                  *       "id": "shop",
                  *       "repository": "https://github.com/example/shop.git",
                  *       "agent": "claude-code",
-                 *       "model": "anthropic/claude-sonnet-4-5",
+                 *       "model": "anthropic/claude-sonnet-5-5",
                  *       "codeHost": {
                  *         "token": "ghp_example"
                  *       }
@@ -7035,7 +7035,7 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "model": "anthropic/claude-opus-4-5",
+                 *       "model": "anthropic/claude-opus-5-5",
                  *       "setup": "npm ci"
                  *     }
                  */
@@ -8004,7 +8004,7 @@ export interface operations {
                      *           "description": "For a bug report with its steps",
                      *           "prompt": "Fix the bug below, and add a test that fails without the fix.\n\nSteps:\n",
                      *           "agent": null,
-                     *           "model": "anthropic/claude-opus-4-5",
+                     *           "model": "anthropic/claude-opus-5-5",
                      *           "labels": [
                      *             "bug"
                      *           ],
@@ -8064,7 +8064,7 @@ export interface operations {
                      *       "description": "For a bug report with its steps",
                      *       "prompt": "Fix the bug below, and add a test that fails without the fix.\n\nSteps:\n",
                      *       "agent": null,
-                     *       "model": "anthropic/claude-opus-4-5",
+                     *       "model": "anthropic/claude-opus-5-5",
                      *       "labels": [
                      *         "bug"
                      *       ],
@@ -8106,7 +8106,7 @@ export interface operations {
                      *       "description": "For a bug report with its steps",
                      *       "prompt": "Fix the bug below, and add a test that fails without the fix.\n\nSteps:\n",
                      *       "agent": null,
-                     *       "model": "anthropic/claude-opus-4-5",
+                     *       "model": "anthropic/claude-opus-5-5",
                      *       "labels": [
                      *         "bug"
                      *       ],
@@ -8169,7 +8169,7 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "model": "anthropic/claude-opus-4-5"
+                 *       "model": "anthropic/claude-opus-5-5"
                  *     }
                  */
                 "application/json": components["schemas"]["ChangeTemplate"];
@@ -8189,7 +8189,7 @@ export interface operations {
                      *       "description": "For a bug report with its steps",
                      *       "prompt": "Fix the bug below, and add a test that fails without the fix.\n\nSteps:\n",
                      *       "agent": null,
-                     *       "model": "anthropic/claude-opus-4-5",
+                     *       "model": "anthropic/claude-opus-5-5",
                      *       "labels": [
                      *         "bug"
                      *       ],
@@ -9758,7 +9758,7 @@ export interface operations {
                     "application/json": components["schemas"]["UsageReport"];
                     /**
                      * @example day,project,model,author,key,keyName,runs,inputTokens,outputTokens,cachedTokens,costMicros,unpriced
-                     *     2026-11-22,shop,anthropic/claude-sonnet-4-5,ci,key_019aa3bb4a2c7d10b2b1a1c5d0f3e8aa,ci,12,981240,44410,870112,1200000,0
+                     *     2026-11-22,shop,anthropic/claude-sonnet-5-5,ci,key_019aa3bb4a2c7d10b2b1a1c5d0f3e8aa,ci,12,981240,44410,870112,1200000,0
                      */
                     "text/csv": string;
                 };
@@ -9937,7 +9937,7 @@ export interface operations {
                  *             "repository": "https://github.com/example/shop.git",
                  *             "ref": "main"
                  *           },
-                 *           "model": "anthropic/claude-sonnet-4-5",
+                 *           "model": "anthropic/claude-sonnet-5-5",
                  *           "prLink": "https://journeyman.example.com/projects/shop/pulls/7",
                  *           "createdAt": "2026-11-22T09:00:00.000Z",
                  *           "archivedAt": null

@@ -5,7 +5,7 @@ use askama::Template;
 use journeyman_core::ids::MessageId;
 use journeyman_core::job::{Job, JobStatus};
 use journeyman_core::message::{DeliveryMode, Message};
-use journeyman_core::ports::StoreError;
+use journeyman_core::ports::{StoreError, Sums};
 use journeyman_core::pull::PullState;
 
 use super::block::author;
@@ -95,13 +95,13 @@ pub(super) async fn parts_with(
     let data = SideData {
         pulls: shared.services.store.indexed_pulls_of(vec![job.id]).await?,
         watch: shared.services.store.watch_of(job.id).await?,
-        spent: shared.services.store.spent(job.project.clone(), job.id, 0).await?[0],
+        used: shared.services.store.used(&Sums { project: job.project.clone(), job: job.id, day: 0 }).await?[0],
     };
     let render = |error: askama::Error| {
         StoreError::Unavailable(format!("a part of a job's page could not be rendered: {error}"))
     };
     let runs = u64::try_from(talk.runs.len()).unwrap_or(u64::MAX);
-    let (size, spent) = (Size::of(job.diff), data.spent);
+    let (size, spent) = (Size::of(job.diff), data.used.spent);
     let files = size.as_ref().map_or(0, |size| size.files);
     Ok(Parts {
         head: Fragment::of(&head(at, talk)).map_err(render)?,

@@ -33,6 +33,8 @@ struct Row {
     tokens: Option<String>,
     cached: Option<String>,
     cost: Option<String>,
+    /// The part of the cost that is an estimate.
+    estimated: Option<String>,
     commits: Vec<String>,
     worker: String,
 }
@@ -79,6 +81,7 @@ fn row(at: &InJob, run: &Run, prompt: &str) -> Row {
             .then(|| format!("{} in, {} out", words::tokens(usage.input_tokens), words::tokens(usage.output_tokens))),
         cached: (usage.cached_tokens > 0).then(|| words::tokens(usage.cached_tokens)),
         cost: usage.cost_micros.map(words::money),
+        estimated: (usage.estimated_micros > 0).then(|| words::money(usage.estimated_micros)),
         commits: run.commits.iter().map(|sha| sha.as_str().to_owned()).collect(),
         worker: run.worker.to_string(),
     }

@@ -3,6 +3,7 @@
 use askama::Template;
 use journeyman_core::checks::CheckWatch;
 use journeyman_core::job::{Job, JobState, JobStatus, Work};
+use journeyman_core::model::budget::Used;
 use journeyman_core::pull::IndexedPull;
 use journeyman_core::run::ReasonCode;
 
@@ -51,6 +52,8 @@ struct Brief<'a> {
 /// The cost of the job, and its budget.
 struct Cost {
     spent: String,
+    /// The money that is set aside for calls in progress.
+    set_aside: Option<String>,
     budget: Option<Budget>,
 }
 
@@ -80,8 +83,8 @@ struct StepView {
 pub(super) struct SideData {
     pub(super) pulls: Vec<IndexedPull>,
     pub(super) watch: Option<CheckWatch>,
-    /// The money spent, in millionths of a US dollar.
-    pub(super) spent: u64,
+    /// The money spent, and the money set aside for calls in progress.
+    pub(super) used: Used,
 }
 
 /// Renders the column.
@@ -103,7 +106,7 @@ pub(super) fn render(at: &InJob, talk: &Talk, plan: Option<&Plan>, data: SideDat
         time: Some(talk.worked()).filter(|time| !time.is_zero()).map(words::duration),
         tokens: (usage.tokens() > 0)
             .then(|| format!("{} in, {} out", words::tokens(usage.input_tokens), words::tokens(usage.output_tokens))),
-        cost: Cost::of(data.spent, at.project.settings.limits.budget.job),
+        cost: Cost::of(data.used, at.project.settings.limits.budget.job),
     })
 }
 
@@ -136,14 +139,19 @@ fn breakable(name: &str) -> Vec<String> {
 }
 
 impl Cost {
-    fn of(spent: u64, budget: Option<u64>) -> Option<Self> {
+    fn of(used: Used, budget: Option<u64>) -> Option<Self> {
+        let Used { spent, set_aside } = used;
         let budget = budget.filter(|limit| *limit > 0).map(|limit_micros| Budget {
             limit: words::money(limit_micros),
             spent_micros: spent.min(limit_micros),
             limit_micros,
             high: limit_micros / 5 * 4,
         });
-        (spent > 0).then(|| Self { spent: words::money(spent), budget })
+        (spent > 0 || set_aside > 0).then(|| Self {
+            spent: words::money(spent),
+            set_aside: (set_aside > 0).then(|| words::money(set_aside)),
+            budget,
+        })
     }
 }
 
@@ -199,10 +207,12 @@ mod tests {
 
     #[test]
     fn the_cost_is_shown_with_the_budget_of_the_job() {
-        assert!(Cost::of(0, Some(5_000_000)).is_none());
-        let cost = Cost::of(610_000, Some(5_000_000)).unwrap();
+        let used = |spent, set_aside| Used { spent, set_aside };
+        assert!(Cost::of(used(0, 0), Some(5_000_000)).is_none());
+        let cost = Cost::of(used(610_000, 480_000), Some(5_000_000)).unwrap();
+        assert_eq!(cost.set_aside.as_deref(), Some("$0.48"));
         let budget = cost.budget.unwrap();
         assert_eq!((cost.spent.as_str(), budget.limit.as_str(), budget.high), ("$0.61", "$5.00", 4_000_000));
-        assert!(Cost::of(610_000, None).unwrap().budget.is_none());
+        assert!(Cost::of(used(610_000, 0), None).unwrap().budget.is_none());
     }
 }

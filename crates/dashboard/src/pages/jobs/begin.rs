@@ -3,7 +3,7 @@
 
 use askama::Template;
 use axum::response::Response;
-use journeyman_core::model::price;
+use journeyman_core::model::budget;
 use journeyman_core::ports::{PullPagesError, StoreError};
 use journeyman_core::project::Project;
 
@@ -107,7 +107,7 @@ impl<'a> BeginPage<'a> {
             _ => None,
         };
         let seen = refresh::digest(state);
-        let budget = project.settings.limits.budget.of(price::Scope::Job);
+        let budget = project.settings.limits.budget.of(budget::Scope::Job);
         let user = words::in_query(&at.viewer.user.name);
         let url = shared.settings.public_url.replacen("://", &format!("://{user}@"), 1);
         Ok(Self {

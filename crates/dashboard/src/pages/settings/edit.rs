@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use journeyman_app::ProjectEdit;
-use journeyman_core::model::price::Budgets;
+use journeyman_core::model::budget::Budgets;
 use journeyman_core::project::decide::Proposal;
 use journeyman_core::project::{
     CODE_HOST_TOKEN, CheckMode, CheckSettings, CheckoutSettings, CiFiles, DEFAULT_AGENT, DEFAULT_MODEL, KeepUpToDate,

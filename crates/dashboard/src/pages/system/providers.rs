@@ -143,6 +143,7 @@ mod tests {
             key_variable: key_variable.map(str::to_owned),
             context_tokens: None,
             prices: Vec::new(),
+            prices_date: None,
         };
         let mut project = Project::new("shop".parse().unwrap(), "local:shop", Timestamp::default());
         project.secret_names = vec!["A_KEY".to_owned()];

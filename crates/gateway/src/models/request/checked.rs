@@ -2,138 +2,27 @@
 
 use serde_json::{Map, Value};
 
+use super::super::fields::{Field, FieldGroup, field};
 use super::super::path::Shape;
-use super::{FILE_TOKENS, IMAGE_TOKENS, MAX_NAMES, NAME_CHARS};
-
-/// Returns the fields of a body that are allowed.
-const fn known(shape: Shape) -> &'static [&'static str] {
-    match shape {
-        Shape::Messages => &[
-            "model",
-            "messages",
-            "system",
-            "max_tokens",
-            "metadata",
-            "stop_sequences",
-            "stream",
-            "temperature",
-            "thinking",
-            "tool_choice",
-            "tools",
-            "top_k",
-            "top_p",
-            "output_config",
-            "output_format",
-            "context_management",
-            "cache_control",
-        ],
-        Shape::Chat => &[
-            "model",
-            "messages",
-            "tools",
-            "tool_choice",
-            "parallel_tool_calls",
-            "stream",
-            "stream_options",
-            "temperature",
-            "top_p",
-            "top_k",
-            "min_p",
-            "max_tokens",
-            "max_completion_tokens",
-            "n",
-            "stop",
-            "seed",
-            "presence_penalty",
-            "frequency_penalty",
-            "repetition_penalty",
-            "logit_bias",
-            "logprobs",
-            "top_logprobs",
-            "response_format",
-            "reasoning_effort",
-            "reasoning",
-            "include_reasoning",
-            "verbosity",
-            "user",
-            "metadata",
-            "store",
-            "prediction",
-            "functions",
-            "function_call",
-            "modalities",
-            "prompt_cache_key",
-            "prompt_cache_retention",
-            "safety_identifier",
-            "thinking",
-            "enable_thinking",
-            "thinking_budget",
-            "chat_template_kwargs",
-        ],
-        Shape::Responses => &[
-            "model",
-            "input",
-            "instructions",
-            "tools",
-            "tool_choice",
-            "parallel_tool_calls",
-            "reasoning",
-            "store",
-            "stream",
-            "stream_options",
-            "include",
-            "temperature",
-            "top_p",
-            "max_output_tokens",
-            "metadata",
-            "text",
-            "truncation",
-            "user",
-            "prompt_cache_key",
-            "prompt_cache_retention",
-            "safety_identifier",
-            "max_tool_calls",
-            "top_logprobs",
-            "client_metadata",
-        ],
-        Shape::Contents => &[
-            "model",
-            "contents",
-            "tools",
-            "toolConfig",
-            "tool_config",
-            "systemInstruction",
-            "system_instruction",
-            "generationConfig",
-            "generation_config",
-            "safetySettings",
-            "safety_settings",
-            "labels",
-        ],
-        Shape::Ollama => &[
-            "model", "name", "messages", "prompt", "suffix", "images", "tools", "format", "options", "stream",
-            "system", "template", "raw", "think", "verbose",
-        ],
-    }
-}
+use super::{FILE_TOKENS, IMAGE_TOKENS, MAX_NAMES, NAME_CHARS, Rules};
 
 /// The state of checking a body.
-pub(super) struct Checked {
+pub(super) struct Checked<'a> {
     pub(super) shape: Shape,
     pub(super) removed: Vec<String>,
     pub(super) attached: u64,
-    /// `true` if parts that reach beyond the sandbox are allowed. They are then checked only for their price.
-    pub(super) hosted_tools: bool,
+    /// The operator's rules.
+    pub(super) rules: &'a Rules,
 }
 
-impl Checked {
+impl Checked<'_> {
     /// Refuses a part that the provider would fetch.
     fn refuse_remote(&self) -> Result<(), String> {
         self.refuse("an image, file or item that the provider would fetch is not allowed; send its content in the body")
     }
 
     fn refuse(&self, why: &str) -> Result<(), String> {
-        if self.hosted_tools { Ok(()) } else { Err(why.to_owned()) }
+        if self.rules.hosted_tools { Ok(()) } else { Err(why.to_owned()) }
     }
 
     /// Refuses an address that does not contain the data itself.
@@ -170,20 +59,40 @@ impl Checked {
         }
     }
 
-    /// Removes unknown fields, which may do anything, such as call another model.
-    pub(super) fn keep_known(&mut self, fields: &mut Map<String, Value>) {
-        if self.hosted_tools {
-            return;
-        }
-        let others: Vec<String> =
-            fields.keys().filter(|name| !known(self.shape).contains(&name.as_str())).cloned().collect();
-        for name in others {
+    /// Removes the fields of groups that are not allowed, and unknown fields, which may do anything, such as call another
+    /// model.
+    pub(super) fn keep_allowed(&mut self, fields: &mut Map<String, Value>) {
+        let names: Vec<String> = fields.keys().cloned().collect();
+        for name in names {
+            match field(self.shape, &name) {
+                Field::Known => continue,
+                Field::Grouped(group) if self.rules.groups.contains(&group) => continue,
+                // Other spellings of a field that changes the price are unknown.
+                Field::Unknown if self.rules.hosted_tools && !is_priced(&name) => continue,
+                Field::Unknown if self.rules.fields.contains(&name) => continue,
+                Field::Grouped(group) => self.report(&format!("{name} ({})", group.name())),
+                Field::Unknown => self.report(&name),
+            }
             fields.shift_remove(&name);
-            self.report(&name);
+        }
+        if self.rules.hosted_tools {
+            return;
         }
         // These values are inputs of a template, which is a program on a self-hosted server. Only plain values stay.
         if let Some(template) = fields.get_mut("chat_template_kwargs").and_then(Value::as_object_mut) {
             template.retain(|_, value| value.is_boolean());
+        }
+    }
+
+    /// Removes the lifetimes of caches, unless long ones are allowed.
+    fn limit_cache(&self, fields: &mut Map<String, Value>) {
+        if self.rules.groups.contains(&FieldGroup::LongCaches) {
+            return;
+        }
+        for name in ["cache_control", "prompt_cache_options"] {
+            if let Some(cache) = fields.get_mut(name).and_then(Value::as_object_mut) {
+                cache.shift_remove("ttl");
+            }
         }
     }
 
@@ -211,7 +120,7 @@ impl Checked {
                 let is_run_here =
                     |name: &String| matches!(name.as_str(), "functionDeclarations" | "function_declarations");
                 let others: Vec<String> = fields.keys().filter(|name| !is_run_here(name)).cloned().collect();
-                let stays = self.hosted_tools;
+                let stays = self.rules.hosted_tools;
                 for name in others.into_iter().filter(|_| !stays) {
                     fields.shift_remove(&name);
                     self.report(&name);
@@ -224,11 +133,11 @@ impl Checked {
                     None | Some(Value::Null) => None,
                     Some(kind) => Some(kind.as_str().ok_or("the type of a tool must be a string")?.to_owned()),
                 };
-                if let Some(kind) = kind.filter(|kind| !self.hosted_tools && !is_run_here(self.shape, kind)) {
+                if let Some(kind) = kind.filter(|kind| !self.rules.hosted_tools && !is_run_here(self.shape, kind)) {
                     self.report(&kind);
                     continue;
                 }
-                lower_cache(fields);
+                self.limit_cache(fields);
                 // A group of tools.
                 if self.shape == Shape::Responses
                     && let Some(inner) = fields.get_mut("tools")
@@ -245,7 +154,7 @@ impl Checked {
     /// Checks each part of a conversation's contents: texts, images, files, results of tools. The arguments of tools
     /// are text for the model, whatever they look like.
     pub(super) fn contents(&mut self, fields: &mut Map<String, Value>) -> Result<(), String> {
-        lower_cache(fields);
+        self.limit_cache(fields);
         match self.shape {
             Shape::Messages => {
                 if let Some(system) = fields.get_mut("system") {
@@ -305,7 +214,7 @@ impl Checked {
             return Ok(());
         }
         let Some(fields) = part.as_object_mut() else { return Err("a part of a content must be an object".to_owned()) };
-        lower_cache(fields);
+        self.limit_cache(fields);
         let kind = fields.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
         match self.shape {
             Shape::Messages => {
@@ -444,12 +353,10 @@ fn is_run_here(shape: Shape, kind: &str) -> bool {
     }
 }
 
-/// Removes a cache's lifetime. A cache that lasts an hour costs more to fill than one that lasts five minutes, which is
-/// the price that is known.
-fn lower_cache(fields: &mut Map<String, Value>) {
-    if let Some(cache) = fields.get_mut("cache_control").and_then(Value::as_object_mut) {
-        cache.shift_remove("ttl");
-    }
+/// Returns whether a field makes the same tokens cost more, whatever its spelling.
+fn is_priced(name: &str) -> bool {
+    let plain = name.to_ascii_lowercase().replace('_', "");
+    matches!(plain.as_str(), "servicetier" | "speed" | "inferencegeo")
 }
 
 fn list<'a>(value: &'a mut Value, name: &str) -> Result<&'a mut Vec<Value>, String> {

@@ -5,7 +5,9 @@ use serde_json::{Map, Value, json};
 use super::super::path::{Path, Purpose, Shape};
 use super::*;
 
-const RULES: Rules = Rules { hosted_tools: false, max_output: None, context_tokens: None, is_openai: false };
+fn rules() -> Rules {
+    Rules { groups: FieldGroup::usual(), ..Rules::default() }
+}
 
 fn path(shape: Shape) -> Path {
     let model = (shape == Shape::Contents).then(|| "m".to_owned());
@@ -16,14 +18,14 @@ fn sent(shape: Shape, mut body: Value) -> Result<(Value, Prepared), String> {
     if shape != Shape::Contents {
         body["model"] = json!("m");
     }
-    let prepared = prepare(&path(shape), body.to_string().as_bytes(), RULES)?;
+    let prepared = prepare(&path(shape), body.to_string().as_bytes(), &rules())?;
     Ok((serde_json::from_slice(&prepared.body).unwrap(), prepared))
 }
 
 #[test]
 fn an_emoji_that_was_cut_in_two_is_replaced() {
     let body = br#"{"model": "m", "messages": [{"role": "user", "content": "cut \ud83d, whole \ud83d\ude00"}]}"#;
-    let prepared = prepare(&path(Shape::Messages), body, RULES).unwrap();
+    let prepared = prepare(&path(Shape::Messages), body, &rules()).unwrap();
     let sent: Value = serde_json::from_slice(&prepared.body).unwrap();
     assert_eq!(sent["messages"][0]["content"], "cut \u{fffd}, whole \u{1f600}");
 }
@@ -193,7 +195,7 @@ fn the_largest_of_several_limits_counts() {
         let (_, prepared) = sent(shape, body.clone()).unwrap();
         assert_eq!((prepared.most_output, prepared.answers), (most, answers), "{body}");
     }
-    let rules = Rules { max_output: Some(7), ..RULES };
+    let limited = Rules { max_output: Some(7), ..rules() };
     for (shape, is_openai, place) in [
         (Shape::Chat, false, "/max_tokens"),
         (Shape::Chat, true, "/max_completion_tokens"),
@@ -201,7 +203,7 @@ fn the_largest_of_several_limits_counts() {
         (Shape::Contents, false, "/generationConfig/maxOutputTokens"),
         (Shape::Ollama, false, "/options/num_predict"),
     ] {
-        let prepared = prepare(&path(shape), br#"{"model":"m"}"#, Rules { is_openai, ..rules }).unwrap();
+        let prepared = prepare(&path(shape), br#"{"model":"m"}"#, &Rules { is_openai, ..limited.clone() }).unwrap();
         let value: Value = serde_json::from_slice(&prepared.body).unwrap();
         assert_eq!((value.pointer(place), prepared.most_output), (Some(&json!(7)), Some(7)), "{value}");
     }
@@ -214,14 +216,15 @@ fn images_count_more_than_their_bytes_and_too_many_values_are_refused() {
     let (_, prepared) = sent(Shape::Messages, json!({"messages": [{"content": parts}]})).unwrap();
     assert_eq!(prepared.attached, IMAGE_TOKENS + FILE_TOKENS);
     let many = format!("{{\"model\":\"m\",\"messages\":[{}0]}}", "0,".repeat(2 * MAX_VALUES));
-    assert!(prepare(&path(Shape::Chat), many.as_bytes(), RULES).unwrap_err().contains("values"));
+    assert!(prepare(&path(Shape::Chat), many.as_bytes(), &rules()).unwrap_err().contains("values"));
 }
 
 #[test]
 fn an_operator_can_allow_parts_that_reach_beyond_the_sandbox() {
     let body = json!({"model": "m", "tools": [{"type": "web_search"}], "previous_response_id": "r"});
     let prepared =
-        prepare(&path(Shape::Responses), body.to_string().as_bytes(), Rules { hosted_tools: true, ..RULES }).unwrap();
+        prepare(&path(Shape::Responses), body.to_string().as_bytes(), &Rules { hosted_tools: true, ..rules() })
+            .unwrap();
     assert_eq!(serde_json::from_slice::<Value>(&prepared.body).unwrap(), body);
 }
 
@@ -243,26 +246,93 @@ fn a_streamed_chat_reports_its_usage() {
 fn the_sent_body_is_the_checked_one() {
     // Some parsers use the first field of this name, and others the last.
     let body = br#"{"model":"cheap","model":"dear","max_tokens":1}"#;
-    let prepared = prepare(&path(Shape::Messages), body, RULES).unwrap();
+    let prepared = prepare(&path(Shape::Messages), body, &rules()).unwrap();
     let value: Value = serde_json::from_slice(&prepared.body).unwrap();
     assert_eq!(value["model"], prepared.model.as_str());
     assert_eq!(String::from_utf8_lossy(&prepared.body).matches("model").count(), 1);
     for bad in ["", "[]", "{}", "{\"model\": 1}", "{\"model\": \"\"}", "not json"] {
-        assert!(prepare(&path(Shape::Messages), bad.as_bytes(), RULES).is_err(), "{bad}");
+        assert!(prepare(&path(Shape::Messages), bad.as_bytes(), &rules()).is_err(), "{bad}");
     }
 }
 
 #[test]
 fn calls_to_ollama_have_a_context_window() {
-    let rules = Rules { context_tokens: Some(32_768), ..RULES };
+    let windowed = Rules { context_tokens: Some(32_768), ..rules() };
     for (shape, body, expected) in [
         (Shape::Ollama, json!({"model": "m"}), json!(32_768)),
         (Shape::Ollama, json!({"model": "m", "options": {"temperature": 0}}), json!(32_768)),
         (Shape::Ollama, json!({"model": "m", "options": {"num_ctx": 8192}}), json!(8192)),
         (Shape::Chat, json!({"model": "m"}), Value::Null),
     ] {
-        let prepared = prepare(&path(shape), body.to_string().as_bytes(), rules).unwrap();
+        let prepared = prepare(&path(shape), body.to_string().as_bytes(), &windowed).unwrap();
         let value: Value = serde_json::from_slice(&prepared.body).unwrap();
         assert_eq!(value["options"]["num_ctx"], expected, "{body}");
+    }
+}
+
+#[test]
+fn a_group_of_fields_passes_if_the_operator_allows_it() {
+    for (shape, body, group, name) in [
+        (
+            Shape::Messages,
+            json!({"context_management": {"edits": []}}),
+            FieldGroup::ContextManagement,
+            "context_management",
+        ),
+        (Shape::Messages, json!({"fallbacks": [{"model": "small"}]}), FieldGroup::Fallbacks, "fallbacks"),
+        (Shape::Messages, json!({"speed": "fast"}), FieldGroup::ServiceTiers, "speed"),
+        (Shape::Responses, json!({"service_tier": "priority"}), FieldGroup::ServiceTiers, "service_tier"),
+        (Shape::Responses, json!({"context_management": []}), FieldGroup::ContextManagement, "context_management"),
+        (Shape::Chat, json!({"provider": {"order": ["a"]}}), FieldGroup::Routing, "provider"),
+        (Shape::Chat, json!({"models": ["small"]}), FieldGroup::Fallbacks, "models"),
+        (Shape::Contents, json!({"serviceTier": "flex"}), FieldGroup::ServiceTiers, "serviceTier"),
+    ] {
+        let mut named = body.clone();
+        named["model"] = json!("m");
+        let prepared = |groups| {
+            let rules = Rules { groups, ..Rules::default() };
+            prepare(&path(shape), named.to_string().as_bytes(), &rules).unwrap()
+        };
+        let denied = prepared(BTreeSet::new());
+        assert_eq!(denied.removed, [format!("{name} ({})", group.name())], "{shape:?} {name}");
+        let allowed = prepared([group].into());
+        let sent: Value = serde_json::from_slice(&allowed.body).unwrap();
+        assert_eq!((&sent[name], allowed.removed.len()), (&body[name], 0), "{shape:?} {name}");
+        let expects_tier = group == FieldGroup::ServiceTiers;
+        assert_eq!((denied.tier.is_some(), allowed.tier.is_some()), (false, expects_tier), "{name}");
+        let expected: &[&str] = if group == FieldGroup::Fallbacks { &["small"] } else { &[] };
+        assert_eq!(allowed.fallbacks, expected, "{name}");
+    }
+    let body = br#"{"model": "m", "logit_processor": 1, "Service_Tier": "priority"}"#;
+    for hosted_tools in [false, true] {
+        let fields = [("logit_processor".to_owned())].into();
+        let prepared = prepare(&path(Shape::Chat), body, &Rules { fields, hosted_tools, ..rules() }).unwrap();
+        assert_eq!(prepared.removed, ["Service_Tier"], "another spelling");
+    }
+}
+
+#[test]
+fn the_lifetime_of_a_cache_passes_if_the_operator_allows_it() {
+    let body = json!({"model": "m", "prompt_cache_options": {"mode": "explicit", "ttl": "12h"}});
+    for (groups, options) in [
+        (BTreeSet::new(), json!({"mode": "explicit"})),
+        ([FieldGroup::LongCaches].into(), json!({"mode": "explicit", "ttl": "12h"})),
+    ] {
+        let rules = Rules { groups, ..Rules::default() };
+        let prepared = prepare(&path(Shape::Responses), body.to_string().as_bytes(), &rules).unwrap();
+        let sent: Value = serde_json::from_slice(&prepared.body).unwrap();
+        assert_eq!(sent["prompt_cache_options"], options);
+    }
+}
+
+#[test]
+fn an_entry_of_fallbacks_must_name_a_model() {
+    let rules = Rules { groups: [FieldGroup::Fallbacks].into(), ..Rules::default() };
+    for (body, words) in [
+        (json!({"model": "m", "fallbacks": [{"max_tokens": 1}]}), "names no model"),
+        (json!({"model": "m", "fallbacks": {"model": "dear"}}), "must be a list"),
+    ] {
+        let error = prepare(&path(Shape::Messages), body.to_string().as_bytes(), &rules).unwrap_err();
+        assert!(error.contains(words), "{error}");
     }
 }

@@ -269,7 +269,8 @@ fn kinds() -> Vec<Kind> {
             "The agent called a model through the service.",
             truncatable(json!({
                 "model": text(), "inputTokens": number(), "cachedTokens": number(), "outputTokens": number(),
-                "costMicros": { "type": ["integer", "null"] }, "millis": number(), "failure": maybe(),
+                "costMicros": { "type": ["integer", "null"] }, "estimated": { "type": "boolean" },
+                "waitedMillis": number(), "millis": number(), "failure": maybe(),
             })),
             &[],
         ),

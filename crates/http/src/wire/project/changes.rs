@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use journeyman_core::model::price::Budgets;
+use journeyman_core::model::budget::Budgets;
 use journeyman_core::project::{
     self, CheckSettings, CheckoutSettings, CodeHostSettings, CommentSettings, LimitSettings, PullRequestSettings,
     SandboxSettings,

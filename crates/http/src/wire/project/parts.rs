@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use journeyman_core::model::price::Budgets;
+use journeyman_core::model::budget::Budgets;
 use journeyman_core::project::{
     CheckSettings, CheckoutSettings, CommentSettings, LimitSettings, PullRequestSettings, SandboxSettings,
 };

@@ -79,7 +79,7 @@ impl Printer {
         self.commands(&[
             &format!("{program} project create mine --local"),
             "--repository https://github.com/you/repository.git --token-file TOKEN-FILE",
-            "--model anthropic/claude-sonnet-4-5 --secret-file ANTHROPIC_API_KEY=KEY-FILE",
+            "--model anthropic/claude-sonnet-5-5 --secret-file ANTHROPIC_API_KEY=KEY-FILE",
         ])?;
         self.command(&format!("export JOURNEYMAN_KEY=$({program} key create --local --name me)"))?;
         self.command(&format!("{program} job create --project mine 'Add a test for the parser' --watch"))
