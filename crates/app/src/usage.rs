@@ -19,8 +19,9 @@ pub const USAGE_COLUMNS: [&str; 13] = [
     "outputTokens",
     "cachedTokens",
     "costMicros",
-    "estimatedMicros",
     "unpriced",
+    // New columns come last, so that scripts find the others.
+    "estimatedMicros",
 ];
 
 impl UseCases {
@@ -61,14 +62,14 @@ fn columns(line: UsageLine, names: &HashMap<String, String>) -> [String; 13] {
     };
     let UsageSum { runs, unpriced, input_tokens, output_tokens, cached_tokens, cost_micros, estimated_micros } =
         line.sum;
-    let numbers = [runs, input_tokens, output_tokens, cached_tokens, cost_micros, estimated_micros, unpriced];
-    let [runs, input, output, cached, cost, estimated, unpriced] = numbers.map(|number| number.to_string());
+    let numbers = [runs, input_tokens, output_tokens, cached_tokens, cost_micros, unpriced, estimated_micros];
+    let [runs, input, output, cached, cost, unpriced, estimated] = numbers.map(|number| number.to_string());
     let (day, project) = (line.day.map(format_day), line.project.map(|project| project.to_string()));
     let key = line.key.map(|key| key.to_string());
     let key_name = key.as_ref().and_then(|key| names.get(key)).cloned();
     let [project, model, author, key, key_name] = [project, line.model, line.author, key, key_name].map(text);
     let day = day.unwrap_or_default();
-    [day, project, model, author, key, key_name, runs, input, output, cached, cost, estimated, unpriced]
+    [day, project, model, author, key, key_name, runs, input, output, cached, cost, unpriced, estimated]
 }
 
 #[cfg(test)]
@@ -90,7 +91,7 @@ mod tests {
         let text = String::from_utf8(usage_table(vec![line], &HashMap::new()).unwrap()).unwrap();
         let lines: Vec<&str> = text.split("\r\n").collect();
         assert_eq!(lines[0], USAGE_COLUMNS.join(","));
-        assert_eq!(lines[1], "1970-02-01,,\"a/b, c\",\"'=HYPERLINK(\"\"http://x\"\")\",,,2,10,5,0,30,4,0");
+        assert_eq!(lines[1], "1970-02-01,,\"a/b, c\",\"'=HYPERLINK(\"\"http://x\"\")\",,,2,10,5,0,30,0,4");
         assert_eq!(lines[2..], [""]);
     }
 }

@@ -112,7 +112,7 @@ async fn the_table_has_what_the_page_shows_and_no_formulas() {
     assert_eq!(table.header("content-disposition"), name);
     let lines: Vec<&str> = table.body.split("\r\n").collect();
     assert!(lines[0].starts_with("day,project,model,author,"), "{}", table.body);
-    let (start, end) = ("2026-11-21,shop,", ",'=1+1,,,1,1000,200,500,6000000,0");
+    let (start, end) = ("2026-11-21,shop,", ",'=1+1,,,1,1000,200,500,6000000,0,0");
     assert!(lines[1].starts_with(start) && lines[1].ends_with(end), "{}", table.body);
     assert_eq!(lines[2..], [""]);
 }

@@ -53,7 +53,7 @@ pub(super) fn add(id: &str, operation: &mut Value) {
 
 fn table(id: &str) -> String {
     let (head, line) = if id == "getUsage" {
-        let usage = "12,981240,44410,870112,1200000,0";
+        let usage = "12,981240,44410,870112,1200000,0,0";
         (USAGE_COLUMNS.join(","), format!("2026-11-22,shop,anthropic/claude-sonnet-5-5,ci,{KEY},ci,{usage}"))
     } else {
         let head = "id,at,actor,actorName,action,subject,address".to_owned();
@@ -284,12 +284,14 @@ fn answer(id: &str) -> Value {
             "keyVariable": "ANTHROPIC_API_KEY",
             "contextTokens": null,
             "prices": [{
-                "model": "anthropic/claude-sonnet-*",
-                "inputMicros": 3_000_000,
-                "outputMicros": 15_000_000,
-                "cachedMicros": 300_000,
-                "cacheWrittenMicros": 3_750_000,
+                "model": "anthropic/claude-sonnet-5-5",
+                "inputMicros": 2_000_000,
+                "outputMicros": 10_000_000,
+                "cachedMicros": 100_000,
+                "cacheWrittenMicros": 2_500_000,
+                "cacheWrittenLongMicros": 4_000_000,
             }],
+            "pricesDate": "2026-11-20",
         }] }),
         "listWebhooks" => json!({ "webhooks": [webhook()], "nextCursor": null }),
         "getWebhook" | "changeWebhook" => webhook(),
@@ -408,7 +410,8 @@ fn details() -> Value {
         "queueLength": 0,
         "waiting": null,
         "failure": null,
-        "usage": { "inputTokens": 81_240, "outputTokens": 4_410, "cachedTokens": 70_112, "costMicros": 120_000 },
+        "usage": { "inputTokens": 81_240, "outputTokens": 4_410, "cachedTokens": 70_112, "costMicros": 120_000,
+            "estimatedMicros": 0 },
         "createdAt": CREATED,
         "archivedAt": null,
         "revision": 2,
@@ -422,6 +425,7 @@ fn usage() -> Value {
         "outputTokens": 44_410,
         "cachedTokens": 870_112,
         "costMicros": 1_200_000,
+        "estimatedMicros": 0,
         "unpriced": 0,
     });
     let mut line = json!({
@@ -518,7 +522,8 @@ fn run() -> Value {
         "worker": "wrk_019aa3bb4a2c7d10b2b1a1c5d0f3e8ac",
         "startedAt": CREATED,
         "finishedAt": ENDED,
-        "usage": { "inputTokens": 81_240, "outputTokens": 4_410, "cachedTokens": 70_112, "costMicros": 120_000 },
+        "usage": { "inputTokens": 81_240, "outputTokens": 4_410, "cachedTokens": 70_112, "costMicros": 120_000,
+            "estimatedMicros": 0 },
         "commits": [COMMIT],
         "leftOut": [],
         "leftOutMore": 0,

@@ -32,7 +32,8 @@ async fn the_details_have_the_labels_and_the_metadata_of_the_creation() {
     assert_eq!((details["author"].clone(), details["project"].clone()), (json!("ci"), json!("shop")));
     assert_eq!(details["source"], json!({"repository": "local:shop", "ref": "HEAD"}));
     assert_eq!((details["revision"].clone(), details["pullRequests"].clone()), (json!(1), json!([])));
-    let none = json!({"inputTokens": 0, "outputTokens": 0, "cachedTokens": 0, "costMicros": null});
+    let none = json!({"inputTokens": 0, "outputTokens": 0, "cachedTokens": 0, "costMicros": null,
+        "estimatedMicros": 0});
     assert_eq!((details["usage"].clone(), details["checks"].clone()), (none, Value::Null));
     service.post(&format!("/v2/agent/shop/job/{id}/message"), r#"{"prompt":"b"}"#).await;
     let details = service.get(&format!("/v2/agent/shop/job/{id}/details")).await.json();
@@ -232,8 +233,9 @@ async fn usage_is_reported_as_json_and_as_a_table() {
     assert_eq!(service.get("/v2/usage?model=test%2Fscripted&author=ci").await.json()["total"]["runs"], 2);
     let table = service.get("/v2/usage?groupBy=project&format=csv").await;
     assert_eq!(table.header("content-type"), "text/csv; charset=utf-8; header=present");
-    let head = "day,project,model,author,key,keyName,runs,inputTokens,outputTokens,cachedTokens,costMicros,unpriced";
-    assert_eq!(table.text, format!("{head}\r\n,shop,,,,,2,0,0,0,0,0\r\n"));
+    let head = "day,project,model,author,key,keyName,runs,inputTokens,outputTokens,cachedTokens,costMicros,unpriced,\
+                estimatedMicros";
+    assert_eq!(table.text, format!("{head}\r\n,shop,,,,,2,0,0,0,0,0,0\r\n"));
     let accepts = |request: &mut axum::http::Request<axum::body::Body>| {
         request.headers_mut().insert("accept", "text/csv".parse().unwrap());
     };
@@ -271,6 +273,7 @@ async fn the_models_are_those_of_the_configured_providers() {
         "outputMicros": 15_000_000,
         "cachedMicros": 300_000,
         "cacheWrittenMicros": 3_750_000,
+        "cacheWrittenLongMicros": 6_000_000,
     });
     let provider = json!({
         "id": "anthropic",
@@ -279,6 +282,7 @@ async fn the_models_are_those_of_the_configured_providers() {
         "keyVariable": "ANTHROPIC_API_KEY",
         "contextTokens": 200_000,
         "prices": [price],
+        "pricesDate": "2026-11-20",
     });
     assert_eq!(listed, json!({ "providers": [provider] }));
 }
