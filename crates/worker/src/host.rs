@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::num::NonZero;
 use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -17,6 +18,7 @@ use journeyman_core::ports::{
 };
 use journeyman_core::time::IdGen;
 use journeyman_repository::Mirrors;
+use tokio::sync::Semaphore;
 
 use crate::acp::Tap;
 use crate::cleanup::blobs::{SweepPositions, remove_blobs, sweep_blobs};
@@ -65,6 +67,8 @@ pub struct Resources {
 pub struct Host {
     resources: Resources,
     pub(crate) idle_agents: IdleAgents,
+    /// Permits for agents that start.
+    pub(crate) starting: Semaphore,
     pub(crate) prebuilt: PrebuiltTrees,
     pub(crate) locks: WorkspaceLocks,
     pub(crate) space: Arc<Space>,
@@ -92,6 +96,7 @@ impl Host {
             locks: WorkspaceLocks::default(),
             space: Space::new(resources.data.clone(), resources.disk_reserve),
             idle_agents: IdleAgents::new(resources.idle_agent_limits),
+            starting: Semaphore::new(std::thread::available_parallelism().map_or(1, NonZero::get)),
             instance: resources.ids.uuid(resources.engine.now()).simple().to_string().into(),
             tap: OnceLock::new(),
             resources,

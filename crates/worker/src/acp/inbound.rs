@@ -104,6 +104,11 @@ impl Inbound {
             if let Some(tap) = &self.tap {
                 tap(Sender::Agent, line);
             }
+            let (before, line) = split_message(line);
+            if !before.is_empty() {
+                let beginning = head(&visible(before), LOGGED_CHARS).to_owned();
+                self.report(Update::Dropped { reason: BEFORE_MESSAGE.to_owned(), beginning }).await;
+            }
             match Incoming::read(line) {
                 Incoming::Nothing => {}
                 Incoming::Dropped { reason, replacement } => {
@@ -193,6 +198,24 @@ impl Inbound {
 
 /// The reason for dropping a line that is neither a request, a notification, nor an answer.
 const NO_MESSAGE: &str = "not a JSON-RPC message";
+
+/// The reason for dropping what precedes a message in its line.
+const BEFORE_MESSAGE: &str = "not a JSON-RPC message, before one in the same line";
+
+/// Splits a line into a message and what precedes it: agents print the title of a terminal or a byte order mark before
+/// their first message. A line without a message stays whole.
+fn split_message(line: &str) -> (&str, &str) {
+    let Some(start) = line.find('{').filter(|start| *start > 0) else { return ("", line) };
+    let (before, message) = line.split_at(start);
+    let is_message = serde_json::from_str::<Map<String, Value>>(&replace_lone_surrogates(message))
+        .is_ok_and(|message| message.contains_key("jsonrpc"));
+    if is_message { (before, message) } else { ("", line) }
+}
+
+/// Returns a text with its control characters and byte order marks in a form that people can read.
+fn visible(text: &str) -> String {
+    text.chars().flat_map(|c| c.escape_debug()).collect()
+}
 
 /// The replacement for a dropped line.
 #[derive(Debug, PartialEq)]

@@ -31,6 +31,9 @@ pub(crate) const GIT_BLOCKED: Duration = Duration::from_secs(60);
 /// The time limit for a step of git on a tree, however busy the machine is.
 pub(crate) const GIT_LONGEST: Duration = Duration::from_secs(3600);
 
+/// The time limit for the start of an agent, however busy the machine is.
+const START_LONGEST: Duration = Duration::from_secs(600);
+
 /// The processor time limit for git on a small tree; larger trees get more, up to [`GIT_MOST`].
 const GIT_LEAST: Duration = Duration::from_secs(60);
 
@@ -60,20 +63,44 @@ fn git_time(bytes: u64, files: u64) -> Duration {
     (GIT_LEAST + Duration::from_secs(bytes / GIT_BYTES + files / GIT_FILES)).min(GIT_MOST)
 }
 
-/// The reason why git on a tree is stopped.
+/// The limits of a program's work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct WorkLimits {
+    /// The processor time that it may use. If it cannot be read, it is a limit of time.
+    pub(crate) processor: Duration,
+    /// The time for which it may use no processor time.
+    pub(crate) blocked: Duration,
+    /// The time that it may take in any case.
+    pub(crate) longest: Duration,
+}
+
+impl WorkLimits {
+    /// Returns the limits of a step of git on a tree that may use this much processor time.
+    pub(crate) const fn of_git(processor: Duration) -> Self {
+        Self { processor, blocked: GIT_BLOCKED, longest: GIT_LONGEST }
+    }
+
+    /// Returns the limits of an agent's start, which takes at most `usual` on an idle machine.
+    pub(crate) fn of_start(usual: Duration) -> Self {
+        Self { processor: usual, blocked: usual, longest: START_LONGEST.max(usual) }
+    }
+}
+
+/// The reason why a program is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Overdue {
     /// It used up its processor time.
     Busy,
-    /// It used no processor time for [`GIT_BLOCKED`].
+    /// It used no processor time for too long.
     Blocked,
-    /// It took longer than [`GIT_LONGEST`].
+    /// It took too long.
     Long,
 }
 
-/// Waits until a program is overdue. `limit` is its processor time. On a busy machine, a program may take much longer
-/// than that, as long as it works. If the processor time cannot be read, the limit is one of time.
-pub(crate) async fn overdue(program: &dyn Process, limit: Duration) -> Overdue {
+/// Waits until a program exceeds its limits. On a busy machine, a program may take much longer than its processor time,
+/// as long as it works.
+pub(crate) async fn overdue(program: &dyn Process, limits: WorkLimits) -> Overdue {
+    let WorkLimits { processor: limit, blocked, longest } = limits;
     let (begin, first) = (Instant::now(), program.processor_time().await);
     let (mut last, mut worked) = (first, begin);
     loop {
@@ -83,10 +110,10 @@ pub(crate) async fn overdue(program: &dyn Process, limit: Duration) -> Overdue {
             (Some(first), Some(now)) if now.saturating_sub(first) > limit => return Overdue::Busy,
             (None, _) | (_, None) if begin.elapsed() > limit => return Overdue::Long,
             (Some(_), Some(_)) if now > last => worked = Instant::now(),
-            (Some(_), Some(_)) if worked.elapsed() > GIT_BLOCKED => return Overdue::Blocked,
+            (Some(_), Some(_)) if worked.elapsed() > blocked => return Overdue::Blocked,
             _ => {}
         }
-        if begin.elapsed() > GIT_LONGEST {
+        if begin.elapsed() > longest {
             return Overdue::Long;
         }
         last = now;
@@ -153,7 +180,7 @@ mod tests {
     async fn waited(per_second: Duration, seconds: u64) -> (Overdue, Duration) {
         let begin = Instant::now();
         let program = Program { begin, per_second: Some(per_second), seconds };
-        (overdue(&program, Duration::from_secs(100)).await, begin.elapsed())
+        (overdue(&program, WorkLimits::of_git(Duration::from_secs(100))).await, begin.elapsed())
     }
 
     #[tokio::test(start_paused = true)]
@@ -166,10 +193,25 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn an_agent_may_start_slowly_as_long_as_it_works() {
+        let second = Duration::from_secs(1);
+        let started = async |per_second, seconds| {
+            let begin = Instant::now();
+            let program = Program { begin, per_second: Some(per_second), seconds };
+            (overdue(&program, WorkLimits::of_start(15 * second)).await, begin.elapsed())
+        };
+        assert_eq!(started(second, u64::MAX).await, (Overdue::Busy, 16 * second));
+        assert_eq!(started(second / 10, u64::MAX).await, (Overdue::Busy, 151 * second), "the machine is busy");
+        assert_eq!(started(second / 10, 0).await, (Overdue::Blocked, 16 * second));
+        assert_eq!(started(second / 100, u64::MAX).await, (Overdue::Long, 601 * second));
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn without_processor_times_git_gets_as_much_time() {
         let begin = Instant::now();
         let program = Program { begin, per_second: None, seconds: 0 };
-        assert_eq!(overdue(&program, Duration::from_secs(100)).await, Overdue::Long);
+        let limits = WorkLimits::of_git(Duration::from_secs(100));
+        assert_eq!(overdue(&program, limits).await, Overdue::Long);
         assert_eq!(begin.elapsed().as_secs(), 101);
     }
 

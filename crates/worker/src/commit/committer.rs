@@ -25,7 +25,7 @@ use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::task::JoinHandle;
 
 use super::lfs_objects::Converted;
-use crate::claim::deadline::{self, Overdue};
+use crate::claim::deadline::{self, Overdue, WorkLimits};
 use crate::claim::lease::Signals;
 use crate::error::RunError;
 use crate::sandbox::disk_limit::Disk;
@@ -433,7 +433,7 @@ impl Wait<'_> {
             exceeded = limits::watch(process, self.sandbox, self.limits) => Err(exceeded),
             () = self.signals.lost.cancelled() => Err(RunError::LeaseLost),
             () = shutdown => Err(RunError::HandedBack),
-            overdue = deadline::overdue(process, self.time) => Err(self.stopped(overdue)),
+            overdue = deadline::overdue(process, WorkLimits::of_git(self.time)) => Err(self.stopped(overdue)),
         }
     }
 

@@ -191,6 +191,7 @@ impl Steps for HostSteps<'_> {
             agents: &host.agents,
             ids: &*host.ids,
             tap: host.tap.get(),
+            starting: &host.starting,
             keeps_agents: host.idle_agents.keeps_agents(),
             assignment,
             sandbox,

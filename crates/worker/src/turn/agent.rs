@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::acp::{self, Connection, Limits, Streams, Update};
+use crate::claim::deadline::{self, WorkLimits};
 use crate::error::RunError;
 use crate::sandbox::disk_limit::Disk;
 use crate::sandbox::job_sandbox::StartTimeout;
@@ -17,7 +18,7 @@ use crate::sandbox::outbound::OutboundProxies;
 use crate::sandbox::output::last_output;
 use crate::turn::context::TurnContext;
 use crate::turn::launch::{Launch, ModelEndpoint};
-use crate::turn::{failure, models};
+use crate::turn::{failure, models, transcript};
 
 /// The bytes of an agent's stderr that are kept to explain a failure.
 const STDERR_BYTES: usize = 4096;
@@ -41,6 +42,13 @@ impl Agent {
         if let Some(endpoint) = &endpoint {
             endpoint.add_to(&mut spawn);
         }
+        // Agents that start at once would slow each other down.
+        let starting = context.starting.acquire();
+        let permit = tokio::select! {
+            () = context.signals().lost.cancelled() => return Err(RunError::LeaseLost),
+            () = context.signals().shutdown.cancelled() => return Err(RunError::HandedBack),
+            permit = starting => permit.ok(),
+        };
         let mut spawned = context.sandbox.start(spawn, context.signals(), StartTimeout::BEFORE_TURN).await?;
         let (stdout, stderr) = (Receiver::from_owned_fd(spawned.stdout)?, Receiver::from_owned_fd(spawned.stderr)?);
         let stdin = Box::new(Sender::from_owned_fd(spawned.stdin)?);
@@ -52,18 +60,19 @@ impl Agent {
         let proxies = OutboundProxies::open(context.gateway, egress, launch.egress.clone(), models)?;
         open_models(&proxies, context)?;
         let stderr = tokio::spawn(last_output(stderr, STDERR_BYTES));
-        let limits = Limits {
-            total_bytes: launch.output_bytes,
-            initialize_timeout: launch.initialize_timeout,
-            ..Limits::default()
-        };
-        let (sender, updates) = mpsc::channel(256);
+        // The start has its own limits, which measure progress.
+        let most = WorkLimits::of_start(launch.initialize_timeout);
+        let limits =
+            Limits { total_bytes: launch.output_bytes, initialize_timeout: 2 * most.longest, ..Limits::default() };
+        let (sender, mut updates) = mpsc::channel(256);
         let connected = tokio::select! {
             () = context.signals().lost.cancelled() => Err(RunError::LeaseLost),
             connected = acp::connect(streams, limits, launch.policy.clone(), sender) => {
-                connected.map_err(failure::not_initialized)
+                connected.map_err(|error| failure::not_started(error, "it answered initialize"))
             }
+            overdue = deadline::overdue(&*spawned.process, most) => Err(failure::too_slow(overdue, most)),
         };
+        drop(permit);
         match connected {
             Ok(connection) => {
                 let process = spawned.process;
@@ -76,7 +85,11 @@ impl Agent {
                     None
                 };
                 spawned.process.end().await;
-                or_disk(context, Err(failure::explain(error, exit, &collected(stderr).await))).await
+                let error = failure::explain(error, exit, &collected(stderr).await);
+                let dropped = transcript::dropped_lines(&mut updates);
+                let error = failure::with_first_line(error, &dropped);
+                transcript::write_dropped(&context.assignment.reporter, dropped).await?;
+                or_disk(context, Err(error)).await
             }
         }
     }

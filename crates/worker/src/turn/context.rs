@@ -10,6 +10,8 @@ use journeyman_core::ports::{Gateway, Store};
 use journeyman_core::project::SecretValue;
 use journeyman_core::time::IdGen;
 
+use tokio::sync::Semaphore;
+
 use crate::acp::Tap;
 use crate::claim::assignment::Assignment;
 use crate::claim::lease::Signals;
@@ -26,6 +28,8 @@ pub(crate) struct TurnContext<'a> {
     pub(crate) ids: &'a dyn IdGen,
     /// The callback that gets the lines of the protocol.
     pub(crate) tap: Option<&'a Tap>,
+    /// Permits for agents that start, one for each processor of the machine.
+    pub(crate) starting: &'a Semaphore,
     /// True if the agent may be kept after the turn.
     pub(crate) keeps_agents: bool,
     pub(crate) assignment: &'a Assignment,

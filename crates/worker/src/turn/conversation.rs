@@ -19,8 +19,9 @@ pub(super) async fn converse(context: &TurnContext<'_>, spec: &AgentSpec, agent:
     let Agent { launch, connection, updates, session, process, proxies, .. } = agent;
     let (proxy, log) = (proxies.models.clone(), proxies.log());
     let limits = &context.assignment.project.settings.limits;
-    // Discard updates left over from the previous turn.
-    while updates.try_recv().is_ok() {}
+    // What is left over from the previous turn is discarded. Lines that were no messages are told.
+    let dropped = transcript::dropped_lines(updates);
+    transcript::write_dropped(&context.assignment.reporter, dropped).await?;
     let over = CancellationToken::new();
     let mut answer = Answer::default();
     let reporter = &context.assignment.reporter;

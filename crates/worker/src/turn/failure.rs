@@ -5,7 +5,8 @@ use std::time::Duration;
 use journeyman_core::ports::{Exit, Process};
 use journeyman_core::run::ReasonCode;
 
-use crate::acp::AcpError;
+use crate::acp::{AcpError, Update};
+use crate::claim::deadline::{Overdue, WorkLimits};
 use crate::error::RunError;
 
 /// The time that a process may take to exit after its streams have ended.
@@ -25,16 +26,27 @@ pub(super) fn not_started(error: AcpError, what: &str) -> RunError {
     }
 }
 
-/// Returns the error of a failed handshake.
-pub(super) fn not_initialized(error: AcpError) -> RunError {
-    match error {
-        AcpError::Timeout { .. } => {
-            let text =
-                format!("{error}; a slower agent needs a larger initialize-seconds in its table (docs/agents.md)");
-            RunError::failed(ReasonCode::AgentProtocol, text)
-        }
-        error => not_started(error, "it answered initialize"),
+/// Returns the error of an agent that did not answer `initialize` within its limits. Another attempt may succeed, when
+/// the machine is less busy.
+pub(super) fn too_slow(overdue: Overdue, limits: WorkLimits) -> RunError {
+    let how = match overdue {
+        Overdue::Busy => format!("after {} s of processor time", limits.processor.as_secs()),
+        Overdue::Blocked => format!("within {} s, in which it did nothing", limits.blocked.as_secs()),
+        Overdue::Long => format!("within {} s", limits.longest.as_secs()),
+    };
+    let text = format!(
+        "the agent did not answer initialize {how}; a slower agent needs a larger initialize-seconds in its table \
+         (docs/agents.md)"
+    );
+    RunError::may_pass(ReasonCode::AgentNotStarted, text)
+}
+
+/// Adds the first line that was no message of the protocol, which may explain why an agent did not start.
+pub(super) fn with_first_line(mut error: RunError, dropped: &[Update]) -> RunError {
+    if let (RunError::Failed { reason, .. }, Some(Update::Dropped { beginning, .. })) = (&mut error, dropped.first()) {
+        reason.text.push_str(&format!("; its first line was no message of the protocol: {beginning}"));
     }
+    error
 }
 
 /// Returns the error of a failed turn.

@@ -47,6 +47,24 @@ pub(crate) async fn write(
     written
 }
 
+/// Takes all updates that have arrived, and returns those about lines that were no messages.
+pub(super) fn dropped_lines(updates: &mut Receiver<Update>) -> Vec<Update> {
+    let arrived = std::iter::from_fn(|| updates.try_recv().ok());
+    arrived.filter(|update| matches!(update, Update::Dropped { .. })).collect()
+}
+
+/// Writes updates about lines that were no messages.
+pub(super) async fn write_dropped(reporter: &Reporter, dropped: Vec<Update>) -> Result<(), RunError> {
+    let (mut buffer, mut entries) = (TextBuffer::default(), Vec::new());
+    for update in dropped {
+        buffer.add(reporter, &mut entries, update);
+    }
+    if !entries.is_empty() {
+        reporter.report(Report::Transcript(entries)).await?;
+    }
+    Ok(())
+}
+
 async fn write_all(
     reporter: &Reporter,
     updates: &mut Receiver<Update>,
