@@ -16,8 +16,8 @@ use journeyman_core::ports::{
     Reaction, StatusState, StoreError,
 };
 use journeyman_core::pull::PullState;
+use journeyman_core::pull_updates;
 use journeyman_core::run::ReasonCode;
-use journeyman_core::upkeep;
 
 /// Carries out effects on code hosts.
 #[derive(Clone)]
@@ -62,7 +62,7 @@ impl From<ForgeError> for Failed {
 #[async_trait]
 impl EffectHandler for HostEffects {
     fn kinds(&self) -> &'static [&'static str] {
-        &[Effect::ACKNOWLEDGE, Effect::ANSWER, Effect::REPORT_CHECKS, Effect::REPORT_UPKEEP, Effect::SET_STATUS]
+        &[Effect::ACKNOWLEDGE, Effect::ANSWER, Effect::REPORT_CHECKS, Effect::REPORT_OUTDATED, Effect::SET_STATUS]
     }
 
     async fn carry_out(&self, effect: &Effect) -> Result<(), EffectError> {
@@ -70,7 +70,7 @@ impl EffectHandler for HostEffects {
             Effect::Acknowledge { job, message } => self.acknowledge(*job, *message).await,
             Effect::Answer { job, message } => self.answer(*job, *message).await,
             Effect::ReportChecks { job, sha } => self.report_checks(*job, sha).await,
-            Effect::ReportUpkeep { job, base } => self.report_upkeep(*job, base).await,
+            Effect::ReportOutdated { job, base } => self.report_outdated(*job, base).await,
             Effect::SetStatus { job, sha, .. } => self.set_status(*job, sha).await,
             Effect::RemoveBlobs { .. } => Err(Failed::Later("this part of the service has no blobs".to_owned())),
         };
@@ -151,17 +151,17 @@ impl HostEffects {
     }
 
     /// Comments why the pull request is not updated. A comment about an older commit of the base is left out.
-    async fn report_upkeep(&self, job: JobId, base: &Sha) -> Result<(), Failed> {
+    async fn report_outdated(&self, job: JobId, base: &Sha) -> Result<(), Failed> {
         let Some((job, forge)) = self.find(job).await? else { return Ok(()) };
-        let (Some(discussion), Some(pull), Some(upkeep)) = (forge.discussion(), &job.pull, &job.upkeep) else {
+        let (Some(discussion), Some(pull), Some(updates)) = (forge.discussion(), &job.pull, &job.updates) else {
             return Ok(());
         };
-        let text = upkeep::report(upkeep, &self.url(&job)).filter(|_| upkeep.base == *base);
+        let text = pull_updates::report(updates, &self.url(&job)).filter(|_| updates.base == *base);
         let (Some(text), Some(repository)) = (text, &pull.repository) else { return Ok(()) };
         if !Self::is_at(&*forge, repository).await? {
             return Ok(());
         }
-        discussion.comment(CommentPlace::Pull(pull.number), &upkeep::report_marker(upkeep), &text).await?;
+        discussion.comment(CommentPlace::Pull(pull.number), &pull_updates::report_marker(updates), &text).await?;
         Ok(())
     }
 

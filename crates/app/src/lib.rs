@@ -6,6 +6,7 @@
 //! in `journeyman-core`. The HTTP interface, the dashboard and the command line are thin layers over this crate.
 
 mod audit;
+mod base_comparisons;
 mod caller;
 mod changes;
 mod checks;
@@ -23,13 +24,12 @@ mod known;
 mod outbox;
 mod polls;
 mod projects;
+mod pull_updates;
 mod pulls;
 mod slack;
-mod standings;
 mod table;
 mod templates;
 mod trusts;
-mod upkeep;
 mod usage;
 mod users;
 mod webhooks;
@@ -42,8 +42,8 @@ use journeyman_core::engine::Engine;
 use journeyman_core::idempotency::{Claim, Fingerprint};
 use journeyman_core::ids::ProjectId;
 use journeyman_core::ports::{
-    Administered, AuditEntry, DecideAdmin, Forges, Hooks, HostAdmin, PullPages, Slack, Standings, Store, TokenVerifier,
-    WebhookSender,
+    Administered, AuditEntry, BaseComparisons, DecideAdmin, Forges, Hooks, HostAdmin, PullPages, Slack, Store,
+    TokenVerifier, WebhookSender,
 };
 use journeyman_core::time::IdGen;
 use tokio::sync::Notify;
@@ -87,7 +87,7 @@ pub struct Parts {
     /// Verifies and reads webhooks of code hosts.
     pub hooks: Arc<dyn Hooks>,
     /// Compares pull requests with their bases.
-    pub standings: Arc<dyn Standings>,
+    pub comparisons: Arc<dyn BaseComparisons>,
     /// Sends events to the endpoints of webhooks.
     pub webhooks: Arc<dyn WebhookSender>,
     /// Verifies the tokens of OpenID issuers.

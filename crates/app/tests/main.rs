@@ -21,10 +21,10 @@ mod app {
         mod reviews;
     }
     mod outbox;
+    mod pull_updates;
     mod pulls;
     mod repeats;
     mod slack;
     mod slack_socket;
-    mod upkeep;
     mod webhooks;
 }

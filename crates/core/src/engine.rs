@@ -19,10 +19,10 @@ use crate::ports::{
 use crate::project::Project;
 use crate::project::hold::Hold;
 use crate::pull::{PullState, PullSummary};
+use crate::pull_updates::OutdatedPull;
 use crate::rate::RateKind;
 use crate::time::{Clock, IdGen, Timestamp};
 use crate::trace::TraceParent;
-use crate::upkeep::UpkeepReport;
 
 /// Creates and changes jobs.
 #[derive(Clone)]
@@ -283,7 +283,7 @@ impl Engine {
         &self,
         project: &ProjectId,
         job: JobId,
-        report: UpkeepReport,
+        report: OutdatedPull,
         limit: u32,
     ) -> Result<Accepted, UpdateError> {
         let guard = guard(project, RateKind::Message, Admission { idempotency: None, limit });

@@ -29,9 +29,9 @@ use crate::diff_stat::DiffStat;
 use crate::ids::{JobId, MessageId, ProjectId, WorkerId};
 use crate::job::turn::TurnBegun;
 use crate::pull::existing::ExistingPull;
+use crate::pull_updates::JobUpdates;
 use crate::retry::{LONGEST_BACKOFF, LONGEST_LEASE};
 use crate::time::{Timestamp, micros};
-use crate::upkeep::JobUpkeep;
 
 pub use pull::{Branch, Pull, PullRepository};
 pub use state::{Ended, InFlightMessage, JobState, Lease, Progress, Token, Unpublished, Waiting, Work};
@@ -122,9 +122,9 @@ pub struct Job {
     /// The checks of the newest commit whose checks have finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checks: Option<Box<JobChecks>>,
-    /// The last decision about the upkeep of the pull request.
+    /// The last decision about the updates of the pull request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub upkeep: Option<Box<JobUpkeep>>,
+    pub updates: Option<Box<JobUpdates>>,
     /// The agent's session, which the next turn resumes.
     pub session: Option<String>,
     /// The blob with the agent's home as of the end of the last turn.
@@ -223,7 +223,7 @@ impl Job {
             diff: None,
             pull: None,
             checks: None,
-            upkeep: None,
+            updates: None,
             session: None,
             archive: None,
             bundle: None,
@@ -294,7 +294,7 @@ impl Job {
     #[must_use]
     pub fn automatic_messages(&self, now: Timestamp) -> usize {
         let repairs = self.checks.iter().flat_map(|checks| &checks.automatic);
-        let updates = self.upkeep.iter().flat_map(|upkeep| &upkeep.automatic);
+        let updates = self.updates.iter().flat_map(|updates| &updates.automatic);
         repairs.chain(updates).filter(|at| checks::is_in_day(**at, now)).count()
     }
 

@@ -2,6 +2,7 @@
 //! descriptors, and bodies are [`futures_core::Stream`]s.
 
 mod agents;
+mod base_comparison;
 mod blobs;
 mod code_host;
 mod connection;
@@ -16,11 +17,11 @@ mod lfs;
 mod sandbox;
 mod seal;
 mod slack;
-mod standing;
 mod store;
 mod webhooks;
 
 pub use agents::InstalledAgents;
+pub use base_comparison::{BaseComparisons, Effort, NotCompared, OpenedRepository};
 pub use blobs::{Blob, BlobContent, BlobError, Blobs};
 pub use code_host::{
     CommitLine, DiffError, Diffs, GitBody, GitHttpRequest, GitHttpResponse, GitServer, GitServerError, MAX_BRANCHES,
@@ -53,7 +54,6 @@ pub use seal::{Seal, SealFailed};
 pub use slack::{
     SignedRequest, Slack, SlackDelivery, SlackEnvelope, SlackError, SlackIdentity, SlackMessage, SlackSocket,
 };
-pub use standing::{Comparison, Effort, NotCompared, Standings};
 pub use store::{
     AVOIDANCE, Accepted, AdminStore, Administered, Answer, AuditEntry, AuditFilter, AuditLine, CheckStore, ClaimFn,
     ClaimQuery, CodeHostStore, Cursor, Decide, DecideAdmin, Decided, DeliveryBacklog, DeliveryFilter, DutyStore,

@@ -1,11 +1,11 @@
 //! Pull requests.
 
+pub mod base_comparison;
 pub mod body;
 pub mod comment;
 pub mod decide;
 mod ensure;
 pub mod existing;
-pub mod standing;
 
 use serde::{Deserialize, Serialize};
 

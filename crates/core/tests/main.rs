@@ -7,9 +7,9 @@ mod job {
     mod checks;
     mod given;
     mod model;
+    mod pull_updates;
     mod pulls;
     mod states;
-    mod upkeep;
     mod work;
 }
 

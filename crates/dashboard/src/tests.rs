@@ -45,7 +45,7 @@ use journeyman_core::pull::NewPull;
 use journeyman_core::time::{Clock, Timestamp};
 use journeyman_core::user::{PasswordHash, Role, Session, TokenHash, User};
 use journeyman_store::{MasterKey, MemoryStore, Sealer};
-use journeyman_testkit::{FakeEndpoints, FakeForges, FakeHosts, FakeStandings, FakeTokens, Seeds as _, World};
+use journeyman_testkit::{FakeComparisons, FakeEndpoints, FakeForges, FakeHosts, FakeTokens, Seeds as _, World};
 use tower::ServiceExt as _;
 use uuid::Uuid;
 
@@ -124,7 +124,7 @@ struct Fixture {
     cases: UseCases,
     world: Arc<World>,
     endpoints: Arc<FakeEndpoints>,
-    standings: FakeStandings,
+    comparisons: FakeComparisons,
 }
 
 /// Returns the session token of the user with this role.
@@ -196,7 +196,7 @@ fn fixture_with(
     code_hosts: impl FnOnce(Arc<MemoryStore>, Arc<World>) -> Arc<dyn HostAdmin>,
 ) -> Fixture {
     let (world, store) = (World::at(START), Arc::new(MemoryStore::default()));
-    let (endpoints, standings) = (Arc::new(FakeEndpoints::default()), FakeStandings::default());
+    let (endpoints, comparisons) = (Arc::new(FakeEndpoints::default()), FakeComparisons::default());
     let engine = Engine::new(store.clone(), world.clone(), world.clone());
     let agent: AgentSpec = serde_json::from_str(r#"{"command": ["journeyman"]}"#).unwrap();
     let agents = Arc::new(Agents::from([("journeyman".to_owned(), agent)]));
@@ -207,7 +207,7 @@ fn fixture_with(
         pulls: pulls.clone(),
         code_hosts: code_hosts(store.clone(), world.clone()),
         hooks: Arc::new(inbox::Github),
-        standings: Arc::new(standings.clone()),
+        comparisons: Arc::new(comparisons.clone()),
         webhooks: endpoints.clone(),
         tokens: Arc::new(FakeTokens::default()),
         slack: Arc::new(journeyman_testkit::FakeSlack::default()),
@@ -240,7 +240,7 @@ fn fixture_with(
     };
     let document = || serde_json::from_str(include_str!("../../../docs/openapi.json")).unwrap();
     let Pages { router, missing } = router(services, settings, document);
-    Fixture { router: router.fallback_service(missing), store, engine, cases, world, endpoints, standings }
+    Fixture { router: router.fallback_service(missing), store, engine, cases, world, endpoints, comparisons }
 }
 
 /// A response as a browser receives it.

@@ -22,7 +22,7 @@ use journeyman_core::pull::{HostPull, NewPull, PullChange};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use self::wire::{Comparison, Member, MergeRequest, Note, Noteable, Project, User, titled};
+use self::wire::{Member, MergeRequest, Note, Noteable, OpenedRepository, Project, User, titled};
 use crate::hosted::{Account, Api, STATUS, Written};
 use crate::http::{Answer, Authorization, Http, encoded};
 
@@ -117,7 +117,7 @@ impl Gitlab {
     /// Returns whether a branch has commits that its base does not have. GitLab opens merge requests without commits.
     async fn has_commits(&self, repository: &HostRepository, base: &str, head: &str) -> Result<bool, ForgeError> {
         let path = format!("/repository/compare?from={}&to={}", encoded(base), encoded(head));
-        match self.get::<Comparison>(repository, &path).await {
+        match self.get::<OpenedRepository>(repository, &path).await {
             Err(ForgeError::NotFound(text)) => Err(ForgeError::Refused(format!(
                 "the branch {base} does not exist in {}; set pullRequest.base to an existing branch: {text}",
                 repository.path

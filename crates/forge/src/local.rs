@@ -3,12 +3,12 @@
 mod discussion;
 mod head;
 mod import;
+mod maintenance;
 mod merge;
 mod methods;
 mod pages;
 mod protect;
 mod serve;
-mod upkeep;
 
 use std::fs::File;
 use std::io;

@@ -1,9 +1,9 @@
 //! Tests of the built-in host with real git and the reference store.
 
 mod import;
+mod maintenance;
 mod merges;
 mod serve;
-mod upkeep;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use journeyman_core::ports::{
     HostUser, Permission, PullMerge, PullPages, PullPagesError, PullStore as _, Reaction,
 };
 use journeyman_core::project::Project;
+use journeyman_core::pull::base_comparison::Conflicts;
 use journeyman_core::pull::decide::{PullPage, review};
-use journeyman_core::pull::standing::Conflicts;
 use journeyman_core::pull::{
     DiffSide, Ensure, Ensured, HostPull, LinePlace, MergeMethod, NewComment, NewMerge, NewPull, PullEnding, PullState,
 };

@@ -6,14 +6,14 @@
 
 mod command;
 mod failure;
+mod maintenance;
 mod merge;
 mod route;
 mod sync;
-mod upkeep;
 
 pub use command::{Git, GitCommand, Output, Piped, Runner, pairs, write_program};
 pub use failure::{Failure, GitError};
+pub use maintenance::{MaintenanceError, RepositoryMaintenance};
 pub use merge::{KnownConflicts, Merged};
 pub use route::Route;
 pub use sync::{Folders, sync_tree};
-pub use upkeep::{RepositoryUpkeep, UpkeepError};

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use journeyman_core::ids::Sha;
 use journeyman_core::left_out::path_text;
-use journeyman_core::pull::standing::{Conflicts, MAX_CONFLICTS};
+use journeyman_core::pull::base_comparison::{Conflicts, MAX_CONFLICTS};
 
 use crate::{Git, GitError};
 

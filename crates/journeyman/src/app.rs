@@ -32,9 +32,9 @@ use journeyman_identity::token::Tokens;
 use journeyman_lfs::{Lfs, LfsHost};
 use journeyman_net::{Policy, SystemResolver};
 use journeyman_repository::Mirrors;
+use journeyman_repository::base_comparison::MirrorComparisons;
 use journeyman_repository::diff::MirrorDiffs;
 use journeyman_repository::signing::{Signer, SignerError};
-use journeyman_repository::standing::MirrorStandings;
 use journeyman_store::{MasterKey, PostgresStore, Schema, Sealer, SqliteStore};
 use journeyman_worker::{ContainmentCheck, Host, Resources};
 use tokio_util::sync::CancellationToken;
@@ -186,7 +186,7 @@ fn cases(
         pulls: Arc::new(hosts.local().clone()),
         code_hosts: Arc::new(hosts.clone()),
         hooks: Arc::new(hosts.finder().clone()),
-        standings: Arc::new(MirrorStandings::new(Arc::new(hosts.clone()), mirrors)),
+        comparisons: Arc::new(MirrorComparisons::new(Arc::new(hosts.clone()), mirrors)),
         forges: Arc::new(hosts),
         webhooks,
         tokens: token_verifier(settings),

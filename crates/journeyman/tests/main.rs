@@ -36,6 +36,7 @@ pub(crate) mod program {
     mod contexts;
     mod curl_examples;
     mod disk;
+    mod git_maintenance;
     pub(crate) mod given;
     mod imports;
     mod leftovers;
@@ -61,7 +62,6 @@ pub(crate) mod program {
     mod traces;
     mod trusts;
     mod turns;
-    mod upkeep;
     mod users;
     mod webhooks;
 }

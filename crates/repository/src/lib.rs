@@ -18,16 +18,17 @@
 //! | [`bundle`] | pass unpublished commits to other machines through the blob store |
 //! | [`diff`] | the changes of a job |
 //! | [`diff_stat`] | the sizes of the changes of a turn |
-//! | [`standing`] | compare pull requests with their bases |
+//! | [`base_comparison`] | compare pull requests with their bases |
 //! | [`template`] | the repository's own template for pull requests |
 //! | `upstream` | what a job's branch has merged from the branch that it will be merged into |
 //! | [`tree_size`] | refuse commits that would fill the disk |
 //! | `damage` | find out whether a mirror is damaged |
 //! | [`lfs`] | find files in Git LFS, and cache their content |
 //! | [`repair`] | rebuild a damaged mirror |
-//! | [`upkeep`] | pack mirrors, and remove what no job needs |
+//! | [`maintenance`] | pack mirrors, and remove what no job needs |
 
 pub mod accepted;
+pub mod base_comparison;
 pub mod branch;
 pub mod bundle;
 pub mod changes;
@@ -42,18 +43,17 @@ pub mod history;
 pub mod import;
 pub mod lfs;
 mod listing;
+pub mod maintenance;
 pub mod mirror;
 pub mod published;
 pub mod push;
 mod repair;
 mod scratch;
 pub mod signing;
-pub mod standing;
 pub mod submodules;
 mod sync;
 mod template;
 pub mod tree_size;
-pub mod upkeep;
 mod upstream;
 
 pub use error::RepositoryError;

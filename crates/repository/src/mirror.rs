@@ -10,7 +10,7 @@ use journeyman_core::branch::unsupported;
 use journeyman_core::idempotency::Fingerprint;
 use journeyman_core::ids::Sha;
 use journeyman_core::ports::Remote;
-use journeyman_core::pull::standing::Conflicts;
+use journeyman_core::pull::base_comparison::Conflicts;
 use journeyman_core::run::ReasonCode;
 use journeyman_git::{Failure, Folders, Git, GitError, KnownConflicts, Output};
 

@@ -15,8 +15,8 @@ use journeyman_core::ports::{
     PullMerge, PullPages, PullPagesError, RawHook, Reaction, Remote, StoreError, VerifiedHook,
 };
 use journeyman_core::project::{Project, SecretChanges};
+use journeyman_core::pull::base_comparison::Conflicts;
 use journeyman_core::pull::comment::service;
-use journeyman_core::pull::standing::Conflicts;
 use journeyman_core::pull::{HostPull, LocalPull, NewMerge, NewPull, PullChange, PullState};
 use journeyman_core::run::{Reason, ReasonCode};
 

@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
+mod base_comparisons;
 pub mod code_host;
 mod collector;
 mod endpoints;
@@ -19,12 +20,12 @@ mod sandbox;
 mod seeds;
 mod slack;
 pub mod slack_server;
-mod standings;
 mod tapped;
 mod template;
 mod tokens;
 mod world;
 
+pub use base_comparisons::FakeComparisons;
 pub use collector::{Collector, ExportedSpan};
 pub use endpoints::FakeEndpoints;
 pub use failing_disk::FailingDisk;
@@ -38,7 +39,6 @@ pub use postgres::Postgres;
 pub use sandbox::FakeSandbox;
 pub use seeds::Seeds;
 pub use slack::{FakePost, FakeSlack, SlackFault};
-pub use standings::FakeStandings;
 pub use tapped::{Call, Tap, Tapped};
 pub use template::Template;
 pub use tokens::FakeTokens;

@@ -160,7 +160,7 @@ impl EffectHandler for Host {
             Effect::Acknowledge { .. }
             | Effect::Answer { .. }
             | Effect::ReportChecks { .. }
-            | Effect::ReportUpkeep { .. }
+            | Effect::ReportOutdated { .. }
             | Effect::SetStatus { .. } => Err(EffectError("this part of the service has no code hosts".to_owned())),
             Effect::RemoveBlobs { job, up_to } => {
                 let removed = remove_blobs(&*self.blobs, &*self.store, *job, *up_to).await;

@@ -12,7 +12,7 @@ use journeyman_core::ports::{Forges, Hooks, Slack, Store};
 use journeyman_core::project::Project;
 use journeyman_core::time::Timestamp;
 use journeyman_store::{MasterKey, MemoryStore, PostgresStore, Schema, SqliteStore};
-use journeyman_testkit::{FakeForges, FakeHosts, FakeSlack, FakeStandings, Postgres, Template, World};
+use journeyman_testkit::{FakeComparisons, FakeForges, FakeHosts, FakeSlack, Postgres, Template, World};
 
 /// A database file with the current schema.
 static NEW_FILE: Template = Template::new();
@@ -25,7 +25,7 @@ pub(crate) struct Fixture {
     pub(crate) engine: Engine,
     pub(crate) world: Arc<World>,
     pub(crate) slack: Arc<FakeSlack>,
-    pub(crate) standings: FakeStandings,
+    pub(crate) comparisons: FakeComparisons,
     _dir: Option<tempfile::TempDir>,
 }
 
@@ -82,7 +82,7 @@ fn over(stored: Stored, forges: Arc<dyn Forges>, hooks: Arc<dyn Hooks>) -> Fixtu
     let asks = ["read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other"];
     let asking = serde_json::json!({ "command": ["asking"], "asks": asks });
     let asking: AgentSpec = serde_json::from_value(asking).unwrap();
-    let (slack, standings) = (Arc::new(FakeSlack::default()), FakeStandings::default());
+    let (slack, comparisons) = (Arc::new(FakeSlack::default()), FakeComparisons::default());
     let cases = UseCases::new(Parts {
         store: Arc::clone(&store),
         engine: engine.clone(),
@@ -90,7 +90,7 @@ fn over(stored: Stored, forges: Arc<dyn Forges>, hooks: Arc<dyn Hooks>) -> Fixtu
         pulls: Arc::new(FakeForges),
         code_hosts: Arc::new(FakeHosts(store.clone())),
         hooks,
-        standings: Arc::new(standings.clone()),
+        comparisons: Arc::new(comparisons.clone()),
         webhooks: Arc::new(journeyman_testkit::FakeEndpoints::default()),
         tokens: Arc::new(journeyman_testkit::FakeTokens::default()),
         slack: Arc::clone(&slack) as Arc<dyn Slack>,
@@ -100,7 +100,7 @@ fn over(stored: Stored, forges: Arc<dyn Forges>, hooks: Arc<dyn Hooks>) -> Fixtu
         create_per_hour: 0,
         message_per_hour: 0,
     });
-    Fixture { name, cases, store, engine, world, slack, standings, _dir: dir }
+    Fixture { name, cases, store, engine, world, slack, comparisons, _dir: dir }
 }
 
 pub(crate) fn shop() -> Project {

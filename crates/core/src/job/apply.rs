@@ -7,7 +7,7 @@ use crate::message::MessageStatus;
 use crate::pull::PullState;
 use crate::run::{Reason, Usage};
 use crate::time::Timestamp;
-use crate::{checks, upkeep};
+use crate::{checks, pull_updates};
 
 /// Applies `event`, which happened at `now`, to `job`.
 pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
@@ -22,8 +22,8 @@ pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
             if let Some(checks) = job.checks.as_mut().filter(|_| !message.origin.is_automatic()) {
                 checks::person_wrote(checks);
             }
-            if let Some(upkeep) = job.upkeep.as_mut().filter(|_| !message.origin.is_automatic()) {
-                upkeep.asked = false;
+            if let Some(updates) = job.updates.as_mut().filter(|_| !message.origin.is_automatic()) {
+                updates.asked = false;
             }
             job.last_message_at = job.last_message_at.max(now);
             if !matches!(job.state, JobState::Active(_)) {
@@ -138,8 +138,8 @@ pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
                 checks::attempt_began(checks, signature, now);
             }
         }
-        Event::PullRequestOutdated { standing, stop, .. } => {
-            job.upkeep = Some(Box::new(upkeep::decided(job, standing, *stop, now)));
+        Event::PullRequestOutdated { comparison, stop, .. } => {
+            job.updates = Some(Box::new(pull_updates::decided(job, comparison, *stop, now)));
         }
         Event::RunFinished { next, reason, .. } => after_run(job, *next, reason.as_ref()),
         Event::MessageWaiting { waiting, .. } => {

@@ -20,7 +20,7 @@ use crate::job::event::{Event, LogEntry};
 use crate::job::label::Attribute;
 use crate::job::{Job, Pull, PullRepository};
 use crate::message::{DeliveryMode, Message, MessageStatus, MessageText, NewMessage, Origin};
-use crate::pull::standing::Standing;
+use crate::pull::base_comparison::BaseComparison;
 use crate::pull::{IndexedPull, PullState};
 use crate::run::{Reason, Run, RunStatus, Usage};
 use crate::time::Timestamp;
@@ -459,8 +459,8 @@ fn log_line(event: &Event) -> Option<(&'static str, Option<RunId>, Value)> {
             None,
             json!({"sha": report.sha, "result": report.result, "failed": report.failed, "stop": stop}),
         ),
-        Event::PullRequestOutdated { number, standing, stop } => {
-            let Standing { base, base_sha, head_sha, behind, conflicts } = &**standing;
+        Event::PullRequestOutdated { number, comparison, stop } => {
+            let BaseComparison { base, base_sha, head_sha, behind, conflicts } = &**comparison;
             let data = json!({
                 "number": number,
                 "base": base,

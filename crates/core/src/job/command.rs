@@ -9,9 +9,9 @@ use crate::job::turn::{Ending, TurnArtifacts, TurnBegun};
 use crate::job::{Pull, PullRepository, Token};
 use crate::message::{MessageText, NewMessage};
 use crate::pull::{PullState, PullSummary};
+use crate::pull_updates::OutdatedPull;
 use crate::run::{Reason, Usage};
 use crate::time::Timestamp;
-use crate::upkeep::UpkeepReport;
 
 /// A request to an existing job. [`super::decide`] decides its effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub enum Command {
     /// Record the result of the checks of a commit, and send a message if they are to be repaired.
     RecordChecks(Box<CheckReport>),
     /// Send a message that has the pull request updated, unless a rule prevents it.
-    KeepUpToDate(Box<UpkeepReport>),
+    KeepUpToDate(Box<OutdatedPull>),
     /// Stop the current run and withdraw the queued messages.
     Cancel,
     /// Withdraw a message that is queued, or stop its run if no other message waits behind it.

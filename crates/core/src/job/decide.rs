@@ -2,7 +2,7 @@
 //! events.
 
 mod checks;
-mod upkeep;
+mod pull_updates;
 mod waiting;
 
 use crate::ids::{MessageId, RunId, WorkerId};

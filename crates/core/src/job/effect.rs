@@ -48,7 +48,7 @@ pub enum Effect {
         sha: Sha,
     },
     /// Comments on the code host why the pull request is not updated with its base.
-    ReportUpkeep {
+    ReportOutdated {
         /// The job.
         job: JobId,
         /// The newest commit of the base.
@@ -78,8 +78,8 @@ impl Effect {
     /// The kind of [`Effect::ReportChecks`].
     pub const REPORT_CHECKS: &str = "report_checks";
 
-    /// The kind of [`Effect::ReportUpkeep`].
-    pub const REPORT_UPKEEP: &str = "report_upkeep";
+    /// The kind of [`Effect::ReportOutdated`].
+    pub const REPORT_OUTDATED: &str = "report_outdated";
 
     /// The kind of [`Effect::SetStatus`].
     pub const SET_STATUS: &str = "set_status";
@@ -93,7 +93,7 @@ impl Effect {
             Self::Acknowledge { .. } => Self::ACKNOWLEDGE,
             Self::Answer { .. } => Self::ANSWER,
             Self::ReportChecks { .. } => Self::REPORT_CHECKS,
-            Self::ReportUpkeep { .. } => Self::REPORT_UPKEEP,
+            Self::ReportOutdated { .. } => Self::REPORT_OUTDATED,
             Self::SetStatus { .. } => Self::SET_STATUS,
         }
     }
@@ -116,8 +116,8 @@ pub fn of_event(job: &Job, event: &Event) -> Option<Effect> {
         Event::ChecksSettled { report, stop: Some(_) } => {
             Some(Effect::ReportChecks { job: job.id, sha: report.sha.clone() })
         }
-        Event::PullRequestOutdated { standing, stop: Some(_), .. } => {
-            Some(Effect::ReportUpkeep { job: job.id, base: standing.base_sha.clone() })
+        Event::PullRequestOutdated { comparison, stop: Some(_), .. } => {
+            Some(Effect::ReportOutdated { job: job.id, base: comparison.base_sha.clone() })
         }
         Event::RunStarted { .. } => {
             let is_open = job.pull.as_ref().is_some_and(|pull| pull.state == PullState::Open);
@@ -208,8 +208,8 @@ mod tests {
                 Effect::ReportChecks { job, sha: sha.clone() },
             ),
             (
-                r#"{"kind":"report_upkeep","job":"job_00000000000000000000000000000007","base":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}"#,
-                Effect::ReportUpkeep { job, base: sha.clone() },
+                r#"{"kind":"report_outdated","job":"job_00000000000000000000000000000007","base":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}"#,
+                Effect::ReportOutdated { job, base: sha.clone() },
             ),
             (
                 r#"{"kind":"set_status","job":"job_00000000000000000000000000000007","sha":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa","state":"pending"}"#,

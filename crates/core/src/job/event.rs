@@ -9,11 +9,11 @@ use crate::job::command::PullRef;
 use crate::job::turn::{Ending, TurnArtifacts, TurnBegun};
 use crate::job::{Job, Lease, Pull, Unpublished, Waiting};
 use crate::message::{MessageStatus, MessageText, NewMessage};
-use crate::pull::standing::Standing;
+use crate::pull::base_comparison::BaseComparison;
 use crate::pull::{PullState, PullSummary};
+use crate::pull_updates::UpdateStop;
 use crate::run::{Reason, RunStatus, Usage};
 use crate::time::Timestamp;
-use crate::upkeep::UpkeepStop;
 
 /// An event of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -124,10 +124,10 @@ pub enum Event {
     PullRequestOutdated {
         /// The number of the pull request.
         number: u64,
-        /// How it stands to its base.
-        standing: Box<Standing>,
+        /// How it compares with its base.
+        comparison: Box<BaseComparison>,
         /// The reason why the agent is not asked to update it.
-        stop: Option<UpkeepStop>,
+        stop: Option<UpdateStop>,
     },
     /// A run has ended.
     RunFinished {

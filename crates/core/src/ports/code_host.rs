@@ -9,7 +9,7 @@ use futures_core::Stream;
 use crate::ids::Sha;
 use crate::job::Job;
 use crate::project::Project;
-use crate::pull::standing::Conflicts;
+use crate::pull::base_comparison::Conflicts;
 use crate::pull::{LocalPull, NewMerge};
 use crate::time::Timestamp;
 

@@ -1,8 +1,8 @@
 //! Events that are shown in one line.
 
 use journeyman_core::job::event::LogEntry;
-use journeyman_core::pull::standing::Conflicts;
-use journeyman_core::upkeep::UpkeepStop;
+use journeyman_core::pull::base_comparison::Conflicts;
+use journeyman_core::pull_updates::UpdateStop;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -204,7 +204,7 @@ fn outdated(data: &Value) -> Line {
         (0, behind) => format!("is {} commits behind {base}", words::grouped(behind)),
         (count, _) => format!("conflicts with {base} in {}", words::counted(count, "file")),
     };
-    match UpkeepStop::deserialize(&data["stop"]) {
+    match UpdateStop::deserialize(&data["stop"]) {
         Ok(stop) => {
             let text = format!("Pull request #{number} {what}. The agent is not asked: {}", stop.text());
             Line::new("merge", Tone::Warning, text)

@@ -1,4 +1,4 @@
-//! Comparison of two sequences of texts.
+//! OpenedRepository of two sequences of texts.
 
 use std::iter::once;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! Comparison of a removed line with its replacement, word by word.
+//! OpenedRepository of a removed line with its replacement, word by word.
 
 use std::ops::Range;
 

@@ -16,7 +16,7 @@ use journeyman_core::ports::{
     AuditFilter, ImportStore as _, JobFilter, JobStore as _, KeyStore as _, PullDetail, PullPagesError, UserStore as _,
 };
 use journeyman_core::pull::PullState;
-use journeyman_core::pull::standing::Conflicts;
+use journeyman_core::pull::base_comparison::Conflicts;
 use journeyman_core::run::{Reason, ReasonCode, Usage};
 use journeyman_core::time::Clock as _;
 use journeyman_core::user::Role;

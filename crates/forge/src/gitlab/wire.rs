@@ -127,7 +127,7 @@ impl MergeRequest {
 
 /// A comparison of two branches.
 #[derive(Debug, Deserialize)]
-pub(super) struct Comparison {
+pub(super) struct OpenedRepository {
     /// The commits that only the second branch has.
     pub(super) commits: Vec<IgnoredAny>,
 }

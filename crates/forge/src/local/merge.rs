@@ -6,7 +6,7 @@ use std::path::Path;
 
 use journeyman_core::ids::Sha;
 use journeyman_core::ports::{PullMerge, PullPagesError};
-use journeyman_core::pull::standing::Conflicts;
+use journeyman_core::pull::base_comparison::Conflicts;
 use journeyman_core::pull::{LocalPull, NewMerge};
 use journeyman_git::{Failure, Folders, GitError, Merged};
 

@@ -1,4 +1,4 @@
-//! Comparison of the client's requests, and of the stand-in's answers, with GitHub's descriptions.
+//! OpenedRepository of the client's requests, and of the stand-in's answers, with GitHub's descriptions.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;

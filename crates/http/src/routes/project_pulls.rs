@@ -10,13 +10,13 @@ use journeyman_core::job::PullRepository;
 use journeyman_core::job::command::PullRef;
 use journeyman_core::ports::{PullCursor, PullFilter, PullPagesError};
 use journeyman_core::project::{Address, Project, parse_address};
-use journeyman_core::pull::standing::Standing;
+use journeyman_core::pull::base_comparison::BaseComparison;
 use journeyman_core::pull::{LocalPull, PullState};
 use journeyman_core::time::Timestamp;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::pulls::{open_pull, open_standings};
+use super::pulls::{open_comparisons, open_pull};
 use crate::app::App;
 use crate::error::{ApiError, ErrorCode};
 use crate::extract::{InProject, InPull, JsonBody, OptionalBody, Parameters};
@@ -70,10 +70,10 @@ pub(crate) async fn list(
     let found = all.into_iter().filter(|pull| pull.state == state && is_next(pull));
     let mut found: Vec<LocalPull> = found.take(limit + 1).collect();
     let next_cursor = page::cut(&mut found, limit, |pull| written(pull.created_at, pull.number));
-    let standings = open_standings(&app, &at, found.iter().map(local_pull).collect()).await?;
+    let comparisons = open_comparisons(&app, &at, found.iter().map(local_pull).collect()).await?;
     let mut pulls = Vec::new();
-    for (pull, standing) in found.into_iter().zip(standings) {
-        pulls.push(described(&app, &project, pull, None, standing).await?);
+    for (pull, comparison) in found.into_iter().zip(comparisons) {
+        pulls.push(described(&app, &project, pull, None, comparison).await?);
     }
     Ok(Json(ProjectPullList { pulls, next_cursor }))
 }
@@ -92,8 +92,8 @@ async fn remote(
     let next_cursor = page::cut(&mut found, limit, |pull| written(pull.created_at, pull.number));
     let mut compared: Vec<Option<PullRef>> = found.iter().take(COMPARED).map(open_pull).collect();
     compared.resize(found.len(), None);
-    let standings = open_standings(app, at, compared).await?;
-    let pulls = found.into_iter().zip(standings).map(|(pull, standing)| ProjectPull::of_indexed(pull, standing));
+    let comparisons = open_comparisons(app, at, compared).await?;
+    let pulls = found.into_iter().zip(comparisons).map(|(pull, comparison)| ProjectPull::of_indexed(pull, comparison));
     Ok(Json(ProjectPullList { pulls: pulls.collect(), next_cursor }))
 }
 
@@ -128,8 +128,8 @@ pub(crate) async fn get(State(app): State<App>, at: InPull) -> Result<Json<Proje
     needed_name(&project)?;
     let detail = app.services.pulls.pull(&project, at.number).await?;
     let mergeable = (detail.pull.state == PullState::Open).then_some(detail.mergeable);
-    let standing = open_standings(&app, &at.at, vec![local_pull(&detail.pull)]).await?.into_iter().next().flatten();
-    Ok(Json(described(&app, &project, detail.pull, mergeable, standing).await?))
+    let comparison = open_comparisons(&app, &at.at, vec![local_pull(&detail.pull)]).await?.into_iter().next().flatten();
+    Ok(Json(described(&app, &project, detail.pull, mergeable, comparison).await?))
 }
 
 /// Merge a pull request
@@ -167,13 +167,13 @@ async fn described(
     project: &Arc<Project>,
     pull: LocalPull,
     mergeable: Option<bool>,
-    standing: Option<Standing>,
+    comparison: Option<BaseComparison>,
 ) -> Result<ProjectPull, ApiError> {
     let known = app.services.store.indexed_pull(PullRepository::local(&pull.repository), pull.number).await?;
     // Another project may have the same repository.
     let job = known.filter(|known| known.project == project.id).map(|known| known.job);
     let url = format!("{}/projects/{}/pulls/{}", app.settings.public_url, project.id, pull.number);
-    Ok(ProjectPull::of_local(pull, url, job, mergeable, standing))
+    Ok(ProjectPull::of_local(pull, url, job, mergeable, comparison))
 }
 
 /// Returns a pull request of the built-in code host if it is open.

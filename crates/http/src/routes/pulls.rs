@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use journeyman_core::code_host::HostName;
 use journeyman_core::job::command::PullRef;
-use journeyman_core::pull::standing::Standing;
+use journeyman_core::pull::base_comparison::BaseComparison;
 use journeyman_core::pull::{IndexedPull, PullState};
 
 use crate::app::App;
@@ -17,7 +17,7 @@ use crate::page::{self, PageQuery};
 use crate::wire::pull::{JobPull, JobPullList};
 
 /// The time that a request waits for the comparison of pull requests with their bases.
-pub(super) const STANDING_TIME: Duration = Duration::from_secs(5);
+pub(super) const COMPARISON_TIME: Duration = Duration::from_secs(5);
 
 errors!(ListErrors: 400, 401, 403, 404, 503);
 
@@ -41,15 +41,15 @@ pub(crate) async fn list(
     let found = app.services.store.indexed_pulls_of(vec![job.id]).await?;
     let mut found: Vec<_> = found.into_iter().skip(first).collect();
     let next_cursor = page::cut(&mut found, limit, |_| first.saturating_add(limit).to_string());
-    let standings = open_standings(&app, &at.at, found.iter().map(open_pull).collect()).await?;
+    let comparisons = open_comparisons(&app, &at.at, found.iter().map(open_pull).collect()).await?;
     let mut pulls = Vec::new();
-    for (pull, standing) in found.into_iter().zip(standings) {
+    for (pull, comparison) in found.into_iter().zip(comparisons) {
         let local = if pull.repository.host == HostName::local() {
             app.services.store.pull(pull.repository.id.clone(), pull.number).await?
         } else {
             None
         };
-        pulls.push(JobPull::of(pull, local, standing));
+        pulls.push(JobPull::of(pull, local, comparison));
     }
     Ok(Json(JobPullList { pulls, next_cursor }))
 }
@@ -60,17 +60,17 @@ pub(super) fn open_pull(pull: &IndexedPull) -> Option<PullRef> {
     is_open.then(|| PullRef { repository: pull.repository.clone(), number: pull.number })
 }
 
-/// Returns how pull requests stand to their bases, in the same order, as far as it can be found out.
-pub(super) async fn open_standings(
+/// Returns how pull requests compare with their bases, in the same order, as far as it can be found out.
+pub(super) async fn open_comparisons(
     app: &App,
     at: &InProject,
     pulls: Vec<Option<PullRef>>,
-) -> Result<Vec<Option<Standing>>, ApiError> {
+) -> Result<Vec<Option<BaseComparison>>, ApiError> {
     let open: Vec<PullRef> = pulls.iter().flatten().cloned().collect();
     let mut found = if open.is_empty() {
         Vec::new()
     } else {
-        app.cases.standings(&*at.load(app).await?, &open, STANDING_TIME).await
+        app.cases.comparisons(&*at.load(app).await?, &open, COMPARISON_TIME).await
     }
     .into_iter();
     Ok(pulls.into_iter().map(|pull| pull.and_then(|_| found.next().flatten())).collect())

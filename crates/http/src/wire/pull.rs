@@ -1,7 +1,7 @@
 //! The wire format of pull requests: those of a job, and those of a project.
 
 use journeyman_core::ids::JobId;
-use journeyman_core::pull::standing::{Conflicts, Standing};
+use journeyman_core::pull::base_comparison::{BaseComparison, Conflicts};
 use journeyman_core::pull::{IndexedPull, LocalPull, MergeMethod, NewPull, PullState};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -156,7 +156,7 @@ pub(crate) struct JobPull {
 
 impl JobPull {
     /// Describes a pull request; `local` is what the built-in code host knows about it.
-    pub(crate) fn of(pull: IndexedPull, local: Option<LocalPull>, standing: Option<Standing>) -> Self {
+    pub(crate) fn of(pull: IndexedPull, local: Option<LocalPull>, comparison: Option<BaseComparison>) -> Self {
         let ended_at = local.as_ref().map_or(pull.ended_at, |local| local.ended_at);
         // A row without a title is of an older version, which did not record whether it is a draft either.
         let draft = pull.title.is_some().then_some(pull.draft);
@@ -169,9 +169,9 @@ impl JobPull {
             created_at: pull.created_at.to_string(),
             ended_at: ended_at.map(|at| at.to_string()),
             draft: local.as_ref().map_or(draft, |local| Some(local.draft)),
-            base: local.as_ref().map(|local| &local.base).or(standing.as_ref().map(|found| &found.base)).cloned(),
-            behind: standing.as_ref().map(|standing| standing.behind),
-            conflicts: standing.map(|standing| standing.conflicts.into()),
+            base: local.as_ref().map(|local| &local.base).or(comparison.as_ref().map(|found| &found.base)).cloned(),
+            behind: comparison.as_ref().map(|comparison| comparison.behind),
+            conflicts: comparison.map(|comparison| comparison.conflicts.into()),
             labels: local.as_ref().map(|local| local.labels.clone()).unwrap_or_default(),
             body: local.as_ref().map(|local| local.body.clone()),
             title: local.map_or(pull.title, |local| Some(local.title)),
@@ -250,11 +250,11 @@ impl ProjectPull {
         url: String,
         job: Option<JobId>,
         mergeable: Option<bool>,
-        standing: Option<Standing>,
+        comparison: Option<BaseComparison>,
     ) -> Self {
         Self {
-            behind: standing.as_ref().map(|standing| standing.behind),
-            conflicts: standing.map(|standing| standing.conflicts.into()),
+            behind: comparison.as_ref().map(|comparison| comparison.behind),
+            conflicts: comparison.map(|comparison| comparison.conflicts.into()),
             number: pull.number,
             url,
             state: pull.state.into(),
@@ -274,7 +274,7 @@ impl ProjectPull {
     }
 
     /// Describes a pull request of another code host.
-    pub(crate) fn of_indexed(pull: IndexedPull, standing: Option<Standing>) -> Self {
+    pub(crate) fn of_indexed(pull: IndexedPull, comparison: Option<BaseComparison>) -> Self {
         let job = pull.job.to_string();
         let JobPull {
             number,
@@ -290,7 +290,7 @@ impl ProjectPull {
             behind,
             created_at,
             ended_at,
-        } = JobPull::of(pull, None, standing);
+        } = JobPull::of(pull, None, comparison);
         Self {
             number,
             url,

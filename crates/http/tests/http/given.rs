@@ -30,14 +30,14 @@ use journeyman_core::ports::{
     PullPagesError, SandboxError,
 };
 use journeyman_core::project::Project;
-use journeyman_core::pull::standing::Conflicts;
+use journeyman_core::pull::base_comparison::Conflicts;
 use journeyman_core::pull::{LocalPull, NewMerge, PullState};
 use journeyman_core::run::Usage;
 use journeyman_core::time::{Clock, Timestamp};
 use journeyman_core::user::PasswordHash;
 use journeyman_http::{Services, Settings, router};
 use journeyman_store::MemoryStore;
-use journeyman_testkit::{FakeEndpoints, FakeForges, FakeHosts, FakeStandings, FakeTokens, Seeds as _, World};
+use journeyman_testkit::{FakeComparisons, FakeEndpoints, FakeForges, FakeHosts, FakeTokens, Seeds as _, World};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
@@ -246,7 +246,7 @@ pub(crate) struct Service {
     pub(crate) world: Arc<World>,
     pub(crate) machine: Arc<FakeMachine>,
     pub(crate) endpoints: Arc<FakeEndpoints>,
-    pub(crate) standings: FakeStandings,
+    pub(crate) comparisons: FakeComparisons,
     pub(crate) tokens: Arc<FakeTokens>,
     pub(crate) deliverer: Deliverer,
     pub(crate) key: String,
@@ -294,7 +294,7 @@ pub(crate) async fn service() -> Service {
     let engine = Engine::new(store.clone(), world.clone(), world.clone());
     let (repository, machine) = (Arc::new(FakeRepository), Arc::new(FakeMachine::default()));
     let agents = Arc::new(agents());
-    let (endpoints, standings) = (Arc::new(FakeEndpoints::default()), FakeStandings::default());
+    let (endpoints, comparisons) = (Arc::new(FakeEndpoints::default()), FakeComparisons::default());
     let tokens = Arc::new(FakeTokens::default());
     let cases = UseCases::new(Parts {
         store: store.clone(),
@@ -303,7 +303,7 @@ pub(crate) async fn service() -> Service {
         pulls: Arc::new(FakeForges),
         code_hosts: Arc::new(FakeHosts(store.clone())),
         hooks: Arc::new(FakeForges),
-        standings: Arc::new(standings.clone()),
+        comparisons: Arc::new(comparisons.clone()),
         webhooks: endpoints.clone(),
         tokens: tokens.clone(),
         slack: Arc::new(journeyman_testkit::FakeSlack::default()),
@@ -352,7 +352,7 @@ pub(crate) async fn service() -> Service {
         world,
         machine,
         endpoints,
-        standings,
+        comparisons,
         tokens,
         deliverer,
         key: String::new(),

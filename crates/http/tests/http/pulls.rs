@@ -2,7 +2,7 @@
 
 use journeyman_core::ports::PullStore as _;
 use journeyman_core::pull::NewPull;
-use journeyman_core::pull::standing::{Conflicts, Standing};
+use journeyman_core::pull::base_comparison::{BaseComparison, Conflicts};
 use journeyman_core::time::Clock as _;
 use serde_json::{Value, json};
 
@@ -128,8 +128,8 @@ async fn open_pull_requests_name_their_conflicting_files() {
     let service = service().await;
     service.open_pulls(&["a", "b", "c"]).await;
     let conflicts = Conflicts { files: vec!["src/a.rs".to_owned(), "caf\\xe9".to_owned()], more: 3 };
-    service.standings.put(1, standing(4, conflicts));
-    service.standings.put(2, standing(1, Conflicts::default()));
+    service.comparisons.put(1, comparison(4, conflicts));
+    service.comparisons.put(2, comparison(1, Conflicts::default()));
     let pulls = service.get("/v2/projects/shop/pulls").await.json()["pulls"].clone();
     let shown = |place: usize| (pulls[place]["conflicts"].clone(), pulls[place]["behind"].clone());
     assert_eq!(shown(0), (Value::Null, Value::Null), "it cannot be compared");
@@ -145,13 +145,13 @@ async fn open_pull_requests_name_their_conflicting_files() {
 async fn a_repository_that_cannot_be_read_leaves_the_conflicts_open() {
     let service = service().await;
     service.open_pulls(&["a"]).await;
-    service.standings.put(1, standing(1, Conflicts::default()));
-    service.standings.refuse(true);
+    service.comparisons.put(1, comparison(1, Conflicts::default()));
+    service.comparisons.refuse(true);
     let pulls = service.get("/v2/projects/shop/pulls").await.json();
     assert_eq!((&pulls["pulls"][0]["number"], &pulls["pulls"][0]["conflicts"]), (&json!(1), &Value::Null), "{pulls}");
 }
 
-fn standing(behind: u64, conflicts: Conflicts) -> Standing {
+fn comparison(behind: u64, conflicts: Conflicts) -> BaseComparison {
     let [base_sha, head_sha] = ["a", "b"].map(|digit| digit.repeat(40).parse().unwrap());
-    Standing { base: "main".to_owned(), base_sha, head_sha, behind, conflicts }
+    BaseComparison { base: "main".to_owned(), base_sha, head_sha, behind, conflicts }
 }

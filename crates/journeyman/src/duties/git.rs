@@ -10,9 +10,9 @@ use journeyman_core::ids::JobId;
 use journeyman_core::ports::Store;
 use journeyman_core::time::Clock;
 use journeyman_forge::LocalHost;
-use journeyman_git::UpkeepError;
+use journeyman_git::MaintenanceError;
 use journeyman_repository::Mirrors;
-use journeyman_repository::upkeep::KnownJobs;
+use journeyman_repository::maintenance::KnownJobs;
 
 use super::{Duty, Scope};
 use crate::system::Machine;
@@ -59,7 +59,7 @@ impl Duty for MaintainGit {
     async fn carry_out(&self) -> anyhow::Result<()> {
         let Repositories { mirrors, host } = &self.repositories;
         let (mut all, mut failed) = (0, 0);
-        let mut note = |place: &str, done: Result<(), UpkeepError>| {
+        let mut note = |place: &str, done: Result<(), MaintenanceError>| {
             all += 1;
             if let Err(error) = done {
                 failed += 1;

@@ -14,7 +14,7 @@ use journeyman_core::job::{Branch, Job};
 use journeyman_core::left_out::{LeftOut, MAX_LEFT_OUT, named_in, path_text};
 use journeyman_core::ports::{Forge, ForgeError, FreeSpace, Image};
 use journeyman_core::project::{CODE_HOST_TOKEN, Lfs, Project, SandboxSettings, SecretUse, SecretValue};
-use journeyman_core::pull::standing;
+use journeyman_core::pull::base_comparison;
 use journeyman_core::run::{Reason, ReasonCode};
 use journeyman_core::submodule::{SkipReason, Skipped, skipped_data};
 use journeyman_core::time::Timestamp;
@@ -382,8 +382,8 @@ impl HostSteps<'_> {
             tracing::warn!(job = %self.job().id, %base, %error, "the conflicts with the base are not known");
         };
         let conflicts = found.inspect_err(warn).ok().filter(|found| !found.is_empty())?;
-        let is_about_them = self.assignment.claimed.message.prompt == standing::request(&base, &conflicts);
-        (!is_about_them).then(|| standing::note(&base, &conflicts))
+        let is_about_them = self.assignment.claimed.message.prompt == base_comparison::request(&base, &conflicts);
+        (!is_about_them).then(|| base_comparison::note(&base, &conflicts))
     }
 
     /// Gives the agent the newest commit of the branch that the work is merged into.

@@ -1,4 +1,4 @@
-//! How the pull request of a job stands to its base, above the conversation: what conflicts, and the button that asks
+//! How the pull request of a job compares with its base, above the conversation: what conflicts, and the button that asks
 //! the agent to merge the base.
 
 use std::time::Duration;
@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use journeyman_app::MessageRequest;
 use journeyman_core::message::DeliveryMode;
-use journeyman_core::pull::standing::{Standing, request};
+use journeyman_core::pull::base_comparison::{BaseComparison, request};
 
 use super::{InJob, conversation, status};
 use crate::failure::{Page, refusal};
@@ -51,28 +51,28 @@ struct Notice {
 /// Renders the part; empty while the agent works, and if the pull request is up to date or cannot be compared.
 pub(super) async fn render(at: &InJob) -> askama::Result<Fragment> {
     let rests = !status::is_active(&at.job);
-    let standing = if rests { standing(at, PAGE_TIME).await } else { None };
+    let comparison = if rests { comparison(at, PAGE_TIME).await } else { None };
     // The same key on each page of the same state, so that the agent is asked once.
-    let ends = standing.as_ref().map(|found| format!("update-{}-{}", found.base_sha, found.head_sha));
-    let notice = standing.and_then(|standing| Notice::of(at, &standing));
+    let ends = comparison.as_ref().map(|found| format!("update-{}-{}", found.base_sha, found.head_sha));
+    let notice = comparison.and_then(|comparison| Notice::of(at, &comparison));
     Fragment::of(&Base { at, frame: at, notice, once: ends.unwrap_or_default() })
 }
 
-async fn standing(at: &InJob, limit: Duration) -> Option<Standing> {
-    at.cases().standing_of_job(&at.project, &at.job, limit).await
+async fn comparison(at: &InJob, limit: Duration) -> Option<BaseComparison> {
+    at.cases().comparison_of_job(&at.project, &at.job, limit).await
 }
 
 impl Notice {
-    fn of(at: &InJob, standing: &Standing) -> Option<Self> {
-        let base = visible::line(&standing.base).into_owned();
-        let text = match (standing.conflicts.count(), standing.behind) {
+    fn of(at: &InJob, comparison: &BaseComparison) -> Option<Self> {
+        let base = visible::line(&comparison.base).into_owned();
+        let text = match (comparison.conflicts.count(), comparison.behind) {
             (0, 0) => return None,
             (0, 1) => format!("1 commit behind {base}"),
             (0, behind) => format!("{} commits behind {base}", words::grouped(behind)),
             (1, _) => format!("1 file conflicts with {base}"),
             (count, _) => format!("{} conflict with {base}", words::counted(count, "file")),
         };
-        let mut named = standing.conflicts.clone();
+        let mut named = comparison.conflicts.clone();
         named.more += named.files.len().saturating_sub(MAX_FILES);
         named.files.truncate(MAX_FILES);
         let can_ask = at.viewer.can_write() && at.job.status() != journeyman_core::job::JobStatus::Archived;
@@ -88,9 +88,9 @@ pub(super) async fn update(State(shared): State<Shared>, at: InJob, fields: Fiel
 
 async fn send(shared: &Shared, at: InJob, fields: &Fields) -> Page {
     at.needs_write()?;
-    let refused = match standing(&at, ASKED_TIME).await {
-        Some(standing) if standing.behind > 0 => {
-            let prompt = request(&standing.base, &standing.conflicts);
+    let refused = match comparison(&at, ASKED_TIME).await {
+        Some(comparison) if comparison.behind > 0 => {
+            let prompt = request(&comparison.base, &comparison.conflicts);
             let once = fields.once(&format!("update {}", at.job.id));
             let request = MessageRequest { prompt, delivery: DeliveryMode::Queue };
             match at.cases().send_message(&at.caller(), &at.project.id, at.job.id, request, once).await {
@@ -98,8 +98,8 @@ async fn send(shared: &Shared, at: InJob, fields: &Fields) -> Page {
                 Err(error) => refusal(error)?,
             }
         }
-        Some(standing) => {
-            let base = visible::line(&standing.base);
+        Some(comparison) => {
+            let base = visible::line(&comparison.base);
             format!("The pull request has all commits of {base} already.")
         }
         None => "The pull request cannot be compared with its base now. Try again, or write a message.".to_owned(),

@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use journeyman_app::{Commented, Error, MessageRequest, PullComment};
 use journeyman_core::message::DeliveryMode;
-use journeyman_core::pull::{LinePlace, MergeMethod, Verdict, standing};
+use journeyman_core::pull::{LinePlace, MergeMethod, Verdict, base_comparison};
 
 use super::read::{Form, Refused};
 use super::{Target, detail, files, live};
@@ -62,7 +62,7 @@ pub(super) async fn update(State(shared): State<Shared>, target: Target, fields:
         let detail = shared.services.pulls.pull(&target.project, target.number).await?;
         let job = target.cases().job_of_pull(&target.caller(), &target.project.id, &detail.pull).await?;
         let job = job.ok_or(Failure::NotFound("job"))?;
-        let prompt = standing::request(&detail.pull.base, &detail.conflicts);
+        let prompt = base_comparison::request(&detail.pull.base, &detail.conflicts);
         let once = fields.once(&format!("update {} {prompt}", target.number));
         let request = MessageRequest { prompt, delivery: DeliveryMode::Queue };
         target.cases().send_message(&target.caller(), &target.project.id, job.id, request, once).await?;

@@ -1,7 +1,7 @@
 //! The box to merge a pull request: the reasons for and against it, above the button.
 
 use journeyman_core::job::JobStatus;
-use journeyman_core::pull::standing::Conflicts;
+use journeyman_core::pull::base_comparison::Conflicts;
 use journeyman_core::pull::{Comment, NewComment, PullState, Verdict};
 
 use super::read::Read;

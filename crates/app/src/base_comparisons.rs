@@ -1,4 +1,4 @@
-//! How pull requests stand to their bases, for people and clients who wait for the answer.
+//! How pull requests compare with their bases, for people and clients who wait for the answer.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use journeyman_core::job::command::PullRef;
 use journeyman_core::ports::Effort;
 use journeyman_core::project::Project;
 use journeyman_core::pull::PullState;
-use journeyman_core::pull::standing::Standing;
+use journeyman_core::pull::base_comparison::BaseComparison;
 
 use crate::UseCases;
 
@@ -17,22 +17,27 @@ use crate::UseCases;
 const AT_ONCE: usize = 2;
 
 impl UseCases {
-    /// Returns how open pull requests of the project stand to their bases, in the same order; `None` for one that was
+    /// Returns how open pull requests of the project compare with their bases, in the same order; `None` for one that was
     /// not found out within `limit`, cannot be compared, or has ended. The caller may see the project.
-    pub async fn standings(&self, project: &Project, pulls: &[PullRef], limit: Duration) -> Vec<Option<Standing>> {
+    pub async fn comparisons(
+        &self,
+        project: &Project,
+        pulls: &[PullRef],
+        limit: Duration,
+    ) -> Vec<Option<BaseComparison>> {
         let mut found = vec![None; pulls.len()];
         if pulls.is_empty() {
             return found;
         }
         let work = async {
-            let comparison = self.parts().standings.open(project, Effort::Quick).await?;
-            let comparison = &*comparison;
-            let compare = |(place, pull): (usize, PullRef)| async move { (place, comparison.standing(&pull).await) };
+            let opened = self.parts().comparisons.open(project, Effort::Quick).await?;
+            let opened = &*opened;
+            let compare = |(place, pull): (usize, PullRef)| async move { (place, opened.compare(&pull).await) };
             let each = pulls.iter().cloned().enumerate().map(compare).collect::<Vec<_>>();
             let mut each = iter(each).buffer_unordered(AT_ONCE);
-            while let Some((place, standing)) = each.next().await {
-                match standing {
-                    Ok(standing) => found[place] = standing,
+            while let Some((place, comparison)) = each.next().await {
+                match comparison {
+                    Ok(comparison) => found[place] = comparison,
                     Err(error) => {
                         let number = pulls[place].number;
                         tracing::info!(project = %project.id, number, %error, "a pull request was not compared with its base");
@@ -51,10 +56,10 @@ impl UseCases {
         found
     }
 
-    /// Returns how the open pull request of a job stands to its base, like [`UseCases::standings`].
-    pub async fn standing_of_job(&self, project: &Project, job: &Job, limit: Duration) -> Option<Standing> {
+    /// Returns how the open pull request of a job compares with its base, like [`UseCases::comparisons`].
+    pub async fn comparison_of_job(&self, project: &Project, job: &Job, limit: Duration) -> Option<BaseComparison> {
         let pull = open_pull(job)?;
-        self.standings(project, &[pull], limit).await.into_iter().next().flatten()
+        self.comparisons(project, &[pull], limit).await.into_iter().next().flatten()
     }
 }
 

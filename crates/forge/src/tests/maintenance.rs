@@ -1,8 +1,8 @@
-//! Tests of the upkeep of repositories of the built-in host.
+//! Tests of the maintenance of repositories of the built-in host.
 
 use std::time::Duration;
 
-use journeyman_core::git_upkeep::Upkeep;
+use journeyman_core::git_maintenance::Maintenance;
 
 use super::*;
 
@@ -10,8 +10,8 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// Maintains the repository at a time, as the first time in a week.
 async fn maintain(setup: &Setup, now: Timestamp) {
-    let record = Upkeep { packed_at: Some(now - DAY), swept_at: now - DAY, repacked_at: now - DAY * 8 };
-    std::fs::write(setup.hosts.local().path("shop").join("journeyman-upkeep"), record.text()).unwrap();
+    let record = Maintenance { packed_at: Some(now - DAY), swept_at: now - DAY, repacked_at: now - DAY * 8 };
+    std::fs::write(setup.hosts.local().path("shop").join("journeyman-maintenance"), record.text()).unwrap();
     setup.hosts.local().maintain("shop", now).await.unwrap();
 }
 

@@ -18,7 +18,7 @@ use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use journeyman_core::git_upkeep::{Due, Size, Upkeep, removed_before};
+use journeyman_core::git_maintenance::{Due, Maintenance, Size, removed_before};
 use journeyman_core::time::Timestamp;
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, utimensat};
 
@@ -27,7 +27,7 @@ use crate::command::Git;
 use crate::failure::GitError;
 
 /// The file in a repository that records its packings, and whose lock belongs to the process that packs it.
-const RECORD: &str = "journeyman-upkeep";
+const RECORD: &str = "journeyman-maintenance";
 
 /// The time limit of a command. A complete packing reuses what is packed.
 const TIMEOUT: Duration = Duration::from_secs(1200);
@@ -38,9 +38,9 @@ const UNFINISHED: Duration = Duration::from_secs(24 * 3600);
 /// The files of a pack, in the order in which they are removed. Without the first, git does not use the pack.
 const PACK_FILES: [&str; 6] = ["idx", "rev", "bitmap", "mtimes", "promisor", "pack"];
 
-/// An error of the upkeep of a repository.
+/// An error of the maintenance of a repository.
 #[derive(Debug, thiserror::Error)]
-pub enum UpkeepError {
+pub enum MaintenanceError {
     /// Git failed.
     #[error(transparent)]
     Git(#[from] GitError),
@@ -49,20 +49,20 @@ pub enum UpkeepError {
     Io(#[from] io::Error),
 }
 
-/// The upkeep of a repository, with its lock. The steps are independent of each other, and each does nothing if it is
+/// The maintenance of a repository, with its lock. The steps are independent of each other, and each does nothing if it is
 /// not due.
 #[derive(Debug)]
-pub struct RepositoryUpkeep {
+pub struct RepositoryMaintenance {
     git: Git,
     repository: PathBuf,
     record: File,
-    state: Upkeep,
+    state: Maintenance,
     due: Due,
     now: Timestamp,
 }
 
-impl RepositoryUpkeep {
-    /// Begins the upkeep of a repository. Returns `None` if nothing is due, or if another process is at it. The record
+impl RepositoryMaintenance {
+    /// Begins the maintenance of a repository. Returns `None` if nothing is due, or if another process is at it. The record
     /// says from now on that it was done, so that a failure is not repeated before it is due again.
     ///
     /// # Errors
@@ -90,7 +90,7 @@ impl RepositoryUpkeep {
     ///
     /// # Errors
     /// Git failed, or the disk. Nothing was removed.
-    pub async fn pack_objects(&self) -> Result<(), UpkeepError> {
+    pub async fn pack_objects(&self) -> Result<(), MaintenanceError> {
         if !self.due.pack {
             return Ok(());
         }
@@ -128,7 +128,7 @@ impl RepositoryUpkeep {
     ///
     /// # Errors
     /// Git failed, or the disk.
-    pub async fn pack_refs(&mut self, changes: Vec<u8>) -> Result<(), UpkeepError> {
+    pub async fn pack_refs(&mut self, changes: Vec<u8>) -> Result<(), MaintenanceError> {
         let has_changes = !changes.is_empty();
         if has_changes {
             self.git.at(&self.repository, ["update-ref", "--stdin"]).stdin(changes).timeout(TIMEOUT).run().await?;
@@ -153,7 +153,7 @@ impl RepositoryUpkeep {
     ///
     /// # Errors
     /// Git failed, or the disk.
-    pub async fn remove_unreachable(&self) -> Result<(), UpkeepError> {
+    pub async fn remove_unreachable(&self) -> Result<(), MaintenanceError> {
         if !self.due.repack {
             return Ok(());
         }
@@ -174,7 +174,7 @@ impl RepositoryUpkeep {
     }
 }
 
-fn begin(git: Git, repository: PathBuf, now: Timestamp) -> io::Result<Option<RepositoryUpkeep>> {
+fn begin(git: Git, repository: PathBuf, now: Timestamp) -> io::Result<Option<RepositoryMaintenance>> {
     let path = repository.join(RECORD);
     let mut record = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
     match record.try_lock() {
@@ -184,8 +184,8 @@ fn begin(git: Git, repository: PathBuf, now: Timestamp) -> io::Result<Option<Rep
     }
     let mut text = String::new();
     record.read_to_string(&mut text)?;
-    let known = Upkeep::read(&text);
-    let state = known.unwrap_or_else(|| Upkeep::new(now));
+    let known = Maintenance::read(&text);
+    let state = known.unwrap_or_else(|| Maintenance::new(now));
     if known.is_some() && !state.may_be_due(now) {
         return Ok(None);
     }
@@ -195,11 +195,11 @@ fn begin(git: Git, repository: PathBuf, now: Timestamp) -> io::Result<Option<Rep
     if due.is_some() || known.is_none() {
         write(&mut record, &state)?;
     }
-    Ok(due.is_some().then_some(RepositoryUpkeep { git, repository, record, state, due, now }))
+    Ok(due.is_some().then_some(RepositoryMaintenance { git, repository, record, state, due, now }))
 }
 
 /// Replaces the record in its file, which has the lock. A record that was not written completely counts as none.
-fn write(record: &mut File, state: &Upkeep) -> io::Result<()> {
+fn write(record: &mut File, state: &Maintenance) -> io::Result<()> {
     record.rewind()?;
     record.set_len(0)?;
     record.write_all(state.text().as_bytes())

@@ -22,7 +22,7 @@ const FILES: usize = 50;
 
 /// When a repository was last packed, swept and repacked. Attempts count, so that one that fails is not repeated at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Upkeep {
+pub struct Maintenance {
     /// The time of the last packing; `None` if there was none.
     pub packed_at: Option<Timestamp>,
     /// The time of the last search for refs that nothing needs.
@@ -59,14 +59,14 @@ impl Due {
     }
 }
 
-impl Upkeep {
+impl Maintenance {
     /// Returns the record of a repository that has none yet.
     #[must_use]
     pub const fn new(now: Timestamp) -> Self {
         Self { packed_at: None, swept_at: now, repacked_at: now }
     }
 
-    /// Reads a record from [`Upkeep::text`]; `None` if the text is not complete.
+    /// Reads a record from [`Maintenance::text`]; `None` if the text is not complete.
     #[must_use]
     pub fn read(text: &str) -> Option<Self> {
         let mut lines = text.lines();
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn a_repository_is_packed_at_most_once_an_hour_and_only_if_it_has_files() {
-        let new = Upkeep::new(at(0));
+        let new = Maintenance::new(at(0));
         assert_eq!(new.due(at(0), SMALL), (Due::default(), new));
         let (due, packed) = new.due(at(0), FULL);
         assert_eq!((due, packed.packed_at), (Due { pack: true, ..Due::default() }, Some(at(0))));
@@ -146,34 +146,36 @@ mod tests {
     #[test]
     fn a_repository_is_repacked_once_a_week_if_it_has_changed_or_has_unreachable_objects() {
         let (week, unreachable) = (at(7 * 24), Size { files: 0, has_unreachable: true });
-        let unchanged = Upkeep::new(at(0));
+        let unchanged = Maintenance::new(at(0));
         assert!(!unchanged.due(week, SMALL).0.repack && unchanged.due(week, unreachable).0.repack);
-        let changed = Upkeep { packed_at: Some(at(1)), ..unchanged };
+        let changed = Maintenance { packed_at: Some(at(1)), ..unchanged };
         assert!(!changed.due(week - HOUR, SMALL).0.repack);
         let (due, after) = changed.due(week, SMALL);
         assert_eq!(due, Due { pack: true, sweep: true, repack: true });
-        assert_eq!(after, Upkeep { packed_at: Some(week), swept_at: week, repacked_at: week });
+        assert_eq!(after, Maintenance { packed_at: Some(week), swept_at: week, repacked_at: week });
         assert!(!after.due(week + HOUR * 7 * 24, SMALL).0.repack, "nothing has changed since");
     }
 
     #[test]
     fn a_repository_is_swept_once_a_day() {
-        let new = Upkeep::new(at(0));
+        let new = Maintenance::new(at(0));
         assert!(!new.due(at(23), SMALL).0.sweep && new.due(at(24), SMALL).0.sweep);
     }
 
     #[test]
     fn a_clock_that_was_set_back_stops_nothing() {
-        let later = Upkeep { packed_at: Some(at(500)), swept_at: at(500), repacked_at: at(499) };
+        let later = Maintenance { packed_at: Some(at(500)), swept_at: at(500), repacked_at: at(499) };
         assert_eq!(later.due(at(0), FULL).0, Due { pack: true, sweep: true, repack: true });
     }
 
     #[test]
     fn what_is_written_is_read_and_what_is_cut_is_not() {
-        for record in [Upkeep::new(at(1)), Upkeep { packed_at: Some(at(2)), swept_at: at(3), repacked_at: at(4) }] {
+        for record in
+            [Maintenance::new(at(1)), Maintenance { packed_at: Some(at(2)), swept_at: at(3), repacked_at: at(4) }]
+        {
             let text = record.text();
-            assert_eq!(Upkeep::read(&text), Some(record));
-            assert!((0..text.len() - 1).all(|length| Upkeep::read(&text[..length]).is_none()));
+            assert_eq!(Maintenance::read(&text), Some(record));
+            assert!((0..text.len() - 1).all(|length| Maintenance::read(&text[..length]).is_none()));
         }
     }
 

@@ -102,7 +102,7 @@ fn pull() -> PullRef {
 struct Case {
     fixture: Fixture,
     host: Shared,
-    standings: MirrorStandings,
+    comparisons: MirrorComparisons,
 }
 
 impl Case {
@@ -114,8 +114,8 @@ impl Case {
         let remote = Remote { is_ours, ..fixture.remote() };
         let pull = Mutex::new(Ok(Some(OnePull::open())));
         let host = Shared(Arc::new(Host { remote, pull, asked: Mutex::new(0) }));
-        let standings = MirrorStandings::new(Arc::new(host.clone()), Arc::new(fixture.mirrors()));
-        Self { fixture, host, standings }
+        let comparisons = MirrorComparisons::new(Arc::new(host.clone()), Arc::new(fixture.mirrors()));
+        Self { fixture, host, comparisons }
     }
 
     /// Changes files of the branch `main`.
@@ -124,12 +124,12 @@ impl Case {
         self.fixture.publish("main").await;
     }
 
-    async fn open(&self) -> Result<Box<dyn Comparison>, NotCompared> {
-        self.standings.open(&project(), Effort::Complete).await
+    async fn open(&self) -> Result<Box<dyn OpenedRepository>, NotCompared> {
+        self.comparisons.open(&project(), Effort::Complete).await
     }
 
-    async fn standing(&self) -> Result<Option<Standing>, NotCompared> {
-        self.open().await?.standing(&pull()).await
+    async fn comparison(&self) -> Result<Option<BaseComparison>, NotCompared> {
+        self.open().await?.compare(&pull()).await
     }
 
     fn answer(&self, pull: HostPull) {
@@ -151,13 +151,13 @@ fn count(folder: &Path) -> usize {
 async fn a_branch_is_compared_with_its_base_as_it_is_now() {
     for is_ours in [false, true] {
         let case = Case::new(is_ours).await;
-        let before = case.standing().await.unwrap().unwrap();
+        let before = case.comparison().await.unwrap().unwrap();
         assert_eq!((before.base.as_str(), before.behind, before.conflicts.count()), ("main", 0, 0), "{is_ours}");
         case.change_main(&[("b", Some("1"))]).await;
-        let behind = case.standing().await.unwrap().unwrap();
+        let behind = case.comparison().await.unwrap().unwrap();
         assert_eq!((behind.behind, behind.conflicts.count()), (1, 0), "{is_ours}");
         case.change_main(&[("a", Some("3"))]).await;
-        let conflict = case.standing().await.unwrap().unwrap();
+        let conflict = case.comparison().await.unwrap().unwrap();
         assert_eq!((conflict.behind, conflict.conflicts.files), (2, vec!["a".to_owned()]), "{is_ours}");
         assert_eq!(conflict.base_sha, case.fixture.head().await);
         assert_eq!(conflict.head_sha, before.head_sha);
@@ -170,7 +170,7 @@ async fn a_comparison_leaves_nothing_in_the_repository() {
     case.change_main(&[("a", Some("3")), ("b", Some("1"))]).await;
     let objects = case.fixture.origin().join("objects");
     let before = count(&objects);
-    assert_eq!(case.standing().await.unwrap().unwrap().conflicts.count(), 1);
+    assert_eq!(case.comparison().await.unwrap().unwrap().conflicts.count(), 1);
     assert_eq!(count(&objects), before);
 }
 
@@ -188,7 +188,7 @@ async fn names_that_are_not_text_are_escaped() {
     case.fixture.commit_all().await;
     case.fixture.publish("main").await;
     case.answer(HostPull { head: "feature-2".to_owned(), ..OnePull::open() });
-    assert_eq!(case.standing().await.unwrap().unwrap().conflicts.files, ["caf\\xe9"]);
+    assert_eq!(case.comparison().await.unwrap().unwrap().conflicts.files, ["caf\\xe9"]);
 }
 
 #[tokio::test]
@@ -207,16 +207,16 @@ async fn what_cannot_be_compared(case: Case) {
         HostPull { base: "gone".to_owned(), ..open.clone() },
         HostPull { head: "gone".to_owned(), ..open.clone() },
     ] {
-        case.standings.pulls().clear();
+        case.comparisons.pulls().clear();
         case.answer(pull.clone());
-        assert_eq!(case.standing().await, Ok(None), "{pull:?}");
+        assert_eq!(case.comparison().await, Ok(None), "{pull:?}");
     }
     let other = PullRepository { id: "8".to_owned(), ..pull().repository };
     let other = PullRef { repository: other, ..pull() };
-    assert_eq!(case.open().await.unwrap().standing(&other).await, Ok(None));
-    case.standings.pulls().clear();
+    assert_eq!(case.open().await.unwrap().compare(&other).await, Ok(None));
+    case.comparisons.pulls().clear();
     *case.host.0.pull.lock().unwrap() = Err(ForgeError::Unclear("502".to_owned()));
-    let error = case.standing().await.unwrap_err();
+    let error = case.comparison().await.unwrap_err();
     assert!(error.to_string().ends_with("the request to the code host failed: 502"), "{error}");
 }
 
@@ -226,19 +226,19 @@ async fn branches_without_a_common_history_are_not_compared() {
     case.fixture.run(&["switch", "--quiet", "--orphan", "other"]).await;
     case.fixture.commit(&[("z", Some("1"))]).await;
     case.fixture.run(&["push", "--quiet", "--force", case.fixture.origin().to_str().unwrap(), "HEAD:main"]).await;
-    let error = case.standing().await.unwrap_err();
+    let error = case.comparison().await.unwrap_err();
     assert!(error.to_string().contains("unrelated histories"), "{error}");
 }
 
 #[tokio::test]
 async fn a_person_does_not_wait_for_a_missing_repository() {
     let case = Case::new(false).await;
-    let Err(error) = case.standings.open(&project(), Effort::Quick).await else { panic!("there is no mirror") };
+    let Err(error) = case.comparisons.open(&project(), Effort::Quick).await else { panic!("there is no mirror") };
     assert!(error.to_string().ends_with("this machine does not have the repository yet"), "{error}");
     case.open().await.unwrap();
-    case.standings.open(&project(), Effort::Quick).await.unwrap();
+    case.comparisons.open(&project(), Effort::Quick).await.unwrap();
     std::fs::remove_dir_all(case.fixture.origin()).unwrap();
-    assert!(case.standings.open(&project(), Effort::Quick).await.is_err(), "the remote cannot be read");
+    assert!(case.comparisons.open(&project(), Effort::Quick).await.is_err(), "the remote cannot be read");
 }
 
 #[tokio::test]
@@ -247,13 +247,13 @@ async fn a_code_host_is_asked_once_in_a_while() {
         let case = Case::new(false).await;
         case.open().await.unwrap();
         for _ in 0..3 {
-            let comparison = case.standings.open(&project(), effort).await.unwrap();
-            assert!(comparison.standing(&pull()).await.unwrap().is_some());
+            let opened = case.comparisons.open(&project(), effort).await.unwrap();
+            assert!(opened.compare(&pull()).await.unwrap().is_some());
         }
         assert_eq!(case.asked(), 1, "{effort:?}");
-        case.standings.pulls().values_mut().for_each(|(_, at)| *at -= fresh);
-        let comparison = case.standings.open(&project(), effort).await.unwrap();
-        comparison.standing(&pull()).await.unwrap();
+        case.comparisons.pulls().values_mut().for_each(|(_, at)| *at -= fresh);
+        let opened = case.comparisons.open(&project(), effort).await.unwrap();
+        opened.compare(&pull()).await.unwrap();
         assert_eq!(case.asked(), 2, "{effort:?}");
     }
 }
@@ -264,12 +264,12 @@ async fn a_fetch_goes_on_if_nobody_waits_for_it() {
     case.open().await.unwrap();
     case.change_main(&[("b", Some("1"))]).await;
     let project = project();
-    let mut open = Box::pin(case.standings.open(&project, Effort::Quick));
+    let mut open = Box::pin(case.comparisons.open(&project, Effort::Quick));
     assert!(polled_once(&mut open).await.is_none(), "git has begun");
     drop(open);
     // The next fetch waits for the lock of the first one, and no lock of git was left behind.
-    let standing = case.standing().await.unwrap().unwrap();
-    assert_eq!(standing.behind, 1);
+    let comparison = case.comparison().await.unwrap().unwrap();
+    assert_eq!(comparison.behind, 1);
 }
 
 /// Polls a future once.

@@ -66,27 +66,27 @@ impl Repository {
     }
 
     /// Sets what was done when; `None` stands for a repository without a record.
-    fn record(&self, upkeep: Upkeep) {
-        std::fs::write(self.path.join(RECORD), upkeep.text()).unwrap();
+    fn record(&self, maintenance: Maintenance) {
+        std::fs::write(self.path.join(RECORD), maintenance.text()).unwrap();
     }
 
-    async fn begin(&self, now: Timestamp) -> Option<RepositoryUpkeep> {
-        RepositoryUpkeep::begin(&self.git, &self.path, now).await.unwrap()
+    async fn begin(&self, now: Timestamp) -> Option<RepositoryMaintenance> {
+        RepositoryMaintenance::begin(&self.git, &self.path, now).await.unwrap()
     }
 
     /// Carries out all steps that are due.
     async fn maintain(&self, now: Timestamp) -> bool {
-        let Some(mut upkeep) = self.begin(now).await else { return false };
-        upkeep.pack_objects().await.unwrap();
-        upkeep.pack_refs(Vec::new()).await.unwrap();
-        upkeep.remove_unreachable().await.unwrap();
+        let Some(mut maintenance) = self.begin(now).await else { return false };
+        maintenance.pack_objects().await.unwrap();
+        maintenance.pack_refs(Vec::new()).await.unwrap();
+        maintenance.remove_unreachable().await.unwrap();
         true
     }
 
     /// Repacks everything, as a week after the last time.
     async fn repack(&self, now: Timestamp) {
         let before = now - DAY * 8;
-        self.record(Upkeep { packed_at: Some(before + DAY), swept_at: now, repacked_at: before });
+        self.record(Maintenance { packed_at: Some(before + DAY), swept_at: now, repacked_at: before });
         assert!(self.maintain(now).await);
     }
 
@@ -220,17 +220,17 @@ async fn an_unreachable_object_that_gets_a_ref_again_stays() {
 async fn refs_that_go_make_their_objects_unreachable_for_the_next_complete_packing() {
     let repository = with_branches(20).await;
     let now = now();
-    repository.record(Upkeep { packed_at: Some(now - DAY * 9), swept_at: now - DAY, repacked_at: now - DAY * 8 });
-    let mut upkeep = repository.begin(now).await.unwrap();
-    assert!(upkeep.sweeps() && !upkeep.removes());
-    upkeep.pack_refs(b"delete refs/heads/team/1\n".to_vec()).await.unwrap();
-    drop(upkeep);
+    repository.record(Maintenance { packed_at: Some(now - DAY * 9), swept_at: now - DAY, repacked_at: now - DAY * 8 });
+    let mut maintenance = repository.begin(now).await.unwrap();
+    assert!(maintenance.sweeps() && !maintenance.removes());
+    maintenance.pack_refs(b"delete refs/heads/team/1\n".to_vec()).await.unwrap();
+    drop(maintenance);
     assert_eq!(repository.contents().refs, 0);
     assert!(!repository.refs().await.contains("team/1\n"));
-    let mut upkeep = repository.begin(now + DAY).await.unwrap();
-    assert!(upkeep.removes(), "refs have changed since");
-    upkeep.pack_refs(Vec::new()).await.unwrap();
-    upkeep.remove_unreachable().await.unwrap();
+    let mut maintenance = repository.begin(now + DAY).await.unwrap();
+    assert!(maintenance.removes(), "refs have changed since");
+    maintenance.pack_refs(Vec::new()).await.unwrap();
+    maintenance.remove_unreachable().await.unwrap();
     assert!(repository.contents().has_unreachable);
 }
 
@@ -242,8 +242,8 @@ async fn a_damaged_object_stays_as_it_is() {
     let object = std::fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
     std::fs::remove_file(&object).unwrap();
     std::fs::write(&object, "damaged").unwrap();
-    let upkeep = repository.begin(now()).await.unwrap();
-    upkeep.pack_objects().await.unwrap();
+    let maintenance = repository.begin(now()).await.unwrap();
+    maintenance.pack_objects().await.unwrap();
     assert_eq!(std::fs::read(&object).unwrap(), b"damaged");
     assert_eq!(repository.contents().loose, 1);
 }
@@ -263,11 +263,11 @@ async fn a_repository_with_a_damaged_pack_keeps_its_files_and_is_not_tried_at_on
         repository.commit(&format!("more/{number}")).await;
     }
     let before = repository.contents();
-    let upkeep = repository.begin(now + DAY).await.unwrap();
-    let error = upkeep.pack_objects().await.unwrap_err();
-    assert!(matches!(error, UpkeepError::Git(_)), "{error}");
+    let maintenance = repository.begin(now + DAY).await.unwrap();
+    let error = maintenance.pack_objects().await.unwrap_err();
+    assert!(matches!(error, MaintenanceError::Git(_)), "{error}");
     assert_eq!(repository.contents(), before);
-    drop(upkeep);
+    drop(maintenance);
     assert!(repository.begin(now + DAY + Duration::from_secs(60)).await.is_none());
 }
 

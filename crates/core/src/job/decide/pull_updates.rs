@@ -1,21 +1,21 @@
-//! The upkeep of the pull request.
+//! The updates of the pull request.
 
 use super::Plan;
 use crate::job::event::Event;
-use crate::upkeep::{Upkeep, UpkeepReport, upkeep};
+use crate::pull_updates::{OutdatedPull, UpdateDecision, decide_update};
 
 impl Plan {
     /// Sends the message that has the pull request updated, or tells why not. While the job is active nothing is
     /// decided, because the agent may push another commit.
-    pub(super) fn keep_up_to_date(&mut self, report: &UpkeepReport) {
-        let stop = match upkeep(&self.job, &report.pull, &report.standing, report.most_per_day, self.now) {
-            Upkeep::Nothing => return,
-            Upkeep::Stop(stop) => Some(stop),
-            Upkeep::Ask => None,
+    pub(super) fn keep_up_to_date(&mut self, report: &OutdatedPull) {
+        let stop = match decide_update(&self.job, &report.pull, &report.comparison, report.most_per_day, self.now) {
+            UpdateDecision::Nothing => return,
+            UpdateDecision::Stop(stop) => Some(stop),
+            UpdateDecision::Ask => None,
         };
         self.emit(Event::PullRequestOutdated {
             number: report.pull.number,
-            standing: Box::new(report.standing.clone()),
+            comparison: Box::new(report.comparison.clone()),
             stop,
         });
         if stop.is_none() {

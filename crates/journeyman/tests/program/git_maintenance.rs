@@ -34,9 +34,9 @@ fn the_files_of_jobs_in_git_are_packed_while_jobs_go_on_and_refs_of_deleted_jobs
     let (status, answer) = service.call("DELETE", &jobs[0], None);
     assert_eq!(status, 204, "{answer}");
     service.kill();
-    // As if the last upkeep was long ago.
+    // As if the last maintenance was long ago.
     for repository in [mirror, &site.repository()] {
-        std::fs::write(repository.join("journeyman-upkeep"), "packed 1\nswept 1\nrepacked 1\nend\n").unwrap();
+        std::fs::write(repository.join("journeyman-maintenance"), "packed 1\nswept 1\nrepacked 1\nend\n").unwrap();
     }
     let service = site.start();
     let job = service.create("[[write b.txt|b]]");

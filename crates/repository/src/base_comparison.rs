@@ -11,9 +11,9 @@ use journeyman_core::code_host::HostName;
 use journeyman_core::ids::Sha;
 use journeyman_core::job::PullRepository;
 use journeyman_core::job::command::PullRef;
-use journeyman_core::ports::{Comparison, Effort, Forge, Forges, NotCompared, Standings};
+use journeyman_core::ports::{BaseComparisons, Effort, Forge, Forges, NotCompared, OpenedRepository};
 use journeyman_core::project::Project;
-use journeyman_core::pull::standing::{Conflicts, MAX_BEHIND, Standing};
+use journeyman_core::pull::base_comparison::{BaseComparison, Conflicts, MAX_BEHIND};
 use journeyman_core::pull::{HostPull, PullState};
 use journeyman_git::{Git, GitError};
 use tokio::time::Instant;
@@ -32,7 +32,7 @@ const MAX_PULLS: usize = 10_000;
 
 /// Compares pull requests of all code hosts. Cheap to clone.
 #[derive(Clone)]
-pub struct MirrorStandings {
+pub struct MirrorComparisons {
     forges: Arc<dyn Forges>,
     mirrors: Arc<Mirrors>,
     pulls: Arc<Mutex<Pulls>>,
@@ -41,7 +41,7 @@ pub struct MirrorStandings {
 /// Pull requests as their code hosts describe them, with the time of the answer.
 type Pulls = HashMap<(PullRepository, u64), (HostPull, Instant)>;
 
-impl MirrorStandings {
+impl MirrorComparisons {
     /// Returns a comparison that uses these mirrors.
     #[must_use]
     pub fn new(forges: Arc<dyn Forges>, mirrors: Arc<Mirrors>) -> Self {
@@ -58,8 +58,8 @@ fn failed(error: impl ToString) -> NotCompared {
 }
 
 #[async_trait]
-impl Standings for MirrorStandings {
-    async fn open(&self, project: &Project, effort: Effort) -> Result<Box<dyn Comparison>, NotCompared> {
+impl BaseComparisons for MirrorComparisons {
+    async fn open(&self, project: &Project, effort: Effort) -> Result<Box<dyn OpenedRepository>, NotCompared> {
         let forge = self.forges.of(project).await.map_err(failed)?;
         let remote = forge.remote().await.map_err(failed)?;
         let git = self.mirrors.git.clone();
@@ -85,7 +85,7 @@ impl Standings for MirrorStandings {
 
 /// The branches of a repository at one moment.
 struct AtOnce {
-    all: MirrorStandings,
+    all: MirrorComparisons,
     forge: Arc<dyn Forge>,
     repository: PullRepository,
     git: Git,
@@ -97,8 +97,8 @@ struct AtOnce {
 }
 
 #[async_trait]
-impl Comparison for AtOnce {
-    async fn standing(&self, pull: &PullRef) -> Result<Option<Standing>, NotCompared> {
+impl OpenedRepository for AtOnce {
+    async fn compare(&self, pull: &PullRef) -> Result<Option<BaseComparison>, NotCompared> {
         if pull.repository != self.repository {
             return Ok(None);
         }
@@ -114,7 +114,7 @@ impl Comparison for AtOnce {
             0 => Conflicts::default(),
             _ => self.all.mirrors.conflicts.between(&self.git, &self.path, ends).await.map_err(failed)?,
         };
-        Ok(Some(Standing { base, base_sha, head_sha, behind, conflicts }))
+        Ok(Some(BaseComparison { base, base_sha, head_sha, behind, conflicts }))
     }
 }
 

@@ -3,9 +3,9 @@
 use journeyman_core::ids::Sha;
 use journeyman_core::message::{Message, Origin};
 use journeyman_core::project::{KeepUpToDate, Project};
-use journeyman_core::pull::standing::{Conflicts, Standing};
+use journeyman_core::pull::base_comparison::{BaseComparison, Conflicts};
 use journeyman_core::pull::{HostPull, PullState};
-use journeyman_core::upkeep::UpkeepStop;
+use journeyman_core::pull_updates::UpdateStop;
 
 use super::inbox::given::{Desk, PULL, pull};
 
@@ -13,9 +13,9 @@ fn sha(digit: &str) -> Sha {
     digit.repeat(40).parse().unwrap()
 }
 
-fn standing(base: &str, behind: u64, files: &[&str]) -> Standing {
+fn comparison(base: &str, behind: u64, files: &[&str]) -> BaseComparison {
     let conflicts = Conflicts { files: files.iter().map(|file| (*file).to_owned()).collect(), more: 0 };
-    Standing { base: "main".to_owned(), base_sha: sha(base), head_sha: sha("f"), behind, conflicts }
+    BaseComparison { base: "main".to_owned(), base_sha: sha(base), head_sha: sha("f"), behind, conflicts }
 }
 
 fn keeps(mode: KeepUpToDate, most: u32) -> impl Fn(&mut Project) {
@@ -26,8 +26,8 @@ fn keeps(mode: KeepUpToDate, most: u32) -> impl Fn(&mut Project) {
 }
 
 impl Desk {
-    fn stands(&self, standing: Standing) {
-        self.fixture.standings.put(PULL, standing);
+    fn stands(&self, comparison: BaseComparison) {
+        self.fixture.comparisons.put(PULL, comparison);
     }
 
     async fn keep(&self) {
@@ -46,12 +46,12 @@ impl Desk {
 async fn a_conflict_becomes_one_automatic_message() {
     for desk in Desk::all_with(keeps(KeepUpToDate::Conflicts, 20)).await {
         let name = desk.name();
-        assert!(desk.fixture.cases.is_upkeep_wanted().await.unwrap(), "{name}");
+        assert!(desk.fixture.cases.are_updates_wanted().await.unwrap(), "{name}");
         desk.keep().await;
-        desk.stands(standing("1", 3, &[]));
+        desk.stands(comparison("1", 3, &[]));
         desk.keep().await;
         assert_eq!(desk.updates().await.len(), 0, "{name}: it is only behind");
-        desk.stands(standing("2", 4, &["src/a.rs"]));
+        desk.stands(comparison("2", 4, &["src/a.rs"]));
         desk.keep().await;
         desk.keep().await;
         let updates = desk.updates().await;
@@ -65,7 +65,7 @@ async fn a_conflict_becomes_one_automatic_message() {
         assert_eq!(desk.host.written().len(), 1, "{name}: it is answered on the code host");
         desk.keep().await;
         assert_eq!(desk.updates().await.len(), 1, "{name}: not twice for the same commits");
-        desk.stands(standing("3", 5, &["src/a.rs"]));
+        desk.stands(comparison("3", 5, &["src/a.rs"]));
         desk.keep().await;
         assert_eq!(desk.updates().await.len(), 2, "{name}");
     }
@@ -75,13 +75,13 @@ async fn a_conflict_becomes_one_automatic_message() {
 async fn always_means_also_without_a_conflict_and_off_never() {
     for (mode, expected) in [(KeepUpToDate::Always, 1), (KeepUpToDate::Off, 0)] {
         for desk in Desk::all_with(keeps(mode, 20)).await {
-            desk.stands(standing("1", 0, &[]));
+            desk.stands(comparison("1", 0, &[]));
             desk.keep().await;
             assert_eq!(desk.updates().await.len(), 0, "{}: it is up to date", desk.name());
-            desk.stands(standing("2", 3, &[]));
+            desk.stands(comparison("2", 3, &[]));
             desk.keep().await;
             assert_eq!(desk.updates().await.len(), expected, "{} {mode:?}", desk.name());
-            assert_eq!(desk.fixture.cases.is_upkeep_wanted().await.unwrap(), mode != KeepUpToDate::Off);
+            assert_eq!(desk.fixture.cases.are_updates_wanted().await.unwrap(), mode != KeepUpToDate::Off);
         }
     }
 }
@@ -89,7 +89,7 @@ async fn always_means_also_without_a_conflict_and_off_never() {
 #[tokio::test]
 async fn a_pull_request_that_a_person_has_closed_is_left_alone() {
     for desk in Desk::all_with(keeps(KeepUpToDate::Conflicts, 20)).await {
-        desk.stands(standing("1", 1, &["a"]));
+        desk.stands(comparison("1", 1, &["a"]));
         // No webhook has told of it yet.
         for changed in [
             pull(PullState::Closed),
@@ -110,16 +110,16 @@ async fn a_pull_request_that_a_person_has_closed_is_left_alone() {
 async fn the_limit_of_automatic_messages_is_told_once() {
     for desk in Desk::all_with(keeps(KeepUpToDate::Conflicts, 1)).await {
         let name = desk.name();
-        desk.stands(standing("1", 1, &["a"]));
+        desk.stands(comparison("1", 1, &["a"]));
         desk.keep().await;
         desk.finish().await;
         desk.carry_out().await;
         for base in ["2", "3"] {
-            desk.stands(standing(base, 2, &["a"]));
+            desk.stands(comparison(base, 2, &["a"]));
             desk.keep().await;
         }
         assert_eq!(desk.updates().await.len(), 1, "{name}");
-        assert_eq!(desk.job().await.upkeep.unwrap().stop, Some(UpkeepStop::DailyLimit), "{name}");
+        assert_eq!(desk.job().await.updates.unwrap().stop, Some(UpdateStop::DailyLimit), "{name}");
         let comments: Vec<String> = desk.host.written().into_iter().map(|written| written.text).collect();
         let told = comments.iter().filter(|text| text.contains("the limit of automatic messages in a day is used up"));
         assert_eq!(told.count(), 1, "{name}: {comments:?}");
@@ -136,11 +136,11 @@ async fn the_limit_of_automatic_messages_is_told_once() {
 #[tokio::test]
 async fn a_repository_that_cannot_be_read_is_read_again() {
     for desk in Desk::all_with(keeps(KeepUpToDate::Conflicts, 20)).await {
-        desk.fixture.standings.refuse(true);
-        desk.stands(standing("1", 1, &["a"]));
+        desk.fixture.comparisons.refuse(true);
+        desk.stands(comparison("1", 1, &["a"]));
         desk.keep().await;
         assert_eq!(desk.updates().await.len(), 0, "{}", desk.name());
-        desk.fixture.standings.refuse(false);
+        desk.fixture.comparisons.refuse(false);
         desk.keep().await;
         assert_eq!(desk.updates().await.len(), 1, "{}: it is tried again", desk.name());
     }

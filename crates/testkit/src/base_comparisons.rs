@@ -6,24 +6,24 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use journeyman_core::job::command::PullRef;
-use journeyman_core::ports::{Comparison, Effort, NotCompared, Standings};
+use journeyman_core::ports::{BaseComparisons, Effort, NotCompared, OpenedRepository};
 use journeyman_core::project::Project;
-use journeyman_core::pull::standing::Standing;
+use journeyman_core::pull::base_comparison::BaseComparison;
 
 /// Pull requests by their numbers. Others cannot be compared. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct FakeStandings(Arc<Chosen>);
+pub struct FakeComparisons(Arc<Chosen>);
 
 #[derive(Default)]
 struct Chosen {
-    standings: Mutex<BTreeMap<u64, Standing>>,
+    comparisons: Mutex<BTreeMap<u64, BaseComparison>>,
     is_refused: AtomicBool,
 }
 
-impl FakeStandings {
-    /// Chooses how a pull request stands to its base.
-    pub fn put(&self, number: u64, standing: Standing) {
-        self.0.standings.lock().unwrap().insert(number, standing);
+impl FakeComparisons {
+    /// Chooses how a pull request compares with its base.
+    pub fn put(&self, number: u64, comparison: BaseComparison) {
+        self.0.comparisons.lock().unwrap().insert(number, comparison);
     }
 
     /// Chooses whether repositories can be read.
@@ -33,8 +33,8 @@ impl FakeStandings {
 }
 
 #[async_trait]
-impl Standings for FakeStandings {
-    async fn open(&self, _: &Project, _: Effort) -> Result<Box<dyn Comparison>, NotCompared> {
+impl BaseComparisons for FakeComparisons {
+    async fn open(&self, _: &Project, _: Effort) -> Result<Box<dyn OpenedRepository>, NotCompared> {
         if self.0.is_refused.load(Ordering::SeqCst) {
             return Err(NotCompared("the repository is unavailable".to_owned()));
         }
@@ -43,8 +43,8 @@ impl Standings for FakeStandings {
 }
 
 #[async_trait]
-impl Comparison for FakeStandings {
-    async fn standing(&self, pull: &PullRef) -> Result<Option<Standing>, NotCompared> {
-        Ok(self.0.standings.lock().unwrap().get(&pull.number).cloned())
+impl OpenedRepository for FakeComparisons {
+    async fn compare(&self, pull: &PullRef) -> Result<Option<BaseComparison>, NotCompared> {
+        Ok(self.0.comparisons.lock().unwrap().get(&pull.number).cloned())
     }
 }

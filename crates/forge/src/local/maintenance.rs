@@ -1,11 +1,11 @@
-//! The upkeep of the repositories of the built-in host: objects and refs are packed, and unreachable objects are removed,
+//! The maintenance of the repositories of the built-in host: objects and refs are packed, and unreachable objects are removed,
 //! except for those that pages of pull requests show.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use journeyman_core::time::Timestamp;
-use journeyman_git::{RepositoryUpkeep, UpkeepError, pairs};
+use journeyman_git::{MaintenanceError, RepositoryMaintenance, pairs};
 
 use super::{LocalHost, blocking};
 use crate::copy::repository_names;
@@ -28,18 +28,18 @@ impl LocalHost {
     ///
     /// # Errors
     /// Git, the disk or the store failed. The repository can still be used.
-    pub async fn maintain(&self, name: &str, now: Timestamp) -> Result<(), UpkeepError> {
+    pub async fn maintain(&self, name: &str, now: Timestamp) -> Result<(), MaintenanceError> {
         let path = self.path(name);
-        let Some(mut upkeep) = RepositoryUpkeep::begin(&self.git, &path, now).await? else { return Ok(()) };
-        upkeep.pack_objects().await?;
-        let changes = if upkeep.removes() { self.refs_of_pulls(name).await? } else { Vec::new() };
-        upkeep.pack_refs(changes).await?;
-        upkeep.remove_unreachable().await
+        let Some(mut maintenance) = RepositoryMaintenance::begin(&self.git, &path, now).await? else { return Ok(()) };
+        maintenance.pack_objects().await?;
+        let changes = if maintenance.removes() { self.refs_of_pulls(name).await? } else { Vec::new() };
+        maintenance.pack_refs(changes).await?;
+        maintenance.remove_unreachable().await
     }
 
     /// Returns the changes of refs after which the commits between which pull requests have ended are kept: their
     /// branches may have been deleted, or moved by force.
-    async fn refs_of_pulls(&self, name: &str) -> Result<Vec<u8>, UpkeepError> {
+    async fn refs_of_pulls(&self, name: &str) -> Result<Vec<u8>, MaintenanceError> {
         let path = self.path(name);
         let pulls = self.pulls.pulls(name.to_owned()).await.map_err(io::Error::other)?;
         let ends = pulls.into_iter().filter_map(|pull| Some((pull.number, pull.ended_between?)));

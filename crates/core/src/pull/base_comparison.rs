@@ -1,4 +1,4 @@
-//! How the branch of a pull request stands to its base: whether it is behind, and whether the two conflict. The texts
+//! How the branch of a pull request compares with its base: whether it is behind, and whether the two conflict. The texts
 //! that tell an agent so are here too, so that a person's button, the service itself and each follow-up say the same.
 
 use serde::{Deserialize, Serialize};
@@ -38,9 +38,9 @@ impl Conflicts {
     }
 }
 
-/// How the branch of an open pull request stands to the branch that it is merged into.
+/// How the branch of an open pull request compares with the branch that it is merged into.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Standing {
+pub struct BaseComparison {
     /// The name of the branch to merge into.
     pub base: String,
     /// The newest commit of the branch to merge into.

@@ -8,15 +8,15 @@ use journeyman_core::engine::Prompt;
 use journeyman_core::job::Job;
 use journeyman_core::job::command::PullRef;
 use journeyman_core::message::{DeliveryMode, MessageSource, Origin};
-use journeyman_core::ports::{Comparison, Effort, NotCompared, StoreError, UpdateError};
+use journeyman_core::ports::{Effort, NotCompared, OpenedRepository, StoreError, UpdateError};
 use journeyman_core::project::{DEFAULT_AUTOMATIC_PER_DAY, KeepUpToDate, Project};
 use journeyman_core::pull::PullState;
-use journeyman_core::pull::standing::{Standing, request};
-use journeyman_core::upkeep::{Upkeep, UpkeepReport, upkeep};
+use journeyman_core::pull::base_comparison::{BaseComparison, request};
+use journeyman_core::pull_updates::{OutdatedPull, UpdateDecision, decide_update};
 
 use crate::UseCases;
+use crate::base_comparisons::open_pull;
 use crate::inbox::Problem;
-use crate::standings::open_pull;
 
 /// The number of projects whose pull requests are compared at the same time.
 const PROJECTS_AT_ONCE: usize = 4;
@@ -36,7 +36,7 @@ impl UseCases {
     ///
     /// # Errors
     /// The store failed.
-    pub async fn is_upkeep_wanted(&self) -> Result<bool, StoreError> {
+    pub async fn are_updates_wanted(&self) -> Result<bool, StoreError> {
         Ok(self.parts().store.projects().await?.iter().any(is_wanted))
     }
 
@@ -59,10 +59,10 @@ impl UseCases {
             return Ok(());
         }
         let work = async {
-            let comparison = self.parts().standings.open(project, Effort::Complete).await?;
+            let opened = self.parts().comparisons.open(project, Effort::Complete).await?;
             for one in &kept {
                 // The others must not wait for one that fails.
-                if let Err(Problem(error)) = self.keep_pull(one, &*comparison).await {
+                if let Err(Problem(error)) = self.keep_pull(one, &*opened).await {
                     tracing::warn!(job = %one.job.id, number = one.pull.number, error, "a pull request could not be kept up to date");
                 }
             }
@@ -95,27 +95,27 @@ impl UseCases {
         Ok(kept)
     }
 
-    async fn keep_pull(&self, kept: &Kept<'_>, comparison: &dyn Comparison) -> Result<(), Problem> {
+    async fn keep_pull(&self, kept: &Kept<'_>, opened: &dyn OpenedRepository) -> Result<(), Problem> {
         let Kept { project, job, pull } = kept;
-        let Some(standing) = comparison.standing(pull).await? else { return Ok(()) };
+        let Some(comparison) = opened.compare(pull).await? else { return Ok(()) };
         let is_outdated = match project.settings.pull_request.keep_up_to_date {
             KeepUpToDate::Off => false,
-            KeepUpToDate::Conflicts => !standing.conflicts.is_empty(),
-            KeepUpToDate::Always => standing.behind > 0,
+            KeepUpToDate::Conflicts => !comparison.conflicts.is_empty(),
+            KeepUpToDate::Always => comparison.behind > 0,
         };
         let limits = &project.settings.limits;
         let most_per_day = limits.automatic_per_day.unwrap_or(DEFAULT_AUTOMATIC_PER_DAY);
         let now = self.parts().engine.now();
-        if !is_outdated || upkeep(job, pull, &standing, most_per_day, now) == Upkeep::Nothing {
+        if !is_outdated || decide_update(job, pull, &comparison, most_per_day, now) == UpdateDecision::Nothing {
             return Ok(());
         }
         // The comparison may use an older answer of the code host.
         let current = self.parts().forges.of(project).await?.pull(pull.number).await?;
-        if current.is_none_or(|current| current.state != PullState::Open || current.base != standing.base) {
+        if current.is_none_or(|current| current.state != PullState::Open || current.base != comparison.base) {
             return Ok(());
         }
-        let message = self.parts().engine.new_message(update_prompt(job, pull, &standing));
-        let report = UpkeepReport { pull: pull.clone(), standing, message, most_per_day };
+        let message = self.parts().engine.new_message(update_prompt(job, pull, &comparison));
+        let report = OutdatedPull { pull: pull.clone(), comparison, message, most_per_day };
         let limit = limits.message_per_hour.unwrap_or(self.parts().message_per_hour);
         match self.parts().engine.keep_up_to_date(&project.id, job.id, report, limit).await {
             Ok(_) | Err(UpdateError::NotFound) => Ok(()),
@@ -129,13 +129,13 @@ fn is_wanted(project: &Project) -> bool {
 }
 
 /// Returns the message that has a pull request updated.
-fn update_prompt(job: &Job, pull: &PullRef, standing: &Standing) -> Prompt {
+fn update_prompt(job: &Job, pull: &PullRef, comparison: &BaseComparison) -> Prompt {
     let source = MessageSource {
         origin: Origin::Check,
         newer: Some(Origin::Update),
         repository: pull.repository.clone(),
         number: pull.number,
-        id: format!("{}..{}", standing.base_sha, standing.head_sha),
+        id: format!("{}..{}", comparison.base_sha, comparison.head_sha),
         url: job.pull.as_ref().map(|pull| pull.url.clone()).unwrap_or_default(),
         author: None,
         comments: Vec::new(),
@@ -143,7 +143,7 @@ fn update_prompt(job: &Job, pull: &PullRef, standing: &Standing) -> Prompt {
         logs: Vec::new(),
     };
     Prompt {
-        text: request(&standing.base, &standing.conflicts),
+        text: request(&comparison.base, &comparison.conflicts),
         origin: Origin::Update,
         author: None,
         key: None,

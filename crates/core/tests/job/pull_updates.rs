@@ -1,4 +1,4 @@
-//! The upkeep of pull requests: whom the service asks to merge the base, and when not.
+//! The updates of pull requests: whom the service asks to merge the base, and when not.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use journeyman_core::job::effect::Effect;
 use journeyman_core::job::turn::Ending;
 use journeyman_core::message::{DeliveryMode, NewMessage, Origin};
 use journeyman_core::pull::PullState;
-use journeyman_core::pull::standing::{Conflicts, Standing};
-use journeyman_core::upkeep::{UpkeepReport, UpkeepStop, report};
+use journeyman_core::pull::base_comparison::{BaseComparison, Conflicts};
+use journeyman_core::pull_updates::{OutdatedPull, UpdateStop, report};
 
 use super::given::{Case, message, repository, running, sha};
 
@@ -21,9 +21,9 @@ fn pull() -> PullRef {
     PullRef { repository: repository(), number: 1 }
 }
 
-fn standing(base: char, head: char) -> Standing {
+fn comparison(base: char, head: char) -> BaseComparison {
     let conflicts = Conflicts { files: vec!["a.txt".to_owned()], more: 0 };
-    Standing { base: "main".to_owned(), base_sha: sha(base), head_sha: sha(head), behind: 1, conflicts }
+    BaseComparison { base: "main".to_owned(), base_sha: sha(base), head_sha: sha(head), behind: 1, conflicts }
 }
 
 impl Case {
@@ -34,12 +34,12 @@ impl Case {
 
     fn outdated_within(self, number: u128, base: char, head: char, most_per_day: u32) -> Self {
         let message = NewMessage { origin: Origin::Update, ..message(number, DeliveryMode::Queue) };
-        let report = UpkeepReport { pull: pull(), standing: standing(base, head), message, most_per_day };
+        let report = OutdatedPull { pull: pull(), comparison: comparison(base, head), message, most_per_day };
         self.then(&Command::KeepUpToDate(Box::new(report)))
     }
 
-    fn upkeep_stop(&self) -> Option<UpkeepStop> {
-        self.job.upkeep.as_deref().and_then(|upkeep| upkeep.stop)
+    fn update_stop(&self) -> Option<UpdateStop> {
+        self.job.updates.as_deref().and_then(|updates| updates.stop)
     }
 }
 
@@ -62,7 +62,7 @@ fn an_outdated_pull_request_becomes_one_message_for_each_pair_of_commits() {
 #[test]
 fn a_job_that_works_is_not_asked() {
     let case = published().send(2).outdated(3, '1', 'a');
-    assert_eq!((case.last_kinds(), &case.job.upkeep), (vec![], &None));
+    assert_eq!((case.last_kinds(), &case.job.updates), (vec![], &None));
     let rested = case.carry_out('b').outdated(4, '1', 'b');
     assert_eq!(rested.last_kinds(), ["pull_request.outdated", "message.accepted"]);
 }
@@ -72,7 +72,7 @@ fn a_pull_request_that_people_have_ended_is_left_alone() {
     for state in [PullState::Closed, PullState::Merged] {
         let end = Command::RecordPull { pull: pull(), state, archive_on_merge: false, summary: None };
         let case = published().then(&end).outdated(2, '1', 'a');
-        assert_eq!((case.last_kinds(), &case.job.upkeep), (vec![], &None), "{state:?}");
+        assert_eq!((case.last_kinds(), &case.job.updates), (vec![], &None), "{state:?}");
     }
     let archived = published().then(&Command::Archive).outdated(2, '1', 'a');
     assert_eq!((archived.last_kinds(), archived.job.status()), (vec![], JobStatus::Archived));
@@ -81,7 +81,7 @@ fn a_pull_request_that_people_have_ended_is_left_alone() {
     let mut other = pull();
     other.number = 7;
     let message = message(2, DeliveryMode::Queue);
-    let report = UpkeepReport { pull: other, standing: standing('1', 'a'), message, most_per_day: 2 };
+    let report = OutdatedPull { pull: other, comparison: comparison('1', 'a'), message, most_per_day: 2 };
     let case = published().then(&Command::KeepUpToDate(Box::new(report)));
     assert_eq!(case.last_kinds(), [""; 0], "an earlier pull request of the job");
 }
@@ -95,10 +95,10 @@ fn the_daily_limit_is_told_once_and_counts_repairs_too() {
     let case = published().then(&Command::RecordChecks(Box::new(failure))).carry_out('b');
     let case = case.outdated(3, '1', 'b').carry_out('c');
     let case = case.outdated(4, '2', 'c');
-    assert_eq!((case.last_kinds(), case.upkeep_stop()), (vec!["pull_request.outdated"], Some(UpkeepStop::DailyLimit)));
-    let effect = Effect::ReportUpkeep { job: case.job.id, base: sha('2') };
+    assert_eq!((case.last_kinds(), case.update_stop()), (vec!["pull_request.outdated"], Some(UpdateStop::DailyLimit)));
+    let effect = Effect::ReportOutdated { job: case.job.id, base: sha('2') };
     assert!(case.last.rows.contains(&Row::InsertTask { effect, at: case.now }), "{:?}", case.last.rows);
-    let text = report(case.job.upkeep.as_deref().unwrap(), "u").unwrap();
+    let text = report(case.job.updates.as_deref().unwrap(), "u").unwrap();
     assert!(text.contains("the limit of automatic messages in a day is used up"), "{text}");
     let again = case.outdated(5, '3', 'c');
     assert_eq!(again.last_kinds(), [""; 0], "each commit of the base would tell it again");
@@ -112,7 +112,7 @@ fn a_job_that_failed_to_update_is_not_asked_again_before_a_person_writes() {
     let case = fails(published().outdated(2, '1', 'a'));
     assert_eq!(case.job.status(), JobStatus::Failed);
     let case = case.outdated(3, '2', 'a');
-    assert_eq!((case.last_kinds(), case.upkeep_stop()), (vec!["pull_request.outdated"], Some(UpkeepStop::LastFailed)));
+    assert_eq!((case.last_kinds(), case.update_stop()), (vec!["pull_request.outdated"], Some(UpdateStop::LastFailed)));
     let case = case.outdated(4, '3', 'a');
     assert_eq!(case.last_kinds(), [""; 0], "it was told");
     let written = fails(case.send(5)).outdated(6, '3', 'a');
@@ -126,8 +126,8 @@ fn a_job_that_failed_to_update_is_not_asked_again_before_a_person_writes() {
 #[test]
 fn a_limit_of_zero_asks_nobody() {
     let case = published().outdated_within(2, '1', 'a', 0);
-    assert_eq!((case.upkeep_stop(), case.job.queue.len()), (Some(UpkeepStop::DailyLimit), 0));
-    assert!(report(case.job.upkeep.as_deref().unwrap(), "u").unwrap().ends_with("[Job](u)"));
+    assert_eq!((case.update_stop(), case.job.queue.len()), (Some(UpdateStop::DailyLimit), 0));
+    assert!(report(case.job.updates.as_deref().unwrap(), "u").unwrap().ends_with("[Job](u)"));
     let asked = published().outdated(2, '1', 'a');
-    assert_eq!(report(asked.job.upkeep.as_deref().unwrap(), "u"), None);
+    assert_eq!(report(asked.job.updates.as_deref().unwrap(), "u"), None);
 }

@@ -1,10 +1,10 @@
-//! How pull requests stand to their bases, on all code hosts.
+//! How pull requests compare with their bases, on all code hosts.
 
 use async_trait::async_trait;
 
 use crate::job::command::PullRef;
 use crate::project::Project;
-use crate::pull::standing::Standing;
+use crate::pull::base_comparison::BaseComparison;
 
 /// The reason why pull requests cannot be compared with their bases now, for the log.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -23,16 +23,16 @@ pub enum Effort {
 
 /// Compares pull requests with their bases.
 #[async_trait]
-pub trait Standings: Send + Sync {
+pub trait BaseComparisons: Send + Sync {
     /// Reads the branches of the project's repository, as its code host has them now.
-    async fn open(&self, project: &Project, effort: Effort) -> Result<Box<dyn Comparison>, NotCompared>;
+    async fn open(&self, project: &Project, effort: Effort) -> Result<Box<dyn OpenedRepository>, NotCompared>;
 }
 
 /// The branches of a repository at one moment.
 #[async_trait]
-pub trait Comparison: Send + Sync {
-    /// Returns how a pull request stands to its base; `None` if it has ended, belongs to another repository, or if one
+pub trait OpenedRepository: Send + Sync {
+    /// Returns how a pull request compares with its base; `None` if it has ended, belongs to another repository, or if one
     /// of its branches does not exist or is in a fork. The branches are those of now; the code host may have been asked
     /// about the pull request, and so about its base, up to a minute ago, or longer ([`Effort::Complete`]).
-    async fn standing(&self, pull: &PullRef) -> Result<Option<Standing>, NotCompared>;
+    async fn compare(&self, pull: &PullRef) -> Result<Option<BaseComparison>, NotCompared>;
 }

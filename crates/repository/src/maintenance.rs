@@ -1,4 +1,4 @@
-//! The upkeep of mirrors: refs of deleted jobs go, objects and refs are packed, and unreachable objects are removed.
+//! The maintenance of mirrors: refs of deleted jobs go, objects and refs are packed, and unreachable objects are removed.
 
 use std::collections::HashMap;
 use std::io;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 use journeyman_core::ids::JobId;
 use journeyman_core::time::Timestamp;
-use journeyman_git::{RepositoryUpkeep, UpkeepError};
+use journeyman_git::{MaintenanceError, RepositoryMaintenance};
 
 use crate::Mirrors;
 
@@ -47,21 +47,21 @@ impl Mirrors {
     ///
     /// # Errors
     /// Git, the disk or the store failed. The mirror can still be used.
-    pub async fn maintain(&self, path: &Path, now: Timestamp, jobs: &dyn KnownJobs) -> Result<(), UpkeepError> {
-        let Some(mut upkeep) = RepositoryUpkeep::begin(&self.git, path, now).await? else { return Ok(()) };
-        upkeep.pack_objects().await?;
-        let changes = if upkeep.sweeps() { self.without_deleted_jobs(path, jobs).await? } else { Vec::new() };
+    pub async fn maintain(&self, path: &Path, now: Timestamp, jobs: &dyn KnownJobs) -> Result<(), MaintenanceError> {
+        let Some(mut maintenance) = RepositoryMaintenance::begin(&self.git, path, now).await? else { return Ok(()) };
+        maintenance.pack_objects().await?;
+        let changes = if maintenance.sweeps() { self.without_deleted_jobs(path, jobs).await? } else { Vec::new() };
         {
             // Git's locks on refs do not wait for long.
             let lock = self.lock(path);
             let _held = lock.lock().await;
-            upkeep.pack_refs(changes).await?;
+            maintenance.pack_refs(changes).await?;
         }
-        upkeep.remove_unreachable().await
+        maintenance.remove_unreachable().await
     }
 
     /// Returns the changes of refs that delete those of jobs that no longer exist.
-    async fn without_deleted_jobs(&self, path: &Path, jobs: &dyn KnownJobs) -> Result<Vec<u8>, UpkeepError> {
+    async fn without_deleted_jobs(&self, path: &Path, jobs: &dyn KnownJobs) -> Result<Vec<u8>, MaintenanceError> {
         let listed = self.git.at(path, ["for-each-ref", "--format=%(refname)", "refs/jobs"]).run().await?.text()?;
         let (mut known, mut changes) = (HashMap::new(), String::new());
         for name in listed.lines() {
@@ -84,7 +84,7 @@ impl Mirrors {
 mod tests {
     use std::collections::BTreeSet;
 
-    use journeyman_core::git_upkeep::Upkeep;
+    use journeyman_core::git_maintenance::Maintenance;
     use journeyman_core::ids::Sha;
     use uuid::Uuid;
 
@@ -110,9 +110,9 @@ mod tests {
 
     const DAY: std::time::Duration = std::time::Duration::from_secs(24 * 3600);
 
-    /// Sets the times of the last upkeep of a mirror.
-    fn record(mirror: &Path, upkeep: Upkeep) {
-        std::fs::write(mirror.join("journeyman-upkeep"), upkeep.text()).unwrap();
+    /// Sets the times of the last maintenance of a mirror.
+    fn record(mirror: &Path, maintenance: Maintenance) {
+        std::fs::write(mirror.join("journeyman-maintenance"), maintenance.text()).unwrap();
     }
 
     #[tokio::test]
@@ -130,7 +130,7 @@ mod tests {
         mirror.keep(&format!("{}/1", job(2)), &fixture.base).await.unwrap();
         mirror.keep("people", &fixture.base).await.unwrap();
         let jobs = Jobs([job(1), job(3)].into());
-        record(&mirror.path, Upkeep { packed_at: None, swept_at: now() - DAY, repacked_at: now() - DAY });
+        record(&mirror.path, Maintenance { packed_at: None, swept_at: now() - DAY, repacked_at: now() - DAY });
         mirrors.maintain(&mirror.path, now(), &jobs).await.unwrap();
         let list = mirror.git.at(&mirror.path, ["for-each-ref", "--format=%(refname)", "refs/jobs"]);
         let names = list.run().await.unwrap().text().unwrap();
@@ -173,7 +173,7 @@ mod tests {
             for round in 0..6 {
                 record(
                     &mirror.path,
-                    Upkeep { packed_at: Some(now() - DAY), swept_at: now() - DAY, repacked_at: now() - DAY * 8 },
+                    Maintenance { packed_at: Some(now() - DAY), swept_at: now() - DAY, repacked_at: now() - DAY * 8 },
                 );
                 mirrors.maintain(&mirror.path, now() + DAY * round, &jobs).await.unwrap();
             }

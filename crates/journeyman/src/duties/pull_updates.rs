@@ -26,7 +26,7 @@ impl Duty for KeepPullsUpToDate {
     }
 
     async fn is_needed(&self) -> anyhow::Result<bool> {
-        Ok(self.0.is_upkeep_wanted().await?)
+        Ok(self.0.are_updates_wanted().await?)
     }
 
     async fn carry_out(&self) -> anyhow::Result<()> {
