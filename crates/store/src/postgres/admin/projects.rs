@@ -1,0 +1,90 @@
+//! The statements that store and delete projects.
+
+use journeyman_core::admin::deleted_project;
+use journeyman_core::ids::ProjectId;
+use journeyman_core::job::effect::Effect;
+use journeyman_core::ports::StoreError;
+use journeyman_core::project::Project;
+use journeyman_core::time::Timestamp;
+
+use super::{number, put_deleted};
+use crate::postgres::connect::PLAN_FOR_MANY;
+use crate::postgres::pipeline::{Call, call};
+use crate::postgres::{slack, webhooks};
+use crate::rows::to_json;
+
+/// Returns the statement that stores a project.
+pub(super) fn put_project(project: &Project) -> Result<Call, StoreError> {
+    Ok(call!(
+        "INSERT INTO projects (id, repository, ref, agent, model, created_at, settings, concurrent_runs, version,
+                               identity)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+         ON CONFLICT (id) DO UPDATE
+         SET repository = $2, ref = $3, agent = $4, model = $5, settings = $7, concurrent_runs = $8, version = $9,
+             identity = $10",
+        project.id.to_string(),
+        project.repository.clone(),
+        project.reference.clone(),
+        project.agent.clone(),
+        project.model.clone(),
+        project.created_at.as_micros(),
+        to_json(&project.settings)?,
+        project.settings.limits.concurrent_runs.map(i64::from),
+        number(project.version),
+        project.identity.as_ref().map(to_json).transpose()?,
+    ))
+}
+
+/// Returns the statement that stores a sealed secret of a project, or removes it.
+pub(super) fn put_secret(project: &ProjectId, name: String, value: Option<Vec<u8>>) -> Call {
+    let project = project.to_string();
+    match value {
+        Some(value) => call!(
+            "INSERT INTO project_secrets (project, name, value) VALUES ($1, $2, $3)
+             ON CONFLICT (project, name) DO UPDATE SET value = excluded.value",
+            project,
+            name,
+            value
+        ),
+        None => call!("DELETE FROM project_secrets WHERE project = $1 AND name = $2", project, name),
+    }
+}
+
+/// Returns the statements that delete a project with everything that belongs to it.
+pub(super) fn delete_project(project: &ProjectId, at: Timestamp) -> Vec<Call> {
+    let id = || project.to_string();
+    let mut calls = vec![
+        // A project may have many rows, so the deletion may take long.
+        call!("SET LOCAL statement_timeout = '10min'"),
+        call!(PLAN_FOR_MANY[0]),
+        call!(PLAN_FOR_MANY[1]),
+        call!("DELETE FROM log WHERE job IN (SELECT id FROM jobs WHERE project = $1)", id()),
+        call!("DELETE FROM runs WHERE job IN (SELECT id FROM jobs WHERE project = $1)", id()),
+        call!("DELETE FROM messages WHERE job IN (SELECT id FROM jobs WHERE project = $1)", id()),
+        call!(
+            "INSERT INTO tasks (kind, effect, created_at, due_at)
+             SELECT $2::text, json_build_object('kind', $2::text, 'job', id)::text, $3::bigint, $3::bigint
+             FROM jobs WHERE project = $1",
+            id(),
+            Effect::REMOVE_BLOBS,
+            at.as_micros()
+        ),
+    ];
+    calls.extend(slack::remove_jobs_of(project));
+    calls.extend([
+        call!("DELETE FROM job_pulls WHERE project = $1", id()),
+        call!("DELETE FROM job_issues WHERE project = $1", id()),
+        call!("DELETE FROM check_watches WHERE project = $1", id()),
+        call!("DELETE FROM inbox WHERE project = $1", id()),
+        call!("DELETE FROM job_attributes WHERE project = $1", id()),
+        call!("DELETE FROM feed WHERE project = $1", id()),
+        call!("DELETE FROM jobs WHERE project = $1", id()),
+        call!("DELETE FROM idempotency_keys WHERE project = $1", id()),
+        call!("DELETE FROM rate_windows WHERE project = $1", id()),
+        call!("DELETE FROM spending WHERE project = $1", id()),
+        call!("DELETE FROM reservations WHERE project = $1", id()),
+    ]);
+    calls.extend(webhooks::remove(None, project));
+    calls.extend([call!("DELETE FROM projects WHERE id = $1", id()), put_deleted(deleted_project(project), at)]);
+    calls
+}
