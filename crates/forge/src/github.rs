@@ -52,7 +52,12 @@ pub(crate) struct Github {
 impl Github {
     /// Describes the repository at an address of the interface. `path` is its path for the credential.
     async fn described(&self, path: &RepositoryPath, address: &str) -> Result<HostRepository, ForgeError> {
-        self.described_to(&self.authorization(path).await?, address).await
+        let can_push = match &self.access {
+            Access::App { app, .. } => app.token(&self.http, path).await?.can_push,
+            Access::Token(_) => None,
+        };
+        let found = self.described_to(&self.authorization(path).await?, address).await?;
+        Ok(HostRepository { can_push: found.can_push.or(can_push), ..found })
     }
 
     async fn described_to(&self, authorization: &Authorization, address: &str) -> Result<HostRepository, ForgeError> {
@@ -61,7 +66,7 @@ impl Github {
             id: found.id.0,
             path: found.full_name,
             default_branch: found.default_branch.filter(|branch| !branch.is_empty()),
-            // The permissions of an app are those of its token, which says nothing here.
+            // GitHub does not tell an app here what its token may do. It did so when it made the token.
             can_push: found.permissions.filter(|_| matches!(self.access, Access::Token(_))).map(|granted| granted.push),
             is_archived: found.archived || found.disabled,
         })
@@ -69,7 +74,7 @@ impl Github {
 
     async fn authorization(&self, path: &RepositoryPath) -> Result<Authorization, ForgeError> {
         Ok(Authorization::Bearer(match &self.access {
-            Access::App { app, .. } => app.token(&self.http, path).await?,
+            Access::App { app, .. } => app.token(&self.http, path).await?.token,
             Access::Token(token) => token.clone(),
         }))
     }
@@ -219,7 +224,7 @@ impl Api for Github {
 
     async fn git_credential(&self, repository: &RepositoryPath) -> Result<Credential, ForgeError> {
         let password = match &self.access {
-            Access::App { app, .. } => app.token(&self.http, repository).await?.0,
+            Access::App { app, .. } => app.token(&self.http, repository).await?.token.0,
             Access::Token(token) => token.0.clone(),
         };
         Ok(Credential { username: GIT_USER.to_owned(), password })

@@ -28,7 +28,16 @@ const LEAST_VALIDITY: Duration = Duration::from_secs(10 * 60);
 pub(crate) struct App {
     app_id: u64,
     key: EncodingKey,
-    tokens: Mutex<HashMap<String, (SecretValue, Timestamp)>>,
+    tokens: Mutex<HashMap<String, Granted>>,
+}
+
+/// A token of an installation for one repository.
+#[derive(Clone)]
+pub(crate) struct Granted {
+    pub(crate) token: SecretValue,
+    /// `true` if it may push; `None` if GitHub did not say.
+    pub(crate) can_push: Option<bool>,
+    until: Timestamp,
 }
 
 #[derive(Serialize)]
@@ -53,7 +62,7 @@ struct Installation {
 struct Described {
     slug: String,
     #[serde(default)]
-    permissions: Option<HashMap<String, String>>,
+    permissions: Option<BTreeMap<String, String>>,
 }
 
 /// A user or an organization that has installed the app.
@@ -75,6 +84,9 @@ struct Owner {
 struct Token {
     token: String,
     expires_at: Timestamp,
+    /// What the token may do.
+    #[serde(default)]
+    permissions: Option<BTreeMap<String, String>>,
 }
 
 impl App {
@@ -117,21 +129,16 @@ impl App {
             let them = installed.iter().filter(|one| one.suspended_at.is_some() == is_suspended);
             them.filter_map(|one| one.account.as_ref()).map(|owner| owner.login.clone()).collect()
         };
-        let is_missing = |(name, level): &(&str, &str)| {
-            let granted = permissions.as_ref().map(|all| all.get(*name).map_or("", String::as_str));
-            granted.is_some_and(|granted| granted != "write" && granted != *level)
-        };
-        let missing = PERMISSIONS.iter().filter(|one| is_missing(one));
-        let missing = missing.map(|(name, level)| format!("{name}: {level}")).collect();
+        let missing = permissions.as_ref().map(missing).unwrap_or_default();
         Ok(AppAccount { slug, missing, installed_by: owners(false), suspended_by: owners(true) })
     }
 
     /// Returns a token for one repository, which is valid for at least ten minutes.
-    pub(crate) async fn token(&self, http: &Http, path: &RepositoryPath) -> Result<SecretValue, ForgeError> {
+    pub(crate) async fn token(&self, http: &Http, path: &RepositoryPath) -> Result<Granted, ForgeError> {
         let (key, now) = (path.as_str().to_lowercase(), http.clock.now());
-        let known = self.tokens().get(&key).filter(|(_, until)| *until > now + LEAST_VALIDITY).cloned();
-        if let Some((token, _)) = known {
-            return Ok(token);
+        let known = self.tokens().get(&key).filter(|granted| granted.until > now + LEAST_VALIDITY).cloned();
+        if let Some(known) = known {
+            return Ok(known);
         }
         let authorization = self.authorization(now)?;
         let (owner, name) = path.parts();
@@ -151,6 +158,16 @@ impl App {
         if installation.suspended_at.is_some() {
             return Err(ForgeError::Denied(format!("the installation of the GitHub App for {owner} is suspended")));
         }
+        // GitHub would refuse the token, and not say what is missing.
+        let missing = missing(&installation.permissions);
+        if !missing.is_empty() && !installation.permissions.is_empty() {
+            let text = format!(
+                "the installation of the GitHub App for {owner} lacks the permissions {}; accept the app's new \
+                 permissions in the settings of the installation",
+                missing.join(", ")
+            );
+            return Err(ForgeError::Denied(text));
+        }
         // Without it, no commit that changes a workflow can be pushed. It is not in the manifest.
         let workflows = installation.permissions.get_key_value("workflows").map(|(name, level)| (&**name, &**level));
         let permissions: BTreeMap<_, _> = PERMISSIONS.into_iter().chain(workflows).collect();
@@ -165,10 +182,11 @@ impl App {
             );
             return Err(ForgeError::Denied(text));
         }
-        let Token { token, expires_at } = answer.ok()?.json()?;
-        let token = SecretValue(token);
-        self.tokens().insert(key, (token.clone(), expires_at));
-        Ok(token)
+        let Token { token, expires_at, permissions } = answer.ok()?.json()?;
+        let can_push = permissions.map(|all| all.get("contents").is_some_and(|level| level == "write"));
+        let granted = Granted { token: SecretValue(token), can_push, until: expires_at };
+        self.tokens().insert(key, granted.clone());
+        Ok(granted)
     }
 
     /// Returns a token for the repository with an ID, whose path is not known. An installation that has no access to it
@@ -193,7 +211,16 @@ impl App {
         Err(missing())
     }
 
-    fn tokens(&self) -> std::sync::MutexGuard<'_, HashMap<String, (SecretValue, Timestamp)>> {
+    fn tokens(&self) -> std::sync::MutexGuard<'_, HashMap<String, Granted>> {
         self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns the permissions that the service needs and that are not among those granted.
+fn missing(granted: &BTreeMap<String, String>) -> Vec<String> {
+    let is_missing = |(name, level): &&(&str, &str)| {
+        let granted = granted.get(*name).map_or("", String::as_str);
+        granted != "write" && granted != "admin" && granted != *level
+    };
+    PERMISSIONS.iter().filter(is_missing).map(|(name, level)| format!("{name}: {level}")).collect()
 }

@@ -1,9 +1,10 @@
 //! GitHub Apps: tokens for one repository, made when they are needed.
 
 use journeyman_core::code_host::{Access, HostSecrets};
-use journeyman_core::ports::{CheckState, ForgeError};
+use journeyman_core::ports::{CheckState, ForgeError, Forges as _};
 use journeyman_core::project::SecretValue;
 use journeyman_core::pull::Ensured;
+use journeyman_core::run::ReasonCode;
 use journeyman_testkit::code_host::{App, Check, Product, State, User, rsa_key};
 
 use super::given::{Fixture, PATH, discussion};
@@ -73,6 +74,46 @@ async fn a_token_may_change_workflows_if_the_installation_has_the_permission() {
 }
 
 #[tokio::test]
+async fn an_installation_that_lacks_a_permission_is_refused_before_any_token() {
+    for (lacking, named) in [("contents", "contents: write"), ("pull_requests", "pull_requests: write")] {
+        let fixture = fixture().await;
+        fixture.server.state().app.as_mut().unwrap().only_read.push(lacking);
+        let error = fixture.forge().await.repository().await.unwrap_err();
+        let ForgeError::Denied(text) = &error else { panic!("{error}") };
+        assert!(text.contains(&format!("lacks the permissions {named}; accept")), "{text}");
+        let minted = |call: &&journeyman_testkit::code_host::Call| call.target.ends_with("/access_tokens");
+        assert_eq!(fixture.server.requests().iter().filter(minted).count(), 0, "{lacking}");
+        let findings = fixture.hosts.check(&fixture.project, &[].into()).await;
+        let Err(reason) = findings else { panic!("{findings:?}") };
+        assert_eq!(reason.code, ReasonCode::PermissionMissing, "{lacking}: {reason:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_token_may_do_is_known_from_the_answer_that_made_it() {
+    for (only_read, expected) in [(vec![], Some(true)), (vec!["contents"], Some(false))] {
+        let fixture = fixture().await;
+        {
+            let mut state = fixture.server.state();
+            let app = state.app.as_mut().unwrap();
+            (app.only_read, app.grants_less) = (only_read, true);
+        }
+        let forge = fixture.forge().await;
+        let repository = forge.repository().await.unwrap();
+        assert_eq!(repository.can_push, expected);
+        assert_eq!(
+            repository.read_only().map(|reason| reason.code),
+            match expected {
+                Some(false) => Some(ReasonCode::PermissionMissing),
+                _ => None,
+            }
+        );
+        let known: Vec<String> = fixture.server.requests().into_iter().map(|call| call.target).collect();
+        assert_eq!(known.len(), 3, "the installation, the token and the repository: {known:?}");
+    }
+}
+
+#[tokio::test]
 async fn all_checks_are_read_also_with_a_token_that_may_only_read_jobs() {
     for is_fine_grained in [false, true] {
         let fixture = Fixture::new(Product::Github).await;
@@ -109,7 +150,7 @@ async fn a_key_that_cannot_sign_is_reported() {
     let access = Access::App { app_id: 1, slug: "x".to_owned() };
     let private_key = Some(SecretValue("no key".to_owned()));
     let fixture = Fixture::with(Product::Github, access, HostSecrets { private_key, ..HostSecrets::default() }).await;
-    let error = journeyman_core::ports::Forges::of(&fixture.hosts, &fixture.project).await.err().unwrap();
+    let error = fixture.hosts.of(&fixture.project).await.err().unwrap();
     assert!(matches!(&error, ForgeError::Credential(text) if text.contains("PEM")), "{error}");
     let _ = State::TOKEN;
 }

@@ -677,7 +677,8 @@ fn the_work_of_a_closed_pull_request_is_carried_over_by_the_next_change() {
 #[test]
 fn a_repository_that_is_read_only_is_known_before_the_agent_works() {
     for is_archived in [true, false] {
-        let world = World::with("refusal-patience = \"0s\"\n");
+        // The message does not wait for `refusal-patience`, which is 30 min.
+        let world = World::new();
         let service = world.start();
         match is_archived {
             true => world.host.state().by_path(PATH).unwrap().is_archived = true,

@@ -94,13 +94,20 @@ fn app(state: &mut State, call: &Call, parts: &[&str]) -> Reply {
         }
         (&Method::GET, ["repos", owner, name, "installation"]) => match state.by_path(&format!("{owner}/{name}")) {
             Some(_) if !known.missing.iter().any(|missing| missing == owner) => {
-                let workflows = if known.has_workflows { json!({"workflows": "write"}) } else { json!({}) };
-                Reply::json(200, &json!({"id": 55, "app_id": known.id, "suspended_at": null, "permissions": workflows}))
+                let permissions = if known.grants_less { json!({}) } else { granted(&known) };
+                let body = json!({"id": 55, "app_id": known.id, "suspended_at": null, "permissions": permissions});
+                Reply::json(200, &body)
             }
             _ => error(404, "Not Found"),
         },
         (&Method::POST, ["app", "installations", "55", "access_tokens"]) => {
-            if call.body["permissions"]["workflows"].is_string() && !known.has_workflows {
+            let of_installation = granted(&known);
+            let is_refused = |(name, level): (&String, &Value)| {
+                let has = &of_installation[name];
+                has.is_null() || (level == "write" && has != "write")
+            };
+            let asked = call.body["permissions"].as_object().cloned().unwrap_or_default();
+            if !known.grants_less && asked.iter().any(is_refused) {
                 return error(422, "The permissions requested are not granted to this installation.");
             }
             let name = call.body["repositories"][0].as_str().map(|name| format!("/{name}"));
@@ -119,10 +126,26 @@ fn app(state: &mut State, call: &Call, parts: &[&str]) -> Reply {
             state
                 .tokens
                 .insert(token.clone(), Token { user, repository: Some(id), can_write: true, ..Token::default() });
-            Reply::json(201, &json!({"token": token, "expires_at": "2200-01-01T00:00:00Z"}))
+            let granted = if known.grants_less { of_installation } else { Value::Object(asked) };
+            Reply::json(201, &json!({"token": token, "expires_at": "2200-01-01T00:00:00Z", "permissions": granted}))
         }
         _ => error(404, "Not Found"),
     }
+}
+
+/// Returns the permissions that the installations of an app have.
+fn granted(app: &App) -> Value {
+    let mut granted = json!({
+        "contents": "write", "pull_requests": "write", "issues": "write", "statuses": "write",
+        "checks": "read", "actions": "read", "metadata": "read",
+    });
+    for name in &app.only_read {
+        granted[*name] = "read".into();
+    }
+    if app.has_workflows {
+        granted["workflows"] = "write".into();
+    }
+    granted
 }
 
 /// Answers the request for an app that was created from a manifest. The app is not installed on any repository.

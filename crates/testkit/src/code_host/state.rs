@@ -262,6 +262,10 @@ pub struct App {
     pub missing: Vec<String>,
     /// The number of tokens that were issued.
     pub issued: u64,
+    /// The permissions that the installations have only for reading.
+    pub only_read: Vec<&'static str>,
+    /// `true` if tokens get what `only_read` leaves of the permissions, instead of being refused.
+    pub grants_less: bool,
     /// `true` if the installations have granted that workflows may be changed.
     pub has_workflows: bool,
 }

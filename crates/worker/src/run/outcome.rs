@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use journeyman_core::job::Job;
 use journeyman_core::job::command::{NextAttempt, Outcome};
 use journeyman_core::ports::Store;
 use journeyman_core::project::hold::{HoldCause, HoldFailure};
@@ -32,6 +33,9 @@ impl Default for Patience {
 enum Verdict {
     /// The message fails.
     Final,
+    /// The message fails if another attempt finds the same: what the code host says is final, unless it was just
+    /// changed.
+    Confirm,
     /// The message is retried a few times.
     Attempt,
     /// The message waits for a cause that affects only this job or this machine.
@@ -54,10 +58,9 @@ const fn verdict(code: ReasonCode, may_pass: bool, stage: Stage) -> Verdict {
     };
     match code {
         ReasonCode::RepositoryUnreachable | ReasonCode::CodeHostRateLimited => Verdict::Hold(Kind::Outage, host),
-        ReasonCode::RepositoryNotFound
-        | ReasonCode::CredentialRefused
-        | ReasonCode::PermissionMissing
-        | ReasonCode::RepositoryArchived => Verdict::Hold(Kind::Refusal, host),
+        ReasonCode::RepositoryNotFound | ReasonCode::CredentialRefused => Verdict::Hold(Kind::Refusal, host),
+        ReasonCode::RepositoryArchived => Verdict::Final,
+        ReasonCode::PermissionMissing => Verdict::Confirm,
         ReasonCode::ModelUnauthorized => Verdict::Hold(Kind::Refusal, HoldCause::Model),
         ReasonCode::ModelUnavailable | ReasonCode::ModelRateLimited | ReasonCode::ModelTimedOut if may_pass => {
             Verdict::Hold(Kind::Outage, HoldCause::Model)
@@ -85,6 +88,10 @@ pub(crate) async fn outcome(
     let kind = match verdict {
         Verdict::Final => return Outcome::Failed { reason, retry: None },
         Verdict::Attempt => return Outcome::Failed { reason, retry: Some(jitter) },
+        Verdict::Confirm if is_confirmed(&assignment.claimed.job, &reason) => {
+            return Outcome::Failed { reason, retry: None };
+        }
+        Verdict::Confirm => Kind::Refusal,
         Verdict::Wait(kind) | Verdict::Hold(kind, _) => kind,
     };
     let patience = match kind {
@@ -114,6 +121,12 @@ pub(crate) async fn outcome(
     Outcome::Waiting { reason, since, patience, next }
 }
 
+/// Returns whether an earlier attempt at the message has found the same reason.
+fn is_confirmed(job: &Job, reason: &Reason) -> bool {
+    let before = job.in_flight().and_then(|in_flight| in_flight.waiting.as_ref());
+    before.is_some_and(|before| before.reason.code == reason.code)
+}
+
 /// Returns whether the cause also affects the other jobs of the project; a job with a different model may be the only
 /// one.
 fn is_of_the_project(assignment: &Assignment, cause: HoldCause) -> bool {
@@ -140,9 +153,9 @@ mod tests {
     #[test]
     fn causes_outside_the_message_are_waited_for() {
         use ReasonCode::{
-            AgentExited, CredentialRefused, DiskFull, Internal, ModelUnauthorized, ModelUnavailable, PushRefused,
-            RepositoryEmpty, RepositoryNotFound, RepositoryUnreachable, SandboxUnavailable, SandboxUnsafe, SetupFailed,
-            UnknownRef,
+            AgentExited, CredentialRefused, DiskFull, Internal, ModelUnauthorized, ModelUnavailable, PermissionMissing,
+            PushRefused, RepositoryArchived, RepositoryEmpty, RepositoryNotFound, RepositoryUnreachable,
+            SandboxUnavailable, SandboxUnsafe, SetupFailed, UnknownRef,
         };
         use Stage::{Preparing, Prompting, Publishing};
         for (code, may_pass, stage, expected) in [
@@ -163,6 +176,10 @@ mod tests {
             (UnknownRef, false, Preparing, Verdict::Final),
             (SetupFailed, false, Preparing, Verdict::Final),
             (PushRefused, false, Publishing, Verdict::Final),
+            (RepositoryArchived, false, Preparing, Verdict::Final),
+            (RepositoryArchived, false, Publishing, Verdict::Final),
+            (PermissionMissing, false, Preparing, Verdict::Confirm),
+            (PermissionMissing, false, Publishing, Verdict::Confirm),
         ] {
             assert_eq!(verdict(code, may_pass, stage), expected, "{code:?} while {stage:?}");
         }
