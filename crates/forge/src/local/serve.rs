@@ -23,11 +23,16 @@ const IDLE: Duration = Duration::from_secs(120);
 
 /// The settings of git for clients. Options of a push mean something to other code hosts only, and are ignored. Refs that
 /// code hosts write themselves are refused from clients, with a line for each ref.
-const SETTINGS: [&str; 5] = [
+///
+/// Partial clones fetch missing objects by their IDs. Protocol v2 lets them, whatever the settings say: it sends each
+/// object that exists to clients that know its ID. The versions before need `allowReachableSHA1InWant`, which sends no
+/// commit that no ref leads to, so it shows less than v2. Refs that are hidden count in both.
+const SETTINGS: [&str; 6] = [
     "receive.advertisePushOptions=true",
     "receive.hideRefs=refs/journeyman",
     "receive.hideRefs=refs/pull",
     "uploadpack.allowFilter=true",
+    "uploadpack.allowReachableSHA1InWant=true",
     "uploadpack.hideRefs=refs/journeyman",
 ];
 

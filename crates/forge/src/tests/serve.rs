@@ -94,6 +94,46 @@ async fn a_client_clones_and_pushes() {
     setup.open(&pull("topic")).await.unwrap();
 }
 
+#[tokio::test]
+async fn a_partial_clone_fetches_missing_objects_with_every_version_of_the_protocol() {
+    let setup = setup().await;
+    let address = server(&setup).await;
+    let path = setup.hosts.local().path("shop");
+    setup.commit("main", "old.txt", "old content\n").await;
+    setup.commit("main", "old.txt", "new content\n").await;
+    let git = async |arguments: &[&str]| setup.git.at(&path, arguments).run().await.unwrap().text().unwrap();
+    // Two commits that no branch has: a hidden ref leads to the first.
+    let hidden = git(&["commit-tree", "-m", "hidden", "-p", "main", "main^{tree}"]).await;
+    git(&["update-ref", "refs/journeyman/kept", &hidden]).await;
+    let lost = git(&["commit-tree", "-m", "lost", "-p", "main", "main^{tree}"]).await;
+    let earlier = git(&["rev-parse", "main~1"]).await;
+    for version in [0, 1, 2] {
+        let (folder, protocol) = (format!("partial-{version}"), format!("protocol.version={version}"));
+        let clone = ["-c", &protocol, "clone", "-q", "--filter=blob:none", "--no-checkout", &address, &folder];
+        setup.run(&clone, setup.dir.path()).await;
+        let clone = setup.dir.path().join(&folder);
+        let run = async |arguments: &[&str]| {
+            let arguments = ["-c", protocol.as_str()].into_iter().chain(arguments.iter().copied());
+            setup.git.command(arguments).directory(&clone).run().await
+        };
+        let missing = run(&["rev-list", "--objects", "--missing=print", "--all"]).await.unwrap().text().unwrap();
+        assert!(missing.contains("\n?"), "{version}: no file was fetched: {missing}");
+        run(&["checkout", "-q", "main"]).await.unwrap();
+        assert_eq!(std::fs::read_to_string(clone.join("old.txt")).unwrap(), "new content\n", "{version}");
+        let shown = run(&["show", &format!("{earlier}:old.txt")]).await.unwrap().text().unwrap();
+        assert_eq!(shown, "old content", "{version}: an object of the history");
+        run(&["fetch", "-q", "origin", &earlier]).await.unwrap();
+        let refs = run(&["ls-remote", "origin"]).await.unwrap().text().unwrap();
+        assert!(!refs.contains("refs/journeyman"), "{version}: {refs}");
+        // Protocol v2 has no check, and the others show no more than it does.
+        run(&["fetch", "-q", "origin", &hidden]).await.unwrap();
+        let fetched = run(&["fetch", "-q", "origin", &lost]).await;
+        assert_eq!(fetched.is_ok(), version == 2, "{version}: {fetched:?}");
+        let unknown = run(&["fetch", "-q", "origin", &"7".repeat(40)]).await;
+        assert!(unknown.is_err(), "{version}");
+    }
+}
+
 /// Clones an empty repository of `project`, with a commit on `branches`, and returns the address and the clone.
 async fn branched(setup: &Setup, project: &Project, branches: &[&str]) -> (String, PathBuf) {
     setup.hosts.prepare(project).await.unwrap();
