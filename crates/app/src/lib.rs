@@ -49,6 +49,7 @@ use journeyman_core::time::IdGen;
 use tokio::sync::Notify;
 
 pub use audit::{AuditExport, AuditFormat};
+pub use base_comparisons::KnownComparison;
 pub use caller::{Actor, Caller};
 pub use changes::LineComments;
 pub use checks::ChecksOfJob;

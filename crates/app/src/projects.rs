@@ -135,6 +135,7 @@ impl UseCases {
                 Err(Error::Admin(AdminRefusal::ProjectChanged)) if attempt < ATTEMPTS => attempt += 1,
                 Ok(project) => {
                     self.poll_soon(id).await?;
+                    self.compare_soon(id).await?;
                     return Ok(project);
                 }
                 Err(error) => return Err(error),

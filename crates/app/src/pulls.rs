@@ -129,7 +129,10 @@ impl UseCases {
         let known = self.parts().store.pulls_of_branch(repository, new.head).await?;
         let pull = known.into_iter().find(|pull| pull.state == PullState::Open);
         match (pull, refusal) {
-            (Some(pull), None) => Ok(Opened { pull, is_new: true }),
+            (Some(pull), None) => {
+                self.wake_local_comparisons(&pull.repository).await;
+                Ok(Opened { pull, is_new: true })
+            }
             (Some(pull), Some(_)) if is_same(&pull, &opened) => Ok(Opened { pull, is_new: false }),
             (_, Some(refusal)) => Err(AdminError::Refused(refusal).into()),
             (None, None) => Err(PullPagesError::NotOpen.into()),
@@ -158,6 +161,7 @@ impl UseCases {
         let decide = Box::new(move |state: &_| decide::end(state, ending.clone(), audit.clone()));
         self.administer(subject, None, decide).await?;
         self.wake_inbox();
+        self.wake_local_comparisons(&repository(project)?).await;
         Ok(())
     }
 

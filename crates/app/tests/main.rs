@@ -6,6 +6,7 @@ mod app {
     mod changes;
     mod checks;
     mod code_hosts;
+    mod comparisons;
     mod existing_pull;
     mod given;
     mod inbox {

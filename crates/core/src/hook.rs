@@ -139,6 +139,11 @@ pub enum HookContent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pull: Option<u64>,
     },
+    /// Branches were pushed or deleted.
+    Push {
+        /// The names of the branches.
+        branches: Vec<String>,
+    },
     /// The repository was renamed, moved, archived or deleted.
     Repository,
     /// The service was given access to repositories.

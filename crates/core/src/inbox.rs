@@ -119,6 +119,8 @@ pub enum Outcome {
     PullRecorded,
     /// The checks of a commit are read again.
     ChecksQueued,
+    /// The pull requests of the repository are compared with their bases again.
+    ComparisonQueued,
     /// The service itself caused the event.
     IgnoredSelf,
     /// A bot that is not trusted caused the event.
@@ -156,7 +158,7 @@ pub enum Outcome {
 
 impl Outcome {
     /// All outcomes that this version knows, without [`Outcome::Unknown`].
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Message,
         Self::MessageChanged,
         Self::MessageWithdrawn,
@@ -165,6 +167,7 @@ impl Outcome {
         Self::Helped,
         Self::PullRecorded,
         Self::ChecksQueued,
+        Self::ComparisonQueued,
         Self::NoProject,
         Self::NoJob,
         Self::NotAddressed,

@@ -3,6 +3,7 @@
 pub mod base_comparison;
 pub mod body;
 pub mod comment;
+pub mod compared;
 pub mod decide;
 mod ensure;
 pub mod existing;

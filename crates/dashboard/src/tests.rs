@@ -40,8 +40,9 @@ use journeyman_core::job::Job;
 use journeyman_core::ports::{
     AuditEntry, DiffError, Diffs, HostAdmin, KeyStore, Passwords, PasswordsFailed, PullPages, PullStore,
 };
-use journeyman_core::project::Project;
+use journeyman_core::project::{KeepUpToDate, Project};
 use journeyman_core::pull::NewPull;
+use journeyman_core::pull::compared::next_comparison;
 use journeyman_core::time::{Clock, Timestamp};
 use journeyman_core::user::{PasswordHash, Role, Session, TokenHash, User};
 use journeyman_store::{MasterKey, MemoryStore, Sealer};
@@ -269,6 +270,13 @@ impl Reply {
 }
 
 impl Fixture {
+    /// Compares all pull requests with their bases.
+    async fn compare(&self) {
+        self.world.advance(next_comparison(KeepUpToDate::Off));
+        self.cases.plan_comparisons().await.unwrap();
+        self.cases.carry_out_due_comparisons().await.unwrap();
+    }
+
     /// Sends a request as a browser does from one of our pages, with the session of the role's user.
     async fn send(&self, role: Option<Role>, method: Method, path: &str, form: &str) -> Reply {
         self.send_with(method, path, form, |request| {

@@ -56,6 +56,13 @@ pub(crate) fn parsed<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, S
     serde_json::from_slice(body).map_err(|error| error.to_string())
 }
 
+/// Returns the event of a push to refs with these full names. Tags and other refs do not matter.
+pub(crate) fn pushed<'a>(refs: impl IntoIterator<Item = &'a str>) -> HookContent {
+    let branches = refs.into_iter().filter_map(|name| name.strip_prefix("refs/heads/")).filter(|name| !name.is_empty());
+    let branches: Vec<String> = branches.map(str::to_owned).collect();
+    if branches.is_empty() { HookContent::Other } else { HookContent::Push { branches } }
+}
+
 fn is_valid(kind: HostKind, secret: &SecretValue, hook: &RawHook) -> bool {
     match kind {
         HostKind::Github => github::hooks::is_signed(secret, hook),

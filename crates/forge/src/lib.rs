@@ -43,8 +43,8 @@ use journeyman_core::code_host::manifest::CreatedApp;
 use journeyman_core::code_host::{CodeHost, CodeHostId, HostSecrets};
 use journeyman_core::finding::Finding;
 use journeyman_core::ports::{
-    CodeHostStore, DescribedHost, Forge, ForgeError, Forges, HostAdmin, ImportFailed, ProjectStore, PullStore, Remote,
-    StoreError, UserStore,
+    CodeHostStore, ComparisonStore, DescribedHost, Forge, ForgeError, Forges, HostAdmin, ImportFailed, ProjectStore,
+    PullStore, Remote, StoreError, UserStore,
 };
 use journeyman_core::project::{Address, CODE_HOST_TOKEN, CodeHostKind, Project, SecretChanges, parse_address};
 use journeyman_core::run::{Reason, ReasonCode};
@@ -72,6 +72,8 @@ pub struct Parts {
     pub public_url: String,
     /// The pull requests of the built-in host.
     pub pulls: Arc<dyn PullStore>,
+    /// The comparisons of pull requests with their bases, which a push makes due.
+    pub comparisons: Arc<dyn ComparisonStore>,
     /// The users of the dashboard, who comment on pull requests of the built-in host.
     pub users: Arc<dyn UserStore>,
     /// The secrets of projects.
@@ -96,8 +98,21 @@ impl CodeHosts {
     /// Creates the hosts.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        let Parts { git, repositories, hooks, public_url, pulls, users, secrets, hosts, configured, clock } = parts;
-        let local = LocalHost::new(git.clone(), (repositories, hooks), public_url, (pulls, users), Arc::clone(&clock));
+        let Parts {
+            git,
+            repositories,
+            hooks,
+            public_url,
+            pulls,
+            comparisons,
+            users,
+            secrets,
+            hosts,
+            configured,
+            clock,
+        } = parts;
+        let stores = (pulls, comparisons, users);
+        let local = LocalHost::new(git.clone(), (repositories, hooks), public_url, stores, Arc::clone(&clock));
         Self { local, git, finder: Finder::new(secrets, hosts, configured, clock) }
     }
 

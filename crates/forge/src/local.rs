@@ -21,8 +21,8 @@ use journeyman_core::code_host::HostName;
 use journeyman_core::ids::{ProjectId, Sha};
 use journeyman_core::left_out::path_text;
 use journeyman_core::ports::{
-    Checks, CreatedPull, Discussion, Forge, ForgeError, HostRepository, PullPagesError, PullStore, Remote, StoreError,
-    UserStore,
+    Checks, ComparisonStore, CreatedPull, Discussion, Forge, ForgeError, HostRepository, PullPagesError, PullStore,
+    Remote, StoreError, UserStore,
 };
 use journeyman_core::pull::{HostPull, LocalPull, NewPull, PullChange, PullText};
 use journeyman_core::time::Clock;
@@ -38,6 +38,7 @@ pub struct LocalHost {
     hooks: PathBuf,
     public_url: String,
     pulls: Arc<dyn PullStore>,
+    comparisons: Arc<dyn ComparisonStore>,
     users: Arc<dyn UserStore>,
     clock: Arc<dyn Clock>,
     known_conflicts: KnownConflicts,
@@ -48,10 +49,11 @@ impl LocalHost {
         git: Git,
         (repositories, hooks): (PathBuf, PathBuf),
         public_url: String,
-        (pulls, users): (Arc<dyn PullStore>, Arc<dyn UserStore>),
+        (pulls, comparisons, users): (Arc<dyn PullStore>, Arc<dyn ComparisonStore>, Arc<dyn UserStore>),
         clock: Arc<dyn Clock>,
     ) -> Self {
-        Self { git, repositories, hooks, public_url, pulls, users, clock, known_conflicts: KnownConflicts::default() }
+        let known_conflicts = KnownConflicts::default();
+        Self { git, repositories, hooks, public_url, pulls, comparisons, users, clock, known_conflicts }
     }
 
     /// Returns the path of the bare repository with this name, which [`journeyman_core::project::parse_address`] has

@@ -7,12 +7,13 @@ mod serve;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use journeyman_core::admin::Subject;
 use journeyman_core::ids::{Sha, UserId};
 use journeyman_core::ports::{
-    AdminStore as _, AuditEntry, CommentKind, CommentPlace, CommentRef, CreatedPull, Forge, ForgeError, Forges,
-    HostUser, Permission, PullMerge, PullPages, PullPagesError, PullStore as _, Reaction,
+    AdminStore as _, AuditEntry, CommentKind, CommentPlace, CommentRef, ComparisonStore as _, CreatedPull, Forge,
+    ForgeError, Forges, HostUser, Permission, PullMerge, PullPages, PullPagesError, PullStore as _, Reaction,
 };
 use journeyman_core::project::Project;
 use journeyman_core::pull::base_comparison::Conflicts;
@@ -55,6 +56,7 @@ async fn setup() -> Setup {
         hooks: crate::write_hooks(dir.path()).unwrap(),
         public_url: url,
         pulls: store.clone(),
+        comparisons: store.clone(),
         users: store.clone(),
         secrets: store.clone(),
         hosts: store.clone(),

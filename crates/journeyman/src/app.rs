@@ -18,8 +18,8 @@ use journeyman_blobs::{Bucket, Folder};
 use journeyman_core::engine::Engine;
 use journeyman_core::ids::WorkerId;
 use journeyman_core::ports::{
-    Blobs, CodeHostStore, Containing, Forges, Gateway, InstalledAgents, ModelMeter, ProjectStore, PullStore, Seal,
-    SignInProvider, Store, TokenVerifier, UserStore, WebhookSender,
+    Blobs, CodeHostStore, ComparisonStore, Containing, Forges, Gateway, InstalledAgents, ModelMeter, ProjectStore,
+    PullStore, Seal, SignInProvider, Store, TokenVerifier, UserStore, WebhookSender,
 };
 use journeyman_core::time::{Clock, IdGen};
 use journeyman_forge::{CodeHosts, write_hooks};
@@ -212,6 +212,7 @@ pub(crate) fn code_hosts(settings: &Settings, store: &Arc<dyn Store>, public_url
         hooks,
         public_url: public_url.to_owned(),
         pulls: Arc::clone(store) as Arc<dyn PullStore>,
+        comparisons: Arc::clone(store) as Arc<dyn ComparisonStore>,
         users: Arc::clone(store) as Arc<dyn UserStore>,
         secrets: Arc::clone(store) as Arc<dyn ProjectStore>,
         hosts: Arc::clone(store) as Arc<dyn CodeHostStore>,

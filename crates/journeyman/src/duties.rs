@@ -6,10 +6,11 @@
 
 mod blobs;
 mod checks;
+mod comparisons;
 mod git;
 mod outbox;
 mod polls;
-mod pull_updates;
+
 mod retention;
 mod workspaces;
 
@@ -29,11 +30,12 @@ use tokio::time::MissedTickBehavior;
 
 use self::blobs::SweepBlobs;
 use self::checks::ReadChecks;
+use self::comparisons::{ComparePulls, PlanComparisons};
 use self::git::MaintainGit;
 pub(crate) use self::git::Repositories;
 use self::outbox::CarryOutEffects;
 use self::polls::PollCodeHosts;
-use self::pull_updates::KeepPullsUpToDate;
+
 use self::retention::ApplyRetention;
 use self::workspaces::RemoveIdleWorkspaces;
 use crate::config::Settings;
@@ -106,7 +108,8 @@ impl Duties {
             vec![Box::new(ApplyRetention { store: Arc::clone(&store), retention: settings.retention })];
         duties.push(Box::new(MaintainGit { store: Arc::clone(&store), repositories }));
         duties.push(Box::new(ReadChecks(cases.clone())));
-        duties.push(Box::new(KeepPullsUpToDate(cases.clone())));
+        duties.push(Box::new(PlanComparisons(cases.clone())));
+        duties.push(Box::new(ComparePulls(cases.clone())));
         let poller = Arc::new(Poller::new(cases.clone()));
         duties.push(Box::new(PollCodeHosts { poller: Arc::clone(&poller) }));
         let deliverer = cases.deliverer(Arc::new(Machine));

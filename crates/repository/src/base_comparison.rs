@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use journeyman_core::job::command::PullRef;
 use journeyman_core::ports::{BaseComparisons, Effort, Forge, Forges, NotCompared, OpenedRepository};
 use journeyman_core::project::Project;
 use journeyman_core::pull::base_comparison::{BaseComparison, Conflicts, MAX_BEHIND};
+use journeyman_core::pull::compared::{Compared, NoComparison};
 use journeyman_core::pull::{HostPull, PullState};
 use journeyman_git::{Git, GitError};
 use tokio::time::Instant;
@@ -26,6 +28,10 @@ const FRESH: Duration = Duration::from_secs(60);
 /// As [`FRESH`], for comparisons that are repeated all the time ([`Effort::Complete`]), so that the open pull requests
 /// of a project do not use up the rate limit.
 const REPEATED: Duration = Duration::from_secs(600);
+
+/// The maximum number of pull requests about which a code host is asked in one comparison of a project
+/// ([`Effort::Complete`]). The others are compared by older answers, and those without an answer by a later call.
+const MOST_ASKED: usize = 20;
 
 /// The maximum number of pull requests that are remembered. When a new one would exceed it, all others are removed.
 const MAX_PULLS: usize = 10_000;
@@ -75,11 +81,12 @@ impl BaseComparisons for MirrorComparisons {
         };
         let id = forge.repository().await.map_err(failed)?.id;
         let repository = PullRepository { host: forge.host(), id };
-        let fresh = match effort {
-            Effort::Quick => FRESH,
-            Effort::Complete => REPEATED,
+        let (fresh, most_asked) = match effort {
+            Effort::Quick => (FRESH, usize::MAX),
+            Effort::Complete => (REPEATED, MOST_ASKED),
         };
-        Ok(Box::new(AtOnce { all: self.clone(), forge, repository, git, path, heads, fresh }))
+        let asks = AtomicUsize::new(most_asked);
+        Ok(Box::new(AtOnce { all: self.clone(), forge, repository, git, path, heads, fresh, asks }))
     }
 }
 
@@ -94,19 +101,23 @@ struct AtOnce {
     heads: Option<BTreeMap<String, Sha>>,
     /// The time for which the code host is not asked again about a pull request.
     fresh: Duration,
+    /// The number of pull requests about which the code host may still be asked.
+    asks: AtomicUsize,
 }
 
 #[async_trait]
 impl OpenedRepository for AtOnce {
-    async fn compare(&self, pull: &PullRef) -> Result<Option<BaseComparison>, NotCompared> {
+    async fn compare(&self, pull: &PullRef) -> Result<Compared, NotCompared> {
         if pull.repository != self.repository {
-            return Ok(None);
+            return Ok(Err(NoComparison::OtherRepository));
         }
-        let Some(HostPull { head, base, .. }) = self.pull(pull.number).await?.filter(is_comparable) else {
-            return Ok(None);
+        let (head, base) = match self.pull(pull.number).await? {
+            Some(HostPull { state: PullState::Open, is_from_fork: false, head, base, .. }) => (head, base),
+            Some(HostPull { state: PullState::Open, .. }) => return Ok(Err(NoComparison::InFork)),
+            _ => return Ok(Err(NoComparison::Ended)),
         };
         let (Some(base_sha), Some(head_sha)) = (self.newest(&base).await?, self.newest(&head).await?) else {
-            return Ok(None);
+            return Ok(Err(NoComparison::BranchMissing));
         };
         let behind = behind(&self.git, &self.path, &base_sha, &head_sha).await.map_err(failed)?;
         let ends = (base_sha.clone(), head_sha.clone());
@@ -114,13 +125,8 @@ impl OpenedRepository for AtOnce {
             0 => Conflicts::default(),
             _ => self.all.mirrors.conflicts.between(&self.git, &self.path, ends).await.map_err(failed)?,
         };
-        Ok(Some(BaseComparison { base, base_sha, head_sha, behind, conflicts }))
+        Ok(Ok(BaseComparison { base, base_sha, head_sha, behind, conflicts }))
     }
-}
-
-/// Returns whether both branches of a pull request are in its repository, and matter.
-fn is_comparable(pull: &HostPull) -> bool {
-    pull.state == PullState::Open && !pull.is_from_fork
 }
 
 impl AtOnce {
@@ -137,17 +143,26 @@ impl AtOnce {
         }
     }
 
+    /// Takes one of the requests that are left.
+    fn may_ask(&self) -> bool {
+        self.asks.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok()
+    }
+
     /// Returns a pull request as its code host describes it now, or did a short time ago.
     async fn pull(&self, number: u64) -> Result<Option<HostPull>, NotCompared> {
         let key = (self.repository.clone(), number);
-        let known =
-            self.all.pulls().get(&key).filter(|(_, at)| at.elapsed() < self.fresh).map(|(pull, _)| pull.clone());
-        if known.is_some() {
-            return Ok(known);
+        let is_local = self.repository.host == HostName::local();
+        let known = self.all.pulls().get(&key).cloned();
+        if let Some((pull, _)) = known.as_ref().filter(|(_, at)| at.elapsed() < self.fresh) {
+            return Ok(Some(pull.clone()));
+        }
+        if !is_local && !self.may_ask() {
+            let later = || NotCompared("the code host is asked about this pull request later".to_owned());
+            return known.map(|(pull, _)| Some(pull)).ok_or_else(later);
         }
         let found = self.forge.pull(number).await.map_err(failed)?;
         // The built-in host is asked each time, which costs no request.
-        if let Some(pull) = found.as_ref().filter(|_| self.repository.host != HostName::local()) {
+        if let Some(pull) = found.as_ref().filter(|_| !is_local) {
             let mut pulls = self.all.pulls();
             if pulls.len() >= MAX_PULLS {
                 pulls.clear();

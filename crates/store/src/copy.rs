@@ -44,6 +44,8 @@ pub(crate) const TABLES: &[(&str, &str)] = &[
     ("inbox", "number"),
     ("job_issues", "host, repository, number"),
     ("check_watches", "job"),
+    ("base_comparisons", "host, repository, number"),
+    ("comparison_schedule", "project"),
     ("polls", "project"),
     ("job_attributes", "project, attribute, created_at, job"),
     ("deleted", "subject"),

@@ -3,6 +3,7 @@
 mod admin;
 mod checks;
 mod code_hosts;
+mod comparisons;
 mod feed;
 mod holds;
 mod imports;
@@ -47,6 +48,7 @@ use journeyman_core::ports::{
 };
 use journeyman_core::project::hold::Hold;
 use journeyman_core::project::{Project, SecretValue};
+use journeyman_core::pull::compared::ComparedPull;
 use journeyman_core::pull::{Comment, IndexedPull, LocalPull};
 use journeyman_core::rate::Window;
 use journeyman_core::run::Run;
@@ -114,6 +116,9 @@ struct Tables {
     job_issues: BTreeMap<(String, String, u64), JobId>,
     watches: BTreeMap<JobId, CheckWatch>,
     polls: BTreeMap<ProjectId, Poll>,
+    /// The comparisons of pull requests with their bases, with their projects.
+    comparisons: Vec<(ProjectId, ComparedPull)>,
+    comparison_schedule: BTreeMap<ProjectId, comparisons::ScheduleRow>,
     imports: BTreeMap<ProjectId, Import>,
     /// The jobs whose transcript was removed since they became inactive.
     trimmed: HashSet<JobId>,

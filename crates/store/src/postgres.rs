@@ -8,6 +8,7 @@ mod admin;
 mod batch;
 mod checks;
 mod code_hosts;
+mod comparisons;
 mod connect;
 mod durability;
 mod error;

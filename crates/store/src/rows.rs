@@ -33,8 +33,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 pub(crate) use hosts::{
-    HostDocument, code_host, comment, comment_state, indexed_pull, poll, project_pulls, pull, pull_count,
-    reviews_of_author,
+    HostDocument, code_host, comment, comment_state, compared_pull, due_comparison, indexed_pull, poll,
+    project_of_schedule, project_pulls, pull, pull_count, reviews_of_author,
 };
 pub(crate) use jobs::{
     accepted_line, attribute, hold_of_job, hold_or_null, job, job_counts, job_diff, job_document, job_id, log_entry,

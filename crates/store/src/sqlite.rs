@@ -9,6 +9,7 @@ mod cache;
 mod checks;
 mod code_hosts;
 mod compact;
+mod comparisons;
 mod error;
 mod fault;
 mod feed;

@@ -6,6 +6,7 @@ mod store {
     mod backup;
     mod checks;
     mod comments;
+    mod comparisons;
     mod conformance;
     mod copy;
     mod differential;

@@ -9,6 +9,7 @@ use journeyman_core::job::command::PullRef;
 use journeyman_core::ports::{BaseComparisons, Effort, NotCompared, OpenedRepository};
 use journeyman_core::project::Project;
 use journeyman_core::pull::base_comparison::BaseComparison;
+use journeyman_core::pull::compared::{Compared, NoComparison};
 
 /// Pull requests by their numbers. Others cannot be compared. Cheap to clone.
 #[derive(Clone, Default)]
@@ -44,7 +45,8 @@ impl BaseComparisons for FakeComparisons {
 
 #[async_trait]
 impl OpenedRepository for FakeComparisons {
-    async fn compare(&self, pull: &PullRef) -> Result<Option<BaseComparison>, NotCompared> {
-        Ok(self.0.comparisons.lock().unwrap().get(&pull.number).cloned())
+    async fn compare(&self, pull: &PullRef) -> Result<Compared, NotCompared> {
+        let chosen = self.0.comparisons.lock().unwrap().get(&pull.number).cloned();
+        Ok(chosen.ok_or(NoComparison::BranchMissing))
     }
 }

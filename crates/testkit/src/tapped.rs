@@ -18,6 +18,7 @@ use journeyman_core::ids::{
 use journeyman_core::import::Import;
 use journeyman_core::inbox::{Decision, InboxEvent, InboxState, NewEvent, Outcome};
 use journeyman_core::job::change::Change;
+use journeyman_core::job::command::PullRef;
 use journeyman_core::job::event::LogEntry;
 use journeyman_core::job::summary::JobSummary;
 use journeyman_core::job::{Job, PullRepository};
@@ -28,15 +29,11 @@ use journeyman_core::outbox::{Backlog, Task};
 use journeyman_core::poll::Poll;
 use journeyman_core::ports::{
     Accepted, AdminStore, Administered, AuditEntry, AuditFilter, AuditLine, Check, CheckStore, ClaimFn, ClaimQuery,
-    CodeHostStore, Decide, DecideAdmin, Decided, DeliveryBacklog, DeliveryFilter, DutyStore, FeedStore, Guard,
-    HoldStore, ImportStore, InboxFilter, InboxStore, JobCounts, JobExtras, JobFilter, JobOverview, JobStore, JobWatch,
-    KeyStore, LockStore, MessageFilter, NewReservation, OutboxStore, Picked, PollStore, ProjectJobs, ProjectStore,
-    PullCounts, PullFilter, PullIndex, PullStore, Reservation, ReserveError, Retention, SessionsToEnd,
-    SlackEventFilter, SlackStore, SpendingStore, StatusCounts, Store, StoreError, Sums, Swept, TaskQuery,
-    TemplateStore, TrustStore, UpdateError, UsageStore, UserStore, WebhookStore, WorkerStore,
+    CodeHostStore, ComparisonStore, Decide, DecideAdmin, Decided, DeliveryBacklog, DeliveryFilter, DutyStore, FeedStore, Guard, HoldStore, ImportStore, InboxFilter, InboxStore, JobCounts, JobExtras, JobFilter, JobOverview, JobStore, JobWatch, KeyStore, LockStore, MessageFilter, NewReservation, OutboxStore, Picked, PollStore, ProjectJobs, ProjectStore, PullCounts, PullFilter, PullIndex, PullStore, Reservation, ReserveError, Retention, SessionsToEnd, SlackEventFilter, SlackStore, SpendingStore, StatusCounts, Store, StoreError, Sums, Swept, TaskQuery, TemplateStore, TrustStore, UpdateError, UsageStore, UserStore, WebhookStore, WorkerStore,
 };
 use journeyman_core::project::hold::{Hold, HoldFailure};
 use journeyman_core::project::{Project, RepositoryIdentity, SecretValue};
+use journeyman_core::pull::compared::{ComparedPull, DueComparison, EndedComparison, MovedBranch};
 use journeyman_core::pull::{
     Comment, CommentState, IndexedPull, LocalPull, NewComment, NewPull, PullReviews, PullText,
 };
@@ -368,6 +365,18 @@ delegate! {
         write end_look(watch: &CheckWatch, checks: Option<Vec<Check>>, next: Option<Timestamp>) -> Result<bool, StoreError>;
         write wake_watches(sha: Sha, at: Timestamp) -> Result<Vec<(JobId, ProjectId)>, StoreError>;
         read watch_of(job: JobId) -> Result<Option<CheckWatch>, StoreError>;
+    }
+}
+
+delegate! {
+    ComparisonStore {
+        write plan_comparisons() -> Result<(), StoreError>;
+        write wake_comparisons(moved: MovedBranch) -> Result<Vec<ProjectId>, StoreError>;
+        write refresh_comparison(project: ProjectId, before: Timestamp) -> Result<(), StoreError>;
+        write claim_comparisons(now: Timestamp, lease: Duration, limit: usize) -> Result<Vec<DueComparison>, StoreError>;
+        write end_comparison(due: &DueComparison, end: EndedComparison) -> Result<bool, StoreError>;
+        read comparisons(pulls: Vec<PullRef>) -> Result<Vec<ComparedPull>, StoreError>;
+        read comparisons_in(project: ProjectId) -> Result<Vec<ComparedPull>, StoreError>;
     }
 }
 

@@ -16,6 +16,7 @@ use journeyman_core::ports::{
     CommentKind, CommentPlace, CommentRef, ForgeError, HostUser, Permission, Reaction, UpdateError,
 };
 use journeyman_core::project::Project;
+use journeyman_core::pull::compared::MovedBranch;
 use journeyman_core::pull::{HostPull, IndexedPull, PullState, PullSummary};
 
 use super::Problem;
@@ -26,6 +27,9 @@ use crate::UseCases;
 const HELP: &str = "Mention me in a comment, or submit a review, and I change this pull request. Several comments that \
                     arrive together become one task.\n\n- `@journeyman <what to do>`: send a task\n- `@journeyman stop`: \
                     stop the current task, and withdraw those that wait\n- `@journeyman help`: show this text";
+
+/// The number of branches of a push from which all pull requests of the repository are compared again.
+const MOST_BRANCHES: usize = 10;
 
 /// The delay until an event is tried again while another process makes a message of earlier ones.
 pub(super) const BUSY_RETRY: Duration = Duration::from_secs(1);
@@ -78,8 +82,20 @@ impl UseCases {
                 decision.next = if woken.is_empty() { ignored(Outcome::NoJob) } else { done(Outcome::ChecksQueued) };
                 (decision.job, decision.project) = woken.into_iter().next().unzip();
             }
+            (HookContent::Push { branches }, Some(repository)) => {
+                let woken = self.wake_comparisons(event, repository, branches).await?;
+                decision.next =
+                    if woken.is_empty() { ignored(Outcome::NoJob) } else { done(Outcome::ComparisonQueued) };
+                decision.project = woken.into_iter().next().or(decision.project);
+                // Older versions cannot read it, and nothing needs it later.
+                decision.event = None;
+            }
             (HookContent::Access { added }, _) => decision.next = self.offered(event, added).await?,
             (HookContent::Pull { number, state, .. }, Some(repository)) => {
+                if *state == PullState::Merged {
+                    // Its base has moved, which may be that of others. Not all code hosts tell of pushes.
+                    self.wake_comparisons(event, repository, &[]).await?;
+                }
                 self.record_pull(event, repository, *number, *state, &mut decision).await?;
             }
             (HookContent::Comment { .. } | HookContent::Review { .. }, Some(repository)) => {
@@ -123,6 +139,27 @@ impl UseCases {
         let (Some(repository), Some(pull)) = (repository, pull) else { return Ok(None) };
         let known = self.parts().store.indexed_pull(indexed(&event.host, repository), pull).await?;
         Ok(known.and_then(|known| known.head_sha))
+    }
+
+    /// Makes the comparisons of pull requests due at once that a push to these branches concerns, or to any branch if
+    /// there are none. Returns the projects.
+    async fn wake_comparisons(
+        &self,
+        event: &InboxEvent,
+        repository: &EventRepository,
+        branches: &[String],
+    ) -> Result<Vec<ProjectId>, Problem> {
+        let repository = indexed(&event.host, repository);
+        let moved = |branch| MovedBranch { repository: repository.clone(), branch, project: event.project.clone() };
+        let each: Vec<MovedBranch> = match branches.len() {
+            1..=MOST_BRANCHES => branches.iter().cloned().map(Some).map(moved).collect(),
+            _ => vec![moved(None)],
+        };
+        let mut woken = Vec::new();
+        for moved in each {
+            woken.extend(self.parts().store.wake_comparisons(moved).await?);
+        }
+        Ok(woken)
     }
 
     /// Reports repositories to which the service was given access, but which no project has.

@@ -4,6 +4,7 @@ use journeyman_core::ids::Sha;
 use journeyman_core::message::{Message, Origin};
 use journeyman_core::project::{KeepUpToDate, Project};
 use journeyman_core::pull::base_comparison::{BaseComparison, Conflicts};
+use journeyman_core::pull::compared::next_comparison;
 use journeyman_core::pull::{HostPull, PullState};
 use journeyman_core::pull_updates::UpdateStop;
 
@@ -31,7 +32,9 @@ impl Desk {
     }
 
     async fn keep(&self) {
-        self.fixture.cases.keep_pulls_up_to_date().await.unwrap();
+        // As if the timer was the only cause.
+        self.fixture.world.advance(next_comparison(KeepUpToDate::Off));
+        self.fixture.cases.carry_out_due_comparisons().await.unwrap();
         self.carry_out().await;
     }
 
@@ -46,7 +49,6 @@ impl Desk {
 async fn a_conflict_becomes_one_automatic_message() {
     for desk in Desk::all_with(keeps(KeepUpToDate::Conflicts, 20)).await {
         let name = desk.name();
-        assert!(desk.fixture.cases.are_updates_wanted().await.unwrap(), "{name}");
         desk.keep().await;
         desk.stands(comparison("1", 3, &[]));
         desk.keep().await;
@@ -81,7 +83,6 @@ async fn always_means_also_without_a_conflict_and_off_never() {
             desk.stands(comparison("2", 3, &[]));
             desk.keep().await;
             assert_eq!(desk.updates().await.len(), expected, "{} {mode:?}", desk.name());
-            assert_eq!(desk.fixture.cases.are_updates_wanted().await.unwrap(), mode != KeepUpToDate::Off);
         }
     }
 }

@@ -22,7 +22,7 @@ pub const PERMISSIONS: [(&str, &str); 7] = [
 
 /// The events that GitHub sends. Those about installations are always sent, and GitHub refuses a manifest that names
 /// them.
-pub const EVENTS: [&str; 9] = [
+pub const EVENTS: [&str; 10] = [
     "issue_comment",
     "issues",
     "pull_request",
@@ -32,6 +32,7 @@ pub const EVENTS: [&str; 9] = [
     "check_run",
     "status",
     "workflow_run",
+    "push",
 ];
 
 /// The path of the page to which GitHub sends the browser back.

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use crate::job::command::PullRef;
 use crate::project::Project;
-use crate::pull::base_comparison::BaseComparison;
+use crate::pull::compared::Compared;
 
 /// The reason why pull requests cannot be compared with their bases now, for the log.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -17,7 +17,8 @@ pub enum Effort {
     /// A person waits: a repository that this machine does not have is not compared.
     Quick,
     /// Nobody waits, and the comparison is repeated often: a missing repository is fetched, and what the code host has
-    /// said about a pull request is used for ten minutes.
+    /// said about a pull request is used for ten minutes, or longer if the project has many: the code host is asked about
+    /// 20 pull requests at most.
     Complete,
 }
 
@@ -31,8 +32,8 @@ pub trait BaseComparisons: Send + Sync {
 /// The branches of a repository at one moment.
 #[async_trait]
 pub trait OpenedRepository: Send + Sync {
-    /// Returns how a pull request compares with its base; `None` if it has ended, belongs to another repository, or if one
-    /// of its branches does not exist or is in a fork. The branches are those of now; the code host may have been asked
-    /// about the pull request, and so about its base, up to a minute ago, or longer ([`Effort::Complete`]).
-    async fn compare(&self, pull: &PullRef) -> Result<Option<BaseComparison>, NotCompared>;
+    /// Returns how a pull request compares with its base, or the reason why it does not. The branches are those of now;
+    /// the code host may have been asked about the pull request, and so about its base, up to a minute ago, or longer
+    /// ([`Effort::Complete`]).
+    async fn compare(&self, pull: &PullRef) -> Result<Compared, NotCompared>;
 }

@@ -3,6 +3,7 @@
 mod admin;
 mod checks;
 mod code_hosts;
+mod comparisons;
 mod feed;
 mod imports;
 mod inbox;
@@ -29,6 +30,7 @@ use crate::time::Timestamp;
 pub use self::admin::{AdminStore, Administered, DecideAdmin};
 pub use self::checks::CheckStore;
 pub use self::code_hosts::{CodeHostStore, PullCounts, PullCursor, PullFilter, PullIndex};
+pub use self::comparisons::ComparisonStore;
 pub use self::feed::FeedStore;
 pub use self::imports::ImportStore;
 pub use self::inbox::{Decided, InboxFilter, InboxStore, RECENT_EVENTS};
@@ -108,6 +110,7 @@ pub trait Store:
     + PullIndex
     + InboxStore
     + CheckStore
+    + ComparisonStore
     + PollStore
     + UsageStore
     + FeedStore

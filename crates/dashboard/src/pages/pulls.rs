@@ -3,6 +3,7 @@
 mod actions;
 pub(super) mod badge;
 mod bar;
+pub(super) mod base_note;
 mod comments;
 mod commits;
 mod detail;

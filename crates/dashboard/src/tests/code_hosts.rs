@@ -195,6 +195,7 @@ async fn with_github() -> (Fixture, CodeHostServer) {
             repositories: folder,
             public_url: "http://localhost:8080".to_owned(),
             pulls: store.clone(),
+            comparisons: store.clone(),
             users: store.clone(),
             secrets: store.clone(),
             hosts: store,

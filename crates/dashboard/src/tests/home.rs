@@ -13,7 +13,7 @@ use journeyman_core::job::event::TranscriptKind;
 use journeyman_core::job::turn::{Ending, TurnArtifacts, TurnBegun};
 use journeyman_core::key::{NewKey, Scope};
 use journeyman_core::ports::{
-    AuditFilter, ImportStore as _, JobFilter, JobStore as _, KeyStore as _, PullDetail, PullPagesError, UserStore as _,
+    AuditFilter, ImportStore as _, JobFilter, JobStore as _, KeyStore as _, PullPagesError, UserStore as _,
 };
 use journeyman_core::pull::PullState;
 use journeyman_core::pull::base_comparison::Conflicts;
@@ -25,7 +25,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::job::{prompt, running_job};
-use super::pulls::{Fake, detail, job_with_pull};
+use super::pulls::{Fake, comparison, detail, job_with_pull};
 use super::{Fixture, Reply, START, audit_entry, empty_fixture, fixture, project};
 
 async fn shop() -> Fixture {
@@ -193,13 +193,13 @@ async fn a_failed_message_is_sent_again_although_a_later_one_was_withdrawn() {
 
 #[tokio::test]
 async fn pull_requests_with_conflicts_come_before_those_to_review() {
-    let conflict = PullDetail {
-        mergeable: false,
-        conflicts: Conflicts { files: vec!["a.rs".into(), "b.rs".into()], more: 0 },
-        ..detail(PullState::Open)
-    };
-    let fixture = fixture(Arc::new(Fake::with(conflict))).await;
+    let fixture = fixture(Arc::new(Fake::with(detail(PullState::Open)))).await;
     let (_, number) = job_with_pull(&fixture).await;
+    let conflicts = Conflicts { files: vec!["a.rs".into(), "b.rs".into()], more: 0 };
+    fixture.comparisons.put(number, comparison(1, conflicts));
+    let page = see(&fixture, Role::Member, "/?whose=everybody").await;
+    assert!(!page.contains("conflicts with its base"), "it was not compared yet: {page}");
+    fixture.compare().await;
     let page = see(&fixture, Role::Member, "/?whose=everybody").await;
     for part in [
         "<span class=\"sign warn\">",

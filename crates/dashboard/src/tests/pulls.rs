@@ -721,7 +721,7 @@ async fn the_list_says_when_a_pull_request_ended() {
     assert!(answer.body.contains("<span>merged <time datetime=\"2026-11-21T01:35:30.123Z\""), "{}", answer.body);
 }
 
-fn comparison(behind: u64, conflicts: Conflicts) -> BaseComparison {
+pub(super) fn comparison(behind: u64, conflicts: Conflicts) -> BaseComparison {
     let [base_sha, head_sha] = ["a", "b"].map(|digit| digit.repeat(40).parse().unwrap());
     BaseComparison { base: "main".to_owned(), base_sha, head_sha, behind, conflicts }
 }
@@ -740,17 +740,20 @@ async fn the_page_of_a_job_names_the_conflicts_of_its_pull_request() {
     assert!(answer.body.contains("The pull request cannot be compared with its base now."), "{}", answer.body);
 
     fixture.comparisons.put(number, comparison(0, Conflicts::default()));
+    fixture.compare().await;
     assert!(!see(Role::Member).await.contains(ask), "it is up to date");
     let answer = update(Role::Member, "once=k").await;
     assert!(answer.body.contains("The pull request has all commits of main already."), "{}", answer.body);
     assert_eq!(fixture.store.messages(id).await.unwrap().len(), 1);
 
     fixture.comparisons.put(number, comparison(2, Conflicts::default()));
+    fixture.compare().await;
     let page = see(Role::Member).await;
     assert!(page.contains("2 commits behind main") && page.contains(ask), "{page}");
     let mut files: Vec<String> = (1..=12).map(|number| format!("{number}.txt")).collect();
     files[1] = hostile("file");
     fixture.comparisons.put(number, comparison(2, Conflicts { files, more: 3 }));
+    fixture.compare().await;
     let page = see(Role::Member).await;
     for part in ["15 files conflict with main", "<li><bdi>1.txt</bdi></li>", "<li><bdi>and 5 more</bdi></li>", ask] {
         assert!(page.contains(part), "{part} is not in {page}");

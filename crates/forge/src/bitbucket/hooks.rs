@@ -3,6 +3,8 @@
 //! The body does not name the event; only a header does. There are no reviews with several comments: each comment has
 //! its own webhook, and an approval has no text.
 
+use std::collections::BTreeSet;
+
 use journeyman_core::hook::{CommentAction, EventRepository, HookContent, HookEvent, HostComment};
 use journeyman_core::ids::Sha;
 use journeyman_core::ports::{CommentKind, HookRefusal, HostUser, RawHook};
@@ -12,7 +14,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::wire::{Content, Inline, Named, User, shown, without_braces};
-use crate::hooks::{Envelope, parsed, required};
+use crate::hooks::{Envelope, parsed, pushed, required};
 use crate::json::{Id, or_default, sha};
 
 /// Returns whether the webhook is signed with the secret.
@@ -36,6 +38,7 @@ struct Body {
     pullrequest: Option<Pull>,
     comment: Option<Comment>,
     commit_status: Option<CommitStatus>,
+    push: Value,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -133,9 +136,19 @@ impl Body {
                 let status = self.commit_status.ok_or_else(|| missing("commit status"))?;
                 Ok(status.sha().map_or(HookContent::Other, |sha| HookContent::Checks { sha, pull: None }))
             }
+            "repo:push" => Ok(self.pushed()),
             "repo:updated" | "repo:transfer" | "repo:deleted" => Ok(HookContent::Repository),
             _ => Ok(HookContent::Other),
         }
+    }
+
+    /// Reads the branches of a push. A branch that was created has no old state, and one that was deleted no new one.
+    fn pushed(&self) -> HookContent {
+        let changes = self.push["changes"].as_array().into_iter().flatten();
+        let ends = changes.flat_map(|change| [&change["new"], &change["old"]]).filter(|end| end["type"] == "branch");
+        let names: BTreeSet<String> =
+            ends.filter_map(|end| end["name"].as_str()).map(|name| format!("refs/heads/{name}")).collect();
+        pushed(names.iter().map(String::as_str))
     }
 
     fn into_comment(self, action: CommentAction) -> Result<HookContent, String> {
@@ -407,6 +420,16 @@ mod tests {
             ("repo:transfer", json!({}), HookContent::Repository),
             ("repo:deleted", json!({}), HookContent::Repository),
             ("repo:push", json!({"push": {"changes": []}}), HookContent::Other),
+            ("repo:push", json!({"push": {"changes": [{"new": {"type": "tag", "name": "v1"}}]}}), HookContent::Other),
+            (
+                "repo:push",
+                json!({"push": {"changes": [
+                    {"old": {"type": "branch", "name": "main"}, "new": {"type": "branch", "name": "main"}},
+                    {"old": {"type": "branch", "name": "gone"}, "new": null},
+                    {"old": null, "new": {"type": "branch", "name": "topic/1"}},
+                ]}}),
+                HookContent::Push { branches: ["gone", "main", "topic/1"].map(str::to_owned).into() },
+            ),
             ("repo:commit_comment_created", json!({"comment": {"id": 1}, "commit": {}}), HookContent::Other),
             ("pullrequest:unapproved", json!({"pullrequest": {"id": 1}}), HookContent::Other),
             ("pullrequest:comment_resolved", json!({"comment": comment("a")}), HookContent::Other),

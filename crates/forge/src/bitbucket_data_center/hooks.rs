@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::owner_page;
 use super::wire::{Anchor, User, with_visible_comments};
-use crate::hooks::{Envelope, parsed, required};
+use crate::hooks::{Envelope, parsed, pushed, required};
 use crate::http::encoded;
 use crate::json::{Id, or_default, sha};
 
@@ -39,6 +39,8 @@ struct Body {
     new: Value,
     pull_request: Option<Pull>,
     comment: Option<Comment>,
+    /// The refs of a push.
+    changes: Value,
     /// The text before the comment was edited.
     previous_comment: Value,
 }
@@ -148,6 +150,10 @@ impl Body {
             | "pr:reviewer:unapproved"
             | "pr:reviewer:needs_work"
             | "pr:reviewer:changes_requested" => self.into_pull()?.into_content(),
+            "repo:refs_changed" => {
+                let changes = self.changes.as_array().into_iter().flatten();
+                Ok(pushed(changes.filter_map(|change| change["ref"]["id"].as_str())))
+            }
             "repo:modified" => Ok(HookContent::Repository),
             _ => Ok(HookContent::Other),
         }

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::hooks::{Envelope, parsed};
+use crate::hooks::{Envelope, parsed, pushed};
 use crate::json::{Id, User, or_default, sha};
 
 /// The products whose names the headers have. Hosts send the headers of their predecessors too.
@@ -149,6 +149,7 @@ fn content(event: &str, body: &Value, version: String, sender: Option<HostUser>)
         event if event.starts_with("pull_request_") => pull(body)?,
         "issues" | "issue_assign" | "issue_label" | "issue_milestone" => issue(body)?,
         "status" => checks(body),
+        "push" => pushed(body["ref"].as_str()),
         event if event.starts_with("action_run_") || event.starts_with("workflow_") => checks(body),
         "repository" => HookContent::Repository,
         _ => HookContent::Other,

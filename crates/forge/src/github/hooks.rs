@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::wire::User;
-use crate::hooks::{Envelope, parsed, required};
+use crate::hooks::{Envelope, parsed, pushed, required};
 use crate::json::{Id, or_default, sha};
 
 /// Returns whether the webhook is signed with the secret.
@@ -42,6 +42,8 @@ struct Body {
     check_run: Option<HeadSha>,
     workflow_run: Option<HeadSha>,
     sha: Option<String>,
+    #[serde(rename = "ref")]
+    reference: Value,
     repositories: Vec<Repository>,
     repositories_added: Vec<Repository>,
 }
@@ -163,6 +165,7 @@ fn content(event: &str, body: Body) -> Result<HookContent, String> {
     };
     Ok(match (event, action) {
         ("ping", _) => HookContent::Ping,
+        ("push", _) => pushed(body.reference.as_str()),
         ("issue_comment", Some(action)) => {
             let issue = body.issue.ok_or_else(|| missing("issue"))?;
             let kind = if issue.pull_request.is_some() { CommentKind::Pull } else { CommentKind::Issue };
@@ -335,7 +338,10 @@ mod tests {
     fn other_events_are_read_without_an_error() {
         for (event, body, expected) in [
             ("ping", json!({"zen": "x"}), HookContent::Ping),
-            ("push", json!({"ref": "refs/heads/main"}), HookContent::Other),
+            ("push", json!({"ref": "refs/heads/main"}), HookContent::Push { branches: vec!["main".to_owned()] }),
+            ("push", json!({"ref": "refs/tags/v1"}), HookContent::Other),
+            ("push", json!({"ref": 7}), HookContent::Other),
+            ("create", json!({"ref": "main"}), HookContent::Other),
             ("star", json!({"action": "created"}), HookContent::Other),
             ("issue_comment", json!({"action": "pinned"}), HookContent::Other),
             ("repository", json!({"action": "renamed"}), HookContent::Repository),

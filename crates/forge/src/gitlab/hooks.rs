@@ -15,7 +15,7 @@ use serde_json::Value;
 use sha2::Sha256;
 
 use super::wire::User;
-use crate::hooks::{Envelope, is_equal, parsed, required};
+use crate::hooks::{Envelope, is_equal, parsed, pushed, required};
 use crate::json::{Id, or_default, sha, version};
 
 /// The prefix of secrets that sign webhooks.
@@ -163,6 +163,7 @@ fn content(event: &str, body: &Value, sender: Option<HostUser>) -> Result<HookCo
         "Pipeline Hook" | "pipeline" => {
             checks(&body["object_attributes"]["sha"], body["merge_request"]["iid"].as_u64())
         }
+        "Push Hook" | "push" => pushed(body["ref"].as_str()),
         "Job Hook" | "Build Hook" | "build" => checks(&body["sha"], None),
         "project_rename" | "project_transfer" | "project_update" | "project_destroy" => HookContent::Repository,
         _ => HookContent::Other,

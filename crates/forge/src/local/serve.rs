@@ -11,8 +11,10 @@ use std::io;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use journeyman_core::job::PullRepository;
 use journeyman_core::ports::{GitHttpRequest, GitHttpResponse, GitServer, GitServerError};
 use journeyman_core::project::{Address, Project, parse_address};
+use journeyman_core::pull::compared::MovedBranch;
 use journeyman_git::{Folders, GitCommand};
 
 use super::{LocalHost, blocking};
@@ -49,12 +51,23 @@ impl Pushed {
         if let Ok(Address::Local(name)) = parse_address(&self.project.repository) {
             let path = self.host.path(&name);
             self.host.follow_push(&path, &self.project).await.map_err(io::Error::other)?;
+            // Before the client is told of its push, so that a crash loses no comparison of it.
+            self.host.wake_comparisons(&name).await;
         }
         blocking(move || self.folders.sync()).await
     }
 }
 
 impl LocalHost {
+    /// Makes the comparisons of the repository's pull requests with their bases due at once. A failure is only logged:
+    /// they are compared after a time in any case.
+    async fn wake_comparisons(&self, name: &str) {
+        let moved = MovedBranch { repository: PullRepository::local(name), branch: None, project: None };
+        if let Err(error) = self.comparisons.wake_comparisons(moved).await {
+            tracing::warn!(%error, "the comparison of pull requests with their bases could not be made due");
+        }
+    }
+
     fn backend(&self, project: &Project, name: &str, asked: &Asked, request: &GitHttpRequest) -> GitCommand {
         let hooks = self.hooks_setting(project);
         let settings = SETTINGS.into_iter().chain(hooks.as_deref());

@@ -134,6 +134,25 @@ async fn a_partial_clone_fetches_missing_objects_with_every_version_of_the_proto
     }
 }
 
+#[tokio::test]
+async fn a_push_makes_the_comparison_of_pull_requests_due() {
+    let setup = setup().await;
+    let address = server(&setup).await;
+    setup.store.create_project(setup.project.clone(), [].into()).await.unwrap();
+    setup.commit("topic", "a.txt", "a\n").await;
+    setup.open(&pull("topic")).await.unwrap();
+    let now = Timestamp::from_micros(1_000_000_000_000_000);
+    let due = async || setup.store.claim_comparisons(now, Duration::from_secs(60), 10).await.unwrap();
+    assert_eq!(due().await, []);
+    setup.run(&["clone", "-q", &address, "far"], setup.dir.path()).await;
+    assert_eq!(due().await, [], "a fetch changes nothing");
+    let far = setup.dir.path().join("far");
+    setup.run(&["commit", "-q", "--allow-empty", "-m", "More"], &far).await;
+    setup.run(&["push", "-q", "origin", "HEAD:main"], &far).await;
+    let [due] = due().await.try_into().unwrap();
+    assert_eq!(due.project, setup.project.id);
+}
+
 /// Clones an empty repository of `project`, with a commit on `branches`, and returns the address and the clone.
 async fn branched(setup: &Setup, project: &Project, branches: &[&str]) -> (String, PathBuf) {
     setup.hosts.prepare(project).await.unwrap();

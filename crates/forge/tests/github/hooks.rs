@@ -49,8 +49,8 @@ async fn examples() -> Vec<Example> {
     examples
 }
 
-/// Returns the expected kind of an event.
-fn kind(event: &str, action: &str) -> &'static str {
+/// Returns the expected kind of an event. `pushed` is the name of the ref, if there is one.
+fn kind(event: &str, action: &str, pushed: &str) -> &'static str {
     match (event, action) {
         ("ping", _) => "ping",
         ("issue_comment" | "pull_request_review_comment", _) => "comment",
@@ -58,6 +58,7 @@ fn kind(event: &str, action: &str) -> &'static str {
         ("pull_request", _) => "pull",
         ("issues", _) => "issue",
         ("check_run" | "check_suite" | "workflow_run" | "status", _) => "checks",
+        ("push", _) if pushed.starts_with("refs/heads/") => "push",
         ("repository", _) => "repository",
         ("installation", "created" | "unsuspend" | "new_permissions_accepted") => "access",
         ("installation_repositories", "added") => "access",
@@ -72,10 +73,15 @@ async fn every_example_of_github_is_read_as_its_kind_of_event() {
     for example in &examples {
         let read = serde_json::to_value(&example.read.content).unwrap();
         let found = read["kind"].as_str().unwrap().to_owned();
-        assert_eq!(found, kind(&example.event, example.action()), "{}", example.name);
+        assert_eq!(
+            found,
+            kind(&example.event, example.action(), example.body["ref"].as_str().unwrap_or_default()),
+            "{}",
+            example.name
+        );
         kinds.insert(found);
     }
-    assert_eq!(kinds.len(), 9, "{kinds:?}");
+    assert_eq!(kinds.len(), 10, "{kinds:?}");
     assert!(examples.len() > 700, "{}", examples.len());
 }
 

@@ -53,6 +53,7 @@ fn connect(host: &CodeHost, secrets: &HostSecrets, world: &Arc<World>, store: &A
         repositories: folder,
         public_url: "https://journeyman.example".to_owned(),
         pulls: store.clone(),
+        comparisons: store.clone(),
         users: store.clone(),
         secrets: store.clone(),
         hosts: store.clone(),

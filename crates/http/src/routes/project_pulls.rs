@@ -1,16 +1,17 @@
 //! The operations on the pull requests of a project. [`super::pulls`] lists those of one job.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use journeyman_app::Error;
+use journeyman_app::{Error, KnownComparison};
 use journeyman_core::job::PullRepository;
 use journeyman_core::job::command::PullRef;
 use journeyman_core::ports::{PullCursor, PullFilter, PullPagesError};
 use journeyman_core::project::{Address, Project, parse_address};
-use journeyman_core::pull::base_comparison::BaseComparison;
+use journeyman_core::pull::compared::NoComparison;
 use journeyman_core::pull::{LocalPull, PullState};
 use journeyman_core::time::Timestamp;
 use serde::Deserialize;
@@ -24,8 +25,8 @@ use crate::openapi::{ProjectPath, PullPath, errors};
 use crate::page;
 use crate::wire::pull::{MergePullRequest, OpenPullRequest, ProjectPull, ProjectPullList, PullRequestState};
 
-/// The maximum number of pull requests of a page that are compared on other code hosts than the built-in one.
-const COMPARED: usize = 10;
+/// The time that a request for one pull request waits for the comparison with its base.
+const COMPARISON_TIME: Duration = Duration::from_secs(5);
 
 errors!(ListErrors: 400, 401, 403, 404, 503);
 errors!(OpenErrors: 400, 401, 403, 404, 409, 413, 415, 422, 503, 504);
@@ -50,8 +51,8 @@ pub(crate) struct PullsQuery {
 ///
 /// Returns the pull requests of the project's repository in pages, newest first. On the built-in code host, these are
 /// all pull requests; on other code hosts, those that jobs have opened or work on, as the code host last reported them.
-/// Open ones are compared with their bases, as both are on the code host now: on other code hosts the first 10 of the
-/// page, because each costs a request there. What is not known within 5 seconds is `null`.
+/// For open ones, it says how they compared with their bases at `comparedAt`; no code host is asked. A push to a base, a
+/// merge and each push of a job cause another comparison.
 #[utoipa::path(get, path = "/v2/projects/{projectId}/pulls", tag = "Pull requests", operation_id = "listPulls",
     params(ProjectPath, PullsQuery),
     responses((status = 200, description = "A page of pull requests", body = ProjectPullList), ListErrors))]
@@ -90,9 +91,7 @@ async fn remote(
     let filter = PullFilter { project: project.id.clone(), state, after, limit: limit + 1 };
     let mut found = app.services.store.remote_pulls(filter).await?;
     let next_cursor = page::cut(&mut found, limit, |pull| written(pull.created_at, pull.number));
-    let mut compared: Vec<Option<PullRef>> = found.iter().take(COMPARED).map(open_pull).collect();
-    compared.resize(found.len(), None);
-    let comparisons = open_comparisons(app, at, compared).await?;
+    let comparisons = open_comparisons(app, at, found.iter().map(open_pull).collect()).await?;
     let pulls = found.into_iter().zip(comparisons).map(|(pull, comparison)| ProjectPull::of_indexed(pull, comparison));
     Ok(Json(ProjectPullList { pulls: pulls.collect(), next_cursor }))
 }
@@ -128,7 +127,10 @@ pub(crate) async fn get(State(app): State<App>, at: InPull) -> Result<Json<Proje
     needed_name(&project)?;
     let detail = app.services.pulls.pull(&project, at.number).await?;
     let mergeable = (detail.pull.state == PullState::Open).then_some(detail.mergeable);
-    let comparison = open_comparisons(&app, &at.at, vec![local_pull(&detail.pull)]).await?.into_iter().next().flatten();
+    let comparison = match local_pull(&detail.pull) {
+        Some(pull) => Some(compared_now(&app, &at.at, &project, pull).await?),
+        None => None,
+    };
     Ok(Json(described(&app, &project, detail.pull, mergeable, comparison).await?))
 }
 
@@ -161,13 +163,28 @@ pub(crate) async fn merge(
     }
 }
 
+/// Compares a pull request of the built-in code host with its base now, so that the answer matches whether it can be
+/// merged. If this takes too long, the last comparison is returned.
+async fn compared_now(
+    app: &App,
+    at: &InProject,
+    project: &Project,
+    pull: PullRef,
+) -> Result<KnownComparison, ApiError> {
+    if let Some(found) = app.cases.compare_now(project, &pull, COMPARISON_TIME).await {
+        return Ok(KnownComparison { result: Ok(found), at: Some(app.services.clock.now()) });
+    }
+    let known = open_comparisons(app, at, vec![Some(pull)]).await?.into_iter().next().flatten();
+    Ok(known.unwrap_or(KnownComparison { result: Err(NoComparison::NotYet), at: None }))
+}
+
 /// Describes a pull request of the built-in code host, with the job that opened it.
 async fn described(
     app: &App,
     project: &Arc<Project>,
     pull: LocalPull,
     mergeable: Option<bool>,
-    comparison: Option<BaseComparison>,
+    comparison: Option<KnownComparison>,
 ) -> Result<ProjectPull, ApiError> {
     let known = app.services.store.indexed_pull(PullRepository::local(&pull.repository), pull.number).await?;
     // Another project may have the same repository.

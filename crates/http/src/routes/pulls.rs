@@ -1,12 +1,10 @@
 //! The operation that lists the pull requests of a job.
 
-use std::time::Duration;
-
 use axum::Json;
 use axum::extract::State;
+use journeyman_app::KnownComparison;
 use journeyman_core::code_host::HostName;
 use journeyman_core::job::command::PullRef;
-use journeyman_core::pull::base_comparison::BaseComparison;
 use journeyman_core::pull::{IndexedPull, PullState};
 
 use crate::app::App;
@@ -16,16 +14,13 @@ use crate::openapi::{JobPath, errors};
 use crate::page::{self, PageQuery};
 use crate::wire::pull::{JobPull, JobPullList};
 
-/// The time that a request waits for the comparison of pull requests with their bases.
-pub(super) const COMPARISON_TIME: Duration = Duration::from_secs(5);
-
 errors!(ListErrors: 400, 401, 403, 404, 503);
 
 /// List a job's pull requests
 ///
 /// Returns the pull requests that the job has opened, in pages, oldest first: a follow-up after a merge opens another
-/// one. Those on the built-in code host have a text too. `GET …/diff` returns the changes. An open one is compared with
-/// its base, as both are on the code host now; what is not known within 5 seconds is `null`.
+/// one. Those on the built-in code host have a text too. `GET …/diff` returns the changes. For open ones, it says how they
+/// compared with their bases at `comparedAt`; no code host is asked.
 #[utoipa::path(get, path = "/v2/agent/{projectId}/job/{id}/pulls", tag = "Jobs", operation_id = "listJobPulls",
     params(JobPath, PageQuery),
     responses((status = 200, description = "A page of pull requests", body = JobPullList), ListErrors))]
@@ -60,18 +55,16 @@ pub(super) fn open_pull(pull: &IndexedPull) -> Option<PullRef> {
     is_open.then(|| PullRef { repository: pull.repository.clone(), number: pull.number })
 }
 
-/// Returns how pull requests compare with their bases, in the same order, as far as it can be found out.
+/// Returns what is known about open pull requests and their bases, in the same order.
 pub(super) async fn open_comparisons(
     app: &App,
     at: &InProject,
     pulls: Vec<Option<PullRef>>,
-) -> Result<Vec<Option<BaseComparison>>, ApiError> {
+) -> Result<Vec<Option<KnownComparison>>, ApiError> {
     let open: Vec<PullRef> = pulls.iter().flatten().cloned().collect();
-    let mut found = if open.is_empty() {
-        Vec::new()
-    } else {
-        app.cases.comparisons(&*at.load(app).await?, &open, COMPARISON_TIME).await
+    if open.is_empty() {
+        return Ok(vec![None; pulls.len()]);
     }
-    .into_iter();
-    Ok(pulls.into_iter().map(|pull| pull.and_then(|_| found.next().flatten())).collect())
+    let mut found = app.cases.known_comparisons(&*at.load(app).await?, &open).await?.into_iter();
+    Ok(pulls.into_iter().map(|pull| pull.and_then(|_| found.next())).collect())
 }

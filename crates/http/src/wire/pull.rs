@@ -1,7 +1,9 @@
 //! The wire format of pull requests: those of a job, and those of a project.
 
+use journeyman_app::KnownComparison;
 use journeyman_core::ids::JobId;
-use journeyman_core::pull::base_comparison::{BaseComparison, Conflicts};
+use journeyman_core::pull::base_comparison::Conflicts;
+use journeyman_core::pull::compared::NoComparison;
 use journeyman_core::pull::{IndexedPull, LocalPull, MergeMethod, NewPull, PullState};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -109,6 +111,61 @@ pub(crate) struct PullConflicts {
     more: usize,
 }
 
+/// The reason why a pull request was not compared with its base.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum NotCompared {
+    /// It was not compared yet.
+    NotYet,
+    /// Its branch is in a fork.
+    InFork,
+    /// One of the two branches does not exist.
+    BranchMissing,
+    /// The project has another repository now.
+    OtherRepository,
+    /// The code host says that it has ended, and no webhook has told of it yet.
+    Ended,
+}
+
+impl From<NoComparison> for NotCompared {
+    fn from(reason: NoComparison) -> Self {
+        match reason {
+            NoComparison::NotYet => Self::NotYet,
+            NoComparison::InFork => Self::InFork,
+            NoComparison::BranchMissing => Self::BranchMissing,
+            NoComparison::OtherRepository => Self::OtherRepository,
+            NoComparison::Ended => Self::Ended,
+        }
+    }
+}
+
+/// What clients see of a comparison with the base.
+struct Compared {
+    base: Option<String>,
+    conflicts: Option<PullConflicts>,
+    behind: Option<u64>,
+    compared_at: Option<String>,
+    not_compared: Option<NotCompared>,
+}
+
+impl Compared {
+    fn of(known: Option<KnownComparison>) -> Self {
+        let compared_at = known.as_ref().and_then(|known| known.at).map(|at| at.to_string());
+        let (found, not_compared) = match known.map(|known| known.result) {
+            Some(Ok(found)) => (Some(found), None),
+            Some(Err(reason)) => (None, Some(reason.into())),
+            None => (None, None),
+        };
+        Self {
+            base: found.as_ref().map(|found| found.base.clone()),
+            behind: found.as_ref().map(|found| found.behind),
+            conflicts: found.map(|found| found.conflicts.into()),
+            compared_at,
+            not_compared,
+        }
+    }
+}
+
 impl From<Conflicts> for PullConflicts {
     fn from(Conflicts { files, more }: Conflicts) -> Self {
         Self { files, more }
@@ -139,12 +196,19 @@ pub(crate) struct JobPull {
     #[schema(required)]
     base: Option<String>,
     labels: Vec<String>,
-    /// The files in which it conflicts with its base; `null` if it has ended, or if they could not be found out now.
+    /// The files in which it conflicts with its base; `null` if it has ended, or if it was not compared.
     #[schema(required)]
     conflicts: Option<PullConflicts>,
     /// The number of commits of its base that it does not have, at most 1,000; `null` like `conflicts`.
     #[schema(required)]
     behind: Option<u64>,
+    /// The time at which it was compared with its base. A repetition with the same result does not change it. `null` if
+    /// it has ended, or if it was not compared yet.
+    #[schema(required, format = DateTime)]
+    compared_at: Option<String>,
+    /// Why it was not compared with its base; `null` if it was, or if it has ended.
+    #[schema(required)]
+    not_compared: Option<NotCompared>,
     /// The time at which the job opened it.
     #[schema(format = DateTime)]
     created_at: String,
@@ -156,11 +220,12 @@ pub(crate) struct JobPull {
 
 impl JobPull {
     /// Describes a pull request; `local` is what the built-in code host knows about it.
-    pub(crate) fn of(pull: IndexedPull, local: Option<LocalPull>, comparison: Option<BaseComparison>) -> Self {
+    pub(crate) fn of(pull: IndexedPull, local: Option<LocalPull>, comparison: Option<KnownComparison>) -> Self {
         let ended_at = local.as_ref().map_or(pull.ended_at, |local| local.ended_at);
         // A row without a title is of an older version, which did not record whether it is a draft either.
         let draft = pull.title.is_some().then_some(pull.draft);
         let state = local.as_ref().map_or(pull.state, |local| local.state);
+        let Compared { base, conflicts, behind, compared_at, not_compared } = Compared::of(comparison);
         Self {
             number: pull.number,
             url: pull.url,
@@ -169,9 +234,11 @@ impl JobPull {
             created_at: pull.created_at.to_string(),
             ended_at: ended_at.map(|at| at.to_string()),
             draft: local.as_ref().map_or(draft, |local| Some(local.draft)),
-            base: local.as_ref().map(|local| &local.base).or(comparison.as_ref().map(|found| &found.base)).cloned(),
-            behind: comparison.as_ref().map(|comparison| comparison.behind),
-            conflicts: comparison.map(|comparison| comparison.conflicts.into()),
+            base: local.as_ref().map(|local| local.base.clone()).or(base),
+            behind,
+            conflicts,
+            compared_at,
+            not_compared,
             labels: local.as_ref().map(|local| local.labels.clone()).unwrap_or_default(),
             body: local.as_ref().map(|local| local.body.clone()),
             title: local.map_or(pull.title, |local| Some(local.title)),
@@ -221,12 +288,19 @@ pub(crate) struct ProjectPull {
     /// and on other code hosts.
     #[schema(required)]
     mergeable: Option<bool>,
-    /// The files in which it conflicts with its base; `null` if it has ended, or if they could not be found out now.
+    /// The files in which it conflicts with its base; `null` if it has ended, or if it was not compared.
     #[schema(required)]
     conflicts: Option<PullConflicts>,
     /// The number of commits of its base that it does not have, at most 1,000; `null` like `conflicts`.
     #[schema(required)]
     behind: Option<u64>,
+    /// The time at which it was compared with its base. A repetition with the same result does not change it. `null` if
+    /// it has ended, or if it was not compared yet.
+    #[schema(required, format = DateTime)]
+    compared_at: Option<String>,
+    /// Why it was not compared with its base; `null` if it was, or if it has ended.
+    #[schema(required)]
+    not_compared: Option<NotCompared>,
     /// The time at which it was opened; on other code hosts, the time at which the job opened it or began to work on it.
     #[schema(format = DateTime)]
     created_at: String,
@@ -250,11 +324,14 @@ impl ProjectPull {
         url: String,
         job: Option<JobId>,
         mergeable: Option<bool>,
-        comparison: Option<BaseComparison>,
+        comparison: Option<KnownComparison>,
     ) -> Self {
+        let Compared { conflicts, behind, compared_at, not_compared, .. } = Compared::of(comparison);
         Self {
-            behind: comparison.as_ref().map(|comparison| comparison.behind),
-            conflicts: comparison.map(|comparison| comparison.conflicts.into()),
+            behind,
+            conflicts,
+            compared_at,
+            not_compared,
             number: pull.number,
             url,
             state: pull.state.into(),
@@ -274,7 +351,7 @@ impl ProjectPull {
     }
 
     /// Describes a pull request of another code host.
-    pub(crate) fn of_indexed(pull: IndexedPull, comparison: Option<BaseComparison>) -> Self {
+    pub(crate) fn of_indexed(pull: IndexedPull, comparison: Option<KnownComparison>) -> Self {
         let job = pull.job.to_string();
         let JobPull {
             number,
@@ -288,6 +365,8 @@ impl ProjectPull {
             labels,
             conflicts,
             behind,
+            compared_at,
+            not_compared,
             created_at,
             ended_at,
         } = JobPull::of(pull, None, comparison);
@@ -305,6 +384,8 @@ impl ProjectPull {
             mergeable: None,
             conflicts,
             behind,
+            compared_at,
+            not_compared,
             created_at,
             ended_at,
             ended_by: None,

@@ -247,6 +247,7 @@ pub(crate) struct Service {
     pub(crate) machine: Arc<FakeMachine>,
     pub(crate) endpoints: Arc<FakeEndpoints>,
     pub(crate) comparisons: FakeComparisons,
+    pub(crate) cases: UseCases,
     pub(crate) tokens: Arc<FakeTokens>,
     pub(crate) deliverer: Deliverer,
     pub(crate) key: String,
@@ -315,7 +316,7 @@ pub(crate) async fn service() -> Service {
     });
     let deliverer = cases.deliverer(world.clone());
     let services = Services {
-        cases,
+        cases: cases.clone(),
         engine: engine.clone(),
         store: store.clone(),
         ids: world.clone(),
@@ -353,6 +354,7 @@ pub(crate) async fn service() -> Service {
         machine,
         endpoints,
         comparisons,
+        cases,
         tokens,
         deliverer,
         key: String::new(),

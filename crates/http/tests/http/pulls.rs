@@ -1,10 +1,20 @@
 //! Tests of the operations on the pull requests of a project.
 
+use std::time::Duration;
+
+use journeyman_core::code_host::HostName;
+use journeyman_core::ids::{Sha, WorkerId};
+use journeyman_core::job::command::{Outcome, Published, Report};
+use journeyman_core::job::turn::{Ending, TurnArtifacts, TurnBegun};
+use journeyman_core::job::{Pull, PullRepository};
 use journeyman_core::ports::PullStore as _;
 use journeyman_core::pull::NewPull;
 use journeyman_core::pull::base_comparison::{BaseComparison, Conflicts};
+use journeyman_core::pull::compared::COMPARISON_PAUSE;
+use journeyman_core::run::Usage;
 use journeyman_core::time::Clock as _;
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use super::given::{Service, service};
 
@@ -15,6 +25,38 @@ impl Service {
             let new = NewPull { title: format!("Title of {head}"), head: (*head).to_owned(), ..NewPull::default() };
             let opened = self.store.open_pull("shop".into(), "main".into(), new, self.world.now()).await.unwrap();
             assert!(opened.is_some(), "{head}");
+        }
+    }
+
+    /// Compares the pull requests that are due after a pause.
+    async fn compare(&self) {
+        self.world.advance(COMPARISON_PAUSE);
+        self.cases.plan_comparisons().await.unwrap();
+        self.cases.carry_out_due_comparisons().await.unwrap();
+    }
+
+    /// Carries out the message of the job that waits, which opens a pull request.
+    async fn publish(&self, number: u64) {
+        let claimed = self.engine.claim(WorkerId::from_uuid(Uuid::nil()), Duration::from_secs(60)).await;
+        let claimed = claimed.unwrap().unwrap();
+        let (sha, id, token): (Sha, _, _) = ("a".repeat(40).parse().unwrap(), claimed.job.id, claimed.lease.token);
+        let begun = TurnBegun {
+            branch: format!("journeyman/{number}"),
+            generation: 1,
+            base: sha.clone(),
+            head: sha.clone(),
+            pushed: None,
+            default_branch: None,
+        };
+        let (artifacts, ending) = (TurnArtifacts::default(), Ending::Done);
+        let ended = Report::TurnEnded { head: sha.clone(), commits: vec![sha.clone()], artifacts, ending };
+        let repository = Some(PullRepository { host: HostName("github.com".to_owned()), id: "17".to_owned() });
+        let url = format!("https://github.com/acme/web/pull/{number}");
+        let pull = Published::Opened(Pull { repository, ..Pull::new(number, url) }, None);
+        let outcome = Outcome::Published { pushed: Some(sha), pull };
+        let finished = Report::Finished { outcome, usage: Usage::default() };
+        for report in [Report::TurnBegun(begun), ended, finished] {
+            self.engine.report(id, token, report).await.unwrap();
         }
     }
 
@@ -130,11 +172,19 @@ async fn open_pull_requests_name_their_conflicting_files() {
     let conflicts = Conflicts { files: vec!["src/a.rs".to_owned(), "caf\\xe9".to_owned()], more: 3 };
     service.comparisons.put(1, comparison(4, conflicts));
     service.comparisons.put(2, comparison(1, Conflicts::default()));
+    let before = service.get("/v2/projects/shop/pulls").await.json()["pulls"][0].clone();
+    assert_eq!((&before["notCompared"], &before["comparedAt"]), (&json!("not_yet"), &Value::Null), "{before}");
+    service.compare().await;
     let pulls = service.get("/v2/projects/shop/pulls").await.json()["pulls"].clone();
     let shown = |place: usize| (pulls[place]["conflicts"].clone(), pulls[place]["behind"].clone());
     assert_eq!(shown(0), (Value::Null, Value::Null), "it cannot be compared");
+    assert_eq!(pulls[0]["notCompared"], "branch_missing");
     assert_eq!(shown(1), (json!({ "files": [], "more": 0 }), json!(1)));
     assert_eq!(shown(2), (json!({ "files": ["src/a.rs", "caf\\xe9"], "more": 3 }), json!(4)));
+    assert_eq!(
+        (&pulls[2]["notCompared"], &pulls[2]["comparedAt"]),
+        (&Value::Null, &json!(service.world.now().to_string()))
+    );
     let one = service.get("/v2/projects/shop/pulls/1").await.json();
     assert_eq!((&one["conflicts"], &one["behind"]), (&pulls[2]["conflicts"], &json!(4)));
     let merged = service.post("/v2/projects/shop/pulls/1/merge", "").await.json();
@@ -142,13 +192,32 @@ async fn open_pull_requests_name_their_conflicting_files() {
 }
 
 #[tokio::test]
-async fn a_repository_that_cannot_be_read_leaves_the_conflicts_open() {
+async fn all_pull_requests_of_a_page_on_another_code_host_have_the_stored_comparison() {
     let service = service().await;
-    service.open_pulls(&["a"]).await;
-    service.comparisons.put(1, comparison(1, Conflicts::default()));
+    let project = json!({ "id": "web", "repository": "https://github.com/acme/web.git" });
+    assert_eq!(service.post("/v2/projects", &project.to_string()).await.status.as_u16(), 201);
+    let message = json!({ "prompt": "Fix it" }).to_string();
+    for number in 1..=30 {
+        let made = service.post("/v2/agent/web/job", &message).await;
+        assert_eq!(made.status.as_u16(), 201, "{made:?}");
+        service.publish(number).await;
+        service.comparisons.put(number, comparison(number, Conflicts::default()));
+    }
+    // The last one is not compared in this round.
+    service.compare().await;
+    service.post("/v2/agent/web/job", &message).await;
+    service.publish(31).await;
     service.comparisons.refuse(true);
-    let pulls = service.get("/v2/projects/shop/pulls").await.json();
-    assert_eq!((&pulls["pulls"][0]["number"], &pulls["pulls"][0]["conflicts"]), (&json!(1), &Value::Null), "{pulls}");
+    service.compare().await;
+    let pulls = service.get("/v2/projects/web/pulls").await.json()["pulls"].clone();
+    let pulls = pulls.as_array().unwrap();
+    let mut behind: Vec<Option<u64>> = pulls.iter().map(|pull| pull["behind"].as_u64()).collect();
+    behind.sort_unstable();
+    let expected: Vec<Option<u64>> = std::iter::once(None).chain((1..=30).map(Some)).collect();
+    assert_eq!(behind, expected, "an unavailable repository takes no result away");
+    let unknown: Vec<_> = pulls.iter().filter(|pull| pull["notCompared"] == "not_yet").collect();
+    assert_eq!(unknown.len(), 1, "{unknown:?}");
+    assert_eq!(unknown[0]["number"], 31);
 }
 
 fn comparison(behind: u64, conflicts: Conflicts) -> BaseComparison {

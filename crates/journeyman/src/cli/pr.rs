@@ -183,10 +183,27 @@ fn state(look: Look, pull: &Value) -> String {
 fn rows(look: Look, pulls: &[Value]) -> Vec<String> {
     let row = |pull: &Value| {
         let [title, head, job] = ["title", "head", "job"].map(|field| cell(&pull[field]));
-        [format!("#{}", cell(&pull["number"])), state(look, pull), title, head, job, look.ago(&pull["createdAt"])]
+        let number = format!("#{}", cell(&pull["number"]));
+        [number, state(look, pull), title, head, with_base(pull), job, look.ago(&pull["createdAt"])]
     };
-    let head = [Whole("NUMBER"), Whole("STATE"), Text("TITLE"), Text("BRANCH"), Extra("JOB"), Extra("CREATED")];
+    let head =
+        [Whole("NUMBER"), Whole("STATE"), Text("TITLE"), Text("BRANCH"), Extra("BASE"), Extra("JOB"), Extra("CREATED")];
     headed(look, head, pulls.iter().map(row).collect())
+}
+
+/// Returns what is known about a pull request and its base, in few words.
+fn with_base(pull: &Value) -> String {
+    let behind = pull["behind"].as_u64().unwrap_or_default();
+    let named = pull["conflicts"]["files"].as_array().map_or(0, |files| files.len() as u64);
+    let count = named.saturating_add(pull["conflicts"]["more"].as_u64().unwrap_or_default());
+    match (pull["notCompared"].as_str(), count, behind) {
+        (Some("not_yet"), ..) => "not compared yet".to_owned(),
+        (Some(_), ..) => "not compared".to_owned(),
+        (None, 0, _) if pull["behind"].is_null() => "-".to_owned(),
+        (None, 0, 0) => "up to date".to_owned(),
+        (None, 0, behind) => format!("{behind} behind"),
+        (None, count, _) => format!("conflicts: {count}"),
+    }
 }
 
 /// Returns the names of the conflicting files; empty if there are none, or if they are not known.
@@ -265,9 +282,23 @@ mod tests {
     #[test]
     fn a_list_has_a_row_for_each_pull_request() {
         let lines = rows(LOOK, &[pull(), json!({"number": 12, "state": "open", "draft": true})]);
-        assert_eq!(lines[0], "NUMBER  STATE  TITLE           BRANCH  JOB    CREATED");
-        assert_eq!(lines[1], "#7      open   Add\u{fffd}[2J a page  jm/add  job_1  1 minute ago");
+        assert_eq!(lines[0], "NUMBER  STATE  TITLE           BRANCH  BASE  JOB    CREATED");
+        assert_eq!(lines[1], "#7      open   Add\u{fffd}[2J a page  jm/add  -     job_1  1 minute ago");
         assert!(lines[2].starts_with("#12     draft  -"), "{lines:?}");
+    }
+
+    #[test]
+    fn a_list_says_how_pull_requests_compare_with_their_bases() {
+        for (pull, expected) in [
+            (json!({"notCompared": "not_yet", "behind": null, "conflicts": null}), "not compared yet"),
+            (json!({"notCompared": "in_fork", "behind": null, "conflicts": null}), "not compared"),
+            (json!({"notCompared": null, "behind": 0, "conflicts": {"files": [], "more": 0}}), "up to date"),
+            (json!({"notCompared": null, "behind": 3, "conflicts": {"files": [], "more": 0}}), "3 behind"),
+            (json!({"notCompared": null, "behind": 3, "conflicts": {"files": ["a", "b"], "more": 5}}), "conflicts: 7"),
+            (json!({"notCompared": null, "behind": null, "conflicts": null}), "-"),
+        ] {
+            assert_eq!(with_base(&pull), expected, "{pull}");
+        }
     }
 
     #[test]

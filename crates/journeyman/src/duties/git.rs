@@ -124,6 +124,7 @@ mod tests {
             hooks: dir.path().join("hooks"),
             public_url: String::new(),
             pulls: store.clone(),
+            comparisons: store.clone(),
             users: store.clone(),
             secrets: store.clone(),
             hosts: store.clone(),

@@ -87,6 +87,7 @@ pub(crate) async fn idle_with(settings: Settings, idle_agents: IdleAgentLimits) 
         hooks: dir.path().join("hooks"),
         public_url: url,
         pulls: store.clone(),
+        comparisons: store.clone(),
         users: store.clone(),
         secrets: store.clone(),
         hosts: store.clone(),

@@ -128,7 +128,7 @@ impl Case {
         self.comparisons.open(&project(), Effort::Complete).await
     }
 
-    async fn comparison(&self) -> Result<Option<BaseComparison>, NotCompared> {
+    async fn comparison(&self) -> Result<Compared, NotCompared> {
         self.open().await?.compare(&pull()).await
     }
 
@@ -192,7 +192,7 @@ async fn names_that_are_not_text_are_escaped() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_compared_is_not_told() {
+async fn the_reason_is_told_for_what_cannot_be_compared() {
     for is_ours in [false, true] {
         what_cannot_be_compared(Case::new(is_ours).await).await;
     }
@@ -200,20 +200,20 @@ async fn what_cannot_be_compared_is_not_told() {
 
 async fn what_cannot_be_compared(case: Case) {
     let open = OnePull::open();
-    for pull in [
-        HostPull { state: PullState::Closed, ..open.clone() },
-        HostPull { state: PullState::Merged, ..open.clone() },
-        HostPull { is_from_fork: true, ..open.clone() },
-        HostPull { base: "gone".to_owned(), ..open.clone() },
-        HostPull { head: "gone".to_owned(), ..open.clone() },
+    for (pull, reason) in [
+        (HostPull { state: PullState::Closed, ..open.clone() }, NoComparison::Ended),
+        (HostPull { state: PullState::Merged, ..open.clone() }, NoComparison::Ended),
+        (HostPull { is_from_fork: true, ..open.clone() }, NoComparison::InFork),
+        (HostPull { base: "gone".to_owned(), ..open.clone() }, NoComparison::BranchMissing),
+        (HostPull { head: "gone".to_owned(), ..open.clone() }, NoComparison::BranchMissing),
     ] {
         case.comparisons.pulls().clear();
         case.answer(pull.clone());
-        assert_eq!(case.comparison().await, Ok(None), "{pull:?}");
+        assert_eq!(case.comparison().await, Ok(Err(reason)), "{pull:?}");
     }
     let other = PullRepository { id: "8".to_owned(), ..pull().repository };
     let other = PullRef { repository: other, ..pull() };
-    assert_eq!(case.open().await.unwrap().compare(&other).await, Ok(None));
+    assert_eq!(case.open().await.unwrap().compare(&other).await, Ok(Err(NoComparison::OtherRepository)));
     case.comparisons.pulls().clear();
     *case.host.0.pull.lock().unwrap() = Err(ForgeError::Unclear("502".to_owned()));
     let error = case.comparison().await.unwrap_err();
@@ -248,14 +248,36 @@ async fn a_code_host_is_asked_once_in_a_while() {
         case.open().await.unwrap();
         for _ in 0..3 {
             let opened = case.comparisons.open(&project(), effort).await.unwrap();
-            assert!(opened.compare(&pull()).await.unwrap().is_some());
+            assert!(opened.compare(&pull()).await.unwrap().is_ok());
         }
         assert_eq!(case.asked(), 1, "{effort:?}");
         case.comparisons.pulls().values_mut().for_each(|(_, at)| *at -= fresh);
         let opened = case.comparisons.open(&project(), effort).await.unwrap();
-        opened.compare(&pull()).await.unwrap();
+        opened.compare(&pull()).await.unwrap().unwrap();
         assert_eq!(case.asked(), 2, "{effort:?}");
     }
+}
+
+#[tokio::test]
+async fn a_code_host_gets_a_bounded_number_of_requests() {
+    let case = Case::new(false).await;
+    let numbered = |number: u64| PullRef { number, ..pull() };
+    let most = u64::try_from(MOST_ASKED).unwrap();
+    let opened = case.open().await.unwrap();
+    for number in 0..most {
+        opened.compare(&numbered(number)).await.unwrap().unwrap();
+    }
+    let error = opened.compare(&numbered(most)).await.unwrap_err();
+    assert!(error.to_string().ends_with("asked about this pull request later"), "{error}");
+    opened.compare(&numbered(0)).await.unwrap().unwrap();
+    assert_eq!(case.asked(), MOST_ASKED as u32);
+    // The next call asks about the others, and uses an older answer where none is left.
+    case.comparisons.pulls().values_mut().for_each(|(_, at)| *at -= REPEATED);
+    let opened = case.open().await.unwrap();
+    for number in (0..=most).rev() {
+        opened.compare(&numbered(number)).await.unwrap().unwrap();
+    }
+    assert_eq!(case.asked(), 2 * MOST_ASKED as u32);
 }
 
 #[tokio::test]

@@ -245,6 +245,8 @@ impl Tables {
         self.secrets.retain(|(project, _), _| project != id);
         self.holds.remove(id);
         self.imports.remove(id);
+        self.comparisons.retain(|(project, _)| project != id);
+        self.comparison_schedule.remove(id);
         self.templates.retain(|_, template| template.project != *id);
         self.inbox.retain(|row| row.event.project.as_ref() != Some(id));
         self.feed.retain(|entry| entry.project != *id);

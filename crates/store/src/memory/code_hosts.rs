@@ -125,6 +125,9 @@ impl Tables {
             }
             None => self.job_pulls.push(pull.clone()),
         }
+        if pull.state == PullState::Open {
+            self.wake_comparison(&pull.project);
+        }
     }
 
     /// Stores the state of a pull request. If another one of the same branch is open, this one stays ended.

@@ -13,6 +13,7 @@ use journeyman_core::time::Timestamp;
 use uuid::Uuid;
 
 use super::PostgresStore;
+use super::comparisons::{wake, wake_of_pull};
 use super::error::PgError;
 use super::pipeline::{Call, call};
 use crate::{lists, rows, vault};
@@ -108,14 +109,17 @@ pub(super) fn put_pull(pull: &IndexedPull) -> Vec<Call> {
         i64::from(pull.draft),
         pull.ended_at.map(Timestamp::as_micros),
     ));
+    if pull.state == PullState::Open {
+        calls.push(wake(&pull.project));
+    }
     calls
 }
 
-/// Returns the statement that stores the state of a pull request in the index. If another one of the same branch is
+/// Returns the statements that store the state of a pull request in the index. If another one of the same branch is
 /// open, this one stays ended.
-pub(super) fn set_pull_state(pull: &PullRef, state: PullState, at: Timestamp) -> Call {
+pub(super) fn set_pull_state(pull: &PullRef, state: PullState, at: Timestamp) -> Vec<Call> {
     let ended_at = (state != PullState::Open).then(|| at.as_micros());
-    call!(
+    let mut calls = vec![call!(
         "UPDATE job_pulls AS this SET state = $4, ended_at = CASE WHEN state = $4 THEN ended_at ELSE $5 END
          WHERE host = $1 AND repository = $2 AND number = $3 AND ($4 <> 'open' OR NOT EXISTS (
              SELECT 1 FROM job_pulls AS other
@@ -126,7 +130,11 @@ pub(super) fn set_pull_state(pull: &PullRef, state: PullState, at: Timestamp) ->
         i64::try_from(pull.number).unwrap_or(i64::MAX),
         state.name(),
         ended_at,
-    )
+    )];
+    if state == PullState::Open {
+        calls.push(wake_of_pull(pull));
+    }
+    calls
 }
 
 #[async_trait]

@@ -274,7 +274,7 @@ fn other(row: &Row) -> Result<Vec<Call>, StoreError> {
         Row::InboxDone { numbers, outcome, job, message } => vec![events_done(numbers, *outcome, *job, *message)?],
         Row::IssueJob { repository, number, job, project } => vec![put_issue_job(repository, *number, *job, project)],
         Row::Pull(pull) => put_pull(pull),
-        Row::PullState(pull, state, at) => vec![set_pull_state(pull, *state, *at)],
+        Row::PullState(pull, state, at) => set_pull_state(pull, *state, *at),
         Row::WatchChecks { job, project, sha, since, due_at } => vec![put_watch(*job, project, sha, [*since, *due_at])],
         _ => Vec::new(),
     })

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use journeyman_core::code_host::{Access, CodeHost, DefinedIn, HostKind, HostName};
 use journeyman_core::ids::ProjectId;
 use journeyman_core::job::PullRepository;
+use journeyman_core::job::command::PullRef;
 use journeyman_core::poll::{Cursor, Poll, PollProblem};
+use journeyman_core::pull::compared::{ComparedDocument, ComparedPull, DueComparison};
 use journeyman_core::pull::{
     Comment, CommentState, DiffSide, IndexedPull, LinePlace, LocalPull, NewComment, PullState, Resolution, Verdict,
 };
@@ -168,4 +170,28 @@ pub(crate) fn pull<R: Columns>(row: &R) -> Read<LocalPull, R> {
         ended_between: base.zip(head),
         merge_commit: at.parsed_or_null("merge_commit")?,
     })
+}
+
+/// Reads a comparison of a pull request with its base.
+pub(crate) fn compared_pull<R: Columns>(row: &R) -> Read<ComparedPull, R> {
+    let at = At::new("base_comparisons", row, &["host", "repository"])?;
+    let document: ComparedDocument = at.json("result")?;
+    let repository = PullRepository { host: HostName(at.text("host")?), id: at.text("repository")? };
+    Ok(ComparedPull {
+        pull: PullRef { repository, number: at.number("number")? },
+        result: document.result(row.text("base")?),
+        at: at.time("compared_at")?,
+    })
+}
+
+/// Reads a claimed project of the schedule of comparisons.
+pub(crate) fn due_comparison<R: Columns>(row: &R) -> Read<DueComparison, R> {
+    let at = At::new("comparison_schedule", row, &["project"])?;
+    let (project, held_until) = (at.parsed("project")?, at.time("held_until")?);
+    Ok(DueComparison { project, held_until, claims: at.number("claims")? })
+}
+
+/// Reads the project of a row of the schedule of comparisons.
+pub(crate) fn project_of_schedule<R: Columns>(row: &R) -> Read<ProjectId, R> {
+    At::new("comparison_schedule", row, &["project"])?.parsed("project")
 }

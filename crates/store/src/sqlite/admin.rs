@@ -454,6 +454,8 @@ impl Tables<'_> {
             "DELETE FROM job_pulls WHERE project = ?1",
             "DELETE FROM job_issues WHERE project = ?1",
             "DELETE FROM check_watches WHERE project = ?1",
+            "DELETE FROM base_comparisons WHERE project = ?1",
+            "DELETE FROM comparison_schedule WHERE project = ?1",
             "DELETE FROM inbox WHERE project = ?1",
             "DELETE FROM job_attributes WHERE project = ?1",
             "DELETE FROM feed WHERE project = ?1",

@@ -14,6 +14,7 @@ use rusqlite::{Connection, params};
 use uuid::Uuid;
 
 use super::SqliteStore;
+use super::comparisons::{wake, wake_of_pull};
 use super::error::{OpError, ReadError};
 use super::rows::collect;
 use crate::rows::to_json;
@@ -130,6 +131,9 @@ pub(super) fn put_pull(db: &Connection, pull: &IndexedPull) -> Result<(), ReadEr
         pull.draft,
         pull.ended_at.map(Timestamp::as_micros),
     ])?;
+    if pull.state == PullState::Open {
+        wake(db, &pull.project)?;
+    }
     Ok(())
 }
 
@@ -152,6 +156,9 @@ pub(super) fn set_pull_state(
         state.name(),
         ended_at,
     ])?;
+    if state == PullState::Open {
+        wake_of_pull(db, pull)?;
+    }
     Ok(())
 }
 

@@ -55,6 +55,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0043_key_names.sql"),
     include_str!("../../migrations/sqlite/0044_ended_by.sql"),
     include_str!("../../migrations/sqlite/0045_reservations.sql"),
+    include_str!("../../migrations/sqlite/0046_base_comparisons.sql"),
 ];
 
 /// The schema that all migrations together make. `make schema` writes the file.

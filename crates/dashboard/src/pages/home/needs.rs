@@ -2,14 +2,12 @@
 //! a review.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use futures::StreamExt;
-use futures::stream::iter;
 use journeyman_core::checks::CheckResult;
-use journeyman_core::ids::{JobId, MessageId};
+use journeyman_core::ids::{JobId, MessageId, ProjectId};
+use journeyman_core::job::command::PullRef;
 use journeyman_core::job::{Job, JobState};
-use journeyman_core::ports::{PullPagesError, StoreError};
+use journeyman_core::ports::StoreError;
 use journeyman_core::pull::PullState;
 use journeyman_core::run::ReasonCode;
 
@@ -89,30 +87,22 @@ pub(super) fn is_reviewed(job: &Job) -> bool {
     job.pull.as_ref().is_some_and(|pull| pull.state == PullState::Open && !pull.draft && !pull.is_untouched)
 }
 
-/// The number of merges that a page tries at the same time, and the time after which it shows the conflicts found so far.
-const MERGES_AT_ONCE: usize = 2;
-const CONFLICTS_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// Returns the number of conflicting files of pull requests on the built-in code host. Other code hosts are not asked.
-async fn conflicts(shared: &Shared, places: &Places, jobs: &[Job]) -> BTreeMap<JobId, usize> {
-    let merges: Vec<_> = jobs.iter().map(|job| conflicts_of(shared, places, job)).collect();
-    let timeout = tokio::time::sleep(CONFLICTS_TIMEOUT);
-    let found: Vec<_> = iter(merges).buffer_unordered(MERGES_AT_ONCE).take_until(timeout).collect().await;
-    found.into_iter().flatten().collect()
-}
-
-async fn conflicts_of(shared: &Shared, places: &Places, job: &Job) -> Option<(JobId, usize)> {
-    let (at, pull) = (places.get(&job.project)?, job.pull.as_ref()?);
-    if !at.is_hosted() || at.project.repository != job.source.repository {
-        return None;
+/// Returns the numbers of conflicting files of the pull requests of jobs, on all code hosts, as they are stored.
+async fn conflicts(shared: &Shared, places: &Places, jobs: &[Job]) -> Result<BTreeMap<JobId, usize>, StoreError> {
+    let mut of_projects: BTreeMap<&ProjectId, Vec<(JobId, PullRef)>> = BTreeMap::new();
+    for job in jobs {
+        let Some(pull) = job.pull.as_ref().filter(|pull| pull.state == PullState::Open) else { continue };
+        let Some(repository) = pull.repository.clone() else { continue };
+        of_projects.entry(&job.project).or_default().push((job.id, PullRef { repository, number: pull.number }));
     }
-    let found = shared.services.pulls.conflicts(&at.project, pull.number).await;
-    // The page of the pull request shows the error.
-    let warn = |error: &PullPagesError| {
-        tracing::warn!(project = %job.project, number = pull.number, %error, "the conflicts of a pull request are unknown");
-    };
-    let files = found.inspect_err(warn).ok()?;
-    (!files.is_empty()).then_some((job.id, files.count()))
+    let mut found = BTreeMap::new();
+    for (project, of_jobs) in of_projects {
+        let Some(at) = places.get(project) else { continue };
+        let (ids, pulls): (Vec<JobId>, Vec<PullRef>) = of_jobs.into_iter().unzip();
+        let known = shared.services.cases.known_comparisons(&at.project, &pulls).await?;
+        found.extend(ids.into_iter().zip(known).filter_map(|(id, known)| Some((id, known.conflicts()?))));
+    }
+    Ok(found)
 }
 
 /// Returns the rows: failed jobs first, then pull requests in the order of their signs.
@@ -125,7 +115,7 @@ pub(super) async fn needs(
 ) -> Result<Vec<Need>, StoreError> {
     let jobs: Vec<Job> = failed.iter().chain(to_review).cloned().collect();
     let rows = row::rows(shared, places, &jobs).await?.rows;
-    let conflicts = conflicts(shared, places, to_review).await;
+    let conflicts = conflicts(shared, places, to_review).await?;
     let mut needs: Vec<Need> = Vec::new();
     for row in rows {
         let Some(job) = jobs.iter().find(|job| row.key.ends_with(&job.id.to_string())) else { continue };

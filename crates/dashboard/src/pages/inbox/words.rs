@@ -15,6 +15,7 @@ pub(in crate::pages) const fn outcome(outcome: Outcome) -> (&'static str, &'stat
         Outcome::Helped => ("The list of commands was written", ""),
         Outcome::PullRecorded => ("The state of the pull request was recorded", ""),
         Outcome::ChecksQueued => ("The checks of the commit are read again", ""),
+        Outcome::ComparisonQueued => ("Pull requests are compared with their bases again", ""),
         Outcome::NoProject => ("No project has this repository", "Create a project for it, if jobs should work on it."),
         Outcome::NoJob => ("No job belongs to it", ""),
         Outcome::NotAddressed => ("It does not address the service", "Mention the service, if it should act."),
@@ -83,6 +84,7 @@ pub(super) fn kind(content: &HookContent) -> String {
             format!("Issue #{} {what}", issue.number)
         }
         HookContent::Checks { sha, .. } => format!("Checks of {}", sha.as_str().get(..8).unwrap_or_default()),
+        HookContent::Push { branches } => format!("Push to {}", branches.join(", ")),
         HookContent::Repository => "The repository was changed".to_owned(),
         HookContent::Access { .. } => "The service was given access".to_owned(),
         HookContent::Ping => "Test of the webhook".to_owned(),

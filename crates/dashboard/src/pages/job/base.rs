@@ -6,7 +6,7 @@ use std::time::Duration;
 use askama::Template;
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
-use journeyman_app::MessageRequest;
+use journeyman_app::{KnownComparison, MessageRequest};
 use journeyman_core::message::DeliveryMode;
 use journeyman_core::pull::base_comparison::{BaseComparison, request};
 
@@ -15,11 +15,9 @@ use crate::failure::{Page, refusal};
 use crate::fields::Fields;
 use crate::fragment::Fragment;
 use crate::frame::Frame;
+use crate::pages::pulls::base_note::BaseNote;
 use crate::pages::pulls::merge_box::files;
-use crate::{Shared, visible, words};
-
-/// The time that a page waits for the comparison with the base. A page without it is complete too.
-const PAGE_TIME: Duration = Duration::from_secs(1);
+use crate::{Shared, visible};
 
 /// The time that a person waits who has asked for the update.
 const ASKED_TIME: Duration = Duration::from_secs(10);
@@ -51,27 +49,28 @@ struct Notice {
 /// Renders the part; empty while the agent works, and if the pull request is up to date or cannot be compared.
 pub(super) async fn render(at: &InJob) -> askama::Result<Fragment> {
     let rests = !status::is_active(&at.job);
-    let comparison = if rests { comparison(at, PAGE_TIME).await } else { None };
+    let comparison = if rests { known(at).await } else { None };
     // The same key on each page of the same state, so that the agent is asked once.
     let ends = comparison.as_ref().map(|found| format!("update-{}-{}", found.base_sha, found.head_sha));
     let notice = comparison.and_then(|comparison| Notice::of(at, &comparison));
     Fragment::of(&Base { at, frame: at, notice, once: ends.unwrap_or_default() })
 }
 
-async fn comparison(at: &InJob, limit: Duration) -> Option<BaseComparison> {
-    at.cases().comparison_of_job(&at.project, &at.job, limit).await
+/// Returns the stored comparison. A page without it is complete too.
+async fn known(at: &InJob) -> Option<BaseComparison> {
+    match at.cases().known_comparison_of_job(&at.project, &at.job).await {
+        Ok(known) => known?.result.ok(),
+        Err(error) => {
+            tracing::warn!(job = %at.job.id, %error, "the comparison with the base could not be read");
+            None
+        }
+    }
 }
 
 impl Notice {
     fn of(at: &InJob, comparison: &BaseComparison) -> Option<Self> {
         let base = visible::line(&comparison.base).into_owned();
-        let text = match (comparison.conflicts.count(), comparison.behind) {
-            (0, 0) => return None,
-            (0, 1) => format!("1 commit behind {base}"),
-            (0, behind) => format!("{} commits behind {base}", words::grouped(behind)),
-            (1, _) => format!("1 file conflicts with {base}"),
-            (count, _) => format!("{} conflict with {base}", words::counted(count, "file")),
-        };
+        let text = BaseNote::of(&KnownComparison { result: Ok(comparison.clone()), at: None })?.text;
         let mut named = comparison.conflicts.clone();
         named.more += named.files.len().saturating_sub(MAX_FILES);
         named.files.truncate(MAX_FILES);
@@ -88,7 +87,7 @@ pub(super) async fn update(State(shared): State<Shared>, at: InJob, fields: Fiel
 
 async fn send(shared: &Shared, at: InJob, fields: &Fields) -> Page {
     at.needs_write()?;
-    let refused = match comparison(&at, ASKED_TIME).await {
+    let refused = match at.cases().compare_job_now(&at.project, &at.job, ASKED_TIME).await {
         Some(comparison) if comparison.behind > 0 => {
             let prompt = request(&comparison.base, &comparison.conflicts);
             let once = fields.once(&format!("update {}", at.job.id));

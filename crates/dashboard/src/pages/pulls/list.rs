@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use askama::Template;
 use axum::extract::{Query, State};
 use axum::response::Response;
-use journeyman_core::job::{Job, JobStatus};
+use journeyman_core::job::command::PullRef;
+use journeyman_core::job::{Job, JobStatus, PullRepository};
 use journeyman_core::pull::{LocalPull, PullReviews, PullState, Verdict};
 use serde::Deserialize;
 
 use super::badge::Badge;
+use super::base_note::BaseNote;
 use super::remote;
 use crate::failure::{Failure, Page, rendered};
 use crate::frame::Frame;
@@ -74,6 +76,8 @@ struct Row {
     comments: Option<String>,
     /// The size of the job's change, if the pull request is its current one.
     size: Option<Size>,
+    /// What there is to say about its base, if it is open.
+    base: Option<BaseNote>,
     opened: Moment,
     /// The word for the end, and its time.
     ended: Option<(&'static str, Moment)>,
@@ -104,7 +108,7 @@ pub(super) fn work(state: PullState, job: &Job) -> Option<(&'static str, &'stati
 }
 
 impl Row {
-    fn new(at: &InProject, pull: &LocalPull, job: Option<&Job>, reviews: PullReviews) -> Self {
+    fn new(at: &InProject, pull: &LocalPull, job: Option<&Job>, reviews: PullReviews, base: Option<BaseNote>) -> Self {
         let verdict = match reviews.verdict {
             Verdict::Approve => Some(("ok", "approved")),
             Verdict::RequestChanges => Some(("danger", "changes requested")),
@@ -124,6 +128,7 @@ impl Row {
             verdict: verdict.filter(|_| pull.state == PullState::Open),
             comments: (comments > 0).then(|| words::counted(comments, "comment")),
             size: job.and_then(|job| size(job, pull.number)),
+            base,
             opened: at.moment(pull.created_at),
             ended: pull.ended_at.map(|ended| (pull.state.name(), at.moment(ended))),
         }
@@ -165,11 +170,17 @@ async fn page(shared: &Shared, at: &InProject, state: PullState) -> Page {
         }
         None => BTreeMap::new(),
     };
+    let open = shown().filter(|pull| pull.state == PullState::Open);
+    let open: Vec<PullRef> =
+        open.map(|pull| PullRef { repository: PullRepository::local(&pull.repository), number: pull.number }).collect();
+    let mut known = at.cases().known_comparisons(&at.project, &open).await?.into_iter();
     let mut rows = Vec::new();
     for pull in shown() {
+        let known = if pull.state == PullState::Open { known.next() } else { None };
+        let base = known.as_ref().and_then(BaseNote::of);
         let has_job = rows.len() < MOST_JOBS;
         let job = if has_job { at.cases().job_of_pull(&at.caller(), &at.project.id, pull).await? } else { None };
-        rows.push(Row::new(at, pull, job.as_ref(), reviews.get(&pull.number).copied().unwrap_or_default()));
+        rows.push(Row::new(at, pull, job.as_ref(), reviews.get(&pull.number).copied().unwrap_or_default(), base));
     }
     rendered(&ListPage {
         at,

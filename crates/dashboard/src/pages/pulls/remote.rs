@@ -5,11 +5,13 @@ use std::collections::HashMap;
 use askama::Template;
 use journeyman_core::ids::JobId;
 use journeyman_core::job::Job;
+use journeyman_core::job::command::PullRef;
 use journeyman_core::ports::{PullCounts, PullCursor, PullFilter};
 use journeyman_core::pull::{IndexedPull, PullState};
 use journeyman_core::time::Timestamp;
 
 use super::badge::Badge;
+use super::base_note::BaseNote;
 use super::canonical;
 use super::list::{JobLink, STATES, size, work};
 use crate::failure::{Failure, Page, rendered};
@@ -56,13 +58,15 @@ struct Row {
     work: Option<(&'static str, &'static str)>,
     /// The size of the job's change, if the pull request is its current one.
     size: Option<Size>,
+    /// What there is to say about its base, if it is open.
+    base: Option<BaseNote>,
     opened: Moment,
     /// The word for the end, and the time at which it was recorded.
     ended: Option<(&'static str, Moment)>,
 }
 
 impl Row {
-    fn new(at: &InProject, pull: &IndexedPull, job: Option<&Job>) -> Self {
+    fn new(at: &InProject, pull: &IndexedPull, job: Option<&Job>, base: Option<BaseNote>) -> Self {
         let line = |text: &str| visible::line(text).into_owned();
         // An older version did not store the title, which usually is that of the job.
         let title = pull.title.as_deref().or(job.map(|job| job.title.as_str()));
@@ -75,6 +79,7 @@ impl Row {
             job: job.map(|job| JobLink::new(at, job, title.unwrap_or_default())),
             work: job.and_then(|job| work(pull.state, job)),
             size: job.and_then(|job| size(job, pull.number)),
+            base,
             opened: at.moment(pull.created_at),
             ended: pull.ended_at.map(|ended| (pull.state.name(), at.moment(ended))),
         }
@@ -93,7 +98,14 @@ pub(super) async fn page(shared: &Shared, at: &InProject, state: PullState, afte
     let older = last.map(|last| format!("{}-{}", last.created_at.as_micros(), last.number));
     let counts = store.count_remote_pulls(project).await?;
     let jobs = jobs(shared, &pulls).await?;
-    let row = |pull: &IndexedPull| Row::new(at, pull, jobs.get(&pull.job));
+    let open = pulls.iter().filter(|pull| pull.state == PullState::Open);
+    let open: Vec<PullRef> =
+        open.map(|pull| PullRef { repository: pull.repository.clone(), number: pull.number }).collect();
+    let mut known = at.cases().known_comparisons(&at.project, &open).await?.into_iter();
+    let row = |pull: &IndexedPull| {
+        let known = if pull.state == PullState::Open { known.next() } else { None };
+        Row::new(at, pull, jobs.get(&pull.job), known.as_ref().and_then(BaseNote::of))
+    };
     rendered(&RemotePage {
         at,
         frame: at,

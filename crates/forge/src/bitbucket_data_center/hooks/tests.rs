@@ -226,6 +226,15 @@ fn a_renamed_repository_has_its_new_path() {
 }
 
 #[test]
+fn a_push_is_read() {
+    let change = |name: &str| json!({"ref": {"id": name, "type": "BRANCH"}, "type": "UPDATE"});
+    let changes = [change("refs/heads/main"), change("refs/tags/v1"), change("refs/heads/topic/1")];
+    let read = read_json("repo:refs_changed", json!({"repository": repository("PROJ", 84), "changes": changes}));
+    assert_eq!(read.content, HookContent::Push { branches: vec!["main".to_owned(), "topic/1".to_owned()] });
+    assert_eq!(read.repository.map(|repository| repository.id).as_deref(), Some("84"));
+}
+
+#[test]
 fn other_events_are_read_without_an_error() {
     for (event, body, expected) in [
         ("repo:refs_changed", json!({"repository": repository("PROJ", 84), "changes": []}), Some("84")),

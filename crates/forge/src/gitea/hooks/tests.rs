@@ -328,7 +328,12 @@ fn a_run_of_forgejo_has_the_repository_and_the_user() {
 fn other_events_are_read_without_an_error() {
     for (event, body, expected) in [
         ("repository", json!({"action": "deleted"}), HookContent::Repository),
-        ("push", json!({"ref": "refs/heads/main", "commits": []}), HookContent::Other),
+        (
+            "push",
+            json!({"ref": "refs/heads/release/1", "commits": []}),
+            HookContent::Push { branches: vec!["release/1".to_owned()] },
+        ),
+        ("push", json!({"ref": "refs/tags/v1", "commits": []}), HookContent::Other),
         ("create", json!({"sha": "x", "ref": "main", "ref_type": "branch"}), HookContent::Other),
         ("package", json!({"action": "created", "package": {}}), HookContent::Other),
         ("release", json!({"action": 7}), HookContent::Other),

@@ -393,9 +393,23 @@ fn a_renamed_project_is_read() {
 }
 
 #[test]
+fn a_push_is_read() {
+    let body = json!({
+        "object_kind": "push", "event_name": "push", "ref": "refs/heads/main", "project_id": 5, "commits": 7,
+    });
+    for event in ["Push Hook", "System Hook"] {
+        let read = read_json(event, body.clone());
+        assert_eq!(read.content, HookContent::Push { branches: vec!["main".to_owned()] }, "{event}");
+        let expected = EventRepository { id: "5".to_owned(), path: "gitlab-org/gitlab-test".to_owned() };
+        assert_eq!(read.repository, Some(expected), "{event}");
+    }
+}
+
+#[test]
 fn other_events_are_read_without_an_error() {
     for (event, body) in [
-        ("Push Hook", json!({"object_kind": "push", "ref": "refs/heads/main", "project_id": "x", "commits": 7})),
+        ("Push Hook", json!({"object_kind": "push", "ref": "refs/tags/v1", "project_id": "x", "commits": 7})),
+        ("Tag Push Hook", json!({"object_kind": "tag_push", "ref": "refs/tags/v1", "project_id": 7})),
         ("Emoji Hook", json!({"object_kind": "emoji", "object_attributes": {"action": "award"}})),
         ("Member Hook", json!({"event_name": "user_add_to_group"})),
         ("System Hook", json!({"event_name": "user_create"})),

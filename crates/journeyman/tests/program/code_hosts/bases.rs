@@ -37,6 +37,19 @@ impl World {
     }
 }
 
+impl Service {
+    /// Changes the project, which has its pull requests compared.
+    fn configure_web(&self, settings: Value) {
+        let (status, body) = self.call("PATCH", "/v2/projects/web", Some(settings));
+        assert_eq!(status, 200, "{body}");
+    }
+}
+
+/// Waits until the only pull request of a job is as expected, and returns it.
+fn until_pull(service: &Service, job: &str, is_expected: impl Fn(&Value) -> bool) -> Value {
+    until("the pull request is not as expected", service, || Some(pull(service, job)).filter(&is_expected))
+}
+
 /// Returns the only pull request of a job.
 fn pull(service: &Service, job: &str) -> Value {
     service.get(&format!("{job}/pulls"))["pulls"][0].clone()
@@ -56,7 +69,8 @@ fn a_follow_up_resolves_a_conflict_on_every_code_host() {
         let service = world.site.start();
         let (job, branch) = world.two_sides(&service);
         assert!(!world.is_mergeable(&branch), "{product:?}");
-        let shown = pull(&service, &job);
+        service.configure_web(json!({ "pullRequest": { "keepUpToDate": "off" } }));
+        let shown = until_pull(&service, &job, |pull| pull["behind"] == 1);
         assert_eq!(shown["conflicts"], json!({ "files": ["hello.txt"], "more": 0 }), "{product:?}: {shown}");
         assert_eq!((&shown["behind"], &shown["base"]), (&json!(1), &json!("main")), "{product:?}: {shown}");
         let listed = service.get("/v2/projects/web/pulls")["pulls"][0].clone();
@@ -65,9 +79,26 @@ fn a_follow_up_resolves_a_conflict_on_every_code_host() {
         assert_eq!(service.settled(&job)["status"], "completed", "{product:?}: {:#}", service.events(&job));
         assert!(world.is_mergeable(&branch), "{product:?}");
         assert_eq!(world.file(&branch, "hello.txt"), "Good day and hello\n", "{product:?}");
-        let shown = pull(&service, &job);
+        let shown = until_pull(&service, &job, |pull| pull["behind"] == 0);
         assert_eq!(shown["conflicts"], json!({ "files": [], "more": 0 }), "{product:?}: {shown}");
     }
+}
+
+#[test]
+fn a_webhook_about_a_push_to_the_base_shows_the_conflict() {
+    let world = World::new();
+    let service = world.start();
+    let (job, _) = world.two_sides(&service);
+    // The comparison after the push of the job has ended.
+    until_pull(&service, &job, |pull| pull["comparedAt"].is_string());
+    world.people_commit("main", "hello.txt", "Good evening\n");
+    let maria = world.user("maria", "write");
+    let body = world.body(maria, json!({ "ref": "refs/heads/main", "commits": [] }));
+    world.deliver_all(&service, "push", &[body]);
+    until_inbox(&service, &["comparison_queued"]);
+    let shown = until_pull(&service, &job, |pull| pull["behind"] == 2);
+    assert_eq!(shown["conflicts"], json!({ "files": ["hello.txt"], "more": 0 }), "{shown}");
+    assert_eq!(shown["notCompared"], Value::Null, "{shown}");
 }
 
 #[test]
@@ -86,26 +117,26 @@ fn a_comment_has_a_conflict_resolved() {
 }
 
 #[test]
-fn a_code_host_that_does_not_answer_leaves_the_conflicts_open() {
+fn a_code_host_that_does_not_answer_takes_no_result_away() {
     let world = World::new();
     let service = world.start();
     let (job, _) = world.two_sides(&service);
+    let before = until_pull(&service, &job, |pull| pull["comparedAt"].is_string());
     service.kill();
     // Another process does not remember the pull request.
     let service = world.start();
     world.host.fault(Fault::FailsBefore, Method::GET, "/pulls/", 100);
+    service.configure_web(json!({ "pullRequest": { "keepUpToDate": "off" } }));
+    service.until_log("a pull request was not compared with its base");
     let shown = pull(&service, &job);
-    assert_eq!((&shown["state"], &shown["conflicts"], &shown["behind"]), (&json!("open"), &Value::Null, &Value::Null));
+    assert_eq!((&shown["state"], &shown["behind"]), (&json!("open"), &before["behind"]), "{shown}");
+    assert_eq!(shown["comparedAt"], before["comparedAt"], "{shown}");
 }
 
 /// Lets the service keep the pull requests of the project up to date, with this limit of automatic messages in a day.
-fn keep_up_to_date(world: &World, service: Service, most: u32) -> Service {
+fn keep_up_to_date(service: &Service, most: u32) {
     let settings = json!({ "pullRequest": { "keepUpToDate": "conflicts" }, "limits": { "automaticPerDay": most } });
-    let (status, body) = service.call("PATCH", "/v2/projects/web", Some(settings));
-    assert_eq!(status, 200, "{body}");
-    service.kill();
-    // A process that starts compares the pull requests at once.
-    world.start()
+    service.configure_web(settings);
 }
 
 fn origins(service: &Service, job: &str) -> Vec<Value> {
@@ -118,7 +149,7 @@ fn the_service_asks_for_an_update_and_answers_on_the_code_host() {
     let world = World::new();
     let service = world.start();
     let (job, _) = world.two_sides(&service);
-    let service = keep_up_to_date(&world, service, 1);
+    keep_up_to_date(&service, 1);
     service.until(&job, "pull_request.outdated", 1);
     // The agent of the tests does nothing without a directive, so the conflict stays.
     assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
@@ -131,7 +162,7 @@ fn the_service_says_that_the_limit_of_automatic_messages_is_used_up() {
     let world = World::new();
     let service = world.start();
     let (job, _) = world.two_sides(&service);
-    let service = keep_up_to_date(&world, service, 0);
+    keep_up_to_date(&service, 0);
     service.until(&job, "pull_request.outdated", 1);
     until("no comment", &service, || {
         let text = "the limit of automatic messages in a day is used up";

@@ -75,6 +75,8 @@ pub(super) fn delete_project(project: &ProjectId, at: Timestamp) -> Vec<Call> {
         call!("DELETE FROM job_pulls WHERE project = $1", id()),
         call!("DELETE FROM job_issues WHERE project = $1", id()),
         call!("DELETE FROM check_watches WHERE project = $1", id()),
+        call!("DELETE FROM base_comparisons WHERE project = $1", id()),
+        call!("DELETE FROM comparison_schedule WHERE project = $1", id()),
         call!("DELETE FROM inbox WHERE project = $1", id()),
         call!("DELETE FROM job_attributes WHERE project = $1", id()),
         call!("DELETE FROM feed WHERE project = $1", id()),
