@@ -47,7 +47,7 @@ pub enum LeftOutReason {
     SubmoduleSettings,
     /// The repository keeps the file in Git LFS, and its object cannot be stored on the code host.
     LfsContent,
-    /// Git refuses the path, for example because of its name.
+    /// Git refuses the path or its content, as code hosts do (git-fsck(1)).
     RefusedByGit,
 }
 
@@ -88,7 +88,7 @@ impl LeftOutReason {
             Self::LfsContent => {
                 "belongs in Git LFS by .gitattributes, and its object cannot be stored on the code host".into()
             }
-            Self::RefusedByGit => "has a name that git refuses".into(),
+            Self::RefusedByGit => "has a name or a content that git refuses".into(),
         }
     }
 
@@ -113,7 +113,7 @@ impl LeftOutReason {
                 "Commit it by hand in a clone with git-lfs, or let the project use Git LFS: set checkout.lfs to fetch, and \
                  give it a credential for the LFS server of its repository."
             }
-            Self::RefusedByGit => "Rename it.",
+            Self::RefusedByGit => "Rename it, or change what `git fsck --strict` reports about it.",
         }
     }
 }

@@ -45,8 +45,9 @@ impl Mirror {
     }
 }
 
-/// Returns the names of objects in a message.
-fn named(message: &str) -> BTreeSet<Sha> {
+/// Returns the names of objects in a message of git.
+#[must_use]
+pub fn named(message: &str) -> BTreeSet<Sha> {
     let words = message.split(|letter: char| !letter.is_ascii_hexdigit());
     words.filter_map(|word| word.parse().ok()).take(NAMED).collect()
 }

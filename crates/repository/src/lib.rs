@@ -22,7 +22,7 @@
 //! | [`template`] | the repository's own template for pull requests |
 //! | `upstream` | what a job's branch has merged from the branch that it will be merged into |
 //! | [`tree_size`] | refuse commits that would fill the disk |
-//! | `damage` | find out whether a mirror is damaged |
+//! | [`damage`] | find out whether a mirror is damaged |
 //! | [`lfs`] | find files in Git LFS, and cache their content |
 //! | [`repair`] | rebuild a damaged mirror |
 //! | [`maintenance`] | pack mirrors, and remove what no job needs |
@@ -33,7 +33,7 @@ pub mod branch;
 pub mod bundle;
 pub mod changes;
 mod ci_files;
-mod damage;
+pub mod damage;
 pub mod diff;
 pub mod diff_stat;
 mod error;

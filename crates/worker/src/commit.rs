@@ -3,18 +3,19 @@
 //! Only the [`committer`] runs git on the tree, in a sandbox. The host decides which paths are committed ([`exact`]),
 //! takes a pack, and checks the commits that it would push ([`journeyman_repository::import`]).
 
+pub(crate) mod agent_settings;
 pub(crate) mod committer;
 mod exact;
-mod ignore_rules;
+mod index;
 pub(crate) mod lfs_objects;
 mod submodules;
 #[cfg(test)]
 mod tests;
 pub(crate) mod unfinished;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use journeyman_core::ids::Sha;
 use journeyman_core::job::Job;
@@ -23,13 +24,14 @@ use journeyman_core::left_out::{LeftOut, path_text};
 use journeyman_core::message::Message;
 use journeyman_core::project::LimitSettings;
 use journeyman_core::run::ReasonCode;
+use journeyman_repository::damage::named;
 use journeyman_repository::import::{self, Checked, FILE_BYTES, GITMODULES, ImportError, Rules};
 use journeyman_repository::published::TRAILER;
 use journeyman_repository::{Mirror, Scratch};
 
+use self::agent_settings::{AgentSettings, LineEndings, agent_settings};
 use self::committer::{Committer, Task, open_pack};
 use self::exact::{Staged, Turned, stage};
-use self::ignore_rules::ignore_rules;
 use self::lfs_objects::TurnObjects;
 use self::unfinished::Unfinished;
 use crate::claim::deadline;
@@ -114,12 +116,11 @@ pub(crate) async fn collect(
         work => return work,
     };
     // The committer reads the objects of the mirror. If the machine has damaged them, the agent is not to blame.
-    if let RunError::Failed { reason, retry: false } = &error
-        && reason.code == ReasonCode::WorkspaceRefused
-    {
-        let commits: Vec<&Sha> = [&turn.head].into_iter().chain(context.upstream).collect();
-        if mirror.is_damaged(&commits, &reason.text).await? {
-            return Err(RunError::MirrorDamaged(reason.text.clone()));
+    if error.is_refusal() {
+        let (commits, text): (Vec<&Sha>, _) =
+            ([&turn.head].into_iter().chain(context.upstream).collect(), error.to_string());
+        if mirror.is_damaged(&commits, &text).await? {
+            return Err(RunError::MirrorDamaged(text));
         }
     }
     Err(error)
@@ -141,16 +142,18 @@ async fn commit(
             "the agent's commits are ignored: its .git contains links, FIFOs or devices"
         );
     }
-    let rules = match context.only_committed {
-        true => Vec::new(),
-        false => ignore_rules(sandbox, &mirror.git).await?,
+    let settings = match context.only_committed {
+        true => AgentSettings::default(),
+        false => agent_settings(sandbox, &mirror.git).await?,
     };
+    let rules = &settings.ignore_rules;
     let turned = Turned {
         before: listing,
         after: scan,
         may_have_marks: scan.repository_is_plain && scan.index.is_some() && state.unmarked_index != scan.index,
         has_own_ignore_rules: !rules.is_empty(),
-        has_new_ignore_rules: digest(&rules) != state.ignore_rules,
+        has_new_ignore_rules: digest(rules) != state.ignore_rules,
+        converts_line_endings: settings.line_endings != LineEndings::Kept,
     };
     let title = journeyman_core::job::title_of(&context.message.prompt);
     let mut task = Task {
@@ -160,7 +163,7 @@ async fn commit(
         message: format!("{title}\n\nJourneyman-Job: {}\n{TRAILER}: {}\n", context.job.id, context.message.id),
         trailer: format!("{TRAILER}: {}", context.message.id),
         normalize: false,
-        ignore_rules: &rules,
+        settings: &settings,
         use_repository: scan.repository_is_plain,
         take_commits: true,
         time: deadline::commit_time(scan.bytes, scan.entries),
@@ -171,85 +174,27 @@ async fn commit(
         scan.has_submodules || !state.submodules.pointers.is_empty() || listing.has(Path::new(GITMODULES));
     let mut pointers = Pointers::new(context.sources, mirror, &state.submodules, &starts, has_submodules).await?;
     let folders = mirror.folders().await?;
-    let mut has_objects = false;
-    let (committer, head, commits, staged) = loop {
-        let mut committer = Committer::start(sandbox, environment, signals, &task).await?;
-        let staged = match task.snapshot {
-            true => {
-                let sources = (&mirror.git, &sandbox.workspace);
-                stage(&mut committer, sources, turned, &mut pointers, context.objects).await?
-            }
-            false => Staged::default(),
-        };
-        if task.snapshot
-            && let Some(unfinished) = Unfinished::find(mirror, &starts, scan, &staged).await?
-        {
-            committer.end().await;
-            return Ok(Work::Unfinished(unfinished));
-        }
-        let head = committer.commit().await?;
-        if head == turn.head {
-            break (committer, head, Vec::new(), staged);
-        }
-        match import(sandbox, mirror).await? {
-            Ok(()) => {}
-            Err(ImportError::OddModes) if !task.normalize => {
-                committer.end().await;
-                task.normalize = true;
-                continue;
-            }
-            Err(ImportError::OddModes) => {
-                let text = "the agent's commits are refused: they have file modes that git does not support";
-                return Err(RunError::failed(ReasonCode::WorkspaceRefused, text));
-            }
-            Err(ImportError::Other(error)) => return Err(error.into()),
-        }
-        if has_submodules {
-            pointers.judge_commit(mirror, &head).await?;
-        }
-        let rules = Rules {
-            submodules: pointers.known(),
-            job: context.job.id,
-            base: &turn.head,
-            upstream: context.upstream,
-            file_bytes: context.limits.file_bytes.unwrap_or(FILE_BYTES),
-            // A commit of the service has no other files than those that were checked.
-            has_own_commits: committer.own != turn.head,
-        };
-        let checked = import::check(mirror, &head, &rules);
-        let checked = deadline::within(deadline::CHECK, "checking the commits of the turn", checked).await?;
-        let checked = match checked {
-            Checked::Accepted(commits) => {
-                let is_used = staged.has_lfs
-                    || rules.has_own_commits
-                        && scan.has_attributes
-                        && match context.objects {
-                            Some(objects) => objects.start_tree().await?.is_used,
-                            None => true,
-                        };
-                let problem = match is_used {
-                    true => check_lfs(sandbox, mirror, turn, context, &head, rules.has_own_commits).await?,
-                    false => None,
-                };
-                has_objects |= is_used;
-                problem.map_or(Checked::Accepted(commits), Checked::Content)
-            }
-            content => content,
-        };
-        match checked {
-            Checked::Accepted(commits) => break (committer, head, commits, staged),
-            // The files of the tree are committed without those that cannot be published.
-            Checked::Content(detail) if task.take_commits && task.snapshot => {
-                tracing::warn!(job = %context.job.id, %detail, "the agent's commits are replaced by one of the service");
-                committer.end().await;
+    let mut attempts = Attempts { refused: BTreeSet::new(), own: None, has_objects: false };
+    let collection = Collection { sandbox, environment, signals, mirror, turn, context, turned, starts: &starts };
+    let committed = loop {
+        match collection.attempt(&mut task, &mut pointers, &mut attempts).await {
+            Ok(Attempt::Committed(committed)) => break committed,
+            Ok(Attempt::Unfinished(unfinished)) => return Ok(Work::Unfinished(unfinished)),
+            Ok(Attempt::Again) => {}
+            // Git cannot use the agent's commits, or refuses them. The files of the tree are committed without them.
+            Err(error)
+                if error.is_refusal()
+                    && task.take_commits
+                    && task.snapshot
+                    && attempts.own.as_ref() != Some(&turn.head) =>
+            {
+                tracing::warn!(job = %context.job.id, %error, "the agent's commits are replaced by one of the service");
                 task.take_commits = false;
             }
-            Checked::Content(detail) => {
-                let text = format!("the agent's commits are refused: {detail}");
-                return Err(RunError::failed(ReasonCode::WorkspaceRefused, text));
-            }
+            Err(error) => return Err(error),
         }
     };
+    let Committed { committer, head, commits, staged } = *committed;
     let (head, commits) = sign(mirror, turn, context.job, head, commits).await?;
     // Sync before the end of the turn is recorded: recorded commits must survive a power failure.
     mirror.sync(folders).await?;
@@ -275,9 +220,156 @@ async fn commit(
             false => staged.next(listing, &scan.listing),
         },
         has_marks: staged.has_marks || (context.only_committed && turned.may_have_marks),
-        ignore_rules: digest(&rules),
-        has_objects,
+        ignore_rules: digest(rules),
+        has_objects: attempts.has_objects,
     }))
+}
+
+/// The end of an attempt to commit a turn.
+enum Attempt<'a> {
+    Committed(Box<Committed<'a>>),
+    Unfinished(Unfinished),
+    /// The task was changed, and can be attempted again.
+    Again,
+}
+
+/// The commits of a turn in the mirror.
+struct Committed<'a> {
+    committer: Committer<'a>,
+    head: Sha,
+    commits: Vec<Sha>,
+    staged: Staged,
+}
+
+/// What was found out by the attempts to commit a turn.
+struct Attempts {
+    /// Files and folders whose content git has refused.
+    refused: BTreeSet<PathBuf>,
+    /// The agent's newest commit that is taken, once it is known.
+    own: Option<Sha>,
+    /// True if the commits may have pointers to objects of Git LFS.
+    has_objects: bool,
+}
+
+impl Attempts {
+    /// Records the files and folders of a commit that an error names. Returns whether there are any that are new.
+    async fn refuse(&mut self, committer: &mut Committer<'_>, head: &Sha, error: &str) -> Result<bool, RunError> {
+        let paths = committer.paths_of(head, &named(error)).await?;
+        let known = self.refused.len();
+        self.refused.extend(paths);
+        Ok(self.refused.len() > known)
+    }
+}
+
+/// What an attempt to commit a turn is made of.
+struct Collection<'a> {
+    sandbox: &'a JobSandbox,
+    environment: &'a BTreeMap<String, String>,
+    signals: &'a Signals,
+    mirror: &'a Mirror,
+    turn: &'a TurnBegun,
+    context: &'a CommitContext<'a>,
+    turned: Turned<'a>,
+    /// The commits that the turn started from.
+    starts: &'a [&'a Sha],
+}
+
+impl<'a> Collection<'a> {
+    async fn attempt(
+        &self,
+        task: &mut Task<'_>,
+        pointers: &mut Pointers<'_>,
+        attempts: &mut Attempts,
+    ) -> Result<Attempt<'a>, RunError> {
+        let Self { sandbox, mirror, turn, context, turned, .. } = *self;
+        attempts.own = None;
+        let mut committer = Committer::start(sandbox, self.environment, self.signals, task).await?;
+        attempts.own = Some(committer.own.clone());
+        let staged = match task.snapshot {
+            true => {
+                let sources = (&mirror.git, &sandbox.workspace);
+                stage(&mut committer, sources, turned, pointers, context.objects, &attempts.refused).await?
+            }
+            false => Staged::default(),
+        };
+        if task.snapshot
+            && let Some(unfinished) = Unfinished::find(mirror, self.starts, turned.after, &staged).await?
+        {
+            committer.end().await;
+            return Ok(Attempt::Unfinished(unfinished));
+        }
+        let head = committer.commit().await?;
+        if head == turn.head {
+            let commits = Vec::new();
+            return Ok(Attempt::Committed(Box::new(Committed { committer, head, commits, staged })));
+        }
+        match import(sandbox, mirror).await? {
+            Ok(()) => {}
+            Err(ImportError::OddModes) if !task.normalize => {
+                committer.end().await;
+                task.normalize = true;
+                return Ok(Attempt::Again);
+            }
+            Err(ImportError::OddModes) => {
+                let text = "the agent's commits are refused: they have file modes that git does not support";
+                return Err(RunError::failed(ReasonCode::WorkspaceRefused, text));
+            }
+            Err(ImportError::Other(error)) => {
+                let error = RunError::from(error);
+                if task.snapshot
+                    && committer.own == turn.head
+                    && error.is_refusal()
+                    && attempts.refuse(&mut committer, &head, &error.to_string()).await?
+                {
+                    committer.end().await;
+                    return Ok(Attempt::Again);
+                }
+                return Err(error);
+            }
+        }
+        if pointers.has_some() {
+            pointers.judge_commit(mirror, &head).await?;
+        }
+        let rules = Rules {
+            submodules: pointers.known(),
+            job: context.job.id,
+            base: &turn.head,
+            upstream: context.upstream,
+            file_bytes: context.limits.file_bytes.unwrap_or(FILE_BYTES),
+            // A commit of the service has no other files than those that were checked.
+            has_own_commits: committer.own != turn.head,
+        };
+        let checked = import::check(mirror, &head, &rules);
+        let checked = deadline::within(deadline::CHECK, "checking the commits of the turn", checked).await?;
+        let checked = match checked {
+            Checked::Accepted(commits) => {
+                let is_used = staged.has_lfs
+                    || rules.has_own_commits
+                        && turned.after.has_attributes
+                        && match context.objects {
+                            Some(objects) => objects.start_tree().await?.is_used,
+                            None => true,
+                        };
+                let problem = match is_used {
+                    true => check_lfs(sandbox, mirror, turn, context, &head, rules.has_own_commits).await?,
+                    false => None,
+                };
+                attempts.has_objects |= is_used;
+                problem.map_or(Checked::Accepted(commits), Checked::Content)
+            }
+            content => content,
+        };
+        match checked {
+            Checked::Accepted(commits) => {
+                Ok(Attempt::Committed(Box::new(Committed { committer, head, commits, staged })))
+            }
+            Checked::Content(detail) => {
+                committer.end().await;
+                let text = format!("the agent's commits are refused: {detail}");
+                Err(RunError::failed(ReasonCode::WorkspaceRefused, text))
+            }
+        }
+    }
 }
 
 /// Checks the files in Git LFS of the turn's commits, and stores their objects. Returns the reason why the commits cannot be

@@ -34,6 +34,11 @@ impl RunError {
         Self::Failed { reason: Reason::new(code, text), retry: false }
     }
 
+    /// Returns whether the files or the commits of the agent cannot be committed as they are.
+    pub(crate) fn is_refusal(&self) -> bool {
+        matches!(self, Self::Failed { reason, retry: false } if reason.code == ReasonCode::WorkspaceRefused)
+    }
+
     pub(crate) fn may_pass(code: ReasonCode, text: impl Into<String>) -> Self {
         Self::Failed { reason: Reason::new(code, text), retry: true }
     }

@@ -7,7 +7,7 @@
 //! it. Programs may change it later, so the host then writes nothing to it, and reads only regular files from it. Lists
 //! for the committer are in another folder, to which only the host writes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
@@ -24,6 +24,8 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::task::JoinHandle;
 
+use super::agent_settings::AgentSettings;
+use super::index::{Differences, IndexEntry};
 use super::lfs_objects::Converted;
 use crate::claim::deadline::{self, Overdue, WorkLimits};
 use crate::claim::lease::Signals;
@@ -73,8 +75,8 @@ pub(crate) struct Task<'a> {
     pub(crate) trailer: String,
     /// True if the agent's commits are rewritten with the file modes that git itself writes.
     pub(crate) normalize: bool,
-    /// The content of an ignore file that applies in addition to those of the tree.
-    pub(crate) ignore_rules: &'a [u8],
+    /// The agent's own configuration.
+    pub(crate) settings: &'a AgentSettings,
     /// True if git may run in the agent's own repository; if not, its commits are lost, but its files are not.
     pub(crate) use_repository: bool,
     /// True if the agent's commits are taken; if not, one commit has all changes of the tree.
@@ -124,14 +126,15 @@ impl<'a> Committer<'a> {
         let lists = workspace.lists();
         tokio::fs::create_dir_all(&lists).await?;
         let rules = lists.join("ignore");
-        tokio::fs::write(&rules, task.ignore_rules).await?;
+        tokio::fs::write(&rules, &task.settings.ignore_rules).await?;
         let inside = sandbox.sandbox.layout(&workspace.tree, &workspace.commit_dir);
         let (tree, dir) = (inside.workspace.to_string_lossy(), inside.home.to_string_lossy());
         let argv = ["/bin/sh", "-c", SCRIPT, "committer", &tree, &dir, &lists.to_string_lossy()];
         let argv = argv.map(str::to_owned).to_vec();
         let mut environment = with_plain_git(environment, &dir);
         let rules = rules.to_string_lossy().replace('\\', "\\\\").replace('"', "\\\"");
-        let config = format!("{COMMITTER_CONFIG}[core]\n\texcludesFile = \"{rules}\"\n");
+        let line_endings = task.settings.line_endings.setting();
+        let config = format!("{COMMITTER_CONFIG}[core]\n\texcludesFile = \"{rules}\"\n\tautocrlf = {line_endings}\n");
         let yes_or_no = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
         let own = [
             ("BASE", task.base.to_string()),
@@ -214,6 +217,59 @@ impl<'a> Committer<'a> {
     pub(crate) async fn ignored(&mut self, paths: &[PathBuf]) -> Result<Result<Vec<PathBuf>, String>, RunError> {
         let answer = self.ask("ignored", Some(paths)).await?;
         Ok(answer.map(|text| paths_in(&text).collect()))
+    }
+
+    /// Like [`Self::ignored`], but says of tracked files, too, whether the rules match them.
+    pub(crate) async fn matched(&mut self, paths: &[PathBuf]) -> Result<Result<Vec<PathBuf>, String>, RunError> {
+        let answer = self.ask("ignored --no-index", Some(paths)).await?;
+        Ok(answer.map(|text| paths_in(&text).collect()))
+    }
+
+    /// Returns how the agent's index differs from its newest commit.
+    pub(crate) async fn differences(&mut self) -> Result<Differences, RunError> {
+        Ok(Differences::parse(&self.list("differences", None).await?))
+    }
+
+    /// Returns the entries of the index for these files, by path.
+    pub(crate) async fn entries(&mut self, paths: &[PathBuf]) -> Result<BTreeMap<PathBuf, IndexEntry>, RunError> {
+        let text = self.list("entries", Some(paths)).await?;
+        Ok(text.split(|byte| *byte == 0).filter_map(IndexEntry::parse).collect())
+    }
+
+    /// Adds entries to the index. Returns the paths that git has accepted.
+    pub(crate) async fn set_entries(
+        &mut self,
+        entries: &BTreeMap<PathBuf, IndexEntry>,
+    ) -> Result<Vec<PathBuf>, RunError> {
+        let lines: Vec<Vec<u8>> = entries.iter().map(|(path, entry)| entry.line(path)).collect();
+        if self.ask_with("index", Some(lines.concat())).await?.is_ok() {
+            return Ok(entries.keys().cloned().collect());
+        }
+        let mut accepted = Vec::new();
+        for (line, path) in lines.into_iter().zip(entries.keys()) {
+            if self.ask_with("index", Some(line)).await?.is_ok() {
+                accepted.push(path.clone());
+            }
+        }
+        Ok(accepted)
+    }
+
+    /// Returns the paths of objects in a commit.
+    pub(crate) async fn paths_of(&mut self, commit: &Sha, objects: &BTreeSet<Sha>) -> Result<Vec<PathBuf>, RunError> {
+        if objects.is_empty() {
+            return Ok(Vec::new());
+        }
+        let list: String = objects.iter().map(|object| format!("{object}\n")).collect();
+        let Ok(text) = self.ask_with(&format!("objects {commit}"), Some(list.into_bytes())).await? else {
+            return Err(self.failed().await);
+        };
+        // An entry is a mode, a type, an object, a tab, and a path, which may look like the name of an object.
+        let path = |entry: &[u8]| {
+            let tab = entry.iter().position(|byte| *byte == b'\t')?;
+            let object: Sha = std::str::from_utf8(entry.get(..tab)?).ok()?.split(' ').nth(2)?.parse().ok()?;
+            objects.contains(&object).then_some(path_of(entry.get(tab + 1..)?))
+        };
+        Ok(text.split(|byte| *byte == 0).filter_map(path).collect())
     }
 
     /// Returns those of the paths that the repository keeps in Git LFS, by the attributes in the tree.
@@ -502,7 +558,7 @@ fn paths_in(list: &[u8]) -> impl Iterator<Item = PathBuf> {
     list.split(|byte| *byte == 0).filter(|path| !path.is_empty()).map(path_of)
 }
 
-fn path_of(bytes: &[u8]) -> PathBuf {
+pub(super) fn path_of(bytes: &[u8]) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(bytes))
 }
 

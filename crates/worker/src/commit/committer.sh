@@ -133,9 +133,21 @@ while read -r request argument; do
 			sparse-checkout check-rules -z < "$lists/paths" > "$dir/out" 2>/dev/null || cat "$lists/paths" > "$dir/out"
 		answer out
 		;;
+	differences)
+		# How the agent's index differs from the commit: files that were added, removed and moved. A repository that has
+		# no history in common with the branch was created again, and says nothing.
+		: > "$dir/out"
+		objects="${GIT_ALTERNATE_OBJECT_DIRECTORIES:+$GIT_ALTERNATE_OBJECT_DIRECTORIES:}$dir/git/objects"
+		if GIT_ALTERNATE_OBJECT_DIRECTORIES="$objects" timeout -k 1 10 git merge-base "$BASE" HEAD >/dev/null 2>&1 </dev/null; then
+			GIT_ALTERNATE_OBJECT_DIRECTORIES="$objects" timeout -k 1 10 git -c core.fsmonitor=false diff-index --cached --raw -z --no-abbrev --ita-visible-in-index \
+				--find-renames -l200 --diff-filter=ADR "$own" -- > "$dir/out" 2>/dev/null </dev/null || : > "$dir/out"
+		fi
+		answer out
+		;;
 	ignored)
+		# With the argument --no-index, also those files of the list that the index has.
 		code=0
-		service_git check-ignore -z --stdin < "$lists/paths" > "$dir/out" 2>"$dir/err" || code=$?
+		service_git check-ignore ${argument:+"$argument"} -z --stdin < "$lists/paths" > "$dir/out" 2>"$dir/err" || code=$?
 		if [ "$code" -le 1 ]; then answer out; else mv "$dir/err" "$dir/out"; answer refused; fi
 		;;
 	filters)
@@ -161,12 +173,25 @@ while read -r request argument; do
 			service_git update-index -z --index-info > "$dir/out" 2>&1 || code=$?
 		if [ "$code" = 0 ]; then printf 'out 0\n'; else answer refused; fi
 		;;
+	entries)
+		# The entries of the index for the files of the list.
+		GIT_LITERAL_PATHSPECS=1 GIT_DIR="$dir/git" GIT_WORK_TREE="$tree" GIT_INDEX_FILE="$dir/index" \
+			xargs -0 git ls-files --stage -z -- < "$lists/paths" > "$dir/out"
+		answer out
+		;;
+	objects)
+		# The entries of a commit whose objects are in the list.
+		service_git ls-tree -r -t -z --full-tree "$argument" </dev/null |
+			{ LC_ALL=C grep -azF -f "$lists/paths" || :; } > "$dir/out"
+		answer out
+		;;
 	remove | add)
 		how=--add
 		[ "$request" = add ] || how=--force-remove
 		: > "$dir/pending"
 		code=0
-		service_git update-index "$how" -z --stdin < "$lists/paths" > "$dir/out" 2>&1 || code=$?
+		# Code hosts refuse names that are .git on any system.
+		service_git -c core.protectHFS=true -c core.protectNTFS=true update-index "$how" -z --stdin < "$lists/paths" > "$dir/out" 2>&1 || code=$?
 		# Git skips some names, such as .GIT, and does not fail.
 		if [ "$code" = 0 ] && ! { [ -s "$dir/out" ] && grep -q '^Ignoring path ' "$dir/out"; }; then
 			printf 'out 0\n'

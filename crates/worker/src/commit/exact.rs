@@ -12,8 +12,9 @@ use journeyman_git::Git;
 use rustix::fs::fstat;
 
 use super::committer::{Committer, MarkKind, OLD, Update};
+use super::index::Differences;
 use super::lfs_objects::{Converted, StagedObjects, TurnObjects};
-use super::unfinished::has_conflict;
+use super::unfinished::conflict_of;
 use crate::error::RunError;
 use crate::lfs::{pointer_in, pointer_of, without_pointer};
 use crate::submodules::SubmoduleState;
@@ -34,6 +35,20 @@ pub(crate) struct Turned<'a> {
     pub(crate) has_own_ignore_rules: bool,
     /// True if the ignore rules of the agent may differ from those of the last turn.
     pub(crate) has_new_ignore_rules: bool,
+    /// True if the agent's git converts line endings.
+    pub(crate) converts_line_endings: bool,
+}
+
+impl Turned<'_> {
+    /// Returns whether git may store other bytes than those of the tree.
+    const fn may_convert(&self) -> bool {
+        self.after.has_attributes || self.converts_line_endings
+    }
+
+    /// Returns whether git may ignore files.
+    const fn may_ignore(&self) -> bool {
+        self.after.has_ignore_rules || self.has_own_ignore_rules
+    }
 }
 
 /// What became of the changes of a turn.
@@ -45,8 +60,8 @@ pub(crate) struct Staged {
     pub(crate) absent: BTreeSet<PathBuf>,
     /// Files with conflicts that are not resolved, as the agent's index says.
     pub(crate) unmerged: BTreeSet<PathBuf>,
-    /// Changed files that contain the marks of a conflict.
-    pub(crate) with_conflict: BTreeSet<PathBuf>,
+    /// The first conflicts in changed files that contain the marks of one.
+    pub(crate) with_conflict: BTreeMap<PathBuf, Vec<u8>>,
     /// Changed files that git ignores.
     ignored: HashSet<PathBuf>,
     /// All paths that may have been changed.
@@ -60,6 +75,12 @@ pub(crate) struct Staged {
 }
 
 impl Staged {
+    /// Records changed files that git ignores.
+    pub(super) fn ignore(&mut self, paths: &HashSet<PathBuf>) {
+        self.candidates.extend(paths.iter().cloned());
+        self.ignored.extend(paths.iter().cloned());
+    }
+
     /// Returns the listing with which the next turn is compared. What was left out is not in it, so that it stays a
     /// change until it is published or gone.
     pub(crate) fn next(&self, before: &Listing, after: &Listing) -> Listing {
@@ -91,7 +112,7 @@ pub(super) struct Open {
     pub(super) staged: Staged,
 }
 
-/// Stages the changes of a turn in the committer's index.
+/// Stages the changes of a turn in the committer's index. Git has refused the content of the paths `refused` before.
 ///
 /// # Errors
 /// The committer failed.
@@ -101,8 +122,13 @@ pub(crate) async fn stage(
     turned: Turned<'_>,
     pointers: &mut Pointers<'_>,
     objects: Option<&TurnObjects<'_>>,
+    refused: &BTreeSet<PathBuf>,
 ) -> Result<Staged, RunError> {
-    let mut open = Open::new(turned);
+    let differences = match turned.may_have_marks && (turned.may_ignore() || turned.may_convert()) {
+        true => committer.differences().await?,
+        false => Differences::default(),
+    };
+    let mut open = Open::new(turned, &differences.added);
     if pointers.has_some() {
         open.stage_submodules(committer, (git, workspace), turned.after, pointers).await?;
     }
@@ -115,16 +141,22 @@ pub(crate) async fn stage(
         open.removed = removed;
         open.staged.absent.extend::<Vec<PathBuf>>(absent);
     }
-    if turned.after.has_ignore_rules || turned.has_own_ignore_rules {
-        open.leave_ignored(committer, &turned.after.blocking).await?;
+    if turned.may_ignore() {
+        open.leave_ignored(committer, &turned.after.blocking, &differences.added).await?;
+        open.leave_untracked(committer, &turned.after.listing, &differences.removed).await?;
     }
+    open.leave_refused(refused);
     open.find_conflicts(workspace).await?;
+    let moved = match turned.may_convert() {
+        true => open.keep_moved(committer, workspace, &differences).await?,
+        false => Vec::new(),
+    };
     let in_lfs = match turned.after.has_attributes {
         true => open.in_lfs(committer).await?,
         false => HashSet::new(),
     };
     open.staged.has_lfs = !in_lfs.is_empty();
-    open.leave_unchanged(committer, workspace, turned.after.has_attributes, &in_lfs).await?;
+    open.leave_unchanged(committer, workspace, turned.may_convert(), &in_lfs).await?;
     let converted = open.stage_lfs(workspace, &in_lfs, objects).await?;
     let Open { present, removed, mut staged } = open;
     for (how, paths) in [(Update::Remove, removed), (Update::Add, present.into_iter().map(|one| one.path).collect())] {
@@ -140,20 +172,25 @@ pub(crate) async fn stage(
             staged.left_out.insert(path, reason_of(&error));
         }
     }
+    // A file that was moved has an entry, even if its new content was left out.
+    let kept_back: Vec<PathBuf> = moved.into_iter().filter(|path| staged.left_out.contains_key(path)).collect();
+    update(committer, Update::Remove, &kept_back).await?;
     Ok(staged)
 }
 
 impl Open {
-    /// Decides what can be decided without git.
-    fn new(turned: Turned<'_>) -> Self {
+    /// Decides what can be decided without git. The agent has added the files `added` to its index.
+    fn new(turned: Turned<'_>, added: &HashSet<PathBuf>) -> Self {
         let Turned { before, after, .. } = turned;
         let Difference { mut present, removed } = before.difference(&after.listing);
         let is_rule = |path: &Path| path.ends_with(".gitignore");
         let has_new_rules = turned.has_new_ignore_rules
             || present.iter().any(|entry| is_rule(&entry.path))
             || removed.iter().any(|path| is_rule(path));
-        if has_new_rules {
-            present.extend(visible_again(before, &after.listing));
+        if has_new_rules || !added.is_empty() {
+            present.extend(
+                visible_again(before, &after.listing).filter(|entry| has_new_rules || added.contains(&entry.path)),
+            );
         }
         let mut staged = Staged::default();
         staged.candidates.extend(present.iter().map(|entry| entry.path.clone()));
@@ -231,9 +268,15 @@ impl Open {
         Ok(())
     }
 
-    /// Leaves what git ignores, which is not told: people see such files in their own working trees.
-    /// Git is not asked about the files `blocking`, which it would read.
-    async fn leave_ignored(&mut self, committer: &mut Committer<'_>, blocking: &[PathBuf]) -> Result<(), RunError> {
+    /// Leaves what git ignores, which is not told: people see such files in their own working trees. The agent has added
+    /// the files `added` to its index, so its git does not ignore them. Git is not asked about the files `blocking`, which it
+    /// would read.
+    async fn leave_ignored(
+        &mut self,
+        committer: &mut Committer<'_>,
+        blocking: &[PathBuf],
+        added: &HashSet<PathBuf>,
+    ) -> Result<(), RunError> {
         let paths = |open: &Self| -> Vec<PathBuf> {
             let all = open.present.iter().map(|entry| &entry.path).chain(open.staged.left_out.keys());
             all.filter(|path| !blocking.contains(path)).cloned().collect()
@@ -253,20 +296,31 @@ impl Open {
         let ignored = answer.map_err(|error| {
             RunError::failed(ReasonCode::WorkspaceRefused, format!("git cannot read the ignore rules: {error}"))
         })?;
-        self.staged.ignored = ignored.into_iter().collect();
+        self.staged.ignored = ignored.into_iter().filter(|path| !added.contains(path)).collect();
         let ignored = &self.staged.ignored;
         self.staged.left_out.retain(|path, _| !ignored.contains(path));
         self.present.retain(|entry| !ignored.contains(&entry.path));
         Ok(())
     }
 
+    /// Leaves out the files and folders whose content git has refused.
+    fn leave_refused(&mut self, refused: &BTreeSet<PathBuf>) {
+        let left_out = &mut self.staged.left_out;
+        self.present.retain(|entry| {
+            let found = entry.path.ancestors().find(|part| refused.contains(*part));
+            left_out.extend(found.map(|path| (path.to_owned(), LeftOutReason::RefusedByGit)));
+            found.is_none()
+        });
+    }
+
     /// Finds the files with marks of a conflict.
     async fn find_conflicts(&mut self, workspace: &Workspace) -> Result<(), RunError> {
         let files = self.present.iter().filter(|entry| entry.kind == Kind::File).map(|entry| entry.path.clone());
         let (files, tree): (Vec<PathBuf>, _) = (files.collect(), workspace.tree.clone());
-        let found = tokio::task::spawn_blocking(move || -> io::Result<BTreeSet<PathBuf>> {
+        let found = tokio::task::spawn_blocking(move || -> io::Result<BTreeMap<PathBuf, Vec<u8>>> {
             let tree = open_folder(&tree)?;
-            Ok(files.into_iter().filter(|path| has_conflict(&tree, path)).collect())
+            let conflict = |path: PathBuf| conflict_of(&tree, &path).map(|conflict| (path, conflict));
+            Ok(files.into_iter().filter_map(conflict).collect())
         });
         self.staged.with_conflict = found.await.map_err(io::Error::other)??;
         Ok(())
@@ -279,10 +333,10 @@ impl Open {
         &mut self,
         committer: &mut Committer<'_>,
         workspace: &Workspace,
-        may_be_converted: bool,
+        may_convert: bool,
         in_lfs: &HashSet<PathBuf>,
     ) -> Result<(), RunError> {
-        let is_compared = |entry: &&Entry| may_be_converted && entry.kind == Kind::File;
+        let is_compared = |entry: &&Entry| may_convert && entry.kind == Kind::File;
         let is_kept_back =
             |reason: &LeftOutReason| matches!(reason, LeftOutReason::MarkedLocal | LeftOutReason::TooLarge { .. });
         let kept_back = self.staged.left_out.iter().filter(|(_, reason)| is_kept_back(reason)).map(|(path, _)| path);

@@ -3,6 +3,7 @@
 mod lfs;
 mod merges;
 mod random;
+mod shapes;
 mod submodules;
 
 use journeyman_core::left_out::LeftOutReason;

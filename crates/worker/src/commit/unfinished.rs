@@ -2,7 +2,7 @@
 //! resolved. Such work is not published.
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt;
@@ -17,7 +17,7 @@ use journeyman_repository::Mirror;
 use super::exact::Staged;
 use crate::error::RunError;
 use crate::workspace::beneath::open_beneath;
-use crate::workspace::scan::TreeScan;
+use crate::workspace::scan::{BISECT, TreeScan};
 
 /// The maximum size of a file that is searched for marks of a conflict, in bytes.
 const SEARCHED_BYTES: usize = 8 << 20;
@@ -39,7 +39,7 @@ pub(crate) struct Unfinished {
 
 impl Unfinished {
     /// Returns what the turn has left unfinished, if anything. Files that had marks of a conflict before, in any of the
-    /// commits `before`, do not count.
+    /// commits `before`, do not count, nor do copies of such files.
     ///
     /// # Errors
     /// Git failed.
@@ -49,26 +49,33 @@ impl Unfinished {
         scan: &TreeScan,
         staged: &Staged,
     ) -> Result<Option<Self>, RunError> {
-        let mut files = staged.unmerged.clone();
-        for path in staged.with_conflict.iter().take(COMPARED) {
+        let mut new = BTreeSet::new();
+        for (path, conflict) in staged.with_conflict.iter().take(COMPARED) {
             if !had_conflict(mirror, before, path).await? {
-                files.insert(path.clone());
+                new.insert((path, conflict));
             }
         }
+        let old = match new.is_empty() {
+            true => BTreeSet::new(),
+            false => conflicts_in(mirror, before).await?,
+        };
+        let new = new.into_iter().filter(|(_, conflict)| !old.contains(*conflict)).map(|(path, _)| path.clone());
+        let files: BTreeSet<PathBuf> = staged.unmerged.iter().cloned().chain(new).collect();
         let operation = scan.unfinished.filter(|_| scan.repository_is_plain);
         Ok((operation.is_some() || !files.is_empty()).then_some(Self { operation, files }))
     }
 
     /// Returns the prompt that asks the agent to finish the work.
     pub(crate) fn prompt(&self) -> String {
-        let abort = self.operation.map_or_else(String::new, |operation| {
-            format!(" Then conclude the {operation}, or abort it if it is not needed.")
+        let resolve = "Resolve the conflicts in the files, without their marks (<<<<<<<, =======, >>>>>>>), in the way that \
+                       the task needs.";
+        let resolve = (!self.files.is_empty() || self.operation != Some(BISECT)).then(|| resolve.to_owned());
+        let conclude = self.operation.map(|operation| match resolve {
+            Some(_) => format!("Then conclude the {operation}, or abort it if it is not needed."),
+            None => "Check out the branch with your work (git bisect reset).".to_owned(),
         });
-        format!(
-            "Your work is not finished, and cannot be published: {}. Resolve the conflicts in the files, without their \
-             marks (<<<<<<<, =======, >>>>>>>), in the way that the task needs.{abort}",
-            self.text()
-        )
+        let steps: Vec<String> = resolve.into_iter().chain(conclude).collect();
+        format!("Your work is not finished, and cannot be published: {}. {}", self.text(), steps.join(" "))
     }
 
     /// Returns the reason of a message whose work is not finished.
@@ -101,7 +108,7 @@ async fn had_conflict(mirror: &Mirror, commits: &[&Sha], path: &Path) -> Result<
         object.push(path);
         let read = mirror.git.at(&mirror.path, ["cat-file".into(), "blob".into(), object]);
         match read.stdout_bytes(SEARCHED_BYTES).run().await {
-            Ok(content) if marks_conflict(content.stdout.as_slice()) => return Ok(true),
+            Ok(content) if conflict_in(content.stdout.as_slice()).is_some() => return Ok(true),
             // There is no such file.
             Ok(_) | Err(GitError::Failed { .. } | GitError::TooMuch { .. }) => {}
             Err(error) => return Err(error.into()),
@@ -110,24 +117,49 @@ async fn had_conflict(mirror: &Mirror, commits: &[&Sha], path: &Path) -> Result<
     Ok(false)
 }
 
-/// Returns whether a file below the folder contains the marks of a conflict. Large files are not searched.
-pub(super) fn has_conflict(folder: &File, path: &Path) -> bool {
-    let Ok(file) = open_beneath(folder, path) else { return false };
-    let is_searched =
-        file.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() <= SEARCHED_BYTES as u64);
-    is_searched && marks_conflict(BufReader::with_capacity(64 << 10, file))
+/// Returns the conflicts in the files of the commits.
+async fn conflicts_in(mirror: &Mirror, commits: &[&Sha]) -> Result<BTreeSet<Vec<u8>>, RunError> {
+    let mut found = BTreeSet::new();
+    for commit in commits {
+        let list = ["grep", "--files-with-matches", "--null", "-e", "^<<<<<<< ", commit.as_str(), "--"];
+        let files = match mirror.git.at(&mirror.path, list).run().await {
+            Ok(files) => files.stdout,
+            // There is no such file.
+            Err(GitError::Failed { code: Some(1), .. }) => continue,
+            Err(error) => return Err(error.into()),
+        };
+        // Each is the commit, a colon, and the path.
+        let files = files.split(|byte| *byte == 0).filter(|file| !file.is_empty());
+        for file in files.take(COMPARED) {
+            let read = mirror.git.at(&mirror.path, ["cat-file".as_ref(), "blob".as_ref(), OsStr::from_bytes(file)]);
+            match read.stdout_bytes(SEARCHED_BYTES).run().await {
+                Ok(content) => found.extend(conflict_in(content.stdout.as_slice())),
+                Err(GitError::Failed { .. } | GitError::TooMuch { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    Ok(found)
 }
 
-/// Returns whether a text contains the marks of a conflict in their order, each at the start of a line, as git writes
-/// them (git-merge(1), "how conflicts are presented").
-fn marks_conflict(mut text: impl BufRead) -> bool {
+/// Returns the first conflict in a file below the folder, if it has the marks of one. Large files are not searched.
+pub(super) fn conflict_of(folder: &File, path: &Path) -> Option<Vec<u8>> {
+    let file = open_beneath(folder, path).ok()?;
+    let is_searched =
+        file.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() <= SEARCHED_BYTES as u64);
+    if is_searched { conflict_in(BufReader::with_capacity(64 << 10, file)) } else { None }
+}
+
+/// Returns the first conflict in a text with its marks, each at the start of a line and in their order, as git writes them
+/// (git-merge(1), "how conflicts are presented"), with LF as line endings.
+fn conflict_in(mut text: impl BufRead) -> Option<Vec<u8>> {
     let is_mark: [fn(&[u8]) -> bool; 3] =
         [|line| line.starts_with(b"<<<<<<< "), |line| line == b"=======", |line| line.starts_with(b">>>>>>> ")];
-    let (mut line, mut next) = (Vec::new(), 0);
+    let (mut line, mut next, mut conflict) = (Vec::new(), 0, Vec::new());
     loop {
         line.clear();
         match text.read_until(b'\n', &mut line) {
-            Ok(0) | Err(_) => return false,
+            Ok(0) | Err(_) => return None,
             Ok(_) => {}
         }
         let content = line.strip_suffix(b"\n").unwrap_or(&line);
@@ -135,8 +167,12 @@ fn marks_conflict(mut text: impl BufRead) -> bool {
         if is_mark.get(next).is_some_and(|is_mark| is_mark(content)) {
             next += 1;
         }
+        if next > 0 {
+            conflict.extend_from_slice(content);
+            conflict.push(b'\n');
+        }
         if next == is_mark.len() {
-            return true;
+            return Some(conflict);
         }
     }
 }
@@ -158,8 +194,10 @@ mod tests {
             ("<<<<<<< HEAD\n======= \n>>>>>>> main\n", false),
             ("", false),
         ] {
-            assert_eq!(marks_conflict(text.as_bytes()), expected, "{text:?}");
+            assert_eq!(conflict_in(text.as_bytes()).is_some(), expected, "{text:?}");
         }
+        let conflict = conflict_in(b"a\r\n<<<<<<< a\r\n1\r\n=======\r\n>>>>>>> b\r\nmore".as_slice());
+        assert_eq!(conflict.as_deref(), Some(b"<<<<<<< a\n1\n=======\n>>>>>>> b\n".as_slice()));
     }
 
     #[test]
@@ -169,5 +207,9 @@ mod tests {
         assert_eq!(both.text(), "a merge is not concluded, and there are conflicts in 00");
         let many = Unfinished { operation: None, files: files(12) };
         assert!(many.text().ends_with("08, 09 and 2 more"), "{}", many.text());
+        let bisect = Unfinished { operation: Some(BISECT), files: files(0) };
+        let prompt = "Your work is not finished, and cannot be published: a bisect is not concluded. Check out the branch \
+                      with your work (git bisect reset).";
+        assert_eq!(bisect.prompt(), prompt);
     }
 }

@@ -53,14 +53,18 @@ pub(crate) struct TreeScan {
     pub(crate) entries: u64,
 }
 
+/// The search for a commit that has introduced a fault, during which older commits are checked out.
+pub(crate) const BISECT: &str = "bisect";
+
 /// Files and folders of a git directory that exist while an operation is not finished (gitrepository-layout(5)).
-const UNFINISHED: [(&str, &str); 6] = [
+const UNFINISHED: [(&str, &str); 7] = [
     (".git/MERGE_HEAD", "merge"),
     (".git/rebase-merge", "rebase"),
     (".git/rebase-apply", "rebase"),
     (".git/CHERRY_PICK_HEAD", "cherry-pick"),
     (".git/REVERT_HEAD", "revert"),
     (".git/sequencer", "cherry-pick or revert"),
+    (".git/BISECT_LOG", BISECT),
 ];
 
 /// Folders that the fingerprint leaves out: refs identify objects, and the service writes the branches of the code host

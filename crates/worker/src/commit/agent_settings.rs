@@ -1,5 +1,5 @@
 //! The agent's own ignore rules, in addition to the `.gitignore` files of the tree: those of its repository, and those of
-//! its user, as git finds them (gitignore(5)).
+//! its user, as git finds them (gitignore(5)); and whether its git converts line endings.
 //!
 //! They are read as data: git reads only the text of the configuration, and follows no include.
 
@@ -18,8 +18,53 @@ use crate::sandbox::job_sandbox::JobSandbox;
 /// The maximum size of a file of rules or of a configuration, in bytes. Larger ones are cut.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// The name of the setting that names the user's file.
-const SETTING: &str = "core.excludesFile";
+/// The setting that names the user's file, and the one that makes git convert line endings.
+const EXCLUDES: &str = "core.excludesFile";
+const AUTOCRLF: &str = "core.autocrlf";
+
+/// The bytes at the start of a text that say that it is UTF-8. Git skips them in files of rules.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// What the agent has configured for its git, and the committer follows.
+#[derive(Debug, Default)]
+pub(crate) struct AgentSettings {
+    /// The ignore rules as the content of one file, in which later rules prevail as they do in git.
+    pub(crate) ignore_rules: Vec<u8>,
+    /// How git converts line endings.
+    pub(crate) line_endings: LineEndings,
+}
+
+/// How git converts the line endings of text that `.gitattributes` says nothing about (`core.autocrlf`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum LineEndings {
+    /// It does not convert them.
+    #[default]
+    Kept,
+    /// CRLF becomes LF when a file is committed (`input`).
+    Committed,
+    /// A checkout also writes CRLF (`true`).
+    Both,
+}
+
+impl LineEndings {
+    /// Reads the value of the setting.
+    fn parse(value: &[u8]) -> Self {
+        match value.to_ascii_lowercase().as_slice() {
+            b"input" => Self::Committed,
+            b"" | b"true" | b"yes" | b"on" | b"1" => Self::Both,
+            _ => Self::Kept,
+        }
+    }
+
+    /// Returns the value of the setting.
+    pub(crate) const fn setting(self) -> &'static str {
+        match self {
+            Self::Kept => "false",
+            Self::Committed => "input",
+            Self::Both => "true",
+        }
+    }
+}
 
 /// The folders of a job on this machine, and their paths in the sandbox.
 struct Folders {
@@ -29,11 +74,11 @@ struct Folders {
     home_inside: PathBuf,
 }
 
-/// Returns the rules as the content of one file, in which later rules prevail as they do in git.
+/// Returns what the agent has configured.
 ///
 /// # Errors
 /// Git failed.
-pub(crate) async fn ignore_rules(sandbox: &JobSandbox, git: &Git) -> Result<Vec<u8>, RunError> {
+pub(crate) async fn agent_settings(sandbox: &JobSandbox, git: &Git) -> Result<AgentSettings, RunError> {
     let inside = sandbox.layout();
     let folders = Folders {
         tree: sandbox.workspace.tree.clone(),
@@ -49,33 +94,36 @@ pub(crate) async fn ignore_rules(sandbox: &JobSandbox, git: &Git) -> Result<Vec<
             (&folders.tree, ".git/config"),
             (&folders.tree, ".git/config.worktree"),
         ];
-        let texts: Vec<Vec<u8>> = files
-            .into_iter()
-            .map(|(root, path)| read(root, Path::new(path)))
-            .filter(|text| names_setting(text))
-            .collect();
+        let texts: Vec<Vec<u8>> = files.into_iter().map(|(root, path)| read(root, Path::new(path))).collect();
         (folders, texts)
     };
     let (folders, texts) = tokio::task::spawn_blocking(configurations).await.map_err(io::Error::other)?;
-    let mut named = None;
-    for text in texts {
-        let command = ["config", "--file", "-", "--no-includes", "--get", SETTING];
-        // A text that git cannot parse sets nothing: the agent's git does not work with it.
-        if let Ok(output) = git.command(command).stdin(text).run().await {
-            let path = output.stdout.strip_suffix(b"\n").unwrap_or(&output.stdout);
-            named = Some(PathBuf::from(OsStr::from_bytes(path)));
-        }
-    }
+    let named = setting(git, &texts, EXCLUDES).await.map(|path| PathBuf::from(OsStr::from_bytes(&path)));
+    let line_endings = setting(git, &texts, AUTOCRLF).await.map(|value| LineEndings::parse(&value)).unwrap_or_default();
     let rules = move || {
         let mut rules = match named {
             Some(path) => folders.find(&path).map(|(root, path)| read(root, path)).unwrap_or_default(),
             None => read(&folders.home, Path::new(".config/git/ignore")),
         };
         rules.push(b'\n');
-        rules.extend(read(&folders.tree, Path::new(".git/info/exclude")));
+        let of_repository = read(&folders.tree, Path::new(".git/info/exclude"));
+        rules.extend(of_repository.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&of_repository));
         if rules.iter().all(u8::is_ascii_whitespace) { Vec::new() } else { rules }
     };
-    Ok(tokio::task::spawn_blocking(rules).await.map_err(io::Error::other)?)
+    let ignore_rules = tokio::task::spawn_blocking(rules).await.map_err(io::Error::other)?;
+    Ok(AgentSettings { ignore_rules, line_endings })
+}
+
+/// Returns the value of a setting in the last of the texts that has it.
+async fn setting(git: &Git, texts: &[Vec<u8>], name: &str) -> Option<Vec<u8>> {
+    for text in texts.iter().rev().filter(|text| names_setting(text, name)) {
+        let command = ["config", "--file", "-", "--no-includes", "--get", name];
+        // A text that git cannot parse sets nothing: the agent's git does not work with it.
+        if let Ok(output) = git.command(command).stdin(text.clone()).run().await {
+            return Some(output.stdout.strip_suffix(b"\n").unwrap_or(&output.stdout).to_vec());
+        }
+    }
+    None
 }
 
 impl Folders {
@@ -90,8 +138,8 @@ impl Folders {
 }
 
 /// Returns whether a configuration may have the setting, whose name has any case.
-fn names_setting(text: &[u8]) -> bool {
-    let name = b"excludesfile";
+fn names_setting(text: &[u8], setting: &str) -> bool {
+    let name = setting.rsplit('.').next().unwrap_or_default().as_bytes();
     text.windows(name.len()).any(|part| part.eq_ignore_ascii_case(name))
 }
 
@@ -148,7 +196,20 @@ mod tests {
 
     #[test]
     fn the_name_of_the_setting_has_any_case() {
-        assert!(names_setting(b"[core]\n\tEXCLUDESfile = x\n"));
-        assert!(!names_setting(b"[core]\n\tbare = false\n"));
+        assert!(names_setting(b"[core]\n\tEXCLUDESfile = x\n", EXCLUDES));
+        assert!(!names_setting(b"[core]\n\tbare = false\n", EXCLUDES));
+    }
+
+    #[test]
+    fn line_endings_have_the_values_of_git() {
+        for (value, expected, setting) in [
+            ("input", LineEndings::Committed, "input"),
+            ("", LineEndings::Both, "true"),
+            ("TRUE", LineEndings::Both, "true"),
+            ("off", LineEndings::Kept, "false"),
+        ] {
+            let found = LineEndings::parse(value.as_bytes());
+            assert_eq!((found, found.setting()), (expected, setting));
+        }
     }
 }
