@@ -288,7 +288,8 @@ impl<'a> Collection<'a> {
         let staged = match task.snapshot {
             true => {
                 let sources = (&mirror.git, &sandbox.workspace);
-                stage(&mut committer, sources, turned, pointers, context.objects, &attempts.refused).await?
+                stage(&mut committer, sources, (&turn.head, turned), pointers, context.objects, &attempts.refused)
+                    .await?
             }
             false => Staged::default(),
         };

@@ -49,6 +49,9 @@ const ANSWER_BYTES: usize = 256 << 20;
 /// The maximum length of the first line of an answer, in bytes.
 const LINE_BYTES: u64 = 256;
 
+/// The mode of the pointer of a submodule.
+const GITLINK: &[u8] = b"160000";
+
 /// The bytes of stderr that are kept.
 const STDERR_BYTES: usize = 4096;
 
@@ -228,6 +231,18 @@ impl<'a> Committer<'a> {
     /// Returns how the agent's index differs from its newest commit.
     pub(crate) async fn differences(&mut self) -> Result<Differences, RunError> {
         Ok(Differences::parse(&self.list("differences", None).await?))
+    }
+
+    /// Returns the files that the agent's commits have added.
+    pub(crate) async fn added(&mut self) -> Result<Vec<PathBuf>, RunError> {
+        let text = self.list("added", None).await?;
+        let fields: Vec<&[u8]> = text.split(|byte| *byte == 0).collect();
+        let is_link = |header: &[u8]| header.split(|byte| *byte == b' ').nth(1) == Some(GITLINK);
+        let file = |pair: &[&[u8]]| match pair {
+            [header, path] if !is_link(header) => Some(path_of(path)),
+            _ => None,
+        };
+        Ok(fields.chunks_exact(2).filter_map(file).collect())
     }
 
     /// Returns the entries of the index for these files, by path.

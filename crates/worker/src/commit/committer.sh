@@ -173,6 +173,11 @@ while read -r request argument; do
 			service_git update-index -z --index-info > "$dir/out" 2>&1 || code=$?
 		if [ "$code" = 0 ]; then printf 'out 0\n'; else answer refused; fi
 		;;
+	added)
+		# The files that the agent's commits have added.
+		service_git diff-tree -r -z --raw --no-renames --diff-filter=A "$BASE" "$own" -- </dev/null > "$dir/out"
+		answer out
+		;;
 	entries)
 		# The entries of the index for the files of the list.
 		GIT_LITERAL_PATHSPECS=1 GIT_DIR="$dir/git" GIT_WORK_TREE="$tree" GIT_INDEX_FILE="$dir/index" \

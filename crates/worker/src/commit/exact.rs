@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
 
+use journeyman_core::ids::Sha;
 use journeyman_core::left_out::LeftOutReason;
 use journeyman_core::run::ReasonCode;
 use journeyman_git::Git;
@@ -119,7 +120,7 @@ pub(super) struct Open {
 pub(crate) async fn stage(
     committer: &mut Committer<'_>,
     (git, workspace): (&Git, &Workspace),
-    turned: Turned<'_>,
+    (base, turned): (&Sha, Turned<'_>),
     pointers: &mut Pointers<'_>,
     objects: Option<&TurnObjects<'_>>,
     refused: &BTreeSet<PathBuf>,
@@ -128,7 +129,12 @@ pub(crate) async fn stage(
         true => committer.differences().await?,
         false => Differences::default(),
     };
-    let mut open = Open::new(turned, &differences.added);
+    // A file that the agent has committed and then removed is in neither listing.
+    let committed = match committer.own == *base {
+        true => Vec::new(),
+        false => committer.added().await?,
+    };
+    let mut open = Open::new(turned, &differences.added, committed);
     if pointers.has_some() {
         open.stage_submodules(committer, (git, workspace), turned.after, pointers).await?;
     }
@@ -180,9 +186,11 @@ pub(crate) async fn stage(
 
 impl Open {
     /// Decides what can be decided without git. The agent has added the files `added` to its index.
-    fn new(turned: Turned<'_>, added: &HashSet<PathBuf>) -> Self {
+    /// Its commits have added the files `committed`.
+    fn new(turned: Turned<'_>, added: &HashSet<PathBuf>, committed: Vec<PathBuf>) -> Self {
         let Turned { before, after, .. } = turned;
-        let Difference { mut present, removed } = before.difference(&after.listing);
+        let Difference { mut present, mut removed } = before.difference(&after.listing);
+        removed.extend(committed.into_iter().filter(|path| !before.has(path) && !after.listing.has(path)));
         let is_rule = |path: &Path| path.ends_with(".gitignore");
         let has_new_rules = turned.has_new_ignore_rules
             || present.iter().any(|entry| is_rule(&entry.path))

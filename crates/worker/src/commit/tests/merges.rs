@@ -137,7 +137,7 @@ async fn marks_that_were_there_before_do_not_count() {
     let collected = fixture.collect(&before).await.unwrap();
     assert_eq!(published(&fixture, &before, collected.head.as_str()).await, ["M\texample", "A\tother"]);
     let next = fixture.next(&before, collected);
-    fixture.run(&format!("printf '{marks}' > new"));
+    fixture.run(r"cp example copy; printf '<<<<<<< a\n1\n=======\n>>>>>>> b\n' > new");
     let prompt = unfinished(&fixture, &next).await;
     assert!(prompt.contains("conflicts in new"), "{prompt}");
 }

@@ -14,10 +14,118 @@ use rand::{RngExt, SeedableRng};
 use super::with_base;
 use crate::given::Fixture;
 
-/// The folders and the names that files are made of. Those with `.log`, and those in `ignored`, are ignored; those with
-/// `.txt` are text, whose line endings git converts.
+/// The folders and the names that files are made of.
 const FOLDERS: [&[u8]; 5] = [b"", b"src/", b"src/deep er/", b"ignored/", b"caf\xe9/"];
 const NAMES: [&[u8]; 8] = [b"a", b"b.txt", b"c.log", b"-d", b"e\nf", b":(top)g", b"\"h\" *", b"i\xff.txt"];
+
+/// A repository before its turns, with files that were committed before the attributes existed.
+struct Base {
+    attributes: &'static str,
+    conversion: Conversion,
+    rules: &'static [(&'static str, &'static str)],
+    is_ignored: fn(&Path) -> bool,
+}
+
+/// How git converts the line endings of files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Conversion {
+    None,
+    /// `*.txt` is text.
+    Text,
+    /// `*.txt` is text, and has CRLF in the tree.
+    Crlf,
+    /// Git finds out what is text, and keeps CRLF that is in the index.
+    Auto,
+}
+
+const BASES: [Base; 4] = [
+    Base {
+        attributes: "*.txt text",
+        conversion: Conversion::Text,
+        rules: &[(".gitignore", "*.log\\nignored/\\n")],
+        is_ignored: is_log_or_below_ignored,
+    },
+    Base {
+        attributes: "* text=auto",
+        conversion: Conversion::Auto,
+        rules: &[(".gitignore", "*.log\\nignored/*\\n!ignored/0a\\n"), ("src/.gitignore", "!*.log\\n")],
+        is_ignored: |path| {
+            let is_log = path.as_os_str().as_bytes().ends_with(b".log") && !path.starts_with("src");
+            is_log || (path.starts_with("ignored") && path != Path::new("ignored") && path != Path::new("ignored/0a"))
+        },
+    },
+    Base {
+        attributes: "*.txt text eol=crlf",
+        conversion: Conversion::Crlf,
+        rules: &[(".gitignore", "*.log\\nignored/\\n")],
+        is_ignored: is_log_or_below_ignored,
+    },
+    Base { attributes: "", conversion: Conversion::None, rules: &[], is_ignored: |_| false },
+];
+
+fn is_log_or_below_ignored(path: &Path) -> bool {
+    let is_below = path.starts_with("ignored") && path != Path::new("ignored");
+    is_below || path.as_os_str().as_bytes().ends_with(b".log")
+}
+
+impl Base {
+    fn script(&self) -> String {
+        let mut script = "echo one > a; printf 'x\\r\\n' > 0b.txt; printf 'y\\r\\nz\\n' > 1b.txt; mkdir src ignored; \
+                          printf 'q\\r\\n' > src/2b.txt; echo 1 | tee src/1a > ignored/0a; echo 1 > 1c.log"
+            .to_owned();
+        for (path, rules) in self.rules {
+            script += &format!("; printf '{rules}' > {path}");
+        }
+        script += "; git add --all --force; git commit -qm before; echo end > end";
+        if !self.attributes.is_empty() {
+            script += &format!("; echo '{}' > .gitattributes", self.attributes);
+        }
+        script
+    }
+
+    fn converts(&self, path: &Path) -> bool {
+        match self.conversion {
+            Conversion::None => false,
+            Conversion::Text | Conversion::Crlf => path.as_os_str().as_bytes().ends_with(b".txt"),
+            Conversion::Auto => true,
+        }
+    }
+
+    /// Returns a content as git stores it, if the index has `indexed` for the path.
+    fn stored(&self, path: &Path, content: &Content, indexed: Option<&Content>) -> Content {
+        let has_crlf = |bytes: &[u8]| bytes.windows(2).any(|pair| pair == b"\r\n");
+        match content {
+            Content::File { bytes, executable } if self.converts(path) => {
+                let is_kept = self.conversion == Conversion::Auto
+                    && matches!(indexed, Some(Content::File { bytes, .. }) if has_crlf(bytes));
+                let bytes = if is_kept { bytes.clone() } else { replaced(bytes, b"\r\n", b"\n") };
+                Content::File { bytes, executable: *executable }
+            }
+            other => other.clone(),
+        }
+    }
+
+    /// Returns a stored content as a checkout writes it.
+    fn checked_out(&self, path: &Path, content: &Content) -> Content {
+        match content {
+            Content::File { bytes, executable } if self.conversion == Conversion::Crlf && self.converts(path) => {
+                let bytes = replaced(&replaced(bytes, b"\r\n", b"\n"), b"\n", b"\r\n");
+                Content::File { bytes, executable: *executable }
+            }
+            other => other.clone(),
+        }
+    }
+}
+
+fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
+    let (mut found, mut rest) = (Vec::new(), bytes);
+    while !rest.is_empty() {
+        let (piece, cut) = if rest.starts_with(from) { (to, from.len()) } else { (&rest[..1], 1) };
+        found.extend_from_slice(piece);
+        rest = &rest[cut..];
+    }
+    found
+}
 
 /// The kind and the content of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,6 +172,10 @@ struct Agent<'a> {
     marked: BTreeSet<PathBuf>,
     /// Folders that are repositories.
     inside: BTreeSet<PathBuf>,
+    /// Files that were moved, and those that they were moved from.
+    moved: BTreeSet<PathBuf>,
+    /// True if the sparse patterns of the agent have only the folder `src` and the files at the top.
+    is_sparse: bool,
 }
 
 impl Agent<'_> {
@@ -83,7 +195,7 @@ impl Agent<'_> {
 
     fn existing(&mut self) -> Option<PathBuf> {
         // The model does not know other rules.
-        let is_rule = |path: &PathBuf| path.starts_with(".gitattributes") || path.starts_with(".gitignore");
+        let is_rule = |path: &PathBuf| path.ends_with(".gitattributes") || path.ends_with(".gitignore");
         let all: Vec<PathBuf> = read(&self.root()).into_keys().filter(|path| !is_rule(path)).collect();
         (!all.is_empty()).then(|| all[self.pick(all.len())].clone())
     }
@@ -100,16 +212,18 @@ impl Agent<'_> {
 
     fn act(&mut self) {
         let root = self.root();
-        let action = self.pick(16);
+        let action = self.pick(24);
         let old = self.existing();
         match (action, old) {
             (0..=3, _) => {
                 let (path, bytes) = (self.new_path(), self.content());
                 self.log.push(format!("write {path:?}"));
+                if !self.make_parent(&path) {
+                    return;
+                }
                 if fs::symlink_metadata(root.join(&path)).is_ok_and(|found| found.is_symlink()) {
                     fs::remove_file(root.join(&path)).unwrap();
                 }
-                fs::create_dir_all(root.join(&path).parent().unwrap()).unwrap();
                 fs::write(root.join(&path), bytes).unwrap();
             }
             (4, Some(path)) => {
@@ -132,13 +246,17 @@ impl Agent<'_> {
             (7, Some(path)) => {
                 let to = self.new_path();
                 self.log.push(format!("rename {path:?} to {to:?}"));
-                fs::create_dir_all(root.join(&to).parent().unwrap()).unwrap();
-                fs::rename(root.join(&path), root.join(&to)).unwrap();
+                if self.make_parent(&to) && fs::symlink_metadata(root.join(&path)).is_ok() {
+                    fs::rename(root.join(&path), root.join(&to)).unwrap();
+                    self.moved.insert(to);
+                }
             }
             (8, _) => {
                 let path = self.new_path();
                 self.log.push(format!("link {path:?}"));
-                fs::create_dir_all(root.join(&path).parent().unwrap()).unwrap();
+                if !self.make_parent(&path) {
+                    return;
+                }
                 let _ = fs::remove_file(root.join(&path));
                 symlink(format!("target {}", self.rng.random::<u32>()), root.join(&path)).unwrap();
             }
@@ -152,7 +270,8 @@ impl Agent<'_> {
             }
             (10, Some(path)) => {
                 self.log.push(format!("git add {path:?}"));
-                self.git(&["--literal-pathspecs", "add", "--", &OsPath(&path).quoted()]);
+                let force = ["--force", "--no-force"][self.pick(2)];
+                self.git(&["--literal-pathspecs", "add", force, "--", &OsPath(&path).quoted()]);
             }
             (11, _) => self.git(&["commit", "-q", "-m", "own"]),
             (12, _) => self.git(&["commit", "-q", "-a", "-m", "own"]),
@@ -163,6 +282,44 @@ impl Agent<'_> {
                 }
             }
             (14, _) => self.git(&["reset", "-q"]),
+            (16, Some(path)) => {
+                let to = self.new_path();
+                if self.make_parent(&to) {
+                    self.git(&["mv", "--force", "--", &OsPath(&path).quoted(), &OsPath(&to).quoted()]);
+                    self.moved.insert(to);
+                }
+            }
+            (17, Some(path)) => {
+                self.git(&["--literal-pathspecs", "rm", "-q", "--cached", "--", &OsPath(&path).quoted()]);
+            }
+            (18, Some(path)) => self.git(&["--literal-pathspecs", "checkout", "-q", "--", &OsPath(&path).quoted()]),
+            (19, _) => {
+                let amend = ["--amend", "--allow-empty"][self.pick(2)];
+                self.git(&["commit", "-q", amend, "-m", "own"]);
+            }
+            (20, _) => {
+                self.git(&["checkout", "-q", "-b", "side"]);
+                self.git(&["commit", "-q", "-a", "--allow-empty", "-m", "side"]);
+                self.git(&["checkout", "-q", "-"]);
+                self.git(&["merge", "-q", "--no-ff", "-m", "merged", "side"]);
+                self.git(&["branch", "-q", "-D", "side"]);
+            }
+            (21, _) => {
+                // A file or a link takes the place of a folder.
+                let path = PathBuf::from(OsStr::from_bytes(FOLDERS[1 + self.pick(4)].strip_suffix(b"/").unwrap()));
+                self.log.push(format!("replace the folder {path:?}"));
+                if path.components().count() == 1 && fs::remove_dir_all(root.join(&path)).is_ok() {
+                    let bytes = self.content();
+                    match self.pick(2) {
+                        0 => fs::write(root.join(&path), bytes).unwrap(),
+                        _ => symlink("a", root.join(&path)).unwrap(),
+                    }
+                }
+            }
+            (22, _) if !self.is_sparse && self.marked.is_empty() && self.pick(3) == 0 => {
+                self.git(&["sparse-checkout", "set", "--cone", "src"]);
+                self.is_sparse = true;
+            }
             // Only once, because a mark keeps git from other operations on the file.
             (15, Some(path)) if self.marked.is_empty() && self.is_tracked(&path) => {
                 let name = OsPath(&path).quoted();
@@ -171,6 +328,18 @@ impl Agent<'_> {
             }
             _ => {}
         }
+    }
+
+    /// Creates the folder of a path, in place of a file or a link. Returns false if the path is a folder.
+    fn make_parent(&self, path: &Path) -> bool {
+        let root = self.root();
+        for part in path.ancestors().skip(1).filter(|part| !part.as_os_str().is_empty()) {
+            if fs::symlink_metadata(root.join(part)).is_ok_and(|found| !found.is_dir()) {
+                fs::remove_file(root.join(part)).unwrap();
+            }
+        }
+        fs::create_dir_all(root.join(path).parent().unwrap()).unwrap();
+        !fs::symlink_metadata(root.join(path)).is_ok_and(|found| found.is_dir())
     }
 
     /// Runs git in the tree. It may fail, for example if there is nothing to commit.
@@ -185,6 +354,26 @@ impl Agent<'_> {
 
     fn is_tracked(&self, path: &Path) -> bool {
         committed(self.fixture, "HEAD").contains_key(path)
+    }
+
+    /// Returns the files in the agent's index.
+    fn tracked(&self) -> BTreeSet<PathBuf> {
+        let output = self.output(&["ls-files", "-z"]);
+        let paths = output.split(|byte| *byte == 0).filter(|path| !path.is_empty());
+        paths.map(|path| PathBuf::from(OsStr::from_bytes(path))).collect()
+    }
+
+    /// Returns whether the agent's newest commit follows this one.
+    fn follows(&self, commit: &str) -> bool {
+        let commits = self.output(&["rev-list", "HEAD"]);
+        String::from_utf8(commits).unwrap().lines().any(|line| line == commit)
+    }
+
+    fn output(&self, arguments: &[&str]) -> Vec<u8> {
+        let mut git = std::process::Command::new("git");
+        let output = git.args(arguments).current_dir(self.root()).output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        output.stdout
     }
 }
 
@@ -234,41 +423,17 @@ fn committed(fixture: &Fixture, commit: &str) -> Tree {
     tree
 }
 
-/// Returns a content as git stores it: the line endings of text become LF.
-fn stored(path: &Path, content: &Content) -> Content {
-    match content {
-        Content::File { bytes, executable } if path.as_os_str().as_bytes().ends_with(b".txt") => {
-            let mut bytes = bytes.clone();
-            let mut at = 0;
-            while at + 1 < bytes.len() {
-                if &bytes[at..at + 2] == b"\r\n" {
-                    bytes.remove(at);
-                }
-                at += 1;
-            }
-            Content::File { bytes, executable: *executable }
-        }
-        other => other.clone(),
-    }
-}
-
-fn is_ignored(path: &Path) -> bool {
-    path.starts_with("ignored") || path.as_os_str().as_bytes().ends_with(b".log")
-}
-
-/// The repository before each turn.
-const BASE: &str = "printf '*.log\\nignored/\\n' > .gitignore; echo one > a; printf 'x\\r\\n' > 0b.txt; mkdir src; \
-                    echo 1 > src/1a; git add .; git commit -qm before; echo '*.txt text' > .gitattributes";
-
-/// Checks the turns of these seeds.
+/// Checks the turns of these seeds, in each of the repositories in turn.
 async fn check_all(seeds: Range<u64>) {
-    let (fixture, _) = with_base(BASE).await;
-    for seed in seeds {
-        check(&fixture, seed).await;
+    for (number, base) in BASES.iter().enumerate() {
+        let (fixture, _) = with_base(&base.script()).await;
+        for seed in seeds.clone().filter(|seed| *seed % BASES.len() as u64 == number as u64) {
+            check(&fixture, base, seed).await;
+        }
     }
 }
 
-async fn check(fixture: &Fixture, seed: u64) {
+async fn check(fixture: &Fixture, base: &Base, seed: u64) {
     let before = fixture.build().await;
     let old = read(&fixture.sandbox.workspace.tree);
     let mut agent = Agent {
@@ -277,37 +442,34 @@ async fn check(fixture: &Fixture, seed: u64) {
         log: Vec::new(),
         marked: BTreeSet::new(),
         inside: BTreeSet::new(),
+        moved: BTreeSet::new(),
+        is_sparse: false,
     };
-    for _ in 0..=agent.pick(8) {
+    for _ in 0..=agent.pick(10) {
         agent.act();
     }
     let new = read(&fixture.sandbox.workspace.tree);
-    let own = committed(fixture, "HEAD");
+    let first = committed(fixture, before.head.as_str());
+    let tracked = agent.tracked();
+    // Rewritten history is replaced by one commit.
+    let own = if agent.follows(before.head.as_str()) { committed(fixture, "HEAD") } else { first.clone() };
     let collected =
         fixture.collect(&before).await.unwrap_or_else(|error| panic!("seed {seed}: {error}\n{}", agent.log.join("\n")));
 
-    let mut expected = own.clone();
-    let mut told = BTreeSet::new();
-    for path in old.keys().chain(new.keys()) {
-        let (was, is) = (old.get(path), new.get(path));
-        if was == is {
-            continue;
-        }
-        if let Some(folder) = path.ancestors().find(|part| agent.inside.contains(*part)) {
-            told.insert(folder.to_owned());
-        } else if agent.marked.contains(path) {
-            told.extend(is.map(|_| path.clone()));
-        } else if let Some(is) = is {
-            if own.contains_key(path) || !is_ignored(path) {
-                expected.insert(path.clone(), stored(path, is));
-            }
-        } else {
-            expected.remove(path);
-        }
-    }
+    let model = Model { base, agent: &agent, old: &old, new: &new, first: &first, own: &own, tracked: &tracked };
+    let (expected, told) = model.expected();
     let log = agent.log.join("\n");
     let found = committed(fixture, collected.head.as_str());
-    assert_eq!(found, expected, "seed {seed}, published:\n{log}");
+    let paths: BTreeSet<&PathBuf> = expected.keys().chain(found.keys()).collect();
+    for path in paths {
+        let (found, expected) = (found.get(path), expected.get(path));
+        let is_expected = match found {
+            Some(found) => expected.is_some_and(|all| all.contains(found)),
+            // A commit that did not change the tree stays.
+            None => old.get(path) == new.get(path) && first.contains_key(path) && !own.contains_key(path),
+        };
+        assert!(is_expected, "seed {seed}, {path:?}: published {found:?}, expected {expected:?}:\n{log}");
+    }
     let left_out: BTreeSet<String> = collected.left_out.iter().map(|one| one.path.clone()).collect();
     let told: BTreeSet<String> =
         told.iter().map(|path| journeyman_core::left_out::path_text(path.as_os_str().as_bytes())).collect();
@@ -315,6 +477,89 @@ async fn check(fixture: &Fixture, seed: u64) {
     let next = fixture.next(&before, collected);
     let again = fixture.collect(&next).await.unwrap();
     assert_eq!(again.head, next.head, "seed {seed}: a second turn publishes something:\n{log}");
+}
+
+/// What a turn should publish.
+struct Model<'a> {
+    base: &'a Base,
+    agent: &'a Agent<'a>,
+    /// The tree before the turn, and after it.
+    old: &'a Tree,
+    new: &'a Tree,
+    /// The files of the first commit, and of the agent's newest one.
+    first: &'a Tree,
+    own: &'a Tree,
+    /// The files in the agent's index.
+    tracked: &'a BTreeSet<PathBuf>,
+}
+
+impl Model<'_> {
+    /// Returns the contents that each published file may have, and the paths that are left out.
+    fn expected(&self) -> (BTreeMap<PathBuf, Vec<Content>>, BTreeSet<PathBuf>) {
+        let (mut expected, mut told) = (BTreeMap::new(), BTreeSet::new());
+        let paths: BTreeSet<&PathBuf> = self.old.keys().chain(self.new.keys()).chain(self.own.keys()).collect();
+        for path in paths {
+            let (was, is, own) = (self.old.get(path), self.new.get(path), self.own.get(path));
+            let keep = |content: Option<&Content>| content.map(|content| (path.clone(), vec![content.clone()]));
+            if let Some(folder) = path.ancestors().find(|part| self.agent.inside.contains(*part)) {
+                if was != is {
+                    told.insert(folder.to_owned());
+                }
+                expected.extend(keep(own));
+            } else if self.agent.marked.contains(path) {
+                if was != is && is.is_some() {
+                    told.insert(path.clone());
+                }
+                expected.extend(keep(own));
+            } else if let Some(is) = is {
+                if (self.base.is_ignored)(path) && !self.tracked.contains(path) {
+                    continue;
+                }
+                expected.insert(path.clone(), self.contents(path, was, is, own));
+            } else if self.is_outside(path) {
+                expected.extend(keep(own));
+            }
+        }
+        (expected, told)
+    }
+
+    /// Returns the contents that a file of the tree may have when it is published.
+    fn contents(&self, path: &Path, was: Option<&Content>, is: &Content, own: Option<&Content>) -> Vec<Content> {
+        let with_mode = |content: &Content| match (content, is) {
+            (Content::File { bytes, .. }, Content::File { executable, .. }) => {
+                Content::File { bytes: bytes.clone(), executable: *executable }
+            }
+            (content, _) => content.clone(),
+        };
+        let mut contents = vec![self.base.stored(path, is, own)];
+        if let Some(own) = own {
+            if self.base.checked_out(path, &with_mode(own)) == *is {
+                return vec![with_mode(own)];
+            }
+            // A commit that did not change the tree stays.
+            if Some(is) == was && self.first.get(path) != Some(own) {
+                contents.push(own.clone());
+            }
+            return contents;
+        }
+        let removed = self.own.iter().filter(|(path, _)| !self.new.contains_key(*path));
+        let same: Vec<Content> = removed
+            .filter(|(old, content)| {
+                let content = with_mode(content);
+                [*old, path].iter().all(|path| self.base.checked_out(path, &content) == *is)
+            })
+            .map(|(_, content)| with_mode(content))
+            .collect();
+        if same.is_empty() && self.base.conversion == Conversion::Auto && self.agent.moved.contains(path) {
+            contents.push(is.clone());
+        }
+        if same.is_empty() { contents } else { same }
+    }
+
+    /// Returns whether a file that is not in the tree is outside of the agent's sparse patterns.
+    fn is_outside(&self, path: &Path) -> bool {
+        self.agent.is_sparse && path.components().count() > 1 && !path.starts_with("src")
+    }
 }
 
 #[tokio::test]

@@ -59,7 +59,7 @@ const SHAPES: &[Shape] = &[
         name: "the agent sets core.autocrlf, and commits nothing",
         people: r"printf 'a\r\n' > a; printf 'b\n' > b; base",
         agent: r"git config core.autocrlf true; printf 'n\r\n' > n; touch a; git add .; echo b2 >> b",
-        published: &[r"M 100644 b | b\nb2\n", r"A 100644 n | n\r\n"],
+        published: &[r"M 100644 b | b\nb2\n", r"A 100644 n | n\n"],
         ..PLAIN
     },
     Shape {

@@ -81,9 +81,9 @@ const SHAPES: &[Shape] = &[
     Shape {
         name: "rules and attributes that are folders",
         people: "echo 1 > a; base",
-        agent: "mkdir .gitignore .gitattributes; echo 1 | tee .gitignore/x .gitattributes/x > b",
+        agent: "mkdir .gitignore .gitattributes; echo 1 | tee .gitignore/x > b; echo 2 > .gitattributes/x",
         published: &["A 100644 .gitignore/x | 1\\n", "A 100644 b | 1\\n"],
-        left_out: &[(".gitattributes/x", LeftOutReason::RefusedByGit)],
+        left_out: &[(".gitattributes", LeftOutReason::RefusedByGit)],
         ..PLAIN
     },
     Shape {

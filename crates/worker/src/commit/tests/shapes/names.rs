@@ -82,7 +82,10 @@ const SHAPES: &[Shape] = &[
         people: "echo 1 > a; base",
         agent: r"n=$(head -c 255 /dev/zero | tr '\0' n); echo 1 > $n; for i in $(seq 15); do mkdir d$i${n%nnn}; cd d$i${n%nnn}; done
                  echo 1 > $(head -c 200 /dev/zero | tr '\0' o)",
-        published: &[r"A 100644 nnnnnnnnnnnnnnnnnnnn (255 bytes) | 1\n"],
+        published: &[
+            r"A 100644 d1nnnnnnnnnnnnnnnnnn (4031 bytes) | 1\n",
+            r"A 100644 nnnnnnnnnnnnnnnnnnnn (255 bytes) | 1\n",
+        ],
         ..PLAIN
     },
     Shape {
@@ -90,7 +93,7 @@ const SHAPES: &[Shape] = &[
         people: "echo 1 > a; base",
         agent: r"n=$(head -c 250 /dev/zero | tr '\0' n); mkdir deep; (cd deep; echo 1 > y; for i in $(seq 17); do mkdir $n; cd -P $n; done; echo 1 > x)
                  echo 1 > b",
-        published: &[],
+        published: &[r"A 100644 b | 1\n", r"A 100644 deep/y | 1\n"],
         left_out: &[("deep", LeftOutReason::PathTooLong)],
         ..PLAIN
     },

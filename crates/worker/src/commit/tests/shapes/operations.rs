@@ -196,6 +196,30 @@ const SHAPES: &[Shape] = &[
         ..PLAIN
     },
     Shape {
+        name: "a file that is created, committed, and removed or moved",
+        people: TWO,
+        agent: "mkdir d; echo 1 | tee x y > d/z; git add .; git commit -qm own; rm x; mv d/z w; git rm -q y",
+        published: &[r"A 100644 w | 1\n"],
+        commits: 2,
+        ..PLAIN
+    },
+    Shape {
+        name: "a file that is committed, and moved by git",
+        people: "mkdir d; echo 1 | tee a > d/b; base",
+        agent: "git mv d/b c; git commit -qm own; git mv c e; mkdir -p c; echo 1 > c/x",
+        published: &[r"A 100644 c/x | 1\n", "D 100644 d/b", r"A 100644 e | 1\n"],
+        commits: 2,
+        ..PLAIN
+    },
+    Shape {
+        name: "a committed file outside the sparse patterns",
+        people: "mkdir -p a b; echo 1 | tee a/x > b/x; base",
+        agent: "echo 1 > b/y; git add b/y; git commit -qm own; git sparse-checkout set a; echo 1 > a/y",
+        published: &[r"A 100644 a/y | 1\n", r"A 100644 b/y | 1\n"],
+        commits: 2,
+        ..PLAIN
+    },
+    Shape {
         name: "a worktree, in which the agent works",
         people: TWO,
         agent: "git worktree add -q wt -b work; cd wt; echo 3 > a; git commit -qam own; cd ..; echo 3 > b; git worktree list",

@@ -49,6 +49,16 @@ const SHAPES: &[Shape] = &[
         ..PLAIN
     },
     Shape {
+        name: "a repository that borrows its objects",
+        people: r"echo 1 > a; base; git clone -q --bare . ../other.git; git push -q ../origin.git HEAD:refs/heads/main
+            git -C ../origin.git repack -qad; echo ../../other.git/objects > ../origin.git/objects/info/alternates
+            rm -f ../origin.git/objects/pack/*; git clone -q --shared ../origin.git ../third; cd ../third; echo 2 > a; base",
+        agent: "echo 3 > a; git commit -qam own; git repack -qadl; echo 1 > b",
+        published: &[r"M 100644 a | 3\n", r"A 100644 b | 1\n"],
+        commits: 2,
+        ..PLAIN
+    },
+    Shape {
         name: "ten thousand refs",
         people: r"echo 1 > a; base; h=$(git rev-parse HEAD); seq 10000 | sed s,.*,create\ refs/heads/pr/\&\ $h, |
             git -C ../origin.git update-ref --stdin || { git push -q ../origin.git main;
@@ -61,8 +71,8 @@ const SHAPES: &[Shape] = &[
     Shape {
         name: "a folder with thousands of files, all of which the agent writes again",
         people: "mkdir d; cd d; seq 3000 | split -l 1 -a 4 -; cd ..; echo '*.x text' > .gitattributes; base",
-        agent: "find d -type f -exec touch {} +; echo new > d/xzzz; rm d/aaaa; chmod +x d/aaab",
-        published: &["D 100644 d/aaaa", r"M 100644>100755 d/aaab | 2\n", r"A 100644 d/xzzz | new\n"],
+        agent: "find d -type f -exec touch {} +; echo new > d/xzzz; rm d/xaaaa; chmod +x d/xaaab",
+        published: &["D 100644 d/xaaaa", r"M 100644>100755 d/xaaab | 2\n", r"A 100644 d/xzzz | new\n"],
         ..PLAIN
     },
 ];
