@@ -152,6 +152,7 @@ pub(crate) async fn stage(
         open.leave_untracked(committer, &turned.after.listing, &differences.removed).await?;
     }
     open.leave_refused(refused);
+    open.remove_replaced();
     open.find_conflicts(workspace).await?;
     let moved = match turned.may_convert() {
         true => open.keep_moved(committer, workspace, &differences).await?,
@@ -319,6 +320,22 @@ impl Open {
             left_out.extend(found.map(|path| (path.to_owned(), LeftOutReason::RefusedByGit)));
             found.is_none()
         });
+    }
+
+    /// Removes files that are kept although they are missing in the tree, if the tree has a file in the place of one of their
+    /// folders, or a folder in their own.
+    fn remove_replaced(&mut self) {
+        let present: HashSet<&Path> = self.present.iter().map(|entry| entry.path.as_path()).collect();
+        let folders: HashSet<&Path> = present.iter().flat_map(|path| path.ancestors().skip(1)).collect();
+        let is_replaced = |path: &PathBuf| {
+            folders.contains(path.as_path()) || path.ancestors().skip(1).any(|part| present.contains(part))
+        };
+        let replaced: Vec<PathBuf> = self.staged.absent.iter().filter(|path| is_replaced(path)).cloned().collect();
+        for path in &replaced {
+            self.staged.absent.remove(path);
+            self.staged.left_out.remove(path);
+        }
+        self.removed.extend(replaced);
     }
 
     /// Finds the files with marks of a conflict.

@@ -246,7 +246,7 @@ impl Agent<'_> {
             (7, Some(path)) => {
                 let to = self.new_path();
                 self.log.push(format!("rename {path:?} to {to:?}"));
-                if self.make_parent(&to) && fs::symlink_metadata(root.join(&path)).is_ok() {
+                if !to.starts_with(&path) && self.make_parent(&to) && fs::symlink_metadata(root.join(&path)).is_ok() {
                     fs::rename(root.join(&path), root.join(&to)).unwrap();
                     self.moved.insert(to);
                 }
@@ -363,6 +363,13 @@ impl Agent<'_> {
         paths.map(|path| PathBuf::from(OsStr::from_bytes(path))).collect()
     }
 
+    /// Returns the files that the agent's index marks as local.
+    fn all_marked(&self) -> BTreeSet<PathBuf> {
+        let output = self.output(&["ls-files", "-v", "-z"]);
+        let marked = output.split(|byte| *byte == 0).filter(|entry| entry.starts_with(b"S "));
+        marked.map(|entry| PathBuf::from(OsStr::from_bytes(&entry[2..]))).collect()
+    }
+
     /// Returns whether the agent's newest commit follows this one.
     fn follows(&self, commit: &str) -> bool {
         let commits = self.output(&["rev-list", "HEAD"]);
@@ -451,6 +458,7 @@ async fn check(fixture: &Fixture, base: &Base, seed: u64) {
     let new = read(&fixture.sandbox.workspace.tree);
     let first = committed(fixture, before.head.as_str());
     let tracked = agent.tracked();
+    agent.marked = agent.all_marked();
     // Rewritten history is replaced by one commit.
     let own = if agent.follows(before.head.as_str()) { committed(fixture, "HEAD") } else { first.clone() };
     let collected =
@@ -507,12 +515,13 @@ impl Model<'_> {
                 }
                 expected.extend(keep(own));
             } else if self.agent.marked.contains(path) {
-                if was != is && is.is_some() {
+                let is_same = own.is_some_and(|own| Some(&self.base.checked_out(path, own)) == is);
+                if was != is && is.is_some() && !is_same {
                     told.insert(path.clone());
                 }
                 expected.extend(keep(own));
             } else if let Some(is) = is {
-                if (self.base.is_ignored)(path) && !self.tracked.contains(path) {
+                if self.is_ignored(path) && !self.tracked.contains(path) {
                     continue;
                 }
                 expected.insert(path.clone(), self.contents(path, was, is, own));
@@ -520,6 +529,14 @@ impl Model<'_> {
                 expected.extend(keep(own));
             }
         }
+        // A tree that has a file in the place of a folder does not have the files of the folder.
+        let is_published = |path: &Path| self.new.contains_key(path) && expected.contains_key(path);
+        let is_replaced = |path: &PathBuf| {
+            let mut files = self.new.keys().filter(|file| is_published(file));
+            path.ancestors().skip(1).any(is_published) || files.any(|file| file != path && file.starts_with(path))
+        };
+        let replaced: Vec<PathBuf> = expected.keys().filter(|path| is_replaced(path)).cloned().collect();
+        expected.retain(|path, _| !replaced.contains(path));
         (expected, told)
     }
 
@@ -542,7 +559,8 @@ impl Model<'_> {
             }
             return contents;
         }
-        let removed = self.own.iter().filter(|(path, _)| !self.new.contains_key(*path));
+        let is_kept = |path: &PathBuf| self.agent.marked.contains(path) || self.is_outside(path);
+        let removed = self.own.iter().filter(|(path, _)| !self.new.contains_key(*path) && !is_kept(path));
         let same: Vec<Content> = removed
             .filter(|(old, content)| {
                 let content = with_mode(content);
@@ -554,6 +572,14 @@ impl Model<'_> {
             contents.push(is.clone());
         }
         if same.is_empty() { contents } else { same }
+    }
+
+    /// Returns whether git ignores a file that it does not track.
+    fn is_ignored(&self, path: &Path) -> bool {
+        let has_rules = self.base.rules.iter().all(|(rules, _)| self.new.contains_key(Path::new(rules)));
+        (self.base.is_ignored)(path)
+            // The rules of a folder that was replaced are gone.
+            || (!has_rules && path.as_os_str().as_bytes().ends_with(b".log"))
     }
 
     /// Returns whether a file that is not in the tree is outside of the agent's sparse patterns.

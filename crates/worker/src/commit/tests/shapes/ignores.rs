@@ -126,6 +126,21 @@ const SHAPES: &[Shape] = &[
         ..PLAIN
     },
     Shape {
+        name: "files that the agent's git keeps out of the tree, and others in their place",
+        people: "mkdir a b c; echo 1 | tee a/x b/x c/x > d; base",
+        agent: "git update-index --skip-worktree a/x d; rm -r a; echo 2 > a; rm d; mkdir d; echo 2 > d/x; \
+                git sparse-checkout set c; ln -s c b",
+        published: &[
+            r"A 100644 a | 2\n",
+            "D 100644 a/x",
+            "A 120000 b | c",
+            "D 100644 b/x",
+            "D 100644 d",
+            r"A 100644 d/x | 2\n",
+        ],
+        ..PLAIN
+    },
+    Shape {
         name: "an index of another format",
         people: "mkdir d; for i in 1 2 3 4; do echo $i > d/$i; done; echo '*.log' > .gitignore; base",
         agent: "git config core.splitIndex true; git update-index --index-version 4 --split-index --untracked-cache; \
