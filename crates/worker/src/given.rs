@@ -69,6 +69,8 @@ pub(crate) struct Fixture {
     pub(crate) claimed: Claimed,
     /// The free space of the disk.
     pub(crate) free: Option<FreeSpace>,
+    /// The maximum size of a file in a commit, in bytes.
+    pub(crate) file_bytes: u64,
     reporter: Reporter,
     signals: Signals,
     store: Arc<MemoryStore>,
@@ -130,6 +132,7 @@ pub(crate) async fn fixture(setup: &str) -> Fixture {
         reporter: Reporter::new(engine, &claimed, signals.clone()),
         claimed,
         free: None,
+        file_bytes: 1000,
         signals,
         store,
         filling: Mutex::default(),
@@ -240,9 +243,9 @@ impl Fixture {
         Built { head, state, listing: scanned.listing }
     }
 
-    /// Scans the tree; files of more than 1000 bytes are large.
+    /// Scans the tree.
     pub(crate) fn scan(&self) -> TreeScan {
-        scan(&self.sandbox.workspace.tree, 1000).unwrap()
+        scan(&self.sandbox.workspace.tree, self.file_bytes).unwrap()
     }
 
     /// Commits the changes of a turn.
@@ -256,7 +259,7 @@ impl Fixture {
     /// Commits the changes of a turn, unless they are not finished. The work is merged into `main`.
     pub(crate) async fn work(&self, before: &Built) -> Result<Work, RunError> {
         let mirror = self.mirror().await;
-        let limits = LimitSettings { file_bytes: Some(1000), ..LimitSettings::default() };
+        let limits = LimitSettings { file_bytes: Some(self.file_bytes), ..LimitSettings::default() };
         let sources = self.sources();
         let scratch = &self.sandbox.workspace.scratch;
         let objects = match self.project.settings.checkout.lfs {
@@ -271,7 +274,7 @@ impl Fixture {
                 branch: BRANCH,
                 start: &before.head,
                 start_tree: OnceCell::new(),
-                file_bytes: 1000,
+                file_bytes: self.file_bytes,
                 stored: Mutex::default(),
             }),
         };

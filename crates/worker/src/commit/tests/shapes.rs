@@ -27,10 +27,13 @@ struct Shape {
     left_out: &'static [(&'static str, LeftOutReason)],
     /// The number of commits that are published.
     commits: usize,
+    /// The maximum size of a file, in bytes.
+    file_bytes: u64,
 }
 
 /// What every shape does not have.
-const PLAIN: Shape = Shape { name: "", people: "base", agent: "true", published: &[], left_out: &[], commits: 1 };
+const PLAIN: Shape =
+    Shape { name: "", people: "base", agent: "true", published: &[], left_out: &[], commits: 1, file_bytes: 1000 };
 
 /// Functions of the scripts of people. `odd` creates a commit of the tree `$1` with the author and committer `$2`.
 const FUNCTIONS: &str = r#"
@@ -117,7 +120,8 @@ async fn check_all(shapes: &'static [Shape]) {
 
 async fn check(shape: &'static Shape) -> Result<(), String> {
     let Shape { people, agent, published, left_out, commits, .. } = shape;
-    let (fixture, before) = of_people(people).await;
+    let (mut fixture, before) = of_people(people).await;
+    fixture.file_bytes = shape.file_bytes;
     fixture.run(agent);
     let collected = match fixture.work(&before).await.map_err(|error| format!("  {error}"))? {
         Work::Committed(collected) => collected,

@@ -163,7 +163,8 @@ const SHAPES: &[Shape] = &[
         people: "echo a > a; base",
         agent: "mkdir d; head -c 900 /dev/zero | tr '\\0' a > t; cat t t t > d/.gitattributes; rm t; echo 1 > b",
         published: &[r"A 100644 b | 1\n"],
-        left_out: &[("d/.gitattributes", LeftOutReason::TooLarge { bytes: 2700 })],
+        left_out: &[("d/.gitattributes", LeftOutReason::RefusedByGit)],
+        file_bytes: 1 << 20,
         ..PLAIN
     },
     Shape {

@@ -77,6 +77,49 @@ const SHAPES: &[Shape] = &[
     },
 ];
 
+/// A turn of these takes seconds.
+const LARGE: &[Shape] = &[
+    Shape {
+        name: "fifty thousand files in one folder, all of which the agent writes again",
+        people: "mkdir d; cd d; seq 50000 | split -l 1 -a 5 -; cd ..; echo '*.x text' > .gitattributes; base",
+        agent: "find d -type f -exec touch {} +; echo new > d/y; rm d/xaaaaa; mv d/xaaaab d/z; chmod +x d/xaaaac",
+        published: &[
+            "D 100644 d/xaaaaa",
+            "D 100644 d/xaaaab",
+            r"M 100644>100755 d/xaaaac | 3\n",
+            r"A 100644 d/y | new\n",
+            r"A 100644 d/z | 2\n",
+        ],
+        ..PLAIN
+    },
+    Shape {
+        name: "fifty thousand files that the agent moves and commits, and the folder without one of them",
+        people: "mkdir d; cd d; seq 50000 | split -l 1 -a 5 -; cd ..; echo '* text=auto' > .gitattributes; base",
+        agent: "git mv d e; git commit -qm moved; git mv e d; git commit -qm back; rm d/xaaaaa; echo '*.log' > .gitignore",
+        published: &[r"A 100644 .gitignore | *.log\n", "D 100644 d/xaaaaa"],
+        commits: 3,
+        ..PLAIN
+    },
+    Shape {
+        name: "a file of 60 MB that changes, and a new one",
+        people: "head -c 60000000 /dev/zero > old; base",
+        agent: "printf x >> old; head -c 60000000 /dev/urandom | tr '\\000-\\377' a > new; git add new; git commit -qm own",
+        published: &[
+            r"A 100644 new | aaaaaaaaaaaaaaaaaaaa (60000000 bytes)",
+            r"M 100644 old | \x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00 (60000001 bytes)",
+        ],
+        commits: 2,
+        file_bytes: 100 << 20,
+        ..PLAIN
+    },
+];
+
+#[tokio::test]
+#[ignore = "writes 100,000 files and 200 MB: cargo test -p journeyman-worker --lib -- large_repositories --ignored"]
+async fn large_repositories_are_published() {
+    check_all(LARGE).await;
+}
+
 #[tokio::test]
 async fn repositories_of_people_may_have_any_history() {
     check_all(SHAPES).await;
