@@ -127,9 +127,9 @@ SEEDS ?= 1000
 simulate:
 	SEEDS=$(SEEDS) SEED=$(SEED) cargo test --locked --package journeyman-worker --lib -- simulation::worlds --ignored --exact --nocapture
 
-## Compare what random turns publish with a model that reads all files: make exact SEEDS=10000 SEED=1
+## Compare what random turns publish with a model that reads all files, and publish large repositories: make exact SEEDS=10000 SEED=1
 exact:
-	SEEDS=$(SEEDS) SEED=$(SEED) cargo test --locked --package journeyman-worker --lib -- commit::tests::random::random_turns --ignored --exact --nocapture
+	SEEDS=$(SEEDS) SEED=$(SEED) cargo test --locked --package journeyman-worker --lib -- commit::tests::random::random_turns commit::tests::shapes::people::large_repositories_are_published --ignored --exact --nocapture
 
 ## Measure a release build and compare it with the limits of this machine (half an hour). See bench/README.md.
 bench:

@@ -115,7 +115,7 @@ const LARGE: &[Shape] = &[
 ];
 
 #[tokio::test]
-#[ignore = "writes 100,000 files and 200 MB: cargo test -p journeyman-worker --lib -- large_repositories --ignored"]
+#[ignore = "writes 100,000 files and 200 MB: make exact"]
 async fn large_repositories_are_published() {
     check_all(LARGE).await;
 }
