@@ -259,7 +259,18 @@ impl Open {
         let of = |kind: MarkKind| {
             marks.iter().filter(move |mark| mark.kind == kind).map(|mark| mark.path.clone()).collect::<HashSet<_>>()
         };
-        let (skipped, assumed) = (of(MarkKind::Skipped), of(MarkKind::AssumedUnchanged));
+        let (mut skipped, mut assumed) = (of(MarkKind::Skipped), of(MarkKind::AssumedUnchanged));
+        // A mark says nothing about a file that the commit does not have, such as one that was moved with its mark: the
+        // agent's index loses it when it is reset to the commit.
+        let is_marked = |path: &PathBuf| skipped.contains(path) || assumed.contains(path);
+        let present: Vec<PathBuf> = self.present.iter().map(|entry| entry.path.clone()).filter(is_marked).collect();
+        if !present.is_empty() {
+            let entries = committer.entries(&present).await?;
+            for path in present.iter().filter(|path| !entries.contains_key(*path)) {
+                skipped.remove(path);
+                assumed.remove(path);
+            }
+        }
         self.staged.unmerged.extend(of(MarkKind::Unmerged));
         let staged = &mut self.staged;
         self.present.retain(|entry| {

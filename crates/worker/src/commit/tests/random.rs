@@ -12,6 +12,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::with_base;
+use crate::error::RunError;
 use crate::given::Fixture;
 
 /// The folders and the names that files are made of.
@@ -441,7 +442,8 @@ async fn check_all(seeds: Range<u64>) {
 }
 
 async fn check(fixture: &Fixture, base: &Base, seed: u64) {
-    let before = fixture.build().await;
+    let mut before = fixture.build().await;
+    let first = committed(fixture, before.head.as_str());
     let old = read(&fixture.sandbox.workspace.tree);
     let mut agent = Agent {
         fixture,
@@ -452,17 +454,25 @@ async fn check(fixture: &Fixture, base: &Base, seed: u64) {
         moved: BTreeSet::new(),
         is_sparse: false,
     };
-    for _ in 0..=agent.pick(10) {
-        agent.act();
+    let explain =
+        |error: RunError, agent: &Agent<'_>| -> ! { panic!("seed {seed}: {error}\n{}", agent.log.join("\n")) };
+    for turn in 0..=agent.pick(2) {
+        if turn > 0 {
+            let collected = fixture.collect(&before).await.unwrap_or_else(|error| explain(error, &agent));
+            before = fixture.next(&before, collected);
+            agent.log.push("the next turn".to_owned());
+        }
+        for _ in 0..=agent.pick(10) {
+            agent.act();
+        }
     }
     let new = read(&fixture.sandbox.workspace.tree);
-    let first = committed(fixture, before.head.as_str());
     let tracked = agent.tracked();
     agent.marked = agent.all_marked();
     // Rewritten history is replaced by one commit.
-    let own = if agent.follows(before.head.as_str()) { committed(fixture, "HEAD") } else { first.clone() };
-    let collected =
-        fixture.collect(&before).await.unwrap_or_else(|error| panic!("seed {seed}: {error}\n{}", agent.log.join("\n")));
+    let follows = agent.follows(before.head.as_str());
+    let own = committed(fixture, if follows { "HEAD" } else { before.head.as_str() });
+    let collected = fixture.collect(&before).await.unwrap_or_else(|error| explain(error, &agent));
 
     let model = Model { base, agent: &agent, old: &old, new: &new, first: &first, own: &own, tracked: &tracked };
     let (expected, told) = model.expected();
@@ -514,7 +524,7 @@ impl Model<'_> {
                     told.insert(folder.to_owned());
                 }
                 expected.extend(keep(own));
-            } else if self.agent.marked.contains(path) {
+            } else if self.agent.marked.contains(path) && own.is_some() {
                 let is_same = own.is_some_and(|own| Some(&self.base.checked_out(path, own)) == is);
                 if was != is && is.is_some() && !is_same {
                     told.insert(path.clone());

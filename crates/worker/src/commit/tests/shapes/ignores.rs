@@ -126,6 +126,13 @@ const SHAPES: &[Shape] = &[
         ..PLAIN
     },
     Shape {
+        name: "a file that is marked as local, and moved with its mark",
+        people: "echo 1 > a; base",
+        agent: "git update-index --skip-worktree a; git mv a b",
+        published: &["D 100644 a", r"A 100644 b | 1\n"],
+        ..PLAIN
+    },
+    Shape {
         name: "files that the agent's git keeps out of the tree, and others in their place",
         people: "mkdir a b c; echo 1 | tee a/x b/x c/x > d; base",
         agent: "git update-index --skip-worktree a/x d; rm -r a; echo 2 > a; rm d; mkdir d; echo 2 > d/x; \
