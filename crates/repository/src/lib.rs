@@ -21,6 +21,7 @@
 //! | [`base_comparison`] | compare pull requests with their bases |
 //! | [`template`] | the repository's own template for pull requests |
 //! | `upstream` | what a job's branch has merged from the branch that it will be merged into |
+//! | `tree_entries` | the entries of a commit at single paths |
 //! | [`tree_size`] | refuse commits that would fill the disk |
 //! | [`damage`] | find out whether a mirror is damaged |
 //! | [`lfs`] | find files in Git LFS, and cache their content |
@@ -53,6 +54,7 @@ pub mod signing;
 pub mod submodules;
 mod sync;
 mod template;
+mod tree_entries;
 pub mod tree_size;
 mod upstream;
 

@@ -11,6 +11,7 @@ use journeyman_core::ids::Sha;
 use journeyman_core::run::ReasonCode;
 use journeyman_git::GitError;
 
+use crate::import::GITLINK;
 use crate::lfs::LfsTree;
 use crate::{Mirror, RepositoryError};
 
@@ -22,6 +23,12 @@ const CACHED: usize = 1000;
 
 /// The time limit for counting a tree.
 const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The maximum number of pointers of submodules that are known.
+const MAX_POINTERS: usize = 1000;
+
+/// The maximum length of a path.
+const PATH_BYTES: usize = 4096;
 
 /// The maximum length of an entry before its path: mode, type, object and size.
 const HEAD_BYTES: usize = 200;
@@ -36,6 +43,8 @@ struct Facts {
     bytes: u64,
     /// The IDs of the files with attributes.
     attributes: Arc<[String]>,
+    /// The paths of the pointers of submodules.
+    pointers: Arc<[Vec<u8>]>,
     /// The files in Git LFS, if they were looked for.
     lfs: Option<Arc<LfsTree>>,
 }
@@ -70,6 +79,14 @@ impl TreeSizes {
 /// Returns the IDs of the files with attributes (`.gitattributes`) in a commit.
 pub(crate) async fn attributes_of(mirror: &Mirror, commit: &Sha) -> Result<Arc<[String]>, RepositoryError> {
     Ok(facts(mirror, commit, u64::MAX).await?.attributes)
+}
+
+/// Returns the paths of the pointers of submodules in a commit, at most 1000.
+///
+/// # Errors
+/// Git failed.
+pub async fn pointers_of(mirror: &Mirror, commit: &Sha) -> Result<Arc<[Vec<u8>]>, RepositoryError> {
+    Ok(facts(mirror, commit, u64::MAX).await?.pointers)
 }
 
 async fn facts(mirror: &Mirror, commit: &Sha, most: u64) -> Result<Facts, RepositoryError> {
@@ -116,7 +133,8 @@ async fn count(mirror: &Mirror, commit: &Sha, most: u64) -> Result<Facts, Reposi
         GitError::TimedOut { .. } => RepositoryError::may_pass(ReasonCode::Internal, error.to_string()),
         error => error.into(),
     })?;
-    let facts = Facts { bytes: counted.bytes, attributes: counted.attributes.into(), lfs: None };
+    let (attributes, pointers) = (counted.attributes.into(), counted.pointers.into());
+    let facts = Facts { bytes: counted.bytes, attributes, pointers, lfs: None };
     if is_whole {
         mirror.tree_sizes.remember(commit, facts.clone());
     }
@@ -130,23 +148,38 @@ struct Counted {
     bytes: u64,
     /// The IDs of the files with attributes.
     attributes: Vec<String>,
+    /// The paths of the pointers of submodules.
+    pointers: Vec<Vec<u8>>,
     /// The beginning of the current entry.
     head: Vec<u8>,
+    /// The path of the current entry, if it is the pointer of a submodule.
+    path: Vec<u8>,
     /// The name of the current entry: the path after its last slash.
     name: Vec<u8>,
     in_path: bool,
 }
 
 impl Counted {
+    fn is_pointer(&self) -> bool {
+        self.head.starts_with(GITLINK.as_bytes())
+    }
+
     fn take(&mut self, output: &[u8]) {
         for &byte in output {
+            if byte != 0 && self.in_path && self.is_pointer() && self.path.len() < PATH_BYTES {
+                self.path.push(byte);
+            }
             match byte {
                 0 => {
                     if self.name == b".gitattributes" {
                         let head = std::str::from_utf8(&self.head).unwrap_or_default();
                         self.attributes.extend(head.split(' ').nth(2).map(str::to_owned));
                     }
+                    if self.is_pointer() && self.pointers.len() < MAX_POINTERS {
+                        self.pointers.push(std::mem::take(&mut self.path));
+                    }
                     self.in_path = false;
+                    self.path.clear();
                     self.head.clear();
                     self.name.clear();
                 }
@@ -264,7 +297,7 @@ mod tests {
     #[test]
     fn entries_are_added_up_regardless_of_where_the_output_is_split() {
         let output =
-            b"100644 blob aa    5000\ta\tb 9999999\x00040000 tree bb       -\tc\x00160000 commit cc       -\td\0\
+            b"100644 blob aa    5000\ta\tb 9999999\x00040000 tree bb       -\tc\x00160000 commit cc       -\td/e\0\
               100644 blob dd       5\tc/.gitattributes\x00100644 blob ee       5\tx.gitattributes\0";
         for at in 0..output.len() {
             let mut counted = Counted::default();
@@ -272,6 +305,7 @@ mod tests {
             counted.take(&output[at..]);
             assert_eq!(counted.bytes, 6 * BLOCK, "{at}");
             assert_eq!(counted.attributes, ["dd"], "{at}");
+            assert_eq!(counted.pointers, [b"d/e"], "{at}");
         }
     }
 }
