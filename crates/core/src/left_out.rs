@@ -15,6 +15,21 @@ pub struct LeftOut {
     /// The reason.
     #[serde(flatten)]
     pub reason: LeftOutReason,
+    /// True if it is stored, so that a rebuilt workspace has it too.
+    #[serde(default, rename = "kept")]
+    pub is_kept: bool,
+}
+
+impl LeftOut {
+    /// Returns what a person or the agent can do about it, and whether it may be lost, as sentences.
+    #[must_use]
+    pub fn advice(&self) -> Cow<'static, str> {
+        let remedy = self.reason.remedy();
+        if self.is_kept {
+            return remedy.into();
+        }
+        format!("{remedy} It is lost if the workspace is rebuilt, such as after a restart of the service.").into()
+    }
 }
 
 /// The reason why a change was not published.
@@ -125,7 +140,7 @@ pub fn markdown(left_out: &[LeftOut], more: u64) -> Option<String> {
     let line = |one: &LeftOut| {
         // Nothing in a path may end the code span or the line.
         let path: String = one.path.chars().map(|c| if c == '`' || c.is_control() { '?' } else { c }).collect();
-        format!("- `{path}` {}. {}", one.reason.text(), one.reason.remedy())
+        format!("- `{path}` {}. {}", one.reason.text(), one.advice())
     };
     let mut lines: Vec<String> = left_out.iter().take(SHOWN).map(line).collect();
     let hidden = more.saturating_add(left_out.len().saturating_sub(SHOWN) as u64);
@@ -184,23 +199,26 @@ mod tests {
 
     #[test]
     fn a_stored_reason_has_its_name_next_to_the_path() {
-        let large = LeftOut { path: "a".to_owned(), reason: LeftOutReason::TooLarge { bytes: 7 } };
+        let large = LeftOut { path: "a".to_owned(), reason: LeftOutReason::TooLarge { bytes: 7 }, is_kept: true };
         let json = serde_json::to_string(&large).unwrap();
-        assert_eq!(json, r#"{"path":"a","reason":"too_large","bytes":7}"#);
+        assert_eq!(json, r#"{"path":"a","reason":"too_large","bytes":7,"kept":true}"#);
         assert_eq!(serde_json::from_str::<LeftOut>(&json).unwrap(), large);
-        let inside = LeftOut { path: "b".to_owned(), reason: LeftOutReason::RepositoryInside };
+        let inside = LeftOut { path: "b".to_owned(), reason: LeftOutReason::RepositoryInside, is_kept: false };
         assert_eq!(serde_json::to_value(&inside).unwrap()["reason"], inside.reason.code());
     }
 
     #[test]
     fn a_list_has_the_reasons_and_counts_what_it_does_not_show() {
         assert_eq!(markdown(&[], 0), None);
-        let one = LeftOut { path: "a`\nb".to_owned(), reason: LeftOutReason::Special };
+        let one = LeftOut { path: "a`\nb".to_owned(), reason: LeftOutReason::Special, is_kept: false };
         let text = markdown(std::slice::from_ref(&one), 0).unwrap();
         assert_eq!(
             text,
-            "⚠️ Not published:\n\n- `a??b` is a FIFO, a socket or a device. Replace it by a regular file, or ignore it."
+            "⚠️ Not published:\n\n- `a??b` is a FIFO, a socket or a device. Replace it by a regular file, or ignore it. It \
+             is lost if the workspace is rebuilt, such as after a restart of the service."
         );
+        let kept = markdown(&[LeftOut { is_kept: true, ..one.clone() }], 0).unwrap();
+        assert!(kept.ends_with("or ignore it."), "{kept}");
         let many = vec![one; 25];
         assert!(markdown(&many, 3).unwrap().ends_with("\n- and 8 more"));
     }
@@ -212,7 +230,7 @@ mod tests {
             ("new", LeftOutReason::Special),
             ("b.bin", LeftOutReason::Unreadable),
         ];
-        let left_out = left_out.map(|(path, reason)| LeftOut { path: path.to_owned(), reason });
+        let left_out = left_out.map(|(path, reason)| LeftOut { path: path.to_owned(), reason, is_kept: true });
         for (text, expected) in [
             ("I changed vendor/lib/fix.c.", Some("vendor/lib")),
             ("See vendor/library.", None),

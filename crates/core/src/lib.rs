@@ -7,6 +7,7 @@
 pub mod admin;
 pub mod agent;
 pub mod branch;
+pub mod checkout;
 pub mod checks;
 pub mod code_host;
 pub mod diff_stat;

@@ -6,8 +6,6 @@ mod address;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
-
 pub use address::{Located, Main, Place};
 
 /// The maximum number of submodules that are filled, including those in submodules.
@@ -98,6 +96,8 @@ pub struct Skipped {
 pub enum SkipReason {
     /// The project does not fill submodules.
     Off,
+    /// No entry of `.gitmodules` has its path.
+    NotNamed,
     /// The entry has no address.
     NoAddress,
     /// The name or the path could lead out of the repository, or into another submodule.
@@ -127,11 +127,18 @@ pub enum SkipReason {
 }
 
 impl SkipReason {
+    /// Returns whether the reason is known from the project and the commit alone, so that it is told once.
+    #[must_use]
+    pub const fn is_told_once(self) -> bool {
+        matches!(self, Self::Off | Self::NotNamed)
+    }
+
     /// Returns the stable name of the reason.
     #[must_use]
     pub const fn code(self) -> &'static str {
         match self {
             Self::Off => "off",
+            Self::NotNamed => "not_named",
             Self::NoAddress => "no_address",
             Self::Unsafe => "unsafe",
             Self::AddressRefused => "address_refused",
@@ -153,6 +160,7 @@ impl SkipReason {
     pub fn text(self) -> Cow<'static, str> {
         match self {
             Self::Off => "the project does not fill submodules".into(),
+            Self::NotNamed => "no entry of .gitmodules has its path".into(),
             Self::NoAddress => "its entry in .gitmodules has no url".into(),
             Self::Unsafe => "its name or path in .gitmodules is not safe".into(),
             Self::AddressRefused => "the service does not fetch submodules from such an address".into(),
@@ -176,6 +184,7 @@ impl SkipReason {
     pub const fn remedy(self) -> &'static str {
         match self {
             Self::Off => "Set checkout.submodules of the project to read.",
+            Self::NotNamed => "Add an entry with its path and url to .gitmodules, or remove it (git rm --cached).",
             Self::NoAddress => "Add its url to .gitmodules.",
             Self::Unsafe => "Give it a plain relative name and path, which no other submodule has or contains.",
             Self::AddressRefused => {
@@ -198,20 +207,6 @@ impl SkipReason {
             Self::Failed => "Check whether git submodule update works in a new clone.",
         }
     }
-}
-
-/// Returns the data of the event that tells which submodules were not filled.
-#[must_use]
-pub fn skipped_data(skipped: &[Skipped]) -> Value {
-    let path = |Skipped { path, reason, address }: &Skipped| {
-        let text = reason.text();
-        let (first, rest) = text.split_at(text.chars().next().map_or(0, char::len_utf8));
-        let address = address.as_ref().map(|address| format!(" ({address})")).unwrap_or_default();
-        let detail = format!("{}{rest}{address}. {}", first.to_uppercase(), reason.remedy());
-        json!({ "path": path, "reason": reason.code(), "detail": detail })
-    };
-    let paths: Vec<Value> = skipped.iter().take(MAX_SUBMODULES).map(path).collect();
-    json!({ "paths": paths, "more": skipped.len().saturating_sub(MAX_SUBMODULES) })
 }
 
 #[cfg(test)]
@@ -276,23 +271,5 @@ mod tests {
         ] {
             assert_eq!((overlap(&one, &other), overlap(&other, &one)), (expected, expected), "{other:?}");
         }
-    }
-
-    #[test]
-    fn the_event_has_the_reason_the_address_and_the_remedy() {
-        let skipped = Skipped {
-            path: "lib".to_owned(),
-            reason: SkipReason::Unreachable,
-            address: Some("https://a/b".to_owned()),
-        };
-        let data = skipped_data(&vec![skipped; MAX_SUBMODULES + 2]);
-        assert_eq!(data["more"], 2);
-        assert_eq!(
-            data["paths"][0],
-            json!({
-                "path": "lib", "reason": "unreachable",
-                "detail": "Its code host did not answer (https://a/b). Check its url. A new job tries again.",
-            })
-        );
     }
 }

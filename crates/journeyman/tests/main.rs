@@ -39,6 +39,7 @@ pub(crate) mod program {
     mod git_maintenance;
     pub(crate) mod given;
     mod imports;
+    mod left_out;
     mod leftovers;
     mod lfs;
     mod machines;

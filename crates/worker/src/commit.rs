@@ -41,6 +41,7 @@ use crate::sandbox::job_sandbox::JobSandbox;
 use crate::submodules::SubmoduleState;
 use crate::submodules::pointers::Pointers;
 use crate::submodules::sources::Sources;
+use crate::workspace::left_out::HeldBack;
 use crate::workspace::listing::{Listing, Stamp};
 use crate::workspace::scan::TreeScan;
 use crate::workspace::state::{TreeState, digest};
@@ -55,6 +56,8 @@ pub(crate) struct CollectedCommits {
     pub(crate) settled: bool,
     /// What the commits do not have, although the turn changed it.
     pub(crate) left_out: Vec<LeftOut>,
+    /// What there is to store of it, in the same order.
+    pub(crate) held_back: Vec<HeldBack>,
     /// The submodules after the turn.
     pub(crate) submodules: SubmoduleState,
     /// The files with which those after the next turn are compared.
@@ -77,6 +80,12 @@ pub(crate) enum Work {
 
 /// The origin of a commit, and the rules for it.
 pub(crate) struct CommitContext<'a> {
+    pub(crate) sandbox: &'a JobSandbox,
+    /// The variables of the committer; no secrets.
+    pub(crate) environment: &'a BTreeMap<String, String>,
+    pub(crate) signals: &'a Signals,
+    pub(crate) mirror: &'a Mirror,
+    pub(crate) turn: &'a TurnBegun,
     pub(crate) job: &'a Job,
     pub(crate) message: &'a Message,
     /// True if the turn was interrupted: changes that are not committed then stay in the tree for the next turn.
@@ -102,39 +111,24 @@ pub(crate) struct Trees<'a> {
 }
 
 /// Commits the changes of a turn.
-pub(crate) async fn collect(
-    sandbox: &JobSandbox,
-    environment: &BTreeMap<String, String>,
-    signals: &Signals,
-    mirror: &Mirror,
-    turn: &TurnBegun,
-    context: &CommitContext<'_>,
-    trees: Trees<'_>,
-) -> Result<Work, RunError> {
-    let error = match commit(sandbox, environment, signals, mirror, turn, context, trees).await {
+pub(crate) async fn collect(context: &CommitContext<'_>, trees: Trees<'_>) -> Result<Work, RunError> {
+    let error = match commit(context, trees).await {
         Err(error) => error,
         work => return work,
     };
     // The committer reads the objects of the mirror. If the machine has damaged them, the agent is not to blame.
     if error.is_refusal() {
-        let (commits, text): (Vec<&Sha>, _) =
-            ([&turn.head].into_iter().chain(context.upstream).collect(), error.to_string());
-        if mirror.is_damaged(&commits, &text).await? {
+        let commits: Vec<&Sha> = [&context.turn.head].into_iter().chain(context.upstream).collect();
+        let text = error.to_string();
+        if context.mirror.is_damaged(&commits, &text).await? {
             return Err(RunError::MirrorDamaged(text));
         }
     }
     Err(error)
 }
 
-async fn commit(
-    sandbox: &JobSandbox,
-    environment: &BTreeMap<String, String>,
-    signals: &Signals,
-    mirror: &Mirror,
-    turn: &TurnBegun,
-    context: &CommitContext<'_>,
-    trees: Trees<'_>,
-) -> Result<Work, RunError> {
+async fn commit(context: &CommitContext<'_>, trees: Trees<'_>) -> Result<Work, RunError> {
+    let CommitContext { sandbox, mirror, turn, .. } = *context;
     let Trees { state, listing, scan } = trees;
     if !scan.repository_is_plain {
         tracing::warn!(
@@ -175,7 +169,7 @@ async fn commit(
     let mut pointers = Pointers::new(context.sources, mirror, &state.submodules, &starts, has_submodules).await?;
     let folders = mirror.folders().await?;
     let mut attempts = Attempts { refused: BTreeSet::new(), own: None, has_objects: false };
-    let collection = Collection { sandbox, environment, signals, mirror, turn, context, turned, starts: &starts };
+    let collection = Collection { context, turned, starts: &starts };
     let committed = loop {
         match collection.attempt(&mut task, &mut pointers, &mut attempts).await {
             Ok(Attempt::Committed(committed)) => break committed,
@@ -195,7 +189,7 @@ async fn commit(
         }
     };
     let Committed { committer, head, commits, staged } = *committed;
-    let (head, commits) = sign(mirror, turn, context.job, head, commits).await?;
+    let (head, commits) = sign(context, head, commits).await?;
     // Sync before the end of the turn is recorded: recorded commits must survive a power failure.
     mirror.sync(folders).await?;
     let settled = match commits.is_empty() {
@@ -208,12 +202,14 @@ async fn commit(
     let left_out = staged
         .left_out
         .iter()
-        .map(|(path, reason)| LeftOut { path: path_text(path.as_os_str().as_bytes()), reason: *reason });
+        .map(|(path, reason)| (path_text(path.as_os_str().as_bytes()), *reason))
+        .map(|(path, reason)| LeftOut { path, reason, is_kept: false });
     Ok(Work::Committed(CollectedCommits {
         head,
         commits,
         settled,
         left_out: left_out.collect(),
+        held_back: staged.held_back(&scan.listing),
         submodules: staged.submodules.clone().unwrap_or_else(|| state.submodules.clone()),
         listing: match context.only_committed {
             true => listing.clone(),
@@ -263,11 +259,6 @@ impl Attempts {
 
 /// What an attempt to commit a turn is made of.
 struct Collection<'a> {
-    sandbox: &'a JobSandbox,
-    environment: &'a BTreeMap<String, String>,
-    signals: &'a Signals,
-    mirror: &'a Mirror,
-    turn: &'a TurnBegun,
     context: &'a CommitContext<'a>,
     turned: Turned<'a>,
     /// The commits that the turn started from.
@@ -281,9 +272,10 @@ impl<'a> Collection<'a> {
         pointers: &mut Pointers<'_>,
         attempts: &mut Attempts,
     ) -> Result<Attempt<'a>, RunError> {
-        let Self { sandbox, mirror, turn, context, turned, .. } = *self;
+        let Self { context, turned, .. } = *self;
+        let CommitContext { sandbox, environment, signals, mirror, turn, .. } = *context;
         attempts.own = None;
-        let mut committer = Committer::start(sandbox, self.environment, self.signals, task).await?;
+        let mut committer = Committer::start(sandbox, environment, signals, task).await?;
         attempts.own = Some(committer.own.clone());
         let staged = match task.snapshot {
             true => {
@@ -352,7 +344,7 @@ impl<'a> Collection<'a> {
                             None => true,
                         };
                 let problem = match is_used {
-                    true => check_lfs(sandbox, mirror, turn, context, &head, rules.has_own_commits).await?,
+                    true => check_lfs(context, &head, rules.has_own_commits).await?,
                     false => None,
                 };
                 attempts.has_objects |= is_used;
@@ -375,14 +367,8 @@ impl<'a> Collection<'a> {
 
 /// Checks the files in Git LFS of the turn's commits, and stores their objects. Returns the reason why the commits cannot be
 /// published, if there is one.
-async fn check_lfs(
-    sandbox: &JobSandbox,
-    mirror: &Mirror,
-    turn: &TurnBegun,
-    context: &CommitContext<'_>,
-    head: &Sha,
-    has_own_commits: bool,
-) -> Result<Option<String>, RunError> {
+async fn check_lfs(context: &CommitContext<'_>, head: &Sha, has_own_commits: bool) -> Result<Option<String>, RunError> {
+    let CommitContext { sandbox, mirror, turn, .. } = *context;
     let changes = mirror.lfs_changes(&turn.head, context.upstream, head, context.scratch, context.job.id).await?;
     if let Some(path) = changes.content.filter(|_| has_own_commits) {
         return Ok(Some(format!("{path:?} belongs in Git LFS, and its content is not a pointer")));
@@ -393,13 +379,8 @@ async fn check_lfs(
 }
 
 /// Signs the commits of the turn, if the server signs commits. Returns the head and the commits as they are pushed.
-async fn sign(
-    mirror: &Mirror,
-    turn: &TurnBegun,
-    job: &Job,
-    head: Sha,
-    commits: Vec<Sha>,
-) -> Result<(Sha, Vec<Sha>), RunError> {
+async fn sign(context: &CommitContext<'_>, head: Sha, commits: Vec<Sha>) -> Result<(Sha, Vec<Sha>), RunError> {
+    let CommitContext { mirror, turn, job, .. } = *context;
     let signed = mirror.sign(&turn.head, &head).await?;
     if signed.replaced.is_empty() {
         return Ok((head, commits));

@@ -278,7 +278,13 @@ impl Fixture {
                 stored: Mutex::default(),
             }),
         };
+        let (environment, turn, scanned) = (self.environment(), turn(&before.head), self.scan());
         let context = CommitContext {
+            sandbox: &self.sandbox,
+            environment: &environment,
+            signals: &self.signals,
+            mirror: &mirror,
+            turn: &turn,
             job: &self.claimed.job,
             message: &self.claimed.message,
             only_committed: false,
@@ -288,10 +294,8 @@ impl Fixture {
             scratch,
             objects: objects.as_ref(),
         };
-        let environment = self.environment();
-        let (turn, scanned) = (turn(&before.head), self.scan());
         let trees = Trees { state: &before.state, listing: &before.listing, scan: &scanned };
-        collect(&self.sandbox, &environment, &self.signals, &mirror, &turn, &context, trees).await
+        collect(&context, trees).await
     }
 
     /// Returns the state before the turn that follows.

@@ -2,7 +2,7 @@
 
 pub(crate) mod fill;
 mod filter;
-mod index;
+pub(crate) mod index;
 
 use std::fs::File;
 use std::io::{self, Read, Seek};

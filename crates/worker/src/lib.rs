@@ -42,3 +42,4 @@ pub use run::outcome::Patience;
 pub use sandbox::containment::ContainmentCheck;
 pub use turn::idle_agents::IdleAgentLimits;
 pub use worker::{ActiveRuns, Limits, Worker};
+pub use workspace::home_archive::left_out_key;

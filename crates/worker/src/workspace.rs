@@ -10,6 +10,7 @@ pub(crate) mod disk_usage;
 pub(crate) mod free_space;
 pub(crate) mod git_dirs;
 pub(crate) mod home_archive;
+pub(crate) mod left_out;
 pub(crate) mod listing;
 pub(crate) mod lock;
 mod marker;

@@ -115,9 +115,7 @@ pub enum EventData {
     AgentContinued(AgentContinued),
     /// The turn changed files that its commits do not have. (`changes.left_out`)
     ChangesLeftOut(ChangesLeftOut),
-    /// Submodules of the repository were not filled. (`submodules.skipped`)
-    SubmodulesSkipped(SubmodulesSkipped),
-    /// Files of the checkout are pointers of Git LFS, because their content could not be fetched.
+    /// The working tree of the turn lacks something that the repository or an earlier turn has.
     /// (`checkout.incomplete`)
     CheckoutIncomplete(CheckoutIncomplete),
     /// A line of the agent's output was not a message of the protocol. (`agent.line_dropped`)
@@ -169,7 +167,6 @@ impl EventData {
             "agent.session" => typed(data, Self::AgentSession),
             "agent.continued" => typed(data, Self::AgentContinued),
             "changes.left_out" => typed(data, Self::ChangesLeftOut),
-            "submodules.skipped" => typed(data, Self::SubmodulesSkipped),
             "checkout.incomplete" => typed(data, Self::CheckoutIncomplete),
             "agent.line_dropped" => typed(data, Self::AgentLineDropped),
             "agent.model_call" => typed(data, Self::AgentModelCall),

@@ -128,56 +128,45 @@ pub struct ChangesLeftOut {
     pub cut: Option<bool>,
 }
 
-/// Submodules of the repository were not filled.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[non_exhaustive]
-pub struct SubmodulesSkipped {
-    /// The submodules, at most 100.
-    #[serde(default)]
-    pub paths: Vec<SkippedSubmodule>,
-    /// The number of further submodules.
-    pub more: Option<u64>,
-    /// True if data was truncated.
-    pub cut: Option<bool>,
-}
-
-/// Files of the checkout are pointers of Git LFS, because their content could not be fetched.
+/// The working tree of the turn lacks something that the repository or an earlier turn has.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct CheckoutIncomplete {
-    /// The paths, at most 100.
+    /// What is missing, at most 100 entries.
     #[serde(default)]
-    pub paths: Vec<NotFetched>,
-    /// The number of further paths.
+    pub entries: Vec<Missing>,
+    /// The number of further entries.
     pub more: Option<u64>,
     /// True if data was truncated.
     pub cut: Option<bool>,
 }
 
-/// A submodule that was not filled.
+open_enum! {
+    /// The kind of thing that a working tree lacks.
+    MissingKind {
+        /// The content of a file in Git LFS, or a file or folder that was left out of an earlier commit.
+        File = "file",
+        /// A submodule.
+        Submodule = "submodule",
+        /// The newest commit of the branch that the work is merged into.
+        Base = "base",
+    }
+}
+
+/// Something that a working tree lacks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
-pub struct SkippedSubmodule {
-    /// The path in the repository.
+pub struct Missing {
+    /// The path in the repository, or the branch as the agent's git names it.
     pub path: String,
+    /// The kind.
+    pub kind: MissingKind,
     /// The stable name of the reason.
     pub reason: String,
     /// The reason and the remedy, for people.
     pub detail: String,
-}
-
-/// A file whose content could not be fetched.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[non_exhaustive]
-pub struct NotFetched {
-    /// The path in the repository.
-    pub path: String,
-    /// The reason.
-    pub detail: Option<String>,
 }
 
 /// A line of the agent's output was not a message of the protocol.

@@ -114,6 +114,9 @@ pub struct LeftOut {
     pub reason: LeftOutReason,
     /// The reason in words, and what to do about it.
     pub detail: String,
+    /// True if the service stores it, so that the job keeps it until it can be committed.
+    #[serde(default)]
+    pub kept: bool,
 }
 
 open_enum! {

@@ -296,9 +296,7 @@ pub enum TranscriptKind {
     Continued,
     /// The turn changed files that its commits do not have.
     LeftOut,
-    /// Submodules of the repository were not filled.
-    SubmodulesSkipped,
-    /// Files of the checkout do not have their content.
+    /// The working tree does not have everything that the repository or an earlier turn has.
     CheckoutIncomplete,
 }
 
@@ -324,7 +322,6 @@ impl TranscriptKind {
             Self::LineDropped => "agent.line_dropped",
             Self::Continued => "agent.continued",
             Self::LeftOut => "changes.left_out",
-            Self::SubmodulesSkipped => "submodules.skipped",
             Self::CheckoutIncomplete => "checkout.incomplete",
         }
     }

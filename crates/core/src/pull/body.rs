@@ -220,7 +220,8 @@ mod tests {
 
     #[test]
     fn what_was_left_out_comes_first() {
-        let left_out = vec![LeftOut { path: "lib".to_owned(), reason: left_out::LeftOutReason::Submodule }];
+        let left_out =
+            vec![LeftOut { path: "lib".to_owned(), reason: left_out::LeftOutReason::Submodule, is_kept: true }];
         let body = Content { left_out, ..content(&[("Do it.", Some("Done."))]) }.body(None, None);
         assert!(body.starts_with(&format!("{BEGIN}\n⚠️ Not published:\n\n- `lib` is a submodule")), "{body}");
         assert!(body.contains("\n\nDone.\n"), "{body}");

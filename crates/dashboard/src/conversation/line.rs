@@ -85,6 +85,24 @@ fn about_paths(data: &Value, of: &str, what: &str) -> Line {
     Line { code: shown.collect(), ..Line::new("warning", Tone::Warning, text) }
 }
 
+/// Returns the line for the event that tells what a working tree lacks.
+fn incomplete(data: &Value) -> Line {
+    let entries = data["entries"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let of = |kind: &str| entries.iter().filter(|one| one["kind"] == kind).count();
+    let mut parts = Vec::new();
+    for (kind, what) in [("submodule", "not filled"), ("file", "incomplete")] {
+        let number = of(kind);
+        parts.extend((number > 0).then(|| format!("{} {what}", words::counted(number, kind))));
+    }
+    parts.extend((of("base") > 0).then(|| "base branch not shown".to_owned()));
+    let more = data["more"].as_u64().filter(|more| *more > 0);
+    parts.extend(more.map(|more| format!("{more} more entries")));
+    let detail = entries.first().and_then(|one| one["detail"].as_str()).unwrap_or_default().trim_end_matches('.');
+    let text = format!("{} ({detail}):", parts.join(", "));
+    let shown = entries.iter().take(SHOWN_PATHS).filter_map(|one| one["path"].as_str()).map(str::to_owned);
+    Line { code: shown.collect(), ..Line::new("warning", Tone::Warning, text) }
+}
+
 /// Returns the line for an entry, if it is shown in one. `last_reason` is the reason that was shown before.
 pub(crate) fn of(entry: &LogEntry, last_reason: Option<&str>) -> Option<Line> {
     let data = &entry.data;
@@ -99,16 +117,7 @@ pub(crate) fn of(entry: &LogEntry, last_reason: Option<&str>) -> Option<Line> {
             Line::new("play", Tone::Muted, "The turn was interrupted and continues").about(text("cause"))
         }
         "changes.left_out" => about_paths(data, "path", "not published"),
-        "submodules.skipped" => about_paths(data, "submodule", "not filled"),
-        "checkout.incomplete" => {
-            let paths = data["paths"].as_array().map(Vec::as_slice).unwrap_or_default();
-            let all = paths.len() + usize::try_from(data["more"].as_u64().unwrap_or_default()).unwrap_or_default();
-            let are = if all == 1 { "file is a pointer" } else { "files are pointers" };
-            let detail = paths.first().and_then(|one| one["detail"].as_str()).unwrap_or_default();
-            let shown = paths.iter().take(SHOWN_PATHS).filter_map(|one| one["path"].as_str()).map(str::to_owned);
-            let text = format!("{all} {are} of Git LFS ({detail}):");
-            Line { code: shown.collect(), ..Line::new("warning", Tone::Warning, text) }
-        }
+        "checkout.incomplete" => incomplete(data),
         "agent.model_call" => {
             let failure = data["failure"].as_str()?;
             Line::new("model", Tone::Warning, format!("A model call failed: {failure}"))

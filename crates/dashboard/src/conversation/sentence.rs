@@ -11,7 +11,7 @@ use super::{Plan, Tool};
 use crate::words;
 
 /// The known types of events, sorted.
-pub(crate) const TYPES: [&str; 37] = [
+pub(crate) const TYPES: [&str; 36] = [
     "agent.continued",
     "agent.line_dropped",
     "agent.message",
@@ -48,7 +48,6 @@ pub(crate) const TYPES: [&str; 37] = [
     "pull_request.updated",
     "run.finished",
     "run.started",
-    "submodules.skipped",
 ];
 
 /// The sentences of entries of a log, in their order. Updates of a tool call have no title, so the calls are remembered.
@@ -220,14 +219,18 @@ mod tests {
                 "2 paths not published: b.bin",
             ),
             (
-                "submodules.skipped",
-                json!({"paths": [{"path": "lib", "reason": "off", "detail": "The project fills no submodules."}]}),
-                "1 submodule not filled: lib",
+                "checkout.incomplete",
+                json!({"entries": [{"path": "lib", "kind": "submodule", "detail": "The project fills none."}]}),
+                "1 submodule not filled (The project fills none): lib",
             ),
             (
                 "checkout.incomplete",
-                json!({"paths": [{"path": "m.bin", "detail": "the object is missing"}], "more": 2}),
-                "3 files are pointers of Git LFS (the object is missing): m.bin",
+                json!({"entries": [
+                    {"path": "origin/main", "kind": "base", "detail": "It is gone."},
+                    {"path": "m.bin", "kind": "file"},
+                    {"path": "n.bin", "kind": "file"},
+                ], "more": 2}),
+                "2 files incomplete, base branch not shown, 2 more entries (It is gone): origin/main m.bin n.bin",
             ),
             ("checks.settled", json!({"sha": sha, "result": "passed"}), "The checks of 01234567 passed"),
             (

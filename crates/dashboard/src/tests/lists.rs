@@ -242,7 +242,7 @@ async fn a_value_that_a_list_does_not_know_is_refused() {
         ("/projects/shop/inbox", "state=bogus", "use received, waiting, done, ignored or failed."),
         ("/projects/shop/inbox", "outcome=bogus", "is not allowed; use "),
         ("/system/inbox", "before=bogus", "use the number of an event."),
-        (events.as_str(), "kind=bogus", "run.started or submodules.skipped."),
+        (events.as_str(), "kind=bogus", "run.finished or run.started."),
         (events.as_str(), "after=bogus", "use the number of an event."),
         ("/projects/shop/webhooks", "after=bogus", "use the ID of a webhook."),
         (webhook.as_str(), "state=bogus", "use pending, delivered or failed."),

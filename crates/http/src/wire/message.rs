@@ -237,6 +237,9 @@ pub(crate) struct LeftOut {
         example = "It is a git repository of its own. Move its files out of the repository, remove its .git, or ignore the folder."
     )]
     detail: String,
+    /// True if the service stores it, so that the job keeps it until it can be committed. Otherwise, it is lost if the
+    /// workspace is rebuilt, such as after a restart of the service.
+    kept: bool,
 }
 
 /// The reason why a change was left out. Later versions may add reasons.
@@ -271,8 +274,8 @@ pub(crate) enum LeftOutReason {
 
 impl From<&left_out::LeftOut> for LeftOut {
     fn from(one: &left_out::LeftOut) -> Self {
-        let (text, remedy) = (one.reason.text(), one.reason.remedy());
-        Self { path: one.path.clone(), reason: one.reason.into(), detail: format!("It {text}. {remedy}") }
+        let detail = format!("It {}. {}", one.reason.text(), one.advice());
+        Self { path: one.path.clone(), reason: one.reason.into(), detail, kept: one.is_kept }
     }
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use journeyman_core::lfs::HOSTED;
 use journeyman_core::ports::Blobs;
-use journeyman_worker::{BLOB_FOLDERS, OBJECT};
+use journeyman_worker::{BLOB_FOLDERS, OBJECT, left_out_key};
 
 /// The number of blobs that are listed at a time.
 const PAGE: usize = 1000;
@@ -59,8 +59,16 @@ pub(super) async fn complete(
             missing.push(key.clone());
         }
     }
+    // Few sessions have files that were left out of their commits.
+    let [sessions, _] = BLOB_FOLDERS;
+    let left_out: BTreeSet<String> =
+        needed.iter().filter(|key| key.starts_with(sessions)).map(|key| left_out_key(key)).collect();
+    for key in left_out.difference(copied) {
+        copy(blobs, key, to).await?;
+    }
     // Objects of Git LFS that are not on the code host yet belong to the commits of bundles.
-    for key in copied.difference(needed).filter(|key| !key.ends_with(OBJECT)) {
+    let is_needed = |key: &&String| key.ends_with(OBJECT) || left_out.contains(*key);
+    for key in copied.difference(needed).filter(|key| !is_needed(key)) {
         let path = to.join(key);
         std::fs::remove_file(&path).with_context(|| format!("{} cannot be removed", path.display()))?;
         // Remove the folder with its last file.
@@ -114,12 +122,15 @@ mod tests {
             std::fs::write(&file, key).unwrap();
             blobs.put(key, &file).await.unwrap();
         };
-        for key in ["sessions/a/1.tar.gz", "sessions/b/1.tar.gz", "bundles/b/1-x.bundle"] {
+        for key in
+            ["sessions/a/1.tar.gz", "sessions/b/1.tar.gz", "sessions/b/1-left-out.tar.gz", "bundles/b/1-x.bundle"]
+        {
             write(key).await;
         }
         let copied = copy_all(&blobs, &to).await.unwrap();
         // A turn ends: it writes its session, and removes the previous one.
         write("sessions/a/2.tar.gz").await;
+        write("sessions/a/2-left-out.tar.gz").await;
         blobs.delete("sessions/a/1.tar.gz").await.unwrap();
         let needed = ["sessions/a/1.tar.gz", "sessions/a/2.tar.gz", "sessions/c/1.tar.gz"];
         let needed = needed.map(str::to_owned).into();
@@ -127,6 +138,7 @@ mod tests {
         assert_eq!(missing, ["sessions/c/1.tar.gz"]);
         assert_eq!(std::fs::read_to_string(to.join("sessions/a/1.tar.gz")).unwrap(), "sessions/a/1.tar.gz");
         assert_eq!(std::fs::read_to_string(to.join("sessions/a/2.tar.gz")).unwrap(), "sessions/a/2.tar.gz");
+        assert!(to.join("sessions/a/2-left-out.tar.gz").exists(), "what was left out belongs to the session");
         // The objects of Git LFS: those of commits that are not pushed, and those of the built-in code host.
         for key in ["bundles/b/1-x.7.lfs", "lfs/shop/x"] {
             write(key).await;

@@ -96,8 +96,8 @@ fn content_that_does_not_exist_is_told() {
     assert_eq!(service.count(&job, "checkout.incomplete"), 1);
     let events = service.events(&job);
     let told = events.as_array().unwrap().iter().find(|event| event["type"] == "checkout.incomplete").unwrap();
-    assert_eq!(told["data"]["paths"][0]["path"], "m.bin", "{told}");
-    let detail = told["data"]["paths"][0]["detail"].as_str().unwrap();
+    assert_eq!(told["data"]["entries"][0]["path"], "m.bin", "{told}");
+    let detail = told["data"]["entries"][0]["detail"].as_str().unwrap();
     assert!(detail.contains("does not have its content"), "{detail}");
 }
 

@@ -47,12 +47,12 @@ fn with_library() -> (Site, Service, String) {
     (site, service, lib)
 }
 
-/// Returns the events of a job of the type `submodules.skipped`, each as its paths with their reasons.
+/// Returns the events of a job of the type `checkout.incomplete`, each as its paths with their reasons.
 fn skipped(service: &Service, job: &str) -> Vec<Vec<(String, String)>> {
     let events = service.events(job);
-    let events = events.as_array().unwrap().iter().filter(|event| event["type"] == "submodules.skipped");
+    let events = events.as_array().unwrap().iter().filter(|event| event["type"] == "checkout.incomplete");
     let text = |one: &Value, field: &str| one[field].as_str().unwrap().to_owned();
-    let paths = |event: &Value| event["data"]["paths"].as_array().unwrap().clone();
+    let paths = |event: &Value| event["data"]["entries"].as_array().unwrap().clone();
     events.map(|event| paths(event).iter().map(|one| (text(one, "path"), text(one, "reason"))).collect()).collect()
 }
 

@@ -9,7 +9,7 @@ use journeyman_core::time::Timestamp;
 use journeyman_repository::bundle::BUNDLES;
 
 use crate::commit::lfs_objects::OBJECT;
-use crate::workspace::home_archive::SESSIONS;
+use crate::workspace::home_archive::{SESSIONS, left_out_key};
 
 /// The folders of the blob store.
 pub const BLOB_FOLDERS: [&str; 2] = [SESSIONS, BUNDLES];
@@ -96,7 +96,7 @@ async fn is_unneeded(store: &dyn Store, blob: &Blob, now: Timestamp, keep: Durat
     Ok(match job {
         None => true,
         Some(job) if !is_named(&job, &blob.key) => age >= GRACE,
-        Some(job) => job.archive.as_ref() == Some(&blob.key) && age >= keep && job.status() != JobStatus::Active,
+        Some(job) => is_session(&job, &blob.key) && age >= keep && job.status() != JobStatus::Active,
     })
 }
 
@@ -112,7 +112,12 @@ fn is_named(job: &Job, key: &str) -> bool {
         // Objects of Git LFS are uploaded before the commits are pushed.
         return job.branch.as_ref().is_some_and(|branch| branch.pushed.as_ref() != Some(&branch.head));
     }
-    [&job.archive, &job.bundle].into_iter().flatten().any(|needed| needed == key)
+    is_session(job, key) || job.bundle.as_deref() == Some(key)
+}
+
+/// Returns whether a blob has the session of a job, or what was left out of its commits.
+fn is_session(job: &Job, key: &str) -> bool {
+    job.archive.as_ref().is_some_and(|archive| archive == key || left_out_key(archive) == key)
 }
 
 /// Returns the token of the lease that wrote a blob.
@@ -127,7 +132,9 @@ mod tests {
 
     #[test]
     fn a_key_contains_the_token_of_the_lease_that_wrote_it() {
-        for key in ["sessions/job_1/12.tar.gz", "bundles/job_1/12-abcdef.bundle"] {
+        let left_out = left_out_key("sessions/job_1/12.tar.gz");
+        assert_eq!(left_out, "sessions/job_1/12-left-out.tar.gz");
+        for key in ["sessions/job_1/12.tar.gz", "bundles/job_1/12-abcdef.bundle", &left_out] {
             assert_eq!(written_by(key), Some(Token(12)), "{key}");
         }
         assert_eq!(written_by("sessions/job_1/notes.txt"), None);

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs::File;
-use std::io::{self, Read, Seek};
+use std::io::{self, Seek};
 use std::path::{Path, PathBuf};
 
 use journeyman_core::ids::Sha;
@@ -21,9 +21,10 @@ use crate::lfs::{pointer_in, pointer_of, without_pointer};
 use crate::submodules::SubmoduleState;
 use crate::submodules::pointers::Pointers;
 use crate::workspace::Workspace;
-use crate::workspace::beneath::{open_beneath, open_folder};
+use crate::workspace::beneath::{have_same_bytes, open_beneath, open_folder};
+use crate::workspace::left_out::{Extent, HeldBack};
 use crate::workspace::listing::{Difference, Entry, Kind, Listing, Stamp};
-use crate::workspace::scan::TreeScan;
+use crate::workspace::scan::{READ_BY_GIT, TreeScan};
 
 /// The states of a tree before and after a turn.
 #[derive(Clone, Copy)]
@@ -85,10 +86,9 @@ impl Staged {
     /// Returns the listing with which the next turn is compared. What was left out is not in it, so that it stays a
     /// change until it is published or gone.
     pub(crate) fn next(&self, before: &Listing, after: &Listing) -> Listing {
-        let is_left_out = |path: &Path| path.ancestors().any(|part| self.left_out.contains_key(part));
         let ignored_before: HashSet<&Path> =
             before.entries().iter().filter(|entry| entry.is_ignored).map(|entry| entry.path.as_path()).collect();
-        let kept = after.entries().iter().filter(|entry| !is_left_out(&entry.path)).map(|entry| {
+        let kept = after.entries().iter().filter(|entry| self.left_out_with(&entry.path).is_none()).map(|entry| {
             let is_ignored = match self.candidates.contains(&entry.path) {
                 true => self.ignored.contains(&entry.path),
                 false => ignored_before.contains(entry.path.as_path()),
@@ -102,6 +102,55 @@ impl Staged {
             is_ignored: false,
         });
         Listing::new(kept.chain(absent).collect())
+    }
+
+    /// Returns the path that is told as left out, if the changed file `path` is left out with it.
+    fn left_out_with(&self, path: &Path) -> Option<&Path> {
+        let told = path.ancestors().find_map(|part| self.left_out.get_key_value(part));
+        // Nothing is committed in a folder in which git would block.
+        let blocks = |(file, reason): &(&PathBuf, &LeftOutReason)| {
+            **reason == LeftOutReason::Special
+                && READ_BY_GIT.iter().any(|name| file.ends_with(name))
+                && file.parent().is_some_and(|folder| path.starts_with(folder))
+        };
+        let is_held = self.candidates.contains(path) || self.absent.contains(path);
+        let told = told.or_else(|| self.left_out.iter().filter(|_| is_held).find(blocks));
+        told.map(|(path, _)| path.as_path())
+    }
+
+    /// Returns what was left out, in the order of its paths, with what there is to store of it.
+    pub(crate) fn held_back(&self, after: &Listing) -> Vec<HeldBack> {
+        let mut all: BTreeMap<&Path, HeldBack> = BTreeMap::new();
+        for (path, reason) in &self.left_out {
+            let extent = match reason {
+                LeftOutReason::RepositoryInside => Extent::Folder,
+                // The commit is in the agent's repository, and paths that are too long cannot be opened.
+                LeftOutReason::SubmoduleCommit | LeftOutReason::PathTooLong | LeftOutReason::Special => Extent::Part,
+                _ => Extent::Files,
+            };
+            let is_marked = *reason == LeftOutReason::MarkedLocal;
+            let is_submodule = matches!(reason, LeftOutReason::Submodule | LeftOutReason::SubmoduleCommit);
+            let (files, removed) = (Vec::new(), Vec::new());
+            let one = HeldBack { path: path.clone(), files, removed, extent, is_marked, is_submodule };
+            all.insert(path, one);
+        }
+        if all.is_empty() {
+            return Vec::new();
+        }
+        for entry in after.entries().iter().filter(|entry| self.candidates.contains(&entry.path)) {
+            if let (Kind::File | Kind::Link, Some(told)) = (entry.kind, self.left_out_with(&entry.path))
+                && let Some(one) = all.get_mut(told).filter(|one| one.extent != Extent::Folder)
+            {
+                one.files.push(entry.path.clone());
+            }
+        }
+        for path in self.absent.iter().filter(|path| !after.has(path)) {
+            let told = self.left_out_with(path);
+            if let Some(one) = told.and_then(|told| all.get_mut(told)) {
+                one.removed.push(path.clone());
+            }
+        }
+        all.into_values().collect()
     }
 }
 
@@ -552,19 +601,4 @@ fn compare(old: &File, tree: &File, path: &Path, is_in_lfs: bool) -> io::Result<
         return Ok(Sameness::Different);
     }
     Ok(if was == executable { Sameness::Same } else { Sameness::OtherMode { executable } })
-}
-
-fn have_same_bytes(one: &mut File, other: &mut File) -> io::Result<bool> {
-    let (mut first, mut second) = (vec![0; 64 << 10], Vec::with_capacity(64 << 10));
-    loop {
-        let read = one.read(&mut first)?;
-        if read == 0 {
-            return Ok(other.read(&mut first)? == 0);
-        }
-        second.clear();
-        other.take(read as u64).read_to_end(&mut second)?;
-        if first.get(..read) != Some(second.as_slice()) {
-            return Ok(false);
-        }
-    }
 }

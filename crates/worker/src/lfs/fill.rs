@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use journeyman_core::checkout::{Missing, ObjectReason};
 use journeyman_core::ids::{JobId, Sha};
+use journeyman_core::left_out::path_text;
 use journeyman_core::lfs::{POINTER_BYTES, Pointer};
 use journeyman_core::ports::{FreeSpace, LfsError, LfsObjects};
 use journeyman_core::run::ReasonCode;
@@ -37,6 +40,7 @@ pub(crate) struct Filling<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NotFetched {
     pub(crate) path: PathBuf,
+    pub(crate) reason: ObjectReason,
     /// The reason, and what to do, as sentences.
     pub(crate) detail: String,
 }
@@ -47,6 +51,13 @@ pub(crate) struct Filled {
     /// The files that have their content.
     pub(crate) files: Vec<PathBuf>,
     pub(crate) not_fetched: Vec<NotFetched>,
+}
+
+impl NotFetched {
+    /// Describes the file for people.
+    pub(crate) fn missing(&self) -> Missing {
+        Missing::object(path_text(self.path.as_os_str().as_bytes()), self.reason, self.detail.clone())
+    }
 }
 
 impl Filling<'_> {
@@ -62,7 +73,8 @@ impl Filling<'_> {
             return Ok(filled);
         }
         if let Some(text) = unsupported(&found) {
-            filled.not_fetched = found.files.iter().map(|file| not_fetched(file, &text)).collect();
+            filled.not_fetched =
+                found.files.iter().map(|file| not_fetched(file, ObjectReason::OtherServer, text.clone())).collect();
             return Ok(filled);
         }
         let wanted = self.within_limit(&found, commit, &mut filled.not_fetched).await?;
@@ -70,8 +82,10 @@ impl Filling<'_> {
         let failed = self.fetch(&cache, &wanted).await?;
         let (wanted, left): (Vec<LfsFile>, Vec<LfsFile>) =
             wanted.into_iter().partition(|file| !failed.contains_key(&file.pointer.oid));
-        let detail = |file: &LfsFile| failed.get(&file.pointer.oid).map_or("", String::as_str);
-        filled.not_fetched.extend(left.iter().map(|file| not_fetched(file, detail(file))));
+        filled.not_fetched.extend(left.iter().filter_map(|file| {
+            let (reason, detail) = failed.get(&file.pointer.oid)?;
+            Some(not_fetched(file, *reason, detail.clone()))
+        }));
         let (tree, cache) = (tree.to_owned(), cache);
         let write = move || {
             let tree = open_folder(&tree)?;
@@ -106,10 +120,10 @@ impl Filling<'_> {
                     "Its content has {bytes} bytes, more than limits.diskBytes leaves. Raise limits.diskBytes of the \
                      project."
                 );
-                not.push(NotFetched { path: file.path.clone(), detail: text });
+                not.push(not_fetched(file, ObjectReason::TooLarge, text));
             } else if free.is_some_and(|free| bytes > free) {
                 let text = format!("Its content has {bytes} bytes, more than the disk of the worker has free.");
-                not.push(NotFetched { path: file.path.clone(), detail: text });
+                not.push(not_fetched(file, ObjectReason::DiskFull, text));
             } else {
                 left -= bytes;
                 free = free.map(|free| free - bytes);
@@ -121,7 +135,11 @@ impl Filling<'_> {
 
     /// Fetches the objects that the cache does not have. Returns the reasons for those that cannot be fetched, by their
     /// names.
-    async fn fetch(&self, cache: &LfsCache, files: &[LfsFile]) -> Result<BTreeMap<String, String>, RunError> {
+    async fn fetch(
+        &self,
+        cache: &LfsCache,
+        files: &[LfsFile],
+    ) -> Result<BTreeMap<String, (ObjectReason, String)>, RunError> {
         let mut missing: Vec<Pointer> = Vec::new();
         for LfsFile { pointer, .. } in files {
             if !missing.contains(pointer) && cache.open(pointer)?.is_none() {
@@ -189,18 +207,19 @@ pub(crate) fn unsupported(tree: &LfsTree) -> Option<String> {
     ))
 }
 
-fn not_fetched(file: &LfsFile, detail: &str) -> NotFetched {
-    NotFetched { path: file.path.clone(), detail: detail.to_owned() }
+fn not_fetched(file: &LfsFile, reason: ObjectReason, detail: String) -> NotFetched {
+    NotFetched { path: file.path.clone(), reason, detail }
 }
 
-/// Returns an error that another attempt would not change, as sentences.
-fn in_words(error: &LfsError) -> String {
+/// Returns an error that another attempt would not change, with its text as sentences.
+fn in_words(error: &LfsError) -> (ObjectReason, String) {
     match error {
         LfsError::Missing => {
-            "The code host does not have its content. Push it with git lfs push --all from a clone that has it."
-                .to_owned()
+            let text =
+                "The code host does not have its content. Push it with git lfs push --all from a clone that has it.";
+            (ObjectReason::ObjectMissing, text.to_owned())
         }
-        other => format!("Its content could not be fetched: {other}."),
+        other => (ObjectReason::NotFetched, format!("Its content could not be fetched: {other}.")),
     }
 }
 

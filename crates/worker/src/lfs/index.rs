@@ -1,9 +1,11 @@
-//! Records files with fetched content in a git index, as a checkout by git-lfs leaves them: the entry has the pointer,
-//! and the size and times of the content. Git then does not read the files until they are changed.
+//! Changes entries of the agent's git index without git: records files with fetched content as a checkout by git-lfs leaves
+//! them (the entry has the pointer, and the size and times of the content, so that git does not read the files until they
+//! are changed), and marks files as local.
 //!
 //! Source: gitformat-index(5).
 
 use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -32,6 +34,35 @@ const MOST: u64 = 1 << 30;
 /// # Errors
 /// The disk failed.
 pub(super) fn record(tree: &Path, files: &[PathBuf]) -> io::Result<bool> {
+    change(tree, files, write)
+}
+
+/// Marks files as unchanged in the index of a tree, as `git update-index --assume-unchanged` does. Returns those that the
+/// index has and that are marked now. Programs may have run in the tree.
+///
+/// # Errors
+/// The disk failed.
+pub(crate) fn mark(tree: &Path, files: &[PathBuf]) -> io::Result<HashSet<PathBuf>> {
+    let mut marked = HashSet::new();
+    let is_written = change(tree, files, |_, index, at, (start, end)| {
+        let path = index.get(start..end).map(|path| PathBuf::from(OsStr::from_bytes(path)));
+        // The highest bit of the flags.
+        let Some(flags) = index.get_mut(at + FIXED - 2) else { return false };
+        *flags |= 0x80;
+        marked.extend(path);
+        true
+    })?;
+    Ok(if is_written { marked } else { HashSet::new() })
+}
+
+/// Changes the entries of files in the index of a tree, and writes it if `change` returns true for one of them. `change`
+/// gets the folder of the tree, the index, the position of the entry, and that of its path. Returns whether the index was
+/// written.
+fn change(
+    tree: &Path,
+    files: &[PathBuf],
+    mut change: impl FnMut(&File, &mut [u8], usize, (usize, usize)) -> bool,
+) -> io::Result<bool> {
     let folder = open_folder(tree)?;
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
@@ -50,7 +81,7 @@ pub(super) fn record(tree: &Path, files: &[PathBuf]) -> io::Result<bool> {
     for _ in 0..count {
         let Some((start, end)) = path_of(&index, at) else { return Ok(false) };
         if index.get(start..end).is_some_and(|path| wanted.contains(path)) {
-            is_changed |= write(&folder, &mut index, at, (start, end));
+            is_changed |= change(&folder, &mut index, at, (start, end));
         }
         // Entries are padded with one to eight NULs.
         at += (end - at + 8) & !7;
@@ -144,6 +175,26 @@ mod tests {
         std::fs::write(tree.join("c"), "changed").unwrap();
         assert_eq!(git(tree, &["diff", "--name-only"]), "c\nd\n");
         assert!(!record(tree, &["missing".into()]).unwrap());
+    }
+
+    #[test]
+    fn marked_files_count_as_unchanged() {
+        let folder = tempfile::tempdir().unwrap();
+        let tree = folder.path();
+        git(tree, &["init", "--quiet"]);
+        for path in ["a", "b"] {
+            std::fs::write(tree.join(path), "1").unwrap();
+        }
+        git(tree, &["add", "--all"]);
+        assert_eq!(mark(tree, &["b".into(), "missing".into()]).unwrap(), HashSet::from(["b".into()]));
+        git(tree, &["fsck", "--no-progress"]);
+        for path in ["a", "b"] {
+            std::fs::write(tree.join(path), "22").unwrap();
+        }
+        assert_eq!(git(tree, &["diff", "--name-only"]), "a\n");
+        assert_eq!(git(tree, &["ls-files", "-v"]), "H a\nh b\n");
+        std::fs::remove_file(tree.join(".git/index")).unwrap();
+        assert_eq!(mark(tree, &["b".into()]).unwrap(), HashSet::new());
     }
 
     #[test]

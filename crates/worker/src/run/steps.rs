@@ -1,22 +1,23 @@
 //! The steps of a run on a real machine, with git, an agent, and a code host.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::os::unix::ffi::OsStrExt;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use journeyman_core::checkout::{self, BaseReason, Missing};
 use journeyman_core::egress::Allowlist;
 use journeyman_core::ids::{JobId, Sha};
 use journeyman_core::job::command::{Published, Report};
 use journeyman_core::job::event::{TranscriptEntry, TranscriptKind};
 use journeyman_core::job::turn::{TurnArtifacts, TurnBegun};
 use journeyman_core::job::{Branch, Job};
-use journeyman_core::left_out::{LeftOut, MAX_LEFT_OUT, named_in, path_text};
+use journeyman_core::left_out::{LeftOut, MAX_LEFT_OUT, named_in};
 use journeyman_core::ports::{Forge, ForgeError, FreeSpace, Image};
 use journeyman_core::project::{CODE_HOST_TOKEN, Lfs, Project, SandboxSettings, SecretUse, SecretValue};
 use journeyman_core::pull::base_comparison;
 use journeyman_core::run::{Reason, ReasonCode};
-use journeyman_core::submodule::{SkipReason, Skipped, skipped_data};
+use journeyman_core::submodule::Skipped;
 use journeyman_core::time::Timestamp;
 use journeyman_repository::branch::{base_of, check_writable, choose_branch};
 use journeyman_repository::diff_stat::{Range, turn_diff};
@@ -46,6 +47,7 @@ use crate::submodules::sources::Sources;
 use crate::turn::agent::Agent;
 use crate::turn::context::{Turn, TurnContext};
 use crate::turn::turn;
+use crate::workspace::left_out::Saved;
 use crate::workspace::listing::Listing;
 use crate::workspace::scan::{TreeScan, scan};
 use crate::workspace::session::Session;
@@ -140,6 +142,8 @@ struct Tree {
     reusable: bool,
     /// What the turn's commits do not have.
     left_out: Vec<LeftOut>,
+    /// True if what earlier collecting left out is stored.
+    has_stored_left_out: bool,
     /// Whether the commits may have objects of Git LFS that are not on the code host; `None` if no turn has ended.
     has_objects: Option<bool>,
 }
@@ -162,14 +166,21 @@ impl Steps for HostSteps<'_> {
         self.host.containment.check(self.job()).await?;
         let begun = choose_branch(self.job(), &self.assignment.project, &self.mirror, &*self.forge).await?;
         self.keep_earlier(&begun).await?;
-        let session = Session { blobs: &*self.host.blobs, archive: self.job().archive.as_deref() };
+        let session = self.session();
         let workspace = &self.sandbox.workspace;
+        let mut missing = Vec::new();
         let tree = match workspace.can_be_reused(&self.mirror, &begun, session.archive).await {
-            Some(state) => self.reuse(&begun, state).await?,
-            None => self.rebuild(&begun, &session).await?,
+            Some(state) => self.reuse(&begun, state, &mut missing).await?,
+            None => self.rebuild(&begun, &session, &mut missing).await?,
         };
-        self.show_upstream().await?;
-        *self.note.lock().await = self.conflicts(&begun).await;
+        missing.extend(self.show_upstream().await?);
+        if let Some(data) = checkout::event_data(&missing) {
+            let (kind, at) = (TranscriptKind::CheckoutIncomplete, self.assignment.reporter.now());
+            self.assignment.reporter.report(Report::Transcript(vec![TranscriptEntry { kind, data, at }])).await?;
+        }
+        let notes = [self.conflicts(&begun).await, checkout::note(&missing)];
+        let notes: Vec<String> = notes.into_iter().flatten().collect();
+        *self.note.lock().await = (!notes.is_empty()).then(|| notes.join("\n\n"));
         *self.tree.lock().await = tree;
         workspace.remove_marker().await?;
         Ok(begun)
@@ -208,8 +219,11 @@ impl Steps for HostSteps<'_> {
     async fn collect(&self, job: &Job, begun: &TurnBegun, turn: &Turn) -> Result<Collected, RunError> {
         let scanned = self.scan().await?;
         self.check_disk().await?;
+        let archive = home_archive::key(job.id, job.token);
         let mut tree = self.tree.lock().await;
         tree.reusable = true;
+        // An unchanged tree has nothing to leave out.
+        let mut knows_left_out = true;
         let mut new = New { head: begun.head.clone(), commits: Vec::new(), refused: None, unfinished: None };
         if tree.state.clean.as_ref() != Some(&scanned.fingerprint) {
             let listing = match tree.listing.take() {
@@ -218,7 +232,10 @@ impl Steps for HostSteps<'_> {
             };
             let trees = Trees { state: &tree.state, listing: &listing, scan: &scanned };
             match self.commit(begun, turn, trees).await {
-                Ok(Work::Committed(collected)) => new = self.take(&mut tree, turn, &scanned, collected).await?,
+                Ok(Work::Committed(collected)) => {
+                    knows_left_out = !turn.is_stopped();
+                    new = self.take(&mut tree, turn, &scanned, collected, &archive).await?;
+                }
                 Err(error) => {
                     // The turn may be collected again.
                     tree.listing = Some(listing);
@@ -228,6 +245,7 @@ impl Steps for HostSteps<'_> {
                     // The next turn finds all changes since the last commit.
                     tree.state.clean = None;
                     tree.listing = Some(listing);
+                    knows_left_out = false;
                     new.refused = Some(unfinished.reason());
                     new.unfinished = Some(unfinished);
                 }
@@ -235,7 +253,9 @@ impl Steps for HostSteps<'_> {
         }
         let New { head, commits, refused, unfinished } = new;
         let (blobs, workspace) = (&*self.host.blobs, &self.sandbox.workspace);
-        let archive = home_archive::key(job.id, job.token);
+        if !knows_left_out {
+            tree.has_stored_left_out |= workspace.carry_left_out(&self.session(), &archive).await?;
+        }
         workspace.save_session(blobs, &archive).await?;
         let bundle = bundle::store(blobs, &self.mirror, &workspace.scratch, job, &head).await?;
         let (session, answer) = (Some(turn.session.clone()), turn.answer.clone());
@@ -319,14 +339,55 @@ impl HostSteps<'_> {
         recorded.map_or(left_out, |diff| diff.left_out.clone())
     }
 
-    /// Takes the commits of a turn: records the state of the tree, and tells what was left out.
+    /// Returns the session of the agent, as the last turn has stored it.
+    fn session(&self) -> Session<'_> {
+        Session { blobs: &*self.host.blobs, archive: self.job().archive.as_deref() }
+    }
+
+    /// Returns what the newest earlier turn has left out, as far as it is recorded.
+    async fn left_out_before(&self) -> Result<Vec<LeftOut>, RunError> {
+        if self.job().archive.is_none() {
+            return Ok(Vec::new());
+        }
+        let messages = self.host.store.messages(self.job().id).await?;
+        let own = self.assignment.claimed.message.id;
+        let earlier = messages.into_iter().rev().filter(|message| message.id != own);
+        Ok(earlier.filter_map(|message| message.diff).next().map(|diff| diff.left_out).unwrap_or_default())
+    }
+
+    /// Stores what the commits of a turn have left out, and records which of it is kept.
+    async fn keep_left_out(
+        &self,
+        tree: &mut Tree,
+        collected: &mut CollectedCommits,
+        archive: &str,
+    ) -> Result<(), RunError> {
+        let (blobs, workspace) = (&*self.host.blobs, &self.sandbox.workspace);
+        let held_back = std::mem::take(&mut collected.held_back);
+        let paths: Vec<PathBuf> = held_back.iter().map(|one| one.path.clone()).collect();
+        let Saved { is_stored, kept } = workspace.save_left_out(blobs, archive, &collected.head, held_back).await?;
+        for (one, path) in collected.left_out.iter_mut().zip(paths) {
+            one.is_kept = kept.contains(&path);
+        }
+        if tree.has_stored_left_out && !is_stored {
+            blobs.delete(&home_archive::left_out_key(archive)).await?;
+        }
+        tree.has_stored_left_out = is_stored;
+        Ok(())
+    }
+
+    /// Takes the commits of a turn: records the state of the tree, and stores and tells what was left out.
     async fn take(
         &self,
         tree: &mut Tree,
         turn: &Turn,
         scanned: &TreeScan,
-        collected: CollectedCommits,
+        mut collected: CollectedCommits,
+        archive: &str,
     ) -> Result<New, RunError> {
+        if !turn.is_stopped() {
+            self.keep_left_out(tree, &mut collected, archive).await?;
+        }
         let again = self.scan().await?;
         // After an interrupted turn, uncommitted changes stay in the tree, and the next turn must find them.
         let is_clean = !turn.is_stopped() && collected.left_out.is_empty() && again.listing == scanned.listing;
@@ -386,18 +447,20 @@ impl HostSteps<'_> {
         (!is_about_them).then(|| base_comparison::note(&base, &conflicts))
     }
 
-    /// Gives the agent the newest commit of the branch that the work is merged into.
-    async fn show_upstream(&self) -> Result<(), RunError> {
-        let Some((branch, commit)) = self.upstream() else { return Ok(()) };
+    /// Gives the agent the newest commit of the branch that the work is merged into. Returns what is missing, if that is
+    /// not possible.
+    async fn show_upstream(&self) -> Result<Option<Missing>, RunError> {
+        // If there is no such branch, the work cannot be merged.
+        let Ok(branch) = base_of(self.job(), &self.assignment.project, &self.mirror) else { return Ok(None) };
+        let Some(commit) = self.mirror.heads.get(&branch) else {
+            return Ok(Some(Missing::base(&branch, BaseReason::NotFound)));
+        };
         match self.sandbox.workspace.set_upstream(&branch, commit).await {
-            Ok(true) => self.sandbox.adopt_folders().await,
-            Ok(false) => Ok(()),
+            Ok(true) => self.sandbox.adopt_folders().await.map(|()| None),
+            Ok(false) => Ok(None),
             Err(error) => {
-                tracing::warn!(
-                    job = %self.job().id, %branch, %error,
-                    "the agent has something else in the place of origin/<branch>, so it does not see its newest commit"
-                );
-                Ok(())
+                tracing::warn!(job = %self.job().id, %branch, %error, "origin/<branch> could not be set");
+                Ok(Some(Missing::base(&branch, BaseReason::NotWritten)))
             }
         }
     }
@@ -411,38 +474,53 @@ impl HostSteps<'_> {
         workspace.mark(&self.mirror, head, archive, tree.state.clone()).await
     }
 
-    /// Rebuilds the workspace, and returns the state of its tree.
-    async fn rebuild(&self, begun: &TurnBegun, session: &Session<'_>) -> Result<Tree, RunError> {
+    /// Rebuilds the workspace, and returns the state of its tree. Adds what the tree lacks to `missing`.
+    async fn rebuild(
+        &self,
+        begun: &TurnBegun,
+        session: &Session<'_>,
+        missing: &mut Vec<Missing>,
+    ) -> Result<Tree, RunError> {
         // The idle agent's files are about to be removed.
         if let Some(agent) = self.idle.lock().await.take() {
             agent.end().await;
         }
         let Prepared { submodules: filling, not_fetched } = self.preparation().prepare(begun, session).await?;
-        self.tell_skipped(&filling.skipped).await?;
-        if let Some(event) = incomplete_event(&not_fetched, self.assignment.reporter.now()) {
-            self.assignment.reporter.report(Report::Transcript(vec![event])).await?;
-        }
+        missing.extend(self.skipped(&filling.skipped));
+        missing.extend(not_fetched.iter().map(NotFetched::missing));
         let (prebuilt, index) = (&self.host.prebuilt, self.sandbox.workspace.index());
         let disk_bytes = self.assignment.project.settings.limits.disk_bytes();
         prebuilt.make(&self.mirror, &begun.base, &index, &self.sandbox.sandbox, disk_bytes).await;
         let scanned = self.scan().await?;
+        // What was left out of earlier commits differs from the tree of this scan, so it can be committed.
+        let (workspace, expected) = (&self.sandbox.workspace, self.left_out_before().await?);
+        let restored = workspace.restore_left_out(session, &self.mirror, &begun.head, &expected).await?;
+        if restored.has_changed || restored.has_marks {
+            self.sandbox.adopt_folders().await?;
+        }
+        missing.extend(restored.missing);
         // A setup command may have marked files as local.
         let has_setup = self.assignment.project.settings.setup.is_some();
         let state = TreeState {
-            clean: Some(scanned.fingerprint),
-            unmarked_index: scanned.index.filter(|_| !has_setup),
+            clean: (!restored.has_changed).then_some(scanned.fingerprint),
+            unmarked_index: scanned.index.filter(|_| !has_setup && !restored.has_marks),
             ignore_rules: digest(&[]),
             submodules: filling.state,
-            left_out: BTreeSet::new(),
+            left_out: restored.left_out,
         };
         Ok(Tree { state, listing: Some(scanned.listing), ..Tree::default() })
     }
 
-    /// Reuses the workspace: its submodules follow their pointers.
-    async fn reuse(&self, begun: &TurnBegun, mut state: TreeState) -> Result<Tree, RunError> {
+    /// Reuses the workspace: its submodules follow their pointers. Adds what the tree lacks to `missing`.
+    async fn reuse(
+        &self,
+        begun: &TurnBegun,
+        mut state: TreeState,
+        missing: &mut Vec<Missing>,
+    ) -> Result<Tree, RunError> {
         self.sandbox.readable.extend(state.submodules.objects().cloned());
         let filling = self.preparation().filler().fill(&self.mirror, &begun.head, &state.submodules).await?;
-        self.tell_skipped(&filling.skipped).await?;
+        missing.extend(self.skipped(&filling.skipped));
         state.submodules = filling.state;
         let listing = match filling.written.is_empty() {
             true => None,
@@ -459,16 +537,10 @@ impl HostSteps<'_> {
         Ok(Tree { state, listing, ..Tree::default() })
     }
 
-    /// Tells which submodules were not filled. That the project fills none is told once.
-    async fn tell_skipped(&self, skipped: &[Skipped]) -> Result<(), RunError> {
-        let is_told = self.job().archive.is_some() && skipped.iter().all(|one| one.reason == SkipReason::Off);
-        if skipped.is_empty() || is_told {
-            return Ok(());
-        }
-        let (kind, data) = (TranscriptKind::SubmodulesSkipped, skipped_data(skipped));
-        let entry = TranscriptEntry { kind, data, at: self.assignment.reporter.now() };
-        self.assignment.reporter.report(Report::Transcript(vec![entry])).await?;
-        Ok(())
+    /// Returns the submodules that were not filled and have to be told.
+    fn skipped(&self, skipped: &[Skipped]) -> Vec<Missing> {
+        let is_first = self.job().archive.is_none();
+        skipped.iter().filter(|one| is_first || !one.reason.is_told_once()).map(Missing::submodule).collect()
     }
 
     /// Returns the part that fetches submodules.
@@ -533,7 +605,13 @@ impl HostSteps<'_> {
             }),
             Lfs::Fetch | Lfs::Off => None,
         };
+        let environment = base_environment(self.host, &self.sandbox);
         let context = CommitContext {
+            sandbox: &self.sandbox,
+            environment: &environment,
+            signals,
+            mirror: &self.mirror,
+            turn: begun,
             job: self.job(),
             message: &claimed.message,
             only_committed: turn.is_stopped(),
@@ -543,8 +621,7 @@ impl HostSteps<'_> {
             scratch,
             objects: objects.as_ref(),
         };
-        let environment = base_environment(self.host, &self.sandbox);
-        collect(&self.sandbox, &environment, signals, &self.mirror, begun, &context, trees).await
+        collect(&context, trees).await
     }
 
     /// Fails if the turn has left more on the disk than the limit. Files that the idle agent has open count too.
@@ -569,7 +646,8 @@ impl HostSteps<'_> {
 
 /// Returns the reason why nothing was published, if something was left out.
 fn nothing_published<'a>(mut left_out: impl Iterator<Item = &'a LeftOut>) -> Option<Reason> {
-    let LeftOut { path, reason } = left_out.next()?;
+    let first = left_out.next()?;
+    let LeftOut { path, reason, .. } = first;
     let more = match left_out.count() {
         0 => String::new(),
         1 => " One further path was left out, too.".to_owned(),
@@ -578,38 +656,31 @@ fn nothing_published<'a>(mut left_out: impl Iterator<Item = &'a LeftOut>) -> Opt
     let text = format!(
         "nothing was published: {path} {}. {}{more} The files stay in the workspace for the next message",
         reason.text(),
-        reason.remedy()
+        first.advice()
     );
     Some(Reason::new(ReasonCode::WorkspaceRefused, text))
 }
 
 /// Returns the reason why a turn is not done whose answer names a path that was left out.
-fn not_done(LeftOut { path, reason }: &LeftOut) -> Reason {
+fn not_done(left_out: &LeftOut) -> Reason {
+    let LeftOut { path, reason, .. } = left_out;
     let text = format!(
         "the answer names {path}, which was not published: it {}. {} The rest of the work is published",
         reason.text(),
-        reason.remedy()
+        left_out.advice()
     );
     Reason::new(ReasonCode::WorkspaceRefused, text)
 }
 
 /// Returns the event that tells what was left out, if there is something.
 fn left_out_event(left_out: &[LeftOut], at: Timestamp) -> Option<TranscriptEntry> {
-    let path = |LeftOut { path, reason }: &LeftOut| {
-        let detail = format!("It {}. {}", reason.text(), reason.remedy());
-        json!({ "path": path, "reason": reason.code(), "detail": detail })
+    let path = |one: &LeftOut| {
+        let detail = format!("It {}. {}", one.reason.text(), one.advice());
+        json!({ "path": one.path, "reason": one.reason.code(), "detail": detail, "kept": one.is_kept })
     };
     let paths: Vec<Value> = left_out.iter().take(MAX_LEFT_OUT).map(path).collect();
     let data = json!({ "paths": paths, "more": left_out.len().saturating_sub(MAX_LEFT_OUT) });
     (!paths.is_empty()).then(|| TranscriptEntry { kind: TranscriptKind::LeftOut, data, at })
-}
-
-/// Returns the event that tells which files of the checkout do not have their content, if there are some.
-fn incomplete_event(not_fetched: &[NotFetched], at: Timestamp) -> Option<TranscriptEntry> {
-    let path = |one: &NotFetched| json!({ "path": path_text(one.path.as_os_str().as_bytes()), "detail": one.detail });
-    let paths: Vec<Value> = not_fetched.iter().take(MAX_LEFT_OUT).map(path).collect();
-    let data = json!({ "paths": paths, "more": not_fetched.len().saturating_sub(MAX_LEFT_OUT) });
-    (!paths.is_empty()).then(|| TranscriptEntry { kind: TranscriptKind::CheckoutIncomplete, data, at })
 }
 
 /// Converts an error of the code host before anything was published.

@@ -10,7 +10,7 @@ use journeyman_core::project::{self, LimitSettings};
 use journeyman_core::submodule::{SkipReason, Skipped};
 use journeyman_repository::Mirror;
 
-use super::find::{Finding, Found};
+use super::find::{Finding, Found, unnamed};
 use super::sources::Sources;
 use super::{Filled, SubmoduleState};
 use crate::claim::lease::Signals;
@@ -56,19 +56,24 @@ impl Filler<'_> {
         commit: &Sha,
         before: &SubmoduleState,
     ) -> Result<Filling, RunError> {
+        let unnamed = match *before == SubmoduleState::default() {
+            true => unnamed(mirror, commit, &mirror.submodules(commit).await?).await?,
+            // They were told when the tree was built.
+            false => Vec::new(),
+        };
         let may_have_some = self.sandbox.workspace.tree.join(".gitmodules").symlink_metadata().is_ok();
         if !may_have_some && before.pointers.is_empty() {
-            return Ok(Filling { state: before.clone(), ..Filling::default() });
+            return Ok(Filling { state: before.clone(), skipped: unnamed, written: Vec::new() });
         }
         let submodules = mirror.submodules(commit).await?;
         let pointers: BTreeMap<String, Sha> = submodules.pointers.into_iter().collect();
         if pointers == before.pointers || self.follows_already(&pointers, before) {
             let state = SubmoduleState { pointers, ..before.clone() };
-            return Ok(Filling { state, ..Filling::default() });
+            return Ok(Filling { state, skipped: unnamed, written: Vec::new() });
         }
         if self.sources.project.settings.checkout.submodules == project::Submodules::Off {
             let skipped = |path: &String| Skipped { path: path.clone(), reason: SkipReason::Off, address: None };
-            let skipped = pointers.keys().map(skipped).collect();
+            let skipped = pointers.keys().map(skipped).chain(unnamed).collect();
             let state = SubmoduleState { pointers, ..before.clone() };
             return Ok(Filling { state, skipped, written: Vec::new() });
         }

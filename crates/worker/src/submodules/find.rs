@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use journeyman_core::ids::Sha;
+use journeyman_core::left_out::path_text;
 use journeyman_core::submodule::{
     Entry, Located, MAX_DEPTH, MAX_SUBMODULES, Main, Place, SkipReason, Skipped, overlap,
 };
@@ -101,6 +102,16 @@ impl Parent {
     }
 }
 
+/// Returns the pointers of a commit that no entry of `.gitmodules` names. Their folders stay empty.
+///
+/// # Errors
+/// Git failed.
+pub(crate) async fn unnamed(mirror: &Mirror, commit: &Sha, submodules: &Submodules) -> Result<Vec<Skipped>, RunError> {
+    let all = tree_size::pointers_of(mirror, commit).await?;
+    let paths = all.iter().map(|path| path_text(path)).filter(|path| !submodules.pointers.contains_key(path));
+    Ok(paths.map(|path| Skipped { path, reason: SkipReason::NotNamed, address: None }).collect())
+}
+
 impl Sources<'_> {
     /// Finds the submodules of a commit of the project's repository. Their files, with those of the commit, take at most
     /// `disk_bytes`.
@@ -124,6 +135,9 @@ impl Sources<'_> {
             let mut next = Vec::new();
             for parent in &parents {
                 let submodules = parent.mirror.submodules(&parent.commit).await?;
+                for one in unnamed(&parent.mirror, &parent.commit, &submodules).await? {
+                    finding.skipped.push(Skipped { path: parent.path_of(&one.path), ..one });
+                }
                 next.extend(parent.wanted(&main, submodules));
             }
             let mut wanted = Vec::new();

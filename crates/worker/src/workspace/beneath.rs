@@ -2,7 +2,7 @@
 //! folder is reached, and opening does not block.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::path::Path;
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, renameat, unlinkat};
@@ -21,17 +21,50 @@ pub(crate) fn open_beneath(folder: &File, path: &Path) -> io::Result<File> {
     Ok(File::from(openat2(folder, path, flags, Mode::empty(), within)?))
 }
 
-/// Writes a small file below `folder` in one step, and creates the folders that lead to it.
-pub(crate) fn write_beneath(folder: &File, path: &Path, text: &[u8]) -> io::Result<()> {
-    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-    let mut parent = folder.try_clone()?;
-    for part in path.parent().into_iter().flat_map(Path::components) {
-        match mkdirat(&parent, part.as_os_str(), Mode::from_raw_mode(0o755)) {
+/// Opens the folder that a path below `folder` is in.
+pub(crate) fn parent_beneath(folder: &File, path: &Path) -> io::Result<File> {
+    match path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        Some(parent) => open_beneath(folder, parent),
+        None => folder.try_clone(),
+    }
+}
+
+/// Opens a folder below `folder`, and creates it and the folders that lead to it.
+pub(crate) fn folder_beneath(folder: &File, path: &Path) -> io::Result<File> {
+    let mut opened = folder.try_clone()?;
+    for part in path.components() {
+        match mkdirat(&opened, part.as_os_str(), Mode::from_raw_mode(0o755)) {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(error) => return Err(error.into()),
         }
-        parent = open_beneath(&parent, Path::new(part.as_os_str()))?;
+        opened = open_beneath(&opened, Path::new(part.as_os_str()))?;
     }
+    match opened.metadata()?.is_dir() {
+        true => Ok(opened),
+        false => Err(Errno::NOTDIR.into()),
+    }
+}
+
+/// Returns whether two files have the same bytes from where they are read next.
+pub(crate) fn have_same_bytes(one: &mut File, other: &mut File) -> io::Result<bool> {
+    let (mut first, mut second) = (vec![0; 64 << 10], Vec::with_capacity(64 << 10));
+    loop {
+        let read = one.read(&mut first)?;
+        if read == 0 {
+            return Ok(other.read(&mut first)? == 0);
+        }
+        second.clear();
+        other.take(read as u64).read_to_end(&mut second)?;
+        if first.get(..read) != Some(second.as_slice()) {
+            return Ok(false);
+        }
+    }
+}
+
+/// Writes a small file below `folder` in one step, and creates the folders that lead to it.
+pub(crate) fn write_beneath(folder: &File, path: &Path, text: &[u8]) -> io::Result<()> {
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let parent = folder_beneath(folder, path.parent().unwrap_or(Path::new("")))?;
     let mut draft = name.to_owned();
     draft.push(".lock");
     // A git process of the agent that was killed may have left this file.

@@ -29,9 +29,19 @@ pub(crate) const HOME_BYTES: u64 = 2 << 30;
 /// The maximum depth of folders in a home. All folders on the path to an entry are held open.
 const DEPTH: usize = 128;
 
+/// The end of the keys of archives.
+const END: &str = ".tar.gz";
+
 /// Returns the key of the archive that the holder of the lease `token` writes.
 pub(crate) fn key(job: JobId, token: Token) -> String {
-    format!("{SESSIONS}/{job}/{}.tar.gz", token.0)
+    format!("{SESSIONS}/{job}/{}{END}", token.0)
+}
+
+/// Returns the key of the files that were left out of the commits of the turn whose archive has the key `archive`. There
+/// is no such blob if nothing was left out, or if another version of the program wrote the archive.
+#[must_use]
+pub fn left_out_key(archive: &str) -> String {
+    format!("{}-left-out{END}", archive.strip_suffix(END).unwrap_or(archive))
 }
 
 /// Writes `home` to the file `archive`, with at most `limit` bytes before compression. Returns
@@ -42,24 +52,42 @@ pub(crate) fn key(job: JobId, token: Token) -> String {
 /// stored with the length that it had when it was opened; a file that disappears or cannot be read is left out. Entries
 /// are opened relative to their open folder and never by path, so a link that replaces a folder is not followed.
 pub(crate) fn save(home: &Path, archive: &Path, limit: u64, deadline: Instant) -> io::Result<()> {
-    let limited = Limited { inner: GzEncoder::new(File::create(archive)?, Compression::fast()), left: limit };
-    let limited = Timed { inner: limited, deadline };
-    let mut builder = tar::Builder::new(limited);
+    let mut builder = begin(archive, limit, deadline)?;
     add_folder(&mut builder, openat(CWD, home, FOLDER, Mode::empty())?, Path::new("."), 0)?;
+    finish(builder)
+}
+
+/// An archive that is being written.
+pub(super) type Builder = tar::Builder<Timed<Limited<GzEncoder<File>>>>;
+
+/// Begins to write the file `archive`, as [`save`] does.
+pub(super) fn begin(archive: &Path, limit: u64, deadline: Instant) -> io::Result<Builder> {
+    let inner = Limited { inner: GzEncoder::new(File::create(archive)?, Compression::fast()), left: limit };
+    Ok(tar::Builder::new(Timed { inner, deadline }))
+}
+
+/// Completes an archive.
+pub(super) fn finish(builder: Builder) -> io::Result<()> {
     builder.into_inner()?.inner.inner.finish()?;
     Ok(())
+}
+
+/// Opens an archive whose content has at most `limit` bytes.
+pub(super) fn open(archive: &Path, limit: u64) -> io::Result<tar::Archive<Limited<GzDecoder<File>>>> {
+    Ok(tar::Archive::new(Limited { inner: GzDecoder::new(File::open(archive)?), left: limit }))
 }
 
 const FILE: OFlags = OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
 const FOLDER: OFlags = FILE.union(OFlags::DIRECTORY);
 
-fn add_folder(builder: &mut tar::Builder<impl Write>, folder: OwnedFd, name: &Path, depth: usize) -> io::Result<()> {
+/// Adds a folder with everything in it. Returns whether everything with content could be read.
+pub(super) fn add_folder(builder: &mut Builder, folder: OwnedFd, name: &Path, depth: usize) -> io::Result<bool> {
     if depth > DEPTH {
         return Err(io::Error::new(ErrorKind::FileTooLarge, format!("a home has more than {DEPTH} levels of folders")));
     }
     let folder = File::from(folder);
     builder.append_data(&mut header(&folder)?, name, io::empty())?;
-    let mut folder = Dir::new(folder)?;
+    let (mut folder, mut is_whole) = (Dir::new(folder)?, true);
     while let Some(entry) = folder.read() {
         let entry = entry?;
         let entry = entry.file_name();
@@ -67,26 +95,38 @@ fn add_folder(builder: &mut tar::Builder<impl Write>, folder: OwnedFd, name: &Pa
             continue;
         }
         let name = name.join(OsStr::from_bytes(entry.to_bytes()));
-        match Found::at(folder.fd()?, entry) {
-            Ok(Found::Folder(inner)) => add_folder(builder, inner, &name, depth + 1)?,
-            Ok(Found::File(file)) => {
-                let mut header = header(&file)?;
-                let exactly = (&file).chain(io::repeat(0)).take(header.size()?);
-                builder.append_data(&mut header, name, exactly)?;
-            }
-            Ok(Found::Link(target)) => {
-                let mut header = tar::Header::new_gnu();
-                header.set_entry_type(tar::EntryType::Symlink);
-                header.set_size(0);
-                header.set_mode(0o777);
-                builder.append_link(&mut header, name, target)?;
-            }
-            Ok(Found::Nothing)
-            | Err(Errno::NOENT | Errno::ACCESS | Errno::LOOP | Errno::NOTDIR | Errno::INVAL | Errno::NXIO) => {}
-            Err(error) => return Err(error.into()),
-        }
+        is_whole &= add(builder, folder.fd()?, entry, &name, depth)?;
     }
-    Ok(())
+    Ok(is_whole)
+}
+
+/// Adds an entry of an open folder under `name`. Returns false if it has content that could not be read.
+pub(super) fn add(
+    builder: &mut Builder,
+    folder: BorrowedFd<'_>,
+    entry: &CStr,
+    name: &Path,
+    depth: usize,
+) -> io::Result<bool> {
+    match Found::at(folder, entry) {
+        Ok(Found::Folder(inner)) => return add_folder(builder, inner, name, depth + 1),
+        Ok(Found::File(file)) => {
+            let mut header = header(&file)?;
+            let exactly = (&file).chain(io::repeat(0)).take(header.size()?);
+            builder.append_data(&mut header, name, exactly)?;
+        }
+        Ok(Found::Link(target)) => {
+            let mut header = tar::Header::new_gnu();
+            header.set_entry_type(tar::EntryType::Symlink);
+            header.set_size(0);
+            header.set_mode(0o777);
+            builder.append_link(&mut header, name, target)?;
+        }
+        Ok(Found::Nothing) | Err(Errno::NOENT) => {}
+        Err(Errno::ACCESS | Errno::LOOP | Errno::NOTDIR | Errno::INVAL | Errno::NXIO) => return Ok(false),
+        Err(error) => return Err(error.into()),
+    }
+    Ok(true)
 }
 
 fn header(file: &File) -> io::Result<tar::Header> {
@@ -125,7 +165,7 @@ impl Found {
 }
 
 /// A writer or reader that fails after a number of bytes.
-struct Limited<W> {
+pub(super) struct Limited<W> {
     inner: W,
     left: u64,
 }
@@ -138,7 +178,7 @@ impl<T> Limited<T> {
 }
 
 /// A writer that fails after a deadline.
-struct Timed<W> {
+pub(super) struct Timed<W> {
     inner: W,
     deadline: Instant,
 }
@@ -180,9 +220,7 @@ pub(crate) fn restore(home: &Path, archive: Option<&Path>, limit: u64) -> io::Re
     std::fs::create_dir_all(home)?;
     match archive {
         // `unpack` refuses entries that would leave the folder.
-        Some(archive) => {
-            tar::Archive::new(Limited { inner: GzDecoder::new(File::open(archive)?), left: limit }).unpack(home)
-        }
+        Some(archive) => open(archive, limit)?.unpack(home),
         None => Ok(()),
     }
 }

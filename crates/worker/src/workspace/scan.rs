@@ -72,7 +72,7 @@ const UNFINISHED: [(&str, &str); 7] = [
 const NOT_COUNTED: [&str; 2] = [".git/objects", ".git/refs/remotes"];
 
 /// Files of a working tree that git reads by name.
-const READ_BY_GIT: [&str; 3] = [".gitattributes", ".gitignore", ".gitmodules"];
+pub(crate) const READ_BY_GIT: [&str; 3] = [".gitattributes", ".gitignore", ".gitmodules"];
 
 /// Walks a folder and everything in it. If a folder cannot be opened, only its own entry is recorded.
 ///

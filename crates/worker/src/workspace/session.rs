@@ -93,7 +93,7 @@ impl Workspace {
 }
 
 /// Returns whether the disk has no space left, or none for the service.
-fn is_disk_full(error: &io::Error) -> bool {
+pub(super) fn is_disk_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 

@@ -236,23 +236,17 @@ fn kinds() -> Vec<Kind> {
             &[],
         ),
         kind(
-            "submodules.skipped",
-            "Submodules of the repository were not filled, and their folders stay as they were.",
-            truncatable(json!({
-                "paths": { "type": "array", "items": {
-                    "type": "object", "required": ["path", "reason", "detail"],
-                    "properties": { "path": text(), "reason": text(), "detail": text() },
-                } },
-                "more": number(),
-            })),
-            &[],
-        ),
-        kind(
             "checkout.incomplete",
-            "Files of the checkout are pointers of Git LFS, because their content could not be fetched.",
+            "The working tree of the turn lacks something that the repository or an earlier turn has: the content of a \
+             file in Git LFS, a file that was left out of an earlier commit, a submodule, or the newest commit of the \
+             branch that the work is merged into.",
             truncatable(json!({
-                "paths": { "type": "array", "items": {
-                    "type": "object", "properties": { "path": text(), "detail": text() }, "required": ["path"],
+                "entries": { "type": "array", "items": {
+                    "type": "object", "required": ["path", "kind", "reason", "detail"],
+                    "properties": {
+                        "path": text(), "kind": { "type": "string", "enum": ["file", "submodule", "base"] },
+                        "reason": text(), "detail": text(),
+                    },
                 } },
                 "more": number(),
             })),

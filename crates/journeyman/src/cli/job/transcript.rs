@@ -47,10 +47,7 @@ impl Transcript {
             "agent.plan" => plan(data),
             "agent.continued" => fact(format!("the turn was cut short ({}) and is continued", text("cause"))),
             "changes.left_out" => told(data, "not published").into_iter().map(|line| paint.warn(&line)).collect(),
-            "submodules.skipped" => {
-                told(data, "submodule not filled").into_iter().map(|line| paint.warn(&line)).collect()
-            }
-            "checkout.incomplete" => told(data, "not fetched").into_iter().map(|line| paint.warn(&line)).collect(),
+            "checkout.incomplete" => incomplete(data).into_iter().map(|line| paint.warn(&line)).collect(),
             "agent.tool_call" => self.tool_call(data),
             "permission.answered" if data["granted"] == true => fact(format!("permission allowed: {}", text("title"))),
             "permission.answered" => bad(format!("permission refused: {}", text("title"))),
@@ -143,6 +140,23 @@ fn told(data: &Value, what: &str) -> Vec<String> {
     paths.iter().map(line).chain(more).collect()
 }
 
+/// Returns the lines about what a working tree lacks.
+fn incomplete(data: &Value) -> Vec<String> {
+    let entries = data["entries"].as_array().map_or(&[][..], Vec::as_slice);
+    let text = |one: &Value, field: &str| plain(one[field].as_str().unwrap_or_default());
+    let line = |one: &Value| {
+        let what = match one["kind"].as_str() {
+            Some("submodule") => "submodule not filled",
+            Some("base") => "base branch not shown",
+            _ => "file incomplete",
+        };
+        format!("* {what}: {}. {}", text(one, "path"), text(one, "detail"))
+    };
+    let more = data["more"].as_u64().filter(|more| *more > 0);
+    let more = more.map(|more| format!("* the checkout is incomplete: {more} more entries"));
+    entries.iter().map(line).chain(more).collect()
+}
+
 fn plan(data: &Value) -> Vec<String> {
     let entries = data["entries"].as_array().map_or(&[][..], Vec::as_slice);
     let line = |entry: &Value| {
@@ -223,14 +237,18 @@ mod tests {
                 vec!["* not published: lib. It is a submodule.", "* not published: 2 more paths"],
             ),
             (
-                "submodules.skipped",
-                json!({"paths": [{"path": "lib", "reason": "off", "detail": "It is off."}], "more": 0}),
-                vec!["* submodule not filled: lib. It is off."],
-            ),
-            (
                 "checkout.incomplete",
-                json!({"paths": [{"path": "m.bin", "detail": "The object is missing."}], "more": 0}),
-                vec!["* not fetched: m.bin. The object is missing."],
+                json!({"entries": [
+                    {"path": "lib", "kind": "submodule", "reason": "off", "detail": "It is off."},
+                    {"path": "m.bin", "kind": "file", "reason": "lost", "detail": "It is gone."},
+                    {"path": "origin/main", "kind": "base", "reason": "not_found", "detail": "There is none."},
+                ], "more": 2}),
+                vec![
+                    "* submodule not filled: lib. It is off.",
+                    "* file incomplete: m.bin. It is gone.",
+                    "* base branch not shown: origin/main. There is none.",
+                    "* the checkout is incomplete: 2 more entries",
+                ],
             ),
             ("model.denied", json!({"reason": "no"}), vec!["* model call refused: no"]),
             ("agent.model_call", json!({"failure": "status 529"}), vec!["* status 529"]),

@@ -82,6 +82,9 @@ impl Preparation<'_> {
             let before = &prepared.submodules.state;
             let moved = self.filler().fill(self.mirror, &turn.head, before).await?;
             if moved.state.pointers == before.pointers {
+                let told = &prepared.submodules.skipped;
+                let new: Vec<_> = moved.skipped.into_iter().filter(|one| !told.contains(one)).collect();
+                prepared.submodules.skipped.extend(new);
                 prepared.submodules.state = moved.state;
             } else {
                 prepared.submodules = moved;
