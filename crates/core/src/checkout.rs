@@ -57,6 +57,8 @@ pub enum LossReason {
     InTheWay,
     /// It was not stored, or the stored content is gone.
     Lost,
+    /// The last turn ended with work that was not finished, such as a merge with conflicts, and nothing of it was stored.
+    Unfinished,
 }
 
 /// The reason why the agent does not see the newest commit of a branch.
@@ -90,6 +92,7 @@ impl MissingReason {
             Self::Object(ObjectReason::NotFetched) => "not_fetched",
             Self::LeftOut(LossReason::InTheWay) => "in_the_way",
             Self::LeftOut(LossReason::Lost) => "lost",
+            Self::LeftOut(LossReason::Unfinished) => "unfinished",
             Self::Submodule(reason) => reason.code(),
             Self::Base(BaseReason::NotFound) => "not_found",
             Self::Base(BaseReason::NotWritten) => "not_written",
@@ -109,12 +112,16 @@ impl Missing {
     pub fn left_out(path: String, reason: LossReason) -> Self {
         let detail = match reason {
             LossReason::InTheWay => {
-                "It was left out of an earlier commit, and the workspace was rebuilt. The tree has something else there \
-                 now, which was kept. Ask the agent to change that again."
+                "It was left out of an earlier commit, and the workspace was rebuilt. The branch has changed there since, \
+                 or something else is in its place, which was kept. Ask the agent to make the change again."
             }
             LossReason::Lost => {
                 "It was left out of an earlier commit, and was lost when the workspace was rebuilt. Ask the agent to \
                  make it again."
+            }
+            LossReason::Unfinished => {
+                "The last message ended with conflicts that were not resolved. That work was lost when the workspace was \
+                 rebuilt. Ask the agent to do it again."
             }
         };
         Self { path, reason: MissingReason::LeftOut(reason), detail: detail.to_owned() }

@@ -214,7 +214,7 @@ impl Fixture {
         let (mirror, sources, environment) = (self.mirror().await, self.sources(), self.environment());
         let limits = &self.project.settings.limits;
         let Self { sandbox, signals, .. } = self;
-        let filler = Filler { sources: &sources, sandbox, signals, limits, environment: &environment };
+        let filler = Filler { sources: &sources, sandbox, signals, limits, is_new: false, environment: &environment };
         filler.fill(&mirror, head, before).await
     }
 

@@ -154,3 +154,39 @@ fn the_service_has_a_conflict_resolved_by_itself() {
     let pull = until_pull(&service, &format!("{job}/pulls"), |pull| pull["behind"] == 0);
     assert_eq!(pull["state"], "open", "{pull}");
 }
+
+/// What an agent does that writes down its prompt, and lets nobody write its refs of the code host.
+const CLOSED: &str = "printf '%s' \"$line\" > prompt.txt; rm -rf .git/refs/remotes; : > .git/refs/remotes; answer";
+
+#[test]
+fn a_base_that_cannot_be_shown_is_told_and_fails_no_turn() {
+    let site = site_of("closed", CLOSED);
+    let service = site.start();
+    let job = service.create_with(json!({ "prompt": "Look", "agent": "closed" }));
+    assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
+    let told = || {
+        let events = service.events(&job);
+        let events = events.as_array().unwrap().iter().filter(|event| event["type"] == "checkout.incomplete");
+        events.map(|event| event["data"]["entries"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(told(), [] as [serde_json::Value; 0]);
+    service.send(&job, "Look again");
+    assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
+    let entries = told();
+    assert_eq!(entries.len(), 1, "{entries:?}");
+    let [path, kind, reason] = ["path", "kind", "reason"].map(|field| entries[0][0][field].as_str().unwrap());
+    assert_eq!((path, kind, reason), ("origin/main", "base", "not_written"));
+    let prompt = site.file(&site.branch(), "prompt.txt").unwrap();
+    assert!(
+        prompt.contains("Look again") && prompt.contains("- origin/main: The ref could not be written"),
+        "{prompt}"
+    );
+
+    // The branch is gone from the code host.
+    service.configure(json!({ "pullRequest": { "base": "gone" } }));
+    service.send(&job, "And again");
+    service.settled(&job);
+    let entries = told();
+    let [path, kind, reason] = ["path", "kind", "reason"].map(|field| entries[1][0][field].as_str().unwrap());
+    assert_eq!((path, kind, reason), ("origin/gone", "base", "not_found"), "{entries:?}");
+}

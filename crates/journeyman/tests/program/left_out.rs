@@ -64,7 +64,7 @@ fn what_was_left_out_is_published_after_a_restart() {
     let names = ["inside", "large", "local.cfg"].map(|path| (path.to_owned(), true));
     assert_eq!(kept(&service, &job), names);
     let lost = ("pipe".to_owned(), "file".to_owned(), "lost".to_owned());
-    assert_eq!(missing(&service, &job), [lost.clone()], "it is told when it is gone");
+    assert_eq!(missing(&service, &job), std::slice::from_ref(&lost), "it is told when it is gone");
 
     let service = restarted(&site, service);
     complete(&service, &job, "Shrink\n[[run sh -e 3.sh]]");
@@ -137,4 +137,22 @@ fn stored_files_that_are_gone_are_told() {
     assert_eq!(missing(&service, &job), [("large".to_owned(), "file".to_owned(), "lost".to_owned())]);
     // The archive and the blob of the earlier turn are removed.
     until("the removal of the blobs", || (names().len() == 1).then_some(()));
+}
+
+#[test]
+fn a_turn_that_does_not_end_with_commits_keeps_what_was_left_out_before() {
+    let (site, service) = limited();
+    let job = service.create("Work\n[[run echo 1 > b; head -c 2000 /dev/zero > large]]");
+    assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
+    site.people_commit("b", "of people\n");
+    service.send(&job, "Merge main\n[[run git merge -q origin/main || echo conflict]]");
+    assert_eq!(service.settled(&job)["status"], "failed", "{:#}", service.events(&job));
+    let service = restarted(&site, service);
+    complete(&service, &job, "Shrink\n[[run head -c 10 large > l; mv l large]]");
+    assert_eq!(site.file(&site.branch(), "large").map(|text| text.len()), Some(10));
+    assert_eq!(
+        missing(&service, &job),
+        [(".".to_owned(), "file".to_owned(), "unfinished".to_owned())],
+        "the merge itself is not kept"
+    );
 }

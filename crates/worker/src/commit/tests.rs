@@ -6,9 +6,12 @@ mod random;
 mod shapes;
 mod submodules;
 
-use journeyman_core::left_out::LeftOutReason;
+use journeyman_core::left_out::{LeftOut, LeftOutReason};
 
 use crate::given::{Built, Fixture, fixture};
+use crate::workspace::left_out::Extent;
+use crate::workspace::session::Session;
+use crate::workspace::state::TreeState;
 
 /// What people have committed, what the agent does, and what is published then.
 struct Case {
@@ -265,6 +268,53 @@ async fn what_was_left_out_is_published_once_it_can_be() {
     let found = published(&fixture, &next, collected.head.as_str()).await;
     assert_eq!(found, ["D\t.gitignore", "M\ta", "A\tb.log", "A\tinside/x"]);
     assert_eq!(collected.left_out, []);
+}
+
+#[tokio::test]
+async fn files_next_to_a_pipe_that_git_would_read_are_published_once_it_is_gone() {
+    let (fixture, before) = with_base("mkdir d; echo 1 > d/old; echo 1 > d/gone").await;
+    fixture.run("mkfifo d/.gitignore; echo 1 > d/x; echo 2 > d/old; rm d/gone; echo 1 > b");
+    let collected = fixture.collect(&before).await.unwrap();
+    assert_eq!(published(&fixture, &before, collected.head.as_str()).await, ["A\tb"]);
+    let [held] = &collected.held_back[..] else { panic!("{:?}", collected.held_back) };
+    assert_eq!((held.path.to_str(), held.extent), (Some("d/.gitignore"), Extent::Part));
+    assert_eq!((&held.files, &held.removed), (&vec!["d/old".into(), "d/x".into()], &vec!["d/gone".into()]));
+    let next = fixture.next(&before, collected);
+    fixture.run("rm d/.gitignore");
+    let collected = fixture.collect(&next).await.unwrap();
+    assert_eq!(published(&fixture, &next, collected.head.as_str()).await, ["D\td/gone", "M\td/old", "A\td/x"]);
+    assert_eq!(collected.left_out, []);
+}
+
+#[tokio::test]
+async fn what_was_left_out_is_a_change_of_a_rebuilt_tree() {
+    let (fixture, before) = with_base("echo 1 > a; echo 1 > b; echo 1 > c").await;
+    fixture.run(
+        "git init -q inside; echo 1 > inside/x; head -c 2000 /dev/zero | tee large > b; \
+         git update-index --assume-unchanged a c; echo 2 > a; rm c",
+    );
+    let collected = fixture.collect(&before).await.unwrap();
+    let told: Vec<_> = collected.left_out.iter().map(|one| (one.path.clone(), one.reason)).collect();
+    let names: Vec<&str> = told.iter().map(|(path, _)| path.as_str()).collect();
+    assert_eq!(names, ["a", "b", "c", "inside", "large"]);
+    let workspace = &fixture.sandbox.workspace;
+    let saved = workspace.save_left_out(&fixture.blobs, "session.tar.gz", &before.head, collected.held_back).await;
+    assert_eq!(saved.unwrap().kept.len(), 5);
+    let rebuilt = fixture.build().await;
+    assert_eq!((fixture.tree("a").as_deref(), fixture.tree("large")), (Some("1\n"), None));
+    let session = Session { blobs: &fixture.blobs, archive: Some("session.tar.gz") };
+    let mirror = fixture.mirror().await;
+    let expected = [&collected.left_out[..], &[LeftOut { path: "gone".to_owned(), ..collected.left_out[0].clone() }]];
+    let restored = workspace.restore_left_out(&session, &mirror, &before.head, &expected.concat()).await.unwrap();
+    let missing: Vec<_> = restored.missing.iter().map(|one| (one.path.as_str(), one.reason.code())).collect();
+    assert_eq!(missing, [("gone", "lost")]);
+    assert!(restored.has_changed && restored.has_marks && restored.left_out.len() == 5);
+    assert_eq!((fixture.tree("a").as_deref(), fixture.tree("c")), (Some("2\n"), None));
+    // As in the workspace that was lost, a turn without changes leaves out the same for the same reasons.
+    let state = TreeState { unmarked_index: None, ..rebuilt.state.clone() };
+    let collected = fixture.collect(&Built { state, ..rebuilt }).await.unwrap();
+    assert_eq!(collected.head, before.head);
+    assert_eq!(collected.left_out.iter().map(|one| (one.path.clone(), one.reason)).collect::<Vec<_>>(), told);
 }
 
 #[tokio::test]

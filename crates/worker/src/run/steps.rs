@@ -1,11 +1,12 @@
 //! The steps of a run on a real machine, with git, an agent, and a code host.
 
+mod lacking;
+
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use journeyman_core::checkout::{self, BaseReason, Missing};
+use journeyman_core::checkout::{self, Missing};
 use journeyman_core::egress::Allowlist;
 use journeyman_core::ids::{JobId, Sha};
 use journeyman_core::job::command::{Published, Report};
@@ -17,7 +18,6 @@ use journeyman_core::ports::{Forge, ForgeError, FreeSpace, Image};
 use journeyman_core::project::{CODE_HOST_TOKEN, Lfs, Project, SandboxSettings, SecretUse, SecretValue};
 use journeyman_core::pull::base_comparison;
 use journeyman_core::run::{Reason, ReasonCode};
-use journeyman_core::submodule::Skipped;
 use journeyman_core::time::Timestamp;
 use journeyman_repository::branch::{base_of, check_writable, choose_branch};
 use journeyman_repository::diff_stat::{Range, turn_diff};
@@ -43,11 +43,11 @@ use crate::host::Host;
 use crate::lfs::fill::{Filling as LfsFilling, NotFetched};
 use crate::sandbox::disk_limit::{Counted, Disk};
 use crate::sandbox::job_sandbox::{JobSandbox, Readable};
+use crate::submodules::fill::Filler;
 use crate::submodules::sources::Sources;
 use crate::turn::agent::Agent;
 use crate::turn::context::{Turn, TurnContext};
 use crate::turn::turn;
-use crate::workspace::left_out::Saved;
 use crate::workspace::listing::Listing;
 use crate::workspace::scan::{TreeScan, scan};
 use crate::workspace::session::Session;
@@ -344,38 +344,6 @@ impl HostSteps<'_> {
         Session { blobs: &*self.host.blobs, archive: self.job().archive.as_deref() }
     }
 
-    /// Returns what the newest earlier turn has left out, as far as it is recorded.
-    async fn left_out_before(&self) -> Result<Vec<LeftOut>, RunError> {
-        if self.job().archive.is_none() {
-            return Ok(Vec::new());
-        }
-        let messages = self.host.store.messages(self.job().id).await?;
-        let own = self.assignment.claimed.message.id;
-        let earlier = messages.into_iter().rev().filter(|message| message.id != own);
-        Ok(earlier.filter_map(|message| message.diff).next().map(|diff| diff.left_out).unwrap_or_default())
-    }
-
-    /// Stores what the commits of a turn have left out, and records which of it is kept.
-    async fn keep_left_out(
-        &self,
-        tree: &mut Tree,
-        collected: &mut CollectedCommits,
-        archive: &str,
-    ) -> Result<(), RunError> {
-        let (blobs, workspace) = (&*self.host.blobs, &self.sandbox.workspace);
-        let held_back = std::mem::take(&mut collected.held_back);
-        let paths: Vec<PathBuf> = held_back.iter().map(|one| one.path.clone()).collect();
-        let Saved { is_stored, kept } = workspace.save_left_out(blobs, archive, &collected.head, held_back).await?;
-        for (one, path) in collected.left_out.iter_mut().zip(paths) {
-            one.is_kept = kept.contains(&path);
-        }
-        if tree.has_stored_left_out && !is_stored {
-            blobs.delete(&home_archive::left_out_key(archive)).await?;
-        }
-        tree.has_stored_left_out = is_stored;
-        Ok(())
-    }
-
     /// Takes the commits of a turn: records the state of the tree, and stores and tells what was left out.
     async fn take(
         &self,
@@ -447,24 +415,6 @@ impl HostSteps<'_> {
         (!is_about_them).then(|| base_comparison::note(&base, &conflicts))
     }
 
-    /// Gives the agent the newest commit of the branch that the work is merged into. Returns what is missing, if that is
-    /// not possible.
-    async fn show_upstream(&self) -> Result<Option<Missing>, RunError> {
-        // If there is no such branch, the work cannot be merged.
-        let Ok(branch) = base_of(self.job(), &self.assignment.project, &self.mirror) else { return Ok(None) };
-        let Some(commit) = self.mirror.heads.get(&branch) else {
-            return Ok(Some(Missing::base(&branch, BaseReason::NotFound)));
-        };
-        match self.sandbox.workspace.set_upstream(&branch, commit).await {
-            Ok(true) => self.sandbox.adopt_folders().await.map(|()| None),
-            Ok(false) => Ok(None),
-            Err(error) => {
-                tracing::warn!(job = %self.job().id, %branch, %error, "origin/<branch> could not be set");
-                Ok(Some(Missing::base(&branch, BaseReason::NotWritten)))
-            }
-        }
-    }
-
     /// Records the state of the tree after a turn.
     async fn mark(&self, tree: &mut Tree, head: &Sha, archive: &str) -> std::io::Result<()> {
         let workspace = &self.sandbox.workspace;
@@ -499,6 +449,7 @@ impl HostSteps<'_> {
             self.sandbox.adopt_folders().await?;
         }
         missing.extend(restored.missing);
+        missing.extend(self.unfinished_before().await?);
         // A setup command may have marked files as local.
         let has_setup = self.assignment.project.settings.setup.is_some();
         let state = TreeState {
@@ -519,7 +470,9 @@ impl HostSteps<'_> {
         missing: &mut Vec<Missing>,
     ) -> Result<Tree, RunError> {
         self.sandbox.readable.extend(state.submodules.objects().cloned());
-        let filling = self.preparation().filler().fill(&self.mirror, &begun.head, &state.submodules).await?;
+        let preparation = self.preparation();
+        let filler = Filler { is_new: false, ..preparation.filler() };
+        let filling = filler.fill(&self.mirror, &begun.head, &state.submodules).await?;
         missing.extend(self.skipped(&filling.skipped));
         state.submodules = filling.state;
         let listing = match filling.written.is_empty() {
@@ -535,12 +488,6 @@ impl HostSteps<'_> {
             }
         };
         Ok(Tree { state, listing, ..Tree::default() })
-    }
-
-    /// Returns the submodules that were not filled and have to be told.
-    fn skipped(&self, skipped: &[Skipped]) -> Vec<Missing> {
-        let is_first = self.job().archive.is_none();
-        skipped.iter().filter(|one| is_first || !one.reason.is_told_once()).map(Missing::submodule).collect()
     }
 
     /// Returns the part that fetches submodules.

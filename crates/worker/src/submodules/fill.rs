@@ -31,6 +31,8 @@ pub(crate) struct Filler<'a> {
     pub(crate) sandbox: &'a JobSandbox,
     pub(crate) signals: &'a Signals,
     pub(crate) limits: &'a LimitSettings,
+    /// True if the tree is new: then the pointers that `.gitmodules` does not name are looked for.
+    pub(crate) is_new: bool,
     /// The variables of programs; no secrets.
     pub(crate) environment: &'a BTreeMap<String, String>,
 }
@@ -56,9 +58,8 @@ impl Filler<'_> {
         commit: &Sha,
         before: &SubmoduleState,
     ) -> Result<Filling, RunError> {
-        let unnamed = match *before == SubmoduleState::default() {
+        let unnamed = match self.is_new {
             true => unnamed(mirror, commit, &mirror.submodules(commit).await?).await?,
-            // They were told when the tree was built.
             false => Vec::new(),
         };
         let may_have_some = self.sandbox.workspace.tree.join(".gitmodules").symlink_metadata().is_ok();

@@ -187,6 +187,34 @@ async fn submodules_are_filled_up_to_a_depth_a_number_and_a_size() {
 }
 
 #[tokio::test]
+async fn pointers_that_no_entry_names_are_told_and_stay_empty() {
+    let fixture = at_path().await;
+    // Without a `.gitmodules`, with one that names another, and in a submodule.
+    let bare =
+        "mkdir -p in/bare; git update-index --add --cacheinfo 160000,$(git -C ../lib.git rev-parse main),in/bare";
+    let head = people(&fixture, &format!("{LIBRARIES}\n{bare}; commit origin"));
+    let expected = |paths: &[&str]| -> BTreeMap<String, SkipReason> {
+        paths.iter().map(|path| ((*path).to_owned(), SkipReason::NotNamed)).collect()
+    };
+    fixture.prepare(&head, false, true).await.unwrap();
+    assert_eq!(skipped(&fixture), expected(&["in/bare"]));
+    let script =
+        format!("(cd ../lib; {}; commit lib); sub vendor lib; commit origin", bare.replace("in/bare", "deeper"));
+    let head = people(&fixture, &script);
+    fixture.prepare(&head, false, true).await.unwrap();
+    assert_eq!(skipped(&fixture), expected(&["in/bare", "vendor/deeper"]));
+    assert_eq!(fixture.tree("vendor/l").as_deref(), Some("1\n"));
+    let before = state(&fixture);
+    let mut fixture = fixture;
+    assert_eq!(fixture.fill(&head, &before).await.unwrap().skipped, Vec::new(), "a follow-up does not look for them");
+    fixture.project.settings.checkout.submodules = Submodules::Off;
+    fixture.prepare(&head, false, true).await.unwrap();
+    let mut off = expected(&["in/bare"]);
+    off.insert("vendor".to_owned(), SkipReason::Off);
+    assert_eq!(skipped(&fixture), off);
+}
+
+#[tokio::test]
 async fn a_project_can_do_without_submodules() {
     let (mut fixture, head) = with_library().await;
     fixture.project.settings.checkout.submodules = Submodules::Off;

@@ -100,7 +100,7 @@ impl Preparation<'_> {
     /// Returns the part that fills submodules.
     pub(crate) fn filler(&self) -> Filler<'_> {
         let Self { sources, sandbox, signals, project, base, .. } = self;
-        Filler { sources, sandbox, signals, limits: &project.settings.limits, environment: base }
+        Filler { sources, sandbox, signals, limits: &project.settings.limits, is_new: true, environment: base }
     }
 
     /// Returns whether the setup command gets a variable that the agent does not get.

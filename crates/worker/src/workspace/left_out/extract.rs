@@ -21,7 +21,7 @@ pub(super) const FORMAT_FILE: &str = "format";
 /// The first line of that entry. Another version of the program may write another format.
 pub(super) const FORMAT: &str = "left-out 1\n";
 
-/// The name of the list of the paths that were left out, as people see them.
+/// The name of the list of the paths that were left out and are stored completely, as people see them.
 pub(super) const LEFT_OUT: &str = "left-out";
 
 /// The name of the list of the files that were removed.
@@ -44,7 +44,7 @@ const DEPTH: usize = 512;
 pub(super) struct Extracted {
     /// The commit from which the files were left out.
     pub(super) head: Sha,
-    /// The paths that were left out, as people see them.
+    /// The paths that were left out and are stored completely, as people see them.
     pub(super) left_out: BTreeSet<String>,
     /// The files and links.
     pub(super) files: Vec<PathBuf>,

@@ -59,13 +59,13 @@ pub(super) fn save(
         (BTreeSet::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for (_, one) in sized {
         let is_whole = add_held_back(&mut builder, &tree, &one)?;
-        stored.push(PathBuf::from(path_text(one.path.as_os_str().as_bytes())));
         submodules.extend(one.is_submodule.then(|| one.path.clone()));
         if one.is_marked {
             marked.extend(one.files.iter().chain(&one.removed).cloned());
         }
         removed.extend(one.removed);
         if is_whole && one.extent != Extent::Part {
+            stored.push(PathBuf::from(path_text(one.path.as_os_str().as_bytes())));
             kept.insert(one.path);
         }
     }

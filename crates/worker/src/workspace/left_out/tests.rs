@@ -225,6 +225,8 @@ fn what_does_not_fit_is_not_kept_and_the_small_comes_first() {
     assert_eq!(case.save(vec![file("a"), special], 1 << 20).unwrap(), None, "there is nothing to store");
     let part = HeldBack { extent: Extent::Part, ..file("small") };
     assert_eq!(case.save(vec![part], 1 << 20).unwrap(), Some(Vec::new()), "it is stored, but not complete");
+    let extracted = case.extract();
+    assert_eq!((extracted.files, extracted.left_out), (vec![PathBuf::from("small")], BTreeSet::new()));
 }
 
 #[test]
@@ -233,7 +235,7 @@ fn a_file_that_a_link_or_a_pipe_replaces_is_not_read() {
     fs::create_dir(case.path("old/folder")).unwrap();
     case.write("secret/file", "of the host");
     symlink(case.path("secret"), case.path("old/link")).unwrap();
-    rustix::fs::mknodat(rustix::fs::CWD, &case.path("old/pipe"), rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0)
+    rustix::fs::mknodat(rustix::fs::CWD, case.path("old/pipe"), rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0)
         .unwrap();
     case.save(vec![file("link/file"), folder("link"), file("pipe")], LEFT_OUT_BYTES).unwrap();
     let extracted = case.extract();
