@@ -5,6 +5,7 @@
 //! [`Options::model_calls`] calls to the model, not counting retries and summaries; every text that leaves this module
 //! is redacted.
 
+mod address;
 mod answer;
 mod caller;
 mod compaction;
@@ -43,7 +44,8 @@ impl Llm {
     pub(crate) fn new(options: &Options, dialect: Dialect, name: &str) -> Result<Self, ModelError> {
         let target = Target::new(dialect, name, options.base_url.as_deref(), options.api_key.as_deref())?;
         let window = options.context_tokens.unwrap_or_else(|| usual_window(dialect, name));
-        Ok(Self { caller: Caller::new(target)?, compactor: Compactor::new(window), model_calls: options.model_calls })
+        let caller = Caller::new(target, options.effort)?;
+        Ok(Self { caller, compactor: Compactor::new(window), model_calls: options.model_calls })
     }
 
     /// Answers one prompt.

@@ -4,8 +4,7 @@
 //! text that is shown.
 
 use genai::adapter::AdapterKind;
-use genai::resolver::{AuthData, Endpoint};
-use genai::{ModelIden, ServiceTarget};
+use genai::resolver::AuthData;
 use journeyman_core::model::{Dialect, InvalidBaseUrl, split};
 
 /// The name of the test model.
@@ -36,7 +35,8 @@ pub enum ModelError {
     Client(String),
 }
 
-fn adapter(dialect: Dialect) -> AdapterKind {
+/// Returns the adapter of `genai` for a dialect.
+pub(crate) fn adapter(dialect: Dialect) -> AdapterKind {
     match dialect {
         Dialect::Anthropic => AdapterKind::Anthropic,
         Dialect::OpenAi | Dialect::Compatible => AdapterKind::OpenAI,
@@ -157,15 +157,9 @@ impl Target {
         }
     }
 
-    /// Converts the target to the form that `genai` uses.
-    pub(crate) fn service(&self) -> ServiceTarget {
-        // The adapter always sends a key; servers without authentication ignore it.
-        let key = self.key().unwrap_or("none");
-        ServiceTarget {
-            endpoint: Endpoint::from_owned(self.base_url.as_str()),
-            auth: AuthData::from_single(key),
-            model: ModelIden::new(adapter(self.dialect), self.name.as_str()),
-        }
+    /// Returns the URL to which the paths of the dialect are appended.
+    pub(crate) fn base_url(&self) -> &str {
+        &self.base_url
     }
 
     /// Returns `text` with the key replaced by `[key]`.

@@ -6,6 +6,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use journeyman_core::model::Effort;
+
 /// The settings of one agent process.
 pub struct Options {
     /// The model as `prefix/name`: `test/scripted`, `anthropic/…`, `openai/…`, `openai-responses/…`, `gemini/…`,
@@ -17,6 +19,8 @@ pub struct Options {
     /// The key of the model. Default: `JOURNEYMAN_AGENT_KEY`, or `ANTHROPIC_API_KEY`, `OPENAI_API_KEY` or
     /// `GEMINI_API_KEY`, by dialect.
     pub api_key: Option<String>,
+    /// The effort of the model. `None`: nothing is sent, and the model uses its default.
+    pub effort: Option<Effort>,
     /// The directory of the session files; it is created if it is missing.
     pub state_dir: PathBuf,
     /// The home directory of the user, in which the test model waits for a file on `[[hold]]`.
@@ -43,6 +47,7 @@ impl fmt::Debug for Options {
             .field("model", &self.model)
             .field("base_url", &self.base_url)
             .field("api_key", &self.api_key.as_ref().map(|_| "[hidden]"))
+            .field("effort", &self.effort)
             .field("state_dir", &self.state_dir)
             .field("home", &self.home)
             .field("version", &self.version)

@@ -33,7 +33,8 @@ impl Agent {
         Self::start_with(state_dir, |options| options.asks = true).await
     }
 
-    async fn start_with(state_dir: &Path, change: impl FnOnce(&mut Options)) -> Self {
+    /// Starts an agent like [`Self::start`], with changed options.
+    pub(crate) async fn start_with(state_dir: &Path, change: impl FnOnce(&mut Options)) -> Self {
         let died = Arc::new(AtomicBool::new(false));
         let mut options = options(state_dir, Arc::clone(&died));
         change(&mut options);
@@ -159,6 +160,7 @@ fn options(state_dir: &Path, died: Arc<AtomicBool>) -> Options {
         model: "test/scripted".to_owned(),
         base_url: None,
         api_key: None,
+        effort: None,
         state_dir: state_dir.to_path_buf(),
         home: state_dir.to_path_buf(),
         version: "0.0.0".to_owned(),

@@ -1,10 +1,12 @@
 //! Models: their names, and the wire formats of their servers.
 
 pub mod budget;
+mod effort;
 pub mod price;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::effort::Effort;
 use self::price::Price;
 
 /// A wire format that model servers use.

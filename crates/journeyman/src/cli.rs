@@ -16,6 +16,7 @@ mod copy;
 mod credential;
 mod demo;
 mod doctor;
+mod effort;
 mod exit;
 mod help;
 mod job;

@@ -5,11 +5,12 @@
 use std::time::Duration;
 
 use futures::StreamExt;
-use genai::Client;
-use genai::chat::{ChatOptions, ChatRequest, ChatStreamEvent, ReasoningEffort};
-use journeyman_core::model::Dialect;
+use genai::chat::{ChatOptions, ChatRequest, ChatStreamEvent};
+use genai::{Client, ServiceTarget};
+use journeyman_core::model::{Dialect, Effort};
 use tokio_util::sync::CancellationToken;
 
+use super::address;
 use super::answer::Answer;
 use super::failure::Failure;
 use super::retry;
@@ -38,12 +39,13 @@ pub(crate) enum Reply {
 pub(crate) struct Caller {
     client: Client,
     target: Target,
+    service: ServiceTarget,
     options: ChatOptions,
 }
 
 impl Caller {
-    /// Builds the HTTP client and the options of the calls.
-    pub(crate) fn new(target: Target) -> Result<Self, ModelError> {
+    /// Builds the HTTP client and the options of the calls. Without an effort, the model uses its default.
+    pub(crate) fn new(target: Target, effort: Option<Effort>) -> Result<Self, ModelError> {
         let mut web = reqwest::Client::builder().connect_timeout(CONNECT_TIMEOUT);
         if !target.has_tls() {
             // A connection without TLS needs no certificates, and the machine may have none.
@@ -52,8 +54,8 @@ impl Caller {
         let web = web.build().map_err(|error| ModelError::Client(format!("{error:?}")))?;
         let client = Client::builder().with_reqwest(web).build();
         let client = client.map_err(|error| ModelError::Client(error.to_string()))?;
-        let options = options(&target);
-        Ok(Self { client, target, options })
+        let (service, options) = address::address(&target, options(&target), effort);
+        Ok(Self { client, target, service, options })
     }
 
     /// Returns the wire format that the model's server speaks.
@@ -108,7 +110,7 @@ impl Caller {
     ) -> Result<Answer, Failure> {
         let response = self
             .client
-            .exec_chat_stream(self.target.service(), request, Some(&self.options))
+            .exec_chat_stream(self.service.clone(), request, Some(&self.options))
             .await
             .map_err(|error| Failure::of(&error))?;
         let mut events = response.stream;
@@ -139,7 +141,8 @@ impl Caller {
     }
 
     fn redacted(&self, failure: Failure) -> Failure {
-        Failure { text: self.target.redact(&failure.text), ..failure }
+        let text = address::with_real_name(&self.target, &failure.text);
+        Failure { text: self.target.redact(&text), ..failure }
     }
 }
 
@@ -163,15 +166,14 @@ fn options(target: &Target) -> ChatOptions {
         .with_stream_header_timeout(SILENCE_TIMEOUT)
         .with_stream_read_timeout(SILENCE_TIMEOUT);
     match target.dialect {
-        // genai reads an ending such as "-max" as a reasoning effort and cuts it off, but here it may belong to the
-        // name. A budget has no meaning in this dialect: it is not sent, and the name stays complete.
-        Dialect::Compatible => options.with_reasoning_effort(ReasoningEffort::Budget(0)),
         // The adapter sends no key, because self-hosted servers usually need none; one behind a proxy may need it.
         Dialect::Ollama => match target.key() {
             Some(key) => options.with_extra_headers(("authorization", format!("Bearer {key}"))),
             None => options,
         },
-        Dialect::Anthropic | Dialect::OpenAi | Dialect::OpenAiResponses | Dialect::Gemini => options,
+        Dialect::Anthropic | Dialect::OpenAi | Dialect::OpenAiResponses | Dialect::Gemini | Dialect::Compatible => {
+            options
+        }
     }
 }
 

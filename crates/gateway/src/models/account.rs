@@ -106,8 +106,7 @@ impl Account {
 
     /// Returns whether the run may call a model.
     pub(crate) fn may_call(&self, model: &str) -> bool {
-        let plain = without_effort(&self.name);
-        [&*self.name, plain].contains(&model) || self.provider.also.iter().any(|pattern| matches(pattern, model))
+        self.name == model || self.provider.also.iter().any(|pattern| matches(pattern, model))
     }
 
     /// Returns the full name of a model, with its provider.
@@ -318,24 +317,6 @@ impl From<Refusal> for NotReserved {
     }
 }
 
-/// Removes a reasoning effort from the end of a name. Agents send it separately.
-fn without_effort(name: &str) -> &str {
-    const EFFORTS: [&str; 8] = ["none", "zero", "minimal", "low", "medium", "high", "xhigh", "max"];
-    name.rsplit_once('-').filter(|(_, effort)| EFFORTS.contains(effort)).map_or(name, |(plain, _)| plain)
-}
-
 fn over_budget(text: String) -> ModelFailure {
     ModelFailure { reason: Reason::new(ReasonCode::OverBudget, text), may_pass: false }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_reasoning_effort_is_removed_from_a_name() {
-        for (name, plain) in [("gpt-5-high", "gpt-5"), ("gpt-5", "gpt-5"), ("high", "high"), ("o4-mini", "o4-mini")] {
-            assert_eq!(without_effort(name), plain);
-        }
-    }
 }

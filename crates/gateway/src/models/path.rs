@@ -2,6 +2,7 @@
 
 use http::Method;
 use journeyman_core::model::Dialect;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 /// The format of a body and its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,12 +37,15 @@ pub(crate) struct Path {
     pub(crate) shape: Shape,
     /// The part after the provider's base URL.
     pub(crate) rest: String,
-    /// The model, if the path names it.
+    /// The model's name, decoded, if the path has it.
     pub(crate) model: Option<String>,
 }
 
-/// Returns the allowed path that a request has. Paths are compared literally: a path with percent-encoding, doubled
-/// slashes or `..` is not allowed.
+/// The characters of a model's name that are encoded in a path: all except those that never have a meaning in one.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// Returns the allowed path that a request has. Paths are compared literally; only the name of a model in one is
+/// decoded. Other paths with percent-encoding, doubled slashes or `..` are not allowed.
 pub(crate) fn find(dialect: Dialect, method: &Method, path: &str) -> Option<Path> {
     use Purpose::{Ask, Generate, List};
     use Shape::{Chat, Contents, Messages, Responses};
@@ -60,14 +64,14 @@ pub(crate) fn find(dialect: Dialect, method: &Method, path: &str) -> Option<Path
         },
         (Dialect::Gemini, &Method::POST) => {
             let rest = under("/v1beta/")?;
-            let (model, verb) = rest.strip_prefix("models/")?.split_once(':')?;
+            let (model, verb) = rest.strip_prefix("models/")?.rsplit_once(':')?;
             let purpose = match verb {
                 "generateContent" | "streamGenerateContent" => Generate,
                 "countTokens" => Ask,
                 _ => return None,
             };
-            let model = is_name(model).then(|| model.to_owned())?;
-            Some(Path { purpose, shape: Contents, rest: rest.to_owned(), model: Some(model) })
+            let (model, encoded) = name(model)?;
+            Some(Path { purpose, shape: Contents, rest: format!("models/{encoded}:{verb}"), model: Some(model) })
         }
         (Dialect::Ollama, &Method::POST) => match path {
             "/api/chat" | "/api/generate" => of(Generate, Shape::Ollama, path.trim_start_matches('/')),
@@ -82,16 +86,29 @@ pub(crate) fn find(dialect: Dialect, method: &Method, path: &str) -> Option<Path
         (dialect, &Method::GET) => {
             let (start, shape) = if dialect == Dialect::Gemini { ("/v1beta/", Contents) } else { ("/v1/", Chat) };
             let rest = under(start)?;
-            let one = rest.strip_prefix("models/").is_some_and(is_name);
-            if rest == "models" || one { of(List, shape, rest) } else { None }
+            match rest.strip_prefix("models/") {
+                Some(model) => of(List, shape, &format!("models/{}", name(model)?.1)),
+                None if rest == "models" => of(List, shape, rest),
+                None => None,
+            }
         }
         _ => None,
     }
 }
 
-fn is_name(text: &str) -> bool {
-    let good = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
-    !text.is_empty() && text.bytes().all(good) && text.bytes().any(|b| b != b'.')
+/// Decodes the name of a model in a path, and encodes it for the provider. Returns `None` if it is not UTF-8, has a
+/// control character, or could lead out of the folder of the models, in a server that decodes it too. A name may have
+/// slashes, as at OpenRouter, encoded or not.
+fn name(encoded: &str) -> Option<(String, String)> {
+    let decode = |text: &str| percent_decode_str(text).decode_utf8().ok().map(|name| name.into_owned());
+    let name = decode(encoded)?;
+    let is_good = |part: &str| !part.is_empty() && !part.bytes().all(|b| b == b'.');
+    if name.contains(char::is_control) || !name.split(['/', '\\']).all(is_good) {
+        return None;
+    }
+    let parts: Option<Vec<String>> =
+        encoded.split('/').map(|part| Some(utf8_percent_encode(&decode(part)?, ENCODED).to_string())).collect();
+    Some((name, parts?.join("/")))
 }
 
 #[cfg(test)]
@@ -115,8 +132,60 @@ mod tests {
             let found = find(dialect, &method, path).unwrap_or_else(|| panic!("{path}"));
             assert_eq!((found.purpose, found.rest.as_str()), (purpose, rest), "{path}");
         }
-        let gemini = find(Dialect::Gemini, &Method::POST, "/v1beta/models/gemini-2.5:streamGenerateContent").unwrap();
-        assert_eq!(gemini.model.as_deref(), Some("gemini-2.5"));
+    }
+
+    #[test]
+    fn the_name_in_a_path_is_decoded_and_sent_encoded() {
+        for (encoded, name, sent) in [
+            ("gemini-2.5", "gemini-2.5", "gemini-2.5"),
+            ("gemini-3-pro-high", "gemini-3-pro-high", "gemini-3-pro-high"),
+            ("g%65mini", "gemini", "gemini"),
+            ("a%20b%3Ac", "a b:c", "a%20b%3Ac"),
+            ("org%2Fm", "org/m", "org%2Fm"),
+            ("org/m", "org/m", "org/m"),
+            ("a:b", "a:b", "a%3Ab"),
+            ("a%3A%3Ab", "a::b", "a%3A%3Ab"),
+            ("%252e", "%2e", "%252e"),
+            ("gr%C3%B6%C3%9Fe", "größe", "gr%C3%B6%C3%9Fe"),
+            ("a%3Fb%23c", "a?b#c", "a%3Fb%23c"),
+        ] {
+            let path = format!("/v1beta/models/{encoded}:streamGenerateContent");
+            let found = find(Dialect::Gemini, &Method::POST, &path).unwrap_or_else(|| panic!("{path}"));
+            assert_eq!(found.model.as_deref(), Some(name), "{path}");
+            assert_eq!(found.rest, format!("models/{sent}:streamGenerateContent"), "{path}");
+        }
+        for (encoded, sent) in [
+            ("x-1.5", "x-1.5"),
+            ("org/m", "org/m"),
+            ("org%2Fm", "org%2Fm"),
+            ("a%20b", "a%20b"),
+            ("qwen3:8b", "qwen3%3A8b"),
+        ] {
+            let path = format!("/v1/models/{encoded}");
+            let found = find(Dialect::Compatible, &Method::GET, &path).unwrap_or_else(|| panic!("{path}"));
+            assert_eq!(found.rest, format!("models/{sent}"), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_name_in_a_path_stays_below_the_base_url() {
+        let base = url::Url::parse("https://h/secret/v1beta/").unwrap();
+        for name in ["..", "../b", "a/../../..", "..\\b", "%2e%2e", ".", "//evil", "?x", "#x", " ", "..;/x"] {
+            let encoded = utf8_percent_encode(name, NON_ALPHANUMERIC).to_string();
+            for encoded in [encoded.as_str(), name] {
+                let paths = [
+                    (Method::POST, format!("/v1beta/models/{encoded}:generateContent")),
+                    (Method::GET, format!("/v1beta/models/{encoded}")),
+                ];
+                for (method, path) in paths {
+                    let Some(found) = find(Dialect::Gemini, &method, &path) else { continue };
+                    let mut url = base.clone();
+                    url.set_path(&format!("{}{}", base.path(), found.rest));
+                    assert!(url.path().starts_with("/secret/v1beta/models/"), "{method} {path}: {url}");
+                    assert_eq!((url.host_str(), url.query(), url.fragment()), (Some("h"), None, None), "{path}");
+                }
+            }
+        }
     }
 
     #[test]
@@ -128,6 +197,14 @@ mod tests {
             (Dialect::Anthropic, Method::GET, "/v1/models/../organizations"),
             (Dialect::Anthropic, Method::GET, "/v1/models/.."),
             (Dialect::Anthropic, Method::GET, "/v1/models/%2e%2e"),
+            (Dialect::Anthropic, Method::GET, "/v1/models/%2E./x"),
+            (Dialect::Anthropic, Method::GET, "/v1/models/a%2F..%2F..%2Forganizations"),
+            (Dialect::Anthropic, Method::GET, "/v1/models/..%5Cx"),
+            (Dialect::Anthropic, Method::GET, "/v1/models/a//b"),
+            (Dialect::Anthropic, Method::GET, "/v1/models/"),
+            (Dialect::Anthropic, Method::GET, "/v1/models/a%00"),
+            (Dialect::Anthropic, Method::GET, "/v1/models/%ff"),
+            (Dialect::Anthropic, Method::GET, "/v1/%6dodels"),
             (Dialect::Anthropic, Method::POST, "/v1/messages/"),
             (Dialect::Anthropic, Method::POST, "//v1/messages"),
             (Dialect::Anthropic, Method::POST, "/v1/chat/completions"),
@@ -135,7 +212,11 @@ mod tests {
             (Dialect::OpenAi, Method::POST, "/v1/files"),
             (Dialect::OpenAi, Method::POST, "/v1/embeddings"),
             (Dialect::OpenAi, Method::GET, "/v1/responses/resp_1"),
-            (Dialect::Gemini, Method::POST, "/v1beta/models/a/b:generateContent"),
+            (Dialect::Gemini, Method::POST, "/v1beta/models/:generateContent"),
+            (Dialect::Gemini, Method::POST, "/v1beta/models/a%0Ab:generateContent"),
+            (Dialect::Gemini, Method::POST, "/v1beta/models/..:generateContent"),
+            (Dialect::Gemini, Method::POST, "/v1beta/models/../x:generateContent"),
+            (Dialect::Gemini, Method::POST, "/v1beta/models/a%2F..%2F..%2Fx:generateContent"),
             (Dialect::Gemini, Method::POST, "/v1beta/models/x:predict"),
             (Dialect::Gemini, Method::POST, "/upload/v1beta/files"),
             (Dialect::Ollama, Method::POST, "/api/pull"),

@@ -142,6 +142,51 @@ async fn only_allowed_paths_and_models_are_reached() {
 }
 
 #[tokio::test]
+async fn only_the_exact_name_of_the_model_is_reached() {
+    let server = ModelServer::saying("hello").await;
+    for (dialect, chosen, in_path, others) in [
+        (Dialect::OpenAi, "gpt-5.1-codex-max", "", ["gpt-5.1-codex", "gpt-5.1-codex-max-max"]),
+        (Dialect::OpenAiResponses, "gpt-5-high", "", ["gpt-5", "gpt-5-low"]),
+        (Dialect::Anthropic, "claude-none", "", ["claude", "CLAUDE-NONE"]),
+        (Dialect::Compatible, "org/m:free", "", ["org/m", "m:free"]),
+        (Dialect::Compatible, "a::b", "", ["b", "a"]),
+        (Dialect::Ollama, "qwen3:8b", "", ["qwen3", "8b"]),
+        (Dialect::Gemini, "gemini-3-pro-high", "gemini-3-pro-high", ["gemini-3-pro", "gemini-3-pro%2Dlow"]),
+        (Dialect::Gemini, "tuned/my model:2", "tuned%2Fmy%20model%3A2", ["my%20model%3A2", "tuned"]),
+    ] {
+        let fixture = fixture(dialect, &server.url).await.with_model(&format!("p/{chosen}"));
+        fixture.open(Budgets::default());
+        let (field, path) = match dialect {
+            Dialect::Anthropic => ("messages", "/v1/messages"),
+            Dialect::OpenAiResponses => ("input", "/v1/responses"),
+            Dialect::Ollama => ("messages", "/api/chat"),
+            _ => ("messages", "/v1/chat/completions"),
+        };
+        let call = async |name: &str| {
+            let (path, body) = if dialect == Dialect::Gemini {
+                (format!("/v1beta/models/{name}:generateContent"), json!({"contents": []}))
+            } else {
+                (path.to_owned(), json!({"model": name, "max_tokens": 5, field: []}))
+            };
+            fixture.post(&path, &body).send().await.unwrap().status()
+        };
+        let before = server.asked().len();
+        for other in others {
+            assert_eq!(call(other).await, 403, "{chosen}: {other}");
+        }
+        assert_eq!(server.asked().len(), before, "{chosen}: no other model is called");
+        let name = if in_path.is_empty() { chosen } else { in_path };
+        assert_eq!(call(name).await, 200, "{chosen}");
+        let asked = server.asked().pop().unwrap();
+        if dialect == Dialect::Gemini {
+            assert_eq!(asked.path, format!("/v1beta/models/{in_path}:generateContent"));
+        } else {
+            assert_eq!(asked.body["model"], chosen);
+        }
+    }
+}
+
+#[tokio::test]
 async fn failures_of_a_provider_are_distinguished_and_show_no_key() {
     for (fault, status, code, may_pass) in [
         (Fault::Status(401), Some(401), ReasonCode::ModelUnauthorized, false),

@@ -7,10 +7,12 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use journeyman_agent::Options;
+use journeyman_core::model::Effort;
 use journeyman_core::project::DEFAULT_MODEL_CALLS;
 use rand::Rng;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::cli::effort;
 use crate::config;
 
 /// The exit code after the directive `[[die]]` of the test model.
@@ -37,6 +39,10 @@ pub(super) struct BuiltInArgs {
     // This is not a flag, because every process on the machine can read the arguments of others.
     #[arg(skip)]
     api_key: Option<String>,
+
+    /// Effort of the model; without it, nothing is sent and the model uses its default
+    #[arg(long, env = "JOURNEYMAN_AGENT_EFFORT", value_parser = effort::parser())]
+    effort: Option<Effort>,
 
     /// Folder for sessions
     #[arg(long, env = "JOURNEYMAN_AGENT_STATE")]
@@ -68,6 +74,7 @@ pub(super) fn run(arguments: BuiltInArgs) -> anyhow::Result<ExitCode> {
         model: arguments.model,
         base_url: arguments.base_url,
         api_key: arguments.api_key,
+        effort: arguments.effort,
         home: config::home().unwrap_or_else(|| arguments.state_dir.clone()),
         state_dir: arguments.state_dir,
         version: env!("CARGO_PKG_VERSION").to_owned(),
