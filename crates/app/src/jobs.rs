@@ -10,6 +10,7 @@ use journeyman_core::job::label::{InvalidLabel, Labels, Metadata};
 use journeyman_core::job::{Job, JobOptions, delete};
 use journeyman_core::key::Scope;
 use journeyman_core::message::{DeliveryMode, InvalidPrompt, MessageStatus, check_prompt};
+use journeyman_core::model::Effort;
 use journeyman_core::ports::{Accepted, UpdateError};
 use journeyman_core::pull::existing::PullName;
 
@@ -29,6 +30,8 @@ pub struct JobRequest {
     pub branch: Option<String>,
     /// The model, instead of the project's.
     pub model: Option<String>,
+    /// The effort of the model, instead of the project's.
+    pub effort: Option<Effort>,
     /// The agent, instead of the project's.
     pub agent: Option<String>,
     /// The title, instead of one made from the prompt.
@@ -212,6 +215,7 @@ fn new_job(caller: &Caller, request: JobRequest) -> Result<NewJob, Error> {
         prompt: prompt(caller, request.prompt, DeliveryMode::Queue)?,
         reference: request.reference,
         model: request.model,
+        effort: request.effort,
         agent: request.agent,
         options: JobOptions { branch: request.branch, draft: request.draft, title: request.title, pull: None },
         labels: Labels::new(request.labels).map_err(invalid_label)?,

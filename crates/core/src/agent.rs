@@ -5,12 +5,13 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::Dialect;
+use crate::model::{Dialect, Effort};
 use crate::project::{PermissionPolicy, SandboxSettings, ToolKind};
 
 /// The command that starts an agent, and what the agent needs. In `command`, `environment` and `files`, the
 /// placeholders of [`Places`] are replaced, and also `{model_url}`, the URL at which the agent calls models in the
-/// sandbox, and `{model_token}`, the token that the agent sends there in place of a key.
+/// sandbox, and `{model_token}`, the token that the agent sends there in place of a key. If no effort is set, lines with
+/// `{effort}` are omitted, and an argument, a variable or a file without any other line too.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct AgentSpec {
@@ -54,6 +55,9 @@ pub struct AgentSpec {
     /// project that refuses any kind cannot use it.
     #[serde(default)]
     pub asks: BTreeSet<ToolKind>,
+    /// The effort of jobs that have none.
+    #[serde(default)]
+    pub effort: Option<Effort>,
     /// `true` if the model must also be selected through the protocol, after the session is open.
     #[serde(default)]
     pub select_model: bool,
@@ -107,8 +111,19 @@ impl AgentSpec {
     /// Returns whether the agent calls models through the service, that is, whether the spec contains [`MODEL_URL`].
     #[must_use]
     pub fn calls_models(&self) -> bool {
+        self.uses(MODEL_URL)
+    }
+
+    /// Returns whether the agent gets the effort when it is started, that is, whether the spec contains [`EFFORT`].
+    /// Otherwise the effort is set through the protocol.
+    #[must_use]
+    pub fn takes_effort(&self) -> bool {
+        self.uses(EFFORT)
+    }
+
+    fn uses(&self, word: &str) -> bool {
         let texts = self.command.iter().chain(self.environment.values()).chain(self.files.values());
-        texts.into_iter().any(|text| text.contains(MODEL_URL))
+        texts.into_iter().any(|text| text.contains(word))
     }
 }
 
@@ -166,6 +181,9 @@ pub const MODEL_URL: &str = "{model_url}";
 /// The placeholder for the token that the agent sends with its calls.
 pub const MODEL_TOKEN: &str = "{model_token}";
 
+/// The placeholder for the effort.
+pub const EFFORT: &str = "{effort}";
+
 /// The values of the placeholders.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Places {
@@ -185,10 +203,12 @@ pub struct Places {
     pub model_calls: String,
     /// `{context_tokens}`: the size of the model's context window, from the configuration; `0` if it is not known.
     pub context_tokens: String,
+    /// `{effort}`: the effort of the job, or of the agent's table; `None` if neither has one.
+    pub effort: Option<Effort>,
 }
 
 /// The placeholders that are replaced when an agent is started.
-const WORDS: [&str; 10] = [
+const WORDS: [&str; 11] = [
     "{model}",
     "{dialect}",
     "{model_name}",
@@ -197,6 +217,7 @@ const WORDS: [&str; 10] = [
     "{permission}",
     "{model_calls}",
     "{context_tokens}",
+    EFFORT,
     MODEL_URL,
     MODEL_TOKEN,
 ];
@@ -213,10 +234,16 @@ pub fn unknown_word(text: &str) -> Option<&str> {
 }
 
 impl Places {
-    /// Replaces the placeholders in `text`, except [`MODEL_URL`] and [`MODEL_TOKEN`].
+    /// Replaces the placeholders in `text`, except [`MODEL_URL`] and [`MODEL_TOKEN`]. Returns `None` if the text is to be
+    /// omitted: it needs an effort, and none is set.
     #[must_use]
-    pub fn fill(&self, text: &str) -> String {
-        let Self { model, dialect, model_name, home, workspace, permission, model_calls, context_tokens } = self;
+    pub fn fill(&self, text: &str) -> Option<String> {
+        let Self { model, dialect, model_name, home, workspace, permission, model_calls, context_tokens, effort } =
+            self;
+        let text = match effort {
+            None if text.contains(EFFORT) => without_effort(text)?,
+            _ => text.to_owned(),
+        };
         let words = [
             ("{model}", model.as_str()),
             ("{dialect}", dialect),
@@ -226,9 +253,32 @@ impl Places {
             ("{permission}", permission),
             ("{model_calls}", model_calls),
             ("{context_tokens}", context_tokens),
+            (EFFORT, effort.map_or("", Effort::name)),
         ];
-        words.iter().fold(text.to_owned(), |text, (word, value)| text.replace(word, value))
+        Some(replaced(&text, &words))
     }
+}
+
+/// Replaces words in one pass, so that a value that looks like a word stays as it is.
+fn replaced(text: &str, words: &[(&str, &str)]) -> String {
+    let mut filled = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(start) = rest.find('{') {
+        let (before, from) = rest.split_at(start);
+        filled.push_str(before);
+        let found = words.iter().find_map(|(word, value)| Some((*value, from.strip_prefix(word)?)));
+        let (value, after) = found.unwrap_or_else(|| from.split_at(1));
+        filled.push_str(value);
+        rest = after;
+    }
+    filled.push_str(rest);
+    filled
+}
+
+/// Removes the lines with [`EFFORT`]. Returns `None` if no text remains.
+fn without_effort(text: &str) -> Option<String> {
+    let rest: String = text.split_inclusive('\n').filter(|line| !line.contains(EFFORT)).collect();
+    (!rest.trim().is_empty()).then_some(rest)
 }
 
 /// The agents of an installation, by id.
@@ -250,6 +300,38 @@ mod tests {
         ] {
             assert_eq!(unknown_word(text), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn a_text_without_its_effort_is_omitted_by_lines() {
+        let places = |effort| Places {
+            model: "p/m-{effort}{home}".to_owned(),
+            dialect: "openai".to_owned(),
+            model_name: "m".to_owned(),
+            home: "/h".to_owned(),
+            workspace: "/w".to_owned(),
+            permission: "allow",
+            model_calls: "1".to_owned(),
+            context_tokens: "0".to_owned(),
+            effort,
+        };
+        let config = "model = \"{model_name}\"\neffort = \"{effort}\"\nurl = \"{model_url}\"\n";
+        for (text, with, without) in [
+            ("--effort={effort}", Some("--effort=xhigh"), None),
+            ("{effort}", Some("xhigh"), None),
+            ("\n{effort}\n \n", Some("\nxhigh\n \n"), None),
+            ("{model_name}", Some("m"), Some("m")),
+            ("", Some(""), Some("")),
+            (
+                config,
+                Some("model = \"m\"\neffort = \"xhigh\"\nurl = \"{model_url}\"\n"),
+                Some("model = \"m\"\nurl = \"{model_url}\"\n"),
+            ),
+        ] {
+            assert_eq!(places(Some(Effort::XHigh)).fill(text).as_deref(), with, "{text}");
+            assert_eq!(places(None).fill(text).as_deref(), without, "{text}");
+        }
+        assert_eq!(places(None).fill("{{model}}").as_deref(), Some("{p/m-{effort}{home}}"), "a name is no template");
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::job::event::TranscriptEntry;
 use crate::job::label::{Attribute, Labels, Metadata};
 use crate::job::{DEFAULT_BRANCH, Job, JobOptions, Lease, Source, Token, title_of};
 use crate::message::{DeliveryMode, Message, MessageSource, MessageText, NewMessage, Origin};
+use crate::model::Effort;
 use crate::ports::{
     AVOIDANCE, Accepted, ClaimQuery, Decide, Guard, Picked, RateCharge, Store, StoreError, UpdateError,
 };
@@ -62,6 +63,8 @@ pub struct NewJob {
     pub reference: Option<String>,
     /// The model; `None` means the project's.
     pub model: Option<String>,
+    /// The effort of the model; `None` means the project's.
+    pub effort: Option<Effort>,
     /// The agent; `None` means the project's.
     pub agent: Option<String>,
     /// The other options.
@@ -80,6 +83,7 @@ impl NewJob {
             prompt,
             reference: None,
             model: None,
+            effort: None,
             agent: None,
             options: JobOptions::default(),
             labels: Labels::default(),
@@ -201,6 +205,7 @@ impl Engine {
             title,
             agent,
             model: new.model.unwrap_or_else(|| project.model.clone()),
+            effort: new.effort.or(project.settings.effort),
             pull: existing.map(|existing| existing.pull.clone()),
             options: new.options,
             ..Job::new(id, project.id.clone(), source, now)

@@ -28,6 +28,7 @@ use crate::checks::{self, JobChecks};
 use crate::diff_stat::DiffStat;
 use crate::ids::{JobId, MessageId, ProjectId, WorkerId};
 use crate::job::turn::TurnBegun;
+use crate::model::Effort;
 use crate::pull::existing::ExistingPull;
 use crate::pull_updates::JobUpdates;
 use crate::retry::{LONGEST_BACKOFF, LONGEST_LEASE};
@@ -87,6 +88,10 @@ pub struct Job {
     pub agent: String,
     /// The model that the agent uses.
     pub model: String,
+    /// The effort of the model; `None` means that of the agent's table, or else the model's default. The store keeps it
+    /// next to the document, because older versions would drop it.
+    #[serde(default, skip_serializing)]
+    pub effort: Option<Effort>,
     /// The options that the creator of the job chose.
     pub options: JobOptions,
     /// The time at which the job was accepted.
@@ -210,6 +215,7 @@ impl Job {
             source,
             agent: String::new(),
             model: String::new(),
+            effort: None,
             options: JobOptions::default(),
             created_at: now,
             state: JobState::Active(Work::Waiting),

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::ProjectId;
 use crate::model::budget::Budgets;
+use crate::model::Effort;
 use crate::ports::Resources;
 use crate::time::Timestamp;
 use crate::version::FIRST_VERSION;
@@ -129,6 +130,9 @@ impl Project {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Settings {
+    /// The default effort of jobs; `None` means that of the agent's table, or else the model's default.
+    #[serde(skip_serializing_if = "is_default")]
+    pub effort: Option<Effort>,
     /// The code host of the repository.
     pub code_host: CodeHostSettings,
     /// The content of checkouts.

@@ -1,7 +1,7 @@
-//! The choices of agents and models in forms.
+//! The choices of agents, models and efforts in forms.
 
 use journeyman_core::model::price::Price;
-use journeyman_core::model::{ProviderInfo, TEST};
+use journeyman_core::model::{Effort, ProviderInfo, TEST};
 use journeyman_core::project::{DEFAULT_MODEL, Project};
 
 use crate::fields::Fields;
@@ -19,6 +19,8 @@ pub(crate) struct Choices {
     pub(crate) providers: Vec<ProviderChoice>,
     /// The name of the chosen model, if it is not in the list.
     pub(crate) other: Option<String>,
+    /// The efforts; `None` in the form of a template, which has none.
+    pub(crate) efforts: Option<Efforts>,
     /// The names of the agents that must be installed before use.
     pub(crate) not_installed: Vec<String>,
 }
@@ -29,6 +31,20 @@ pub(crate) struct Usual {
     pub(crate) model: String,
     /// True if the model is a built-in test model, whose prompts are scripts.
     pub(crate) is_test: bool,
+}
+
+/// The efforts of a form.
+pub(crate) struct Efforts {
+    /// The label of the choice of none.
+    pub(crate) usual: String,
+    /// The names, and whether they are chosen.
+    pub(crate) all: [(&'static str, bool); Effort::ALL.len()],
+}
+
+impl Efforts {
+    fn new(usual: String, chosen: &str) -> Self {
+        Self { usual, all: Effort::ALL.map(|effort| (effort.name(), effort.name() == chosen)) }
+    }
 }
 
 /// An agent to choose.
@@ -57,16 +73,38 @@ pub(crate) fn chosen_model(fields: &Fields) -> Option<String> {
     fields.given("model").and_then(|model| if model == OTHER { fields.given("model-other") } else { Some(model) })
 }
 
+/// Returns the effort that a form chooses; `None` means the default.
+///
+/// # Errors
+/// The value is not the name of an effort. The error is a sentence.
+pub(crate) fn chosen_effort(fields: &Fields) -> Result<Option<Effort>, String> {
+    let effort = |name: String| {
+        Effort::from_name(&name).ok_or_else(|| format!("effort: {name:?} is not one of {}", Effort::names()))
+    };
+    fields.given("effort").map(effort).transpose()
+}
+
 /// Returns true for the name of a built-in test model.
 pub(crate) fn is_test(model: &str) -> bool {
     model.split_once('/').is_some_and(|(provider, _)| provider == TEST)
 }
 
 impl Choices {
-    /// Returns the choices of the form of a project, in which this agent and model are chosen. `project` is the existing
-    /// project.
-    pub(crate) fn of_project(shared: &Shared, project: Option<&Project>, agent: &str, model: &str) -> Self {
-        Self::new(shared, project, None, agent, model)
+    /// Returns the choices of the form of a project, in which this agent, model and effort are chosen. `project` is the
+    /// existing project.
+    pub(crate) fn of_project(
+        shared: &Shared,
+        project: Option<&Project>,
+        (agent, model, effort): (&str, &str, &str),
+    ) -> Self {
+        let efforts = Efforts::new("the model's default".to_owned(), effort);
+        Self { efforts: Some(efforts), ..Self::new(shared, project, None, agent, model) }
+    }
+
+    /// Adds the efforts to the choices of the form of a job. An empty effort means the project's.
+    pub(crate) fn with_effort(self, project: &Project, effort: &str) -> Self {
+        let usual = project.settings.effort.map_or("the model's default", Effort::name);
+        Self { efforts: Some(Efforts::new(format!("{usual} (the project's)"), effort)), ..self }
     }
 
     /// Returns the choices of the form of a job. An empty agent or model means the project's.
@@ -101,6 +139,7 @@ impl Choices {
             agents,
             providers,
             other: (!is_listed && !model.is_empty()).then(|| model.to_owned()),
+            efforts: None,
             not_installed: not_installed.map(|id| name_of(shared, id)).collect(),
         }
     }

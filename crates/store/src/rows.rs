@@ -147,6 +147,14 @@ impl<'a, R: Columns> At<'a, R> {
         self.row.text(column)?.map(|text| self.read_json(column, &text)).transpose()
     }
 
+    /// Decodes an enum as [`At::named`] does; `None` for null.
+    fn named_or_null<T: DeserializeOwned>(&self, column: &str) -> Read<Option<T>, R> {
+        match self.row.text(column)? {
+            Some(_) => self.named(column).map(Some),
+            None => Ok(None),
+        }
+    }
+
     /// Decodes an enum from serde's name of the variant, such as `queued`.
     fn named<T: DeserializeOwned>(&self, column: &str) -> Read<T, R> {
         let value = serde_json::Value::String(self.text(column)?);

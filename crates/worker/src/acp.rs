@@ -36,7 +36,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 pub use connection::{AgentInfo, Connection, connect};
 pub use error::AcpError;
 pub use permission::{Answer, Policy};
-pub use session::{Opened, SessionRequest};
+pub use session::{OpenSession, Opened, SessionRequest};
 pub use translate::{Stop, TurnEnd, Update, Usage};
 
 /// The limits of a connection to an agent. A turn as a whole has no time limit here: the caller sets one.

@@ -10,6 +10,7 @@ use journeyman_core::idempotency::Fingerprint;
 use journeyman_core::inbox::InboxState;
 use journeyman_core::job::decide::Rejected;
 use journeyman_core::message::{DeliveryMode, Origin};
+use journeyman_core::model::Effort;
 use journeyman_core::ports::{SlackEventFilter, StoreError, UpdateError};
 use journeyman_core::retry::backoff;
 use journeyman_core::slack::route::{self, Ask};
@@ -252,11 +253,20 @@ impl UseCases {
                 format!("this channel is connected with the project {project}; use the channel of the other project");
             return Ok(not_done(asked.event, SlackOutcome::Refused, reason));
         }
+        let effort = options.effort.as_deref().map(|name| Effort::from_name(name).ok_or(name)).transpose();
+        let effort = match effort {
+            Ok(effort) => effort,
+            Err(name) => {
+                let reason = format!("there is no effort {name:?}; it must be one of {}", Effort::names());
+                return Ok(not_done(asked.event, SlackOutcome::Refused, reason));
+            }
+        };
         let request = JobRequest {
             prompt: prompt.to_owned(),
             reference: options.reference,
             branch: options.branch,
             model: options.model,
+            effort,
             agent: options.agent,
             ..JobRequest::default()
         };

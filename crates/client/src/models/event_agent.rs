@@ -1,5 +1,7 @@
 //! Data of the events of agents.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -95,6 +97,8 @@ pub struct AgentSession {
     pub loads: Option<bool>,
     /// The duration in milliseconds.
     pub millis: Option<u64>,
+    /// The wanted values of `model`, `effort` and `mode` that the agent does not offer or has refused.
+    pub not_set: Option<BTreeMap<String, String>>,
     /// True if data was truncated.
     pub cut: Option<bool>,
 }

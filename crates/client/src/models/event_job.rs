@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::job::{PullConflicts, Reason, Source};
 use super::message::{Delivery, MessageOrigin, MessageStatus, RunStatus};
+use super::project::Effort;
 
 /// The job was created.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -18,6 +19,8 @@ pub struct JobCreated {
     pub agent: String,
     /// The model.
     pub model: String,
+    /// The effort of the model; `None` means the agent's, or else the model's default.
+    pub effort: Option<Effort>,
 }
 
 /// No messages are left, and the last run failed.

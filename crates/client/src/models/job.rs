@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::project::Effort;
 use super::values::PullRequestRef;
 
 open_enum! {
@@ -72,6 +73,8 @@ pub struct JobDetails {
     pub agent: String,
     /// The model.
     pub model: String,
+    /// The effort of the model, from the request or the project; `None` means the agent's, or else the model's default.
+    pub effort: Option<Effort>,
     /// The sender of the first message: the name of a key, or a person; `None` if it is not known.
     pub author: Option<String>,
     /// The labels, sorted.
@@ -308,6 +311,9 @@ pub struct CreateJob {
     /// The model; by default, the project's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// The effort of the model; by default, the project's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub effort: Option<Effort>,
     /// The agent; by default, the project's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
@@ -340,6 +346,7 @@ impl CreateJob {
             prompt: prompt.into(),
             reference: None,
             model: None,
+            effort: None,
             agent: None,
             branch: None,
             draft: None,
@@ -361,6 +368,13 @@ impl CreateJob {
     #[must_use]
     pub fn model(mut self, value: impl Into<String>) -> Self {
         self.model = Some(value.into());
+        self
+    }
+
+    /// Sets `effort`.
+    #[must_use]
+    pub fn effort(mut self, value: Effort) -> Self {
+        self.effort = Some(value);
         self
     }
 

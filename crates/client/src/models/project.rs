@@ -22,6 +22,8 @@ pub struct Project {
     pub agent: String,
     /// The model of the project's jobs.
     pub model: String,
+    /// The effort of the model in the project's jobs; `None` means the agent's, or else the model's default.
+    pub effort: Option<Effort>,
     /// The time of creation.
     pub created_at: String,
     /// The code host of the repository.
@@ -306,6 +308,26 @@ open_enum! {
         Allow = "allow",
         /// The permission is refused.
         Refuse = "refuse",
+    }
+}
+
+open_enum! {
+    /// The effort with which a model reasons about its answers. Not every model knows every value.
+    Effort {
+        /// No reasoning.
+        None = "none",
+        /// The least reasoning.
+        Minimal = "minimal",
+        /// Little reasoning.
+        Low = "low",
+        /// The middle value.
+        Medium = "medium",
+        /// Much reasoning.
+        High = "high",
+        /// More than `high`.
+        XHigh = "xhigh",
+        /// The most reasoning that the model can do.
+        Max = "max",
     }
 }
 

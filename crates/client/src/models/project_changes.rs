@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::limit_changes::{LimitChanges, SandboxChanges};
-use super::project::{CiFiles, CodeHostKind, KeepUpToDate, Lfs, SecretUse, Submodules};
+use super::project::{CiFiles, CodeHostKind, Effort, KeepUpToDate, Lfs, SecretUse, Submodules};
 use super::review_changes::{CheckChanges, CommentChanges};
 use super::values::{Change, Secret};
 
@@ -28,6 +28,9 @@ pub struct ProjectChanges {
     /// The model of the project's jobs.
     #[serde(skip_serializing_if = "Change::is_keep")]
     pub model: Change<String>,
+    /// The effort of the model in the project's jobs; by default, the agent's, or else the model's own.
+    #[serde(skip_serializing_if = "Change::is_keep")]
+    pub effort: Change<Effort>,
     /// The code host of the repository.
     #[serde(skip_serializing_if = "Change::is_keep")]
     pub code_host: Change<CodeHostChanges>,
@@ -95,6 +98,13 @@ impl ProjectChanges {
     #[must_use]
     pub fn model(mut self, value: impl Into<Change<String>>) -> Self {
         self.model = value.into();
+        self
+    }
+
+    /// Sets `effort`.
+    #[must_use]
+    pub fn effort(mut self, value: impl Into<Change<Effort>>) -> Self {
+        self.effort = value.into();
         self
     }
 

@@ -433,11 +433,13 @@ fn accepted_data(id: MessageId, prompt: &str, origin: Origin, author: Option<&st
 /// Returns the type, the run and the data of the log entry about an event; `None` if clients do not see the event.
 fn log_line(event: &Event) -> Option<(&'static str, Option<RunId>, Value)> {
     let line = match event {
-        Event::JobCreated(job) => (
-            "job.created",
-            None,
-            json!({"title": job.title, "source": job.source, "agent": job.agent, "model": job.model}),
-        ),
+        Event::JobCreated(job) => {
+            let mut data = json!({"title": job.title, "source": job.source, "agent": job.agent, "model": job.model});
+            if let Some(effort) = job.effort {
+                data["effort"] = json!(effort);
+            }
+            ("job.created", None, data)
+        }
         Event::MessageAccepted { message, .. } => {
             let NewMessage { id, prompt, origin, author, delivery, .. } = message;
             (MESSAGE_ACCEPTED, None, accepted_data(*id, prompt, *origin, author.as_deref(), *delivery))

@@ -12,6 +12,8 @@ const HIDDEN_CODE: &str = "link [code]";
 pub struct AskOptions {
     /// The model, instead of the project's.
     pub model: Option<String>,
+    /// The name of an effort, instead of the project's.
+    pub effort: Option<String>,
     /// The agent, instead of the project's.
     pub agent: Option<String>,
     /// The branch to push to, instead of a generated one.
@@ -107,6 +109,7 @@ pub fn options(text: &str) -> (AskOptions, &str) {
         let Some((name, value)) = word.split_once('=').filter(|(_, value)| !value.is_empty()) else { break };
         let slot = match name {
             "model" => &mut options.model,
+            "effort" => &mut options.effort,
             "agent" => &mut options.agent,
             "branch" => &mut options.branch,
             "ref" => &mut options.reference,
@@ -195,6 +198,7 @@ mod tests {
         let (found, rest) = options("model=a/b  agent=codex\nFix x=1 model=c");
         assert_eq!((found.model.as_deref(), found.agent.as_deref()), (Some("a/b"), Some("codex")));
         assert_eq!(rest, "Fix x=1 model=c");
+        assert_eq!(options("effort=high Fix it").0.effort.as_deref(), Some("high"));
         for text in ["x=1 is wrong", "model= is empty", "Fix it."] {
             assert_eq!(options(text), (AskOptions::default(), text), "{text}");
         }

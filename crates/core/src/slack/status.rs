@@ -102,7 +102,7 @@ fn short(reason: &str) -> String {
 pub fn help() -> String {
     "Mention me in a channel that is connected with a project, and say what to do. I answer in a thread; each reply there \
      is the next message to the same job, unless it begins with the mention of another person.\n\
-     • `model=…`, `agent=…`, `branch=…` and `ref=…` at the beginning choose these for a new job.\n\
+     • `model=…`, `effort=…`, `agent=…`, `branch=…` and `ref=…` at the beginning choose these for a new job.\n\
      • `status` in the thread shows the state of the job.\n\
      • `stop` in the thread cancels the job.\n\
      • `link CODE` in a direct message connects your account with the code that Journeyman has given you."

@@ -185,7 +185,13 @@ fn session(data: &Value) -> Line {
         _ => "opened a session",
     };
     let agent = data["agent"].as_str().filter(|name| !name.is_empty()).unwrap_or("The agent");
-    Line::new("play", Tone::Muted, format!("{agent} {action}"))
+    let not_set = data["notSet"].as_object().into_iter().flatten();
+    let not_set: Vec<String> =
+        not_set.map(|(setting, wanted)| format!("{setting} {}", wanted.as_str().unwrap_or_default())).collect();
+    if not_set.is_empty() {
+        return Line::new("play", Tone::Muted, format!("{agent} {action}"));
+    }
+    Line::new("warning", Tone::Warning, format!("{agent} {action}, but it has no {}", not_set.join(", no ")))
 }
 
 fn run_finished(data: &Value, reason: Option<&str>) -> Option<Line> {

@@ -208,6 +208,11 @@ mod tests {
             ("agent.model_call", json!({"failure": "status 529"}), "A model call failed: status 529"),
             ("agent.plan", json!({"entries": [{"status": "completed"}, {}]}), "1 of 2 steps done"),
             ("agent.session", json!({"agent": "codex", "opened": "resumed"}), "codex resumed its session"),
+            (
+                "agent.session",
+                json!({"agent": "x", "opened": "new", "notSet": {"effort": "max", "mode": "yolo"}}),
+                "x opened a session, but it has no effort max, no mode yolo",
+            ),
             ("agent.thought", json!({"text": "Hm"}), "Hm"),
             ("agent.tool_call", json!({"title": "ls", "status": "completed"}), "ls: done"),
             ("agent.usage", json!({"used": 12_000, "size": 200_000}), "The context has 12.0 k of 200.0 k tokens"),

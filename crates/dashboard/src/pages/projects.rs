@@ -16,7 +16,7 @@ use journeyman_core::project::{
 use journeyman_core::time::Timestamp;
 
 use super::findings::{self, Line};
-use crate::choices::{self, Choices, chosen_model};
+use crate::choices::{self, Choices, chosen_effort, chosen_model};
 use crate::failure::{Failure, Page, refusal, refused, rendered};
 use crate::fields::Fields;
 use crate::frame::Frame;
@@ -101,7 +101,7 @@ impl<'a> NewPage<'a> {
             repository: fields.text("repository"),
             username: fields.text("username"),
             reference: fields.text("ref"),
-            choices: Choices::of_project(&frame.shared, None, &agent, &model),
+            choices: Choices::of_project(&frame.shared, None, (&agent, &model, &fields.text("effort"))),
             error: None,
             untested: false,
             findings: Vec::new(),
@@ -200,7 +200,7 @@ fn proposal(fields: &Fields, now: Timestamp) -> Result<Proposal, String> {
     let id: ProjectId = fields.text("id").trim().parse().map_err(|error| format!("id: {error}"))?;
     let hosted = fields.text("where") != "remote";
     let mut secrets = SecretChanges::new();
-    let mut settings = Settings::default();
+    let mut settings = Settings { effort: chosen_effort(fields)?, ..Settings::default() };
     if !hosted {
         settings.code_host.username = fields.given("username");
         if let Some(token) = fields.given("token") {

@@ -9,6 +9,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use journeyman_app::Error;
 use journeyman_core::admin::{AdminRefusal, Precondition};
+use journeyman_core::model::Effort;
 use journeyman_core::model::price::day;
 use journeyman_core::ports::Sums;
 use journeyman_core::project::{
@@ -195,7 +196,8 @@ impl SettingsPage<'_> {
             Some(typed) => chosen_model(typed).unwrap_or_default(),
             None => project.model.clone(),
         };
-        Choices::of_project(&self.frame.shared, Some(project), &agent, &model)
+        let effort = self.value("effort", project.settings.effort.map(Effort::name));
+        Choices::of_project(&self.frame.shared, Some(project), (&agent, &model, &effort))
     }
 
     /// Returns whether the new secret is for this use. By default, a secret is for the setup command.

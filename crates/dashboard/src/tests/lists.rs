@@ -9,6 +9,7 @@ use journeyman_core::ids::JobId;
 use journeyman_core::job::event::TranscriptKind;
 use journeyman_core::job::label::Labels;
 use journeyman_core::job::{JobState, JobStatus};
+use journeyman_core::model::Effort;
 use journeyman_core::ports::{JobStore as _, WebhookStore as _};
 use journeyman_core::project::Project;
 use journeyman_core::pull::PullState;
@@ -353,16 +354,23 @@ async fn a_new_job_offers_agents_models_branches_and_directives() {
         "<option value=\"\">journeyman (the project's)</option>",
         "<option value=\"\" data-test>test/scripted (the project's)</option>",
         "<option value=\"other\">Another model…</option>",
+        "<option value=\"\">the model&#39;s default (the project&#39;s)</option>",
+        "<option value=\"xhigh\">xhigh</option>",
         "<datalist id=\"branches\"><option value=\"main\"></option></datalist>",
         "data-insert=\"[[write hello.txt|Hello]]\"",
     ] {
         assert!(page.contains(part), "{part} is not in {page}");
     }
-    let form = "prompt=Fix+it&model=other&model-other=anthropic/claude-x&labels=bug,+ui";
+    let form = "prompt=Fix+it&model=other&model-other=anthropic/claude-x&effort=xhigh&labels=bug,+ui";
     let sent = fixture.send(Some(Role::Member), Method::POST, "/projects/shop/jobs", form).await;
     assert_eq!(sent.status, StatusCode::SEE_OTHER, "{}", sent.body);
     let id = sent.header("location").rsplit('/').next().unwrap().parse().unwrap();
-    assert_eq!(fixture.store.job(id).await.unwrap().unwrap().model, "anthropic/claude-x");
+    let job = fixture.store.job(id).await.unwrap().unwrap();
+    assert_eq!((job.model.as_str(), job.effort), ("anthropic/claude-x", Some(Effort::XHigh)));
+    let side = see(&fixture, &format!("/projects/shop/jobs/{id}")).await;
+    assert!(side.contains("<dt>Effort</dt><dd>xhigh</dd>"), "{side}");
+    let huge = fixture.send(Some(Role::Member), Method::POST, "/projects/shop/jobs", "prompt=x&effort=huge").await;
+    assert!(huge.body.contains("is not one of none, minimal, low, medium, high, xhigh, max"), "{}", huge.body);
     let summary = fixture.store.summaries_of_jobs(vec![id]).await.unwrap().remove(&id).unwrap();
     let attributes: Vec<String> = summary.attributes.iter().map(ToString::to_string).collect();
     assert_eq!(attributes, ["agent:journeyman", "author:member", "label:bug", "label:ui"]);

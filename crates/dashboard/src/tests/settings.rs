@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::http::{Method, StatusCode};
 use journeyman_core::model::budget::Budgets;
+use journeyman_core::model::Effort;
 use journeyman_core::ports::ProjectStore;
 use journeyman_core::project::{
     CheckMode, CheckSettings, CheckoutSettings, CiFiles, CodeHostSettings, CommentSettings, KeepUpToDate, Lfs,
@@ -25,6 +26,7 @@ fn settings() -> Settings {
     let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     let text = |text: &str| Some(text.to_owned());
     Settings {
+        effort: Some(Effort::XHigh),
         code_host: CodeHostSettings { kind: None, host: None, username: text("bot"), allow_force_push: true },
         checkout: CheckoutSettings { submodules: Submodules::Off, lfs: Lfs::Off },
         pull_request: PullRequestSettings {
@@ -163,6 +165,23 @@ async fn a_form_that_is_saved_unchanged_changes_nothing() {
             assert_eq!(after, unchanged, "{path}");
         }
     }
+}
+
+#[tokio::test]
+async fn an_effort_is_chosen_in_the_form_of_the_agent_and_an_unknown_one_is_refused() {
+    let fixture = fixture(Arc::new(Fake::with(detail(PullState::Open)))).await;
+    fixture.with_settings("own", "https://git.example/acme/own").await;
+    let path = "/projects/own/settings/agent";
+    let page = fixture.send(Some(Role::Administrator), Method::GET, path, "").await.body;
+    assert!(page.contains("<option value=\"xhigh\" selected>xhigh</option>"), "{page}");
+    let with = async |effort: &str| {
+        let mut fields = fixture.fields_of(path).await;
+        fields.iter_mut().find(|(name, _)| name == "effort").unwrap().1 = effort.to_owned();
+        (fixture.save(path, &fields).await, fixture.stored("own").await.settings.effort)
+    };
+    assert_eq!(with("low").await, (StatusCode::SEE_OTHER, Some(Effort::Low)));
+    assert_eq!(with("huge").await, (StatusCode::UNPROCESSABLE_ENTITY, Some(Effort::Low)));
+    assert_eq!(with("").await, (StatusCode::SEE_OTHER, None));
 }
 
 #[tokio::test]

@@ -75,6 +75,7 @@ fn request(id: &str) -> Value {
             "repository": "https://github.com/example/shop.git",
             "agent": "claude-code",
             "model": "anthropic/claude-sonnet-5-5",
+            "effort": "high",
             "codeHost": { "token": "ghp_example" },
         }),
         "changeProject" | "testProject" => json!({ "model": "anthropic/claude-opus-5-5", "setup": "npm ci" }),
@@ -400,6 +401,7 @@ fn details() -> Value {
         "source": { "repository": "https://github.com/example/shop.git", "ref": "main" },
         "agent": "claude-code",
         "model": "anthropic/claude-sonnet-5-5",
+        "effort": "high",
         "author": "ci",
         "labels": ["ui"],
         "metadata": { "ticket": "SHOP-12" },
@@ -658,6 +660,7 @@ fn project() -> Value {
         "repository": "https://github.com/example/shop.git",
         "agent": "claude-code",
         "model": "anthropic/claude-sonnet-5-5",
+        "effort": "high",
     });
     let created = project::create(create, EXAMPLE_TIME).map(|(project, _)| project);
     created.map_or(Value::Null, |created| super::json_of(&project::show(&created, "https://journeyman.example.com")))

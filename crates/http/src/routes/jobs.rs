@@ -73,9 +73,10 @@ pub(crate) async fn create(
 }
 
 pub(crate) fn request(body: CreateJob) -> JobRequest {
-    let CreateJob { prompt, reference, branch, draft, title, model, agent, pull_request, labels, metadata } = body;
-    let pull_request = pull_request.map(Into::into);
-    JobRequest { prompt, reference, branch, model, agent, title, draft, pull_request, labels, metadata }
+    let CreateJob { prompt, reference, branch, draft, title, model, effort, agent, pull_request, labels, metadata } =
+        body;
+    let (pull_request, effort) = (pull_request.map(Into::into), effort.map(Into::into));
+    JobRequest { prompt, reference, branch, model, effort, agent, title, draft, pull_request, labels, metadata }
 }
 
 #[derive(Debug, Deserialize, IntoParams)]

@@ -13,6 +13,7 @@ use utoipa::ToSchema;
 use crate::wire::pull::PullRequestState;
 
 use super::job::{Source, Status};
+use super::project::Effort;
 use super::run::{Reason, Usage};
 
 /// A job with the details that its record does not contain.
@@ -28,6 +29,9 @@ pub(crate) struct JobDetails {
     source: Source,
     agent: String,
     model: String,
+    /// The effort of the model, from the request or the project; `null` means the agent's, or else the model's default.
+    #[schema(required)]
+    effort: Option<Effort>,
     /// The sender of the first message: the name of a key, or a person; `null` if it is not known.
     #[schema(required)]
     author: Option<String>,
@@ -192,6 +196,7 @@ impl From<DetailedJob> for JobDetails {
             source: Source { repository: record.source.repository, reference: record.source.reference },
             agent: job.agent,
             model: job.model,
+            effort: job.effort.map(Effort::from),
         }
     }
 }

@@ -8,6 +8,8 @@ use serde_json::json;
 use utoipa::ToSchema;
 use utoipa::openapi::schema::{Object, ObjectBuilder, SchemaType, Type};
 
+use super::project::Effort;
+
 /// The status of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -117,6 +119,8 @@ pub(crate) struct CreateJob {
     /// The model; by default, the project's.
     #[schema(min_length = 1, max_length = 200)]
     pub(crate) model: Option<String>,
+    /// The effort of the model; by default, the project's.
+    pub(crate) effort: Option<Effort>,
     /// The agent; by default, the project's.
     #[schema(min_length = 1, max_length = 200)]
     pub(crate) agent: Option<String>,

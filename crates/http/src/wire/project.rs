@@ -17,7 +17,8 @@ pub use self::changes::{
     PullRequestChanges, SandboxChanges,
 };
 pub use self::choices::{
-    CheckMode, CiFiles, CodeHostKind, KeepUpToDate, Lfs, Permissions, Pull, Reviews, SecretUse, Submodules, ToolKind,
+    CheckMode, CiFiles, CodeHostKind, Effort, KeepUpToDate, Lfs, Permissions, Pull, Reviews, SecretUse, Submodules,
+    ToolKind,
 };
 pub use self::parts::{Budget, Checkout, Checks, CodeHost, Comments, Limits, PullRequest, Sandbox};
 pub use self::patch::{change, create};
@@ -42,6 +43,9 @@ pub struct Project {
     pub agent: String,
     /// The model of the project's jobs.
     pub model: String,
+    /// The effort of the model in the project's jobs; `null` means the agent's, or else the model's default.
+    #[schema(required)]
+    pub effort: Option<Effort>,
     /// The time of creation.
     #[schema(format = DateTime)]
     pub created_at: String,
@@ -96,6 +100,7 @@ pub fn show(project: &project::Project, public_url: &str) -> Project {
         reference: project.reference.clone(),
         agent: project.agent.clone(),
         model: project.model.clone(),
+        effort: settings.effort.map(Effort::from),
         created_at: project.created_at.to_string(),
         code_host: CodeHost {
             kind: settings.code_host.kind.map(CodeHostKind::from),

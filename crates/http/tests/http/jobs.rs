@@ -12,7 +12,7 @@ use journeyman_core::run::{Reason, ReasonCode, Usage};
 use journeyman_core::time::Clock;
 use journeyman_core::time::Timestamp;
 use journeyman_testkit::within;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::given::service;
 
@@ -75,7 +75,7 @@ async fn the_details_show_what_a_job_waits_for_and_a_retry_ends_the_wait() {
     service.post(&format!("{job}/message"), r#"{"prompt":"second"}"#).await;
     let details = service.get(&format!("{job}/details")).await.json();
     assert_eq!((&details["waiting"], &details["queueLength"]), (&json!(null), &json!(2)), "{details:#}");
-    assert_eq!(details.as_object().unwrap().len(), 21);
+    assert_eq!(details.as_object().unwrap().len(), 22);
 
     let (id, token) = service.claim().await.unwrap();
     let reason = Reason::new(ReasonCode::RepositoryUnreachable, "the code host is unavailable");
@@ -399,6 +399,56 @@ async fn a_job_can_be_created_with_a_ref_model_agent_branch_and_title() {
     let unknown = service.post("/v2/agent/shop/job", r#"{"prompt":"x","agent":"nobody"}"#).await;
     assert_eq!((unknown.status.as_u16(), unknown.code()), (400, "unknown_agent".to_owned()));
     assert!(unknown.text.contains("journeyman, other"), "{}", unknown.text);
+}
+
+#[tokio::test]
+async fn the_effort_of_a_job_is_its_own_or_else_the_project_s() {
+    let service = service().await;
+    let effort = async |body: Value| {
+        let made = service.post("/v2/agent/shop/job", &body.to_string()).await;
+        assert_eq!(made.status, 201, "{}", made.text);
+        assert_eq!(made.json().as_object().unwrap().len(), 7, "the record stays as it is");
+        let job = format!("/v2/agent/shop/job/{}", made.json()["id"].as_str().unwrap());
+        (service.get(&format!("{job}/details")).await.json()["effort"].clone(), job)
+    };
+    assert_eq!(effort(json!({"prompt": "x"})).await.0, json!(null));
+    for name in ["none", "minimal", "low", "medium", "high", "xhigh", "max"] {
+        assert_eq!(effort(json!({"prompt": "x", "effort": name})).await.0, name);
+    }
+    let changed = service.call("PATCH", "/v2/projects/shop", r#"{"effort":"high"}"#, |_| {}).await;
+    assert_eq!((changed.status.as_u16(), &changed.json()["effort"]), (200, &json!("high")));
+    assert_eq!(effort(json!({"prompt": "x", "effort": null})).await.0, "high");
+    let (own, job) = effort(json!({"prompt": "x", "effort": "low"})).await;
+    assert_eq!(own, "low");
+    let json_of = |request: &mut Request<Body>| {
+        drop(request.headers_mut().insert("accept", "application/json".parse().unwrap()));
+    };
+    let created = &service.call("GET", &format!("{job}/events"), "", json_of).await.json()["events"][0];
+    assert_eq!((&created["type"], &created["data"]["effort"]), (&json!("job.created"), &json!("low")));
+    // A later change of the project does not change the jobs that exist.
+    service.call("PATCH", "/v2/projects/shop", r#"{"effort":null}"#, |_| {}).await;
+    assert_eq!(service.get("/v2/projects/shop").await.json()["effort"], json!(null));
+    service.post(&format!("{job}/message"), r#"{"prompt":"more"}"#).await;
+    assert_eq!(service.get(&format!("{job}/details")).await.json()["effort"], "low");
+}
+
+#[tokio::test]
+async fn an_unknown_effort_is_refused_with_the_names() {
+    let service = service().await;
+    for effort in ["huge", "High", "zero", "", " low"] {
+        let job = service.post("/v2/agent/shop/job", &json!({"prompt": "x", "effort": effort}).to_string()).await;
+        let body = json!({"effort": effort}).to_string();
+        let project = service.call("PATCH", "/v2/projects/shop", body, |_| {}).await;
+        for answer in [job, project] {
+            assert_eq!((answer.status.as_u16(), answer.code()), (400, "invalid_body".to_owned()), "{effort}");
+            let names = "`none`, `minimal`, `low`, `medium`, `high`, `xhigh`, `max`";
+            assert!(answer.text.contains("effort: ") && answer.text.contains(names), "{effort}: {}", answer.text);
+        }
+    }
+    for effort in [json!(3), json!(["high"]), json!(true)] {
+        let job = service.post("/v2/agent/shop/job", &json!({"prompt": "x", "effort": effort}).to_string()).await;
+        assert_eq!(job.status, 400, "{effort}");
+    }
 }
 
 #[tokio::test]

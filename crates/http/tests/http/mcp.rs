@@ -100,7 +100,7 @@ async fn an_old_client_initializes_and_lists_tools_with_valid_schemas() {
 #[tokio::test]
 async fn a_job_is_created_continued_waited_for_and_read() {
     let service = service().await;
-    let made = call(&service, "create_job", json!({ "prompt": "Fix it", "labels": ["bug"] })).await;
+    let made = call(&service, "create_job", json!({ "prompt": "Fix it", "labels": ["bug"], "effort": "high" })).await;
     let report = &made["structuredContent"];
     assert_eq!((&report["stillActive"], &report["job"]["status"]), (&json!(true), &json!("active")));
     assert_eq!((&report["message"]["status"], &report["answer"]), (&json!("queued"), &json!(null)));

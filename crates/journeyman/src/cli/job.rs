@@ -112,6 +112,7 @@ impl Session {
         let mut job = CreateJob::new(given.or(stored).unwrap_or_default());
         job.labels = Some(arguments.label).filter(|labels| !labels.is_empty());
         (job.model, job.agent) = (arguments.model, arguments.agent);
+        job.effort = arguments.effort.map(|effort| effort.name().into());
         if let Some(template) = template {
             fill(&mut job, template);
         }

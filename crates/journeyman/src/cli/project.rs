@@ -14,6 +14,7 @@ use journeyman_app::{Answered, Caller, Error, Refusal, RefusalKind, UseCases};
 use journeyman_client::Method;
 use journeyman_core::admin::{AdminRefusal, Precondition};
 use journeyman_core::ids::ProjectId;
+use journeyman_core::model::Effort;
 use journeyman_core::project::Project;
 use journeyman_core::time::{Clock, IdGen};
 use journeyman_http::wire::project::{change, create, show};
@@ -29,7 +30,7 @@ use super::session::{Session, with_connection};
 use super::store::{StoreArgs, block_on, print, print_json, print_lines};
 use super::table::Column::{Extra, Text, Whole};
 use super::table::{headed, listed};
-use super::{browser, complete};
+use super::{browser, complete, effort};
 use crate::app;
 use crate::config::{client_environment, whole};
 use crate::system::Machine;
@@ -107,6 +108,10 @@ struct Fields {
     /// Model of the project's jobs
     #[arg(long, add = ArgValueCandidates::new(complete::models))]
     model: Option<String>,
+
+    /// Effort of the model in the project's jobs
+    #[arg(long, value_parser = effort::parser())]
+    effort: Option<Effort>,
 
     /// Shell command that prepares a new workspace, such as "npm ci"
     #[arg(long)]
@@ -269,6 +274,9 @@ impl Fields {
         for (name, value) in named {
             patch.extend(value.clone().map(|value| (name.to_owned(), Value::String(value))));
         }
+        if let Some(effort) = self.effort {
+            patch.insert("effort".to_owned(), json!(effort));
+        }
         if let Some(seconds) = self.run_seconds {
             put(&mut patch, "limits", "runSeconds", json!(seconds))?;
         }
@@ -369,6 +377,7 @@ fn lines(look: Look, project: &Value) -> Vec<String> {
         ("ref", cell(&project["ref"])),
         ("agent", cell(&project["agent"])),
         ("model", cell(&project["model"])),
+        ("effort", cell(&project["effort"])),
         ("setup", cell(&project["setup"])),
         ("run limit", if seconds.is_null() { "-".to_owned() } else { format!("{} s", cell(seconds)) }),
         ("environment", names(environment.collect())),

@@ -241,6 +241,51 @@ while (my $line = <STDIN>) {
 "#;
 
 #[test]
+fn the_chosen_model_and_effort_reach_the_provider() {
+    let models = Models::start(|_| Reply::Text("hello".to_owned()));
+    let (_site, service) = served(&models, "");
+    let body = |effort: Value, model: &str| json!({ "prompt": "hello", "model": model, "effort": effort });
+    let create = |body: Value| {
+        let (status, record) = service.call("POST", "/v2/agent/shop/job", Some(body));
+        assert_eq!(status, 201, "{record}");
+        let job = format!("/v2/agent/shop/job/{}", record["id"].as_str().unwrap());
+        assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
+        job
+    };
+    let last = || models.server.asked().pop().unwrap();
+    for model in [
+        "openai-responses/gpt-5.1-codex-max",
+        "openai/gpt-5-high",
+        "anthropic/claude-x-none",
+        "ollama/qwen3:8b-low",
+        "compatible/org/a::b-minimal",
+        "compatible/{home}-max",
+    ] {
+        create(body(Value::Null, model));
+        assert_eq!(last().body["model"], model.split_once('/').unwrap().1, "{model}");
+        let asked = last().body.to_string();
+        assert!(!asked.contains("effort") && !asked.contains("\"think\""), "{model}: {asked}");
+    }
+    for (name, path) in [
+        ("gemini-3-pro-high", "gemini-3-pro-high"),
+        ("tuned/my model:2-max", "tuned%2Fmy%20model%3A2-max"),
+        ("größe::b", "gr%C3%B6%C3%9Fe%3A%3Ab"),
+    ] {
+        create(body(json!("high"), &format!("gemini/{name}")));
+        assert_eq!(last().path, format!("/v1beta/models/{path}:streamGenerateContent?alt=sse"));
+    }
+    let job = create(body(json!("xhigh"), "openai-responses/gpt-5.1-codex-max"));
+    assert_eq!(last().body["reasoning"]["effort"], "xhigh");
+    // A follow-up has the effort of its job, also after a change of the project.
+    service.call("PATCH", "/v2/projects/shop", Some(json!({ "effort": "low" })));
+    service.send(&job, "again");
+    assert_eq!(service.settled(&job)["status"], "completed");
+    assert_eq!(last().body["reasoning"]["effort"], "xhigh");
+    create(body(Value::Null, "openai/gpt-5"));
+    assert_eq!(last().body["reasoning_effort"], "low", "the project's");
+}
+
+#[test]
 fn a_refused_key_ends_the_turn_of_an_agent_that_retries() {
     let models = Models::start(|_| Reply::Fault(Fault::Status(401)));
     let agent = format!(

@@ -140,6 +140,7 @@ fn machine(
         ask_mode: None,
         auth_method: None,
         asks: [].into(),
+        effort: None,
         select_model: false,
         initialize_seconds: 60,
         flush_millis: 0,

@@ -23,7 +23,8 @@ use crate::accept::{self, Ledger};
 use crate::rows;
 
 /// Locks and selects the jobs that the requests of a batch change.
-pub(super) const LOCKED_JOBS: &str = "SELECT id, state, diff, pg_current_xact_id()::text AS transaction FROM jobs
+pub(super) const LOCKED_JOBS: &str =
+    "SELECT id, state, diff, effort, pg_current_xact_id()::text AS transaction FROM jobs
      WHERE id = ANY($1::text[]) ORDER BY id FOR UPDATE";
 
 /// A request to create or to update a job.
@@ -195,7 +196,7 @@ impl Tables {
                     tables.transaction = text("transaction")?;
                     tables.projects.insert(text("id")?);
                 }
-                ["id", "state", "diff", "transaction"] => {
+                ["id", "state", "diff", "effort", "transaction"] => {
                     tables.transaction = text("transaction")?;
                     let job = rows::job(row)?;
                     tables.jobs.insert(job.id, job);

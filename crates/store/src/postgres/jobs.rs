@@ -34,7 +34,7 @@ use crate::spans::transaction;
 use crate::watch::Watch;
 
 /// Selects a job.
-pub(super) const JOB: &str = "SELECT id, state, diff FROM jobs WHERE id = $1";
+pub(super) const JOB: &str = "SELECT id, state, diff, effort FROM jobs WHERE id = $1";
 
 /// Selects entries of a job's log. The table `log` has all entries except those of accepted messages, which
 /// [`rows::accepted_line`] derives from the messages that [`ACCEPTED`] selects.
@@ -79,7 +79,7 @@ pub(super) const DUE_JOB: &str = "
         WHERE (shares.most IS NULL OR shares.live < shares.most)
             AND (shares.probe_at IS NULL OR shares.probe_at <= $1 OR shares.probe_at > $5)
     )
-    SELECT jobs.id, jobs.state, jobs.diff, jobs.project, heads.most, heads.probe_at
+    SELECT jobs.id, jobs.state, jobs.diff, jobs.effort, jobs.project, heads.most, heads.probe_at
     FROM heads JOIN jobs ON jobs.id = heads.id
     WHERE jobs.due_at <= $1
         OR ((jobs.worker IS NULL OR jobs.due_at > $6) AND (jobs.due_at > $5 OR jobs.state::json #>> '{state,active}' = 'waiting'))
@@ -450,19 +450,19 @@ macro_rules! list {
     };
 }
 
-pub(super) const LIST: &str = concat!(list!("id, state, diff", " AND $7 = ''"), " LIMIT $6");
+pub(super) const LIST: &str = concat!(list!("id, state, diff, effort", " AND $7 = ''"), " LIMIT $6");
 
 /// A separate query, because PostgreSQL would not use the index by status otherwise.
-pub(super) const LIST_OF_STATUS: &str = concat!(list!("id, state, diff", " AND status = $7"), " LIMIT $6");
+pub(super) const LIST_OF_STATUS: &str = concat!(list!("id, state, diff, effort", " AND status = $7"), " LIMIT $6");
 
 /// Selects the newest jobs that match a search. The inner query needs only the index; the outer query reads the found
 /// jobs, one after the other. `LIMIT $8` limits nothing: it keeps the inner query separate and in the order of the
 /// index, because the planner expects to read only a fraction of it.
 pub(super) const SEARCH: &str = concat!(
-    "SELECT job.id, job.state, job.diff FROM (",
+    "SELECT job.id, job.state, job.diff, job.effort FROM (",
     list!("id, created_at", ""),
     " LIMIT $8) AS hit CROSS JOIN LATERAL (
-         SELECT id, state, diff FROM jobs WHERE id = hit.id AND $7 IN ('', status) OFFSET 0
+         SELECT id, state, diff, effort FROM jobs WHERE id = hit.id AND $7 IN ('', status) OFFSET 0
      ) AS job
      ORDER BY hit.created_at DESC, hit.id DESC LIMIT $6"
 );
@@ -472,10 +472,10 @@ pub(super) const SEARCH: &str = concat!(
 macro_rules! list_by {
     ($hits:literal) => {
         concat!(
-            "SELECT job.id, job.state, job.diff FROM (",
+            "SELECT job.id, job.state, job.diff, job.effort FROM (",
             $hits,
             ") AS hit CROSS JOIN LATERAL (
-                 SELECT id, state, diff FROM jobs
+                 SELECT id, state, diff, effort FROM jobs
                  WHERE id = hit.id AND strpos(lower(title), lower($5 COLLATE \"C\")) > 0 AND $7 IN ('', status)
                    AND $8 IN ('', branch)
                    AND ($9::bigint < 0 OR EXISTS (SELECT 1 FROM job_pulls WHERE job = hit.id COLLATE \"default\" AND number = $9))

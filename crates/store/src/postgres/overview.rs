@@ -16,7 +16,7 @@ use crate::{lists, rows};
 /// of the six tables takes 0.07 to 0.1 ms (pgbench with PostgreSQL 15, one client, 26 November 2026). [`ColumnsAfter`]
 /// tells columns with the same name apart.
 pub(super) const OVERVIEW: &str = "
-    SELECT jobs.id, jobs.state, jobs.diff,
+    SELECT jobs.id, jobs.state, jobs.diff, jobs.effort,
         ARRAY (SELECT attribute FROM job_attributes WHERE job = $1) AS attributes,
         ARRAY (SELECT usage FROM runs WHERE job = $1) AS usages,
         (SELECT hold FROM project_holds WHERE project = jobs.project) AS hold,

@@ -10,6 +10,7 @@ use journeyman_core::job::change::{Change, Row};
 use journeyman_core::job::effect::Effect;
 use journeyman_core::job::event::LogEntry;
 use journeyman_core::message::{Message, MessageStatus};
+use journeyman_core::model::Effort;
 use journeyman_core::ports::{Answer, StoreError};
 use journeyman_core::rate::{RateKind, Window};
 use journeyman_core::run::{Run, RunStatus, Usage};
@@ -312,9 +313,9 @@ fn prefers(job: &Job) -> Option<String> {
 fn insert_jobs(jobs: &[Job]) -> Result<Call, StoreError> {
     Ok(call!(
         "INSERT INTO jobs (id, project, status, title, created_at, due_at, worker, prefers, rests_since, state,
-                           branch, diff)
+                           branch, diff, effort)
          SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::text[],
-                              $8::text[], $9::bigint[], $10::text[], $11::text[], $12::text[])",
+                              $8::text[], $9::bigint[], $10::text[], $11::text[], $12::text[], $13::text[])",
         column(jobs, |job| job.id.to_string()),
         column(jobs, |job| job.project.to_string()),
         column(jobs, |job| job.status().name()),
@@ -327,6 +328,7 @@ fn insert_jobs(jobs: &[Job]) -> Result<Call, StoreError> {
         try_column(jobs, to_json)?,
         column(jobs, Job::branch_name),
         try_column(jobs, job_diff)?,
+        column(jobs, |job| job.effort.map(Effort::name)),
     ))
 }
 

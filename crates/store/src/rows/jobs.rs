@@ -1,7 +1,7 @@
 //! The rows of jobs, messages, runs and logs.
 //!
-//! The size of a job's change has a separate column: an older version, which does not know the size, would drop it when
-//! it writes the document of the job.
+//! The size of a job's change and its effort have separate columns: an older version, which does not know them, would
+//! drop them when it writes the document of the job. The effort never changes, so only new jobs write it.
 
 use std::time::Duration;
 
@@ -35,10 +35,12 @@ impl JobDiff {
     }
 }
 
-/// Decodes a job from the columns `id`, `state` and `diff`.
+/// Decodes a job from the columns `id`, `state`, `diff` and `effort`.
 pub(crate) fn job<R: Columns>(row: &R) -> Read<Job, R> {
     let mut job = job_document(row)?;
-    let diff: Option<JobDiff> = At::new("jobs", row, &["id"])?.json_or_null("diff")?;
+    let at = At::new("jobs", row, &["id"])?;
+    job.effort = at.named_or_null("effort")?;
+    let diff: Option<JobDiff> = at.json_or_null("diff")?;
     // A document that has the size was written after the column, by a version that does not know the column.
     if job.diff.is_none() {
         let diff = diff.filter(|diff| job.branch.as_ref().is_some_and(|branch| diff.is_of(branch)));

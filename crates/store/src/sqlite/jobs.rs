@@ -410,7 +410,7 @@ const DUE_JOB: &str = "
         )) AS id
         FROM shares WHERE most IS NULL OR live < most
     )
-    SELECT jobs.id, jobs.state, jobs.diff FROM heads JOIN jobs ON jobs.id = heads.id
+    SELECT jobs.id, jobs.state, jobs.diff, jobs.effort FROM heads JOIN jobs ON jobs.id = heads.id
     ORDER BY heads.live, jobs.due_at, jobs.id LIMIT 1";
 
 fn due_job(db: &Connection, ClaimQuery { now, worker, avoidance }: ClaimQuery) -> Result<Option<Job>, ReadError> {
@@ -467,7 +467,7 @@ mod tests {
             ("running jobs of projects", RUNNING_OF_PROJECTS),
             ("feed", super::super::feed::FEED),
             ("feed of a project", super::super::feed::FEED_OF_PROJECT),
-            ("poll", "SELECT id, state, diff FROM jobs WHERE id = ?1"),
+            ("poll", "SELECT id, state, diff, effort FROM jobs WHERE id = ?1"),
             ("attributes of a job", EXTRAS_OF_JOB.attributes),
             ("runs of a job", EXTRAS_OF_JOB.runs),
             ("hold of a job", EXTRAS_OF_JOB.holds),

@@ -7,6 +7,7 @@ use journeyman_core::job::event::LogEntry;
 use journeyman_core::job::label::Attribute;
 use journeyman_core::job::{Job, JobStatus};
 use journeyman_core::message::{Message, MessageStatus};
+use journeyman_core::model::Effort;
 use journeyman_core::ports::{Answer, RateCharge, UpdateError};
 use journeyman_core::rate::Window;
 use journeyman_core::run::{ReasonCode, Run, RunStatus, Usage};
@@ -100,7 +101,7 @@ impl Ledger for Tables<'_> {
 
 /// Reads a job.
 pub(super) fn job_by_id(db: &Connection, id: JobId) -> Result<Option<Job>, ReadError> {
-    let mut query = db.prepare_cached("SELECT id, state, diff FROM jobs WHERE id = ?1")?;
+    let mut query = db.prepare_cached("SELECT id, state, diff, effort FROM jobs WHERE id = ?1")?;
     let mut rows = query.query([id.to_string()])?;
     rows.next()?.map(rows::job).transpose()
 }
@@ -109,8 +110,8 @@ fn insert_job(db: &Connection, job: &Job) -> Result<(), ReadError> {
     db.prepare_cached(
         // A new job neither waits for a cause nor avoids a worker.
         "INSERT INTO jobs (id, project, status, title, created_at, due_at, worker, prefers, rests_since, state,
-                           branch, diff)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+                           branch, diff, effort)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
     )?
     .execute(params![
         job.id.to_string(),
@@ -124,7 +125,8 @@ fn insert_job(db: &Connection, job: &Job) -> Result<(), ReadError> {
         job.rests_since().map(Timestamp::as_micros),
         to_json(job)?,
         job.branch_name(),
-        rows::job_diff(job)?
+        rows::job_diff(job)?,
+        job.effort.map(Effort::name)
     ])?;
     Ok(())
 }

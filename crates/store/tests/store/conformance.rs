@@ -16,6 +16,7 @@ use journeyman_core::job::{JobOptions, JobStatus, Pull, PullRepository};
 use journeyman_core::key::{ApiKey, KeyHash, NewKey, NewSecret, Scope, parse_network};
 use journeyman_core::message::MessageStatus;
 use journeyman_core::model::budget::{Budgets, OverBudget, Refusal, Scope as Purse, Used};
+use journeyman_core::model::Effort;
 use journeyman_core::ports::{
     AuditEntry, Cursor, JobCounts, JobFilter, NewReservation, PATIENCE, ReserveError, Retention, Sums, Swept,
     UpdateError,
@@ -449,6 +450,26 @@ async fn a_job_on_an_existing_pull_request_is_in_the_index_and_takes_its_branch(
         engine.archive(&shop(), created.id).await.unwrap();
         let second = engine.create_job(&project("shop"), new(), free()).await.unwrap().record.id;
         assert_eq!(fixture.store.indexed_pull(repository, 12).await.unwrap().unwrap().job, second, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn the_effort_of_a_job_is_kept_in_every_state() {
+    for fixture in all().await {
+        let name = fixture.name;
+        for effort in Effort::ALL.map(Some).into_iter().chain([None]) {
+            let new = NewJob { effort, ..new_job("a") };
+            let created = fixture.engine.create_job(&project("shop"), new, free()).await.unwrap().job.unwrap();
+            assert_eq!(created.effort, effort, "{name}");
+            let id = created.id;
+            assert_eq!(fixture.store.job(id).await.unwrap(), Some(created), "{name}");
+            complete_next_job(&fixture).await;
+            let job = fixture.store.job(id).await.unwrap().unwrap();
+            assert_eq!((job.status(), job.effort), (JobStatus::Completed, effort), "{name}");
+            fixture.engine.archive(&shop(), id).await.unwrap();
+            assert_eq!(fixture.store.job(id).await.unwrap().unwrap().effort, effort, "{name}");
+            assert_eq!(fixture.store.job_overview(id).await.unwrap().unwrap().job.effort, effort, "{name}");
+        }
     }
 }
 

@@ -3,15 +3,17 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use journeyman_core::engine::NewJob;
 use journeyman_core::ids::JobId;
 use journeyman_core::job::Job;
+use journeyman_core::model::Effort;
 use journeyman_store::{PostgresStore, Schema, SqliteStore};
 use journeyman_testkit::{Postgres, World};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use super::conformance::{complete_next_job, size};
-use super::given::{Fixture, free, master_key, migrated, postgres_at, prompt, shop, sqlite};
+use super::given::{Fixture, free, master_key, migrated, new_job, postgres_at, project, prompt, shop, sqlite};
 
 /// A database that several processes share.
 enum Database {
@@ -104,6 +106,21 @@ async fn an_older_version_that_writes_a_job_keeps_the_size_of_its_change() {
         database.write(id, &document);
         let job = database.job(&fixture.world, id).await;
         assert_eq!((job.title.as_str(), job.diff), ("Changed by an older version", Some(size())), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn an_older_version_that_writes_a_job_keeps_its_effort() {
+    for (database, fixture) in databases().await {
+        let name = fixture.name;
+        let new = NewJob { effort: Some(Effort::XHigh), ..new_job("a") };
+        let id = fixture.engine.create_job(&project("shop"), new, free()).await.unwrap().record.id;
+        let mut document = database.document(id);
+        assert_eq!(document.get("effort"), None, "{name}: an older version would drop it");
+        document["title"] = json!("Changed by an older version");
+        database.write(id, &document);
+        let job = database.job(&fixture.world, id).await;
+        assert_eq!((job.title.as_str(), job.effort), ("Changed by an older version", Some(Effort::XHigh)), "{name}");
     }
 }
 

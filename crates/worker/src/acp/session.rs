@@ -1,8 +1,9 @@
-//! Opens a session: restores the earlier one if the agent can, otherwise creates a new one, and then sets its model and
-//! its mode.
+//! Opens a session: restores the earlier one if the agent can, otherwise creates a new one, and then sets its model, its
+//! effort and its mode.
 //!
 //! Invariant: updates with which the agent repeats an earlier session are never reported as new.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use agent_client_protocol::UntypedMessage;
@@ -10,6 +11,7 @@ use agent_client_protocol::v1::schema::{
     AuthenticateRequest, LoadSessionRequest, NewSessionRequest, ResumeSessionRequest, SetSessionConfigOptionRequest,
     SetSessionModeRequest,
 };
+use journeyman_core::model::Effort;
 use serde_json::{Value, json};
 
 use super::connection::Connection;
@@ -36,6 +38,19 @@ pub struct SessionRequest {
     pub auth_method: Option<String>,
     /// The agent's name for the model to use.
     pub model: Option<String>,
+    /// The effort of the model.
+    pub effort: Option<Effort>,
+}
+
+/// An open session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenSession {
+    /// The agent's ID of the session.
+    pub id: String,
+    /// The way in which it was opened.
+    pub opened: Opened,
+    /// The settings that the agent does not offer or has refused, with their wanted values: `mode`, `model`, `effort`.
+    pub not_set: BTreeMap<&'static str, String>,
 }
 
 /// The way in which a session was opened, which determines what the agent remembers.
@@ -59,8 +74,8 @@ struct Session {
 impl Connection {
     /// Opens a session. If the agent supports it, an earlier session is resumed, or loaded if it cannot be resumed; if
     /// neither is possible, or the agent answers with an error, a new session is created. If the agent requires
-    /// authentication, this method authenticates and opens the session again. If the agent does not offer the mode or
-    /// the model, this is logged, and the session is used without it, unless the mode is required.
+    /// authentication, this method authenticates and opens the session again. If the agent does not offer the mode, the
+    /// model or the effort, this is logged, and the session is used without it, unless the mode is required.
     ///
     /// # Errors
     ///
@@ -68,29 +83,34 @@ impl Connection {
     /// `limits.start_timeout`, [`AcpError::Protocol`] or [`AcpError::TooMuch`] if the agent violates the protocol,
     /// sends too much, or cannot use the required mode, and [`AcpError::Agent`] if it refuses a new session or the
     /// authentication.
-    pub async fn open(&self, request: &SessionRequest) -> Result<(String, Opened), AcpError> {
-        let session = match self.restore_or_create(request).await {
+    pub async fn open(&self, request: &SessionRequest) -> Result<OpenSession, AcpError> {
+        let mut session = match self.restore_or_create(request).await {
             Err(AcpError::Agent { code: AUTH_REQUIRED, message }) => {
                 self.authenticate(request.auth_method.as_deref(), &message).await?;
                 self.restore_or_create(request).await?
             }
             opened => opened?,
         };
-        // Set the model first: the modes of some agents depend on it.
-        if let Some(model) = &request.model {
-            self.set(&session, Setting::Model, model).await?;
-        }
-        if let Some(mode) = &request.mode {
-            let is_set = self.set(&session, Setting::Mode, mode).await?;
-            if request.mode_is_required && !is_set {
-                let text = format!(
-                    "the agent cannot use the mode {mode}, in which it asks for permission; set another ask-mode in \
-                     its table"
-                );
-                return Err(AcpError::Protocol(text));
+        let mut not_set = BTreeMap::new();
+        // Set the model first: the efforts and the modes of some agents depend on it.
+        for (setting, wanted) in [
+            (Setting::Model, request.model.as_deref()),
+            (Setting::Effort, request.effort.map(Effort::name)),
+            (Setting::Mode, request.mode.as_deref()),
+        ] {
+            if let Some(wanted) = wanted
+                && !self.set(&mut session, setting, wanted).await?
+            {
+                not_set.insert(setting.name(), wanted.to_owned());
             }
         }
-        Ok((session.id, session.opened))
+        if let Some(mode) = not_set.get(Setting::Mode.name()).filter(|_| request.mode_is_required) {
+            let text = format!(
+                "the agent cannot use the mode {mode}, in which it asks for permission; set another ask-mode in its table"
+            );
+            return Err(AcpError::Protocol(text));
+        }
+        Ok(OpenSession { id: session.id, opened: session.opened, not_set })
     }
 
     async fn restore_or_create(&self, request: &SessionRequest) -> Result<Session, AcpError> {
@@ -157,7 +177,7 @@ impl Connection {
     }
 
     /// Changes a setting of the session. Returns whether the session has it afterward.
-    async fn set(&self, session: &Session, setting: Setting, wanted: &str) -> Result<bool, AcpError> {
+    async fn set(&self, session: &mut Session, setting: Setting, wanted: &str) -> Result<bool, AcpError> {
         let id = session.id.clone();
         let answer = match settings::change(&session.state, setting, wanted) {
             Change::None => return Ok(true),
@@ -175,7 +195,16 @@ impl Connection {
                 self.call(request).await
             }
         };
-        tolerate(setting.name(), answer).map(|answer| answer.is_some())
+        let Some(mut answer) = tolerate(setting.name(), answer)? else { return Ok(false) };
+        // The answer to a change of an option has all options: a change of one may change the others.
+        if let Some(options) = answer
+            .get_mut("configOptions")
+            .filter(|options| options.as_array().is_some_and(|options| !options.is_empty()))
+            && let Some(state) = session.state.as_object_mut()
+        {
+            state.insert("configOptions".to_owned(), options.take());
+        }
+        Ok(true)
     }
 }
 

@@ -1,7 +1,7 @@
-//! Chooses the request that sets a session's mode or model.
+//! Chooses the request that sets a session's mode, model or effort.
 //!
-//! Agents list both in one of two ways: in `configOptions`, or in the older `modes` and `models`. If an agent uses both
-//! ways, the options take precedence.
+//! Agents list modes and models in one of two ways: in `configOptions`, or in the older `modes` and `models`. If an agent
+//! uses both ways, the options take precedence. They list efforts only in `configOptions`.
 //!
 //! Invariant: only a value that the agent itself lists is ever set.
 
@@ -14,14 +14,26 @@ pub(super) enum Setting {
     Mode,
     /// The model that the agent uses.
     Model,
+    /// The effort of the model.
+    Effort,
 }
 
 impl Setting {
-    /// Returns the category of the option, which is also its name in the log.
+    /// Returns the name of the setting for people.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Mode => "mode",
             Self::Model => "model",
+            Self::Effort => "effort",
+        }
+    }
+
+    /// Returns the category of the option.
+    fn category(self) -> &'static str {
+        match self {
+            Self::Mode => "mode",
+            Self::Model => "model",
+            Self::Effort => "thought_level",
         }
     }
 }
@@ -59,6 +71,7 @@ fn by_list(state: &Value, setting: Setting, wanted: &str) -> Option<Change> {
     let (offered, current, list, id, change) = match setting {
         Setting::Mode => ("modes", "currentModeId", "availableModes", "id", Change::Mode),
         Setting::Model => ("models", "currentModelId", "availableModels", "modelId", Change::Model),
+        Setting::Effort => return None,
     };
     let offered = state.get(offered)?;
     if is(offered, current, wanted) {
@@ -69,7 +82,7 @@ fn by_list(state: &Value, setting: Setting, wanted: &str) -> Option<Change> {
 }
 
 fn concerns(option: &Value, setting: Setting) -> bool {
-    is(option, "category", setting.name()) || is(option, "id", setting.name())
+    is(option, "category", setting.category()) || is(option, "id", setting.category())
 }
 
 /// Returns whether a list of values, or of groups of values, contains `wanted`.
@@ -103,6 +116,21 @@ mod tests {
         assert_eq!(change(&state, Setting::Mode, "ask"), Change::None);
         assert_eq!(change(&state, Setting::Model, "large"), Change::Option("model".to_owned()));
         assert_eq!(change(&state, Setting::Model, "huge"), Change::Unknown);
+    }
+
+    #[test]
+    fn an_effort_is_the_value_of_an_option_for_the_thought_level() {
+        let levels = json!([{ "value": "low", "name": "Low" }, { "value": "xhigh", "name": "Extra high" }]);
+        for option in [
+            json!({ "id": "reasoning_effort", "category": "thought_level", "currentValue": "low", "options": levels }),
+            json!({ "id": "thought_level", "currentValue": "low", "options": levels }),
+        ] {
+            let state = json!({ "configOptions": [option], "models": { "currentModelId": "max" } });
+            let id = option["id"].as_str().unwrap().to_owned();
+            assert_eq!(change(&state, Setting::Effort, "xhigh"), Change::Option(id));
+            assert_eq!(change(&state, Setting::Effort, "low"), Change::None);
+            assert_eq!(change(&state, Setting::Effort, "max"), Change::Unknown, "only a listed value is set");
+        }
     }
 
     #[test]

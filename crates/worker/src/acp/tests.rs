@@ -117,11 +117,11 @@ async fn connected(streams: Streams, policy: Policy) -> (Connection, mpsc::Recei
 /// Connects, opens a new session, and returns its ID too.
 async fn opened(streams: Streams, policy: Policy) -> (Connection, mpsc::Receiver<Update>, String) {
     let (connection, updates) = connected(streams, policy).await;
-    let (session, _) = connection.open(&new_session()).await.unwrap();
+    let session = connection.open(&new_session()).await.unwrap().id;
     (connection, updates, session)
 }
 
-/// Returns the parameters of a new session without a mode or a model.
+/// Returns the parameters of a new session without a mode, a model or an effort.
 fn new_session() -> SessionRequest {
     SessionRequest {
         cwd: PathBuf::from("/workspace"),
@@ -130,6 +130,7 @@ fn new_session() -> SessionRequest {
         mode_is_required: false,
         auth_method: None,
         model: None,
+        effort: None,
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use journeyman_core::agent::{AgentSpec, MODEL_TOKEN, MODEL_URL, Places};
 use journeyman_core::job::Job;
-use journeyman_core::model::TEST;
+use journeyman_core::model::{Effort, TEST};
 use journeyman_core::ports::{Gateway, ModelAccount, ModelFailure, ModelRoute};
 use journeyman_core::project::{Project, SecretValue};
 use journeyman_core::run::{Reason, ReasonCode};
@@ -43,9 +43,14 @@ pub(crate) fn route(
     Err(failed(Reason::new(ReasonCode::ModelNotConfigured, text)))
 }
 
+/// Returns the effort of a job: its own, or else that of its agent.
+pub(crate) fn effort(job: &Job, spec: &AgentSpec) -> Option<Effort> {
+    job.effort.or(spec.effort)
+}
+
 /// Returns the values of the placeholders in an agent's description.
 pub(crate) fn places(
-    job: &Job,
+    (job, spec): (&Job, &AgentSpec),
     route: Option<&ModelRoute>,
     (home, workspace): (String, String),
     (refuses, model_calls): (bool, u32),
@@ -56,7 +61,8 @@ pub(crate) fn places(
     let permission = if refuses { "ask" } else { "allow" };
     let context_tokens = route.and_then(|route| route.context_tokens).unwrap_or(0).to_string();
     let model_calls = model_calls.to_string();
-    Places { model, dialect, model_name, home, workspace, permission, model_calls, context_tokens }
+    let effort = effort(job, spec);
+    Places { model, dialect, model_name, home, workspace, permission, model_calls, context_tokens, effort }
 }
 
 /// Returns the agent's name for the job's model: the provider's name, or, if the agent does not use the proxy (the test

@@ -9,7 +9,7 @@ use journeyman_core::run::{Reason, ReasonCode, Usage};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::acp::{AcpError, AgentInfo, Connection, Opened, SessionRequest, Stop, TurnEnd};
+use crate::acp::{AcpError, AgentInfo, Connection, OpenSession, Opened, SessionRequest, Stop, TurnEnd};
 use crate::error::RunError;
 use crate::sandbox::outbound::{OutboundEvent, OutboundLog};
 use crate::turn::context::{Turn, TurnContext};
@@ -34,14 +34,15 @@ pub(super) async fn prompt(
                 mode_is_required: launch.policy.refuses(),
                 auth_method: spec.auth_method.clone(),
                 model: spec.select_model.then(|| models::name(context.job(), launch.route.as_ref())),
+                effort: models::effort(context.job(), spec).filter(|_| !spec.takes_effort()),
             };
             let begun = Instant::now();
-            let (session, opened) =
+            let session =
                 connection.open(&request).await.map_err(|error| failure::not_started(error, "its session was open"))?;
-            log.add(OutboundEvent::Session(about(connection, opened, begun.elapsed())));
-            context.sandbox.workspace.note_session(&session).await?;
-            *open = Some(session.clone());
-            (session, opened)
+            log.add(OutboundEvent::Session(about(connection, &session, begun.elapsed())));
+            context.sandbox.workspace.note_session(&session.id).await?;
+            *open = Some(session.id.clone());
+            (session.id, session.opened)
         }
     };
     let message = &with_note(&context.assignment.claimed.message.prompt, context.note);
@@ -161,16 +162,21 @@ fn permission_refused(what: &str) -> Reason {
     Reason::new(ReasonCode::PermissionRefused, text)
 }
 
-/// Returns the log entry of an opened session: the agent, and whether the session was resumed.
-fn about(connection: &Connection, opened: Opened, took: Duration) -> Value {
+/// Returns the log entry of an opened session: the agent, whether the session was resumed, and which wanted settings the
+/// agent does not have.
+fn about(connection: &Connection, session: &OpenSession, took: Duration) -> Value {
     let AgentInfo { who, resumes, loads } = connection.about();
-    let how = match opened {
+    let how = match session.opened {
         Opened::Resumed => "resumed",
         Opened::Loaded => "loaded",
         Opened::New => "new",
     };
     let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-    json!({ "agent": who, "opened": how, "resumes": resumes, "loads": loads, "millis": millis })
+    let mut about = json!({ "agent": who, "opened": how, "resumes": resumes, "loads": loads, "millis": millis });
+    if !session.not_set.is_empty() {
+        about["notSet"] = json!(session.not_set);
+    }
+    about
 }
 
 async fn previous(context: &TurnContext<'_>) -> Option<String> {

@@ -4,6 +4,7 @@ use askama::Template;
 use journeyman_core::checks::CheckWatch;
 use journeyman_core::job::{Job, JobState, JobStatus, Work};
 use journeyman_core::model::budget::Used;
+use journeyman_core::model::Effort;
 use journeyman_core::pull::IndexedPull;
 use journeyman_core::run::ReasonCode;
 
@@ -26,6 +27,7 @@ struct Side<'a> {
     plan_first: bool,
     agent: String,
     model: String,
+    effort: Option<&'static str>,
     /// The name of the ref, in parts between which a line may break.
     reference: Vec<String>,
     /// The name of the branch, in such parts.
@@ -98,6 +100,7 @@ pub(super) fn render(at: &InJob, talk: &Talk, plan: Option<&Plan>, data: SideDat
         plan_first: job.status() != JobStatus::Completed,
         agent: choices::name_of(&at.shared, &job.agent),
         model: visible::line(&job.model).into_owned(),
+        effort: job.effort.map(Effort::name),
         reference: breakable(&job.source.reference),
         branch: job.branch.as_ref().map(|branch| breakable(&branch.name)),
         pulls: data.pulls.iter().filter_map(|pull| Pill::of_indexed(at, pull)).collect(),

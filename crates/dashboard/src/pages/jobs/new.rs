@@ -7,7 +7,7 @@ use journeyman_app::JobRequest;
 use journeyman_core::template::{self, TemplateSettings};
 
 use super::begin::{self, BeginPage};
-use crate::choices::{Choices, chosen_model};
+use crate::choices::{Choices, chosen_effort, chosen_model};
 use crate::failure::{Failure, Page, refusal, refused, rendered};
 use crate::fields::Fields;
 use crate::frame::Frame;
@@ -100,7 +100,8 @@ impl<'a> NewPage<'a> {
                 &at.project,
                 &fields.text("agent"),
                 &chosen_model(fields).unwrap_or_default(),
-            ),
+            )
+            .with_effort(&at.project, &fields.text("effort")),
             draft: fields.is_set("draft"),
             has_options: fields.is_set("draft") || options.iter().any(|name| fields.given(name).is_some()),
             branches: branches.unwrap_or_default(),
@@ -137,7 +138,14 @@ async fn create_page(shared: &Shared, at: &InProject, fields: &Fields) -> Page {
     {
         return refused(&BeginPage::refused(shared, at, &state, fields).await?);
     }
-    let request = request(fields);
+    let request = match request(fields) {
+        Ok(request) => request,
+        Err(text) => {
+            let mut page = NewPage::new(shared, at, fields, None).await?;
+            page.error = Some(text);
+            return refused(&page);
+        }
+    };
     let once = fields.once(&format!("create job {request:?}"));
     match at.cases().create_job(&at.caller(), &at.project.id, request, once).await {
         Ok(done) => Ok(Redirect::to(&at.path(&format!("/jobs/{}", done.record.id))).into_response()),
@@ -151,17 +159,18 @@ async fn create_page(shared: &Shared, at: &InProject, fields: &Fields) -> Page {
     }
 }
 
-fn request(fields: &Fields) -> JobRequest {
-    JobRequest {
+fn request(fields: &Fields) -> Result<JobRequest, String> {
+    Ok(JobRequest {
         prompt: fields.text("prompt"),
         reference: fields.given("ref"),
         branch: fields.given("branch"),
         model: chosen_model(fields),
+        effort: chosen_effort(fields)?,
         agent: fields.given("agent"),
         title: fields.given("title"),
         draft: fields.is_set("draft").then_some(true),
         pull_request: fields.given("pull-request"),
         labels: fields.separated("labels"),
         ..JobRequest::default()
-    }
+    })
 }

@@ -12,7 +12,7 @@ use journeyman_core::project::{
     Submodules,
 };
 
-use crate::choices::chosen_model;
+use crate::choices::{chosen_effort, chosen_model};
 use crate::fields::Fields;
 
 /// A change of a project, which can be applied several times.
@@ -41,9 +41,11 @@ pub(super) fn of(section: &str, fields: &Fields, project: &Project) -> Result<Ed
         "repository" => repository(fields),
         "agent" => {
             let (agent, model, setup) = (fields.given("agent"), chosen_model(fields), long(fields, "setup"));
+            let effort = chosen_effort(fields)?;
             Ok(fields_only(move |project| {
                 project.agent = agent.clone().unwrap_or_else(|| DEFAULT_AGENT.to_owned());
                 project.model = model.clone().unwrap_or_else(|| DEFAULT_MODEL.to_owned());
+                project.settings.effort = effort;
                 project.settings.setup.clone_from(&setup);
             }))
         }

@@ -97,7 +97,10 @@ fn kinds() -> Vec<Kind> {
         kind(
             "job.created",
             "The job was created.",
-            json!({ "title": text(), "source": schema("Source"), "agent": text(), "model": text() }),
+            json!({
+                "title": text(), "source": schema("Source"), "agent": text(), "model": text(),
+                "effort": schema("Effort"),
+            }),
             &["title", "source", "agent", "model"],
         ),
         kind("job.completed", "No messages are left, and the last run succeeded.", json!({}), &[]),
@@ -218,6 +221,11 @@ fn kinds() -> Vec<Kind> {
             truncatable(json!({
                 "agent": text(), "opened": { "type": "string", "enum": ["new", "resumed", "loaded"] },
                 "resumes": { "type": "boolean" }, "loads": { "type": "boolean" }, "millis": number(),
+                "notSet": {
+                    "type": "object", "additionalProperties": text(),
+                    "description": "The wanted values of `model`, `effort` and `mode` that the agent does not offer or \
+                                    has refused.",
+                },
             })),
             &[],
         ),

@@ -15,7 +15,8 @@ use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaType, Type};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::choices::{
-    CheckMode, CiFiles, CodeHostKind, KeepUpToDate, Lfs, Permissions, Pull, Reviews, SecretUse, Submodules, ToolKind,
+    CheckMode, CiFiles, CodeHostKind, Effort, KeepUpToDate, Lfs, Permissions, Pull, Reviews, SecretUse, Submodules,
+    ToolKind,
 };
 
 /// The fields of a project that a client may set. A field that is left out keeps its value; at creation, it gets its
@@ -37,6 +38,8 @@ pub struct ProjectChanges {
     /// The model of the project's jobs.
     #[schema(min_length = 1, max_length = 200)]
     pub model: Option<String>,
+    /// The effort of the model in the project's jobs; by default, the agent's, or else the model's own.
+    pub effort: Option<Effort>,
     /// The code host of the repository.
     pub code_host: Option<CodeHostChanges>,
     /// The content of checkouts.
@@ -295,6 +298,7 @@ impl ProjectChanges {
         let sandbox = self.sandbox.unwrap_or_default();
         let (comments, checks) = (self.comments.unwrap_or_default(), self.checks.unwrap_or_default());
         Ok(project::Settings {
+            effort: self.effort.map(Effort::into),
             code_host: CodeHostSettings {
                 kind: host.kind.map(CodeHostKind::into),
                 host: host.host.map(|id| id.parse()).transpose().map_err(|error| format!("codeHost.host: {error}"))?,

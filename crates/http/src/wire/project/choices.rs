@@ -1,6 +1,6 @@
 //! The enums of a project's fields, each of which mirrors an enum of the core.
 
-use journeyman_core::project;
+use journeyman_core::{model, project};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -28,6 +28,29 @@ macro_rules! mirror {
             }
         }
     };
+}
+
+mirror! {
+    model::Effort;
+    /// The effort with which a model reasons about its answers. Not every model knows every value.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Effort {
+        /// No reasoning.
+        None,
+        /// The least reasoning.
+        Minimal,
+        /// Little reasoning.
+        Low,
+        /// The middle value.
+        Medium,
+        /// Much reasoning.
+        High,
+        /// More than `high`.
+        XHigh,
+        /// The most reasoning that the model can do.
+        Max,
+    }
 }
 
 mirror! {

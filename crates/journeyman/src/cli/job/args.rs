@@ -5,9 +5,11 @@ use std::num::NonZeroUsize;
 use clap::{Args, Subcommand, ValueEnum};
 use clap_complete::engine::ArgValueCandidates;
 use journeyman_client::models::Status;
+use journeyman_core::model::Effort;
 
 use crate::cli::complete;
 use crate::cli::confirm::ConfirmArgs;
+use crate::cli::effort;
 use crate::cli::exit::HELP;
 use crate::cli::number;
 use crate::cli::pr::MethodArg;
@@ -157,6 +159,9 @@ pub(super) struct CreateArgs {
     /// Model to use
     #[arg(long, add = ArgValueCandidates::new(complete::models))]
     pub(super) model: Option<String>,
+    /// Effort of the model; by default, the project's
+    #[arg(long, value_parser = effort::parser())]
+    pub(super) effort: Option<Effort>,
     /// Agent to run
     #[arg(long, add = ArgValueCandidates::new(complete::agents))]
     pub(super) agent: Option<String>,

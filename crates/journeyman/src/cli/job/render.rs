@@ -32,6 +32,7 @@ pub(super) fn job(look: Look, job: &Value) -> Vec<String> {
         ("source", format!("{} at {}", cell(&job["source"]["repository"]), cell(&job["source"]["ref"]))),
         ("branch", cell(&job["branch"])),
         ("model", cell(&job["model"])),
+        ("effort", cell(&job["effort"])),
         ("pull request", look.link(pull.unwrap_or(&Value::Null))),
         ("created", look.ago(&job["createdAt"])),
         ("archived", look.ago(&job["archivedAt"])),
@@ -132,11 +133,11 @@ mod tests {
         let mut record = json!({"id": "job_1", "status": "active", "source": {"repository": "r", "ref": "main"}});
         let lines = job(LOOK, &record);
         assert_eq!(lines[3], "source       r at main");
-        assert_eq!(lines[6], "pull request -");
+        assert_eq!(lines[6..8], ["effort       -", "pull request -"]);
         record["prLink"] = "http://h/7".into();
-        assert_eq!(job(LOOK, &record)[6], "pull request http://h/7");
+        assert_eq!(job(LOOK, &record)[7], "pull request http://h/7");
         record["pullRequest"] = json!({"url": "http://h/8"});
-        assert_eq!(job(LOOK, &record)[6], "pull request http://h/8");
+        assert_eq!(job(LOOK, &record)[7], "pull request http://h/8");
     }
 
     #[test]

@@ -42,6 +42,7 @@ impl Transcript {
             "message.published_with" => fact("published with commits of earlier messages".to_owned()),
             "message.withdrawn" => fact("a message was withdrawn".to_owned()),
             "run.started" => fact(format!("run started (attempt {})", data["attempt"])),
+            "agent.session" => not_set(data).into_iter().map(|line| paint.warn(&line)).collect(),
             "agent.message" => text("text").lines().map(str::to_owned).collect(),
             "agent.thought" => text("text").lines().map(|line| paint.dim(&format!("  ~ {line}"))).collect(),
             "agent.plan" => plan(data),
@@ -99,6 +100,15 @@ impl Transcript {
         }
         lines
     }
+}
+
+/// Returns a line for each setting that the session does not have.
+fn not_set(data: &Value) -> Vec<String> {
+    let settings = data["notSet"].as_object().into_iter().flatten();
+    let line = |(setting, wanted): (&String, &Value)| {
+        format!("* the agent has no {} {}", plain(setting), plain(wanted.as_str().unwrap_or_default()))
+    };
+    settings.map(line).collect()
 }
 
 /// Returns the line about a pull request that is to be updated with its base.
@@ -251,6 +261,8 @@ mod tests {
                 ],
             ),
             ("model.denied", json!({"reason": "no"}), vec!["* model call refused: no"]),
+            ("agent.session", json!({"opened": "new"}), Vec::new()),
+            ("agent.session", json!({"notSet": {"effort": "max"}}), vec!["* the agent has no effort max"]),
             ("agent.model_call", json!({"failure": "status 529"}), vec!["* status 529"]),
             ("agent.model_call", json!({"failure": null}), vec![]),
             (

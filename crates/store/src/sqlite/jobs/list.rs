@@ -18,7 +18,7 @@ use crate::sqlite::rows::collect;
 macro_rules! list {
     ($index:literal, $status:literal) => {
         concat!(
-            "SELECT id, state, diff FROM jobs INDEXED BY ",
+            "SELECT id, state, diff, effort FROM jobs INDEXED BY ",
             $index,
             " WHERE project = ?1 AND created_at > ?2 AND (created_at, id) < (?3, ?4)
                AND instr(lower(title), lower(?5)) > 0 AND ",
@@ -37,7 +37,7 @@ pub(super) const LIST_OF_STATUS: &str = list!("jobs_of_status", "status = ?7");
 macro_rules! list_by {
     ($from:literal, $order:literal) => {
         concat!(
-            "SELECT jobs.id, jobs.state, jobs.diff FROM ",
+            "SELECT jobs.id, jobs.state, jobs.diff, jobs.effort FROM ",
             $from,
             " AND jobs.created_at > ?2 AND (jobs.created_at, jobs.id) < (?3, ?4)
                AND instr(lower(jobs.title), lower(?5)) > 0 AND ?7 IN ('', jobs.status)

@@ -1,11 +1,19 @@
 //! Tests of the handshake, and of opening sessions.
 
+use std::collections::BTreeMap;
+
+use journeyman_core::model::Effort;
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::super::{AcpError, Opened, Policy, SessionRequest, connect};
+use super::super::{AcpError, OpenSession, Opened, Policy, SessionRequest, connect};
 use super::{connected, limits, message, new_session, received, run_agent};
+
+/// Returns a session that has all wanted settings.
+fn opened(id: &str, opened: Opened) -> OpenSession {
+    OpenSession { id: id.to_owned(), opened, not_set: BTreeMap::new() }
+}
 
 fn continued() -> SessionRequest {
     SessionRequest { previous: Some("old".to_owned()), ..new_session() }
@@ -29,7 +37,7 @@ async fn neither_files_nor_terminals_are_offered() {
     });
     let (connection, _updates) = connected(streams, Policy::ALLOW).await;
     let session = connection.open(&continued()).await.unwrap();
-    assert_eq!(session, ("s1".to_owned(), Opened::New));
+    assert_eq!(session, opened("s1", Opened::New));
     // The agent's streams end with the connection.
     drop(connection);
     agent.await.unwrap();
@@ -75,7 +83,7 @@ async fn updates_that_are_repeated_while_loading_are_dropped() {
     });
     let (connection, mut updates) = connected(streams, Policy::ALLOW).await;
     let session = connection.open(&continued()).await.unwrap();
-    assert_eq!(session, ("old".to_owned(), Opened::Loaded));
+    assert_eq!(session, opened("old", Opened::Loaded));
     // The late repetition must be read before the turn begins; otherwise it counts as new.
     tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     let cancel = CancellationToken::new();
@@ -101,9 +109,9 @@ async fn resume_is_tried_before_load_and_load_before_new() {
     });
     let (connection, _updates) = connected(streams, Policy::ALLOW).await;
     let session = connection.open(&continued()).await.unwrap();
-    assert_eq!(session, ("old".to_owned(), Opened::Resumed));
+    assert_eq!(session, opened("old", Opened::Resumed));
     let session = connection.open(&continued()).await.unwrap();
-    assert_eq!(session, ("fresh".to_owned(), Opened::New));
+    assert_eq!(session, opened("fresh", Opened::New));
     drop(connection);
     agent.await.unwrap();
 }
@@ -141,10 +149,50 @@ async fn model_and_mode_are_set_if_they_are_offered() {
     });
     let (connection, _updates) = connected(streams, Policy::ALLOW).await;
     let request = SessionRequest { mode: Some("yolo".to_owned()), model: Some("large".to_owned()), ..new_session() };
-    for session in ["s1", "s2", "s3"] {
-        let opened = connection.open(&request).await.unwrap();
-        assert_eq!(opened, (session.to_owned(), Opened::New));
+    let not_set =
+        |names: &[(&'static str, &str)]| names.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+    for (session, not_set) in [
+        ("s1", not_set(&[("model", "large")])),
+        ("s2", not_set(&[("model", "large")])),
+        ("s3", not_set(&[("model", "large"), ("mode", "yolo")])),
+    ] {
+        let opened = OpenSession { not_set, ..opened(session, Opened::New) };
+        assert_eq!(connection.open(&request).await.unwrap(), opened);
     }
+    drop(connection);
+    agent.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_effort_is_set_after_the_model_if_the_agent_offers_it() {
+    let option = |id: &str, category: &str, current: &str, values: &[&str]| {
+        let options: Vec<_> = values.iter().map(|value| json!({ "value": value, "name": value })).collect();
+        json!({ "id": id, "category": category, "type": "select", "currentValue": current, "options": options })
+    };
+    let (streams, agent) = run_agent(move |mut agent| async move {
+        agent.handshake(json!({})).await;
+        let request = agent.receive_method("session/new").await;
+        let model = |current: &str| option("model", "model", current, &["small", "large"]);
+        // The small model has no efforts.
+        agent.answer(&request, json!({ "sessionId": "s1", "configOptions": [model("small")] })).await;
+        let request = agent.receive_method("session/set_config_option").await;
+        assert_eq!(request["params"], json!({ "sessionId": "s1", "configId": "model", "value": "large" }));
+        let effort = option("reasoning", "thought_level", "low", &["low", "xhigh"]);
+        agent.answer(&request, json!({ "configOptions": [model("large"), effort] })).await;
+        let request = agent.receive_method("session/set_config_option").await;
+        assert_eq!(request["params"], json!({ "sessionId": "s1", "configId": "reasoning", "value": "xhigh" }));
+        agent.answer(&request, json!({ "configOptions": [] })).await;
+
+        let request = agent.receive_method("session/new").await;
+        let effort = option("reasoning", "thought_level", "low", &["low", "high"]);
+        agent.answer(&request, json!({ "sessionId": "s2", "configOptions": [model("large"), effort] })).await;
+        assert!(agent.receive().await.is_none(), "a value that is not offered is not set");
+    });
+    let (connection, _updates) = connected(streams, Policy::ALLOW).await;
+    let request = SessionRequest { model: Some("large".to_owned()), effort: Some(Effort::XHigh), ..new_session() };
+    assert_eq!(connection.open(&request).await.unwrap(), opened("s1", Opened::New));
+    let not_set = [("effort", "xhigh".to_owned())].into();
+    assert_eq!(connection.open(&request).await.unwrap(), OpenSession { not_set, ..opened("s2", Opened::New) });
     drop(connection);
     agent.await.unwrap();
 }
@@ -182,7 +230,7 @@ async fn authentication_is_sent_if_the_agent_requires_it_and_the_session_is_open
         });
         let (connection, _updates) = connected(streams, Policy::ALLOW).await;
         let request = SessionRequest { auth_method: wanted_method, ..new_session() };
-        assert_eq!(connection.open(&request).await, Ok(("s1".to_owned(), Opened::New)));
+        assert_eq!(connection.open(&request).await, Ok(opened("s1", Opened::New)));
         drop(connection);
         agent.await.unwrap();
     }

@@ -186,7 +186,7 @@ async fn a_full_channel_slows_the_agent_and_loses_nothing() {
     });
     let (sender, mut updates) = mpsc::channel(1);
     let connection = connect(streams, limits(), Policy::ALLOW, sender).await.unwrap();
-    let (session, _) = connection.open(&new_session()).await.unwrap();
+    let session = connection.open(&new_session()).await.unwrap().id;
     assert_eq!(received(&mut updates), [message("too early")]);
     let reader = tokio::spawn(async move {
         let mut read = Vec::new();
