@@ -3,7 +3,10 @@
 //! Invariants: the file tools touch files only below the working directory; no tool sends anything to the client, the
 //! [`ToolOutput`] describes what it did; an error is a text for the model.
 
+mod arguments;
 mod edit_file;
+mod encoding;
+mod lines;
 mod list_dir;
 mod output;
 mod process_group;
@@ -207,29 +210,4 @@ where
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn every_defined_tool_is_parsed() {
-        let arguments = json!({
-            "path": "a", "content": "", "old_text": "a", "new_text": "b", "pattern": "x", "command": "true",
-            "entries": [],
-        });
-        for tool in definitions() {
-            let name = tool.name.as_str();
-            let request = ToolRequest::parse(name, &arguments);
-            assert!(request.is_ok_and(|request| request.name() == name), "{name}");
-        }
-    }
-
-    #[test]
-    fn invalid_calls_are_explained() {
-        let unknown = ToolRequest::parse("fly", &json!({})).err().unwrap_or_default();
-        assert!(unknown.contains("fly"), "{unknown}");
-        let missing = ToolRequest::parse("read_file", &json!({})).err().unwrap_or_default();
-        assert!(missing.contains("path"), "{missing}");
-    }
-}
+mod tests;

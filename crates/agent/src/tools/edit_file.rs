@@ -1,6 +1,9 @@
-//! `edit_file`: replaces one exact text in a file.
+//! `edit_file`: replaces a text in a file.
 //!
-//! Invariant: a file is changed only if it contains the text to replace exactly once.
+//! Invariant: a file is changed only if it contains the text to replace exactly once, or if all occurrences are to be
+//! replaced.
+
+mod splice;
 
 use std::fs;
 
@@ -9,8 +12,10 @@ use genai::chat::Tool;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::output::{OldText, changed};
-use super::{Announcement, ToolError, ToolOutput};
+use self::splice::{Replacement, replace};
+use super::encoding::{Detected, Encoding, detect};
+use super::output::{MAX_DIFF_BYTES, OldText, changed};
+use super::{Announcement, ToolError, ToolOutput, arguments};
 use crate::workspace::Workspace;
 
 /// The name of the tool.
@@ -24,10 +29,15 @@ const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
 pub(crate) struct Args {
     /// The file.
     pub(crate) path: String,
-    /// The text to replace, exactly as it is in the file.
+    /// The text to replace, exactly as it is in the file, but with LF for any line break.
     pub(crate) old_text: String,
     /// The text that replaces it.
     pub(crate) new_text: String,
+    /// Set to replace all occurrences.
+    #[serde(default, deserialize_with = "arguments::flag")]
+    pub(crate) replace_all: bool,
+    /// The encoding of the file, if it is not the detected one.
+    pub(crate) encoding: Option<String>,
 }
 
 impl Args {
@@ -42,7 +52,8 @@ pub(crate) fn definition() -> Tool {
     Tool::new(NAME)
         .with_description(
             "Replace a text in a file. old_text must be in the file exactly once, white space included: give enough \
-             lines around the change to make it unique.",
+             lines around the change to make it unique, or set replace_all. Line breaks and the encoding of the file \
+             are kept.",
         )
         .with_schema(json!({
             "type": "object",
@@ -50,6 +61,8 @@ pub(crate) fn definition() -> Tool {
                 "path": {"type": "string", "description": "The file, relative to the working directory"},
                 "old_text": {"type": "string", "description": "The exact text to replace"},
                 "new_text": {"type": "string", "description": "The text to put in its place"},
+                "replace_all": {"type": "boolean", "description": "Replace all occurrences of old_text"},
+                "encoding": {"type": "string", "description": "The encoding, if the detected one is wrong"},
             },
             "required": ["path", "old_text", "new_text"],
         }))
@@ -62,52 +75,47 @@ pub(crate) fn run(args: &Args, workspace: &Workspace) -> Result<ToolOutput, Tool
     if !metadata.is_file() || metadata.len() > MAX_FILE_BYTES {
         return Err(ToolError::Refused(format!("`{}` is not a file of at most {MAX_FILE_BYTES} bytes", args.path)));
     }
-    let old = fs::read_to_string(&path).map_err(ToolError::io("edit", &args.path))?;
-    let new = replace_once(&old, &args.old_text, &args.new_text)?;
-    fs::write(&path, &new).map_err(ToolError::io("edit", &args.path))?;
-    let text = format!("Edited {}.", args.path);
-    Ok(changed(text, &path, OldText::Known(old), &new))
+    let old = fs::read(&path).map_err(ToolError::io("edit", &args.path))?;
+    let detected = with_given(detect(&old, true), args.encoding.as_deref())?;
+    let encoding = detected.encoding;
+    let (mark, content) = old.split_at(detected.mark.min(old.len()));
+    let replacement = Replacement { old: &args.old_text, new: &args.new_text, all: args.replace_all };
+    let (replaced, count) =
+        replace(content, encoding, replacement).map_err(|error| ToolError::Refused(error.to_string()))?;
+    fs::write(&path, [mark, &replaced].concat()).map_err(ToolError::io("edit", &args.path))?;
+    let mut text = format!("Edited {}.", args.path);
+    if count > 1 {
+        text.push_str(&format!(" {count} occurrences were replaced."));
+    }
+    if let Some(words) = detected.in_words() {
+        text.push_str(&format!(" The encoding is {words}."));
+    }
+    let old_text = match content.len() <= MAX_DIFF_BYTES {
+        true => OldText::Known(encoding.shown(content)),
+        false => OldText::Unknown,
+    };
+    Ok(changed(text, &path, old_text, &encoding.shown(&replaced)))
 }
 
-/// Returns `content` with the only occurrence of `old` replaced.
-fn replace_once(content: &str, old: &str, new: &str) -> Result<String, ToolError> {
-    let refused = |reason: &str| Err(ToolError::Refused(reason.to_owned()));
-    if old.is_empty() {
-        return refused("old_text is empty");
+/// Replaces the detected encoding by that of an argument.
+pub(super) fn with_given(detected: Detected, given: Option<&str>) -> Result<Detected, ToolError> {
+    let Some(name) = given.filter(|name| !name.trim().is_empty()) else { return Ok(detected) };
+    match Encoding::from_name(name) {
+        Some(encoding) => Ok(Detected { encoding, guessed: false, binary: false, ..detected }),
+        None => Err(ToolError::Refused(format!(
+            "the encoding `{name}` is not known: use a name of the web, such as utf-8, utf-16le, windows-1252, \
+             shift_jis or gbk"
+        ))),
     }
-    if old == new {
-        return refused("old_text and new_text are the same");
-    }
-    let Some(start) = content.find(old) else {
-        return refused("old_text is not in the file: read the file and give its exact text");
-    };
-    // The search continues at the next character, so that it also finds overlapping occurrences.
-    let next = start + old.chars().next().map_or(1, char::len_utf8);
-    if content.get(next..).is_some_and(|rest| rest.contains(old)) {
-        return refused("old_text is in the file more than once: give more of the text around it");
-    }
-    Ok(content.replacen(old, new, 1))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn only_a_unique_text_is_replaced() {
-        assert_eq!(replace_once("a b c", "b", "x").unwrap(), "a x c");
-        assert_eq!(replace_once("ünder", "ü", "").unwrap(), "nder");
-        for (content, old, new, reason) in [
-            ("a b c", "d", "x", "not in the file"),
-            ("a b b", "b", "x", "more than once"),
-            ("aaa", "aa", "x", "more than once"),
-            ("üüü", "üü", "x", "more than once"),
-            ("abc", "", "x", "empty"),
-            ("abc", "b", "b", "same"),
-        ] {
-            let error = replace_once(content, old, new).unwrap_err().to_string();
-            assert!(error.contains(reason), "{content} {old}: {error}");
-        }
+    fn edit(path: &str, old_text: &str, new_text: &str) -> Args {
+        let (path, old_text, new_text) = (path.to_owned(), old_text.to_owned(), new_text.to_owned());
+        Args { path, old_text, new_text, replace_all: false, encoding: None }
     }
 
     #[test]
@@ -115,9 +123,47 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let workspace = Workspace::open(directory.path()).unwrap();
         fs::write(directory.path().join("a"), "one\ntwo\n").unwrap();
-        let args = Args { path: "a".to_owned(), old_text: "two".to_owned(), new_text: "three".to_owned() };
-        let diff = run(&args, &workspace).unwrap().diff.unwrap();
+        let diff = run(&edit("a", "two", "three"), &workspace).unwrap().diff.unwrap();
         assert_eq!(diff.new_text, "one\nthree\n");
         assert_eq!(fs::read_to_string(directory.path().join("a")).unwrap(), "one\nthree\n");
+    }
+
+    #[test]
+    fn a_refused_edit_leaves_the_file_as_it_is() {
+        let directory = tempfile::tempdir().unwrap();
+        let workspace = Workspace::open(directory.path()).unwrap();
+        let path = directory.path().join("a");
+        fs::write(&path, b"gr\xf6\xdfer\n").unwrap();
+        for (args, reason) in [
+            (edit("a", "größer", "größer →"), "windows-1252"),
+            (edit("a", "kleiner", "x"), "not in the file"),
+            (edit("a", "r", "x"), "more than once (2 times)"),
+            (Args { encoding: Some("nonsense".to_owned()), ..edit("a", "g", "x") }, "`nonsense` is not known"),
+        ] {
+            let error = run(&args, &workspace).unwrap_err().to_string();
+            assert!(error.contains(reason), "{error}");
+            assert_eq!(fs::read(&path).unwrap(), b"gr\xf6\xdfer\n");
+        }
+    }
+
+    #[test]
+    fn all_occurrences_are_replaced_and_counted() {
+        let directory = tempfile::tempdir().unwrap();
+        let workspace = Workspace::open(directory.path()).unwrap();
+        fs::write(directory.path().join("a"), "a b a\r\na\r\n").unwrap();
+        let output = run(&Args { replace_all: true, ..edit("a", "a", "x\ny") }, &workspace).unwrap();
+        assert!(output.text.contains("3 occurrences"), "{}", output.text);
+        assert_eq!(fs::read(directory.path().join("a")).unwrap(), b"x\r\ny b x\r\ny\r\nx\r\ny\r\n");
+    }
+
+    #[test]
+    fn a_given_encoding_replaces_the_guess() {
+        let directory = tempfile::tempdir().unwrap();
+        let workspace = Workspace::open(directory.path()).unwrap();
+        // `Ł` of ISO 8859-2 is `£` of Windows-1252.
+        fs::write(directory.path().join("a"), b"\xa3\xf3d\xbc\n").unwrap();
+        let args = Args { encoding: Some("iso-8859-2".to_owned()), ..edit("a", "Łódź", "Łódka ź") };
+        run(&args, &workspace).unwrap();
+        assert_eq!(fs::read(directory.path().join("a")).unwrap(), b"\xa3\xf3dka \xbc\n");
     }
 }

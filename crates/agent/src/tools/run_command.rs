@@ -16,7 +16,7 @@ use tokio::io::AsyncReadExt;
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 
 use super::process_group::ProcessGroup;
-use super::{Announcement, Context, ToolError, ToolOutput};
+use super::{Announcement, Context, ToolError, ToolOutput, arguments};
 use crate::model::KEY_VARIABLES;
 use crate::text;
 use crate::workspace::Workspace;
@@ -44,6 +44,7 @@ pub(crate) struct Args {
     /// The command, for `sh -c`.
     pub(crate) command: String,
     /// The time limit in seconds. Default: 120, at most 600.
+    #[serde(default, deserialize_with = "arguments::number")]
     pub(crate) timeout_seconds: Option<u64>,
 }
 

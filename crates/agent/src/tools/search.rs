@@ -1,9 +1,10 @@
 //! `search`: searches the files of the repository for a regular expression.
 //!
-//! Invariants: files that `.gitignore` excludes are not searched, nor is `.git`; symbolic links are not followed; a
-//! cancelled call ends at the next file.
+//! Invariants: files that `.gitignore` excludes are not searched, nor is `.git`; symbolic links are not followed; the
+//! answer names every other file that was not searched, up to a number; a cancelled call ends at the next line.
 
-use std::fs;
+use std::fs::File;
+use std::io;
 use std::path::Path;
 
 use agent_client_protocol::v1::schema::ToolKind;
@@ -15,6 +16,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
+use super::lines::Lines;
 use super::{Announcement, ToolError, ToolOutput};
 use crate::text;
 use crate::workspace::Workspace;
@@ -28,8 +30,14 @@ const MAX_MATCHES: usize = 200;
 /// The maximum number of characters of a line that are shown.
 const MAX_LINE_CHARS: usize = 300;
 
-/// The size of the largest file that is searched, in bytes: 2 MiB. People rarely write larger files.
-const MAX_FILE_BYTES: u64 = 2 * 1024 * 1024;
+/// The size of the largest file that is searched, in bytes: 256 MiB.
+const MAX_FILE_BYTES: u64 = 256 * 1024 * 1024;
+
+/// The maximum number of bytes of a line that are searched at once: 1 MiB.
+const MAX_PIECE_BYTES: usize = 1024 * 1024;
+
+/// The maximum number of files that a note names.
+const MAX_NAMES: usize = 20;
 
 /// The arguments of the tool.
 #[derive(Debug, Deserialize)]
@@ -59,7 +67,7 @@ pub(crate) fn definition() -> Tool {
     Tool::new(NAME)
         .with_description(
             "Search the lines of files for a regular expression (Rust syntax, no look-around). Files that .gitignore \
-             excludes are left out. The answer has lines of the form path:line: text.",
+             excludes are left out. The answer has lines of the form path:line: text, and names binary files that match.",
         )
         .with_schema(json!({
             "type": "object",
@@ -84,21 +92,49 @@ pub(crate) fn run(args: &Args, workspace: &Workspace, cancel: &CancellationToken
         .git_global(false)
         .sort_by_file_path(|a, b| a.cmp(b))
         .filter_entry(|entry| entry.file_name() != ".git");
-    let mut found = Vec::new();
-    for entry in walk.build().filter_map(Result::ok) {
+    let mut found = Found::default();
+    for entry in walk.build() {
         if cancel.is_cancelled() {
             return Err(ToolError::Cancelled);
         }
+        let entry = match entry {
+            Ok(entry) => entry,
+            Err(error) => {
+                found.unreadable.push(error.to_string());
+                continue;
+            }
+        };
         let is_file = entry.file_type().is_some_and(|kind| kind.is_file());
         if !is_file || filter.as_ref().is_some_and(|filter| filter.matched(entry.path(), false).is_ignore()) {
             continue;
         }
-        search_file(entry.path(), workspace.root(), &pattern, &mut found);
-        if found.len() > MAX_MATCHES {
+        let name = entry.path().strip_prefix(workspace.root()).unwrap_or(entry.path()).display().to_string();
+        if let Err(error) = search_file(entry.path(), &name, &pattern, cancel, &mut found) {
+            found.unreadable.push(format!("{name} ({error})"));
+        }
+        if found.lines.len() > MAX_MATCHES {
             break;
         }
     }
-    Ok(ToolOutput::text(shown(found)))
+    if cancel.is_cancelled() {
+        return Err(ToolError::Cancelled);
+    }
+    Ok(ToolOutput::text(found.into_text()))
+}
+
+/// The result of a search.
+#[derive(Default)]
+struct Found {
+    /// The matching lines.
+    lines: Vec<String>,
+    /// The binary files that match.
+    binary: Vec<String>,
+    /// The files that are too large, with their sizes.
+    large: Vec<String>,
+    /// The files that could not be read, with the errors.
+    unreadable: Vec<String>,
+    /// The files with lines that were searched in parts.
+    in_parts: Vec<String>,
 }
 
 /// Returns the filter for a glob. It is not part of the walk, where it would take precedence over `.gitignore`.
@@ -111,37 +147,72 @@ fn file_filter(root: &Path, glob: Option<&str>) -> Result<Option<Override>, Tool
     builder.build().map(Some).map_err(refused)
 }
 
-/// Adds the matching lines of a file; skips files that are too large, binary or unreadable.
-fn search_file(path: &Path, root: &Path, pattern: &Regex, found: &mut Vec<String>) {
-    if fs::metadata(path).is_ok_and(|metadata| metadata.len() > MAX_FILE_BYTES) {
-        return;
+/// Adds the matching lines of a file.
+fn search_file(
+    path: &Path,
+    name: &str,
+    pattern: &Regex,
+    cancel: &CancellationToken,
+    found: &mut Found,
+) -> io::Result<()> {
+    let file = File::open(path)?;
+    let length = file.metadata()?.len();
+    if length > MAX_FILE_BYTES {
+        found.large.push(format!("{name} ({length} bytes)"));
+        return Ok(());
     }
-    let Ok(bytes) = fs::read(path) else {
-        return;
-    };
-    if bytes.contains(&0) {
-        return;
+    let mut lines = Lines::open(file, length, MAX_PIECE_BYTES)?;
+    let (mut number, mut is_cut) = (1, false);
+    while let Some(piece) = lines.next()? {
+        if cancel.is_cancelled() || found.lines.len() > MAX_MATCHES {
+            break;
+        }
+        if pattern.is_match(&piece.text) {
+            if lines.detected.binary {
+                found.binary.push(name.to_owned());
+                return Ok(());
+            }
+            found.lines.push(format!("{name}:{number}: {}", text::clip(&piece.text, MAX_LINE_CHARS)));
+        }
+        is_cut |= !piece.ends_line && !lines.detected.binary;
+        number += u64::from(piece.ends_line);
     }
-    let shown_path = path.strip_prefix(root).unwrap_or(path).display();
-    for (index, line) in String::from_utf8_lossy(&bytes).lines().enumerate() {
-        if found.len() > MAX_MATCHES {
-            return;
+    if is_cut {
+        found.in_parts.push(name.to_owned());
+    }
+    Ok(())
+}
+
+impl Found {
+    fn into_text(mut self) -> String {
+        let mut notes = Vec::new();
+        if self.lines.len() > MAX_MATCHES {
+            self.lines.truncate(MAX_MATCHES);
+            notes.push(format!("There is more than these {MAX_MATCHES} lines: search more narrowly."));
         }
-        if pattern.is_match(line) {
-            found.push(format!("{shown_path}:{}: {}", index + 1, text::clip(line, MAX_LINE_CHARS)));
+        if self.lines.is_empty() && self.binary.is_empty() {
+            notes.push("Nothing was found.".to_owned());
         }
+        for (what, files) in [
+            ("Binary files that match", &self.binary),
+            ("Not searched, because they are too large", &self.large),
+            ("Not searched, because they could not be read", &self.unreadable),
+            ("Searched in parts, because they have a line of more than 1 MiB", &self.in_parts),
+        ] {
+            if !files.is_empty() {
+                notes.push(format!("{what}: {}.", named(files)));
+            }
+        }
+        self.lines.extend(notes.into_iter().map(|note| format!("[{note}]")));
+        self.lines.join("\n")
     }
 }
 
-fn shown(mut found: Vec<String>) -> String {
-    if found.is_empty() {
-        return "[Nothing was found.]".to_owned();
-    }
-    if found.len() > MAX_MATCHES {
-        found.truncate(MAX_MATCHES);
-        found.push(format!("[There is more than these {MAX_MATCHES} lines: search more narrowly.]"));
-    }
-    found.join("\n")
+/// Returns the names of files, at most [`MAX_NAMES`], and the number of the others.
+fn named(files: &[String]) -> String {
+    let shown: Vec<&str> = files.iter().take(MAX_NAMES).map(String::as_str).collect();
+    let more = files.len() - shown.len();
+    if more == 0 { shown.join(", ") } else { format!("{} and {more} more", shown.join(", ")) }
 }
 
 fn refused(error: impl std::fmt::Display) -> ToolError {
@@ -150,6 +221,8 @@ fn refused(error: impl std::fmt::Display) -> ToolError {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn repository() -> (tempfile::TempDir, Workspace) {
@@ -162,7 +235,7 @@ mod tests {
         fs::write(root.join(".git/config"), "needle").unwrap();
         fs::write(root.join("target/out.rs"), "needle").unwrap();
         fs::write(root.join("run.log"), "needle").unwrap();
-        fs::write(root.join("binary"), b"needle\0").unwrap();
+        fs::write(root.join("binary"), b"needle\0\x01\x02\0").unwrap();
         fs::write(root.join("README.md"), "no\nneedle here\n").unwrap();
         fs::write(root.join("src/a.rs"), "let needle = 1;\n").unwrap();
         let workspace = Workspace::open(root).unwrap();
@@ -175,9 +248,13 @@ mod tests {
     }
 
     #[test]
-    fn ignored_and_binary_files_are_left_out() {
+    fn ignored_files_are_left_out_and_binary_files_are_only_named() {
         let (_directory, workspace) = repository();
-        assert_eq!(search(&workspace, "need.e", None, None), "README.md:2: needle here\nsrc/a.rs:1: let needle = 1;");
+        assert_eq!(
+            search(&workspace, "need.e", None, None),
+            "README.md:2: needle here\nsrc/a.rs:1: let needle = 1;\n[Binary files that match: binary.]"
+        );
+        assert_eq!(search(&workspace, "needle", Some("binary"), None), "[Binary files that match: binary.]");
         assert_eq!(search(&workspace, "haystack", None, None), "[Nothing was found.]");
     }
 
@@ -189,6 +266,33 @@ mod tests {
         assert_eq!(search(&workspace, "needle", Some("src/a.rs"), None), in_source);
         assert_eq!(search(&workspace, "needle", None, Some("*.rs")), in_source);
         assert_eq!(search(&workspace, "needle", None, Some("*.log")), "[Nothing was found.]");
+    }
+
+    #[test]
+    fn large_files_are_searched_and_what_is_not_is_named() {
+        let (directory, workspace) = repository();
+        let root = directory.path();
+        let big = format!("{}thing\n{}late thing\n", "x\n".repeat(10), "filler line\n".repeat(500_000));
+        fs::write(root.join("big"), big).unwrap();
+        assert_eq!(search(&workspace, "thing", None, None), "big:11: thing\nbig:500012: late thing");
+
+        let long = format!("{}thing{}\nthing\n", "x".repeat(MAX_PIECE_BYTES), "y".repeat(2 * MAX_PIECE_BYTES));
+        fs::write(root.join("big"), long).unwrap();
+        let text = search(&workspace, "thing", None, None);
+        let note = "[Searched in parts, because they have a line of more than 1 MiB: big.]";
+        assert!(
+            text.starts_with("big:1: thingyyy") && text.ends_with(&format!("\nbig:2: thing\n{note}")),
+            "{text:.99}"
+        );
+
+        File::create(root.join("big")).unwrap().set_len(MAX_FILE_BYTES + 1).unwrap();
+        let note = format!("Not searched, because they are too large: big ({} bytes).", MAX_FILE_BYTES + 1);
+        assert_eq!(search(&workspace, "thing", None, None), format!("[Nothing was found.]\n[{note}]"));
+
+        let text = search(&workspace, "thing", Some("none"), None);
+        assert!(text.starts_with("[Nothing was found.]\n[Not searched, because they could not be read: "), "{text}");
+        let many: Vec<String> = (0..25).map(|number| number.to_string()).collect();
+        assert!(named(&many).ends_with("18, 19 and 5 more"), "{}", named(&many));
     }
 
     #[test]

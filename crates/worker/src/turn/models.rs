@@ -116,7 +116,10 @@ pub(crate) fn judge(turn: Result<Turn, RunError>, failure: Option<ModelFailure>)
 
 #[cfg(test)]
 mod tests {
+    use journeyman_core::ids::JobId;
+    use journeyman_core::job::Source;
     use journeyman_core::job::turn::Ending;
+    use journeyman_core::time::Timestamp;
 
     use super::*;
 
@@ -133,6 +136,22 @@ mod tests {
             Err(RunError::Failed { reason, retry }) => Some((reason.code, retry)),
             _ => None,
         }
+    }
+
+    #[test]
+    fn the_effort_is_that_of_the_job_or_else_of_the_agent() {
+        let source = Source { repository: "local:shop".to_owned(), reference: "HEAD".to_owned() };
+        let id = JobId::from_uuid(uuid::Uuid::from_u128(1));
+        let mut job = Job::new(id, "shop".parse().unwrap(), source, Timestamp::default());
+        let mut spec: AgentSpec = serde_json::from_str(r#"{"command": ["x", "{effort}"]}"#).unwrap();
+        let effort_of = |job: &Job, spec: &AgentSpec| {
+            places((job, spec), None, (String::new(), String::new()), (false, 1)).fill("{effort}")
+        };
+        assert_eq!(effort_of(&job, &spec), None);
+        spec.effort = Some(Effort::Low);
+        assert_eq!(effort_of(&job, &spec).as_deref(), Some("low"));
+        job.effort = Some(Effort::XHigh);
+        assert_eq!(effort_of(&job, &spec).as_deref(), Some("xhigh"));
     }
 
     #[test]
