@@ -13,8 +13,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::ProjectId;
-use crate::model::budget::Budgets;
 use crate::model::Effort;
+use crate::model::budget::Budgets;
 use crate::ports::Resources;
 use crate::time::Timestamp;
 use crate::version::FIRST_VERSION;

@@ -29,7 +29,12 @@ use journeyman_core::outbox::{Backlog, Task};
 use journeyman_core::poll::Poll;
 use journeyman_core::ports::{
     Accepted, AdminStore, Administered, AuditEntry, AuditFilter, AuditLine, Check, CheckStore, ClaimFn, ClaimQuery,
-    CodeHostStore, ComparisonStore, Decide, DecideAdmin, Decided, DeliveryBacklog, DeliveryFilter, DutyStore, FeedStore, Guard, HoldStore, ImportStore, InboxFilter, InboxStore, JobCounts, JobExtras, JobFilter, JobOverview, JobStore, JobWatch, KeyStore, LockStore, MessageFilter, NewReservation, OutboxStore, Picked, PollStore, ProjectJobs, ProjectStore, PullCounts, PullFilter, PullIndex, PullStore, Reservation, ReserveError, Retention, SessionsToEnd, SlackEventFilter, SlackStore, SpendingStore, StatusCounts, Store, StoreError, Sums, Swept, TaskQuery, TemplateStore, TrustStore, UpdateError, UsageStore, UserStore, WebhookStore, WorkerStore,
+    CodeHostStore, ComparisonStore, Decide, DecideAdmin, Decided, DeliveryBacklog, DeliveryFilter, DutyStore,
+    FeedStore, Guard, HoldStore, ImportStore, InboxFilter, InboxStore, JobCounts, JobExtras, JobFilter, JobOverview,
+    JobStore, JobWatch, KeyStore, LockStore, MessageFilter, NewReservation, OutboxStore, Picked, PollStore,
+    ProjectJobs, ProjectStore, PullCounts, PullFilter, PullIndex, PullStore, Reservation, ReserveError, Retention,
+    SessionsToEnd, SlackEventFilter, SlackStore, SpendingStore, StatusCounts, Store, StoreError, Sums, Swept,
+    TaskQuery, TemplateStore, TrustStore, UpdateError, UsageStore, UserStore, WebhookStore, WorkerStore,
 };
 use journeyman_core::project::hold::{Hold, HoldFailure};
 use journeyman_core::project::{Project, RepositoryIdentity, SecretValue};

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use axum::http::{Method, StatusCode};
-use journeyman_core::model::budget::Budgets;
 use journeyman_core::model::Effort;
+use journeyman_core::model::budget::Budgets;
 use journeyman_core::ports::ProjectStore;
 use journeyman_core::project::{
     CheckMode, CheckSettings, CheckoutSettings, CiFiles, CodeHostSettings, CommentSettings, KeepUpToDate, Lfs,

@@ -15,8 +15,8 @@ use journeyman_core::job::turn::{Ending, TurnArtifacts, TurnBegun};
 use journeyman_core::job::{JobOptions, JobStatus, Pull, PullRepository};
 use journeyman_core::key::{ApiKey, KeyHash, NewKey, NewSecret, Scope, parse_network};
 use journeyman_core::message::MessageStatus;
-use journeyman_core::model::budget::{Budgets, OverBudget, Refusal, Scope as Purse, Used};
 use journeyman_core::model::Effort;
+use journeyman_core::model::budget::{Budgets, OverBudget, Refusal, Scope as Purse, Used};
 use journeyman_core::ports::{
     AuditEntry, Cursor, JobCounts, JobFilter, NewReservation, PATIENCE, ReserveError, Retention, Sums, Swept,
     UpdateError,

@@ -3,8 +3,8 @@
 use askama::Template;
 use journeyman_core::checks::CheckWatch;
 use journeyman_core::job::{Job, JobState, JobStatus, Work};
-use journeyman_core::model::budget::Used;
 use journeyman_core::model::Effort;
+use journeyman_core::model::budget::Used;
 use journeyman_core::pull::IndexedPull;
 use journeyman_core::run::ReasonCode;
 
