@@ -88,7 +88,9 @@ impl Staged {
     pub(crate) fn next(&self, before: &Listing, after: &Listing) -> Listing {
         let ignored_before: HashSet<&Path> =
             before.entries().iter().filter(|entry| entry.is_ignored).map(|entry| entry.path.as_path()).collect();
-        let kept = after.entries().iter().filter(|entry| self.left_out_with(&entry.path).is_none()).map(|entry| {
+        let blockers = self.blockers();
+        let is_left_out = |path: &Path| self.left_out_with(path, &blockers).is_some();
+        let kept = after.entries().iter().filter(|entry| !is_left_out(&entry.path)).map(|entry| {
             let is_ignored = match self.candidates.contains(&entry.path) {
                 true => self.ignored.contains(&entry.path),
                 false => ignored_before.contains(entry.path.as_path()),
@@ -104,18 +106,21 @@ impl Staged {
         Listing::new(kept.chain(absent).collect())
     }
 
-    /// Returns the path that is told as left out, if the changed file `path` is left out with it.
-    fn left_out_with(&self, path: &Path) -> Option<&Path> {
-        let told = path.ancestors().find_map(|part| self.left_out.get_key_value(part));
-        // Nothing is committed in a folder in which git would block.
+    /// Returns the path that is told as left out, if the changed file `path` is left out with it. `blockers` are
+    /// [`Self::blockers`].
+    fn left_out_with<'a>(&'a self, path: &Path, blockers: &[&'a Path]) -> Option<&'a Path> {
+        let told = path.ancestors().find_map(|part| self.left_out.get_key_value(part)).map(|(told, _)| told.as_path());
+        let is_held = || self.candidates.contains(path) || self.absent.contains(path);
+        let blocks = |file: &&&Path| file.parent().is_some_and(|folder| path.starts_with(folder));
+        told.or_else(|| blockers.iter().find(blocks).copied().filter(|_| is_held()))
+    }
+
+    /// Returns the files on which git would block. Nothing in their folders is committed.
+    fn blockers(&self) -> Vec<&Path> {
         let blocks = |(file, reason): &(&PathBuf, &LeftOutReason)| {
-            **reason == LeftOutReason::Special
-                && READ_BY_GIT.iter().any(|name| file.ends_with(name))
-                && file.parent().is_some_and(|folder| path.starts_with(folder))
+            **reason == LeftOutReason::Special && READ_BY_GIT.iter().any(|name| file.ends_with(name))
         };
-        let is_held = self.candidates.contains(path) || self.absent.contains(path);
-        let told = told.or_else(|| self.left_out.iter().filter(|_| is_held).find(blocks));
-        told.map(|(path, _)| path.as_path())
+        self.left_out.iter().filter(blocks).map(|(file, _)| file.as_path()).collect()
     }
 
     /// Returns what was left out, in the order of its paths, with what there is to store of it.
@@ -137,15 +142,16 @@ impl Staged {
         if all.is_empty() {
             return Vec::new();
         }
+        let blockers = self.blockers();
         for entry in after.entries().iter().filter(|entry| self.candidates.contains(&entry.path)) {
-            if let (Kind::File | Kind::Link, Some(told)) = (entry.kind, self.left_out_with(&entry.path))
+            if let (Kind::File | Kind::Link, Some(told)) = (entry.kind, self.left_out_with(&entry.path, &blockers))
                 && let Some(one) = all.get_mut(told).filter(|one| one.extent != Extent::Folder)
             {
                 one.files.push(entry.path.clone());
             }
         }
         for path in self.absent.iter().filter(|path| !after.has(path)) {
-            let told = self.left_out_with(path);
+            let told = self.left_out_with(path, &blockers);
             if let Some(one) = told.and_then(|told| all.get_mut(told)) {
                 one.removed.push(path.clone());
             }

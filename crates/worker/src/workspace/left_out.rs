@@ -90,10 +90,11 @@ pub(crate) struct Restored {
 
 impl Workspace {
     /// Stores what was left out of the commit `head` under the key that belongs to that of the session's archive. What
-    /// does not fit, and what cannot be read, is not stored, which does not fail the turn.
+    /// does not fit, what cannot be read, and what the blob store does not take, is not stored, which does not fail the
+    /// turn.
     ///
     /// # Errors
-    /// The disk or the blob store failed.
+    /// The disk failed.
     pub(crate) async fn save_left_out(
         &self,
         blobs: &dyn Blobs,
@@ -119,7 +120,12 @@ impl Workspace {
         };
         let key = left_out_key(archive);
         let stored = blobs.put(&key, &file);
-        deadline::within(deadline::STORE, "storing the files that were left out of the commits", stored).await?;
+        let stored: Result<(), RunError> = deadline::within(deadline::STORE, "storing left-out files", stored).await;
+        if let Err(error) = stored {
+            tracing::warn!(job = %self.job, %error, "the files that were left out of the commits were not stored");
+            super::remove_file(&file).await?;
+            return Ok(Saved::default());
+        }
         Ok(Saved { is_stored: true, kept })
     }
 
@@ -136,7 +142,7 @@ impl Workspace {
         }
         let key = left_out_key(archive);
         let stored = session.blobs.put(&key, &file);
-        deadline::within(deadline::STORE, "storing the files that were left out of the commits", stored).await?;
+        deadline::within(deadline::STORE, "storing left-out files", stored).await?;
         Ok(true)
     }
 

@@ -42,7 +42,7 @@ pub(super) fn save(
 ) -> io::Result<Option<BTreeSet<PathBuf>>> {
     let tree = open_folder(tree)?;
     let mut sized: Vec<(u64, HeldBack)> =
-        held_back.into_iter().filter_map(|one| Some((size_of(&tree, &one)?, one))).collect();
+        held_back.into_iter().filter_map(|one| Some((size_of(&tree, &one, limit)?, one))).collect();
     sized.sort_by_key(|(bytes, _)| *bytes);
     let mut left = limit.saturating_sub(LISTS.min(limit / 4));
     sized.retain(|(bytes, _)| {
@@ -110,10 +110,10 @@ fn parent_of(tree: &File, path: &Path) -> Option<(File, CString)> {
     Some((parent_beneath(tree, path).ok()?, name))
 }
 
-/// Returns the size of something in an archive, in bytes; `None` if it cannot be stored.
-fn size_of(tree: &File, one: &HeldBack) -> Option<u64> {
+/// Returns the size of something in an archive, in bytes; `None` if it cannot be stored, or has more than `limit` bytes.
+fn size_of(tree: &File, one: &HeldBack, limit: u64) -> Option<u64> {
     if one.extent == Extent::Folder {
-        return folder_size(&open_beneath(tree, &one.path).ok()?, 0);
+        return folder_size(&open_beneath(tree, &one.path).ok()?, 0, limit);
     }
     if one.files.is_empty() && one.removed.is_empty() {
         return None;
@@ -123,16 +123,23 @@ fn size_of(tree: &File, one: &HeldBack) -> Option<u64> {
         let (folder, name) = parent_of(tree, file)?;
         let found = statat(&folder, &name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         bytes = bytes.saturating_add(ENTRY).saturating_add(u64::try_from(found.st_size).unwrap_or_default());
+        if bytes > limit {
+            return None;
+        }
     }
     Some(bytes)
 }
 
-/// Returns the size of a folder with everything in it; `None` if not all of it can be stored.
-fn folder_size(folder: &File, depth: usize) -> Option<u64> {
+/// Returns the size of a folder with everything in it; `None` if not all of it can be stored, or if it has more than
+/// `limit` bytes.
+fn folder_size(folder: &File, depth: usize, limit: u64) -> Option<u64> {
     if depth > DEPTH {
         return None;
     }
     let mut bytes = ENTRY;
+    if bytes > limit {
+        return None;
+    }
     let mut entries = Dir::read_from(folder).ok()?;
     while let Some(entry) = entries.read() {
         let entry = entry.ok()?;
@@ -142,13 +149,18 @@ fn folder_size(folder: &File, depth: usize) -> Option<u64> {
         }
         let found = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         let inner = match FileType::from_raw_mode(found.st_mode) {
-            FileType::Directory => {
-                folder_size(&open_beneath(folder, Path::new(OsStr::from_bytes(name.to_bytes()))).ok()?, depth + 1)?
-            }
+            FileType::Directory => folder_size(
+                &open_beneath(folder, Path::new(OsStr::from_bytes(name.to_bytes()))).ok()?,
+                depth + 1,
+                limit - bytes,
+            )?,
             FileType::RegularFile => ENTRY.saturating_add(u64::try_from(found.st_size).unwrap_or_default()),
             _ => ENTRY,
         };
         bytes = bytes.saturating_add(inner);
+        if bytes > limit {
+            return None;
+        }
     }
     Some(bytes)
 }
