@@ -247,8 +247,8 @@ impl UseCases {
         self.parts().store.refresh_comparison(project.clone(), before).await
     }
 
-    /// Makes the comparisons due at once that a change of the project's repository on the built-in code host concerns. A
-    /// failure is only logged: the pull requests are compared after a time in any case.
+    /// Makes the comparisons due at once that a change of a repository on the built-in code host concerns. A failure is
+    /// only logged: the pull requests are compared after a time in any case.
     pub(crate) async fn wake_local_comparisons(&self, repository: &str) {
         let repository = PullRepository::local(repository);
         let moved = MovedBranch { repository, branch: None, project: None };
