@@ -12,7 +12,6 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::with_base;
-use crate::error::RunError;
 use crate::given::Fixture;
 
 /// The folders and the names that files are made of.
@@ -442,7 +441,7 @@ async fn check_all(seeds: Range<u64>) {
 }
 
 async fn check(fixture: &Fixture, base: &Base, seed: u64) {
-    let mut before = fixture.build().await;
+    let before = fixture.build().await;
     let first = committed(fixture, before.head.as_str());
     let old = read(&fixture.sandbox.workspace.tree);
     let mut agent = Agent {
@@ -454,17 +453,8 @@ async fn check(fixture: &Fixture, base: &Base, seed: u64) {
         moved: BTreeSet::new(),
         is_sparse: false,
     };
-    let explain =
-        |error: RunError, agent: &Agent<'_>| -> ! { panic!("seed {seed}: {error}\n{}", agent.log.join("\n")) };
-    for turn in 0..=agent.pick(2) {
-        if turn > 0 {
-            let collected = fixture.collect(&before).await.unwrap_or_else(|error| explain(error, &agent));
-            before = fixture.next(&before, collected);
-            agent.log.push("the next turn".to_owned());
-        }
-        for _ in 0..=agent.pick(10) {
-            agent.act();
-        }
+    for _ in 0..=agent.pick(10) {
+        agent.act();
     }
     let new = read(&fixture.sandbox.workspace.tree);
     let tracked = agent.tracked();
@@ -472,7 +462,8 @@ async fn check(fixture: &Fixture, base: &Base, seed: u64) {
     // Rewritten history is replaced by one commit.
     let follows = agent.follows(before.head.as_str());
     let own = committed(fixture, if follows { "HEAD" } else { before.head.as_str() });
-    let collected = fixture.collect(&before).await.unwrap_or_else(|error| explain(error, &agent));
+    let collected =
+        fixture.collect(&before).await.unwrap_or_else(|error| panic!("seed {seed}: {error}\n{}", agent.log.join("\n")));
 
     let model = Model { base, agent: &agent, old: &old, new: &new, first: &first, own: &own, tracked: &tracked };
     let (expected, told) = model.expected();
