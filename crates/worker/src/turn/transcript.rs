@@ -54,7 +54,7 @@ pub(super) fn dropped_lines(updates: &mut Receiver<Update>) -> Vec<Update> {
 }
 
 /// Writes updates about lines that were no messages.
-pub(super) async fn write_dropped(reporter: &Reporter, dropped: Vec<Update>) -> Result<(), RunError> {
+pub(super) async fn write_dropped(reporter: &Reporter, dropped: Vec<Update>) -> Result<(), UpdateError> {
     let (mut buffer, mut entries) = (TextBuffer::default(), Vec::new());
     for update in dropped {
         buffer.add(reporter, &mut entries, update);
