@@ -62,7 +62,14 @@ impl From<ForgeError> for Failed {
 #[async_trait]
 impl EffectHandler for HostEffects {
     fn kinds(&self) -> &'static [&'static str] {
-        &[Effect::ACKNOWLEDGE, Effect::ANSWER, Effect::REPORT_CHECKS, Effect::REPORT_OUTDATED, Effect::SET_STATUS]
+        &[
+            Effect::ACKNOWLEDGE,
+            Effect::ANSWER,
+            Effect::REPORT_CHECKS,
+            Effect::REPORT_OUTDATED,
+            Effect::SET_STATUS,
+            Effect::REMOVE_REPOSITORY,
+        ]
     }
 
     async fn carry_out(&self, effect: &Effect) -> Result<(), EffectError> {
@@ -72,6 +79,9 @@ impl EffectHandler for HostEffects {
             Effect::ReportChecks { job, sha } => self.report_checks(*job, sha).await,
             Effect::ReportOutdated { job, base } => self.report_outdated(*job, base).await,
             Effect::SetStatus { job, sha, .. } => self.set_status(*job, sha).await,
+            Effect::RemoveRepository { repository } => {
+                self.0.parts().forges.remove(repository).await.map_err(Failed::from)
+            }
             Effect::RemoveBlobs { .. } => Err(Failed::Later("this part of the service has no blobs".to_owned())),
         };
         match done {

@@ -95,7 +95,7 @@ impl UseCases {
             }
         };
         let stage = match done {
-            Ok(()) => ImportStage::Finished,
+            Ok(not_copied) => ImportStage::Finished { not_copied },
             Err(failed) => ImportStage::Failed { cause: failed.to_string() },
         };
         tracing::info!(project = %id, number, ?stage, "an import has ended");

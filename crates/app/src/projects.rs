@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use journeyman_core::admin::{AdminRefusal, Once, Precondition, Subject};
 use journeyman_core::finding::{Finding, first_failure};
+use journeyman_core::hosted_storage::{HostedStorage, StorageRecord};
 use journeyman_core::ids::ProjectId;
 use journeyman_core::ports::{Administered, ForgeError};
 use journeyman_core::project::decide::{self, Proposal, check_change};
@@ -179,7 +180,22 @@ impl UseCases {
         }
     }
 
-    /// Deletes a project with its jobs, their logs, and its secrets. The repository stays.
+    /// Returns the last measurement of the space that the repository of a project on the built-in code host takes; `None`
+    /// if there is none, or the repository is elsewhere.
+    pub async fn storage(&self, project: &Project) -> Option<StorageRecord> {
+        self.parts().forges.storage(project).await
+    }
+
+    /// Returns the space that all repositories of the built-in code host take, according to their last measurements.
+    ///
+    /// # Errors
+    /// The folder of the repositories cannot be read.
+    pub async fn storage_of_all(&self) -> Result<HostedStorage, Error> {
+        self.parts().forges.storage_of_all().await.map_err(|error| Error::Internal(error.to_string()))
+    }
+
+    /// Deletes a project with its jobs, their logs, and its secrets. Its repository on the built-in code host is removed
+    /// afterward with its pull requests and objects, unless another project uses it. A repository elsewhere stays.
     ///
     /// # Errors
     /// The caller is not an administrator, the project does not exist, has another version or active jobs, or the store

@@ -12,11 +12,14 @@ use journeyman_core::ports::{Blob, BlobContent, BlobError, Blobs};
 use journeyman_core::time::Timestamp;
 use object_store::buffered::BufWriter;
 use object_store::path::Path as ObjectPath;
-use object_store::{ObjectStore, ObjectStoreExt, ObjectStoreScheme};
+use object_store::{ObjectStore, ObjectStoreExt, ObjectStoreScheme, PutPayload};
 use std::sync::Arc;
 use tokio::fs::File;
 use tokio::io::AsyncWriteExt;
 use url::Url;
+
+/// The folder with the times at which blobs were renewed.
+const RENEWED: &str = "renewed";
 
 /// A bucket of an object store, or a folder in a bucket.
 #[derive(Debug)]
@@ -46,6 +49,20 @@ impl Bucket {
 
     fn object_path(&self, key: &str) -> ObjectPath {
         key.split('/').fold(self.root.clone(), |path, part| path.join(part))
+    }
+
+    /// Returns the path of the empty object whose time is that of a blob's last renewal.
+    fn renewal(&self, key: &str) -> ObjectPath {
+        self.object_path(&format!("{RENEWED}/{key}"))
+    }
+
+    /// Returns the size of an object in bytes and its time; `None` if it does not exist.
+    async fn head(&self, path: &ObjectPath) -> Result<Option<(u64, Timestamp)>, BlobError> {
+        match self.store.head(path).await {
+            Ok(found) => Ok(Some(described(&found))),
+            Err(object_store::Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(failed(error)),
+        }
     }
 
     /// Returns the key of an object, without the bucket's folder.
@@ -85,12 +102,20 @@ impl Blobs for Bucket {
         Ok(true)
     }
 
-    async fn size(&self, key: &str) -> Result<Option<u64>, BlobError> {
-        match self.store.head(&self.object_path(key)).await {
-            Ok(found) => Ok(Some(found.size)),
-            Err(object_store::Error::NotFound { .. }) => Ok(None),
-            Err(error) => Err(failed(error)),
+    async fn find(&self, key: &str) -> Result<Option<Blob>, BlobError> {
+        let Some((bytes, written_at)) = self.head(&self.object_path(key)).await? else { return Ok(None) };
+        let renewed = self.head(&self.renewal(key)).await?;
+        let written_at = renewed.map_or(written_at, |(_, at)| at.max(written_at));
+        Ok(Some(Blob { key: key.to_owned(), bytes, written_at }))
+    }
+
+    async fn renew(&self, key: &str) -> Result<bool, BlobError> {
+        if self.head(&self.object_path(key)).await?.is_none() {
+            return Ok(false);
         }
+        // Stores cannot change the time of an object, and not all of them can copy a large one onto itself.
+        self.store.put(&self.renewal(key), PutPayload::default()).await.map_err(failed)?;
+        Ok(true)
     }
 
     async fn open(&self, key: &str) -> Result<Option<BlobContent>, BlobError> {
@@ -105,10 +130,13 @@ impl Blobs for Bucket {
     }
 
     async fn delete(&self, key: &str) -> Result<(), BlobError> {
-        match self.store.delete(&self.object_path(key)).await {
-            Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
-            Err(error) => Err(failed(error)),
+        for path in [self.object_path(key), self.renewal(key)] {
+            match self.store.delete(&path).await {
+                Ok(()) | Err(object_store::Error::NotFound { .. }) => {}
+                Err(error) => return Err(failed(error)),
+            }
         }
+        Ok(())
     }
 
     async fn list(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Vec<Blob>, BlobError> {
@@ -119,11 +147,16 @@ impl Blobs for Bucket {
         };
         let found: Vec<_> = listing.take(limit).try_collect().await.map_err(failed)?;
         let blob = |object: &object_store::ObjectMeta| {
-            let written_at = Timestamp::from_micros(object.last_modified.timestamp_micros());
-            self.key(&object.location).map(|key| Blob { key, written_at })
+            let (bytes, written_at) = described(object);
+            self.key(&object.location).map(|key| Blob { key, bytes, written_at })
         };
         Ok(found.iter().filter_map(blob).collect())
     }
+}
+
+/// Returns the size of an object in bytes, and the time at which it was written.
+fn described(object: &object_store::ObjectMeta) -> (u64, Timestamp) {
+    (object.size, Timestamp::from_micros(object.last_modified.timestamp_micros()))
 }
 
 fn failed(error: impl std::fmt::Display) -> BlobError {

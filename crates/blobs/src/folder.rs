@@ -1,6 +1,6 @@
 //! Blobs as files in a folder.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
@@ -10,7 +10,15 @@ use bytes::BytesMut;
 use futures::stream;
 use journeyman_core::ports::{Blob, BlobContent, BlobError, Blobs, GitBody};
 use journeyman_core::time::Timestamp;
+use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, utimensat};
+use rustix::io::Errno;
 use tokio::io::AsyncReadExt;
+
+/// The times of a file that was written now.
+const NOW: Timestamps = {
+    let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+    Timestamps { last_access: now, last_modification: now }
+};
 
 /// A folder that stores blobs as files.
 #[derive(Debug, Clone)]
@@ -81,12 +89,28 @@ impl Blobs for Folder {
         .await
     }
 
-    async fn size(&self, key: &str) -> Result<Option<u64>, BlobError> {
-        match tokio::fs::metadata(self.root.join(key)).await {
-            Ok(found) => Ok(found.is_file().then_some(found.len())),
+    async fn find(&self, key: &str) -> Result<Option<Blob>, BlobError> {
+        let (path, key) = (self.root.join(key), key.to_owned());
+        blocking(move || match std::fs::metadata(path) {
+            Ok(meta) if meta.is_file() => Ok(Some(blob(key, &meta)?)),
+            Ok(_) => Ok(None),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(BlobError(error.to_string())),
-        }
+            Err(error) => Err(error),
+        })
+        .await
+    }
+
+    async fn renew(&self, key: &str) -> Result<bool, BlobError> {
+        let path = self.root.join(key);
+        blocking(move || match utimensat(CWD, &path, &NOW, AtFlags::empty()) {
+            Ok(()) => {
+                // The time must survive a power failure, as the write did.
+                found(File::open(&path).and_then(|file| file.sync_all()))
+            }
+            Err(Errno::NOENT) => Ok(false),
+            Err(error) => Err(error.into()),
+        })
+        .await
     }
 
     async fn open(&self, key: &str) -> Result<Option<BlobContent>, BlobError> {
@@ -148,6 +172,8 @@ fn put(file: &Path, target: &Path) -> io::Result<()> {
         std::fs::copy(file, &draft)?;
         std::fs::remove_file(file)?;
     }
+    // A blob is as old as its write, not as old as the file that it was.
+    utimensat(CWD, &draft, &NOW, AtFlags::empty())?;
     File::open(&draft)?.sync_all()?;
     std::fs::rename(&draft, target)?;
     File::open(folder)?.sync_all()
@@ -197,11 +223,15 @@ fn walk(root: &Path, folder: &str, after: &str, limit: usize, blobs: &mut Vec<Bl
             && !key.ends_with(".draft")
             && let Ok(meta) = std::fs::metadata(root.join(&key))
         {
-            let since = meta.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
-            blobs.push(Blob { key, written_at: Timestamp::default() + since });
+            blobs.push(blob(key, &meta)?);
         }
     }
     Ok(())
+}
+
+fn blob(key: String, meta: &Metadata) -> io::Result<Blob> {
+    let since = meta.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
+    Ok(Blob { key, bytes: meta.len(), written_at: Timestamp::default() + since })
 }
 
 /// Returns whether the file existed.

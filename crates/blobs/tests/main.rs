@@ -40,6 +40,7 @@ impl Setup {
     async fn keys(&self, prefix: &str, after: Option<&str>, limit: usize) -> Vec<String> {
         let blobs = self.blobs.list(prefix, after, limit).await.unwrap();
         assert!(blobs.iter().all(|blob| blob.written_at.as_micros() > 0), "{}", self.name);
+        assert!(blobs.iter().all(|blob| blob.bytes == 1), "{}", self.name);
         blobs.into_iter().map(|blob| blob.key).collect()
     }
 }
@@ -55,7 +56,7 @@ async fn a_blob_can_be_read_until_it_is_deleted() {
             setup.blobs.put(key, &file).await.unwrap();
             assert!(!file.exists(), "{name}: the file was moved");
             assert_eq!(setup.read(key).await.as_deref(), Some(text), "{name}");
-            assert_eq!(setup.blobs.size(key).await.unwrap(), Some(text.len() as u64), "{name}");
+            assert_eq!(setup.blobs.find(key).await.unwrap().unwrap().bytes, text.len() as u64, "{name}");
             let opened = setup.blobs.open(key).await.unwrap().unwrap();
             assert_eq!(opened.bytes, text.len() as u64, "{name}");
             let pieces: Vec<_> = opened.body.try_collect().await.unwrap();
@@ -66,9 +67,36 @@ async fn a_blob_can_be_read_until_it_is_deleted() {
         for _ in 0..2 {
             setup.blobs.delete("sessions/job_1/1.tar.gz").await.unwrap();
             assert_eq!(setup.read("sessions/job_1/1.tar.gz").await, None, "{name}");
-            assert_eq!(setup.blobs.size("sessions/job_1/1.tar.gz").await.unwrap(), None, "{name}");
+            assert_eq!(setup.blobs.find("sessions/job_1/1.tar.gz").await.unwrap(), None, "{name}");
             assert!(setup.blobs.open("sessions/job_1/1.tar.gz").await.unwrap().is_none(), "{name}");
         }
+    }
+}
+
+#[tokio::test]
+async fn a_renewed_blob_is_as_young_as_a_new_one() {
+    const KEY: &str = "lfs/shop/a";
+    for setup in setups() {
+        let name = setup.name;
+        assert!(!setup.blobs.renew(KEY).await.unwrap(), "{name}: there is none");
+        let file = setup.file("old", b"x");
+        std::fs::File::open(&file).unwrap().set_modified(std::time::UNIX_EPOCH).unwrap();
+        setup.blobs.put(KEY, &file).await.unwrap();
+        let written = setup.blobs.find(KEY).await.unwrap().unwrap();
+        assert!(written.written_at.as_micros() > 0, "{name}: the time of the file does not count");
+        if name == "folder" {
+            let path = setup.dir.path().join("blobs").join(KEY);
+            std::fs::File::open(path).unwrap().set_modified(std::time::UNIX_EPOCH).unwrap();
+            assert_eq!(setup.blobs.find(KEY).await.unwrap().unwrap().written_at.as_micros(), 0);
+        }
+        assert!(setup.blobs.renew(KEY).await.unwrap(), "{name}");
+        let renewed = setup.blobs.find(KEY).await.unwrap().unwrap();
+        assert!(renewed.written_at >= written.written_at, "{name}");
+        assert_eq!(setup.read(KEY).await.as_deref(), Some(b"x".as_slice()), "{name}");
+        assert_eq!(setup.keys("lfs", None, 9).await, [KEY], "{name}");
+        setup.blobs.delete(KEY).await.unwrap();
+        assert!(!setup.blobs.renew(KEY).await.unwrap(), "{name}");
+        assert!(setup.blobs.list("renewed", None, 9).await.unwrap().is_empty(), "{name}");
     }
 }
 

@@ -148,6 +148,8 @@ pub enum AdminRow {
     ProjectDeleted {
         /// The project.
         id: ProjectId,
+        /// The name of its repository on the built-in code host, which an effect removes.
+        repository: Option<String>,
         /// The time of the deletion.
         at: Timestamp,
     },

@@ -64,7 +64,11 @@ pub enum ImportStage {
         cause: String,
     },
     /// The branches and tags are in the repository, and on disk.
-    Finished,
+    Finished {
+        /// What was not copied, and the remedy, for people.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        not_copied: Option<String>,
+    },
 }
 
 /// The state of an import at a time.
@@ -76,8 +80,8 @@ pub enum ImportProgress<'a> {
     Interrupted,
     /// The import has failed, for this cause.
     Failed(&'a str),
-    /// The import has finished.
-    Finished,
+    /// The import has finished. The text says what was not copied.
+    Finished(Option<&'a str>),
 }
 
 /// The reason why an import is not begun: another one is running.
@@ -111,7 +115,7 @@ impl Import {
             ImportStage::Running { until } if now < *until && *until <= now + LONGEST_LEASE => ImportProgress::Running,
             ImportStage::Running { .. } => ImportProgress::Interrupted,
             ImportStage::Failed { cause } => ImportProgress::Failed(cause),
-            ImportStage::Finished => ImportProgress::Finished,
+            ImportStage::Finished { not_copied } => ImportProgress::Finished(not_copied.as_deref()),
         }
     }
 
@@ -148,7 +152,8 @@ mod tests {
         let failed = second.with(ImportStage::Failed { cause: "gone".to_owned() });
         assert_eq!(failed.progress(now), ImportProgress::Failed("gone"));
         assert_eq!(begun(Some(&failed), now).unwrap().state.number, 3);
-        assert_eq!(second.with(ImportStage::Finished).progress(now), ImportProgress::Finished);
+        let finished = second.with(ImportStage::Finished { not_copied: Some("one".to_owned()) });
+        assert_eq!(finished.progress(now), ImportProgress::Finished(Some("one")));
     }
 
     #[test]
@@ -164,7 +169,10 @@ mod tests {
         let import = begun(None, Timestamp::from_micros(7)).unwrap();
         let stored = r#"{"number":1,"url":"https://git.example/a.git","started_at":7,"stage":{"is":"running","until":20000007}}"#;
         assert_eq!(serde_json::to_string(&import.state).unwrap(), stored);
-        for stage in [ImportStage::Finished, ImportStage::Failed { cause: "gone".to_owned() }, import.state.stage] {
+        let finished = ImportStage::Finished { not_copied: None };
+        assert_eq!(serde_json::to_string(&finished).unwrap(), r#"{"is":"finished"}"#);
+        let partly = ImportStage::Finished { not_copied: Some("one".to_owned()) };
+        for stage in [finished, partly, ImportStage::Failed { cause: "gone".to_owned() }, import.state.stage] {
             let text = serde_json::to_string(&stage).unwrap();
             assert_eq!(serde_json::from_str::<ImportStage>(&text).unwrap(), stage);
         }

@@ -2,12 +2,16 @@
 //!
 //! Source: <https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md>, version 1.
 
+use std::io::{self, Read, Write};
 use std::str;
 
 use sha2::{Digest, Sha256};
 
 /// The size that a pointer does not reach, in bytes.
 pub const POINTER_BYTES: u64 = 1024;
+
+/// The size of the pieces in which content is read, in bytes.
+pub const PIECE_BYTES: usize = 64 << 10;
 
 const VERSION: &str = "version https://git-lfs.github.com/spec/v1";
 
@@ -95,11 +99,60 @@ impl Hasher {
     }
 }
 
+/// Copies all of `from`, and returns the pointer of its content.
+///
+/// # Errors
+/// The content has more than `most` bytes ([`io::ErrorKind::FileTooLarge`]), or reading or writing failed.
+pub fn copy(from: &mut impl Read, to: &mut impl Write, most: u64) -> io::Result<Pointer> {
+    let (mut hasher, mut piece) = (Hasher::default(), vec![0; PIECE_BYTES]);
+    loop {
+        let read = from.read(&mut piece)?;
+        let piece = piece.get(..read).unwrap_or_default();
+        if piece.is_empty() {
+            return Ok(hasher.pointer());
+        }
+        hasher.update(piece);
+        if hasher.bytes() > most {
+            return Err(io::Error::new(
+                io::ErrorKind::FileTooLarge,
+                format!("the content is longer than {most} bytes"),
+            ));
+        }
+        to.write_all(piece)?;
+    }
+}
+
+/// Returns the pointer of all content that is read.
+///
+/// # Errors
+/// Reading failed.
+pub fn pointer_of(content: &mut impl Read) -> io::Result<Pointer> {
+    copy(content, &mut io::sink(), u64::MAX)
+}
+
+/// Returns the names of the objects that a file may name: the hexadecimal digits after each `sha256:`. It finds more than
+/// [`Pointer::parse`], because other programs accept other forms of pointers.
+pub fn named_oids(content: &[u8]) -> impl Iterator<Item = String> {
+    const MARK: &[u8] = b"sha256:";
+    let starts = content.windows(MARK.len()).enumerate().filter(|(_, part)| *part == MARK).map(|(at, _)| at);
+    starts.filter_map(|at| {
+        let start = at + MARK.len();
+        let digits = content.get(start..start + OID_DIGITS)?;
+        Some(str::from_utf8(digits).ok()?.to_ascii_lowercase()).filter(|oid| is_oid(oid))
+    })
+}
+
 /// The path of the LFS server of a repository of the built-in code host, below the repository.
 pub const SERVER: &str = "/info/lfs/";
 
 /// The folder of the blob store with the objects of the built-in code host. It has a folder for each repository.
 pub const HOSTED: &str = "lfs";
+
+/// Returns the folder of the blob store with the objects of a repository of the built-in code host.
+#[must_use]
+pub fn blob_folder(repository: &str) -> String {
+    format!("{HOSTED}/{repository}")
+}
 
 /// Returns the key of an object of a repository of the built-in code host in the blob store.
 #[must_use]
@@ -139,6 +192,25 @@ mod tests {
         hasher.update(b"c");
         let oid = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad".to_owned();
         assert_eq!(hasher.pointer(), Pointer { oid, bytes: 3 });
+    }
+
+    #[test]
+    fn copied_content_has_its_pointer_and_a_limit() {
+        let mut copied = Vec::new();
+        let pointer = copy(&mut b"abc".as_slice(), &mut copied, 3).unwrap();
+        assert_eq!((copied.as_slice(), &pointer), (b"abc".as_slice(), &pointer_of(&mut b"abc".as_slice()).unwrap()));
+        let error = copy(&mut b"abcd".as_slice(), &mut Vec::new(), 3).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
+    }
+
+    #[test]
+    fn objects_are_found_in_pointers_of_other_forms() {
+        let oids = |text: &str| named_oids(text.as_bytes()).collect::<Vec<_>>();
+        assert_eq!(oids(&format!("version 1\r\noid sha256:{}\r\nsize 7", OID.to_uppercase())), [OID]);
+        let other = "0".repeat(64);
+        assert_eq!(oids(&format!("ext-0-x sha256:{other}\noid sha256:{OID}\n")), [other.as_str(), OID]);
+        assert_eq!(oids(&format!("sha256:{}", &OID[1..])), [] as [&str; 0]);
+        assert_eq!(oids("sha256:sha256:"), [] as [&str; 0]);
     }
 
     #[test]

@@ -17,6 +17,7 @@ pub mod feed;
 pub mod finding;
 pub mod git_maintenance;
 pub mod hook;
+pub mod hosted_storage;
 pub mod idempotency;
 pub mod ids;
 pub mod import;

@@ -45,7 +45,7 @@ pub use identity::{
     BegunSignIn, NotProven, Passwords, PasswordsFailed, ProvenPerson, ReturnedSignIn, SignInProvider, TokenRefusal,
     TokenVerifier,
 };
-pub use lfs::{LfsError, LfsFailure, LfsObjects, LfsServer, LfsUpload};
+pub use lfs::{HostedObjects, ImportedObjects, LfsError, LfsFailure, LfsObjects, LfsServer, LfsUpload};
 pub use sandbox::{
     Containing, Containment, Exhausted, Exit, FreeSpace, Guarantee, Image, Layout, Process, Resources, Sandbox,
     SandboxError, Spawn, Spawned,

@@ -42,8 +42,9 @@ use async_trait::async_trait;
 use journeyman_core::code_host::manifest::CreatedApp;
 use journeyman_core::code_host::{CodeHost, CodeHostId, HostSecrets};
 use journeyman_core::finding::Finding;
+use journeyman_core::hosted_storage::{HostedStorage, StorageRecord};
 use journeyman_core::ports::{
-    CodeHostStore, ComparisonStore, DescribedHost, Forge, ForgeError, Forges, HostAdmin, ImportFailed, ProjectStore,
+    CodeHostStore, ComparisonStore, DescribedHost, Forge, ForgeError, Forges, HostAdmin, HostedObjects, ImportFailed, ProjectStore,
     PullStore, Remote, StoreError, UserStore,
 };
 use journeyman_core::project::{Address, CODE_HOST_TOKEN, CodeHostKind, Project, SecretChanges, parse_address};
@@ -82,6 +83,8 @@ pub struct Parts {
     pub hosts: Arc<dyn CodeHostStore>,
     /// The code hosts of the configuration file.
     pub configured: Vec<(CodeHost, HostSecrets)>,
+    /// The objects of Git LFS of the built-in host.
+    pub objects: Arc<dyn HostedObjects>,
     /// The clock.
     pub clock: Arc<dyn Clock>,
 }
@@ -110,9 +113,11 @@ impl CodeHosts {
             hosts,
             configured,
             clock,
+            objects,
         } = parts;
-        let stores = (pulls, comparisons, users);
-        let local = LocalHost::new(git.clone(), (repositories, hooks), public_url, stores, Arc::clone(&clock));
+        let stores = (pulls, comparisons, users, Arc::clone(&secrets));
+        let folders = (repositories, hooks);
+        let local = LocalHost::new(git.clone(), folders, public_url, stores, objects, Arc::clone(&clock));
         Self { local, git, finder: Finder::new(secrets, hosts, configured, clock) }
     }
 
@@ -189,11 +194,26 @@ impl Forges for CodeHosts {
         }
     }
 
-    async fn import(&self, project: &Project, from: &Remote) -> Result<(), ImportFailed> {
+    async fn import(&self, project: &Project, from: &Remote) -> Result<Option<String>, ImportFailed> {
         match parse_address(&project.repository) {
             Ok(Address::Local(name)) => self.local.import(&name, from).await,
             _ => Err(ImportFailed("The project's repository is not on the built-in code host.".to_owned())),
         }
+    }
+
+    async fn remove(&self, repository: &str) -> Result<(), ForgeError> {
+        self.local.remove(repository).await
+    }
+
+    async fn storage(&self, project: &Project) -> Option<StorageRecord> {
+        match parse_address(&project.repository) {
+            Ok(Address::Local(name)) => self.local.storage(&name).await,
+            _ => None,
+        }
+    }
+
+    async fn storage_of_all(&self) -> Result<HostedStorage, ForgeError> {
+        self.local.storage_of_all().await.map_err(|error| ForgeError::Unclear(error.to_string()))
     }
 
     async fn addresses(&self, name: &str) -> Vec<IpAddr> {

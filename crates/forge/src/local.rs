@@ -8,6 +8,7 @@ mod merge;
 mod methods;
 mod pages;
 mod protect;
+mod remove;
 mod serve;
 
 use std::fs::File;
@@ -21,8 +22,7 @@ use journeyman_core::code_host::HostName;
 use journeyman_core::ids::{ProjectId, Sha};
 use journeyman_core::left_out::path_text;
 use journeyman_core::ports::{
-    Checks, ComparisonStore, CreatedPull, Discussion, Forge, ForgeError, HostRepository, PullPagesError, PullStore,
-    Remote, StoreError, UserStore,
+    Checks, ComparisonStore, CreatedPull, Discussion, Forge, ForgeError, HostRepository, HostedObjects, ProjectStore, PullPagesError, PullStore, Remote, StoreError, UserStore,
 };
 use journeyman_core::pull::{HostPull, LocalPull, NewPull, PullChange, PullText};
 use journeyman_core::time::Clock;
@@ -40,6 +40,8 @@ pub struct LocalHost {
     pulls: Arc<dyn PullStore>,
     comparisons: Arc<dyn ComparisonStore>,
     users: Arc<dyn UserStore>,
+    projects: Arc<dyn ProjectStore>,
+    objects: Arc<dyn HostedObjects>,
     clock: Arc<dyn Clock>,
     known_conflicts: KnownConflicts,
 }
@@ -49,11 +51,29 @@ impl LocalHost {
         git: Git,
         (repositories, hooks): (PathBuf, PathBuf),
         public_url: String,
-        (pulls, comparisons, users): (Arc<dyn PullStore>, Arc<dyn ComparisonStore>, Arc<dyn UserStore>),
+        (pulls, comparisons, users, projects): (
+            Arc<dyn PullStore>,
+            Arc<dyn ComparisonStore>,
+            Arc<dyn UserStore>,
+            Arc<dyn ProjectStore>,
+        ),
+        objects: Arc<dyn HostedObjects>,
         clock: Arc<dyn Clock>,
     ) -> Self {
         let known_conflicts = KnownConflicts::default();
-        Self { git, repositories, hooks, public_url, pulls, comparisons, users, clock, known_conflicts }
+        Self {
+            git,
+            repositories,
+            hooks,
+            public_url,
+            pulls,
+            comparisons,
+            users,
+            projects,
+            objects,
+            clock,
+            known_conflicts,
+        }
     }
 
     /// Returns the path of the bare repository with this name, which [`journeyman_core::project::parse_address`] has
@@ -70,9 +90,23 @@ impl LocalHost {
     /// Creates an empty repository if it does not exist. Builds it in a temporary folder and renames that, so that an
     /// incomplete repository is never visible.
     pub(crate) async fn prepare(&self, name: &str) -> Result<(), ForgeError> {
+        for _ in 0..MAX_ATTEMPTS {
+            self.settle_before_use(name).await?;
+            let is_new = self.create(name).await?;
+            let is_there = is_new || self.mark_prepared(&self.path(name)).await.map_err(|error| disk(&error))?;
+            if is_there && !self.is_aside(name) {
+                return Ok(());
+            }
+            // It is being removed, because the last project with it was deleted.
+        }
+        Err(ForgeError::Unclear(format!("the repository {name} is being removed; try again in a minute")))
+    }
+
+    /// Returns false if the repository existed.
+    async fn create(&self, name: &str) -> Result<bool, ForgeError> {
         let path = self.path(name);
         if path.join("HEAD").exists() {
-            return Ok(());
+            return Ok(false);
         }
         let failed =
             |error: &dyn std::fmt::Display| ForgeError::Unclear(format!("the repository was not created: {error}"));
@@ -88,12 +122,13 @@ impl LocalHost {
         match tokio::fs::rename(&building, &path).await {
             Ok(()) => {
                 let folder = self.repositories.clone();
-                blocking(move || std::fs::File::open(folder)?.sync_all()).await.map_err(|error| failed(&error))
+                blocking(move || std::fs::File::open(folder)?.sync_all()).await.map_err(|error| failed(&error))?;
+                Ok(true)
             }
             Err(error) => {
                 // If another request created the repository first, that repository is equivalent.
                 let _ = tokio::fs::remove_dir_all(&building).await;
-                if path.join("HEAD").exists() { Ok(()) } else { Err(failed(&error)) }
+                if path.join("HEAD").exists() { Ok(false) } else { Err(failed(&error)) }
             }
         }
     }
@@ -212,6 +247,10 @@ impl LocalRepository {
     async fn default_branch(&self) -> Result<String, GitError> {
         Ok(path_text(&self.host.default_branch(&self.host.path(&self.name)).await?))
     }
+}
+
+fn disk(error: &io::Error) -> ForgeError {
+    ForgeError::Unclear(format!("the repository was not created: {error}"))
 }
 
 fn unclear(error: &GitError) -> ForgeError {

@@ -3,6 +3,7 @@
 mod import;
 mod maintenance;
 mod merges;
+mod remove;
 mod serve;
 
 use std::path::Path;
@@ -26,7 +27,7 @@ use journeyman_core::time::Timestamp;
 use journeyman_core::user::{Role, User};
 use journeyman_git::{Git, Runner};
 use journeyman_store::MemoryStore;
-use journeyman_testkit::{Seeds as _, World};
+use journeyman_testkit::{FakeHostedObjects, Seeds as _, World};
 use uuid::Uuid;
 
 use crate::{CodeHosts, Parts};
@@ -37,6 +38,8 @@ struct Setup {
     hosts: CodeHosts,
     project: Project,
     dir: tempfile::TempDir,
+    objects: Arc<FakeHostedObjects>,
+    world: Arc<World>,
 }
 
 fn project(repository: &str) -> Project {
@@ -50,6 +53,7 @@ async fn setup() -> Setup {
     let git = Git::new(Runner { program: "git".into(), path, environment: vec![], askpass: None });
     let store = Arc::new(MemoryStore::default());
     let url = "http://localhost:8080".to_owned();
+    let (objects, world) = (Arc::new(FakeHostedObjects::default()), World::new());
     let hosts = CodeHosts::new(Parts {
         git: git.clone(),
         repositories: dir.path().join("repos"),
@@ -61,9 +65,10 @@ async fn setup() -> Setup {
         secrets: store.clone(),
         hosts: store.clone(),
         configured: Vec::new(),
-        clock: World::new(),
+        objects: objects.clone(),
+        clock: world.clone(),
     });
-    let setup = Setup { git, store, hosts, project: project("local:shop"), dir };
+    let setup = Setup { git, store, hosts, project: project("local:shop"), dir, objects, world };
     setup.hosts.prepare(&setup.project).await.unwrap();
     setup.run(&["clone", "-q", "repos/shop.git", "clone"], setup.dir.path()).await;
     setup.commit("main", "README", "hello\n").await;

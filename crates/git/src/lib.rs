@@ -9,6 +9,7 @@ mod failure;
 mod maintenance;
 mod merge;
 mod route;
+mod small_blobs;
 mod sync;
 
 pub use command::{Git, GitCommand, Output, Piped, Runner, pairs, write_program};

@@ -10,6 +10,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use axum::http::Method;
+use journeyman_core::hosted_storage::HostedStorage;
 use journeyman_core::outbox::Backlog;
 use journeyman_core::ports::{
     ConnectionMeter, DeliveryBacklog, DutyMeter, FreeSpace, JobCounts, ModelMeter, PoolState,
@@ -73,6 +74,8 @@ pub(crate) struct Metrics {
     pool: [Gauge<u64, AtomicU64>; 4],
     /// The free bytes of the disk with the workspaces, and the reserve.
     disk: [Gauge<u64, AtomicU64>; 2],
+    /// The bytes of the git directories and of the objects of Git LFS of the built-in code host, and their number.
+    hosted: [Gauge<u64, AtomicU64>; 3],
 }
 
 /// The sources of metrics that this process has. Metrics without a source are not registered.
@@ -109,6 +112,8 @@ pub(crate) struct Counts {
     pub(crate) on_hold: u64,
     /// The free space of the disk with the workspaces, if this machine carries out runs.
     pub(crate) space: Option<FreeSpace>,
+    /// The space that the repositories of the built-in code host take.
+    pub(crate) hosted: HostedStorage,
 }
 
 /// Returns a histogram with buckets from 0.1 ms to about 26 s. Longer long polls fall into the last bucket.
@@ -176,6 +181,13 @@ impl Metrics {
         let oldest_due = Gauge::<f64, AtomicU64>::default();
         let pool = <[Gauge<u64, AtomicU64>; 4]>::default();
         let disk = <[Gauge<u64, AtomicU64>; 2]>::default();
+        let hosted = <[Gauge<u64, AtomicU64>; 3]>::default();
+        let [git, lfs, objects] = &hosted;
+        let help = "Space of the git directories of the built-in code host";
+        registry.register_with_unit("hosted_git", help, Unit::Bytes, git.clone());
+        let help = "Space of the Git LFS objects of the built-in code host";
+        registry.register_with_unit("hosted_lfs", help, Unit::Bytes, lfs.clone());
+        registry.register("hosted_lfs_objects", "Git LFS objects of the built-in code host", objects.clone());
         registry.register("build", "Version of the program", Info::new(vec![("version", version.to_owned())]));
         registry.register("http_requests", "Requests answered", answers.clone());
         let help = "Time from a request to the head of its response";
@@ -238,6 +250,7 @@ impl Metrics {
             projects_on_hold,
             pool,
             disk,
+            hosted,
         }
     }
 
@@ -289,6 +302,10 @@ impl Metrics {
         self.waiting_jobs.clear();
         for (cause, jobs) in counts.waiting {
             self.waiting_jobs.get_or_create(&CauseLabels { cause }).set(jobs);
+        }
+        let HostedStorage { git_bytes, lfs_bytes, lfs_objects } = counts.hosted;
+        for (gauge, value) in self.hosted.iter().zip([git_bytes, lfs_bytes, lfs_objects]) {
+            gauge.set(value);
         }
         if let Some(FreeSpace { free_bytes, reserve_bytes }) = counts.space {
             self.disk[0].set(free_bytes);

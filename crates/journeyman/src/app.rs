@@ -18,7 +18,7 @@ use journeyman_blobs::{Bucket, Folder};
 use journeyman_core::engine::Engine;
 use journeyman_core::ids::WorkerId;
 use journeyman_core::ports::{
-    Blobs, CodeHostStore, ComparisonStore, Containing, Forges, Gateway, InstalledAgents, ModelMeter, ProjectStore,
+    Blobs, CodeHostStore, ComparisonStore, Containing, Forges, Gateway, HostedObjects, InstalledAgents, ModelMeter, ProjectStore,
     PullStore, Seal, SignInProvider, Store, TokenVerifier, UserStore, WebhookSender,
 };
 use journeyman_core::time::{Clock, IdGen};
@@ -29,7 +29,7 @@ use journeyman_http::Services;
 use journeyman_identity::oidc::Oidc;
 use journeyman_identity::password::Passwords;
 use journeyman_identity::token::Tokens;
-use journeyman_lfs::{Lfs, LfsHost};
+use journeyman_lfs::{Keeper, Lfs, LfsHost};
 use journeyman_net::{Policy, SystemResolver};
 use journeyman_repository::Mirrors;
 use journeyman_repository::base_comparison::MirrorComparisons;
@@ -153,7 +153,8 @@ pub(crate) async fn signer(settings: &Settings) -> anyhow::Result<Option<Arc<Sig
 /// Returns the use cases for a command that accesses the database directly.
 pub(crate) fn use_cases(settings: &Settings, store: &Arc<dyn Store>) -> anyhow::Result<UseCases> {
     let public_url = settings.public_url(settings.listen);
-    let hosts = code_hosts(settings, store, &public_url)?;
+    let objects = keeper(settings, &blobs(&settings.blobs)?)?;
+    let hosts = code_hosts(settings, store, &public_url, Arc::new(objects))?;
     let engine = Engine::new(Arc::clone(store), Arc::new(Machine), Arc::new(Machine));
     let mirrors = Mirrors::new(git(settings)?, settings.data_dir.join("mirrors"));
     cases(settings, store, engine, hosts, Arc::new(mirrors), public_url)
@@ -199,8 +200,19 @@ fn cases(
     }))
 }
 
+/// Returns the keeper of the objects of Git LFS of the built-in code host.
+pub(crate) fn keeper(settings: &Settings, blobs: &Arc<dyn Blobs>) -> anyhow::Result<Keeper> {
+    let lfs = Lfs::new(git(settings)?, Arc::clone(blobs), Arc::new(Machine));
+    Ok(Keeper::new(lfs, settings.data_dir.join("scratch")))
+}
+
 /// Returns the code hosts of projects.
-pub(crate) fn code_hosts(settings: &Settings, store: &Arc<dyn Store>, public_url: &str) -> anyhow::Result<CodeHosts> {
+pub(crate) fn code_hosts(
+    settings: &Settings,
+    store: &Arc<dyn Store>,
+    public_url: &str,
+    objects: Arc<dyn HostedObjects>,
+) -> anyhow::Result<CodeHosts> {
     let repositories = settings.repositories.clone();
     make_private_dir(&repositories)?;
     let git = git(settings)?;
@@ -217,6 +229,7 @@ pub(crate) fn code_hosts(settings: &Settings, store: &Arc<dyn Store>, public_url
         secrets: Arc::clone(store) as Arc<dyn ProjectStore>,
         hosts: Arc::clone(store) as Arc<dyn CodeHostStore>,
         configured: settings.code_hosts.clone(),
+        objects,
         clock: Arc::new(Machine),
     }))
 }
@@ -232,18 +245,21 @@ pub(crate) async fn build(settings: Settings, public_url: String) -> anyhow::Res
         Database::Sqlite(_) => engine.for_one_machine(),
         Database::Postgres(_) => engine,
     };
-    let hosts = code_hosts(&settings, &store, &public_url)?;
-    let (blobs, forges) = (blobs(&settings.blobs)?, Arc::new(hosts.clone()));
+    let blobs = blobs(&settings.blobs)?;
+    let objects = keeper(&settings, &blobs)?;
+    let hosts = code_hosts(&settings, &store, &public_url, Arc::new(objects.clone()))?;
+    let forges = Arc::new(hosts.clone());
     let is_worker = settings.roles.contains(&Role::Worker);
     let signer = if is_worker { signer(&settings).await? } else { None };
     let mirrors = Mirrors::new(git(&settings)?, settings.data_dir.join("mirrors")).signing(signer);
     let mirrors = Arc::new(mirrors);
     let cases = cases(&settings, &store, engine.clone(), hosts.clone(), Arc::clone(&mirrors), public_url.clone())?;
-    let repositories = Repositories { mirrors: Arc::clone(&mirrors), host: hosts.local().clone() };
-    let diffs = MirrorDiffs::new(forges.clone(), Arc::clone(&blobs), Arc::clone(&mirrors), &settings.data_dir);
     let scratch = settings.data_dir.join("scratch");
+    let repositories = Repositories { mirrors: Arc::clone(&mirrors), host: hosts.local().clone(), objects };
+    let diffs = MirrorDiffs::new(forges.clone(), Arc::clone(&blobs), Arc::clone(&mirrors), &settings.data_dir);
     let machine = (Arc::new(Machine) as Arc<dyn Clock>, Arc::new(Machine) as Arc<dyn IdGen>);
-    let lfs = LfsHost::new(Arc::clone(&blobs), scratch, public_url.clone(), machine);
+    let folders = journeyman_lfs::Folders { scratch, repositories: settings.repositories.clone() };
+    let lfs = LfsHost::new(Arc::clone(&blobs), folders, public_url.clone(), machine);
     let worker = if is_worker {
         Some(worker_parts(&settings, &engine, &store, forges, blobs, mirrors, &public_url)?)
     } else {
@@ -284,7 +300,7 @@ fn worker_parts(
     let models = Models::new(settings.models.clone(), store.clone(), Arc::new(Machine));
     let egress = Policy::Public(settings.sandbox.egress_private.clone().into());
     let gateway = Arc::new(SandboxGateway::new(Arc::new(SystemResolver), egress, models));
-    let lfs = Lfs::new(git(settings)?, Arc::clone(&blobs));
+    let lfs = Lfs::new(git(settings)?, Arc::clone(&blobs), Arc::new(Machine));
     let host = Host::new(Resources {
         engine: engine.clone(),
         store: Arc::clone(store),

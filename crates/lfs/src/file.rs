@@ -1,15 +1,11 @@
 //! Files whose content is checked against a pointer.
 
-use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use journeyman_core::lfs::{Hasher, Pointer};
 use journeyman_core::ports::LfsError;
 use tokio::io::AsyncWriteExt;
-
-/// The size of the pieces in which files are read, in bytes.
-pub(crate) const PIECE_BYTES: usize = 64 << 10;
 
 /// A new file for an object. It is removed when it is dropped, unless its content was complete.
 pub(crate) struct Incoming<'a> {
@@ -66,34 +62,6 @@ impl Drop for Incoming<'_> {
         if !self.is_complete {
             // The folder is temporary in any case.
             let _ = std::fs::remove_file(&self.path);
-        }
-    }
-}
-
-/// Copies all of `from`, and returns the pointer of its content. Stops with an error beyond `most` bytes.
-pub(crate) fn copy_hashed(from: &mut File, to: &mut File, most: u64) -> io::Result<Pointer> {
-    let (mut hasher, mut piece) = (Hasher::default(), vec![0; PIECE_BYTES]);
-    loop {
-        let read = from.read(&mut piece)?;
-        let piece = piece.get(..read).unwrap_or_default();
-        if piece.is_empty() {
-            return Ok(hasher.pointer());
-        }
-        hasher.update(piece);
-        if hasher.bytes() > most {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "the file grew while it was read"));
-        }
-        to.write_all(piece)?;
-    }
-}
-
-/// Returns the pointer of a file's content.
-pub(crate) fn pointer_of(file: &mut File) -> io::Result<Pointer> {
-    let (mut hasher, mut piece) = (Hasher::default(), vec![0; PIECE_BYTES]);
-    loop {
-        match file.read(&mut piece)? {
-            0 => return Ok(hasher.pointer()),
-            read => hasher.update(piece.get(..read).unwrap_or_default()),
         }
     }
 }

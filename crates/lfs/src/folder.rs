@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use journeyman_core::lfs::Pointer;
+use journeyman_core::lfs::{Pointer, copy};
 use journeyman_core::ports::{LfsError, LfsFailure, LfsUpload};
 use rustix::fs::{
     AtFlags, CWD, Gid, Mode, OFlags, ResolveFlags, Uid, fchown, mkdirat, openat, openat2, renameat, unlinkat,
@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use crate::blocking;
-use crate::file::{copy_hashed, disk};
+use crate::file::disk;
 
 /// The maximum number of writers of one object, dead ones included.
 const WRITERS: u32 = 100;
@@ -54,7 +54,7 @@ impl ObjectFolder {
     fn copy(&self, pointer: &Pointer, to: &Path) -> Result<(), LfsError> {
         let mut from = self.open(pointer).map_err(|error| disk(&error))?.ok_or(LfsError::Missing)?;
         let mut file = File::create(to).map_err(|error| disk(&error))?;
-        match copy_hashed(&mut from, &mut file, pointer.bytes) {
+        match copy(&mut from, &mut file, pointer.bytes) {
             Ok(found) if found == *pointer => Ok(()),
             Ok(_) => {
                 let _ = std::fs::remove_file(to);
@@ -107,7 +107,7 @@ impl ObjectFolder {
         for LfsUpload { pointer, file } in objects {
             let (folder, wanted, file) = (self.clone(), pointer.clone(), file.clone());
             blocking(move || folder.store(&wanted, &file)).await.map_err(|error| match error.kind() {
-                io::ErrorKind::InvalidData => LfsError::Refused(error.to_string()),
+                io::ErrorKind::InvalidData | io::ErrorKind::FileTooLarge => LfsError::Refused(error.to_string()),
                 io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
                     LfsError::Denied(format!("the service cannot write to lfs/objects of the repository: {error}"))
                 }
@@ -145,7 +145,7 @@ impl ObjectFolder {
         let (mut file, draft) = create(folder, pointer)?;
         let written = (|| {
             give(&file, owner)?;
-            let found = copy_hashed(&mut File::open(from)?, &mut file, pointer.bytes)?;
+            let found = copy(&mut File::open(from)?, &mut file, pointer.bytes)?;
             if found != *pointer {
                 let text = format!("the file of the object {} has other content", pointer.oid);
                 return Err(io::Error::new(io::ErrorKind::InvalidData, text));

@@ -11,7 +11,7 @@ use bytes::{Bytes, BytesMut};
 use futures::future::BoxFuture;
 use futures::{Stream, StreamExt, stream};
 use http::{HeaderName, HeaderValue, Method, StatusCode, header};
-use journeyman_core::lfs::Pointer;
+use journeyman_core::lfs::{PIECE_BYTES, Pointer, pointer_of};
 use journeyman_core::ports::{Credential, LfsError, LfsFailure, LfsUpload};
 use journeyman_net::{Client, Error, Limits, Response};
 use tokio::io::AsyncReadExt;
@@ -19,7 +19,7 @@ use tokio::time::timeout;
 use url::Url;
 
 use crate::blocking;
-use crate::file::{Incoming, PIECE_BYTES, disk, pointer_of};
+use crate::file::{Incoming, disk};
 use crate::wire::{Action, Answer, Answered, Batch, MEDIA_TYPE, Message, Object, ObjectError, Reference};
 
 /// The limits of requests without content.

@@ -15,12 +15,18 @@
 //! | `wire` | the bodies of the batch API |
 //! | `folder` | repositories at a path, as `git-lfs` treats them (`git lfs standalone-file`) |
 //! | `hosted` | repositories of the built-in code host |
+//! | `lock` | keeps objects from being removed while a client is told that they exist |
+//! | `upkeep` | measures the objects of the built-in code host, and removes those that nothing names |
+//! | `keeper` | copies objects for imports, and removes those of removed repositories |
 
 mod file;
 mod folder;
 mod hosted;
 mod http;
+mod keeper;
+mod lock;
 mod serve;
+mod upkeep;
 mod wire;
 
 use std::path::Path;
@@ -30,11 +36,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use journeyman_core::lfs::Pointer;
 use journeyman_core::ports::{Blobs, LfsError, LfsFailure, LfsObjects, LfsUpload, Remote};
+use journeyman_core::time::Clock;
 use journeyman_git::{Failure, Git};
 use journeyman_net::{Client, Policy, Settings};
 use url::Url;
 
-pub use serve::LfsHost;
+pub use keeper::Keeper;
+pub use serve::{Folders, LfsHost};
 
 use self::folder::ObjectFolder;
 use self::hosted::Hosted;
@@ -48,6 +56,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 pub struct Lfs {
     git: Git,
     blobs: Arc<dyn Blobs>,
+    clock: Arc<dyn Clock>,
     client: Client,
     pause: Duration,
 }
@@ -55,10 +64,10 @@ pub struct Lfs {
 impl Lfs {
     /// Creates the client. `git` finds repositories at paths, and `blobs` has the objects of the built-in code host.
     #[must_use]
-    pub fn new(git: Git, blobs: Arc<dyn Blobs>) -> Self {
+    pub fn new(git: Git, blobs: Arc<dyn Blobs>, clock: Arc<dyn Clock>) -> Self {
         // A project named the URL of its repository. The servers that an LFS server names have the same rule.
         let client = Client::new(Settings { policy: Policy::CodeHosts, ..Settings::default() });
-        Self { git, blobs, client, pause: PAUSE }
+        Self { git, blobs, clock, client, pause: PAUSE }
     }
 
     /// Returns a client that waits this long before it repeats a failed request for the first time.
@@ -70,8 +79,8 @@ impl Lfs {
     /// Returns the place of the objects of a remote.
     async fn place<'a>(&'a self, remote: &'a Remote) -> Result<Place<'a>, LfsError> {
         if remote.is_ours {
-            let name = Path::new(&remote.url).file_stem().and_then(|name| name.to_str()).unwrap_or_default();
-            return Ok(Place::Hosted(Hosted { blobs: &*self.blobs, repository: name }));
+            let (git_dir, now) = (Path::new(&remote.url), self.clock.now());
+            return Ok(Place::Hosted(Hosted { blobs: &*self.blobs, git_dir, now }));
         }
         if remote.url.starts_with('/') || remote.url.starts_with("file://") {
             let route = self.git.route(remote).await.map_err(|error| match error.failure() {

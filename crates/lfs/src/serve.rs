@@ -5,7 +5,7 @@
 //! content has its hash and size; only a few pieces of a body are in memory.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
 
+use crate::hosted::{Hosted, HostedError, name_of};
 use crate::wire::MEDIA_TYPE;
 
 /// The maximum size of a body that is JSON, in bytes.
@@ -35,12 +36,20 @@ const OBJECT_BYTES: u64 = 10 << 30;
 /// The longest wait for the next bytes of a client.
 const IDLE: Duration = Duration::from_secs(120);
 
+/// The folders of an LFS server.
+#[derive(Debug, Clone)]
+pub struct Folders {
+    /// The folder for uploads that are not complete, which the next start of the service empties.
+    pub scratch: PathBuf,
+    /// The folder of the repositories.
+    pub repositories: PathBuf,
+}
+
 /// The LFS server of the built-in code host. Cheap to clone.
 #[derive(Clone)]
 pub struct LfsHost {
     blobs: Arc<dyn Blobs>,
-    /// The folder for uploads that are not complete.
-    scratch: PathBuf,
+    folders: Folders,
     /// The URL of the service, without a slash at its end.
     public_url: String,
     clock: Arc<dyn Clock>,
@@ -48,15 +57,15 @@ pub struct LfsHost {
 }
 
 impl LfsHost {
-    /// Creates the server. `scratch` is a folder for temporary files, which the next start of the service empties.
+    /// Creates the server.
     #[must_use]
     pub fn new(
         blobs: Arc<dyn Blobs>,
-        scratch: PathBuf,
+        folders: Folders,
         public_url: String,
         (clock, ids): (Arc<dyn Clock>, Arc<dyn IdGen>),
     ) -> Self {
-        Self { blobs, scratch, public_url, clock, ids }
+        Self { blobs, folders, public_url, clock, ids }
     }
 }
 
@@ -71,6 +80,15 @@ enum Refused {
 impl From<BlobError> for Refused {
     fn from(error: BlobError) -> Self {
         Self::Failed(error.to_string())
+    }
+}
+
+impl From<HostedError> for Refused {
+    fn from(error: HostedError) -> Self {
+        match error {
+            HostedError::NoRepository => Self::Status(404, "the repository does not exist".to_owned()),
+            HostedError::Failed(error) => Self::Failed(error),
+        }
     }
 }
 
@@ -124,7 +142,9 @@ impl LfsServer for LfsHost {
         let Ok(Address::Local(repository)) = parse_address(&project.repository) else {
             return Err(GitServerError::NotFound);
         };
-        match self.answer(project, &repository, request, may_write).await {
+        let git_dir = self.folders.repositories.join(format!("{repository}.git"));
+        let objects = Hosted { blobs: &*self.blobs, git_dir: &git_dir, now: self.clock.now() };
+        match self.answer(project, &objects, request, may_write).await {
             Ok(answer) => Ok(answer),
             Err(Refused::Status(status, message)) => Ok(answer(status, &json!({ "message": message }))),
             Err(Refused::Failed(detail)) => Err(GitServerError::Failed(detail)),
@@ -136,26 +156,26 @@ impl LfsHost {
     async fn answer(
         &self,
         project: &Project,
-        repository: &str,
+        objects: &Hosted<'_>,
         request: GitHttpRequest,
         may_write: bool,
     ) -> Result<GitHttpResponse, Refused> {
         let path = request.path.strip_prefix(SERVER).unwrap_or_default().to_owned();
         let object = path.strip_prefix("objects/").filter(|oid| is_oid(oid));
         match (request.method.as_str(), path.as_str(), object) {
-            ("POST", "objects/batch", _) => self.batch(project, repository, request.body, may_write).await,
-            ("GET" | "HEAD", _, Some(oid)) => self.download(repository, oid).await,
+            ("POST", "objects/batch", _) => self.batch(project, objects, request.body, may_write).await,
+            ("GET" | "HEAD", _, Some(oid)) => self.download(objects.git_dir, oid).await,
             ("PUT", _, Some(oid)) => {
                 let bytes = request.query.strip_prefix("size=").and_then(|size| size.parse().ok());
                 let bytes = bytes.ok_or_else(|| refused(422, "the request does not have the size of the object"))?;
                 check_write(may_write)?;
                 let pointer = Pointer { oid: oid.to_owned(), bytes };
-                self.upload(repository, &pointer, request.body).await
+                self.upload(objects, &pointer, request.body).await
             }
             ("POST", "verify", _) => {
                 let asked: Object = read_json(request.body).await?;
                 let pointer = asked.pointer().ok_or_else(|| refused(422, "the object is not valid"))?;
-                match self.has(repository, &pointer).await? {
+                match objects.keep(&pointer).await? {
                     true => Ok(answer(200, &json!({}))),
                     false => Err(refused(404, "the object does not exist")),
                 }
@@ -167,14 +187,10 @@ impl LfsHost {
         }
     }
 
-    async fn has(&self, repository: &str, pointer: &Pointer) -> Result<bool, Refused> {
-        Ok(self.blobs.size(&pointer.blob_key(repository)).await? == Some(pointer.bytes))
-    }
-
     async fn batch(
         &self,
         project: &Project,
-        repository: &str,
+        hosted: &Hosted<'_>,
         body: GitBody,
         may_write: bool,
     ) -> Result<GitHttpResponse, Refused> {
@@ -208,7 +224,8 @@ impl LfsHost {
                 }
                 Some(pointer) => {
                     let url = format!("{base}objects/{}", pointer.oid);
-                    match (is_upload, self.has(repository, &pointer).await?) {
+                    let is_there = if is_upload { hosted.keep(&pointer).await? } else { hosted.has(&pointer).await? };
+                    match (is_upload, is_there) {
                         (false, true) => object["actions"] = json!({ "download": { "href": url } }),
                         (false, false) => object["error"] = error(404, "the object does not exist"),
                         (true, true) => {}
@@ -226,25 +243,24 @@ impl LfsHost {
         Ok(answer(200, &json!({ "transfer": "basic", "objects": objects, "hash_algo": "sha256" })))
     }
 
-    async fn download(&self, repository: &str, oid: &str) -> Result<GitHttpResponse, Refused> {
-        let found = self.blobs.open(&blob_key(repository, oid)).await?;
+    async fn download(&self, git_dir: &Path, oid: &str) -> Result<GitHttpResponse, Refused> {
+        let found = self.blobs.open(&blob_key(name_of(git_dir), oid)).await?;
         let found = found.ok_or_else(|| refused(404, "the object does not exist"))?;
         let headers = [("Content-Type", "application/octet-stream"), ("Content-Length", &found.bytes.to_string())];
         let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
         Ok(GitHttpResponse { status: 200, headers, body: found.body })
     }
 
-    async fn upload(&self, repository: &str, pointer: &Pointer, body: GitBody) -> Result<GitHttpResponse, Refused> {
+    async fn upload(&self, hosted: &Hosted<'_>, pointer: &Pointer, body: GitBody) -> Result<GitHttpResponse, Refused> {
         if pointer.bytes > OBJECT_BYTES {
             return Err(refused(413, format!("an object may have at most {OBJECT_BYTES} bytes")));
         }
-        tokio::fs::create_dir_all(&self.scratch).await?;
-        let file = self.scratch.join(format!("{}.upload", self.ids.uuid(self.clock.now()).simple()));
+        let scratch = &self.folders.scratch;
+        tokio::fs::create_dir_all(scratch).await?;
+        let file = scratch.join(format!("{}.upload", self.ids.uuid(self.clock.now()).simple()));
         let stored = async {
             receive(pointer, body, &file).await?;
-            if !self.has(repository, pointer).await? {
-                self.blobs.put(&pointer.blob_key(repository), &file).await?;
-            }
+            hosted.store(pointer, &file).await?;
             Ok(answer(200, &json!({})))
         };
         let stored = stored.await;

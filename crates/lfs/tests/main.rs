@@ -10,3 +10,5 @@ mod given;
 mod hosted;
 #[path = "lfs/http.rs"]
 mod http;
+#[path = "lfs/keeper.rs"]
+mod keeper;

@@ -39,8 +39,12 @@ impl Blobs for OwnBlobs {
         Ok(false)
     }
 
-    async fn size(&self, _: &str) -> Result<Option<u64>, BlobError> {
+    async fn find(&self, _: &str) -> Result<Option<Blob>, BlobError> {
         Ok(None)
+    }
+
+    async fn renew(&self, _: &str) -> Result<bool, BlobError> {
+        Ok(false)
     }
 
     async fn open(&self, _: &str) -> Result<Option<BlobContent>, BlobError> {

@@ -10,6 +10,10 @@ use journeyman_core::time::Timestamp;
 use journeyman_git::{MaintenanceError, RepositoryMaintenance};
 
 use crate::Mirrors;
+use crate::mirror::HOSTED;
+
+/// The extension of a mirror that is being removed.
+const REMOVED: &str = "removed";
 
 /// Knows which jobs exist.
 #[async_trait]
@@ -27,6 +31,14 @@ impl Mirrors {
     /// # Errors
     /// The folder of the mirrors cannot be read.
     pub async fn paths(&self) -> io::Result<Vec<PathBuf>> {
+        let mut paths = self.entries("git").await?;
+        // A repair builds its mirror under another extension.
+        paths.retain(|path| path.join("HEAD").exists());
+        Ok(paths)
+    }
+
+    /// Returns the paths in the folder of the mirrors with an extension, sorted.
+    async fn entries(&self, extension: &str) -> io::Result<Vec<PathBuf>> {
         let mut entries = match tokio::fs::read_dir(self.dir()).await {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             entries => entries?,
@@ -34,13 +46,42 @@ impl Mirrors {
         let mut paths = Vec::new();
         while let Some(entry) = entries.next_entry().await? {
             let path = entry.path();
-            // A repair builds its mirror under another extension.
-            if path.extension().is_some_and(|extension| extension == "git") && path.join("HEAD").exists() {
+            if path.extension().is_some_and(|found| found == extension) {
                 paths.push(path);
             }
         }
         paths.sort_unstable();
         Ok(paths)
+    }
+
+    /// Removes mirrors of repositories of the built-in code host that are gone, with their caches of objects of Git LFS.
+    /// `is_gone` gets the path of a repository. Returns the number of removed mirrors. Mirrors that no run has used since
+    /// version 0.10 stay.
+    ///
+    /// # Errors
+    /// The folder of the mirrors cannot be read, or a mirror cannot be removed.
+    pub async fn remove_gone(&self, is_gone: impl Fn(&Path) -> bool) -> io::Result<usize> {
+        let mut removed = 0;
+        for path in self.paths().await? {
+            let Ok(url) = tokio::fs::read_to_string(path.join(HOSTED)).await else { continue };
+            if !is_gone(Path::new(&url)) {
+                continue;
+            }
+            let lock = self.lock(&path);
+            let _held = lock.lock().await;
+            tokio::fs::rename(&path, path.with_extension(REMOVED)).await?;
+            removed += 1;
+        }
+        // Also those of a process that was killed.
+        for path in self.entries(REMOVED).await? {
+            for folder in [path.with_extension("lfs"), path] {
+                match tokio::fs::remove_dir_all(folder).await {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                    _ => {}
+                }
+            }
+        }
+        Ok(removed)
     }
 
     /// Does what is due in the mirror at `path`, while runs may use it.
@@ -86,6 +127,7 @@ mod tests {
 
     use journeyman_core::git_maintenance::Maintenance;
     use journeyman_core::ids::Sha;
+    use journeyman_core::ports::Remote;
     use uuid::Uuid;
 
     use super::*;
@@ -185,6 +227,26 @@ mod tests {
         }
         mirror.git.at(&mirror.path, ["fsck", "--connectivity-only"]).run().await.unwrap();
         assert_eq!(mirrors.fetch(fixture.remote()).await.unwrap().heads.len(), 31);
+    }
+
+    #[tokio::test]
+    async fn mirrors_of_repositories_that_are_gone_are_removed_with_their_caches() {
+        let fixture = Fixture::new().await;
+        let mirrors = fixture.mirrors();
+        let elsewhere = mirrors.fetch(Remote { is_ours: false, ..fixture.remote() }).await.unwrap();
+        assert_eq!(mirrors.remove_gone(|_| true).await.unwrap(), 0, "it is not on the built-in host");
+        let hosted = mirrors.fetch(Remote { is_ours: true, ..fixture.remote() }).await.unwrap();
+        assert_eq!(hosted.path, elsewhere.path);
+        let cache = hosted.path.with_extension("lfs");
+        std::fs::create_dir_all(cache.join("aa")).unwrap();
+        let url = fixture.remote().url;
+        assert_eq!(mirrors.remove_gone(|path| path != Path::new(&url)).await.unwrap(), 0);
+        assert!(hosted.path.exists() && cache.exists());
+        let killed = hosted.path.with_file_name("x.removed");
+        std::fs::create_dir(&killed).unwrap();
+        assert_eq!(mirrors.remove_gone(|path| path == Path::new(&url)).await.unwrap(), 1);
+        assert!(!hosted.path.exists() && !cache.exists() && !killed.exists());
+        mirrors.fetch(fixture.remote()).await.unwrap();
     }
 
     #[tokio::test]

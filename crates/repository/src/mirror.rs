@@ -34,6 +34,9 @@ const FETCHES: usize = 3;
 /// The file of a mirror with the listing of its remote's refs at the time of the last fetch.
 const LISTING: &str = "journeyman-listing";
 
+/// The file of a mirror with the path of the repository on the built-in code host that it follows.
+pub(crate) const HOSTED: &str = "journeyman-hosted";
+
 /// The mirrors of a machine.
 #[derive(Debug)]
 pub struct Mirrors {
@@ -168,6 +171,9 @@ impl Mirrors {
                 self.fetch_refs(&path, settings, &remote, is_new).await?;
             }
             tokio::fs::write(&known, &listing).await?;
+        }
+        if remote.is_ours && !path.join(HOSTED).exists() {
+            tokio::fs::write(path.join(HOSTED), &remote.url).await?;
         }
         let (git, tree_sizes, signer) = (self.git.clone(), self.tree_sizes.clone(), self.signer.clone());
         let conflicts = self.conflicts.clone();

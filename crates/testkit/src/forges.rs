@@ -8,6 +8,7 @@ use journeyman_core::code_host::manifest::CreatedApp;
 use journeyman_core::code_host::{CodeHost, CodeHostId, DefinedIn, HostKind, HostName, HostSecrets};
 use journeyman_core::finding::Finding;
 use journeyman_core::hook::{HookEvent, HostReview};
+use journeyman_core::hosted_storage::{HostedStorage, StorageRecord};
 use journeyman_core::ids::{ProjectId, Sha};
 use journeyman_core::ports::{
     Checks, CodeHostStore, CommentPlace, CommentRef, CreatedPull, DescribedHost, Discussion, Forge, ForgeError, Forges,
@@ -19,6 +20,7 @@ use journeyman_core::pull::base_comparison::Conflicts;
 use journeyman_core::pull::comment::service;
 use journeyman_core::pull::{HostPull, LocalPull, NewMerge, NewPull, PullChange, PullState};
 use journeyman_core::run::{Reason, ReasonCode};
+use journeyman_core::time::Timestamp;
 
 /// Code hosts whose repositories can all be read, except [`FakeForges::MISSING`] and [`FakeForges::BROKEN`]. Jobs
 /// cannot work on them. Their pull requests can always be merged, and everyone may comment on them.
@@ -39,6 +41,10 @@ impl FakeForges {
     pub const LINK_LOCAL: &str = "links.example";
     /// A repository whose import does not end.
     pub const ENDLESS: &str = "https://endless.example/a.git";
+    /// The space that each repository takes.
+    pub const STORAGE: HostedStorage = HostedStorage { git_bytes: 7, lfs_bytes: 8, lfs_objects: 9 };
+    /// A repository whose import leaves out an object of Git LFS.
+    pub const PARTLY_IMPORTED: &str = "https://partly.example/a.git";
     /// A repository whose import succeeds.
     pub const IMPORTED: &str = "https://imported.example/a.git";
 }
@@ -73,12 +79,22 @@ impl Forges for FakeForges {
         Ok(is_known.then(|| CodeHost::of_address(id, kind, "https://closed.example".to_owned())))
     }
 
-    async fn import(&self, _: &Project, from: &Remote) -> Result<(), ImportFailed> {
+    async fn import(&self, _: &Project, from: &Remote) -> Result<Option<String>, ImportFailed> {
         match from.url.as_str() {
             Self::ENDLESS => std::future::pending().await,
-            Self::IMPORTED => Ok(()),
+            Self::IMPORTED => Ok(None),
+            Self::PARTLY_IMPORTED => Ok(Some("1 of 2 objects of Git LFS were not copied: the disk is full".to_owned())),
             _ => Err(ImportFailed("There is no repository at this URL.".to_owned())),
         }
+    }
+
+    async fn storage(&self, _: &Project) -> Option<StorageRecord> {
+        let measured_at = Timestamp::from_micros(1_800_000_000_000_000);
+        Some(StorageRecord { storage: Self::STORAGE, measured_at, pruned_at: None })
+    }
+
+    async fn storage_of_all(&self) -> Result<HostedStorage, ForgeError> {
+        Ok(Self::STORAGE)
     }
 
     async fn addresses(&self, name: &str) -> Vec<IpAddr> {

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use journeyman_core::lfs::{Hasher, Pointer};
-use journeyman_core::ports::{LfsError, LfsFailure, LfsObjects, LfsUpload, Remote};
+use journeyman_core::ports::{HostedObjects, ImportedObjects, LfsError, LfsFailure, LfsObjects, LfsUpload, Remote};
 
 /// The objects of one repository.
 #[derive(Debug, Default)]
@@ -83,6 +83,47 @@ impl LfsObjects for FakeLfs {
         for LfsUpload { pointer, file } in objects {
             assert_eq!(self.store(&std::fs::read(file).unwrap()), *pointer);
         }
+        Ok(())
+    }
+}
+
+/// The objects of the built-in code host, for tests without objects.
+#[derive(Debug, Default)]
+pub struct FakeHostedObjects {
+    imported: Mutex<Option<Result<ImportedObjects, LfsError>>>,
+    removal_error: Mutex<Option<LfsError>>,
+    removed: Mutex<Vec<String>>,
+}
+
+impl FakeHostedObjects {
+    /// Sets the result of imports. Without one, they find no objects.
+    pub fn import_as(&self, result: Result<ImportedObjects, LfsError>) {
+        *locked(&self.imported) = Some(result);
+    }
+
+    /// Lets each removal fail, until another value is set.
+    pub fn fail_removals(&self, error: Option<LfsError>) {
+        *locked(&self.removal_error) = error;
+    }
+
+    /// Returns the names of the repositories whose objects were removed.
+    #[must_use]
+    pub fn removed(&self) -> Vec<String> {
+        locked(&self.removed).clone()
+    }
+}
+
+#[async_trait]
+impl HostedObjects for FakeHostedObjects {
+    async fn import(&self, _: &Remote, _: &Path, _: &Path, _: &Path) -> Result<ImportedObjects, LfsError> {
+        locked(&self.imported).clone().unwrap_or_else(|| Ok(ImportedObjects::default()))
+    }
+
+    async fn remove(&self, name: &str, _: &Path) -> Result<(), LfsError> {
+        if let Some(error) = locked(&self.removal_error).clone() {
+            return Err(error);
+        }
+        locked(&self.removed).push(name.to_owned());
         Ok(())
     }
 }

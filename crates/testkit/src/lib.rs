@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod base_comparisons;
+mod blobs;
 pub mod code_host;
 mod collector;
 mod endpoints;
@@ -26,12 +27,13 @@ mod tokens;
 mod world;
 
 pub use base_comparisons::FakeComparisons;
+pub use blobs::MemoryBlobs;
 pub use collector::{Collector, ExportedSpan};
 pub use endpoints::FakeEndpoints;
 pub use failing_disk::FailingDisk;
 pub use forges::{FakeForges, FakeHosts, OnePull};
 pub use http_server::{HttpCall, HttpServer};
-pub use lfs::FakeLfs;
+pub use lfs::{FakeHostedObjects, FakeLfs};
 pub use memory_host::{HostCall, MemoryHost, Moment, Written};
 pub use models::{Asked, Fault, ModelServer, Recorded, Reply, TOKENS};
 pub use patience::{PATIENCE, until, until_async, within};

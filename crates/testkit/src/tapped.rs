@@ -290,6 +290,7 @@ delegate! {
         read pulls_of_branch(repository: String, head: String) -> Result<Vec<LocalPull>, StoreError>;
         write edit_pull(repository: String, number: u64, text: PullText) -> Result<(), StoreError>;
         read pulls(repository: String) -> Result<Vec<LocalPull>, StoreError>;
+        write remove_pulls(repository: String) -> Result<(), StoreError>;
         read comment_states(repository: String, number: u64) -> Result<Vec<CommentState>, StoreError>;
         read reviews_of_pulls(repository: String, numbers: Vec<u64>) -> Result<BTreeMap<u64, PullReviews>, StoreError>;
         read comments(repository: String, number: u64) -> Result<Vec<Comment>, StoreError>;

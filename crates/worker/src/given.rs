@@ -204,7 +204,8 @@ impl Fixture {
             }),
         };
         let session = Session { blobs: &self.blobs, archive: has_home.then_some("home") };
-        let Prepared { submodules, not_fetched } = preparation.prepare(&turn(head), &session).await?;
+        let Prepared { submodules, mut not_fetched } = preparation.prepare(&turn(head), &session).await?;
+        not_fetched.extend(submodules.not_fetched.iter().cloned());
         *self.filling.lock().unwrap() = submodules;
         Ok(not_fetched)
     }
@@ -214,7 +215,17 @@ impl Fixture {
         let (mirror, sources, environment) = (self.mirror().await, self.sources(), self.environment());
         let limits = &self.project.settings.limits;
         let Self { sandbox, signals, .. } = self;
-        let filler = Filler { sources: &sources, sandbox, signals, limits, is_new: false, environment: &environment };
+        let lfs = LfsFilling {
+            objects: &*self.lfs,
+            mirror: &mirror,
+            scratch: &sandbox.workspace.scratch,
+            job: self.claimed.job.id,
+            disk_bytes: limits.disk_bytes(),
+            free: self.free,
+        };
+        let lfs = Some(&lfs);
+        let filler =
+            Filler { sources: &sources, sandbox, signals, limits, is_new: false, environment: &environment, lfs };
         filler.fill(&mirror, head, before).await
     }
 
@@ -409,8 +420,13 @@ impl Blobs for Files {
         Ok(std::fs::copy(self.0.join(key), file).is_ok())
     }
 
-    async fn size(&self, key: &str) -> Result<Option<u64>, BlobError> {
-        Ok(std::fs::metadata(self.0.join(key)).ok().map(|found| found.len()))
+    async fn find(&self, key: &str) -> Result<Option<Blob>, BlobError> {
+        let found = std::fs::metadata(self.0.join(key)).ok();
+        Ok(found.map(|found| Blob { key: key.to_owned(), bytes: found.len(), written_at: Timestamp::default() }))
+    }
+
+    async fn renew(&self, key: &str) -> Result<bool, BlobError> {
+        Ok(self.0.join(key).exists())
     }
 
     async fn open(&self, _: &str) -> Result<Option<BlobContent>, BlobError> {
@@ -424,7 +440,7 @@ impl Blobs for Files {
     async fn list(&self, prefix: &str, _: Option<&str>, _: usize) -> Result<Vec<Blob>, BlobError> {
         let Ok(entries) = std::fs::read_dir(self.0.join(prefix)) else { return Ok(Vec::new()) };
         let key = |entry: std::fs::DirEntry| format!("{prefix}/{}", entry.file_name().to_str().unwrap());
-        let blob = |entry| Blob { key: key(entry), written_at: Timestamp::default() };
+        let blob = |entry| Blob { key: key(entry), bytes: 0, written_at: Timestamp::default() };
         Ok(entries.map(|entry| blob(entry.unwrap())).collect())
     }
 }

@@ -161,7 +161,10 @@ impl EffectHandler for Host {
             | Effect::Answer { .. }
             | Effect::ReportChecks { .. }
             | Effect::ReportOutdated { .. }
-            | Effect::SetStatus { .. } => Err(EffectError("this part of the service has no code hosts".to_owned())),
+            | Effect::SetStatus { .. }
+            | Effect::RemoveRepository { .. } => {
+                Err(EffectError("this part of the service has no code hosts".to_owned()))
+            }
             Effect::RemoveBlobs { job, up_to } => {
                 let removed = remove_blobs(&*self.blobs, &*self.store, *job, *up_to).await;
                 removed.map_err(|error| EffectError(error.to_string()))

@@ -1,19 +1,16 @@
 //! Files of a workspace that the repository keeps in Git LFS.
 
 pub(crate) mod fill;
-mod filter;
+pub(crate) mod filter;
 pub(crate) mod index;
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
 
-use journeyman_core::lfs::{Hasher, POINTER_BYTES, Pointer};
+use journeyman_core::lfs::{POINTER_BYTES, Pointer};
 
 use crate::workspace::beneath::{open_beneath, open_folder};
-
-/// The size of the pieces in which files are read, in bytes.
-const PIECE_BYTES: usize = 64 << 10;
 
 /// Returns those of the files below `tree` that have other content than a pointer. An empty file needs no pointer. A
 /// file that the service cannot open is left to git.
@@ -41,20 +38,6 @@ pub(crate) fn pointer_in(file: &mut File) -> io::Result<Option<Pointer>> {
     (&*file).take(POINTER_BYTES).read_to_end(&mut content)?;
     file.rewind()?;
     Ok(Pointer::parse(&content))
-}
-
-/// Returns the pointer of the content of a file.
-///
-/// # Errors
-/// The file cannot be read.
-pub(crate) fn pointer_of(file: &mut File) -> io::Result<Pointer> {
-    let (mut hasher, mut piece) = (Hasher::default(), vec![0; PIECE_BYTES]);
-    loop {
-        match file.read(&mut piece)? {
-            0 => return Ok(hasher.pointer()),
-            read => hasher.update(piece.get(..read).unwrap_or_default()),
-        }
-    }
 }
 
 fn has_pointer(file: &File) -> io::Result<bool> {

@@ -63,6 +63,12 @@ pub enum Effect {
         /// The state.
         state: StatusState,
     },
+    /// Removes a repository of the built-in code host with its pull requests and objects, unless a project uses it. A
+    /// project that used it was deleted.
+    RemoveRepository {
+        /// The name of the repository.
+        repository: String,
+    },
 }
 
 impl Effect {
@@ -84,6 +90,9 @@ impl Effect {
     /// The kind of [`Effect::SetStatus`].
     pub const SET_STATUS: &str = "set_status";
 
+    /// The kind of [`Effect::RemoveRepository`].
+    pub const REMOVE_REPOSITORY: &str = "remove_repository";
+
     /// Returns the kind. A process claims only effects of kinds that it knows, so a process of an older version leaves
     /// new kinds to newer processes.
     #[must_use]
@@ -95,6 +104,7 @@ impl Effect {
             Self::ReportChecks { .. } => Self::REPORT_CHECKS,
             Self::ReportOutdated { .. } => Self::REPORT_OUTDATED,
             Self::SetStatus { .. } => Self::SET_STATUS,
+            Self::RemoveRepository { .. } => Self::REMOVE_REPOSITORY,
         }
     }
 }
@@ -214,6 +224,10 @@ mod tests {
             (
                 r#"{"kind":"set_status","job":"job_00000000000000000000000000000007","sha":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa","state":"pending"}"#,
                 Effect::SetStatus { job, sha, state: StatusState::Pending },
+            ),
+            (
+                r#"{"kind":"remove_repository","repository":"shop"}"#,
+                Effect::RemoveRepository { repository: "shop".to_owned() },
             ),
         ] {
             assert_eq!(serde_json::from_str::<Effect>(text).unwrap(), effect);

@@ -13,11 +13,13 @@ use crate::time::Timestamp;
 #[error("the blob store failed: {0}")]
 pub struct BlobError(pub String);
 
-/// A blob in a listing.
+/// A blob without its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blob {
     /// The key.
     pub key: String,
+    /// The size in bytes.
+    pub bytes: u64,
     /// The time at which the blob was written.
     pub written_at: Timestamp,
 }
@@ -43,8 +45,12 @@ pub trait Blobs: Send + Sync {
     /// Writes the content of a blob to `file`. Returns false if there is no such blob.
     async fn get(&self, key: &str, file: &Path) -> Result<bool, BlobError>;
 
-    /// Returns the size of a blob in bytes; `None` if there is no such blob.
-    async fn size(&self, key: &str) -> Result<Option<u64>, BlobError>;
+    /// Returns a blob; `None` if there is no such blob. Its time is the later one of the times at which it was written and
+    /// renewed.
+    async fn find(&self, key: &str) -> Result<Option<Blob>, BlobError>;
+
+    /// Renews a blob: its time is now. Returns false if there is no such blob.
+    async fn renew(&self, key: &str) -> Result<bool, BlobError>;
 
     /// Opens a blob to read it; `None` if there is no such blob.
     async fn open(&self, key: &str) -> Result<Option<BlobContent>, BlobError>;
@@ -53,6 +59,6 @@ pub trait Blobs: Send + Sync {
     async fn delete(&self, key: &str) -> Result<(), BlobError>;
 
     /// Lists the blobs in the folder `prefix` (without a trailing slash), in the order of their keys: at most `limit`
-    /// blobs whose keys come after `after`.
+    /// blobs whose keys come after `after`. The listing may not show that a blob was renewed.
     async fn list(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Vec<Blob>, BlobError>;
 }

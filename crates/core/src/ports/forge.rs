@@ -10,6 +10,7 @@ use async_trait::async_trait;
 use crate::code_host::{CodeHost, HostName};
 use crate::finding::Finding;
 use crate::hook::{HostComment, HostIssue, HostReview};
+use crate::hosted_storage::{HostedStorage, StorageRecord};
 use crate::ids::Sha;
 use crate::poll::{PollQuery, Polled};
 use crate::project::{Host, Project, RestrictedHost, SecretChanges, repository_host};
@@ -427,12 +428,35 @@ pub trait Forges: Send + Sync {
 
     /// Copies the branches and tags of a remote into the repository of a project on the built-in code host, which has none.
     /// They are on disk when this returns. A push that arrives first wins: nothing is imported then. An import that was
-    /// interrupted can be repeated.
+    /// interrupted can be repeated. Returns what of the repository was not copied, as sentences for people.
     ///
     /// # Errors
     /// Nothing was imported.
-    async fn import(&self, _project: &Project, _from: &Remote) -> Result<(), ImportFailed> {
+    async fn import(&self, _project: &Project, _from: &Remote) -> Result<Option<String>, ImportFailed> {
         Err(ImportFailed("Only the built-in code host can import a repository.".to_owned()))
+    }
+
+    /// Removes a repository of the built-in code host with its pull requests and objects, unless a project uses it. It is
+    /// safe to repeat.
+    ///
+    /// # Errors
+    /// The repository is still there, or a part of it. Another attempt may succeed.
+    async fn remove(&self, _repository: &str) -> Result<(), ForgeError> {
+        Ok(())
+    }
+
+    /// Returns the space that the repository of a project on the built-in code host takes; `None` if it was not measured
+    /// yet, or is elsewhere.
+    async fn storage(&self, _project: &Project) -> Option<StorageRecord> {
+        None
+    }
+
+    /// Returns the space that all repositories of the built-in code host take, according to their last measurements.
+    ///
+    /// # Errors
+    /// The repositories cannot be listed.
+    async fn storage_of_all(&self) -> Result<HostedStorage, ForgeError> {
+        Ok(HostedStorage::default())
     }
 
     /// Returns the addresses of a host name; empty if it cannot be resolved.

@@ -82,6 +82,40 @@ pub trait LfsObjects: Send + Sync {
     async fn upload(&self, remote: &Remote, branch: &str, objects: &[LfsUpload]) -> Result<(), LfsError>;
 }
 
+/// The objects of an import.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ImportedObjects {
+    /// The number of objects that the repository has now.
+    pub copied: usize,
+    /// The number of objects that could not be copied.
+    pub failed: usize,
+    /// One of them, with the reason.
+    pub example: Option<LfsFailure>,
+}
+
+/// The objects of the repositories of the built-in code host, for the host itself.
+#[async_trait]
+pub trait HostedObjects: Send + Sync {
+    /// Copies the objects that the pointers in the repository at `staged` name, from a remote to the repository at `to` of
+    /// the built-in host. `scratch` is a folder for temporary files, which the caller removes.
+    ///
+    /// # Errors
+    /// No object was copied, because the repository at `staged` cannot be read.
+    async fn import(
+        &self,
+        from: &Remote,
+        staged: &Path,
+        to: &Path,
+        scratch: &Path,
+    ) -> Result<ImportedObjects, LfsError>;
+
+    /// Removes all objects of the repository with this name, whose git directory was moved to `git_dir`.
+    ///
+    /// # Errors
+    /// An upload is still being stored, or the blob store failed. Another attempt may succeed.
+    async fn remove(&self, name: &str, git_dir: &Path) -> Result<(), LfsError>;
+}
+
 /// Serves the objects of repositories of the built-in code host to clients of Git LFS.
 #[async_trait]
 pub trait LfsServer: Send + Sync {

@@ -1,6 +1,6 @@
 //! Decisions on the creation, change and deletion of projects.
 
-use super::{CODE_HOST_TOKEN, Project, SecretChanges, check};
+use super::{Address, CODE_HOST_TOKEN, Project, SecretChanges, check, parse_address};
 use crate::admin::{AdminChange, AdminRefusal, AdminRow, AdminState, Precondition};
 use crate::ports::AuditEntry;
 use crate::version::FIRST_VERSION;
@@ -66,7 +66,8 @@ pub fn check_change(current: &Project, proposed: &Project, secrets: &SecretChang
     check(proposed, secrets).map_err(|error| error.to_string())
 }
 
-/// Deletes a project with its jobs.
+/// Deletes a project with its jobs. Its repository on the built-in code host is removed afterward, unless another project
+/// uses it.
 ///
 /// # Errors
 /// Returns an error if the project does not exist, has another version, or has active jobs.
@@ -78,7 +79,11 @@ pub fn delete(state: &AdminState, precondition: &Precondition, audit: AuditEntry
     if state.has_active_jobs {
         return Err(AdminRefusal::ProjectBusy);
     }
-    let deleted = AdminRow::ProjectDeleted { id: project.id.clone(), at: audit.at };
+    let repository = match parse_address(&project.repository) {
+        Ok(Address::Local(name)) => Some(name),
+        _ => None,
+    };
+    let deleted = AdminRow::ProjectDeleted { id: project.id.clone(), repository, at: audit.at };
     Ok(AdminChange::new([deleted], audit))
 }
 

@@ -10,10 +10,12 @@ use axum::routing::{get, post};
 use journeyman_app::Error;
 use journeyman_core::admin::{AdminRefusal, Precondition};
 use journeyman_core::model::Effort;
+use journeyman_core::hosted_storage::{HostedStorage, StorageRecord};
+use journeyman_core::import::ImportStage;
 use journeyman_core::model::price::day;
 use journeyman_core::ports::Sums;
 use journeyman_core::project::{
-    CODE_HOST_TOKEN, CheckMode, CiFiles, KeepUpToDate, Lfs, PermissionPolicy, PullPolicy, Reviews, SecretUse,
+    CODE_HOST_TOKEN, CheckMode, CiFiles, KeepUpToDate, Lfs, PermissionPolicy, Project, PullPolicy, Reviews, SecretUse,
     Submodules,
 };
 
@@ -25,7 +27,7 @@ use crate::failure::{Failure, Page, refusal, refused, rendered};
 use crate::fields::Fields;
 use crate::frame::Frame;
 use crate::in_project::InProject;
-use crate::{Shared, words};
+use crate::{Shared, visible, words};
 
 pub(super) fn routes() -> Router<Shared> {
     Router::new()
@@ -74,6 +76,10 @@ struct SettingsPage<'a> {
     spent: Option<Spent>,
     snippets: Vec<Snippet>,
     clone_url: Option<String>,
+    /// The space that the repository takes.
+    storage: Option<String>,
+    /// What an import of the repository has left out.
+    not_copied: Option<String>,
 }
 
 struct Secret {
@@ -254,6 +260,7 @@ async fn page<'a>(shared: &Shared, at: &'a InProject, section: &'static str) -> 
         let known = [(SecretUse::Setup, "setup"), (SecretUse::Agent, "agent"), (SecretUse::Model, "model")];
         known.into_iter().filter(|(one, _)| project.settings.secret_is_for(name, *one)).map(|(_, text)| text).collect()
     };
+    let is_shown = section == "repository" && at.is_hosted();
     let names = project.secret_names.iter().filter(|name| *name != CODE_HOST_TOKEN);
     Ok(SettingsPage {
         at,
@@ -269,7 +276,29 @@ async fn page<'a>(shared: &Shared, at: &'a InProject, section: &'static str) -> 
         secrets: names.map(|name| Secret { name: name.clone(), uses: uses(name) }).collect(),
         spent,
         snippets: snippets(at),
+        storage: if is_shown { at.cases().storage(project).await.map(|record| space(&record)) } else { None },
+        not_copied: if is_shown { not_copied(shared, project).await? } else { None },
         clone_url: at.is_hosted().then(|| format!("{}/git/{}.git", shared.settings.public_url, project.id)),
+    })
+}
+
+/// Describes the space that a repository takes.
+fn space(record: &StorageRecord) -> String {
+    let HostedStorage { git_bytes, lfs_bytes, lfs_objects } = record.storage;
+    let git = words::bytes(git_bytes);
+    match lfs_objects {
+        0 => format!("The repository takes {git}."),
+        1 => format!("The repository takes {git}, and an object of Git LFS {}.", words::bytes(lfs_bytes)),
+        _ => format!("The repository takes {git}, and {lfs_objects} objects of Git LFS {}.", words::bytes(lfs_bytes)),
+    }
+}
+
+/// Returns what the last import into a repository has left out.
+async fn not_copied(shared: &Shared, project: &Project) -> Result<Option<String>, Failure> {
+    let import = shared.services.store.import_of(project.id.clone()).await?;
+    Ok(match import.map(|import| import.state.stage) {
+        Some(ImportStage::Finished { not_copied }) => not_copied.map(|text| words::sentence(&visible::line(&text))),
+        _ => None,
     })
 }
 

@@ -373,6 +373,27 @@ async fn an_administrator_imports_a_repository_into_an_empty_project() {
 }
 
 #[tokio::test]
+async fn what_an_import_has_left_out_is_shown() {
+    let fake = Arc::new(Fake::with(detail(PullState::Open)));
+    let fixture = fixture(fake.clone()).await;
+    let branches = std::mem::take(&mut *fake.branches.lock().unwrap());
+    let sent = import(&fixture, Role::Administrator, &format!("url={}", FakeForges::PARTLY_IMPORTED)).await;
+    assert_eq!(sent.status, StatusCode::SEE_OTHER, "{}", sent.body);
+    import_ended(&fixture).await;
+    *fake.branches.lock().unwrap() = branches;
+    let told = "1 of 2 objects of Git LFS were not copied: the disk is full.";
+    let arrived = see(&fixture, Role::Viewer, "/projects/shop/jobs").await;
+    let title = "The import from <bdi>partly.example</bdi> is not complete.</strong> ";
+    assert!(arrived.contains(&format!("{title}{told}")), "{arrived}");
+    let settings = see(&fixture, Role::Administrator, "/projects/shop/settings/repository").await;
+    for part in
+        [told, "The repository takes 7 bytes, and 9 objects of Git LFS 8 bytes.", "Its repository is removed, too"]
+    {
+        assert!(settings.contains(part), "{part} is not in {settings}");
+    }
+}
+
+#[tokio::test]
 async fn a_running_import_is_shown_and_refuses_another_one_until_its_lease_expires() {
     let fake = Arc::new(Fake::with(detail(PullState::Open)));
     let fixture = fixture(fake.clone()).await;

@@ -6,7 +6,8 @@
 //!   folder. An import that ends early changes nothing.
 //! - A push that arrives first wins. Refs are only created, and none is if the repository has one that is not in the
 //!   import.
-//! - Only branches, tags and the name of the default branch are taken over: no other refs, no hooks, no configuration.
+//! - Only branches, tags, the name of the default branch, and objects of Git LFS are taken over: no other refs, no hooks,
+//!   no configuration. What of them cannot be copied is told.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -15,7 +16,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use journeyman_core::branch;
-use journeyman_core::ports::{ForgeError, ImportFailed, Remote};
+use journeyman_core::ports::{ForgeError, ImportFailed, ImportedObjects, LfsError, Remote};
 use journeyman_core::project::{Host, repository_host};
 use journeyman_git::{Failure, Folders, Git, GitError, Output, pairs};
 
@@ -67,12 +68,13 @@ impl From<ForgeError> for Problem {
 }
 
 impl LocalHost {
-    /// Copies the branches and tags of a remote into the repository with this name, which has none.
-    pub(crate) async fn import(&self, name: &str, from: &Remote) -> Result<(), ImportFailed> {
+    /// Copies the branches and tags of a remote into the repository with this name, which has none, and the objects of Git
+    /// LFS. Returns what was not copied.
+    pub(crate) async fn import(&self, name: &str, from: &Remote) -> Result<Option<String>, ImportFailed> {
         self.imported(name, from).await.map_err(|problem| ImportFailed(cause(&problem, from)))
     }
 
-    async fn imported(&self, name: &str, from: &Remote) -> Result<(), Problem> {
+    async fn imported(&self, name: &str, from: &Remote) -> Result<Option<String>, Problem> {
         self.prepare(name).await?;
         let (staging, _lock) = self.building(name).await?;
         let done = self.import_through(&staging, &self.path(name), from).await;
@@ -81,7 +83,7 @@ impl LocalHost {
         done
     }
 
-    async fn import_through(&self, staging: &Path, to: &Path, from: &Remote) -> Result<(), Problem> {
+    async fn import_through(&self, staging: &Path, to: &Path, from: &Remote) -> Result<Option<String>, Problem> {
         self.git.at(staging, ["init", "--quiet", "--bare", "--template="]).run().await?;
         let default_branch = default_branch(&self.git, staging, from).await.map_err(Problem::Remote)?;
         if fetch(&self.git, staging, from, &[]).await.map_err(Problem::Remote)?.is_of_shallow_clone() {
@@ -93,13 +95,20 @@ impl LocalHost {
         if branches.is_empty() {
             return Err(Problem::Empty);
         }
+        self.check_untouched(to, &staged).await?;
+        // The objects come first: whoever sees the branches can have them.
+        let not_copied = match self.objects.import(from, staging, to, staging).await {
+            Ok(objects) => not_copied(&objects, from),
+            Err(error) => Some(format!("The objects of Git LFS were not copied: {error}. {PUSH_THEM}")),
+        };
         self.publish(staging, to, &staged).await?;
         if let Some(chosen) = branch::default_branch(default_branch.as_deref().as_slice(), &branches) {
             self.set_head(to, chosen).await?;
         }
         // Git syncs the new file, but not its name in the folder.
         let folder = to.to_owned();
-        Ok(blocking(move || File::open(folder)?.sync_all()).await?)
+        blocking(move || File::open(folder)?.sync_all()).await?;
+        Ok(not_copied)
     }
 
     /// Creates the refs of `staging` in `to`, with their objects, and syncs them to disk.
@@ -158,13 +167,36 @@ async fn refs(git: &Git, repository: &Path) -> Result<Refs, GitError> {
     Ok(pairs(&listing.stdout, b' ').map(|(at, name)| (name.to_vec(), at.to_vec())).collect())
 }
 
-/// Describes the cause of a failure, and the remedy.
-fn cause(problem: &Problem, from: &Remote) -> String {
-    let host = match repository_host(&from.url) {
+/// The remedy for objects that were not copied.
+const PUSH_THEM: &str = "Push them with `git lfs push --all` from a clone that has them.";
+
+/// Describes the objects of Git LFS that were not copied.
+fn not_copied(objects: &ImportedObjects, from: &Remote) -> Option<String> {
+    let ImportedObjects { copied, failed, example } = objects;
+    if *failed == 0 {
+        return None;
+    }
+    let all = copied + failed;
+    let reason = match example.as_ref().map(|example| &example.error) {
+        Some(LfsError::Missing) => format!("{} does not have them", host_of(from)),
+        Some(error) => shortened(&error.to_string()),
+        None => "there are too many".to_owned(),
+    };
+    Some(format!("{failed} of {all} objects of Git LFS were not copied: {reason}. {PUSH_THEM}"))
+}
+
+/// Returns the host of a remote, for people.
+fn host_of(remote: &Remote) -> String {
+    match repository_host(&remote.url) {
         Some(Host::Name(name)) => name,
         Some(Host::Address(address)) => address.to_string(),
         None => "the server".to_owned(),
-    };
+    }
+}
+
+/// Describes the cause of a failure, and the remedy.
+fn cause(problem: &Problem, from: &Remote) -> String {
+    let host = host_of(from);
     match problem {
         Problem::Pushed => "Something was pushed to the repository of the project before the import had finished, so \
                             nothing was imported. Push the rest with git."

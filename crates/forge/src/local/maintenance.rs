@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
+use journeyman_core::hosted_storage::{HostedStorage, RECORD, StorageRecord};
 use journeyman_core::time::Timestamp;
 use journeyman_git::{MaintenanceError, RepositoryMaintenance, pairs};
 
@@ -22,6 +23,23 @@ impl LocalHost {
     pub async fn names(&self) -> io::Result<Vec<String>> {
         let folder = self.repositories.clone();
         blocking(move || repository_names(&folder)).await
+    }
+
+    /// Returns the last measurement of a repository; `None` if there is none.
+    pub(crate) async fn storage(&self, name: &str) -> Option<StorageRecord> {
+        StorageRecord::read(&tokio::fs::read_to_string(self.path(name).join(RECORD)).await.ok()?)
+    }
+
+    /// Returns the space that all repositories take, according to their last measurements.
+    ///
+    /// # Errors
+    /// The folder of the repositories cannot be read.
+    pub async fn storage_of_all(&self) -> io::Result<HostedStorage> {
+        let mut all = HostedStorage::default();
+        for name in self.names().await? {
+            all += self.storage(&name).await.map(|record| record.storage).unwrap_or_default();
+        }
+        Ok(all)
     }
 
     /// Does what is due in a repository, while people and jobs use it.

@@ -4,7 +4,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use journeyman_core::ports::{PullPages, Remote};
+use journeyman_core::lfs::Pointer;
+use journeyman_core::ports::{ImportedObjects, LfsError, LfsFailure, PullPages, Remote};
 
 use super::serve::server;
 use super::*;
@@ -26,6 +27,12 @@ impl Import {
     }
 
     async fn run(&self) -> Result<(), String> {
+        assert_eq!(self.left_out().await?, None);
+        Ok(())
+    }
+
+    /// Imports, and returns what was not copied.
+    async fn left_out(&self) -> Result<Option<String>, String> {
         self.setup.hosts.import(&self.fresh, &self.from).await.map_err(|failed| failed.to_string())
     }
 
@@ -71,6 +78,26 @@ async fn an_import_copies_branches_tags_and_the_default_branch_and_can_be_repeat
         assert_eq!(import.ask("fresh", &["config", "http.receivepack"]).await, "true");
         assert_eq!(import.folders(), ["fresh.git", "shop.git"]);
     }
+}
+
+#[tokio::test]
+async fn objects_of_git_lfs_that_were_not_copied_are_told_and_prevent_no_import() {
+    let import = Import::new().await;
+    let objects = &import.setup.objects;
+    let failure = |error| LfsFailure { pointer: Pointer { oid: "a".repeat(64), bytes: 1 }, error };
+    let partly = ImportedObjects { copied: 2, failed: 1, example: Some(failure(LfsError::Missing)) };
+    objects.import_as(Ok(partly.clone()));
+    let told = import.left_out().await.unwrap().unwrap();
+    assert!(told.starts_with("1 of 3 objects of Git LFS were not copied: 127.0.0.1 does not have them."), "{told}");
+    assert!(told.contains("git lfs push --all"), "{told}");
+    let example = Some(failure(LfsError::Credential("wrong token".to_owned())));
+    objects.import_as(Ok(ImportedObjects { example, ..partly }));
+    let told = import.left_out().await.unwrap().unwrap();
+    assert!(told.contains("refused the credential: wrong token."), "{told}");
+    objects.import_as(Err(LfsError::Failed("no disk".to_owned())));
+    let told = import.left_out().await.unwrap().unwrap();
+    assert!(told.contains("no disk"), "{told}");
+    assert_eq!(import.refs("fresh").await, import.refs("shop").await);
 }
 
 #[tokio::test]

@@ -37,7 +37,11 @@ impl GitCommand {
     /// # Errors
     /// Returns an error if the process did not start.
     pub fn spawn(&self) -> Result<Piped, GitError> {
-        let mut group = Group::spawn(self.build()?, self.limits())?;
+        let mut command = self.build()?;
+        if let Some(file) = &self.stdin_file {
+            command.stdin(file.try_clone().map_err(|error| GitError::NotStarted(error.to_string()))?);
+        }
+        let mut group = Group::spawn(command, self.limits())?;
         let child = &mut group.0;
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         Ok(Piped { stdin, stdout, stderr, group })

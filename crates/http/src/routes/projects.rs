@@ -133,8 +133,9 @@ pub(crate) async fn change(
 
 /// Delete a project
 ///
-/// Deletes the project with its jobs, their logs, and its secrets; the repository stays. The request is refused while
-/// jobs are active.
+/// Deletes the project with its jobs, their logs, and its secrets. Its repository on the built-in code host is removed
+/// afterward with its branches, pull requests and objects of Git LFS, unless another project uses it; a repository
+/// elsewhere stays. The request is refused while jobs are active.
 #[utoipa::path(delete, path = "/v2/projects/{projectId}", tag = "Projects", operation_id = "deleteProject",
     params(ProjectPath, IfMatchHeader),
     responses((status = 204, description = "The project is deleted"), DeleteErrors))]

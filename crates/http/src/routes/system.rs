@@ -81,7 +81,8 @@ async fn metrics(State(app): State<App>) -> Result<Response, ApiError> {
     let (inbox, deliveries) = (store.inbox_backlog().await?, store.delivery_backlog().await?);
     let on_hold = store.holds().await?.len() as u64;
     let space = app.services.machine.as_ref().and_then(|machine| machine.free_space());
-    let counts = Counts { now, jobs, outbox, inbox, deliveries, pool: store.pool(), waiting, on_hold, space };
+    let (pool, hosted) = (store.pool(), app.cases.storage_of_all().await?);
+    let counts = Counts { now, jobs, outbox, inbox, deliveries, pool, waiting, on_hold, space, hosted };
     let text = app.metrics.text(counts).map_err(|error| ApiError::internal(&error))?;
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(CONTENT_TYPE, kind)], text).into_response())

@@ -147,7 +147,8 @@ async fn a_disk_below_its_reserve_is_reported() {
     let disk = json!({"freeBytes": 10, "reserveBytes": 20, "enough": false});
     assert_eq!(ready["disk"], disk, "no run is claimed");
     let metrics = service.get("/metrics").await.text;
-    for line in ["journeyman_disk_free_bytes 10", "journeyman_disk_reserve_bytes 20"] {
+    let hosted = ["journeyman_hosted_git_bytes 7", "journeyman_hosted_lfs_bytes 8", "journeyman_hosted_lfs_objects 9"];
+    for line in ["journeyman_disk_free_bytes 10", "journeyman_disk_reserve_bytes 20"].into_iter().chain(hosted) {
         assert!(metrics.contains(line), "{metrics}");
     }
 }

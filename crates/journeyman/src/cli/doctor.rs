@@ -2,6 +2,7 @@
 //!
 //! Invariant: the checks change nothing. Their own files are in a folder that is removed at the end.
 
+use std::cmp::Reverse;
 use std::fs::Permissions;
 use std::io::{self, Write};
 use std::net::TcpListener;
@@ -15,6 +16,7 @@ use futures::{StreamExt as _, TryStreamExt as _};
 use journeyman_app::Caller;
 use journeyman_core::agent::AgentSpec;
 use journeyman_core::finding::{Finding, Health};
+use journeyman_core::hosted_storage::{HostedStorage, RECORD, StorageRecord};
 use journeyman_core::ports::{Guarantee, Store};
 use journeyman_core::project::Project;
 use journeyman_core::time::Clock;
@@ -40,6 +42,9 @@ const PACKING_GIT: (u32, u32) = (2, 37);
 
 /// The free disk space, in bytes, below which a warning is printed.
 const LITTLE_SPACE: u64 = 1 << 30;
+
+/// The number of the largest repositories that are named.
+const LARGEST: usize = 3;
 
 /// The maximum number of repositories that are tested at the same time.
 const CONCURRENT_TESTS: usize = 8;
@@ -90,6 +95,7 @@ async fn examine(settings: &Settings) -> Vec<Finding> {
     if let Ok(scratch) = &scratch {
         let checked = unchanging(settings, scratch.path());
         findings.push(space(&settings.data_dir));
+        findings.extend(repositories(&settings.repositories));
         findings.push(master_key(&checked));
         findings.push(database(&checked, settings.auto_migrate).await);
         findings.push(git(&checked).await);
@@ -329,6 +335,36 @@ fn space(dir: &Path) -> Finding {
         }
         Err(error) => finding(check, Health::Warning, format!("the free space could not be determined: {error}")),
     }
+}
+
+/// Reports the space that the repositories of the built-in code host take, by project of the largest ones; nothing if
+/// there are none.
+fn repositories(folder: &Path) -> Option<Finding> {
+    let check = "repositories";
+    let names = match journeyman_forge::repository_names(folder) {
+        Ok(names) if names.is_empty() => return None,
+        Ok(names) => names,
+        Err(error) => return Some(finding(check, Health::Warning, format!("they cannot be listed: {error}"))),
+    };
+    let record = |name: &String| {
+        let text = std::fs::read_to_string(folder.join(format!("{name}.git")).join(RECORD)).ok()?;
+        Some((name.clone(), StorageRecord::read(&text)?.storage))
+    };
+    let mut measured: Vec<(String, HostedStorage)> = names.iter().filter_map(record).collect();
+    measured.sort_by_key(|(_, storage)| Reverse(storage.git_bytes.saturating_add(storage.lfs_bytes)));
+    let mut all = HostedStorage::default();
+    measured.iter().for_each(|(_, storage)| all += *storage);
+    let mebibytes = |storage: &HostedStorage| (storage.git_bytes >> 20, storage.lfs_bytes >> 20);
+    let (git, lfs) = mebibytes(&all);
+    let mut text = format!("{} on the built-in code host: {git} MiB, and {lfs} MiB in Git LFS", names.len());
+    if measured.len() < names.len() {
+        text.push_str(&format!("; {} not measured yet", names.len() - measured.len()));
+    }
+    for (name, storage) in measured.iter().take(LARGEST) {
+        let (git, lfs) = mebibytes(storage);
+        text.push_str(&format!("; local:{name} {git} MiB and {lfs} MiB"));
+    }
+    Some(finding(check, Health::Ok, text))
 }
 
 fn master_key(settings: &Settings) -> Finding {

@@ -334,9 +334,13 @@ fn print_project(look: Look, project: &Value, json: bool) -> anyhow::Result<()> 
     if json { print_json(project) } else { Ok(print_lines(&lines(look, project))?) }
 }
 
+/// What becomes of the repository of a deleted project.
+const REPOSITORY: &str = "a repository local:NAME is removed with its branches and pull requests unless another project \
+                          uses it, and a repository elsewhere remains";
+
 /// Returns the sentence that a person confirms.
 fn deletion(id: &ProjectId) -> String {
-    format!("This deletes the project {id} with its jobs, their logs and its secrets; the repository remains")
+    format!("This deletes the project {id} with its jobs, their logs and its secrets; {REPOSITORY}")
 }
 
 /// Prints that a project was deleted, for people.
@@ -344,7 +348,8 @@ fn print_deleted(id: &ProjectId, json: bool) -> anyhow::Result<()> {
     if json {
         return Ok(());
     }
-    Ok(print(&format!("Deleted the project {id} with its jobs, their logs and its secrets. The repository remains."))?)
+    let text = format!("Deleted the project {id} with its jobs, their logs and its secrets; {REPOSITORY}.");
+    Ok(print(&text)?)
 }
 
 fn print_list(look: Look, projects: &[Value], json: bool) -> anyhow::Result<()> {

@@ -1,6 +1,8 @@
 //! Keeps the git repositories of the service small.
 
+use std::collections::BTreeSet;
 use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,9 +10,11 @@ use anyhow::Context;
 use async_trait::async_trait;
 use journeyman_core::ids::JobId;
 use journeyman_core::ports::Store;
+use journeyman_core::project::{Address, parse_address};
 use journeyman_core::time::Clock;
 use journeyman_forge::LocalHost;
 use journeyman_git::MaintenanceError;
+use journeyman_lfs::Keeper;
 use journeyman_repository::Mirrors;
 use journeyman_repository::maintenance::KnownJobs;
 
@@ -24,13 +28,37 @@ pub(crate) struct Repositories {
     pub(crate) mirrors: Arc<Mirrors>,
     /// The built-in code host, whose repositories machines may share.
     pub(crate) host: LocalHost,
+    /// The objects of Git LFS of the built-in code host.
+    pub(crate) objects: Keeper,
 }
 
-/// Packs mirrors and repositories, and removes what nothing refers to. Each repository records what was done when, so
+/// Packs mirrors and repositories, removes what nothing refers to, and measures repositories. Each repository records what was done when, so
 /// that several processes share the work, and one that starts again does not repeat it.
 pub(super) struct MaintainGit {
     pub(super) store: Arc<dyn Store>,
     pub(super) repositories: Repositories,
+}
+
+impl MaintainGit {
+    /// Removes the mirrors of repositories that were removed with their projects.
+    async fn remove_mirrors(&self) -> anyhow::Result<()> {
+        let Repositories { mirrors, host, .. } = &self.repositories;
+        let projects = self.store.projects().await?;
+        // A disk that is not mounted has no repositories, but the projects are there.
+        let used: BTreeSet<PathBuf> = projects
+            .iter()
+            .filter_map(|project| match parse_address(&project.repository) {
+                Ok(Address::Local(name)) => Some(host.path(&name)),
+                _ => None,
+            })
+            .collect();
+        let is_gone = |path: &Path| !used.contains(path) && !path.exists();
+        let removed = mirrors.remove_gone(is_gone).await.context("mirrors of removed repositories stay")?;
+        if removed > 0 {
+            tracing::info!(removed, "mirrors of removed repositories were removed");
+        }
+        Ok(())
+    }
 }
 
 struct JobsOf<'a>(&'a dyn Store);
@@ -57,7 +85,7 @@ impl Duty for MaintainGit {
     }
 
     async fn carry_out(&self) -> anyhow::Result<()> {
-        let Repositories { mirrors, host } = &self.repositories;
+        let Repositories { mirrors, host, objects } = &self.repositories;
         let (mut all, mut failed) = (0, 0);
         let mut note = |place: &str, done: Result<(), MaintenanceError>| {
             all += 1;
@@ -66,12 +94,19 @@ impl Duty for MaintainGit {
                 tracing::warn!(repository = place, %error, "a git repository could not be packed; it can be used as before");
             }
         };
+        if let Err(error) = host.finish_removals().await {
+            tracing::warn!(%error, "the repository of a deleted project could not be removed; the next attempt continues");
+        }
+        self.remove_mirrors().await?;
         for path in mirrors.paths().await.context("the folder of the mirrors cannot be read")? {
             let done = mirrors.maintain(&path, Machine.now(), &JobsOf(&*self.store)).await;
             note(&path.to_string_lossy(), done);
         }
         for name in host.names().await.context("the folder of the repositories cannot be read")? {
-            let done = host.maintain(&name, Machine.now()).await;
+            let mut done = host.maintain(&name, Machine.now()).await;
+            if done.is_ok() {
+                done = objects.maintain(&host.path(&name), Machine.now()).await;
+            }
             note(&name, done);
         }
         anyhow::ensure!(failed == 0, "{failed} of {all} git repositories could not be packed; the log names them");
@@ -81,13 +116,12 @@ impl Duty for MaintainGit {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use journeyman_core::ports::{Forges as _, Remote};
     use journeyman_core::project::Project;
     use journeyman_core::time::Timestamp;
     use journeyman_forge::{CodeHosts, Parts};
     use journeyman_git::{Git, Runner};
+    use journeyman_lfs::Lfs;
     use journeyman_store::MemoryStore;
 
     use super::*;
@@ -118,6 +152,8 @@ mod tests {
         let path = "/usr/local/bin:/usr/bin:/bin".into();
         let git = Git::new(Runner { program: "git".into(), path, environment: vec![], askpass: None });
         let store = Arc::new(MemoryStore::default());
+        let blobs = Arc::new(journeyman_blobs::Folder::new(dir.path().join("blobs"), false));
+        let keeper = Keeper::new(Lfs::new(git.clone(), blobs, Arc::new(Machine)), dir.path().join("scratch"));
         let hosts = CodeHosts::new(Parts {
             git: git.clone(),
             repositories: dir.path().join("repositories"),
@@ -129,6 +165,7 @@ mod tests {
             secrets: store.clone(),
             hosts: store.clone(),
             configured: Vec::new(),
+            objects: Arc::new(keeper.clone()),
             clock: Arc::new(Machine),
         });
         let project = |name: &str| Project::new("shop".parse().unwrap(), format!("local:{name}"), Timestamp::default());
@@ -143,7 +180,7 @@ mod tests {
         let _ = mirrors.fetch(Remote { url, credential: None, is_ours: true }).await;
         fill(&git, &mirror).await;
         std::fs::write(hosts.local().path("a-damaged").join("HEAD"), "damaged").unwrap();
-        let repositories = Repositories { mirrors, host: hosts.local().clone() };
+        let repositories = Repositories { mirrors, host: hosts.local().clone(), objects: keeper };
         let duty = MaintainGit { store, repositories };
         let error = duty.carry_out().await.unwrap_err();
         assert!(error.to_string().starts_with("1 of 3 git repositories"), "{error}");

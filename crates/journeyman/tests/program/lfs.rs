@@ -85,6 +85,28 @@ fn a_job_gets_the_content_of_a_file_and_publishes_a_pointer_with_its_object() {
 }
 
 #[test]
+fn a_deleted_project_takes_its_repository_with_it() {
+    let site = site();
+    let service = site.start();
+    upload(&service, b"content");
+    let job = service.create("Look\n[[run echo 1 > b]]");
+    assert_eq!(service.settled(&job)["status"], "completed", "{:#}", service.events(&job));
+    let objects = site.path("data/blobs/lfs/shop");
+    let mirrors = || std::fs::read_dir(site.path("data/mirrors")).unwrap().count();
+    assert!(site.repository().join("HEAD").exists() && objects.exists() && mirrors() == 1);
+    let object = pointer(b"content");
+    let batch_url = format!("{}/git/shop.git/info/lfs/objects/batch", service.url);
+    assert_eq!(service.call("DELETE", "/v2/projects/shop", None).0, 204);
+    until("the repository is removed", || (!site.repository().exists() && !objects.exists()).then_some(()));
+    let body = json!({ "operation": "upload", "objects": [{ "oid": object.oid, "size": object.bytes }] });
+    assert_eq!(send(&service, "POST", &batch_url, TYPE, body.to_string().into_bytes()).0, 404);
+    drop(service);
+    let service = site.start();
+    until("the duty removes the mirror", || (mirrors() == 0).then_some(()));
+    drop(service);
+}
+
+#[test]
 fn content_that_does_not_exist_is_told() {
     let site = site();
     let service = site.start();

@@ -92,6 +92,7 @@ pub(crate) async fn idle_with(settings: Settings, idle_agents: IdleAgentLimits) 
         secrets: store.clone(),
         hosts: store.clone(),
         configured: Vec::new(),
+        objects: Arc::new(journeyman_testkit::FakeHostedObjects::default()),
         clock: world.clone(),
     });
     let parts = (engine.clone(), store.clone() as Arc<dyn Store>, Arc::new(hosts.clone()) as Arc<dyn Forges>);
@@ -156,7 +157,7 @@ fn machine(
         forges,
         containment: ContainmentCheck::new(sandbox, Vec::new()),
         gateway: Arc::new(SandboxGateway::new(Arc::new(SystemResolver), Policy::Public(Arc::default()), models)),
-        lfs: Arc::new(Lfs::new(git.clone(), Arc::clone(&blobs))),
+        lfs: Arc::new(Lfs::new(git.clone(), Arc::clone(&blobs), world.clone())),
         blobs,
         agents: [(DEFAULT_AGENT.to_owned(), agent)].into(),
         ids: world.clone(),

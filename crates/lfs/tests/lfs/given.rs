@@ -1,59 +1,15 @@
 //! What the tests share.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
-use futures::stream;
 use journeyman_core::lfs::{Hasher, Pointer};
-use journeyman_core::ports::{Blob, BlobContent, BlobError, Blobs, Credential, LfsUpload, Remote};
+use journeyman_core::ports::{Blobs, Credential, LfsUpload, Remote};
 use journeyman_git::{Git, Runner};
 use journeyman_lfs::Lfs;
+use journeyman_testkit::{MemoryBlobs, World};
 use tempfile::TempDir;
-
-/// Blobs in memory.
-#[derive(Default)]
-pub(crate) struct Memory(pub(crate) Mutex<BTreeMap<String, Vec<u8>>>);
-
-#[async_trait]
-impl Blobs for Memory {
-    fn is_shared(&self) -> bool {
-        true
-    }
-
-    async fn put(&self, key: &str, file: &Path) -> Result<(), BlobError> {
-        self.0.lock().unwrap().insert(key.to_owned(), std::fs::read(file).unwrap());
-        std::fs::remove_file(file).unwrap();
-        Ok(())
-    }
-
-    async fn get(&self, _: &str, _: &Path) -> Result<bool, BlobError> {
-        Err(BlobError("not used".to_owned()))
-    }
-
-    async fn size(&self, key: &str) -> Result<Option<u64>, BlobError> {
-        Ok(self.0.lock().unwrap().get(key).map(|content| content.len() as u64))
-    }
-
-    async fn open(&self, key: &str) -> Result<Option<BlobContent>, BlobError> {
-        let content = self.0.lock().unwrap().get(key).cloned();
-        let open = |content: Vec<u8>| {
-            let (bytes, pieces) = (content.len() as u64, content.chunks(7).map(<[u8]>::to_vec).collect::<Vec<_>>());
-            BlobContent { bytes, body: Box::pin(stream::iter(pieces.into_iter().map(|piece| Ok(piece.into())))) }
-        };
-        Ok(content.map(open))
-    }
-
-    async fn delete(&self, _: &str) -> Result<(), BlobError> {
-        Ok(())
-    }
-
-    async fn list(&self, _: &str, _: Option<&str>, _: usize) -> Result<Vec<Blob>, BlobError> {
-        Ok(Vec::new())
-    }
-}
 
 pub(crate) fn pointer(content: &[u8]) -> Pointer {
     let mut hasher = Hasher::default();
@@ -64,18 +20,29 @@ pub(crate) fn pointer(content: &[u8]) -> Pointer {
 /// The objects of repositories, and a temporary folder.
 pub(crate) struct Given {
     pub(crate) dir: TempDir,
-    pub(crate) blobs: Arc<Memory>,
+    pub(crate) blobs: Arc<MemoryBlobs>,
     pub(crate) lfs: Lfs,
+    pub(crate) git: Git,
 }
 
 impl Given {
     pub(crate) fn new() -> Self {
         let path = "/usr/local/bin:/usr/bin:/bin".into();
         let git = Git::new(Runner { program: "git".into(), path, environment: vec![], askpass: None });
-        let (dir, blobs) = (tempfile::tempdir().unwrap(), Arc::new(Memory::default()));
+        let world = World::new();
+        let (dir, blobs) = (tempfile::tempdir().unwrap(), Arc::new(MemoryBlobs::new(world.clone())));
         std::fs::create_dir(dir.path().join("in")).unwrap();
-        let lfs = Lfs::new(git, Arc::clone(&blobs) as Arc<dyn Blobs>).with_pause(Duration::from_millis(1));
-        Self { dir, blobs, lfs }
+        let lfs =
+            Lfs::new(git.clone(), Arc::clone(&blobs) as Arc<dyn Blobs>, world).with_pause(Duration::from_millis(1));
+        Self { dir, blobs, lfs, git }
+    }
+
+    /// Creates an empty repository of the built-in host, and returns it as a remote.
+    pub(crate) async fn hosted(&self, name: &str) -> Remote {
+        let path = self.dir.path().join("repositories").join(format!("{name}.git"));
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        self.git.at(&path, ["init", "--quiet", "--bare"]).run().await.unwrap();
+        Remote { url: path.to_str().unwrap().to_owned(), credential: None, is_ours: true }
     }
 
     /// Returns the folder for downloads.

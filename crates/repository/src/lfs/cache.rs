@@ -4,17 +4,14 @@
 //! name it knows. Files are synced before they get their names.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use journeyman_core::lfs::{Hasher, Pointer};
+use journeyman_core::lfs::{Pointer, copy};
 use rustix::fs::{Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, futimens};
 
 /// The maximum size of a cache in bytes. Objects that were not used for the longest time are removed first.
 const CACHE_BYTES: u64 = 8 << 30;
-
-/// The size of the pieces in which files are read, in bytes.
-const PIECE_BYTES: usize = 64 << 10;
 
 /// The cache of a repository. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -154,25 +151,10 @@ fn remove_folder(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Copies content, and returns its pointer. Fails beyond `most` bytes.
-fn copy(from: &mut File, to: &mut File, most: u64) -> io::Result<Pointer> {
-    let (mut hasher, mut piece) = (Hasher::default(), vec![0; PIECE_BYTES]);
-    loop {
-        let read = from.read(&mut piece)?;
-        let piece = piece.get(..read).unwrap_or_default();
-        if piece.is_empty() {
-            return Ok(hasher.pointer());
-        }
-        hasher.update(piece);
-        if hasher.bytes() > most {
-            return Err(io::ErrorKind::FileTooLarge.into());
-        }
-        to.write_all(piece)?;
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use journeyman_core::lfs::Hasher;
+
     use super::*;
 
     fn kept(cache: &LfsCache, dir: &Path, content: &[u8]) -> io::Result<Pointer> {

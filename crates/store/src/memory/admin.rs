@@ -7,6 +7,7 @@ use journeyman_core::admin::{
 };
 use journeyman_core::idempotency::{Claim, Remembered};
 use journeyman_core::ids::{JobId, ProjectId, UserId};
+use journeyman_core::job::effect::Effect;
 use journeyman_core::key::ApiKey;
 use journeyman_core::ports::{AdminStore, Administered, AuditEntry, DecideAdmin, SessionsToEnd};
 use journeyman_core::project::{Project, SecretChanges};
@@ -147,7 +148,7 @@ impl AdminTables for Tables {
     fn write(&mut self, row: &AdminRow) -> Result<(), AdminError> {
         match row.clone() {
             AdminRow::Project(project, secrets) => self.put_project(*project, secrets),
-            AdminRow::ProjectDeleted { id, at } => self.delete_project(&id, at),
+            AdminRow::ProjectDeleted { id, repository, at } => self.delete_project(&id, repository, at),
             AdminRow::JobDeleted { id, project, at } => {
                 self.remove(&[id], at);
                 self.deleted.insert(deleted_job(id, &project), at);
@@ -235,7 +236,7 @@ impl Tables {
         self.projects.insert(project.id.clone(), project);
     }
 
-    fn delete_project(&mut self, id: &ProjectId, at: Timestamp) {
+    fn delete_project(&mut self, id: &ProjectId, repository: Option<String>, at: Timestamp) {
         let jobs: Vec<JobId> = self.jobs.values().filter(|job| job.project == *id).map(|job| job.id).collect();
         self.remove(&jobs, at);
         self.idempotency.retain(|(scope, _), _| scope != id.as_str());
@@ -253,6 +254,9 @@ impl Tables {
         self.remove_webhooks(|webhook| webhook.project == *id);
         self.projects.remove(id);
         self.deleted.insert(deleted_project(id), at);
+        if let Some(repository) = repository {
+            self.insert_task(Effect::RemoveRepository { repository }, at);
+        }
     }
 
     fn put_key(&mut self, key: ApiKey) {

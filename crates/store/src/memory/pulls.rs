@@ -70,6 +70,13 @@ impl PullStore for MemoryStore {
         Ok(tables.pulls.values().rev().filter(|pull| pull.repository == repository).cloned().collect())
     }
 
+    async fn remove_pulls(&self, repository: String) -> Result<(), StoreError> {
+        let mut tables = self.tables();
+        tables.comments.retain(|((of, _), _)| *of != repository);
+        tables.pulls.retain(|(of, _), _| *of != repository);
+        Ok(())
+    }
+
     async fn comments(&self, repository: String, number: u64) -> Result<Vec<Comment>, StoreError> {
         let (tables, key) = (self.tables(), (repository, number));
         let found = tables.comments.iter().filter(|(of, _)| *of == key).map(|(_, comment)| comment.clone());

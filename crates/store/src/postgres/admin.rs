@@ -33,6 +33,7 @@ use super::keys::audit;
 use super::pipeline::{Call, call};
 use super::session::Session;
 use super::sweep::remove_job;
+use super::write::insert_tasks;
 use super::{PostgresStore, slack, templates, trusts, webhooks};
 use crate::admin::Answers;
 use crate::rows;
@@ -175,7 +176,11 @@ impl PostgresStore {
                     let sealed = vault::seal_all(&self.master_key, &*self.ids, &project.id, secrets.clone())?;
                     calls.extend(sealed.into_iter().map(|(name, value)| put_secret(&project.id, name, value)));
                 }
-                AdminRow::ProjectDeleted { id, at } => calls.extend(delete_project(id, *at)),
+                AdminRow::ProjectDeleted { id, repository, at } => {
+                    calls.extend(delete_project(id, *at));
+                    let effect = repository.clone().map(|repository| Effect::RemoveRepository { repository });
+                    calls.extend(effect.map(|effect| insert_tasks(&[(effect, *at)])).transpose()?);
+                }
                 AdminRow::JobDeleted { id, project, at } => {
                     calls.extend([remove_job(*id, *at), put_deleted(deleted_job(*id, project), *at)]);
                 }

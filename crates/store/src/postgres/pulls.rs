@@ -92,6 +92,16 @@ impl PullStore for PostgresStore {
         Ok(found.iter().map(rows::pull).collect::<Result<_, PgError>>()?)
     }
 
+    async fn remove_pulls(&self, repository: String) -> Result<(), StoreError> {
+        let calls = vec![
+            call!(PULLS_LOCK, repository.clone()),
+            call!("DELETE FROM comments WHERE repository = $1", repository.clone()),
+            call!("DELETE FROM pulls WHERE repository = $1", repository),
+        ];
+        self.write(calls).await?;
+        Ok(())
+    }
+
     async fn comments(&self, repository: String, number: u64) -> Result<Vec<Comment>, StoreError> {
         let text = "SELECT * FROM comments WHERE repository = $1 AND number = $2 ORDER BY place";
         let found = self.read(call!(text, repository, i64::try_from(number).unwrap_or(i64::MAX))).await?;

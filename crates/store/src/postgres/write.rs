@@ -469,7 +469,7 @@ fn finish_runs(finished: &[Finished]) -> Call {
 }
 
 /// Returns the statement that inserts the tasks of effects, which are due immediately.
-fn insert_tasks(tasks: &[(Effect, Timestamp)]) -> Result<Call, StoreError> {
+pub(super) fn insert_tasks(tasks: &[(Effect, Timestamp)]) -> Result<Call, StoreError> {
     Ok(call!(
         "INSERT INTO tasks (kind, effect, created_at, due_at)
          SELECT kind, effect, at, at

@@ -25,6 +25,7 @@ use super::error::{OpError, ReadError};
 use super::inbox::insert_event;
 use super::keys::audit;
 use super::ledger::job_by_id;
+use super::outbox::insert_task;
 use super::projects::PROJECT;
 use super::rows::collect;
 use super::sweep::remove_job;
@@ -225,7 +226,7 @@ impl AdminTables for Tables<'_> {
                 let sealed = vault::seal_all(self.key, self.ids, &project.id, secrets.clone())?;
                 self.put_project(project, &sealed)
             }
-            AdminRow::ProjectDeleted { id, at } => self.delete_project(id, *at),
+            AdminRow::ProjectDeleted { id, repository, at } => self.delete_project(id, repository.as_deref(), *at),
             AdminRow::JobDeleted { id, project, at } => {
                 remove_job(self.db, &id.to_string(), at.as_micros())?;
                 self.deleted(&deleted_job(*id, project), *at)
@@ -438,7 +439,7 @@ impl Tables<'_> {
         self.execute("INSERT OR REPLACE INTO deleted (subject, at) VALUES (?1, ?2)", params![subject, at.as_micros()])
     }
 
-    fn delete_project(&self, id: &ProjectId, at: Timestamp) -> Op<()> {
+    fn delete_project(&self, id: &ProjectId, repository: Option<&str>, at: Timestamp) -> Op<()> {
         self.deleted(&deleted_project(id), at)?;
         webhooks::remove(self.db, None, id)?;
         slack::remove_jobs_of(self.db, id.as_str())?;
@@ -467,6 +468,9 @@ impl Tables<'_> {
             "DELETE FROM projects WHERE id = ?1",
         ] {
             self.execute(delete, [id.as_str()])?;
+        }
+        if let Some(repository) = repository {
+            insert_task(self.db, &Effect::RemoveRepository { repository: repository.to_owned() }, at)?;
         }
         self.db.removed_jobs();
         Ok(())

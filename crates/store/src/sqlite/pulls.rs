@@ -101,6 +101,18 @@ impl PullStore for SqliteStore {
         self.readers.read(move |db| all(db, &repository)).await
     }
 
+    async fn remove_pulls(&self, repository: String) -> Result<(), StoreError> {
+        self.writer
+            .write(move |db| {
+                for delete in ["DELETE FROM comments WHERE repository = ?1", "DELETE FROM pulls WHERE repository = ?1"]
+                {
+                    db.prepare_cached(delete)?.execute([&repository])?;
+                }
+                Ok::<_, OpError<StoreError>>(())
+            })
+            .await
+    }
+
     async fn comments(&self, repository: String, number: u64) -> Result<Vec<Comment>, StoreError> {
         let number = i64::try_from(number).unwrap_or(i64::MAX);
         self.readers

@@ -40,8 +40,12 @@ async fn only_the_next_version_of_an_import_is_stored_together_with_its_audit_en
         let later = now + Duration::from_secs(5);
         let renewed = first.with(ImportStage::Running { until: later + IMPORT_LEASE });
         assert!(store.put_import(renewed.clone(), None).await.unwrap(), "{name}");
-        assert!(!store.put_import(first.with(ImportStage::Finished), None).await.unwrap(), "{name}: an old version");
-        let skipping = renewed.with(ImportStage::Finished).with(ImportStage::Finished);
+        assert!(
+            !store.put_import(first.with(ImportStage::Finished { not_copied: None }), None).await.unwrap(),
+            "{name}: an old version"
+        );
+        let skipping =
+            renewed.with(ImportStage::Finished { not_copied: None }).with(ImportStage::Finished { not_copied: None });
         assert!(!store.put_import(skipping, None).await.unwrap(), "{name}");
         let failed = renewed.with(ImportStage::Failed { cause: "It does not „answer“.".to_owned() });
         assert!(store.put_import(failed.clone(), None).await.unwrap(), "{name}");
@@ -62,7 +66,7 @@ async fn an_import_is_deleted_with_its_project_and_needs_one() {
         assert!(store.put_import(first.clone(), None).await.unwrap(), "{name}");
         store.delete_project(shop()).await.unwrap();
         assert_eq!(store.import_of(shop()).await.unwrap(), None, "{name}");
-        let ended = first.with(ImportStage::Finished);
+        let ended = first.with(ImportStage::Finished { not_copied: None });
         assert!(!store.put_import(ended, None).await.unwrap(), "{name}: the process of a deleted project");
         assert!(!store.put_import(first, Some(entry(now))).await.unwrap(), "{name}: there is no project");
         assert_eq!(fixture.imports_noted().await, 0, "{name}");

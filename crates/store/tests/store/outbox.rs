@@ -151,6 +151,20 @@ async fn the_blobs_of_deleted_jobs_are_removed() {
 }
 
 #[tokio::test]
+async fn the_repository_of_a_deleted_project_is_removed_afterward() {
+    const KINDS: &[&str] = &[Effect::REMOVE_REPOSITORY];
+    for fixture in all().await {
+        let name = fixture.name;
+        fixture.store.delete_project(shop()).await.unwrap();
+        fixture.store.delete_project(shop()).await.unwrap();
+        let query = TaskQuery { kinds: KINDS, now: fixture.world.now(), lease: LEASE, limit: 10 };
+        let tasks = fixture.store.claim_tasks(query).await.unwrap();
+        let effects: Vec<Effect> = tasks.into_iter().map(|task| task.effect).collect();
+        assert_eq!(effects, [Effect::RemoveRepository { repository: "shop".to_owned() }], "{name}");
+    }
+}
+
+#[tokio::test]
 async fn a_duty_has_one_owner_and_is_due_again_at_its_time() {
     for fixture in all().await {
         let name = fixture.name;

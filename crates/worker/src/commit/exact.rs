@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use journeyman_core::ids::Sha;
 use journeyman_core::left_out::LeftOutReason;
+use journeyman_core::lfs::pointer_of;
 use journeyman_core::run::ReasonCode;
 use journeyman_git::Git;
 use rustix::fs::fstat;
@@ -17,7 +18,7 @@ use super::index::Differences;
 use super::lfs_objects::{Converted, StagedObjects, TurnObjects};
 use super::unfinished::conflict_of;
 use crate::error::RunError;
-use crate::lfs::{pointer_in, pointer_of, without_pointer};
+use crate::lfs::{pointer_in, without_pointer};
 use crate::submodules::SubmoduleState;
 use crate::submodules::pointers::Pointers;
 use crate::workspace::Workspace;

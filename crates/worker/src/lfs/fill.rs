@@ -18,8 +18,8 @@ use rustix::fs::{Mode, OFlags, ResolveFlags, Timespec, Timestamps, UTIME_OMIT, f
 
 use super::{filter, index};
 use crate::error::RunError;
+use crate::submodules::find::Found;
 use crate::workspace::Workspace;
-use crate::workspace::beneath::open_folder;
 
 /// The seconds by which a filled file is older than the index: git reads files again that are not older.
 const OLDER: i64 = 2;
@@ -67,6 +67,11 @@ impl Filling<'_> {
     /// # Errors
     /// The code host failed for a reason that may pass, or the disk failed.
     pub(crate) async fn fill(&self, tree: &Path, commit: &Sha) -> Result<Filled, RunError> {
+        self.fill_below(tree, Path::new(""), commit).await
+    }
+
+    /// As [`Filling::fill`], for the folder `below` the tree, which has the commit of a submodule checked out.
+    async fn fill_below(&self, tree: &Path, below: &Path, commit: &Sha) -> Result<Filled, RunError> {
         let found = self.mirror.lfs_tree(commit, self.scratch, self.job).await?;
         let mut filled = Filled::default();
         if found.files.is_empty() {
@@ -86,9 +91,9 @@ impl Filling<'_> {
             let (reason, detail) = failed.get(&file.pointer.oid)?;
             Some(not_fetched(file, *reason, detail.clone()))
         }));
-        let (tree, cache) = (tree.to_owned(), cache);
+        let (tree, below, cache) = (tree.to_owned(), below.to_owned(), cache);
         let write = move || {
-            let tree = open_folder(&tree)?;
+            let tree = index::folder(&tree, &below)?;
             let mut files = Vec::new();
             for file in wanted {
                 if replace(&tree, &file, &cache)? {
@@ -175,6 +180,27 @@ impl Filling<'_> {
         Ok(failed)
     }
 
+    /// Fills the files of a submodule that was checked out in a tree. Returns those that were not fetched, with their paths
+    /// in the tree.
+    ///
+    /// # Errors
+    /// As [`Filling::fill`].
+    pub(crate) async fn fill_submodule(&self, tree: &Path, found: &Found) -> Result<Vec<NotFetched>, RunError> {
+        let below = Path::new(&found.path);
+        let in_tree = |one: NotFetched| NotFetched { path: below.join(one.path), ..one };
+        if !found.is_trusted {
+            let files = self.mirror.lfs_tree(&found.commit, self.scratch, self.job).await?;
+            let text = "It is in a submodule on another server than the repository, from which the service fetches no \
+                        files in Git LFS.";
+            return Ok(files.files.iter().map(|file| in_tree(not_fetched(file, ObjectReason::OtherServer, text.to_owned()))).collect());
+        }
+        let Filled { files, not_fetched } = self.fill_below(tree, below, &found.commit).await?;
+        if !files.is_empty() {
+            record_below(tree, below, &found.git_dir, &files).await?;
+        }
+        Ok(not_fetched.into_iter().map(in_tree).collect())
+    }
+
     /// Completes a tree that no program has had access to: gives the agent's git the filters of Git LFS, and records the
     /// filled files in its index, so that they do not count as changed. The tree belongs to the user of the sandbox.
     ///
@@ -192,8 +218,13 @@ impl Filling<'_> {
 /// # Errors
 /// The disk failed.
 pub(crate) async fn record(tree: &Path, files: &[PathBuf]) -> Result<(), RunError> {
-    let (tree, files) = (tree.to_owned(), files.to_vec());
-    let recorded = tokio::task::spawn_blocking(move || index::record(&tree, &files));
+    record_below(tree, Path::new(""), ".git", files).await
+}
+
+/// As [`record`], for the folder `below` the tree, whose git directory in the tree is `git_dir`.
+async fn record_below(tree: &Path, below: &Path, git_dir: &str, files: &[PathBuf]) -> Result<(), RunError> {
+    let (tree, below, git_dir, files) = (tree.to_owned(), below.to_owned(), git_dir.to_owned(), files.to_vec());
+    let recorded = tokio::task::spawn_blocking(move || index::record(&tree, &below, &git_dir, &files));
     let is_recorded = recorded.await.map_err(io::Error::other)??;
     tracing::debug!(is_recorded, "the files in Git LFS were recorded in the agent's index");
     Ok(())

@@ -19,9 +19,13 @@ const SMUDGE: &str = include_str!("filter/smudge.sh");
 /// The disk failed.
 pub(super) async fn configure(tree: &Path) -> io::Result<()> {
     let mut config = OpenOptions::new().append(true).open(tree.join(".git/config")).await?;
-    let text = format!("[filter \"lfs\"]\n\tclean = {}\n\tsmudge = {}\n", quoted(CLEAN), quoted(SMUDGE));
-    config.write_all(text.as_bytes()).await?;
+    config.write_all(text().as_bytes()).await?;
     config.flush().await
+}
+
+/// Returns the filters as a part of a configuration of git.
+pub(crate) fn text() -> String {
+    format!("[filter \"lfs\"]\n\tclean = {}\n\tsmudge = {}\n", quoted(CLEAN), quoted(SMUDGE))
 }
 
 /// Returns a value of git-config(1) in quotes.

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Stat, openat2, statat};
 use sha1::{Digest, Sha1};
 
-use crate::workspace::beneath::open_folder;
+use crate::workspace::beneath::{open_beneath, open_folder};
 
 /// The size of the header.
 const HEAD: usize = 12;
@@ -28,13 +28,23 @@ const CHECKSUM: usize = 20;
 /// The size from which an index stays as it is, in bytes.
 const MOST: u64 = 1 << 30;
 
-/// Records files in the index of a tree. Returns false if nothing was changed, for example because the index has a version
-/// in which paths are compressed. Programs may have run in the tree.
+/// Opens the folder `below` a tree in which programs may have run.
+///
+/// # Errors
+/// The folder cannot be opened without following a link.
+pub(super) fn folder(tree: &Path, below: &Path) -> io::Result<File> {
+    let tree = open_folder(tree)?;
+    if below.as_os_str().is_empty() { Ok(tree) } else { open_beneath(&tree, below) }
+}
+
+/// Records files of the folder `below` a tree in the index of its git directory, which is also in the tree. Returns false
+/// if nothing was changed, for example because the index has a version in which paths are compressed. Programs may have
+/// run in the tree.
 ///
 /// # Errors
 /// The disk failed.
-pub(super) fn record(tree: &Path, files: &[PathBuf]) -> io::Result<bool> {
-    change(tree, files, write)
+pub(super) fn record(tree: &Path, below: &Path, git_dir: &str, files: &[PathBuf]) -> io::Result<bool> {
+    change((tree, below, git_dir), files, write)
 }
 
 /// Marks files as unchanged in the index of a tree, as `git update-index --assume-unchanged` does. Returns those that the
@@ -44,7 +54,7 @@ pub(super) fn record(tree: &Path, files: &[PathBuf]) -> io::Result<bool> {
 /// The disk failed.
 pub(crate) fn mark(tree: &Path, files: &[PathBuf]) -> io::Result<HashSet<PathBuf>> {
     let mut marked = HashSet::new();
-    let is_written = change(tree, files, |_, index, at, (start, end)| {
+    let is_written = change((tree, Path::new(""), ".git"), files, |_, index, at, (start, end)| {
         let path = index.get(start..end).map(|path| PathBuf::from(OsStr::from_bytes(path)));
         // The highest bit of the flags.
         let Some(flags) = index.get_mut(at + FIXED - 2) else { return false };
@@ -55,18 +65,18 @@ pub(crate) fn mark(tree: &Path, files: &[PathBuf]) -> io::Result<HashSet<PathBuf
     Ok(if is_written { marked } else { HashSet::new() })
 }
 
-/// Changes the entries of files in the index of a tree, and writes it if `change` returns true for one of them. `change`
-/// gets the folder of the tree, the index, the position of the entry, and that of its path. Returns whether the index was
-/// written.
+/// Changes the entries of files of the folder `below` a tree in the index of its git directory, and writes it if `change`
+/// returns true for one of them. `change` gets the folder, the index, the position of the entry, and that of its path.
+/// Returns whether the index was written.
 fn change(
-    tree: &Path,
+    (tree, below, git_dir): (&Path, &Path, &str),
     files: &[PathBuf],
     mut change: impl FnMut(&File, &mut [u8], usize, (usize, usize)) -> bool,
 ) -> io::Result<bool> {
-    let folder = open_folder(tree)?;
+    let (top, folder) = (open_folder(tree)?, folder(tree, below)?);
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
-    let Ok(opened) = openat2(&folder, ".git/index", flags, Mode::empty(), within) else { return Ok(false) };
+    let Ok(opened) = openat2(&top, format!("{git_dir}/index"), flags, Mode::empty(), within) else { return Ok(false) };
     let mut file = File::from(opened);
     let found = file.metadata()?;
     if !found.is_file() || found.len() >= MOST {
@@ -167,14 +177,14 @@ mod tests {
             std::fs::write(tree.join(path), "content").unwrap();
             File::options().write(true).open(tree.join(path)).unwrap().set_modified(old).unwrap();
         }
-        assert!(record(tree, &["a/long name".into(), "c".into(), "missing".into()]).unwrap());
+        assert!(record(tree, Path::new(""), ".git", &["a/long name".into(), "c".into(), "missing".into()]).unwrap());
         // Git checks the checksum.
         git(tree, &["fsck", "--no-progress"]);
         let entries = git(tree, &["ls-files", "--debug"]);
         assert_eq!(git(tree, &["diff", "--name-only"]), "d\n", "{entries}");
         std::fs::write(tree.join("c"), "changed").unwrap();
         assert_eq!(git(tree, &["diff", "--name-only"]), "c\nd\n");
-        assert!(!record(tree, &["missing".into()]).unwrap());
+        assert!(!record(tree, Path::new(""), ".git", &["missing".into()]).unwrap());
     }
 
     #[test]
@@ -206,9 +216,9 @@ mod tests {
         git(tree, &["add", "--all"]);
         git(tree, &["update-index", "--index-version", "4"]);
         let before = std::fs::read(tree.join(".git/index")).unwrap();
-        assert!(!record(tree, &["b".into()]).unwrap());
+        assert!(!record(tree, Path::new(""), ".git", &["b".into()]).unwrap());
         assert_eq!(std::fs::read(tree.join(".git/index")).unwrap(), before);
         std::fs::write(tree.join(".git/index"), &before[..20]).unwrap();
-        assert!(!record(tree, &["b".into()]).unwrap());
+        assert!(!record(tree, Path::new(""), ".git", &["b".into()]).unwrap());
     }
 }

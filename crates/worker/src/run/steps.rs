@@ -435,8 +435,9 @@ impl HostSteps<'_> {
         if let Some(agent) = self.idle.lock().await.take() {
             agent.end().await;
         }
-        let Prepared { submodules: filling, not_fetched } = self.preparation().prepare(begun, session).await?;
+        let Prepared { submodules: filling, mut not_fetched } = self.preparation().prepare(begun, session).await?;
         missing.extend(self.skipped(&filling.skipped));
+        not_fetched.extend(filling.not_fetched);
         missing.extend(not_fetched.iter().map(NotFetched::missing));
         let (prebuilt, index) = (&self.host.prebuilt, self.sandbox.workspace.index());
         let disk_bytes = self.assignment.project.settings.limits.disk_bytes();
@@ -474,6 +475,7 @@ impl HostSteps<'_> {
         let filler = Filler { is_new: false, ..preparation.filler() };
         let filling = filler.fill(&self.mirror, &begun.head, &state.submodules).await?;
         missing.extend(self.skipped(&filling.skipped));
+        missing.extend(filling.not_fetched.iter().map(NotFetched::missing));
         state.submodules = filling.state;
         let listing = match filling.written.is_empty() {
             true => None,

@@ -8,7 +8,7 @@ use journeyman_core::ids::Sha;
 use journeyman_core::ports::{Exit, Spawn};
 use journeyman_core::project::{self, LimitSettings};
 use journeyman_core::submodule::{SkipReason, Skipped};
-use journeyman_repository::Mirror;
+use journeyman_repository::{Mirror, tree_size};
 
 use super::find::{Finding, Found, unnamed};
 use super::sources::Sources;
@@ -16,6 +16,8 @@ use super::{Filled, SubmoduleState};
 use crate::claim::lease::Signals;
 use crate::commit::committer::with_plain_git;
 use crate::error::RunError;
+use crate::lfs::fill::{Filling as LfsFilling, NotFetched};
+use crate::lfs::filter;
 use crate::sandbox::job_sandbox::JobSandbox;
 use crate::sandbox::script::{self, Ran};
 use crate::workspace::remove::remove_folder;
@@ -35,6 +37,8 @@ pub(crate) struct Filler<'a> {
     pub(crate) is_new: bool,
     /// The variables of programs; no secrets.
     pub(crate) environment: &'a BTreeMap<String, String>,
+    /// Fills files in Git LFS, if the project wants that.
+    pub(crate) lfs: Option<&'a LfsFilling<'a>>,
 }
 
 /// The submodules of a tree after they were filled.
@@ -44,6 +48,8 @@ pub(crate) struct Filling {
     pub(crate) skipped: Vec<Skipped>,
     /// The submodules whose files have changed.
     pub(crate) written: Vec<String>,
+    /// The files in Git LFS that are pointers, because their content was not fetched.
+    pub(crate) not_fetched: Vec<NotFetched>,
 }
 
 impl Filler<'_> {
@@ -76,7 +82,7 @@ impl Filler<'_> {
             let skipped = |path: &String| Skipped { path: path.clone(), reason: SkipReason::Off, address: None };
             let skipped = pointers.keys().map(skipped).chain(unnamed).collect();
             let state = SubmoduleState { pointers, ..before.clone() };
-            return Ok(Filling { state, skipped, written: Vec::new() });
+            return Ok(Filling { state, skipped, ..Filling::default() });
         }
         let Finding { found, mut skipped } = self.sources.find(mirror, commit, self.limits.disk_bytes()).await?;
         self.sandbox.readable.extend(found.iter().map(|one| one.mirror.objects()));
@@ -85,8 +91,9 @@ impl Filler<'_> {
         state.filled.retain(|path, _| is_wanted(path));
         // A submodule that has its commit already is not touched.
         let is_there = |one: &Found| before.filled.get(&one.path).is_some_and(|filled| filled.head == one.commit);
+        let mut left = self.left_for_objects(mirror, commit, &found).await?;
         let to_do: Vec<Found> = found.into_iter().filter(|one| !is_there(one)).collect();
-        let mut written = Vec::new();
+        let (mut written, mut not_fetched) = (Vec::new(), Vec::new());
         if !to_do.is_empty() {
             let answers = self.run(&to_do, before).await?;
             for (one, answer) in to_do.iter().zip(answers) {
@@ -95,6 +102,7 @@ impl Filler<'_> {
                         let filled = Filled { head: one.commit.clone(), objects: one.mirror.objects() };
                         state.filled.insert(one.path.clone(), filled);
                         written.push(one.path.clone());
+                        not_fetched.extend(self.fill_objects(one, &mut left).await?);
                         continue;
                     }
                     "changed" => SkipReason::Changed,
@@ -105,7 +113,38 @@ impl Filler<'_> {
                 skipped.push(Skipped { path: one.path.clone(), reason, address: None });
             }
         }
-        Ok(Filling { state, skipped, written })
+        Ok(Filling { state, skipped, written, not_fetched })
+    }
+
+    /// Returns the bytes that files of submodules in Git LFS may use, after the files of the project's repository and of
+    /// the submodules.
+    async fn left_for_objects(&self, mirror: &Mirror, commit: &Sha, found: &[Found]) -> Result<u64, RunError> {
+        let Some(lfs) = self.lfs else { return Ok(0) };
+        let objects = mirror.lfs_tree(commit, lfs.scratch, lfs.job).await?;
+        let mut used = objects.files.iter().fold(0_u64, |sum, file| sum.saturating_add(file.pointer.bytes));
+        for (mirror, commit) in found.iter().map(|one| (&one.mirror, &one.commit)).chain([(mirror, commit)]) {
+            used = used.saturating_add(tree_size::size(mirror, commit, u64::MAX).await?);
+        }
+        Ok(lfs.disk_bytes.saturating_sub(used))
+    }
+
+    /// Fills the files of a submodule in Git LFS. Returns those that were not fetched.
+    async fn fill_objects(&self, one: &Found, left: &mut u64) -> Result<Vec<NotFetched>, RunError> {
+        let Some(lfs) = self.lfs else { return Ok(Vec::new()) };
+        let own = tree_size::size(&one.mirror, &one.commit, u64::MAX).await?;
+        let filling = LfsFilling {
+            objects: lfs.objects,
+            mirror: &one.mirror,
+            scratch: lfs.scratch,
+            job: lfs.job,
+            disk_bytes: left.saturating_add(own),
+            free: lfs.free,
+        };
+        let not_fetched = filling.fill_submodule(&self.sandbox.workspace.tree, one).await?;
+        let objects = one.mirror.lfs_tree(&one.commit, lfs.scratch, lfs.job).await?;
+        let bytes = objects.files.iter().fold(0_u64, |sum, file| sum.saturating_add(file.pointer.bytes));
+        *left = left.saturating_sub(bytes);
+        Ok(not_fetched)
     }
 
     /// Returns whether the submodules that are filled have the commits of new pointers, as after a turn that has moved
@@ -127,7 +166,11 @@ impl Filler<'_> {
         let mut list = String::new();
         for (number, one) in found.iter().enumerate() {
             let before = before.filled.get(&one.path).map(|filled| filled.head.as_str()).unwrap_or_default();
-            one.write(&lists.join(number.to_string())).await?;
+            let has_lfs = match self.lfs {
+                Some(lfs) => one.mirror.lfs_tree(&one.commit, lfs.scratch, lfs.job).await?.is_used,
+                None => false,
+            };
+            one.write(&lists.join(number.to_string()), has_lfs).await?;
             let url = one.url.as_deref().unwrap_or_default();
             for line in [&one.parent_git_dir, &one.path, &one.git_dir, &one.name, url, before, one.commit.as_str()] {
                 list.push_str(line);
@@ -155,8 +198,8 @@ impl Filler<'_> {
 }
 
 impl Found {
-    /// Writes the files of a new git directory to a folder for the script.
-    async fn write(&self, folder: &Path) -> Result<(), RunError> {
+    /// Writes the files of a new git directory to a folder for the script. With `has_lfs`, it has the filters of Git LFS.
+    async fn write(&self, folder: &Path, has_lfs: bool) -> Result<(), RunError> {
         tokio::fs::create_dir_all(folder).await?;
         let up = |path: &str| "../".repeat(path.split('/').count());
         let mut config = format!(
@@ -168,6 +211,9 @@ impl Found {
                 "[remote \"origin\"]\n\turl = {}\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n",
                 quoted(url)
             ));
+        }
+        if has_lfs {
+            config.push_str(&filter::text());
         }
         let texts = [
             ("config", config),

@@ -36,6 +36,8 @@ pub(crate) struct Found {
     /// The commit that the pointer names.
     pub(crate) commit: Sha,
     pub(crate) mirror: Mirror,
+    /// True if its repository is where the project's is: on the same server, on the built-in code host, or at a path.
+    pub(crate) is_trusted: bool,
 }
 
 /// The submodules of a commit.
@@ -219,6 +221,7 @@ impl Wanted<'_> {
 
     fn found(self, mirror: Mirror) -> Found {
         Found {
+            is_trusted: !matches!(self.located.place, Place::Url { is_same_server: false, .. }),
             path: self.parent.path_of(&self.entry.path),
             git_dir: self.git_dir(),
             parent_git_dir: self.parent.git_dir.clone(),

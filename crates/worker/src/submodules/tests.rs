@@ -10,6 +10,7 @@ use journeyman_core::submodule::{MAX_SUBMODULES, SkipReason};
 
 use super::SubmoduleState;
 use crate::given::{BRANCH, Fixture, fixture, text_of};
+use crate::lfs::fill::Filling as LfsFilling;
 
 /// Functions for scripts: `commit REPOSITORY` commits everything, and `sub PATH REPOSITORY [URL]` adds a submodule at its
 /// newest commit, in the current clone.
@@ -270,4 +271,67 @@ async fn a_setup_command_with_secrets_sees_the_accepted_pointer_and_the_agent_it
     assert_eq!((fixture.tree("seen").as_deref(), fixture.tree("vendor/lib/l").as_deref()), (Some("1\n"), Some("2\n")));
     assert_eq!(skipped(&fixture), BTreeMap::new());
     assert!(Path::new(&fixture.sandbox.workspace.tree).join(".git/modules/vendor/lib/HEAD").exists());
+}
+
+#[tokio::test]
+async fn files_of_submodules_in_git_lfs_have_their_content_and_the_tree_is_clean() {
+    let fixture = at_path().await;
+    let (old, new, gone) = (fixture.lfs.store(b"old"), fixture.lfs.store(b"new"), fixture.lfs.store(b"gone"));
+    fixture.lfs.remove(&gone.oid);
+    let library = format!(
+        "make lib; echo '*.bin filter=lfs -text' > .gitattributes; mkdir d; printf '%s' '{}' > d/a.bin; \
+         printf '%s' '{}' > gone.bin; commit lib; cd ../clone; sub vendor/lib lib; commit origin",
+        old.text(),
+        gone.text()
+    );
+    let head = people(&fixture, &library);
+    let not_fetched = fixture.prepare(&head, false, true).await.unwrap();
+    assert_eq!(fixture.tree("vendor/lib/d/a.bin").as_deref(), Some("old"));
+    assert_eq!(fixture.tree("vendor/lib/gone.bin").unwrap(), gone.text());
+    assert_eq!(not_fetched.len(), 1, "{not_fetched:?}");
+    assert_eq!(not_fetched[0].path, Path::new("vendor/lib/gone.bin"));
+    assert!(not_fetched[0].detail.contains("does not have its content"), "{not_fetched:?}");
+    let status = "git status --porcelain; git -C vendor/lib status --porcelain; git -C vendor/lib fsck";
+    assert_eq!(in_tree(&fixture, status), "");
+    // Another clean status must not depend on the times of files.
+    let add = "touch vendor/lib/d/a.bin; git -C vendor/lib add --all; git -C vendor/lib status --porcelain";
+    assert_eq!(in_tree(&fixture, add), "");
+
+    let before = state(&fixture);
+    let script = format!(
+        "cd ../lib; printf '%s' '{}' > d/a.bin; commit lib; cd ../clone; move vendor/lib lib; commit origin",
+        new.text()
+    );
+    let moved = people(&fixture, &script);
+    let filling = fixture.fill(&moved, &before).await.unwrap();
+    assert_eq!(filling.written, ["vendor/lib"]);
+    assert_eq!(fixture.tree("vendor/lib/d/a.bin").as_deref(), Some("new"));
+    assert_eq!(in_tree(&fixture, "git -C vendor/lib status --porcelain; git -C vendor/lib fsck"), "");
+}
+
+#[tokio::test]
+async fn no_objects_are_fetched_from_the_server_of_a_submodule_elsewhere() {
+    let fixture = at_path().await;
+    let object = fixture.lfs.store(b"content");
+    let library = format!(
+        "make lib; echo '*.bin filter=lfs -text' > .gitattributes; printf '%s' '{}' > a.bin; commit lib; cd ../clone; \
+         sub vendor/lib lib; commit origin",
+        object.text()
+    );
+    let head = people(&fixture, &library);
+    let (mirror, sources) = (fixture.mirror().await, fixture.sources());
+    let mut found = sources.find(&mirror, &head, u64::MAX).await.unwrap().found.remove(0);
+    found.is_trusted = false;
+    let filling = LfsFilling {
+        objects: &*fixture.lfs,
+        mirror: &found.mirror,
+        scratch: &fixture.sandbox.workspace.scratch,
+        job: fixture.claimed.job.id,
+        disk_bytes: 1 << 30,
+        free: None,
+    };
+    let told = filling.fill_submodule(&fixture.sandbox.workspace.tree, &found).await.unwrap();
+    assert_eq!(told[0].path, Path::new("vendor/lib/a.bin"));
+    assert!(told[0].detail.contains("on another server"), "{told:?}");
+    assert_eq!(fixture.lfs.requests(), 0);
 }

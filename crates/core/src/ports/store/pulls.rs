@@ -34,6 +34,9 @@ pub trait PullStore: Send + Sync {
     /// Returns the pull requests of a repository, newest first.
     async fn pulls(&self, repository: String) -> Result<Vec<LocalPull>, StoreError>;
 
+    /// Deletes all pull requests of a repository with their comments, because the repository is removed.
+    async fn remove_pulls(&self, repository: String) -> Result<(), StoreError>;
+
     /// Returns the comments on a pull request by their numbers, including the drafts of all authors.
     async fn comments(&self, repository: String, number: u64) -> Result<Vec<Comment>, StoreError>;
 

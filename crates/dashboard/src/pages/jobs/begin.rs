@@ -36,6 +36,8 @@ pub(super) struct BeginPage<'a> {
     arrived: Option<(String, String)>,
     /// The host of a running import, and the time that it has taken.
     importing: Option<(String, Clock)>,
+    /// The host of an import, and what of its repository was not copied.
+    not_copied: Option<(String, String)>,
     /// The form of an import, for administrators.
     import_form: Option<ImportForm>,
     live: String,
@@ -106,6 +108,10 @@ impl<'a> BeginPage<'a> {
             Importing::Running { host, start } => Some((host.clone(), Clock::since(*start, at.frame.now))),
             _ => None,
         };
+        let not_copied = match &state.importing {
+            Importing::Partly { host, not_copied } => Some((host.clone(), not_copied.clone())),
+            _ => None,
+        };
         let seen = refresh::digest(state);
         let budget = project.settings.limits.budget.of(budget::Scope::Job);
         let user = words::in_query(&at.viewer.user.name);
@@ -120,6 +126,7 @@ impl<'a> BeginPage<'a> {
             folder: project.id.to_string(),
             arrived,
             importing,
+            not_copied,
             import_form: at.viewer.is_administrator().then(|| ImportForm::after(&state.importing)),
             live: format!("{}?seen={seen}", at.path("/jobs/live")),
             seen,

@@ -19,6 +19,8 @@ use crate::{Shared, visible, words};
 pub(super) enum Importing {
     /// There was no import, or it has finished.
     None,
+    /// The import has finished, without a part of the repository.
+    Partly { host: String, not_copied: String },
     /// The import runs.
     Running { host: String, start: Timestamp },
     /// The import has failed.
@@ -34,7 +36,10 @@ impl Importing {
         let host = host(&url);
         Ok(match import.progress(shared.services.clock.now()) {
             ImportProgress::Running => Self::Running { host, start },
-            ImportProgress::Finished => Self::None,
+            ImportProgress::Finished(None) => Self::None,
+            ImportProgress::Finished(Some(text)) => {
+                Self::Partly { host, not_copied: words::sentence(&visible::line(text)) }
+            }
             ImportProgress::Failed(cause) => Self::Failed { host, url, cause: words::sentence(&visible::line(cause)) },
             ImportProgress::Interrupted => Self::Interrupted { host, url },
         })
@@ -63,7 +68,7 @@ impl ImportForm {
     /// Returns the form after the last import.
     pub(super) fn after(importing: &Importing) -> Self {
         match importing {
-            Importing::None | Importing::Running { .. } => Self::default(),
+            Importing::None | Importing::Partly { .. } | Importing::Running { .. } => Self::default(),
             Importing::Failed { host, url, cause } => {
                 let error = Some((format!("The import from {host} failed."), cause.clone()));
                 Self { url: url.clone(), username: String::new(), error }

@@ -1,7 +1,10 @@
 # Prints the pointer of the content on stdin, and keeps the content, unless the index has this pointer. Empty content and
 # pointers are printed unchanged. git puts the quoted path of the file in the place of the first word of the list below.
 set -e
-t=$(mktemp .git/lfs-XXXXXX)
+# In a submodule, .git is a file.
+g=.git
+[ -d "$g" ] || g=$(git rev-parse --git-dir)
+t=$(mktemp "$g/lfs-XXXXXX")
 cat >"$t"
 n=$(($(wc -c <"$t")))
 if [ "$n" = 0 ] || { [ "$n" -lt 1024 ] && [ "$(head -c 42 "$t")" = "version https://git-lfs.github.com/spec/v1" ]; }; then
@@ -14,7 +17,7 @@ pointer=$(printf 'version https://git-lfs.github.com/spec/v1\noid sha256:%s\nsiz
 if [ "$(git cat-file blob ":$1" 2>/dev/null)" = "$pointer" ]; then
 	rm -f "$t"
 else
-	folder=.git/lfs/objects/$(printf %.2s "$2")/$(printf %.2s "${2#??}")
+	folder=$g/lfs/objects/$(printf %.2s "$2")/$(printf %.2s "${2#??}")
 	mkdir -p "$folder"
 	chmod 644 "$t"
 	mv -f "$t" "$folder/$2"

@@ -100,7 +100,8 @@ impl Preparation<'_> {
     /// Returns the part that fills submodules.
     pub(crate) fn filler(&self) -> Filler<'_> {
         let Self { sources, sandbox, signals, project, base, .. } = self;
-        Filler { sources, sandbox, signals, limits: &project.settings.limits, is_new: true, environment: base }
+        let (limits, lfs) = (&project.settings.limits, self.lfs.as_ref());
+        Filler { sources, sandbox, signals, limits, is_new: true, environment: base, lfs }
     }
 
     /// Returns whether the setup command gets a variable that the agent does not get.

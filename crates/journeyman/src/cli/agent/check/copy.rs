@@ -47,7 +47,8 @@ pub(super) async fn read(settings: &Settings, id: &ProjectId) -> anyhow::Result<
 }
 
 async fn copy(settings: &Settings, git: &Git, store: &Arc<dyn Store>, project: &Project) -> anyhow::Result<TempDir> {
-    let hosts = app::code_hosts(settings, store, &settings.public_url(settings.listen))?;
+    let objects = app::keeper(settings, &app::blobs(&settings.blobs)?)?;
+    let hosts = app::code_hosts(settings, store, &settings.public_url(settings.listen), Arc::new(objects))?;
     let remote = hosts.of(project).await?.remote().await?;
     let route = git.route(&remote).await?;
     let dir = tempfile::Builder::new().prefix("journeyman-check-").tempdir()?;

@@ -1,0 +1,60 @@
+//! The lock that keeps objects from being removed while a client is told that they exist.
+//!
+//! Requests share it; the removal of objects has it alone. It is a lock of the file system, so it also holds between
+//! machines that share the repositories.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use crate::blocking;
+
+/// The file in the git directory of a repository that is locked.
+const FILE: &str = "journeyman-lfs-lock";
+
+/// A lock on the objects of a repository, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Lock(#[expect(dead_code, reason = "its lock ends with it")] File);
+
+impl Lock {
+    /// Waits for the lock of a request.
+    ///
+    /// # Errors
+    /// The repository does not exist ([`io::ErrorKind::NotFound`]), or the disk failed.
+    pub(crate) async fn shared(git_dir: &Path) -> io::Result<Self> {
+        let git_dir = git_dir.to_owned();
+        blocking(move || {
+            let file = open(&git_dir)?;
+            file.lock_shared()?;
+            // The repository may have been moved aside meanwhile, to be removed, and a new one may have its name.
+            let (held, there) = (file.metadata()?, git_dir.join(FILE).symlink_metadata()?);
+            match (held.dev(), held.ino()) == (there.dev(), there.ino()) {
+                true => Ok(Self(file)),
+                false => Err(io::ErrorKind::NotFound.into()),
+            }
+        })
+        .await
+    }
+
+    /// Takes the lock of a removal; `None` if requests have it.
+    ///
+    /// # Errors
+    /// As [`Lock::shared`].
+    pub(crate) async fn alone(git_dir: &Path) -> io::Result<Option<Self>> {
+        let git_dir = git_dir.to_owned();
+        blocking(move || {
+            let file = open(&git_dir)?;
+            match file.try_lock() {
+                Ok(()) => Ok(Some(Self(file))),
+                Err(TryLockError::WouldBlock) => Ok(None),
+                Err(TryLockError::Error(error)) => Err(error),
+            }
+        })
+        .await
+    }
+}
+
+fn open(git_dir: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).open(git_dir.join(FILE))
+}
