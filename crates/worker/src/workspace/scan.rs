@@ -209,7 +209,7 @@ pub(crate) fn first_odd_entry(folder: &Path) -> io::Result<Option<PathBuf>> {
                 continue;
             }
             match FileType::from_raw_mode(statat(dir.fd()?, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)?.st_mode) {
-                FileType::Directory if path == Path::new("./own") => {}
+                FileType::Directory if path == Path::new("./own") || path == Path::new("./old") => {}
                 FileType::Directory => next.push(path),
                 FileType::RegularFile => {}
                 _ => return Ok(Some(path)),
@@ -396,8 +396,10 @@ mod tests {
     #[test]
     fn links_and_fifos_among_the_files_of_the_committer_are_found() {
         let folder = Tree::new();
-        fs::create_dir(folder.path("own")).expect("a folder");
-        symlink("/x", folder.path("own/pack")).expect("a link");
+        for name in ["own", "old"] {
+            fs::create_dir(folder.path(name)).expect("a folder");
+            symlink("/x", folder.path(name).join("pack")).expect("a link");
+        }
         assert_eq!(first_odd_entry(folder.0.path()).expect("a scan"), None);
         folder.fifo("git/config");
         assert_eq!(first_odd_entry(folder.0.path()).expect("a scan"), Some("./git/config".into()));

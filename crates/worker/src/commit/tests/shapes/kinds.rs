@@ -45,6 +45,13 @@ const SHAPES: &[Shape] = &[
         ..PLAIN
     },
     Shape {
+        name: "links that become files in a repository with attributes",
+        people: "echo 1 > a; ln -s a l; echo '*.txt text' > .gitattributes; base",
+        agent: "rm l; echo 1 > l",
+        published: &[r"T 120000>100644 l | 1\n"],
+        ..PLAIN
+    },
+    Shape {
         name: "links that the agent's git writes as files",
         people: "echo 1 > a; ln -s a l; ln -s a m; base",
         agent: "git config core.symlinks false; rm l m; git checkout -- l; ln -s a m; git status",
