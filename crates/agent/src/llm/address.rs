@@ -25,8 +25,8 @@ const ENDING: &str = "-x";
 /// The characters of a name that are encoded in a path: all except those that never have a meaning in one.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Returns the name that `genai` gets. Only the server of a dialect without the ending sees the part after the
-/// namespace: Ollama, whose adapter cuts off nothing else.
+/// Returns the name that `genai` gets. Its adapter for Ollama cuts off the namespace only, and sends the rest, so that
+/// name has no ending.
 fn guarded(target: &Target) -> String {
     let ending = if target.dialect == Dialect::Ollama { "" } else { ENDING };
     format!("{NAMESPACE}{}{ending}", target.name)

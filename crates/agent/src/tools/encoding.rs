@@ -226,7 +226,6 @@ pub(super) fn detect(sample: &[u8], is_whole: bool) -> Detected {
         _ => {}
     }
     let guessed = |encoding| Detected { guessed: true, ..certain(encoding, 0) };
-    let utf8 = Detected { binary: is_binary(sample), ..certain(Encoding::Utf8, 0) };
     let (mut multi_byte, mut invalid, mut left) = (0, 0, sample.len());
     units_of_utf8(sample, |unit, length| {
         left -= length;
@@ -237,12 +236,17 @@ pub(super) fn detect(sample: &[u8], is_whole: bool) -> Detected {
         }
     });
     let zeros = sample.iter().filter(|byte| **byte == 0).count();
+    let controls = sample.iter().filter(|byte| is_control(**byte)).count();
+    let has_controls = controls * 50 > sample.len();
+    // A tenth of compressed data looks like control characters.
+    let binary = controls * 10 > sample.len() || (has_controls && invalid * 5 > sample.len());
+    let utf8 = Detected { binary, ..certain(Encoding::Utf8, 0) };
     // In UTF-16, each character of ASCII has a zero.
     if zeros > 0 && (invalid > multi_byte || zeros * 4 >= sample.len()) {
         let found = [little, big].into_iter().max_by_key(|encoding| utf16_score(*encoding, sample));
         return found.filter(|encoding| utf16_score(*encoding, sample) > 0).map_or(utf8, guessed);
     }
-    if zeros > 0 || invalid <= multi_byte {
+    if has_controls || zeros > 0 || invalid <= multi_byte {
         return utf8;
     }
     let fitting = |encoding: &&'static encoding_rs::Encoding| fits(encoding, sample, is_whole);
@@ -256,15 +260,14 @@ pub(super) fn detect(sample: &[u8], is_whole: bool) -> Detected {
     utf8
 }
 
-/// Returns whether so many bytes have no meaning in a text that the file is none.
-fn is_binary(sample: &[u8]) -> bool {
-    let is_control = |byte: &&u8| matches!(byte, 0..=6 | 0x0e..=0x1a | 0x1c..=0x1f | 0x7f);
-    sample.iter().filter(is_control).count() * 10 > sample.len()
+/// Returns whether a byte is a control character that texts do not have.
+fn is_control(byte: u8) -> bool {
+    matches!(byte, 0..=6 | 0x0e..=0x1a | 0x1c..=0x1f | 0x7f)
 }
 
 /// Returns the number of characters of ASCII if the sample is plausible as UTF-16, and otherwise 0.
 fn utf16_score(encoding: Encoding, sample: &[u8]) -> usize {
-    let (mut ascii, mut all, mut is_plausible) = (0, 0, sample.len() % 2 == 0);
+    let (mut ascii, mut all, mut is_plausible) = (0, 0, sample.len().is_multiple_of(2));
     encoding.units(sample, |unit, _| {
         all += 1;
         match unit {

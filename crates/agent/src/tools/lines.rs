@@ -71,7 +71,7 @@ impl<R: Read> Lines<R> {
             Encoding::Utf16 { big_endian: false } => &[b'\n', 0],
         };
         let width = line_break.len();
-        let ends = |bytes: &[u8]| bytes.len() % width == 0 && bytes.ends_with(line_break);
+        let ends = |bytes: &[u8]| bytes.len().is_multiple_of(width) && bytes.ends_with(line_break);
         let last = line_break.last().copied().unwrap_or(b'\n');
         while !ends(&bytes) && bytes.len() < self.most {
             let room = (self.most - bytes.len()) as u64;

@@ -246,7 +246,8 @@ mod tests {
             (b"one\r\ntwo\n", "one\ntwo\n[1 of these lines end with CRLF, and 1 with LF. edit_file keeps that.]"),
             (
                 b"caf\xe9\n",
-                "caf\u{e9}\n[The encoding of the file is windows-1252 (guessed; set encoding if it is another). edit_file keeps it.]",
+                "caf\u{e9}\n[The encoding of the file is windows-1252 (guessed; set encoding if it is \
+                 another). edit_file keeps it.]",
             ),
             (
                 b"\xef\xbb\xbfone\n",

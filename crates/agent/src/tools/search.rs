@@ -67,7 +67,8 @@ pub(crate) fn definition() -> Tool {
     Tool::new(NAME)
         .with_description(
             "Search the lines of files for a regular expression (Rust syntax, no look-around). Files that .gitignore \
-             excludes are left out. The answer has lines of the form path:line: text, and names binary files that match.",
+             excludes are left out. The answer has lines of the form path:line: text, and names binary files that \
+             match.",
         )
         .with_schema(json!({
             "type": "object",

@@ -5,6 +5,9 @@
 
 use super::super::encoding::{Encoding, Unit};
 
+/// The number up to which occurrences are counted if there should be one.
+const MOST_COUNTED: usize = 100;
+
 /// An error of a replacement. The texts are for the model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum SpliceError {
@@ -12,15 +15,16 @@ pub(super) enum SpliceError {
     #[error("old_text is empty")]
     Empty,
     /// There is nothing to change.
-    #[error("old_text and new_text are the same")]
+    #[error("old_text and new_text are the same in this file")]
     Same,
     /// The text is not in the file.
     #[error("old_text is not in the file: read the file and give its exact text{0}")]
     NotFound(&'static str),
     /// The text is in the file several times.
     #[error(
-        "old_text is in the file more than once ({0} times): give more of the text around it, or set replace_all to \
-         change all of them"
+        "old_text is in the file more than once ({0} times{more}): give more of the text around it, or set \
+         replace_all to change all of them",
+        more = if *.0 == MOST_COUNTED { " or more" } else { "" }
     )]
     Several(usize),
     /// The text to replace has bytes that are no text.
@@ -61,25 +65,28 @@ struct View {
     units: Vec<(usize, usize)>,
     /// The positions of U+FFFD in the text that stand for invalid bytes.
     invalid: Vec<usize>,
-    /// The positions of LF in the text that stand for CRLF.
-    crlf: Vec<usize>,
+    /// The positions of LF in the text, and whether they stand for CRLF.
+    breaks: Vec<(usize, bool)>,
 }
 
 impl View {
     /// Decodes bytes. If `folds` is set, CRLF becomes LF.
     fn new(bytes: &[u8], encoding: Encoding, folds: bool) -> Self {
-        let mut view = Self { text: String::new(), units: Vec::new(), invalid: Vec::new(), crlf: Vec::new() };
+        let mut view = Self { text: String::new(), units: Vec::new(), invalid: Vec::new(), breaks: Vec::new() };
         let mut at = 0;
         encoding.units(bytes, |unit, length| {
             match unit {
                 Unit::Text("\n") if folds && view.text.ends_with('\r') => {
                     // The CR, which is the last unit, becomes a part of this one.
                     view.text.pop();
-                    view.crlf.push(view.text.len());
+                    view.breaks.push((view.text.len(), true));
                     view.text.push('\n');
                 }
                 Unit::Text(text) => {
                     view.units.push((view.text.len(), at));
+                    if text == "\n" {
+                        view.breaks.push((view.text.len(), false));
+                    }
                     view.text.push_str(text);
                 }
                 Unit::Invalid(_) => {
@@ -100,13 +107,18 @@ impl View {
         self.units.get(found).map(|(_, byte)| *byte)
     }
 
-    /// Returns whether the lines around a part of the text end with CRLF: the first line break in it, otherwise the next
-    /// one, otherwise the one before.
-    fn has_crlf_at(&self, start: usize, end: usize) -> bool {
-        let (before, after) = (self.text.get(..start).unwrap_or_default(), self.text.get(start..).unwrap_or_default());
-        let inside = after.get(..end - start).and_then(|part| part.find('\n'));
-        let nearest = inside.or_else(|| after.find('\n')).map(|found| start + found).or_else(|| before.rfind('\n'));
-        nearest.is_some_and(|position| self.crlf.binary_search(&position).is_ok())
+    /// Returns whether the lines around a position end with CRLF: the first line break from there, otherwise the one
+    /// before.
+    fn has_crlf_at(&self, position: usize) -> bool {
+        let next = self.breaks.partition_point(|(at, _)| *at < position);
+        let nearest = self.breaks.get(next).or_else(|| self.breaks.last());
+        nearest.is_some_and(|(_, is_crlf)| *is_crlf)
+    }
+
+    /// Returns whether a part of the text has invalid bytes.
+    fn has_invalid(&self, from: usize, to: usize) -> bool {
+        let next = self.invalid.partition_point(|at| *at < from);
+        self.invalid.get(next).is_some_and(|at| *at < to)
     }
 }
 
@@ -135,13 +147,12 @@ pub(super) fn replace(
     let mut result = Vec::with_capacity(bytes.len());
     let mut done = 0;
     for start in &starts {
-        let end = start + old.len();
-        let is_crlf = folds && view.has_crlf_at(*start, end);
+        let is_crlf = folds && view.has_crlf_at(*start);
         let new = if is_crlf { new.replace("\r\n", "\n") } else { new.to_owned() };
         let (from, to, inserted) = changed_part(old, &new);
         let (from, to) = (start + from, start + to);
         let invalid = || SpliceError::Invalid(encoding.name());
-        if view.invalid.iter().any(|position| (from..to).contains(position)) {
+        if view.has_invalid(from, to) {
             return Err(invalid());
         }
         let (from, to) = (view.byte(from).ok_or_else(invalid)?, view.byte(to).ok_or_else(invalid)?);
@@ -153,6 +164,10 @@ pub(super) fn replace(
         done = to;
     }
     result.extend_from_slice(bytes.get(done..).unwrap_or_default());
+    // The texts may differ only by line breaks that the file has already.
+    if result == bytes {
+        return Err(SpliceError::Same);
+    }
     Ok((result, starts.len()))
 }
 
@@ -164,6 +179,9 @@ fn occurrences(text: &str, old: &str, all: bool) -> Vec<usize> {
     let mut from = 0;
     while let Some(position) = text.get(from..).and_then(|rest| rest.find(old)) {
         found.push(from + position);
+        if !all && found.len() == MOST_COUNTED {
+            break;
+        }
         from += position + step;
     }
     found

@@ -47,6 +47,24 @@ fn encodings_are_detected() {
 }
 
 #[test]
+fn data_without_a_pattern_is_binary() {
+    // The numbers of a linear congruential generator, as in compressed data, with and without zeros.
+    let mut number: u32 = 7;
+    let bytes: Vec<u8> = std::iter::repeat_with(|| {
+        number = number.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        number.to_be_bytes()[0]
+    })
+    .take(20_000)
+    .collect();
+    let without_zeros: Vec<u8> = bytes.iter().copied().filter(|byte| *byte != 0).collect();
+    for bytes in [bytes, without_zeros] {
+        for part in bytes.chunks(1_000) {
+            assert!(detect(part, true).binary, "{part:?}");
+        }
+    }
+}
+
+#[test]
 fn the_end_of_a_sample_may_be_within_a_character() {
     let text = "ü".repeat(9);
     assert_eq!(detect(text.get(..).unwrap().as_bytes().get(..17).unwrap(), false).encoding, Encoding::Utf8);

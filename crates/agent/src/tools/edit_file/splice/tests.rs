@@ -19,6 +19,7 @@ fn only_a_unique_text_is_replaced() {
         ("abc", "", "x", "empty"),
         ("abc", "b", "b", "same"),
         ("a\nb\n", "a\r\nb", "x", "its lines end with LF"),
+        ("a\r\nb", "a\nb", "a\r\nb", "the same in this file"),
     ] {
         let error = replaced(content, old, new, false).unwrap_err().to_string();
         assert!(error.contains(reason), "{content} {old}: {error}");
@@ -72,6 +73,9 @@ fn line_breaks_are_those_of_the_lines_around() {
             Err(error) => assert_eq!((expected, error), ("refused", SpliceError::Several(2)), "{content:?}"),
         }
     }
+    let many = replaced(&"a".repeat(1_000_000), "a", "b", false).unwrap_err().to_string();
+    assert!(many.contains("(100 times or more)"), "{many}");
+    assert_eq!(replaced(&"a".repeat(1_000_000), "a", "b", true).unwrap(), "b".repeat(1_000_000));
     assert_eq!(replaced("a\r\nb\r\na\r\n", "a", "a\nc", true).unwrap(), "a\r\nc\r\nb\r\na\r\nc\r\n");
 }
 
