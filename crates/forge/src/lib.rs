@@ -44,8 +44,8 @@ use journeyman_core::code_host::{CodeHost, CodeHostId, HostSecrets};
 use journeyman_core::finding::Finding;
 use journeyman_core::hosted_storage::{HostedStorage, StorageRecord};
 use journeyman_core::ports::{
-    CodeHostStore, ComparisonStore, DescribedHost, Forge, ForgeError, Forges, HostAdmin, HostedObjects, ImportFailed, ProjectStore,
-    PullStore, Remote, StoreError, UserStore,
+    CodeHostStore, ComparisonStore, DescribedHost, Forge, ForgeError, Forges, HostAdmin, HostedObjects, ImportFailed,
+    ProjectStore, PullStore, Remote, StoreError, UserStore,
 };
 use journeyman_core::project::{Address, CODE_HOST_TOKEN, CodeHostKind, Project, SecretChanges, parse_address};
 use journeyman_core::run::{Reason, ReasonCode};

@@ -22,7 +22,8 @@ use journeyman_core::code_host::HostName;
 use journeyman_core::ids::{ProjectId, Sha};
 use journeyman_core::left_out::path_text;
 use journeyman_core::ports::{
-    Checks, ComparisonStore, CreatedPull, Discussion, Forge, ForgeError, HostRepository, HostedObjects, ProjectStore, PullPagesError, PullStore, Remote, StoreError, UserStore,
+    Checks, ComparisonStore, CreatedPull, Discussion, Forge, ForgeError, HostRepository, HostedObjects, ProjectStore,
+    PullPagesError, PullStore, Remote, StoreError, UserStore,
 };
 use journeyman_core::pull::{HostPull, LocalPull, NewPull, PullChange, PullText};
 use journeyman_core::time::Clock;

@@ -18,8 +18,8 @@ use journeyman_blobs::{Bucket, Folder};
 use journeyman_core::engine::Engine;
 use journeyman_core::ids::WorkerId;
 use journeyman_core::ports::{
-    Blobs, CodeHostStore, ComparisonStore, Containing, Forges, Gateway, HostedObjects, InstalledAgents, ModelMeter, ProjectStore,
-    PullStore, Seal, SignInProvider, Store, TokenVerifier, UserStore, WebhookSender,
+    Blobs, CodeHostStore, ComparisonStore, Containing, Forges, Gateway, HostedObjects, InstalledAgents, ModelMeter,
+    ProjectStore, PullStore, Seal, SignInProvider, Store, TokenVerifier, UserStore, WebhookSender,
 };
 use journeyman_core::time::{Clock, IdGen};
 use journeyman_forge::{CodeHosts, write_hooks};

@@ -9,9 +9,9 @@ use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use journeyman_app::Error;
 use journeyman_core::admin::{AdminRefusal, Precondition};
-use journeyman_core::model::Effort;
 use journeyman_core::hosted_storage::{HostedStorage, StorageRecord};
 use journeyman_core::import::ImportStage;
+use journeyman_core::model::Effort;
 use journeyman_core::model::price::day;
 use journeyman_core::ports::Sums;
 use journeyman_core::project::{

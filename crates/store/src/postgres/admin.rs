@@ -16,6 +16,7 @@ use journeyman_core::admin::{
 };
 use journeyman_core::idempotency::{Claim, Remembered};
 use journeyman_core::ids::WebhookId;
+use journeyman_core::job::effect::Effect;
 use journeyman_core::ports::{AdminStore, Administered, DecideAdmin, StoreError};
 use journeyman_core::time::Timestamp;
 use journeyman_core::user::TokenHash;

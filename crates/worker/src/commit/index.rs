@@ -11,10 +11,10 @@ use journeyman_core::lfs::Pointer;
 use super::committer::{Committer, OLD, path_of};
 use super::exact::Open;
 use crate::error::RunError;
-use crate::lfs::pointer_of;
 use crate::workspace::Workspace;
 use crate::workspace::beneath::{open_beneath, open_folder};
 use crate::workspace::listing::{Kind, Listing};
+use journeyman_core::lfs::pointer_of;
 
 /// The mode and the object of a file in an index, as git writes them.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -192,7 +192,11 @@ impl Filling<'_> {
             let files = self.mirror.lfs_tree(&found.commit, self.scratch, self.job).await?;
             let text = "It is in a submodule on another server than the repository, from which the service fetches no \
                         files in Git LFS.";
-            return Ok(files.files.iter().map(|file| in_tree(not_fetched(file, ObjectReason::OtherServer, text.to_owned()))).collect());
+            return Ok(files
+                .files
+                .iter()
+                .map(|file| in_tree(not_fetched(file, ObjectReason::OtherServer, text.to_owned())))
+                .collect());
         }
         let Filled { files, not_fetched } = self.fill_below(tree, below, &found.commit).await?;
         if !files.is_empty() {

@@ -70,13 +70,18 @@ impl Filler<'_> {
         };
         let may_have_some = self.sandbox.workspace.tree.join(".gitmodules").symlink_metadata().is_ok();
         if !may_have_some && before.pointers.is_empty() {
-            return Ok(Filling { state: before.clone(), skipped: unnamed, written: Vec::new() });
+            return Ok(Filling {
+                state: before.clone(),
+                skipped: unnamed,
+                written: Vec::new(),
+                not_fetched: Vec::new(),
+            });
         }
         let submodules = mirror.submodules(commit).await?;
         let pointers: BTreeMap<String, Sha> = submodules.pointers.into_iter().collect();
         if pointers == before.pointers || self.follows_already(&pointers, before) {
             let state = SubmoduleState { pointers, ..before.clone() };
-            return Ok(Filling { state, skipped: unnamed, written: Vec::new() });
+            return Ok(Filling { state, skipped: unnamed, written: Vec::new(), not_fetched: Vec::new() });
         }
         if self.sources.project.settings.checkout.submodules == project::Submodules::Off {
             let skipped = |path: &String| Skipped { path: path.clone(), reason: SkipReason::Off, address: None };
