@@ -264,7 +264,8 @@ CREATE TABLE journeyman.jobs (
     avoids text COLLATE pg_catalog."C",
     waiting text COLLATE pg_catalog."C",
     branch text,
-    diff text
+    diff text,
+    effort text
 )
 WITH (fillfactor='70', autovacuum_vacuum_scale_factor='0.05', autovacuum_vacuum_insert_scale_factor='0.05');
 

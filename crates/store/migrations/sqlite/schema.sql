@@ -137,7 +137,7 @@ CREATE TABLE "jobs" (
     worker     TEXT,    -- who has the lease; null: nobody
     prefers    TEXT,    -- the worker that it waits for a little; null: none
     state      TEXT NOT NULL
-, rests_since INTEGER, trimmed INTEGER NOT NULL DEFAULT 0, avoids TEXT, waiting TEXT, branch TEXT, diff TEXT) STRICT;
+, rests_since INTEGER, trimmed INTEGER NOT NULL DEFAULT 0, avoids TEXT, waiting TEXT, branch TEXT, diff TEXT, effort TEXT) STRICT;
 
 CREATE INDEX jobs_due ON jobs (project, due_at, id) WHERE due_at IS NOT NULL;
 
@@ -646,3 +646,25 @@ CREATE TRIGGER usage_changed AFTER UPDATE ON usage_days BEGIN
         estimated_micros = min(estimated_micros + NEW.estimated_micros - OLD.estimated_micros, 9007199254740992)
     WHERE day = NEW.day AND project = NEW.project AND model = NEW.model;
 END;
+
+CREATE TABLE base_comparisons (
+    host        TEXT NOT NULL,
+    repository  TEXT NOT NULL,
+    number      INTEGER NOT NULL,
+    project     TEXT NOT NULL,
+    base        TEXT,             -- the branch to merge into; null: not compared
+    result      TEXT NOT NULL,    -- JSON
+    compared_at INTEGER NOT NULL,
+    PRIMARY KEY (host, repository, number)
+) WITHOUT ROWID, STRICT;
+
+CREATE INDEX base_comparisons_in ON base_comparisons (project);
+
+CREATE TABLE comparison_schedule (
+    project    TEXT PRIMARY KEY,
+    due_at     INTEGER NOT NULL, -- 0: at once
+    held_until INTEGER NOT NULL, -- the end of the lease, or of the pause after a comparison
+    claims     INTEGER NOT NULL
+) WITHOUT ROWID, STRICT;
+
+CREATE INDEX comparison_schedule_due ON comparison_schedule (due_at);

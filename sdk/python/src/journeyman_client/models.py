@@ -429,6 +429,8 @@ class CreateJob(RequestModel):
     """The branch, tag, or commit to start from; by default, the project's."""
     model: str | None = None
     """The model; by default, the project's."""
+    effort: Effort | None = None
+    """The effort of the model; by default, the project's."""
     agent: str | None = None
     """The agent; by default, the project's."""
     branch: str | None = None
@@ -477,6 +479,8 @@ class CreateProject(RequestModel):
     """The agent of the project's jobs."""
     model: str | None = None
     """The model of the project's jobs."""
+    effort: Effort | None = None
+    """The effort of the model in the project's jobs; by default, the agent's, or else the model's own."""
     code_host: CodeHostChanges | None = None
     """The code host of the repository."""
     checkout: CheckoutChanges | None = None
@@ -589,6 +593,12 @@ DeliveryStatus = TypeAliasType("DeliveryStatus", Literal["pending", "delivered",
 
 DisabledReason = TypeAliasType("DisabledReason", Literal["on_request", "gone", "failing"])
 """The reason why a webhook receives no events. New reasons may be added."""
+
+
+Effort = TypeAliasType(
+    "Effort", Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+)
+"""The effort with which a model reasons about its answers. Not every model knows every value."""
 
 
 class ErrorBody(Model):
@@ -892,6 +902,8 @@ class EventAgentModelCallData(Model):
     cached_tokens: int | None = None
     output_tokens: int | None = None
     cost_micros: int | None = None
+    estimated: bool | None = None
+    waited_millis: int | None = None
     millis: int | None = None
     failure: str | None = None
     cut: bool | None = None
@@ -944,6 +956,8 @@ class EventAgentSessionData(Model):
     resumes: bool | None = None
     loads: bool | None = None
     millis: int | None = None
+    not_set: dict[str, str] | None = None
+    """The wanted values of `model`, `effort` and `mode` that the agent does not offer or has refused."""
     cut: bool | None = None
     """True if data was truncated."""
     bytes: int | None = None
@@ -1057,7 +1071,7 @@ class EventChangesLeftOutData(Model):
 
 
 class EventCheckoutIncomplete(Model):
-    """Files of the checkout are pointers of Git LFS, because their content could not be fetched."""
+    """The working tree of the turn lacks something that the repository or an earlier turn has: the content of a file in Git LFS, a file that was left out of an earlier commit, a submodule, or the newest commit of the branch that the work is merged into."""
 
     seq: int
     """The sequence number: 1 for the job's first event, without gaps."""
@@ -1069,7 +1083,7 @@ class EventCheckoutIncomplete(Model):
 
 
 class EventCheckoutIncompleteData(Model):
-    paths: list[EventCheckoutIncompleteDataPath] | None = None
+    entries: list[EventCheckoutIncompleteDataEntry] | None = None
     more: int | None = None
     cut: bool | None = None
     """True if data was truncated."""
@@ -1080,9 +1094,11 @@ class EventCheckoutIncompleteData(Model):
     tool_call_id: str | None = None
 
 
-class EventCheckoutIncompleteDataPath(Model):
+class EventCheckoutIncompleteDataEntry(Model):
     path: str
-    detail: str | None = None
+    kind: Literal["file", "submodule", "base"]
+    reason: str
+    detail: str
 
 
 class EventChecksSettled(Model):
@@ -1211,6 +1227,7 @@ class EventJobCreatedData(Model):
     source: Source
     agent: str
     model: str
+    effort: Effort | None = None
 
 
 class EventJobFailed(Model):
@@ -1543,24 +1560,6 @@ class EventRunStarted(Model):
     data: EventRunStartedData
 
 
-class EventRunStartedData(Model):
-    message_id: str
-    attempt: int
-    worker: str
-
-
-class EventSubmodulesSkipped(Model):
-    """Submodules of the repository were not filled, and their folders stay as they were."""
-
-    seq: int
-    """The sequence number: 1 for the job's first event, without gaps."""
-    type: Literal["submodules.skipped"]
-    at: AwareDatetime
-    run_id: str | None
-    """The ID of the run, if the event belongs to one."""
-    data: EventSubmodulesSkippedData
-
-
 Event = TypeAliasType(
     "Event",
     EventJobCreated
@@ -1592,7 +1591,6 @@ Event = TypeAliasType(
     | EventAgentSession
     | EventAgentContinued
     | EventChangesLeftOut
-    | EventSubmodulesSkipped
     | EventCheckoutIncomplete
     | EventAgentLineDropped
     | EventAgentModelCall
@@ -1604,22 +1602,10 @@ Event = TypeAliasType(
 """An entry in the log of a job. New types may be added; ignore types that you do not know."""
 
 
-class EventSubmodulesSkippedData(Model):
-    paths: list[EventSubmodulesSkippedDataPath] | None = None
-    more: int | None = None
-    cut: bool | None = None
-    """True if data was truncated."""
-    bytes: int | None = None
-    """The original size in bytes."""
-    beginning: str | None = None
-    """The first characters."""
-    tool_call_id: str | None = None
-
-
-class EventSubmodulesSkippedDataPath(Model):
-    path: str
-    reason: str
-    detail: str
+class EventRunStartedData(Model):
+    message_id: str
+    attempt: int
+    worker: str
 
 
 class ExchangeToken(RequestModel):
@@ -1825,6 +1811,7 @@ class JobDetails(Model):
     source: Source
     agent: str
     model: str
+    effort: Effort | None
     author: str | None
     """The sender of the first message: the name of a key, or a person; `null` if it is not known."""
     labels: list[str]
@@ -1892,6 +1879,12 @@ class JobPull(Model):
     conflicts: PullConflicts | None
     behind: int | None
     """The number of commits of its base that it does not have, at most 1,000; `null` like `conflicts`."""
+    compared_at: AwareDatetime | None
+    """
+    The time at which it was compared with its base. A repetition with the same result does not change it. `null` if
+    it has ended, or if it was not compared yet.
+    """
+    not_compared: NotCompared | None
     created_at: AwareDatetime
     """The time at which the job opened it."""
     ended_at: AwareDatetime | None
@@ -1977,6 +1970,11 @@ class LeftOut(Model):
     reason: LeftOutReason
     detail: str
     """The reason in words, and what to do about it."""
+    kept: bool
+    """
+    True if the service stores it, so that the job keeps it until it can be committed. Otherwise, it is lost if the
+    workspace is rebuilt, such as after a restart of the service.
+    """
 
 
 LeftOutReason = TypeAliasType(
@@ -2190,6 +2188,14 @@ class ModelPrice(Model):
     """The price of input tokens that are read from the provider's cache."""
     cache_written_micros: int
     """The price of input tokens that are also written to the provider's cache."""
+    cache_written_long_micros: int
+    """The price of input tokens that are also written to a cache that lasts for an hour or longer."""
+
+
+NotCompared = TypeAliasType(
+    "NotCompared", Literal["not_yet", "in_fork", "branch_missing", "other_repository", "ended"]
+)
+"""The reason why a pull request was not compared with its base."""
 
 
 class OpenPullRequest(RequestModel):
@@ -2226,6 +2232,7 @@ class Project(Model):
     """The agent of the project's jobs."""
     model: str
     """The model of the project's jobs."""
+    effort: Effort | None
     created_at: AwareDatetime
     """The time of creation."""
     code_host: CodeHost
@@ -2269,6 +2276,7 @@ class ProjectChanges(RequestModel):
     """The agent of the project's jobs."""
     model: str | None = None
     """The model of the project's jobs."""
+    effort: Effort | None = None
     code_host: CodeHostChanges | None = None
     checkout: CheckoutChanges | None = None
     pull_request: PullRequestChanges | None = None
@@ -2415,6 +2423,12 @@ class ProjectPull(Model):
     conflicts: PullConflicts | None
     behind: int | None
     """The number of commits of its base that it does not have, at most 1,000; `null` like `conflicts`."""
+    compared_at: AwareDatetime | None
+    """
+    The time at which it was compared with its base. A repetition with the same result does not change it. `null` if
+    it has ended, or if it was not compared yet.
+    """
+    not_compared: NotCompared | None
     created_at: AwareDatetime
     """The time at which it was opened; on other code hosts, the time at which the job opened it or began to work on it."""
     ended_at: AwareDatetime | None
@@ -2455,6 +2469,11 @@ class Provider(Model):
     """The size of the models' context window in tokens; `null` if it is not configured."""
     prices: list[ModelPrice]
     """The prices of its models. Calls of a model without a price have no known cost."""
+    prices_date: str | None
+    """
+    The date of the table of prices in use, such as `2026-11-20`; `null` if the table has none. Prices of the
+    configuration take precedence.
+    """
 
 
 Pull = TypeAliasType("Pull", Literal["missing", "always", "never"])
@@ -2936,6 +2955,11 @@ class Usage(Model):
     """The number of input tokens that came from the provider's cache."""
     cost_micros: int | None
     """The cost in millionths of a US dollar; `null` if the price is not known."""
+    estimated_micros: int
+    """
+    The part of the cost that is an estimate, because calls were interrupted before the provider reported their
+    tokens.
+    """
 
 
 class UsageReport(Model):
@@ -2964,6 +2988,11 @@ class UsageSum(Model):
     """The number of input tokens that came from the providers' caches."""
     cost_micros: int
     """The known cost, in millionths of a US dollar."""
+    estimated_micros: int
+    """
+    The part of the known cost that is an estimate, because calls were interrupted before the provider reported
+    their tokens.
+    """
     unpriced: int
     """
     The number of runs, and of model calls that ended after their run, whose cost is not known. If it is not 0, the

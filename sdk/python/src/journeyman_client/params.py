@@ -222,6 +222,8 @@ class CreateJob(TypedDict):
     """The branch, tag, or commit to start from; by default, the project's."""
     model: NotRequired[str]
     """The model; by default, the project's."""
+    effort: NotRequired[Effort]
+    """The effort of the model; by default, the project's."""
     agent: NotRequired[str]
     """The agent; by default, the project's."""
     branch: NotRequired[str]
@@ -270,6 +272,8 @@ class CreateProject(TypedDict):
     """The agent of the project's jobs."""
     model: NotRequired[str]
     """The model of the project's jobs."""
+    effort: NotRequired[Effort]
+    """The effort of the model in the project's jobs; by default, the agent's, or else the model's own."""
     code_host: NotRequired[CodeHostChanges]
     """The code host of the repository."""
     checkout: NotRequired[CheckoutChanges]
@@ -361,6 +365,10 @@ class CreateWebhook(TypedDict):
 
 Delivery: TypeAlias = Literal["queue", "interrupt", "reject"]
 """The treatment of a message if the job is active."""
+
+
+Effort: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+"""The effort with which a model reasons about its answers. Not every model knows every value."""
 
 
 class ExchangeToken(TypedDict):
@@ -464,6 +472,7 @@ class ProjectChanges(TypedDict):
     """The agent of the project's jobs."""
     model: NotRequired[str | None]
     """The model of the project's jobs."""
+    effort: NotRequired[Effort | None]
     code_host: NotRequired[CodeHostChanges | None]
     checkout: NotRequired[CheckoutChanges | None]
     pull_request: NotRequired[PullRequestChanges | None]

@@ -312,8 +312,8 @@ export interface paths {
         /**
          * List a job's pull requests
          * @description Returns the pull requests that the job has opened, in pages, oldest first: a follow-up after a merge opens another
-         *     one. Those on the built-in code host have a text too. `GET …/diff` returns the changes. An open one is compared with
-         *     its base, as both are on the code host now; what is not known within 5 seconds is `null`.
+         *     one. Those on the built-in code host have a text too. `GET …/diff` returns the changes. For open ones, it says how they
+         *     compared with their bases at `comparedAt`; no code host is asked.
          */
         get: operations["listJobPulls"];
         put?: never;
@@ -532,8 +532,9 @@ export interface paths {
         post?: never;
         /**
          * Delete a project
-         * @description Deletes the project with its jobs, their logs, and its secrets; the repository stays. The request is refused while
-         *     jobs are active.
+         * @description Deletes the project with its jobs, their logs, and its secrets. Its repository on the built-in code host is removed
+         *     afterward with its branches, pull requests and objects of Git LFS, unless another project uses it; a repository
+         *     elsewhere stays. The request is refused while jobs are active.
          */
         delete: operations["deleteProject"];
         options?: never;
@@ -601,8 +602,8 @@ export interface paths {
          * List pull requests
          * @description Returns the pull requests of the project's repository in pages, newest first. On the built-in code host, these are
          *     all pull requests; on other code hosts, those that jobs have opened or work on, as the code host last reported them.
-         *     Open ones are compared with their bases, as both are on the code host now: on other code hosts the first 10 of the
-         *     page, because each costs a request there. What is not known within 5 seconds is `null`.
+         *     For open ones, it says how they compared with their bases at `comparedAt`; no code host is asked. A push to a base, a
+         *     merge and each push of a job cause another comparison.
          */
         get: operations["listPulls"];
         put?: never;
@@ -1948,6 +1949,8 @@ export interface components {
             ref?: string;
             /** @description The model; by default, the project's. */
             model?: string;
+            /** @description The effort of the model; by default, the project's. */
+            effort?: components["schemas"]["Effort"];
             /** @description The agent; by default, the project's. */
             agent?: string;
             /** @description The name of the branch to work on; by default, a name derived from the title. */
@@ -2010,6 +2013,8 @@ export interface components {
             agent?: string;
             /** @description The model of the project's jobs. */
             model?: string;
+            /** @description The effort of the model in the project's jobs; by default, the agent's, or else the model's own. */
+            effort?: components["schemas"]["Effort"];
             /** @description The code host of the repository. */
             codeHost?: components["schemas"]["CodeHostChanges"];
             /** @description The content of checkouts. */
@@ -2150,6 +2155,11 @@ export interface components {
          * @enum {string}
          */
         DisabledReason: "on_request" | "gone" | "failing";
+        /**
+         * @description The effort with which a model reasons about its answers. Not every model knows every value.
+         * @enum {string}
+         */
+        Effort: "none" | "minimal" | "low" | "medium" | "high" | "xhigh" | "max";
         /** @description The body of every error response. */
         ErrorBody: {
             /** @description A description of the error, for people. */
@@ -2261,7 +2271,7 @@ export interface components {
          */
         ErrorCode: "bad_request" | "no_key" | "malformed_key" | "unknown_key" | "expired_key" | "address_not_allowed" | "scope_missing" | "key_limited" | "foreign_origin" | "invalid_signature" | "not_found" | "job_not_found" | "message_not_found" | "project_not_found" | "webhook_not_found" | "delivery_not_found" | "webhook_disabled" | "too_many_webhooks" | "template_not_found" | "template_exists" | "too_many_templates" | "token_refused" | "token_not_trusted" | "issuer_unavailable" | "too_many_attempts" | "trust_not_found" | "trust_exists" | "too_many_trusts" | "key_not_found" | "key_ended" | "user_not_found" | "user_exists" | "user_disabled" | "last_administrator" | "identity_missing" | "password_missing" | "repository_not_found" | "cursor_expired" | "method_not_allowed" | "invalid_json" | "invalid_body" | "invalid_query" | "invalid_prompt" | "invalid_idempotency_key" | "invalid_last_event_id" | "unknown_agent" | "unsupported_policy" | "repository_address_refused" | "body_broken" | "body_timeout" | "body_too_large" | "prompt_too_long" | "uri_too_long" | "headers_too_large" | "content_type_not_json" | "charset_not_utf8" | "content_encoding_unknown" | "job_archived" | "job_busy" | "branch_taken" | "pull_request_taken" | "pull_request_not_found" | "pull_request_ended" | "pull_request_exists" | "branch_not_found" | "pull_request_conflict" | "pull_request_not_writable" | "pull_requests_unsupported" | "message_already_delivered" | "code_host_not_found" | "code_host_exists" | "code_host_configured" | "code_host_used" | "slack_workspace_not_found" | "slack_workspace_exists" | "slack_failed" | "project_exists" | "project_busy" | "idempotency_key_reused" | "precondition_failed" | "changed_meanwhile" | "rate_limited" | "queue_full" | "credential_refused" | "permission_missing" | "repository_archived" | "repository_unreachable" | "repository_unavailable" | "sandbox_unavailable" | "shutting_down" | "too_many_connections" | "overloaded" | "store_unavailable" | "outcome_unknown" | "internal";
         /** @description An entry in the log of a job. New types may be added; ignore types that you do not know. */
-        Event: components["schemas"]["EventJobCreated"] | components["schemas"]["EventJobCompleted"] | components["schemas"]["EventJobFailed"] | components["schemas"]["EventJobArchived"] | components["schemas"]["EventJobUnarchived"] | components["schemas"]["EventMessageAccepted"] | components["schemas"]["EventMessageWithdrawn"] | components["schemas"]["EventMessageChanged"] | components["schemas"]["EventMessageWaiting"] | components["schemas"]["EventMessagePublishedWith"] | components["schemas"]["EventMessageFinished"] | components["schemas"]["EventRunStarted"] | components["schemas"]["EventRunFinished"] | components["schemas"]["EventCommitPushed"] | components["schemas"]["EventPullRequestOpened"] | components["schemas"]["EventPullRequestUpdated"] | components["schemas"]["EventPullRequestMerged"] | components["schemas"]["EventPullRequestClosed"] | components["schemas"]["EventPullRequestReopened"] | components["schemas"]["EventPullRequestOutdated"] | components["schemas"]["EventChecksSettled"] | components["schemas"]["EventAgentMessage"] | components["schemas"]["EventAgentThought"] | components["schemas"]["EventAgentPlan"] | components["schemas"]["EventAgentToolCall"] | components["schemas"]["EventAgentUsage"] | components["schemas"]["EventAgentSession"] | components["schemas"]["EventAgentContinued"] | components["schemas"]["EventChangesLeftOut"] | components["schemas"]["EventSubmodulesSkipped"] | components["schemas"]["EventCheckoutIncomplete"] | components["schemas"]["EventAgentLineDropped"] | components["schemas"]["EventAgentModelCall"] | components["schemas"]["EventModelDenied"] | components["schemas"]["EventPermissionAnswered"] | components["schemas"]["EventEgressAllowed"] | components["schemas"]["EventEgressDenied"];
+        Event: components["schemas"]["EventJobCreated"] | components["schemas"]["EventJobCompleted"] | components["schemas"]["EventJobFailed"] | components["schemas"]["EventJobArchived"] | components["schemas"]["EventJobUnarchived"] | components["schemas"]["EventMessageAccepted"] | components["schemas"]["EventMessageWithdrawn"] | components["schemas"]["EventMessageChanged"] | components["schemas"]["EventMessageWaiting"] | components["schemas"]["EventMessagePublishedWith"] | components["schemas"]["EventMessageFinished"] | components["schemas"]["EventRunStarted"] | components["schemas"]["EventRunFinished"] | components["schemas"]["EventCommitPushed"] | components["schemas"]["EventPullRequestOpened"] | components["schemas"]["EventPullRequestUpdated"] | components["schemas"]["EventPullRequestMerged"] | components["schemas"]["EventPullRequestClosed"] | components["schemas"]["EventPullRequestReopened"] | components["schemas"]["EventPullRequestOutdated"] | components["schemas"]["EventChecksSettled"] | components["schemas"]["EventAgentMessage"] | components["schemas"]["EventAgentThought"] | components["schemas"]["EventAgentPlan"] | components["schemas"]["EventAgentToolCall"] | components["schemas"]["EventAgentUsage"] | components["schemas"]["EventAgentSession"] | components["schemas"]["EventAgentContinued"] | components["schemas"]["EventChangesLeftOut"] | components["schemas"]["EventCheckoutIncomplete"] | components["schemas"]["EventAgentLineDropped"] | components["schemas"]["EventAgentModelCall"] | components["schemas"]["EventModelDenied"] | components["schemas"]["EventPermissionAnswered"] | components["schemas"]["EventEgressAllowed"] | components["schemas"]["EventEgressDenied"];
         /** @description The agent's turn was cut short, and the agent is asked to continue. */
         EventAgentContinued: {
             /**
@@ -2372,6 +2382,9 @@ export interface components {
                 /** Format: int64 */
                 outputTokens?: number;
                 costMicros?: number | null;
+                estimated?: boolean;
+                /** Format: int64 */
+                waitedMillis?: number;
                 /** Format: int64 */
                 millis?: number;
                 failure?: string | null;
@@ -2435,6 +2448,10 @@ export interface components {
                 loads?: boolean;
                 /** Format: int64 */
                 millis?: number;
+                /** @description The wanted values of `model`, `effort` and `mode` that the agent does not offer or has refused. */
+                notSet?: {
+                    [key: string]: string;
+                };
                 /** @description True if data was truncated. */
                 cut?: boolean;
                 /** @description The original size in bytes. */
@@ -2564,7 +2581,7 @@ export interface components {
                 toolCallId?: string | null;
             };
         };
-        /** @description Files of the checkout are pointers of Git LFS, because their content could not be fetched. */
+        /** @description The working tree of the turn lacks something that the repository or an earlier turn has: the content of a file in Git LFS, a file that was left out of an earlier commit, a submodule, or the newest commit of the branch that the work is merged into. */
         EventCheckoutIncomplete: {
             /**
              * Format: int64
@@ -2581,9 +2598,12 @@ export interface components {
             /** @description The ID of the run, if the event belongs to one. */
             runId: string | null;
             data: {
-                paths?: {
+                entries?: {
                     path: string;
-                    detail?: string;
+                    /** @enum {string} */
+                    kind: "file" | "submodule" | "base";
+                    reason: string;
+                    detail: string;
                 }[];
                 /** Format: int64 */
                 more?: number;
@@ -2754,6 +2774,7 @@ export interface components {
                 source: components["schemas"]["Source"];
                 agent: string;
                 model: string;
+                effort?: components["schemas"]["Effort"];
             };
         };
         /** @description No messages are left, and the last run failed. */
@@ -3188,39 +3209,6 @@ export interface components {
                 worker: string;
             };
         };
-        /** @description Submodules of the repository were not filled, and their folders stay as they were. */
-        EventSubmodulesSkipped: {
-            /**
-             * Format: int64
-             * @description The sequence number: 1 for the job's first event, without gaps.
-             */
-            seq: number;
-            /**
-             * @description discriminator enum property added by openapi-typescript
-             * @enum {string}
-             */
-            type: "submodules.skipped";
-            /** Format: date-time */
-            at: string;
-            /** @description The ID of the run, if the event belongs to one. */
-            runId: string | null;
-            data: {
-                paths?: {
-                    path: string;
-                    reason: string;
-                    detail: string;
-                }[];
-                /** Format: int64 */
-                more?: number;
-                /** @description True if data was truncated. */
-                cut?: boolean;
-                /** @description The original size in bytes. */
-                bytes?: number;
-                /** @description The first characters. */
-                beginning?: string;
-                toolCallId?: string | null;
-            };
-        };
         /** @description A token to exchange for a key. */
         ExchangeToken: {
             /** @description A signed JSON Web Token of an OpenID issuer, such as a CI service. */
@@ -3438,6 +3426,7 @@ export interface components {
             source: components["schemas"]["Source"];
             agent: string;
             model: string;
+            effort: components["schemas"]["Effort"] | null;
             /** @description The sender of the first message: the name of a key, or a person; `null` if it is not known. */
             author: string | null;
             /** @description The labels, sorted. */
@@ -3512,6 +3501,13 @@ export interface components {
              * @description The number of commits of its base that it does not have, at most 1,000; `null` like `conflicts`.
              */
             behind: number | null;
+            /**
+             * Format: date-time
+             * @description The time at which it was compared with its base. A repetition with the same result does not change it. `null` if
+             *     it has ended, or if it was not compared yet.
+             */
+            comparedAt: string | null;
+            notCompared: components["schemas"]["NotCompared"] | null;
             /**
              * Format: date-time
              * @description The time at which the job opened it.
@@ -3608,6 +3604,11 @@ export interface components {
              * @example It is a git repository of its own. Move its files out of the repository, remove its .git, or ignore the folder.
              */
             detail: string;
+            /**
+             * @description True if the service stores it, so that the job keeps it until it can be committed. Otherwise, it is lost if the
+             *     workspace is rebuilt, such as after a restart of the service.
+             */
+            kept: boolean;
         };
         /**
          * @description The reason why a change was left out. Later versions may add reasons.
@@ -3884,7 +3885,17 @@ export interface components {
              * @description The price of input tokens that are also written to the provider's cache.
              */
             cacheWrittenMicros: number;
+            /**
+             * Format: int64
+             * @description The price of input tokens that are also written to a cache that lasts for an hour or longer.
+             */
+            cacheWrittenLongMicros: number;
         };
+        /**
+         * @description The reason why a pull request was not compared with its base.
+         * @enum {string}
+         */
+        NotCompared: "not_yet" | "in_fork" | "branch_missing" | "other_repository" | "ended";
         /** @description A pull request to open for a branch that was pushed. */
         OpenPullRequest: {
             /** @description The branch with the commits. */
@@ -3920,6 +3931,7 @@ export interface components {
             agent: string;
             /** @description The model of the project's jobs. */
             model: string;
+            effort: components["schemas"]["Effort"] | null;
             /**
              * Format: date-time
              * @description The time of creation.
@@ -3968,6 +3980,7 @@ export interface components {
             agent?: string | null;
             /** @description The model of the project's jobs. */
             model?: string | null;
+            effort?: components["schemas"]["Effort"] | null;
             codeHost?: components["schemas"]["CodeHostChanges"] | null;
             checkout?: components["schemas"]["CheckoutChanges"] | null;
             pullRequest?: components["schemas"]["PullRequestChanges"] | null;
@@ -4105,6 +4118,13 @@ export interface components {
             behind: number | null;
             /**
              * Format: date-time
+             * @description The time at which it was compared with its base. A repetition with the same result does not change it. `null` if
+             *     it has ended, or if it was not compared yet.
+             */
+            comparedAt: string | null;
+            notCompared: components["schemas"]["NotCompared"] | null;
+            /**
+             * Format: date-time
              * @description The time at which it was opened; on other code hosts, the time at which the job opened it or began to work on it.
              */
             createdAt: string;
@@ -4151,6 +4171,12 @@ export interface components {
             contextTokens: number | null;
             /** @description The prices of its models. Calls of a model without a price have no known cost. */
             prices: components["schemas"]["ModelPrice"][];
+            /**
+             * @description The date of the table of prices in use, such as `2026-11-20`; `null` if the table has none. Prices of the
+             *     configuration take precedence.
+             * @example 2026-11-20
+             */
+            pricesDate: string | null;
         };
         /**
          * @description The policy for pulling an image.
@@ -4645,6 +4671,12 @@ export interface components {
              * @description The cost in millionths of a US dollar; `null` if the price is not known.
              */
             costMicros: number | null;
+            /**
+             * Format: int64
+             * @description The part of the cost that is an estimate, because calls were interrupted before the provider reported their
+             *     tokens.
+             */
+            estimatedMicros: number;
         };
         /** @description A line of a report. A property that the report does not group by is `null`. */
         UsageLine: components["schemas"]["UsageSum"] & {
@@ -4708,6 +4740,12 @@ export interface components {
              * @description The known cost, in millionths of a US dollar.
              */
             costMicros: number;
+            /**
+             * Format: int64
+             * @description The part of the known cost that is an estimate, because calls were interrupted before the provider reported
+             *     their tokens.
+             */
+            estimatedMicros: number;
             /**
              * Format: int64
              * @description The number of runs, and of model calls that ended after their run, whose cost is not known. If it is not 0, the
@@ -4918,6 +4956,7 @@ export type Delivery = components['schemas']['Delivery'];
 export type DeliveryPage = components['schemas']['DeliveryPage'];
 export type DeliveryStatus = components['schemas']['DeliveryStatus'];
 export type DisabledReason = components['schemas']['DisabledReason'];
+export type Effort = components['schemas']['Effort'];
 export type ErrorBody = components['schemas']['ErrorBody'];
 export type ErrorCode = components['schemas']['ErrorCode'];
 export type Event = components['schemas']['Event'];
@@ -4959,7 +4998,6 @@ export type EventPullRequestReopened = components['schemas']['EventPullRequestRe
 export type EventPullRequestUpdated = components['schemas']['EventPullRequestUpdated'];
 export type EventRunFinished = components['schemas']['EventRunFinished'];
 export type EventRunStarted = components['schemas']['EventRunStarted'];
-export type EventSubmodulesSkipped = components['schemas']['EventSubmodulesSkipped'];
 export type ExchangeToken = components['schemas']['ExchangeToken'];
 export type ExchangedKey = components['schemas']['ExchangedKey'];
 export type Finding = components['schemas']['Finding'];
@@ -4996,6 +5034,7 @@ export type MessageSource = components['schemas']['MessageSource'];
 export type MessageStatus = components['schemas']['MessageStatus'];
 export type ModelList = components['schemas']['ModelList'];
 export type ModelPrice = components['schemas']['ModelPrice'];
+export type NotCompared = components['schemas']['NotCompared'];
 export type OpenPullRequest = components['schemas']['OpenPullRequest'];
 export type Permissions = components['schemas']['Permissions'];
 export type Project = components['schemas']['Project'];
@@ -5394,6 +5433,7 @@ export interface operations {
                      *           },
                      *           "agent": "claude-code",
                      *           "model": "anthropic/claude-sonnet-5-5",
+                     *           "effort": "high",
                      *           "author": "ci",
                      *           "labels": [
                      *             "ui"
@@ -5426,7 +5466,8 @@ export interface operations {
                      *             "inputTokens": 81240,
                      *             "outputTokens": 4410,
                      *             "cachedTokens": 70112,
-                     *             "costMicros": 120000
+                     *             "costMicros": 120000,
+                     *             "estimatedMicros": 0
                      *           },
                      *           "createdAt": "2026-11-22T09:00:00.000Z",
                      *           "archivedAt": null,
@@ -5503,6 +5544,7 @@ export interface operations {
                      *           },
                      *           "agent": "claude-code",
                      *           "model": "anthropic/claude-sonnet-5-5",
+                     *           "effort": "high",
                      *           "author": "ci",
                      *           "labels": [
                      *             "ui"
@@ -5535,7 +5577,8 @@ export interface operations {
                      *             "inputTokens": 81240,
                      *             "outputTokens": 4410,
                      *             "cachedTokens": 70112,
-                     *             "costMicros": 120000
+                     *             "costMicros": 120000,
+                     *             "estimatedMicros": 0
                      *           },
                      *           "createdAt": "2026-11-22T09:00:00.000Z",
                      *           "archivedAt": null,
@@ -5585,6 +5628,7 @@ export interface operations {
                      *       },
                      *       "agent": "claude-code",
                      *       "model": "anthropic/claude-sonnet-5-5",
+                     *       "effort": "high",
                      *       "author": "ci",
                      *       "labels": [
                      *         "ui"
@@ -5617,7 +5661,8 @@ export interface operations {
                      *         "inputTokens": 81240,
                      *         "outputTokens": 4410,
                      *         "cachedTokens": 70112,
-                     *         "costMicros": 120000
+                     *         "costMicros": 120000,
+                     *         "estimatedMicros": 0
                      *       },
                      *       "createdAt": "2026-11-22T09:00:00.000Z",
                      *       "archivedAt": null,
@@ -6010,7 +6055,8 @@ export interface operations {
                      *             "inputTokens": 81240,
                      *             "outputTokens": 4410,
                      *             "cachedTokens": 70112,
-                     *             "costMicros": 120000
+                     *             "costMicros": 120000,
+                     *             "estimatedMicros": 0
                      *           },
                      *           "commits": [
                      *             "1f8c0d6f7a0c4bb0a1e7c3b5d9e2f4a6b8c0d1e2"
@@ -6522,6 +6568,7 @@ export interface operations {
                      *           "ref": null,
                      *           "agent": "claude-code",
                      *           "model": "anthropic/claude-sonnet-5-5",
+                     *           "effort": "high",
                      *           "createdAt": "2026-11-22T09:00:00.000Z",
                      *           "codeHost": {
                      *             "kind": null,
@@ -6623,6 +6670,7 @@ export interface operations {
                  *       "repository": "https://github.com/example/shop.git",
                  *       "agent": "claude-code",
                  *       "model": "anthropic/claude-sonnet-5-5",
+                 *       "effort": "high",
                  *       "codeHost": {
                  *         "token": "ghp_example"
                  *       }
@@ -6646,6 +6694,7 @@ export interface operations {
                      *       "ref": null,
                      *       "agent": "claude-code",
                      *       "model": "anthropic/claude-sonnet-5-5",
+                     *       "effort": "high",
                      *       "createdAt": "2026-11-22T09:00:00.000Z",
                      *       "codeHost": {
                      *         "kind": null,
@@ -6752,6 +6801,7 @@ export interface operations {
                      *       "ref": null,
                      *       "agent": "claude-code",
                      *       "model": "anthropic/claude-sonnet-5-5",
+                     *       "effort": "high",
                      *       "createdAt": "2026-11-22T09:00:00.000Z",
                      *       "codeHost": {
                      *         "kind": null,
@@ -6898,6 +6948,7 @@ export interface operations {
                      *       "ref": null,
                      *       "agent": "claude-code",
                      *       "model": "anthropic/claude-sonnet-5-5",
+                     *       "effort": "high",
                      *       "createdAt": "2026-11-22T09:00:00.000Z",
                      *       "codeHost": {
                      *         "kind": null,
@@ -6990,6 +7041,7 @@ export interface operations {
                  *       "repository": "https://github.com/example/shop.git",
                  *       "agent": "claude-code",
                  *       "model": "anthropic/claude-sonnet-5-5",
+                 *       "effort": "high",
                  *       "codeHost": {
                  *         "token": "ghp_example"
                  *       }
@@ -9735,6 +9787,7 @@ export interface operations {
                      *         "outputTokens": 44410,
                      *         "cachedTokens": 870112,
                      *         "costMicros": 1200000,
+                     *         "estimatedMicros": 0,
                      *         "unpriced": 0
                      *       },
                      *       "lines": [
@@ -9750,6 +9803,7 @@ export interface operations {
                      *           "outputTokens": 44410,
                      *           "cachedTokens": 870112,
                      *           "costMicros": 1200000,
+                     *           "estimatedMicros": 0,
                      *           "unpriced": 0
                      *         }
                      *       ]
@@ -9757,8 +9811,8 @@ export interface operations {
                      */
                     "application/json": components["schemas"]["UsageReport"];
                     /**
-                     * @example day,project,model,author,key,keyName,runs,inputTokens,outputTokens,cachedTokens,costMicros,unpriced
-                     *     2026-11-22,shop,anthropic/claude-sonnet-5-5,ci,key_019aa3bb4a2c7d10b2b1a1c5d0f3e8aa,ci,12,981240,44410,870112,1200000,0
+                     * @example day,project,model,author,key,keyName,runs,inputTokens,outputTokens,cachedTokens,costMicros,unpriced,estimatedMicros
+                     *     2026-11-22,shop,anthropic/claude-sonnet-5-5,ci,key_019aa3bb4a2c7d10b2b1a1c5d0f3e8aa,ci,12,981240,44410,870112,1200000,0,0
                      */
                     "text/csv": string;
                 };
@@ -9794,13 +9848,15 @@ export interface operations {
                      *           "contextTokens": null,
                      *           "prices": [
                      *             {
-                     *               "model": "anthropic/claude-sonnet-*",
-                     *               "inputMicros": 3000000,
-                     *               "outputMicros": 15000000,
-                     *               "cachedMicros": 300000,
-                     *               "cacheWrittenMicros": 3750000
+                     *               "model": "anthropic/claude-sonnet-5-5",
+                     *               "inputMicros": 2000000,
+                     *               "outputMicros": 10000000,
+                     *               "cachedMicros": 100000,
+                     *               "cacheWrittenMicros": 2500000,
+                     *               "cacheWrittenLongMicros": 4000000
                      *             }
-                     *           ]
+                     *           ],
+                     *           "pricesDate": "2026-11-20"
                      *         }
                      *       ]
                      *     }
