@@ -7,11 +7,19 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::Duration;
 
 use crate::blocking;
 
 /// The file in the git directory of a repository that is locked.
 const FILE: &str = "journeyman-lfs-lock";
+
+/// The time for which a removal waits for requests. A program that the service is starting has the lock of an ended
+/// request for a moment, because it inherits the file until it is executed.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The number of attempts in this time.
+const ATTEMPTS: u32 = 20;
 
 /// A lock on the objects of a repository, until it is dropped.
 #[derive(Debug)]
@@ -37,12 +45,21 @@ impl Lock {
         .await
     }
 
-    /// Takes the lock of a removal; `None` if requests have it.
+    /// Takes the lock of a removal; `None` if requests have it for longer than [`PATIENCE`].
     ///
     /// # Errors
     /// As [`Lock::shared`].
     pub(crate) async fn alone(git_dir: &Path) -> io::Result<Option<Self>> {
-        let git_dir = git_dir.to_owned();
+        for _ in 0..ATTEMPTS {
+            if let Some(lock) = Self::try_alone(git_dir.to_owned()).await? {
+                return Ok(Some(lock));
+            }
+            tokio::time::sleep(PATIENCE / ATTEMPTS).await;
+        }
+        Self::try_alone(git_dir.to_owned()).await
+    }
+
+    async fn try_alone(git_dir: std::path::PathBuf) -> io::Result<Option<Self>> {
         blocking(move || {
             let file = open(&git_dir)?;
             match file.try_lock() {

@@ -214,6 +214,12 @@ pub struct JobPull {
     /// The number of commits of its base that it does not have, at most 1,000; `None` like `conflicts`.
     #[serde(default)]
     pub behind: Option<u64>,
+    /// The time at which it was compared with its base; `None` if it has ended, or if it was not compared yet.
+    #[serde(default)]
+    pub compared_at: Option<String>,
+    /// Why it was not compared with its base; `None` if it was, or if it has ended.
+    #[serde(default)]
+    pub not_compared: Option<NotCompared>,
     /// The time at which the job opened it.
     pub created_at: String,
     /// The time at which the pull request was merged or closed; on other code hosts than the built-in one, the time
@@ -231,6 +237,22 @@ pub struct PullConflicts {
     pub files: Vec<String>,
     /// The number of files that are not named.
     pub more: u64,
+}
+
+open_enum! {
+    /// The reason why a pull request was not compared with its base.
+    NotCompared {
+        /// It was not compared yet.
+        NotYet = "not_yet",
+        /// Its branch is in a fork.
+        InFork = "in_fork",
+        /// One of the two branches does not exist.
+        BranchMissing = "branch_missing",
+        /// The project has another repository now.
+        OtherRepository = "other_repository",
+        /// The code host says that it has ended, and no webhook has told of it yet.
+        Ended = "ended",
+    }
 }
 
 open_enum! {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::job::{PullConflicts, PullRequestState};
+use super::job::{NotCompared, PullConflicts, PullRequestState};
 
 open_enum! {
     /// The way in which the commits of a pull request get into the base branch.
@@ -97,6 +97,12 @@ pub struct ProjectPull {
     /// The number of commits of its base that it does not have, at most 1,000; `None` like `conflicts`.
     #[serde(default)]
     pub behind: Option<u64>,
+    /// The time at which it was compared with its base; `None` if it has ended, or if it was not compared yet.
+    #[serde(default)]
+    pub compared_at: Option<String>,
+    /// Why it was not compared with its base; `None` if it was, or if it has ended.
+    #[serde(default)]
+    pub not_compared: Option<NotCompared>,
     /// The time at which it was opened; on other code hosts, the time at which the job opened it or began to work on it.
     pub created_at: String,
     /// The time at which it was merged or closed; on other code hosts, the time at which this was recorded.

@@ -121,7 +121,6 @@ impl ComparedDocument {
     }
 
     /// Returns the result. `base` is the name of the base.
-    #[must_use]
     pub fn result(self, base: Option<String>) -> Compared {
         match (self.missing, base, self.base_sha, self.head_sha) {
             (None, Some(base), Some(base_sha), Some(head_sha)) => {
