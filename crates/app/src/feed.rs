@@ -14,8 +14,8 @@ impl UseCases {
         // Read before the events: all events up to this end are visible to the query.
         let ends = self.parts().store.feed_ends().await?;
         if ends.has_lost(query.after) {
-            let text =
-                "the events after this cursor are no longer stored; read the list of jobs, and begin without a cursor";
+            let text = "the events after this cursor are no longer stored, or the server was restored from an earlier state; read \
+                 the list of jobs, and begin without a cursor";
             return Err(Error::refused(RefusalKind::CursorExpired, text));
         }
         let (after, limit) = (query.after, query.limit);

@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use crate::epoch::{Gap, after_gaps};
 use crate::ids::{JobId, MessageId, ProjectId, RunId};
 use crate::job::event::Event;
 use crate::job::{Job, JobState, Pull, Source};
@@ -110,7 +111,8 @@ pub struct FeedEvent {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FeedEntry {
     /// The place in the feed, from 1. Later events have larger numbers, and every event that is stored after one was read
-    /// has a larger number than that one.
+    /// has a larger number than that one. Each epoch of the database begins with a jump ([`crate::epoch`]), so no two
+    /// events ever have the same number.
     pub position: u64,
     /// The name of the type.
     pub kind: String,
@@ -156,19 +158,22 @@ pub struct FeedQuery {
 }
 
 /// The ends of the feed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FeedEnds {
     /// The position of the oldest event that is still stored; `None` if there is none.
     pub oldest: Option<u64>,
     /// The position of the newest event that was ever stored; 0 if there was none.
     pub newest: u64,
+    /// The positions that no event has, because a history that is lost may have used them.
+    pub gaps: Vec<Gap>,
 }
 
 impl FeedEnds {
-    /// Returns whether events after `position` may have been removed already, or the position is not of this feed: the
-    /// database may have been restored from a backup.
+    /// Returns whether events after `position` may have been removed already, or the position is not of this feed: it is
+    /// from a history that was lost when the database was restored from a backup, or a standby took over.
     #[must_use]
     pub fn has_lost(&self, position: u64) -> bool {
+        let Some(position) = after_gaps(&self.gaps, position) else { return true };
         let removed_up_to = self.oldest.map_or(self.newest, |oldest| oldest - 1);
         position > self.newest || (position > 0 && position < removed_up_to)
     }
@@ -276,7 +281,7 @@ mod tests {
 
     #[test]
     fn a_position_is_lost_if_events_after_it_were_removed() {
-        let ends = |oldest, newest| FeedEnds { oldest, newest };
+        let ends = |oldest, newest| FeedEnds { oldest, newest, gaps: Vec::new() };
         for (known, position, lost) in [
             (ends(None, 0), 0, false),
             (ends(Some(1), 5), 0, false),
@@ -290,6 +295,17 @@ mod tests {
             (ends(None, 0), 1, true),
         ] {
             assert_eq!(known.has_lost(position), lost, "{known:?} {position}");
+        }
+    }
+
+    #[test]
+    fn a_position_of_a_lost_history_is_lost_for_ever() {
+        let gaps = vec![Gap { last: 5, base: 1000 }];
+        for (oldest, newest) in [(Some(3), 1000), (Some(3), 1009), (Some(1001), 1009), (None, 1000)] {
+            let known = FeedEnds { oldest, newest, gaps: gaps.clone() };
+            for (position, lost) in [(5, false), (6, true), (999, true), (1000, false), (1010, true)] {
+                assert_eq!(known.has_lost(position), lost || position > newest, "{known:?} {position}");
+            }
         }
     }
 }

@@ -26,6 +26,7 @@ use serde::{Deserialize, Serialize};
 use crate::branch::branch_name;
 use crate::checks::{self, JobChecks};
 use crate::diff_stat::DiffStat;
+use crate::epoch::{Gap, Numbering, after_gaps};
 use crate::ids::{JobId, MessageId, ProjectId, WorkerId};
 use crate::job::turn::TurnBegun;
 use crate::model::Effort;
@@ -152,6 +153,9 @@ pub struct Job {
     /// tell whether one came between.
     #[serde(default)]
     pub revision: u64,
+    /// The epoch of the job's numbers, and the sequence numbers that are not used.
+    #[serde(default, skip_serializing_if = "Numbering::is_first")]
+    pub numbering: Numbering,
 }
 
 /// The status of a job, as clients see it.
@@ -238,7 +242,32 @@ impl Job {
             token: Token(0),
             last_seq: 0,
             revision: 0,
+            numbering: Numbering::default(),
         }
+    }
+
+    /// Moves the numbers of a job from an earlier epoch after the base of the current one: the sequence numbers of its
+    /// log, its revisions, and its fencing tokens. A history that is lost may have given the numbers between to others.
+    #[must_use]
+    pub fn in_epoch(mut self, base: u64) -> Self {
+        if self.numbering.epoch == base {
+            return self;
+        }
+        self.numbering.epoch = base;
+        if self.last_seq < base {
+            self.numbering.gaps.push(Gap { last: self.last_seq, base });
+            self.last_seq = base;
+        }
+        self.revision = self.revision.max(base);
+        self.token = Token(self.token.0.max(base));
+        self
+    }
+
+    /// Returns whether `seq` is a position in the log of this job: 0, or the number of an event that the log has or had,
+    /// and not one that only a lost history had.
+    #[must_use]
+    pub fn has_seq(&self, seq: u64) -> bool {
+        seq <= self.last_seq && after_gaps(&self.numbering.gaps, seq).is_some()
     }
 
     /// Returns the status that clients see.

@@ -13,6 +13,7 @@ pub mod code_host;
 pub mod diff_stat;
 pub mod egress;
 pub mod engine;
+pub mod epoch;
 pub mod feed;
 pub mod finding;
 pub mod git_maintenance;

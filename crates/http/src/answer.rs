@@ -75,6 +75,18 @@ pub(crate) fn renewed(stored: String, is_replay: bool) -> Response {
 /// The header with the ID of a request.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
+/// Fields that the body of an error has in addition, as an extension of its response.
+#[derive(Debug, Clone)]
+pub(crate) struct More(pub(crate) serde_json::Map<String, serde_json::Value>);
+
+fn with_fields(body: &ErrorBody, more: serde_json::Map<String, serde_json::Value>) -> serde_json::Value {
+    let mut value = serde_json::to_value(body).unwrap_or_default();
+    if let Some(fields) = value.as_object_mut() {
+        fields.extend(more);
+    }
+    value
+}
+
 /// Assigns an ID to the request and adds it to the response. Writes the body of an error that has none, logs the
 /// response, and counts it for the metrics.
 pub(crate) async fn finish(State(app): State<App>, mut request: Request, next: Next) -> Response {
@@ -106,10 +118,14 @@ pub(crate) async fn finish(State(app): State<App>, mut request: Request, next: N
     let problem = response.extensions_mut().remove::<Problem>().or_else(|| unnamed(&response));
     if let Some(problem) = problem {
         let body = ErrorBody { error: problem.text, code: problem.code, request_id: id.clone() };
+        let body = match response.extensions_mut().remove::<More>() {
+            Some(More(more)) => Json(with_fields(&body, more)).into_response(),
+            None => Json(body).into_response(),
+        };
         // The error has no body yet, but it may have headers, such as `Allow`, which stay.
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         response.headers_mut().remove(axum::http::header::CONTENT_LENGTH);
-        *response.body_mut() = Json(body).into_response().into_body();
+        *response.body_mut() = body.into_body();
     }
     let headers = response.headers_mut();
     headers.entry(X_CONTENT_TYPE_OPTIONS).or_insert(HeaderValue::from_static("nosniff"));

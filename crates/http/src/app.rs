@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::attempts::Attempts;
 use crate::metrics::{Metrics, Sources};
+use crate::readiness::Writes;
 
 /// The services that the interface uses: the use cases, and ports.
 #[derive(Clone)]
@@ -101,7 +102,8 @@ impl App {
         let cases = services.cases.clone();
         let (noted, exchanges) = (Mutex::default(), Attempts::default());
         let (bodies, hooks) = (Semaphore::new(BODIES_KIB), Semaphore::new(HOOKS_KIB));
-        Self(Arc::new(Parts { services, settings, metrics, shutdown, cases, bodies, hooks, noted, exchanges }))
+        let writes = Writes::default();
+        Self(Arc::new(Parts { services, settings, metrics, shutdown, cases, bodies, hooks, noted, exchanges, writes }))
     }
 }
 
@@ -133,4 +135,6 @@ pub(crate) struct Parts {
     pub(crate) noted: Mutex<HashMap<KeyId, Timestamp>>,
     /// The refused exchanges of tokens.
     pub(crate) exchanges: Attempts,
+    /// The last check of writes.
+    pub(crate) writes: Writes,
 }

@@ -25,7 +25,7 @@ use utoipa::ToSchema;
 pub use self::code::ErrorCode;
 
 /// The `Retry-After` of a 503 or 504 response, in seconds.
-const AWAY_SECONDS: u64 = 2;
+pub(crate) const AWAY_SECONDS: u64 = 2;
 
 /// The `Retry-After` if the queue of a job is full, in seconds: about the length of a short turn.
 const QUEUE_SECONDS: u64 = 60;
@@ -148,6 +148,12 @@ impl From<StoreError> for ApiError {
             StoreError::Unavailable(_) => {
                 tracing::error!(%error, "a request failed because of the store");
                 Self::away(ErrorCode::StoreUnavailable, "the store is unavailable; nothing was stored, try again")
+            }
+            StoreError::Full(_) => {
+                tracing::error!(%error, "a request was refused because the disk of the database is full");
+                let text = "the disk of the server's database is full; nothing was stored, and reads work. Try again when \
+                            the operator has freed space";
+                Self::away(ErrorCode::StorageFull, text)
             }
             StoreError::Busy => {
                 tracing::warn!("a request was refused: too many writes to the store are waiting");
@@ -404,7 +410,8 @@ mod tests {
 
     #[test]
     fn each_store_error_has_its_status_and_temporary_ones_have_retry_after() {
-        let unavailable = StoreError::Unavailable("disk full at /secret/path".to_owned());
+        let unavailable = StoreError::Unavailable("cannot open /secret/path".to_owned());
+        assert_eq!(answered(StoreError::Full("/secret/path".to_owned())), (503, "storage_full", true));
         assert_eq!(answered(unavailable.clone()), (503, "store_unavailable", true));
         assert_eq!(answered(UpdateError::Store(unavailable.clone())), (503, "store_unavailable", true));
         assert_eq!(answered(journeyman_app::Error::Store(unavailable.clone())), (503, "store_unavailable", true));

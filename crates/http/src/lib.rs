@@ -32,13 +32,16 @@ mod metrics;
 mod openapi;
 mod origin;
 mod page;
+mod readiness;
 mod router;
 mod routes;
 mod table;
 mod tail;
+mod waiting;
 pub mod wire;
 
 pub use app::{Services, Settings};
 pub use document::document;
 pub use error::{ErrorCode, error_body};
 pub use router::{health_router, router};
+pub use waiting::waiting_router;

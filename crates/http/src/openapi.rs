@@ -95,7 +95,10 @@ pub(crate) const fn meaning(status: u16) -> &'static str {
         405 => "The path does not support this method; see `Allow`",
         408 => "The body did not arrive within 30 seconds",
         409 => "The state of the job, project, message, pull request, or code host does not allow the request",
-        410 => "The events after the cursor are no longer stored; read the list of jobs, and begin without a cursor",
+        410 => {
+            "The events after the cursor are no longer stored, or the server was restored from an earlier state; read the \
+             jobs again, and begin without a cursor"
+        }
         412 => "The version of the resource does not match `If-Match`",
         413 => "The body is larger than 1 MiB, or the prompt has more than 100,000 characters",
         415 => "The content type is not JSON, or the charset or content encoding is not supported",

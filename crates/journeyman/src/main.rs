@@ -10,6 +10,7 @@ mod lifecycle;
 mod presence;
 mod scope;
 mod server;
+mod startup;
 mod system;
 mod telemetry;
 

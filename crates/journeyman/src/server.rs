@@ -16,6 +16,7 @@ use crate::config::{ConnectionSettings, Role, Settings};
 use crate::connections::{self, Registry};
 use crate::lifecycle::Stages;
 use crate::presence::Presence;
+use crate::startup::wait_for_database;
 use crate::system::Machine;
 
 /// The time for answers in progress after the running turns were handed back, or after the database failed.
@@ -50,8 +51,12 @@ impl Server {
         let listener = connections::listen(settings.listen);
         let listener = listener.with_context(|| format!("cannot listen on the address {}", settings.listen))?;
         let public_url = settings.public_url(listener.local_addr()?);
-        let app = app::build(settings.clone(), public_url.clone()).await?;
         let connections = connection_limits(&settings);
+        let listener = wait_for_database(&settings, listener, &connections).await?;
+        let app = app::build(settings.clone(), public_url.clone()).await?;
+        if let Err(error) = app.store.note_start().await {
+            tracing::warn!(%error, "the start could not be noted; an older database that is put back may not be noticed");
+        }
         let copy = settings.clone();
         // This task is not awaited: if the service stops before the task ends, the next start removes the rest.
         tokio::task::spawn_blocking(move || leftovers::remove_slowly(&copy, now));

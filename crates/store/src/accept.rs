@@ -14,6 +14,9 @@ pub(crate) trait Ledger {
     /// A refusal, or an error of the store.
     type Error: From<UpdateError>;
 
+    /// Returns the base of the current epoch ([`journeyman_core::epoch`]).
+    fn epoch(&self) -> u64;
+
     /// Returns the stored request and answer of an idempotency key.
     fn remembered(&mut self, scope: &str, key: &str) -> Result<Option<Remembered<Answer>>, Self::Error>;
     fn window(&mut self, charge: &RateCharge) -> Result<Option<Window>, Self::Error>;
@@ -51,8 +54,16 @@ pub(crate) fn create<L: Ledger>(
         take_branch(ledger, guard, &change.job)?;
     }
     let rate = charge(ledger, guard, now)?;
-    ledger.insert(change)?;
-    accept(ledger, guard, rate, change, now)
+    let epoch = ledger.epoch();
+    if epoch == change.job.numbering.epoch {
+        ledger.insert(change)?;
+        return accept(ledger, guard, rate, change, now);
+    }
+    // A new job has used no numbers, so its numbers begin at 1 in every epoch.
+    let mut change = change.clone();
+    change.job.numbering.epoch = epoch;
+    ledger.insert(&change)?;
+    accept(ledger, guard, rate, &change, now)
 }
 
 /// Applies the change that `decide` returns to a job.
@@ -68,13 +79,18 @@ pub(crate) fn update<L: Ledger>(
         return Ok(replay);
     }
     let job = ledger.job(id)?.filter(|job| project.is_none_or(|own| *own == job.project));
-    let job = job.ok_or(UpdateError::NotFound)?;
-    let change = decide(&job).map_err(UpdateError::Rejected)?;
+    let stored = job.ok_or(UpdateError::NotFound)?;
+    let moved = (stored.numbering.epoch != ledger.epoch()).then(|| stored.clone().in_epoch(ledger.epoch()));
+    let job = moved.as_ref().unwrap_or(&stored);
+    let mut change = decide(job).map_err(UpdateError::Rejected)?;
     if job.status() == JobStatus::Archived {
         take_branch(ledger, guard, &change.job)?;
     }
     let rate = charge(ledger, guard, now)?;
-    if !change.is_empty(&job) {
+    if change.is_empty(job) {
+        // Nothing is stored, so the numbers of the job have not moved either.
+        change.job = stored;
+    } else {
         ledger.update(&change)?;
     }
     accept(ledger, guard, rate, &change, now)

@@ -19,7 +19,7 @@ use crate::sqlite::ReadError;
 use crate::{PostgresOpenError, VaultError};
 
 pub use self::postgres::{check_empty_postgres, export_postgres, import_postgres};
-pub use self::sqlite::{check_sqlite, export_sqlite};
+pub use self::sqlite::{check_sqlite, export_sqlite, mark_sqlite};
 
 /// A database in a backup.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -85,6 +85,22 @@ pub(crate) const NUMBERED: &[&str] = &[
     "reservations",
 ];
 
+/// The columns whose numbers clients compare with those of an earlier answer (versions, as entity tags), or that must
+/// never be given twice (fencing tokens), with their tables. A new epoch continues them after its base.
+pub(crate) const COUNTED: &[(&str, &str)] = &[
+    ("projects", "version"),
+    ("keys", "version"),
+    ("users", "version"),
+    ("code_hosts", "version"),
+    ("polls", "version"),
+    ("webhooks", "version"),
+    ("trusts", "version"),
+    ("slack_workspaces", "version"),
+    ("imports", "version"),
+    ("templates", "version"),
+    ("duties", "token"),
+];
+
 /// An error from a copy. Nothing was copied.
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {

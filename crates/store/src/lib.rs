@@ -25,7 +25,7 @@ mod watch;
 
 pub use backup::{
     BackupError, EachJob, Exported, ExportedJob, ExportedTable, check_empty_postgres, check_sqlite, export_postgres,
-    export_sqlite, import_postgres,
+    export_sqlite, import_postgres, mark_sqlite,
 };
 pub use copy::{CopyError, copy_to_postgres};
 pub use memory::MemoryStore;

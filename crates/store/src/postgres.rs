@@ -11,6 +11,7 @@ mod code_hosts;
 mod comparisons;
 mod connect;
 mod durability;
+mod epoch;
 mod error;
 mod feed;
 mod holds;
@@ -26,6 +27,7 @@ mod pipeline;
 mod polls;
 mod projects;
 mod pulls;
+mod reach;
 mod rows;
 mod session;
 mod slack;
@@ -54,6 +56,8 @@ pub(crate) use self::connect::Connector;
 pub(crate) use self::connect::DURABLE;
 use self::connect::PLAN_FOR_MANY;
 pub use self::connect::UrlError;
+use self::epoch::Epochs;
+pub(crate) use self::epoch::MARK;
 pub(crate) use self::error::PgError;
 pub(crate) use self::migrate::newest as newest_migration;
 use self::news::{Messenger, News};
@@ -66,6 +70,7 @@ use crate::vault::{MasterKey, VaultError};
 /// A store in a PostgreSQL database.
 pub struct PostgresStore {
     pool: Pool,
+    epochs: Arc<Epochs>,
     batches: Batches,
     news: Arc<News>,
     _messenger: Messenger,
@@ -155,7 +160,8 @@ impl PostgresStore {
         ids: Arc<dyn IdGen>,
     ) -> Result<Self, OpenError> {
         let connector = Connector::new(url)?;
-        let pool = connector.pool(connections)?;
+        let epochs = Epochs::new(Arc::clone(&ids));
+        let pool = connector.pool(connections, Some(&epochs))?;
         match schema {
             Schema::Migrate => {
                 migrate::migrate(&connector, None).await?;
@@ -164,10 +170,11 @@ impl PostgresStore {
         }
         check_master_key(&pool, &master_key, &*ids).await?;
         durability::warn(&pool).await?;
+        enter_epoch(&pool, &epochs).await?;
         let news = News::new();
-        let batches = Batches::start(&pool, &news);
+        let batches = Batches::start(&pool, &news, &epochs);
         let messenger = Messenger::start(&news, pool.clone(), connector);
-        Ok(Self { pool, batches, news, _messenger: messenger, master_key, ids, recheck: RECHECK })
+        Ok(Self { pool, epochs, batches, news, _messenger: messenger, master_key, ids, recheck: RECHECK })
     }
 
     /// Sets the time after which a waiter wakes up without a notification; by default, 5 s.
@@ -262,6 +269,17 @@ impl PostgresStore {
     }
 }
 
+/// Reads the epoch of the database, and begins a new one if the database was turned back.
+async fn enter_epoch(pool: &Pool, epochs: &Epochs) -> Result<(), PgError> {
+    let client = pool.get().await?;
+    let entered = epochs.open(&client).await;
+    if entered.is_err() {
+        // Its transaction may be open.
+        drop(deadpool_postgres::Client::take(client));
+    }
+    entered
+}
+
 /// Checks that `key` is the master key of the installation. The first key that is used becomes the master key.
 async fn check_master_key(pool: &Pool, key: &MasterKey, ids: &dyn IdGen) -> Result<(), OpenError> {
     let mut nonce = [0; 12];
@@ -287,6 +305,13 @@ async fn check_master_key(pool: &Pool, key: &MasterKey, ids: &dyn IdGen) -> Resu
 impl Store for PostgresStore {
     async fn ready(&self) -> Result<(), StoreError> {
         self.read(call!("SELECT 1")).await?;
+        Ok(())
+    }
+
+    async fn check_writes(&self) -> Result<(), StoreError> {
+        let text = "INSERT INTO meta (name, value) VALUES ('write_check', $1)
+                    ON CONFLICT (name) DO UPDATE SET value = excluded.value";
+        self.write(vec![call!(text, vec![0_u8; 16])]).await?;
         Ok(())
     }
 

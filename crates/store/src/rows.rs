@@ -226,7 +226,7 @@ pub(crate) fn feed_entry<R: Columns>(row: &R) -> Read<FeedEntry, R> {
 
 pub(crate) fn feed_ends<R: Columns>(row: &R) -> Read<FeedEnds, R> {
     let at = At::new("feed", row, &[])?;
-    Ok(FeedEnds { oldest: at.number_or_null("oldest")?, newest: at.number("newest")? })
+    Ok(FeedEnds { oldest: at.number_or_null("oldest")?, newest: at.number("newest")?, gaps: Vec::new() })
 }
 
 pub(crate) fn webhook<R: Columns>(row: &R) -> Read<Webhook, R> {

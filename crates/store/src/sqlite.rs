@@ -10,6 +10,7 @@ mod checks;
 mod code_hosts;
 mod compact;
 mod comparisons;
+mod epoch;
 mod error;
 mod fault;
 mod feed;
@@ -43,12 +44,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use journeyman_core::epoch::Epoch;
 use journeyman_core::ports::{Retention, Store, StoreError, Swept};
 use journeyman_core::time::{IdGen, Timestamp};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
 use self::cache::JobCache;
+pub(crate) use self::epoch::mark;
 pub(crate) use self::error::ReadError;
 use self::fault::Fault;
 pub(crate) use self::migrate::SCHEMA_VERSION;
@@ -70,9 +73,14 @@ const LOG_BYTES: i64 = 64 << 20;
 /// The maximum size of the writer's page cache in KiB.
 const WRITER_CACHE_KIB: i64 = 8192;
 
+/// The size in bytes of the row that a check of writes replaces: a request needs about as much space.
+const WRITE_CHECK_BYTES: i64 = 16 << 10;
+
 /// A store in one SQLite file.
 pub struct SqliteStore {
+    path: PathBuf,
     writer: Writer,
+    epoch: Arc<Epoch>,
     readers: Readers,
     cache: Arc<JobCache>,
     fault: Arc<Fault>,
@@ -114,6 +122,14 @@ pub enum OpenError {
         path: PathBuf,
         /// The error from SQLite.
         source: rusqlite::Error,
+    },
+    /// The file with the ID of the last start cannot be read or written.
+    #[error("the file {path}, which belongs to the database, cannot be read or written: {source}")]
+    Start {
+        /// The path of the file.
+        path: PathBuf,
+        /// The error from the operating system.
+        source: std::io::Error,
     },
     /// The master key does not belong to the database.
     #[error(transparent)]
@@ -193,11 +209,13 @@ impl SqliteStore {
         keep_statements(&connection).map_err(failed)?;
         migrate::migrate(&mut connection, path)?;
         check_master_key(&connection, &master_key, &*ids).map_err(failed)??;
+        let epoch = Arc::new(epoch::enter(&mut connection, path, &*ids)?);
         let (cache, fault) = (Arc::new(JobCache::default()), Arc::new(Fault::default()));
-        let writer = Writer::start(connection, Arc::clone(&cache), Arc::clone(&fault))
+        let writer = Writer::start(connection, Arc::clone(&cache), Arc::clone(&fault), Arc::clone(&epoch))
             .map_err(|error| failed(rusqlite::Error::ToSqlConversionFailure(Box::new(error))))?;
         let readers = Readers::new(path.to_owned(), Arc::clone(&fault));
-        Ok(Self { writer, readers, cache, fault, wakeups: Arc::new(Wakeups::new()), master_key, ids })
+        let (path, wakeups) = (path.to_owned(), Arc::new(Wakeups::new()));
+        Ok(Self { path, writer, epoch, readers, cache, fault, wakeups, master_key, ids })
     }
 }
 
@@ -252,6 +270,25 @@ impl Store for SqliteStore {
 
     async fn failed(&self) -> String {
         self.fault.happened().await
+    }
+
+    async fn check_writes(&self) -> Result<(), StoreError> {
+        let write = |db: &write::Session<'_>| {
+            let text = "INSERT OR REPLACE INTO meta (name, value) VALUES ('write_check', zeroblob(?1))";
+            db.prepare_cached(text)?.execute([WRITE_CHECK_BYTES])?;
+            Ok::<_, error::OpError<StoreError>>(())
+        };
+        self.writer.write(write).await
+    }
+
+    async fn note_start(&self) -> Result<(), StoreError> {
+        let (path, ids) = (self.path.clone(), Arc::clone(&self.ids));
+        let note = move |db: &write::Session<'_>| {
+            let noted = epoch::note_start(db, &path, &*ids);
+            let noted = noted.map_err(|error| StoreError::Unavailable(format!("{}-start: {error}", path.display())));
+            Ok::<_, error::OpError<StoreError>>(noted??)
+        };
+        self.writer.write(note).await
     }
 
     async fn sweep(&self, now: Timestamp, retention: Retention, limit: usize) -> Result<Swept, StoreError> {

@@ -11,6 +11,7 @@ mod store {
     mod copy;
     mod differential;
     mod durability;
+    mod epochs;
     mod feed;
     mod given;
     mod holds;

@@ -190,6 +190,8 @@ open_enum! {
         Overloaded = "overloaded",
         /// The store is unavailable.
         StoreUnavailable = "store_unavailable",
+        /// The disk of the server's database is full. Reads work.
+        StorageFull = "storage_full",
         /// The server does not know whether the request was stored.
         OutcomeUnknown = "outcome_unknown",
         /// An internal error occurred in the server.

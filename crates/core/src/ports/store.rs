@@ -57,9 +57,12 @@ pub use self::workers::WorkerStore;
 /// An error of the store. Nothing was stored, except possibly after [`StoreError::Unknown`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// The database cannot be reached, its disk is full, or it was closed.
+    /// The database cannot be reached, or it was closed.
     #[error("the store is not available: {0}")]
     Unavailable(String),
+    /// The disk of the database is full. Reads work.
+    #[error("the disk of the database is full: {0}")]
+    Full(String),
     /// Too many writes are waiting.
     #[error("the store is overloaded: too many writes are waiting")]
     Busy,
@@ -131,6 +134,22 @@ pub trait Store:
     /// and the process must end: only a new process can find out what was stored. Most stores never return.
     async fn failed(&self) -> String {
         std::future::pending().await
+    }
+
+    /// Checks whether the store can write, with a small transaction that is as durable as any other.
+    ///
+    /// # Errors
+    /// Returns the error that a request which writes would get.
+    async fn check_writes(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// Notes that a service starts, so that a later start notices if an earlier state of the database was put back.
+    ///
+    /// # Errors
+    /// Returns an error if it could not be noted. The service can run nevertheless.
+    async fn note_start(&self) -> Result<(), StoreError> {
+        Ok(())
     }
 
     /// Returns the state of the connections; `None` if the store has none.

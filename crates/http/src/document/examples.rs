@@ -362,7 +362,8 @@ fn error(status: &str) -> Value {
         ),
         "410" => (
             "cursor_expired",
-            "the events after this cursor are no longer stored; read the list of jobs, and begin without a cursor",
+            "the events after this cursor are no longer stored, or the server was restored from an earlier state; read the \
+             list of jobs, and begin without a cursor",
         ),
         "412" => {
             ("precondition_failed", "the object has version 4 and not one of the versions in If-Match; read it again")

@@ -112,7 +112,7 @@ codes! {
     PasswordMissing = "password_missing" [409],
     /// The repository does not exist at this address.
     RepositoryNotFound = "repository_not_found" [404, 422],
-    /// The events after the cursor are no longer stored.
+    /// The events after the cursor are no longer stored, or the server was restored from an earlier state.
     CursorExpired = "cursor_expired" [410],
     /// The path does not support this method.
     MethodNotAllowed = "method_not_allowed" [405],
@@ -224,6 +224,8 @@ codes! {
     Overloaded = "overloaded" [503],
     /// The store is unavailable.
     StoreUnavailable = "store_unavailable" [503],
+    /// The disk of the database is full, so that nothing can be written. Reads work.
+    StorageFull = "storage_full" [503],
     /// The server does not know whether the request was stored.
     OutcomeUnknown = "outcome_unknown" [504],
     /// An internal error occurred in the server.

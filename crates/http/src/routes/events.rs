@@ -5,12 +5,13 @@ use std::convert::Infallible;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::HeaderMap;
 use axum::http::header::{ACCEPT, CACHE_CONTROL};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::{self, Sse};
 use axum::response::{IntoResponse, Response};
 use futures::Stream;
 use futures::stream::unfold;
+use journeyman_core::job::Job;
 use journeyman_core::job::event::LogEntry;
 use journeyman_dashboard::{LogTail, Tail};
 use serde::Deserialize;
@@ -25,7 +26,7 @@ use crate::page::LARGEST_NUMBER;
 use crate::tail::Reader;
 use crate::wire::event::{Event, EventPage};
 
-errors!(EventErrors: 400, 401, 403, 404, 503);
+errors!(EventErrors: 400, 401, 403, 404, 410, 503);
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -71,7 +72,7 @@ pub(crate) async fn read(
         return begin(app, at, query.after, &headers).await;
     }
     let after = bounded(last_event_id(&headers)?.or(query.after))?;
-    at.load(&app).await?;
+    check(&at.load(&app).await?, after)?;
     Ok(Json(page(&app, &at, after, limit).await?).into_response())
 }
 
@@ -96,10 +97,21 @@ pub(crate) async fn stream(
 
 async fn begin(app: App, at: InJob, after: Option<u64>, headers: &HeaderMap) -> Result<Response, ApiError> {
     let after = bounded(last_event_id(headers)?.or(after))?;
-    at.load(&app).await?;
+    check(&at.load(&app).await?, after)?;
     let stream = Sse::new(events(app, at, after));
     // Without this header, nginx buffers the stream.
     Ok(([("x-accel-buffering", "no"), (CACHE_CONTROL.as_str(), "no-store")], stream).into_response())
+}
+
+/// Refuses the number of an event that this log does not have: it is from a history that was lost when the database was
+/// restored from a backup, or a standby took over.
+fn check(job: &Job, after: u64) -> Result<(), ApiError> {
+    if job.has_seq(after) {
+        return Ok(());
+    }
+    let text = "the log of this job has no event with this number: the server was restored from an earlier state; read \
+                the job again, and begin without a number";
+    Err(ApiError::new(StatusCode::GONE, ErrorCode::CursorExpired, text))
 }
 
 fn bounded(after: Option<u64>) -> Result<u64, ApiError> {

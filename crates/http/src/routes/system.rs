@@ -8,7 +8,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::document::Document;
@@ -16,6 +16,7 @@ use crate::error::{ApiError, ErrorCode};
 use crate::extract::Administrator;
 use crate::metrics::Counts;
 use crate::openapi::errors;
+use crate::readiness::Readiness;
 use crate::wire::system::System;
 
 /// Returns the routes that need no key; `document` is the OpenAPI document.
@@ -27,7 +28,11 @@ pub(crate) fn routes(document: Arc<Document>) -> Router<App> {
 
 /// Returns the routes that every process has.
 pub(crate) fn health() -> Router<App> {
-    Router::new().route("/healthz", get(healthz)).route("/readyz", get(readyz)).route("/metrics", get(metrics))
+    Router::new()
+        .route("/healthz", get(healthz))
+        .route("/readyz", get(readyz))
+        .route("/readyz/reads", get(readyz_for_reads))
+        .route("/metrics", get(metrics))
 }
 
 /// Reports that the process handles requests.
@@ -35,17 +40,20 @@ async fn healthz() -> Json<serde_json::Value> {
     Json(json!({"status": "ok"}))
 }
 
-/// Returns whether the service is ready: the store answers, and on a machine that carries out jobs, sandboxes can be
-/// created. The response also describes the sandbox, once it was checked, and the disk with the workspaces: while its
-/// free space is below the reserve, the machine claims no run.
-async fn readyz(State(app): State<App>) -> Result<Json<serde_json::Value>, ApiError> {
-    app.services.store.ready().await?;
+/// Returns whether the service is ready: the store answers and can write, and on a machine that carries out jobs, sandboxes
+/// can be created. The response also describes the sandbox, once it was checked, and the disk with the workspaces: while
+/// its free space is below the reserve, the machine claims no run.
+async fn readyz(State(app): State<App>) -> Result<Json<Value>, Response> {
+    let state = Readiness::of(&app).await;
+    if let Some(error) = state.refusal() {
+        return Err(state.refuse(error));
+    }
     if let Some(machine) = &app.services.machine {
         // This request is not authenticated, so the response omits the details, which may name folders.
         machine.available().await.map_err(|_| {
             let text = "no sandbox can be created because the container engine does not answer; jobs wait until it \
                         does. See the log, journeyman doctor or GET /v2/system for details";
-            ApiError::away(ErrorCode::SandboxUnavailable, text)
+            state.refuse(ApiError::away(ErrorCode::SandboxUnavailable, text))
         })?;
     }
     let seen = app.services.machine.as_ref().and_then(|machine| machine.seen());
@@ -56,7 +64,20 @@ async fn readyz(State(app): State<App>) -> Result<Json<serde_json::Value>, ApiEr
     let disk = app.services.machine.as_ref().and_then(|machine| machine.free_space()).map(|space| {
         json!({"freeBytes": space.free_bytes, "reserveBytes": space.reserve_bytes, "enough": space.is_enough()})
     });
-    Ok(Json(json!({"status": "ready", "sandbox": sandbox, "disk": disk})))
+    let [reads, writes] = state.fields();
+    let ready = json!({"status": "ready", "reads": reads, "writes": writes, "sandbox": sandbox, "disk": disk});
+    Ok(Json(ready))
+}
+
+/// Returns whether the service can answer requests that only read: the store answers. The response also shows whether it
+/// can write.
+async fn readyz_for_reads(State(app): State<App>) -> Result<Json<Value>, Response> {
+    let state = Readiness::of(&app).await;
+    if let Some(error) = state.refusal_of_reads() {
+        return Err(state.refuse(error));
+    }
+    let [reads, writes] = state.fields();
+    Ok(Json(json!({"status": "ready", "reads": reads, "writes": writes})))
 }
 
 errors!(SystemErrors: 401, 403, 503);

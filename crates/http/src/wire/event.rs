@@ -11,7 +11,8 @@ use utoipa::ToSchema;
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Event {
-    /// The sequence number: 1 for the job's first event, without gaps.
+    /// The sequence number: 1 for the job's first event. Numbers are skipped only where the server was restored from an
+    /// earlier state, so that no two events have the same number.
     #[schema(minimum = 1)]
     pub(crate) seq: u64,
     /// The type of the event. New types may be added; ignore types that you do not know.

@@ -73,6 +73,11 @@ pub(super) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     sync_folder_of(path)
 }
 
+/// Syncs a file.
+pub(super) fn sync(path: &Path) -> io::Result<()> {
+    OpenOptions::new().write(true).open(path)?.sync_all()
+}
+
 /// Syncs the folder that a file is in, so that the file's name is on disk.
 pub(super) fn sync_folder_of(path: &Path) -> io::Result<()> {
     File::open(path.parent().unwrap_or_else(|| Path::new("/")))?.sync_all()

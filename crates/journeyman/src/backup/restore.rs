@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use journeyman_core::ports::Blobs;
-use journeyman_store::{Exported, check_empty_postgres, check_sqlite, import_postgres};
+use journeyman_store::{Exported, check_empty_postgres, check_sqlite, import_postgres, mark_sqlite};
 
 use super::manifest::{BlobsNote, DatabaseKind, Manifest};
 use super::{BLOBS, DATABASE, MASTER_KEY, REPOSITORIES, TABLES, blobs, files};
@@ -218,6 +218,9 @@ fn write_sqlite(dir: &Path, manifest: &Manifest, path: &Path) -> anyhow::Result<
     if manifest.files.get(DATABASE) != Some(&copied) {
         bail!("the backup's file {DATABASE} changed while it was restored");
     }
+    // A backup of an earlier version has no mark yet.
+    mark_sqlite(&draft)?;
+    files::sync(&draft).with_context(failed)?;
     std::fs::rename(&draft, path).with_context(failed)?;
     files::sync_folder_of(path).with_context(failed)
 }

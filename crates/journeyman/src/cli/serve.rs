@@ -33,11 +33,15 @@ pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
     use_all_descriptors();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let served = runtime.block_on(async {
-        let signals = Signals::listen()?;
+        let mut signals = Signals::listen()?;
         let serves_clients = settings.roles.contains(&Role::Api);
         let (stages, grace, data_dir) = (Stages::default(), settings.grace, settings.data_dir.clone());
         let hint = program::on_installation(&settings, "key create --name NAME");
-        let server = Server::bind(settings).await?;
+        // The start may wait for the database for a long time.
+        let server = tokio::select! {
+            bound = Server::bind(settings) => bound?,
+            () = signals.next() => return Ok(()),
+        };
         // Check the sandbox in the background, because that takes some time.
         let host = server.app.host();
         let watcher = tokio::spawn(async move {

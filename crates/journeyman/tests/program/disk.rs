@@ -128,9 +128,16 @@ fn with_a_full_disk_messages_are_refused_and_none_is_lost() {
     disk.fill();
     let message = format!("{job}/message");
     let (status, refusal) = service.call("POST", &message, Some(json!({ "prompt": "[[append a|refused]]" })));
-    assert_eq!((status, refusal["code"].as_str()), (503, Some("store_unavailable")), "{refusal}");
+    assert_eq!((status, refusal["code"].as_str()), (503, Some("storage_full")), "{refusal}");
     assert_eq!(service.get(&job)["status"], "completed", "stored data can be read");
+    let (status, ready) = service.call("GET", "/readyz", None);
+    assert_eq!((status, ready["code"].as_str()), (503, Some("storage_full")), "{ready}");
+    assert_eq!((&ready["reads"]["ok"], &ready["writes"]["ok"]), (&json!(true), &json!(false)), "{ready}");
+    assert!(ready["writes"]["checkedAt"].is_string() && ready["requestId"].is_string(), "{ready}");
+    let reads = service.get("/readyz/reads");
+    assert_eq!((&reads["reads"]["ok"], &reads["writes"]["ok"]), (&json!(true), &json!(false)), "{reads}");
     disk.clear();
+    until("the service is ready", || (service.call("GET", "/readyz", None).0 == 200).then_some(()));
     service.send(&job, "[[append a|2]]");
     assert_eq!(service.settled(&job)["status"], "completed");
 

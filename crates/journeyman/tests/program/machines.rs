@@ -2,10 +2,12 @@
 
 use std::io::{BufRead, BufReader, Lines};
 use std::path::PathBuf;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use journeyman_testkit::{PATIENCE, Postgres};
+use journeyman_testkit::{PATIENCE, Postgres, until};
 use reqwest::blocking::Response;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::given::{Service, Site, client, cluster, git};
@@ -292,4 +294,52 @@ fn without_auto_migrate_only_the_migrate_command_creates_the_schema() {
     assert!(made.contains(&format!("steps made: {all}\n")), "doctor has changed nothing: {made}");
     assert!(made.contains("up to date"), "{made}");
     site.start_with(&[&arguments[..], &["--listen", "127.0.0.1:0"]].concat());
+}
+
+#[test]
+fn a_service_that_starts_before_its_database_waits_for_it() {
+    let server = Postgres::durable();
+    let site = cluster(&server.database(), "");
+    server.stop();
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let asked = |path: &str| {
+        let answer = client().get(format!("http://{free}{path}")).send().ok()?;
+        let (status, retries) = (answer.status().as_u16(), answer.headers().contains_key("retry-after"));
+        Some((status, retries, answer.json::<Value>().unwrap_or_default()))
+    };
+    std::thread::scope(|scope| {
+        let starting = scope.spawn(|| site.start_at(&free.to_string()));
+        until("the process is alive", || asked("/healthz").filter(|(status, ..)| *status == 200));
+        let (status, retries, body) = until("an answer", || asked("/readyz"));
+        assert_eq!((status, retries, &body["code"]), (503, true, &json!("store_unavailable")), "{body}");
+        assert!(body["error"].as_str().unwrap().contains("waits for its database"), "{body}");
+        assert!(body["requestId"].as_str().unwrap().starts_with("req_"), "{body}");
+        assert_eq!(asked("/v2/projects").map(|(status, ..)| status), Some(503));
+        server.up();
+        let service = starting.join().unwrap();
+        assert!(service.log().contains("waiting for the database server"), "{}", service.log());
+        assert_eq!(service.call("GET", "/readyz", None).0, 200);
+        assert_eq!(service.settled(&service.create("[[say x]]"))["status"], "completed");
+    });
+}
+
+#[test]
+fn a_service_with_wrong_settings_of_its_database_ends_at_once() {
+    let site = cluster(&Postgres::shared().database(), "");
+    let unknown = Postgres::shared().url("nothing");
+    let ended = site.run(&["serve", "--listen", "127.0.0.1:0", "--database-url", &unknown]);
+    let error = String::from_utf8_lossy(&ended.stderr);
+    assert!(!ended.status.success() && error.contains("\"nothing\" does not exist"), "{error}");
+}
+
+#[test]
+fn a_service_that_waits_for_its_database_can_be_stopped() {
+    let site = cluster(&Postgres::shared().database(), "");
+    let mut command = site.command(&["serve", "--listen", "127.0.0.1:0", "--log-format", "json"]);
+    command.args(["--database-url", "postgres://127.0.0.1:9/x"]).stderr(Stdio::piped()).stdout(Stdio::null());
+    let mut waiting = command.spawn().unwrap();
+    let mut lines = BufReader::new(waiting.stderr.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().contains("waiting for the database server")));
+    kill_process(Pid::from_child(&waiting), Signal::TERM).unwrap();
+    assert!(waiting.wait().unwrap().success());
 }

@@ -1,6 +1,6 @@
 //! Tests of webhooks with a real endpoint: the command line, and a service that is killed while it delivers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Output, Stdio};
@@ -192,5 +192,76 @@ fn every_event_arrives_in_the_order_of_its_job_although_the_service_is_killed() 
     for (job, order) in first_arrivals(&endpoint.received()) {
         let seen: Vec<&str> = order.iter().map(|(_, kind)| kind.as_str()).collect();
         assert_eq!(seen, kinds, "{job}");
+    }
+}
+
+/// Returns what an event is about: its type, its job, and its message.
+fn subject(body: &Value) -> [String; 3] {
+    let data = &body["data"];
+    [&body["type"], &data["job"]["id"], &data["messageId"]].map(ToString::to_string)
+}
+
+/// The service is restored from a backup after it has sent events that the backup does not have.
+#[test]
+fn after_a_restore_new_events_have_new_ids_and_lost_cursors_have_expired() {
+    let site = site_with(LOCAL);
+    let service = site.start();
+    let endpoint = Endpoint::start(0);
+    out(&webhook(&site, &service, &["create", &endpoint.url]));
+    let job = service.create("[[say x]]");
+    service.settled(&job);
+    endpoint.wait_for("the first events", |received| received.len() >= 3);
+    let kept = service.get("/v2/projects/shop/events");
+    let kept_after = service.get(&format!("{job}/events?limit=1000"))["nextAfter"].clone();
+    let backup = site.path("backup");
+    site.succeed(&["backup", backup.to_str().unwrap()]);
+    service.send(&job, "[[say lost]]");
+    service.settled(&job);
+    service.settled(&service.create("[[say lost too]]"));
+    let lost = service.get("/v2/projects/shop/events");
+    let lost_after = service.get(&format!("{job}/events?limit=1000"))["nextAfter"].clone();
+    let sent = lost["events"].as_array().unwrap().len();
+    assert!(sent > kept["events"].as_array().unwrap().len());
+    endpoint.wait_for("the lost events", |received| received.len() >= sent);
+    service.kill();
+
+    let other = site.new_installation(&[]);
+    std::fs::create_dir_all(other.path("data")).unwrap();
+    std::fs::copy(site.path("data/master.key"), other.path("data/master.key")).unwrap();
+    other.succeed(&["restore", backup.to_str().unwrap()]);
+    let service = other.start();
+    let expired = |path: &str| {
+        let (status, body) = service.call("GET", path, None);
+        assert_eq!((status, body["code"].as_str()), (410, Some("cursor_expired")), "{path}: {body}");
+    };
+    let lost_cursor = format!("/v2/projects/shop/events?cursor={}", lost["nextCursor"].as_str().unwrap());
+    let lost_log = format!("{job}/events?after={lost_after}");
+    let check = || {
+        expired(&lost_cursor);
+        expired(&lost_cursor.replace("/events", "/events/stream"));
+        expired(&lost_log);
+        let next = service.get(&format!("/v2/projects/shop/events?cursor={}", kept["nextCursor"].as_str().unwrap()));
+        service.get(&format!("{job}/events?after={kept_after}"));
+        next["events"].as_array().unwrap().len()
+    };
+    assert_eq!(check(), 0);
+    service.send(&job, "[[say new]]");
+    service.settled(&job);
+    for text in ["[[say new]]", "[[say newer]]", "[[say newest]]"] {
+        service.settled(&service.create(text));
+    }
+    assert!(check() > sent, "the reader continues, and the lost cursor stays expired");
+    let news = service.get("/v2/projects/shop/events");
+    let kinds = |all: &Value| all["events"].as_array().unwrap().iter().map(subject).collect::<BTreeSet<_>>();
+    endpoint.wait_for("all new events", |received| {
+        kinds(&news).is_subset(&received.iter().map(|(_, _, body)| subject(body)).collect())
+    });
+    let mut subjects: BTreeMap<String, BTreeSet<[String; 3]>> = BTreeMap::new();
+    for (id, _, body) in endpoint.received() {
+        subjects.entry(id.rsplit_once('_').unwrap().0.to_owned()).or_default().insert(subject(&body));
+    }
+    assert!(subjects.values().all(|about| about.len() == 1), "no number has two events: {subjects:#?}");
+    for event in kept["events"].as_array().unwrap() {
+        assert!(news["events"].as_array().unwrap().contains(event), "{event} keeps its ID");
     }
 }

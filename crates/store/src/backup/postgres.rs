@@ -13,7 +13,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{BackupError, EachJob, Exported, ExportedJob, ExportedTable, JOBS, PROOF, file_error};
 use crate::copy::{DERIVED, NUMBERED, TABLES, next_number};
-use crate::postgres::{Connector, DURABLE, newest_migration};
+use crate::postgres::{Connector, DURABLE, MARK, newest_migration};
 use crate::rows::{self, Columns};
 use crate::vault::{MasterKey, VaultError};
 use crate::{PostgresOpenError, PostgresStore};
@@ -124,6 +124,9 @@ pub async fn import_postgres(url: &str, from: &Path, backup: &Exported) -> Resul
     }
     for table in NUMBERED.iter().filter(|name| existing.contains(name)) {
         target.query(&next_number(table), &[]).await?;
+    }
+    if existing.contains(&"meta") {
+        target.batch_execute(MARK).await?;
     }
     target.commit().await?;
     PostgresStore::migrate(url).await?;

@@ -6,7 +6,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
 use super::{BackupError, EachJob, Exported, ExportedJob, JOBS, PROOF, read_error};
 use crate::rows::{self, Columns};
-use crate::sqlite::{ReadError, SCHEMA_VERSION};
+use crate::sqlite::{ReadError, SCHEMA_VERSION, mark};
 use crate::vault::{MasterKey, VaultError};
 
 /// The first schema version with a proof of the master key.
@@ -29,11 +29,20 @@ pub fn export_sqlite(from: &Path, to: &Path, key: &MasterKey, each: EachJob<'_>)
     // A single read transaction, which neither waits for the writer nor blocks it.
     source.execute("VACUUM INTO ?1", [to.to_string_lossy()]).map_err(failed)?;
     drop(source);
+    mark_sqlite(to)?;
     let schema_version = check_sqlite(to)?;
     let copy = open_copy(to)?;
     check_key(&copy, to, schema_version, key)?;
     each_job(&copy, each).map_err(|error| read_error(to, error))?;
     Ok(Exported { schema_version, tables: Vec::new() })
+}
+
+/// Marks a copy of a database, which no process uses, as an earlier state: the service that opens it begins a new epoch.
+///
+/// # Errors
+/// The file cannot be written, or is not a database.
+pub fn mark_sqlite(path: &Path) -> Result<(), BackupError> {
+    mark(path).map_err(|error| BackupError::Sqlite(path.to_owned(), error))
 }
 
 /// Checks the database file of a backup, and returns its schema version.

@@ -29,7 +29,8 @@ impl FeedStore for MemoryStore {
 
     async fn feed_ends(&self) -> Result<FeedEnds, StoreError> {
         let tables = self.tables();
-        Ok(FeedEnds { oldest: tables.feed.first().map(|entry| entry.position), newest: tables.last_position })
+        let oldest = tables.feed.first().map(|entry| entry.position);
+        Ok(FeedEnds { oldest, newest: tables.last_position, gaps: Vec::new() })
     }
 
     fn feed_version(&self) -> u64 {

@@ -173,6 +173,8 @@ pub(super) fn lock_number(kind: &str, project: &str, name: &str) -> i64 {
 /// The rows that the first round trip has read, and the changes to write.
 #[derive(Default)]
 pub(super) struct Tables {
+    /// The base of the current epoch.
+    epoch: u64,
     /// The number of the transaction.
     pub(super) transaction: String,
     pub(super) writes: Writes,
@@ -185,9 +187,9 @@ pub(super) struct Tables {
 }
 
 impl Tables {
-    /// Reads the results of [`Needs::calls`]. The columns of a row identify its table.
-    pub(super) fn read(answers: &[Vec<Row>]) -> Result<Self, PgError> {
-        let mut tables = Self::default();
+    /// Reads the results of [`Needs::calls`]. The columns of a row identify its table. `epoch` is the base of the epoch.
+    pub(super) fn read(answers: &[Vec<Row>], epoch: u64) -> Result<Self, PgError> {
+        let mut tables = Self { epoch, ..Self::default() };
         for row in answers.iter().flatten() {
             let text = |column: &str| row.try_get::<_, String>(column);
             let names: Vec<&str> = row.columns().iter().map(|column| column.name()).collect();
@@ -231,6 +233,10 @@ impl Tables {
 
 impl Ledger for Tables {
     type Error = UpdateError;
+
+    fn epoch(&self) -> u64 {
+        self.epoch
+    }
 
     fn remembered(&mut self, scope: &str, key: &str) -> Result<Option<Remembered<Answer>>, UpdateError> {
         Ok(self.keys.get(&(scope.to_owned(), key.to_owned())).cloned())

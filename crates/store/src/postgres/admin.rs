@@ -123,7 +123,7 @@ impl PostgresStore {
             session.release();
             return Ok(Administered::Replayed(answer));
         }
-        let state = load(&session, subject, once.is_some()).await?;
+        let state = load(&session, subject, once.is_some(), &self.epochs.current()).await?;
         let change = match decide(&state) {
             Ok(change) => change,
             Err(refusal) => {

@@ -12,6 +12,7 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::accept::{Needs, Request, Tables};
+use super::epoch::Epochs;
 use super::error::PgError;
 use super::news::News;
 use super::pipeline::call;
@@ -58,11 +59,12 @@ impl std::fmt::Debug for Pending {
 
 impl Batches {
     /// Starts the tasks that run batches. They end when the queue is dropped.
-    pub(super) fn start(pool: &Pool, news: &Arc<News>) -> Self {
+    pub(super) fn start(pool: &Pool, news: &Arc<News>, epochs: &Arc<Epochs>) -> Self {
         let (queue, waiting) = mpsc::channel::<Pending>(QUEUE);
         let waiting = Arc::new(Mutex::new(waiting));
         for _ in 0..WRITERS {
             let (pool, news, waiting) = (pool.clone(), Arc::clone(news), Arc::clone(&waiting));
+            let epochs = Arc::clone(epochs);
             tokio::spawn(async move {
                 loop {
                     let mut batch = Vec::new();
@@ -71,7 +73,7 @@ impl Batches {
                     }
                     batch.retain(|pending| pending.ticket.begin());
                     if !batch.is_empty() {
-                        run_batch(&pool, &news, batch).await;
+                        run_batch(&pool, &news, &epochs, batch).await;
                     }
                 }
             });
@@ -102,12 +104,12 @@ enum BatchFailure {
     Unknown(String),
 }
 
-async fn run_batch(pool: &Pool, news: &News, mut batch: Vec<Pending>) {
+async fn run_batch(pool: &Pool, news: &News, epochs: &Epochs, mut batch: Vec<Pending>) {
     let (begun, mut conflicts) = (Instant::now(), 0);
     // Each connection of the pool may have a stale plan.
     let mut stale = pool.status().max_size;
     let failure = loop {
-        match attempt(pool, &mut batch).await {
+        match attempt(pool, epochs, &mut batch).await {
             Ok(answers) => {
                 for (pending, answer) in batch.into_iter().zip(answers) {
                     if let Ok(accepted) = &answer {
@@ -130,7 +132,7 @@ async fn run_batch(pool: &Pool, news: &News, mut batch: Vec<Pending>) {
         // A request that the server rejects must not fail the others.
         BatchFailure::NotStored(error) if !error.is_lost() && batch.len() > 1 => {
             for single in batch {
-                Box::pin(run_batch(pool, news, vec![single])).await;
+                Box::pin(run_batch(pool, news, epochs, vec![single])).await;
             }
             return;
         }
@@ -143,11 +145,11 @@ async fn run_batch(pool: &Pool, news: &News, mut batch: Vec<Pending>) {
     }
 }
 
-async fn attempt(pool: &Pool, batch: &mut [Pending]) -> Result<Vec<Answer>, BatchFailure> {
+async fn attempt(pool: &Pool, epochs: &Epochs, batch: &mut [Pending]) -> Result<Vec<Answer>, BatchFailure> {
     let session = Session::open(pool).await.map_err(BatchFailure::NotStored)?;
     let needs = Needs::of(batch.iter().map(|pending| &pending.request));
     let read = session.run(&needs.calls()).await.map_err(BatchFailure::NotStored)?;
-    let mut tables = Tables::read(&read).map_err(BatchFailure::NotStored)?;
+    let mut tables = Tables::read(&read, epochs.base()).map_err(BatchFailure::NotStored)?;
     let answers = batch.iter_mut().map(|pending| pending.request.decide(&mut tables)).collect();
     let mut calls = tables.writes.calls().map_err(|error| BatchFailure::NotStored(error.into()))?;
     calls.push(call!("COMMIT"));

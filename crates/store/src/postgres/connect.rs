@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, QueueMode, RecyclingMethod, Timeouts};
+use journeyman_core::ports::StoreError;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
@@ -17,6 +18,8 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme
 use rustls_platform_verifier::BuilderVerifierExt;
 use tokio_postgres::config::{SslMode, TargetSessionAttrs};
 use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::epoch::Epochs;
 
 /// The timeout for establishing a connection, and for waiting for a free one.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -97,13 +100,20 @@ impl Connector {
         Ok(Self { config, tls: MakeRustlsConnect::new(tls(verify, roots.as_deref().map(Path::new))?) })
     }
 
-    /// Returns a pool of at most `size` connections, which are established on demand.
-    pub(super) fn pool(&self, size: usize) -> Result<Pool, UrlError> {
+    /// Returns a pool of at most `size` connections, which are established on demand. Each of them checks the epoch of
+    /// the database before it is used.
+    pub(super) fn pool(&self, size: usize, epochs: Option<&Arc<Epochs>>) -> Result<Pool, UrlError> {
         let manager = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         let manager = Manager::from_config(self.config.clone(), self.tls.clone(), manager);
-        let set_up = Hook::async_fn(|client, _| {
-            let text = format!("{SET_UP};{DURABLE}");
-            Box::pin(async move { client.batch_execute(&text).await.map_err(HookError::Backend) })
+        let epochs = epochs.cloned();
+        let set_up = Hook::async_fn(move |client, _| {
+            let (text, epochs) = (format!("{SET_UP};{DURABLE}"), epochs.clone());
+            Box::pin(async move {
+                client.batch_execute(&text).await.map_err(HookError::Backend)?;
+                let Some(epochs) = epochs else { return Ok(()) };
+                let checked = epochs.check(client).await;
+                checked.map_err(|error| HookError::message(StoreError::from(error).to_string()))
+            })
         });
         let timeouts =
             Timeouts { wait: Some(CONNECT_TIMEOUT), create: Some(CONNECT_TIMEOUT), recycle: Some(CONNECT_TIMEOUT) };

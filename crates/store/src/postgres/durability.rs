@@ -66,7 +66,7 @@ mod tests {
             ("remote_apply", "remote_apply", false),
         ] {
             server.sql("postgres", &format!("ALTER DATABASE {database} SET synchronous_commit = {set}"));
-            let pool = Connector::new(&url).unwrap().pool(2).unwrap();
+            let pool = Connector::new(&url).unwrap().pool(2, None).unwrap();
             let shown = pool.get().await.unwrap().query_one("SHOW synchronous_commit", &[]).await.unwrap();
             assert_eq!(shown.get::<_, String>(0), used, "{set}");
             let found = find(&pool).await.unwrap();

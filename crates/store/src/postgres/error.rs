@@ -96,6 +96,7 @@ impl From<PgError> for StoreError {
             PgError::Lost(text) => Self::Unavailable(format!("PostgreSQL: {text}")),
             PgError::Unsure(text) => Self::Unknown(format!("PostgreSQL: {text}")),
             PgError::Refused(SqlState::LOCK_NOT_AVAILABLE | SqlState::QUERY_CANCELED, _) => Self::Busy,
+            PgError::Refused(SqlState::DISK_FULL, text) => Self::Full(format!("PostgreSQL: {text}")),
             PgError::Refused(state, text) => Self::Unavailable(format!("PostgreSQL: {text} ({})", state.code())),
             PgError::Corrupt(error) => error,
         }

@@ -104,7 +104,8 @@ impl FeedStore for PostgresStore {
         let text = "SELECT (SELECT min(position) FROM feed WHERE position IS NOT NULL) AS oldest,
                            coalesce((SELECT last FROM feed_position), 0) AS newest";
         let found = self.read(call!(text)).await?;
-        Ok(found.first().map(rows::feed_ends).transpose()?.unwrap_or_default())
+        let ends = found.first().map(rows::feed_ends).transpose()?.unwrap_or_default();
+        Ok(FeedEnds { gaps: self.epochs.gaps(), ..ends })
     }
 
     fn feed_version(&self) -> u64 {

@@ -182,7 +182,7 @@ impl JobStore for PostgresStore {
                 Probe::None
             };
             if probe != Probe::Taken {
-                picked = Some(rows::job(&row)?);
+                picked = Some(rows::job(&row)?.in_epoch(self.epochs.base()));
             }
             if let Probe::Begun(begun) = probe {
                 hold = Some(*begun);

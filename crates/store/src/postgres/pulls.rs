@@ -131,10 +131,12 @@ impl PullStore for PostgresStore {
         comment: NewComment,
     ) -> Result<Option<u64>, StoreError> {
         let number = i64::try_from(number).unwrap_or(i64::MAX);
+        let epoch = self.epochs.current();
         let insert = call!(
             "INSERT INTO comments (repository, number, place, author, author_id, body, at, marker)
-             SELECT $1, $2, 1 + (SELECT coalesce(max(place), 0) FROM comments
-                                 WHERE repository = $1 AND number = $2), $3, $4, $5, $6, $7
+             SELECT $1, $2, 1 + GREATEST((SELECT coalesce(max(place), 0) FROM comments
+                                          WHERE repository = $1 AND number = $2),
+                                         CASE WHEN created_at < $8 THEN $9 ELSE 0::bigint END), $3, $4, $5, $6, $7
              FROM pulls WHERE repository = $1 AND number = $2
              ON CONFLICT DO NOTHING",
             repository.clone(),
@@ -144,6 +146,8 @@ impl PullStore for PostgresStore {
             comment.body,
             comment.at.as_micros(),
             marker.clone(),
+            epoch.old_before().as_micros(),
+            i64::try_from(epoch.base).unwrap_or(i64::MAX),
         );
         let find = call!(
             "SELECT place FROM comments WHERE repository = $1 AND number = $2 AND marker = $3",

@@ -141,7 +141,9 @@ impl AdminTables for Tables<'_> {
                 let text = "SELECT coalesce(max(place), 0) FROM comments WHERE repository = ?1 AND number = ?2";
                 let last: i64 =
                     self.db.prepare_cached(text)?.query_row(params![repository, number(*of)], |row| row.get(0))?;
-                state.last_comment = u64::try_from(last).unwrap_or(0);
+                let (last, opened) =
+                    (u64::try_from(last).unwrap_or(0), state.pull.as_ref().map(|pull| pull.created_at));
+                state.last_comment = opened.map_or(last, |opened| self.db.epoch.continued(last, opened));
                 let text = "SELECT * FROM comments WHERE repository = ?1 AND number = ?2 AND draft <> 0 ORDER BY place";
                 let mut drafts = self.db.prepare_cached(text)?;
                 state.drafts = collect(&mut drafts.query(params![repository, number(*of)])?, |row| rows::comment(row))?;

@@ -1,6 +1,7 @@
 //! Errors of reads and of writes.
 
 use journeyman_core::ports::{StoreError, UpdateError};
+use rusqlite::ErrorCode;
 
 /// An error from a query.
 #[derive(Debug)]
@@ -68,7 +69,10 @@ impl<E> From<rusqlite::Error> for OpError<E> {
     }
 }
 
-/// Converts an error of SQLite. Its text appears in the log and in `/readyz`.
+/// Converts an error of SQLite. Its text appears in the log.
 pub(super) fn unavailable(error: &rusqlite::Error) -> StoreError {
-    StoreError::Unavailable(error.to_string())
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => StoreError::Full(error.to_string()),
+        _ => StoreError::Unavailable(error.to_string()),
+    }
 }

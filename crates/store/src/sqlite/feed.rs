@@ -62,7 +62,8 @@ impl FeedStore for SqliteStore {
     }
 
     async fn feed_ends(&self) -> Result<FeedEnds, StoreError> {
-        self.readers
+        let ends = self
+            .readers
             .read(|db| {
                 let text = "SELECT (SELECT min(position) FROM feed WHERE position IS NOT NULL) AS oldest,
                                    coalesce((SELECT last FROM feed_position), 0) AS newest";
@@ -70,7 +71,8 @@ impl FeedStore for SqliteStore {
                 let mut found = query.query([])?;
                 Ok(found.next()?.map(rows::feed_ends).transpose()?.unwrap_or_default())
             })
-            .await
+            .await?;
+        Ok(FeedEnds { gaps: self.epoch.gaps.clone(), ..ends })
     }
 
     fn feed_version(&self) -> u64 {

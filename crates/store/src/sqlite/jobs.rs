@@ -111,6 +111,7 @@ impl JobStore for SqliteStore {
             .writer
             .write(move |db| {
                 let Some(job) = due_job(db, query)? else { return Ok(None) };
+                let job = job.in_epoch(db.epoch.base);
                 // The job is due, so a refusal can only mean that there is nothing to do.
                 let Ok(change) = claim(&job) else { return Ok::<_, OpError<StoreError>>(None) };
                 let hold = holds::begin_probe(db, &change.job.project, query.now)?;

@@ -34,6 +34,10 @@ pub(super) struct Tables<'a>(pub(super) &'a Session<'a>);
 impl Ledger for Tables<'_> {
     type Error = OpError<UpdateError>;
 
+    fn epoch(&self) -> u64 {
+        self.0.epoch.base
+    }
+
     fn remembered(&mut self, scope: &str, key: &str) -> Op<Option<Remembered<Answer>>> {
         let mut query = self.0.prepare_cached("SELECT * FROM idempotency_keys WHERE project = ?1 AND key = ?2")?;
         let mut rows = query.query([scope, key])?;

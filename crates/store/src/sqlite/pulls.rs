@@ -158,8 +158,9 @@ impl PullStore for SqliteStore {
         self.writer
             .write(move |db| {
                 let text = "INSERT INTO comments (repository, number, place, author, author_id, body, at, marker)
-                            SELECT ?1, ?2, 1 + (SELECT coalesce(max(place), 0) FROM comments
-                                                WHERE repository = ?1 AND number = ?2), ?3, ?4, ?5, ?6, ?7
+                            SELECT ?1, ?2, 1 + max((SELECT coalesce(max(place), 0) FROM comments
+                                                    WHERE repository = ?1 AND number = ?2),
+                                                   iif(created_at < ?8, ?9, 0)), ?3, ?4, ?5, ?6, ?7
                             FROM pulls WHERE repository = ?1 AND number = ?2
                             ON CONFLICT DO NOTHING";
                 let NewComment { author, author_id, body, at, .. } = &comment;
@@ -170,7 +171,9 @@ impl PullStore for SqliteStore {
                     author_id,
                     body,
                     at.as_micros(),
-                    marker
+                    marker,
+                    db.epoch.old_before().as_micros(),
+                    i64::try_from(db.epoch.base).unwrap_or(i64::MAX)
                 ])?;
                 let text = "SELECT place FROM comments WHERE repository = ?1 AND number = ?2 AND marker = ?3";
                 let mut query = db.prepare_cached(text)?;

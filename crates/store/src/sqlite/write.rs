@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::Instant;
 
+use journeyman_core::epoch::Epoch;
 use journeyman_core::ids::JobId;
 use journeyman_core::job::Job;
 use journeyman_core::ports::StoreError;
@@ -85,19 +86,25 @@ where
 }
 
 impl Writer {
-    pub(super) fn start(connection: Connection, cache: Arc<JobCache>, fault: Arc<Fault>) -> std::io::Result<Self> {
-        Self::with_commit(connection, cache, fault, commit)
+    pub(super) fn start(
+        connection: Connection,
+        cache: Arc<JobCache>,
+        fault: Arc<Fault>,
+        epoch: Arc<Epoch>,
+    ) -> std::io::Result<Self> {
+        Self::with_commit(connection, cache, fault, epoch, commit)
     }
 
     fn with_commit(
         connection: Connection,
         cache: Arc<JobCache>,
         fault: Arc<Fault>,
+        epoch: Arc<Epoch>,
         commit: Commit,
     ) -> std::io::Result<Self> {
         let (queue, waiting) = sync_channel(QUEUE);
         let thread = std::thread::Builder::new().name("sqlite-writer".to_owned());
-        let file = File { connection, cache, fault, commit, version: None };
+        let file = File { connection, cache, fault, epoch, commit, version: None };
         thread.spawn(move || run(file, &waiting))?;
         Ok(Self { queue })
     }
@@ -134,6 +141,8 @@ fn stopped() -> StoreError {
 /// The connection inside a batch, with the jobs that the batch has written so far.
 pub(super) struct Session<'a> {
     connection: &'a Connection,
+    /// The current epoch, which does not change while the database is open.
+    pub(super) epoch: &'a Epoch,
     cache: &'a JobCache,
     written: RefCell<HashMap<JobId, Job>>,
     /// Set if jobs were deleted.
@@ -181,6 +190,7 @@ struct File {
     connection: Connection,
     cache: Arc<JobCache>,
     fault: Arc<Fault>,
+    epoch: Arc<Epoch>,
     commit: Commit,
     /// The last `data_version`, which SQLite changes when another connection writes.
     version: Option<i64>,
@@ -236,7 +246,7 @@ impl File {
 
     /// Runs the writes and commits them. Returns false, without a commit, if one of them failed.
     fn transact(&mut self, batch: &mut [Box<dyn Write>]) -> Result<bool, BatchFailure> {
-        let Self { connection, cache, fault, commit, version } = self;
+        let Self { connection, cache, fault, epoch, commit, version } = self;
         connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         // The number changes if and only if another connection has written.
         let found = connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
@@ -244,7 +254,7 @@ impl File {
             cache.clear();
         }
         let (written, removed, related) = (RefCell::default(), Cell::new(false), Cell::new(false));
-        let session = Session { connection, cache, written, removed, related };
+        let session = Session { connection, epoch, cache, written, removed, related };
         for write in batch {
             if !write.run(&session) {
                 return Ok(false);
@@ -295,7 +305,7 @@ mod tests {
         let connection = Connection::open_in_memory().unwrap();
         connection.execute_batch("CREATE TABLE numbers (number INTEGER PRIMARY KEY)").unwrap();
         let fault = Arc::new(Fault::default());
-        (Writer::with_commit(connection, Arc::default(), Arc::clone(&fault), commit).unwrap(), fault)
+        (Writer::with_commit(connection, Arc::default(), Arc::clone(&fault), Arc::default(), commit).unwrap(), fault)
     }
 
     async fn insert(writer: &Writer, number: i64) -> Result<(), StoreError> {
@@ -339,7 +349,7 @@ mod tests {
             Err(failure(ffi::SQLITE_FULL))
         });
         insert(&writer, 1).await.unwrap();
-        assert!(matches!(insert(&writer, 7).await, Err(StoreError::Unavailable(_))));
+        assert!(matches!(insert(&writer, 7).await, Err(StoreError::Full(_))));
         insert(&writer, 2).await.unwrap();
         assert_eq!(count(&writer).await, Ok(2));
         assert_eq!(fault.check(), Ok(()));

@@ -45,7 +45,11 @@ async fn the_changes_of_jobs_are_in_the_feed_in_their_order() {
         assert_eq!(finished.data["job"]["id"], id.to_string(), "{name}");
         assert_eq!((finished.project.clone(), finished.job), (shop(), id), "{name}");
         assert_eq!(entries[3].data["reason"]["code"], "cancelled", "{name}");
-        assert_eq!(fixture.store.feed_ends().await.unwrap(), FeedEnds { oldest: Some(1), newest: 6 }, "{name}");
+        assert_eq!(
+            fixture.store.feed_ends().await.unwrap(),
+            FeedEnds { oldest: Some(1), newest: 6, gaps: Vec::new() },
+            "{name}"
+        );
     }
 }
 
@@ -89,10 +93,18 @@ async fn old_events_are_removed_and_the_end_of_the_feed_stays() {
         fixture.store.feed(query(0)).await.unwrap();
         let swept = fixture.store.sweep(fixture.engine.now(), Retention::default(), 10).await.unwrap();
         assert_eq!(swept.feed, 1, "{name}");
-        assert_eq!(fixture.store.feed_ends().await.unwrap(), FeedEnds { oldest: Some(2), newest: 2 }, "{name}");
+        assert_eq!(
+            fixture.store.feed_ends().await.unwrap(),
+            FeedEnds { oldest: Some(2), newest: 2, gaps: Vec::new() },
+            "{name}"
+        );
         fixture.world.advance(Duration::from_hours(31 * 24));
         fixture.store.sweep(fixture.engine.now(), Retention::default(), 10).await.unwrap();
-        assert_eq!(fixture.store.feed_ends().await.unwrap(), FeedEnds { oldest: None, newest: 2 }, "{name}");
+        assert_eq!(
+            fixture.store.feed_ends().await.unwrap(),
+            FeedEnds { oldest: None, newest: 2, gaps: Vec::new() },
+            "{name}"
+        );
         fixture.job().await;
         assert_eq!(fixture.store.feed(query(0)).await.unwrap()[0].position, 3, "{name}: positions are not reused");
         fixture.engine.cancel(&shop(), fixture.store.feed(query(0)).await.unwrap()[0].job).await.unwrap();

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use journeyman_core::feed::FeedQuery;
 use journeyman_core::ports::{StoreError, UpdateError};
 use journeyman_testkit::Postgres;
 use tokio::sync::watch;
@@ -94,4 +95,38 @@ async fn an_asynchronous_standby_may_lack_acknowledged_writes() {
     standby.promote();
     let stored = fixture.store.messages(id).await.unwrap();
     assert_eq!(stored.len(), 1, "the second message was acknowledged and is lost");
+}
+
+/// The standby lacks the last transactions of the primary, whose numbers readers have seen.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_promoted_standby_gives_no_number_of_a_lost_event_again() {
+    let (primary, standby, fixture) = pair().await;
+    let id = fixture.job().await;
+    let after = |after| FeedQuery { after, limit: 99, ..FeedQuery::default() };
+    let kept = fixture.store.feed(after(0)).await.unwrap();
+    let newest = kept.last().unwrap().position;
+    let kept_seq = fixture.store.job(id).await.unwrap().unwrap().last_seq;
+    primary.wait_for_standbys("");
+    standby.stop();
+    fixture.engine.add_message(&shop(), id, prompt("second"), free()).await.unwrap();
+    fixture.job().await;
+    fixture.job().await;
+    let lost: Vec<u64> = fixture.store.feed(after(newest)).await.unwrap().iter().map(|one| one.position).collect();
+    let lost_seq = fixture.store.job(id).await.unwrap().unwrap().last_seq;
+    assert!(lost.len() == 2 && lost_seq > kept_seq, "{lost:?}");
+    primary.crash();
+    standby.up();
+    standby.promote();
+    fixture.engine.add_message(&shop(), id, prompt("third"), free()).await.unwrap();
+    fixture.job().await;
+    let entries = fixture.store.feed(after(0)).await.unwrap();
+    assert_eq!(entries[..kept.len()], kept[..], "events keep their identity");
+    assert_eq!(entries.len(), kept.len() + 1);
+    assert!(entries.iter().all(|entry| !lost.contains(&entry.position)), "{entries:?}");
+    let ends = fixture.store.feed_ends().await.unwrap();
+    assert!(lost.iter().all(|position| ends.has_lost(*position)) && !ends.has_lost(newest), "{ends:?}");
+    let job = fixture.store.job(id).await.unwrap().unwrap();
+    assert!(!job.has_seq(lost_seq) && job.has_seq(kept_seq), "{job:?}");
+    let log = fixture.store.log(id, kept_seq, 99).await.unwrap();
+    assert!(log.iter().all(|entry| entry.seq > lost_seq), "{log:?}");
 }

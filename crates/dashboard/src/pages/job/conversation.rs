@@ -8,8 +8,8 @@ use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
 use journeyman_core::ids::JobId;
-use journeyman_core::job::JobStatus;
 use journeyman_core::job::event::LogEntry;
+use journeyman_core::job::{Job, JobStatus};
 use journeyman_core::ports::StoreError;
 use serde::Deserialize;
 
@@ -80,7 +80,7 @@ async fn page(shared: &Shared, at: &Arc<InJob>, before: Option<u64>, refused: Op
     let job = &at.job;
     let newest = before.is_none_or(|before| before > job.last_seq);
     let end = before.filter(|_| !newest).unwrap_or(job.last_seq.saturating_add(1));
-    let start = end.saturating_sub(WINDOW + 1);
+    let start = job.numbering.back(end, WINDOW + 1);
     let mut entries = shared.services.store.log(job.id, start, usize::try_from(WINDOW).unwrap_or(usize::MAX)).await?;
     // Entries that were added after the job was read are left to the stream, which also sends the other changes that
     // come with them.
@@ -103,10 +103,10 @@ async fn page(shared: &Shared, at: &Arc<InJob>, before: Option<u64>, refused: Op
         base: if newest { base::render(at).await? } else { Fragment::default() },
         now: Now::of(at, &talk, &fold, silence).render(at)?,
         thread,
-        earlier: earlier_text(shared, job.id, start)
+        earlier: earlier_text(shared, job, start)
             .await?
             .map(|text| (format!("{}?before={}", at.page(""), start + 1), text)),
-        later: (!newest).then(|| format!("{}?before={}", at.page(""), end + WINDOW)),
+        later: (!newest).then(|| format!("{}?before={}", at.page(""), job.numbering.forward(end, WINDOW))),
         live: newest.then(|| (format!("live-{start}-{last}"), live::address(at, start, last))),
         archived: job.status() == JobStatus::Archived,
         failed: failure(job).is_some(),
@@ -119,13 +119,13 @@ async fn page(shared: &Shared, at: &Arc<InJob>, before: Option<u64>, refused: Op
 }
 
 /// Returns the text of the link to the events up to and including `last`; `None` if there are none.
-async fn earlier_text(shared: &Shared, job: JobId, last: u64) -> Result<Option<String>, StoreError> {
+async fn earlier_text(shared: &Shared, job: &Job, last: u64) -> Result<Option<String>, StoreError> {
     if last == 0 {
         return Ok(None);
     }
     let end = last.saturating_add(1);
-    let first = end.saturating_sub(COUNTED);
-    let count = shared.services.store.count_steps(job, first..end).await?;
+    let first = job.numbering.back(end, COUNTED);
+    let count = shared.services.store.count_steps(job.id, first..end).await?;
     Ok(Some(show_earlier(count, first > 1)))
 }
 

@@ -98,7 +98,7 @@ async fn page(shared: &Shared, at: &InJob, query: &EventsQuery) -> Page {
     };
     let mut sentences = Sentences::default();
     // With a filter, the number of events before a page is not known.
-    let earlier = (after > 0 && kind.is_none()).then(|| path(after.saturating_sub(ON_PAGE as u64)));
+    let earlier = (after > 0 && kind.is_none()).then(|| path(at.job.numbering.back(after, ON_PAGE as u64)));
     rendered(&EventsPage {
         at,
         frame: at,

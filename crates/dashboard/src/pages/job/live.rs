@@ -93,7 +93,7 @@ impl Live {
     /// Creates a stream for a page. Folds the log entries on the page without sending them.
     async fn new(shared: Shared, at: InJob, from: u64, admitted: Admitted) -> Result<Self, Failure> {
         let after = admitted.after;
-        let from = from.max(after.saturating_sub(MAX_REPLAYED));
+        let from = from.max(at.job.numbering.back(after, MAX_REPLAYED));
         let mut fold = Fold::default();
         let talk = Arc::new(Talk::read(&shared, at.job.id).await?);
         fold.begin_with(conversation::plan_before(&shared, &talk, at.job.id, from).await?);

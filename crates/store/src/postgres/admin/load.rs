@@ -4,6 +4,7 @@ use journeyman_core::admin::{
     AdminState, Subject, deleted_code_host, deleted_job, deleted_project, deleted_slack_workspace, deleted_template,
     deleted_trust, deleted_webhook,
 };
+use journeyman_core::epoch::Epoch;
 use journeyman_core::ids::{ProjectId, UserId};
 use journeyman_core::template::name_key;
 use journeyman_core::user::Identity;
@@ -25,7 +26,12 @@ const USERS_LOCK: &str = "SELECT pg_advisory_xact_lock(hashtextextended('users',
 const USERS_SHARED_LOCK: &str = "SELECT pg_advisory_xact_lock_shared(hashtextextended('users', 0))";
 
 /// Locks and loads the rows of a subject, in a new transaction unless one has begun.
-pub(super) async fn load(session: &Session, subject: &Subject, is_begun: bool) -> Result<AdminState, PgError> {
+pub(super) async fn load(
+    session: &Session,
+    subject: &Subject,
+    is_begun: bool,
+    epoch: &Epoch,
+) -> Result<AdminState, PgError> {
     let mut calls = if is_begun { Vec::new() } else { vec![call!("BEGIN")] };
     let first = calls.len() + 1;
     calls.extend(match subject {
@@ -221,7 +227,9 @@ pub(super) async fn load(session: &Session, subject: &Subject, is_begun: bool) -
         Subject::Pull(..) => {
             state.pull = rows(0).first().map(rows::pull).transpose()?;
             let last = rows(1).first().map(|row| row.try_get::<_, Option<i64>>("place")).transpose()?;
-            state.last_comment = last.flatten().and_then(|place| u64::try_from(place).ok()).unwrap_or(0);
+            let last = last.flatten().and_then(|place| u64::try_from(place).ok()).unwrap_or(0);
+            let opened = state.pull.as_ref().map(|pull| pull.created_at);
+            state.last_comment = opened.map_or(last, |opened| epoch.continued(last, opened));
             state.drafts = rows(2).iter().map(rows::comment).collect::<Result<_, PgError>>()?;
         }
         Subject::NewPull(..) => {

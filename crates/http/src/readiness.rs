@@ -1,0 +1,124 @@
+//! Whether the service can read and write, for the health checks of load balancers.
+//!
+//! A full disk lets every write fail while reads work. Only a write shows that, so a small one is made when somebody asks,
+//! at most once in [`INTERVAL`].
+
+use std::time::Duration;
+
+use axum::response::{IntoResponse, Response};
+use journeyman_core::ports::StoreError;
+use journeyman_core::time::Timestamp;
+use serde_json::{Map, Value, json};
+use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout};
+
+use crate::answer::More;
+use crate::app::App;
+use crate::error::{ApiError, ErrorCode};
+
+/// The time for which the result of a write is reused.
+const INTERVAL: Duration = Duration::from_secs(5);
+
+/// The time after which the store counts as not answering.
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// The last check of writes. Requests that arrive during a check wait for it.
+#[derive(Debug, Default)]
+pub(crate) struct Writes(Mutex<Option<(Instant, Checked)>>);
+
+/// The result of a write.
+#[derive(Debug, Clone)]
+struct Checked {
+    at: Timestamp,
+    result: Result<(), StoreError>,
+}
+
+impl Writes {
+    async fn check(&self, app: &App) -> Checked {
+        let mut last = self.0.lock().await;
+        if let Some((begun, known)) = &*last
+            && begun.elapsed() < INTERVAL
+        {
+            return known.clone();
+        }
+        let begun = Instant::now();
+        let result = within(app.services.store.check_writes()).await;
+        let checked = Checked { at: app.services.clock.now(), result };
+        *last = Some((begun, checked.clone()));
+        checked
+    }
+}
+
+/// What the service can do at the moment.
+#[derive(Debug)]
+pub(crate) struct Readiness {
+    reads: Result<(), StoreError>,
+    writes: Checked,
+}
+
+impl Readiness {
+    /// Checks the store.
+    pub(crate) async fn of(app: &App) -> Self {
+        let reads = within(app.services.store.ready()).await;
+        Self { reads, writes: app.writes.check(app).await }
+    }
+
+    /// Returns the error if the store cannot be read or written.
+    pub(crate) fn refusal(&self) -> Option<ApiError> {
+        self.refusal_of_reads().or_else(|| match self.writes.result.as_ref().err()? {
+            StoreError::Full(_) => {
+                let text = "the disk of the database is full: requests that write are refused until there is space again. \
+                            Reads work; use /readyz/reads for clients that only read";
+                Some(ApiError::away(ErrorCode::StorageFull, text))
+            }
+            _ => {
+                let text = "the database refuses writes; reads work. Use /readyz/reads for clients that only read. The log \
+                            has the cause";
+                Some(ApiError::away(ErrorCode::StoreUnavailable, text))
+            }
+        })
+    }
+
+    /// Returns the error if the store cannot be read.
+    pub(crate) fn refusal_of_reads(&self) -> Option<ApiError> {
+        let text = "the database does not answer; the log has the cause";
+        self.reads.is_err().then(|| ApiError::away(ErrorCode::StoreUnavailable, text))
+    }
+
+    /// Returns the response to a health check that failed, whose body also says what works.
+    pub(crate) fn refuse(&self, error: ApiError) -> Response {
+        let [reads, writes] = self.fields();
+        let mut more = Map::new();
+        more.insert("status".to_owned(), json!("unavailable"));
+        more.insert("reads".to_owned(), reads);
+        more.insert("writes".to_owned(), writes);
+        let mut response = error.into_response();
+        response.extensions_mut().insert(More(more));
+        response
+    }
+
+    /// Returns the fields about reads and about writes. The causes are not shown, because no key is needed to read this.
+    pub(crate) fn fields(&self) -> [Value; 2] {
+        let words = match &self.writes.result {
+            Ok(()) => None,
+            Err(StoreError::Full(_)) => Some("the disk of the database is full"),
+            Err(_) => Some("the database refused a write"),
+        };
+        let writes = json!({
+            "ok": self.writes.result.is_ok(),
+            "text": words,
+            "checkedAt": self.writes.at,
+        });
+        [json!({ "ok": self.reads.is_ok() }), writes]
+    }
+}
+
+/// Returns the result of a check, or an error if it takes too long.
+async fn within(check: impl Future<Output = Result<(), StoreError>>) -> Result<(), StoreError> {
+    let slow = |_| StoreError::Unavailable("the database did not answer a health check in time".to_owned());
+    let result = timeout(LIMIT, check).await.map_err(slow).and_then(|result| result);
+    if let Err(error) = &result {
+        tracing::warn!(%error, "a health check failed");
+    }
+    result
+}

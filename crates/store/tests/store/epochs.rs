@@ -1,0 +1,136 @@
+//! Epochs: after a restore, no number is given a second time, and numbers of the lost history are recognized.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use journeyman_core::feed::{FeedEntry, FeedQuery};
+use journeyman_core::ids::JobId;
+use journeyman_store::{PostgresStore, Schema, SqliteStore, export_postgres, export_sqlite, import_postgres};
+use journeyman_testkit::{Postgres, Seeds as _, World, until};
+
+use super::conformance::complete_next_job;
+use super::given::{Fixture, free, master_key, new_job, postgres_at, project, prompt, shop, sqlite};
+
+async fn feed(fixture: &Fixture) -> Vec<FeedEntry> {
+    let all = FeedQuery { limit: 999, ..FeedQuery::default() };
+    fixture.store.feed(all).await.unwrap()
+}
+
+async fn positions(fixture: &Fixture) -> BTreeSet<u64> {
+    feed(fixture).await.iter().map(|entry| entry.position).collect()
+}
+
+async fn seqs(fixture: &Fixture, job: JobId) -> BTreeSet<u64> {
+    fixture.store.log(job, 0, 999).await.unwrap().iter().map(|entry| entry.seq).collect()
+}
+
+async fn opened(path: &Path, world: &Arc<World>) -> Fixture {
+    let store = SqliteStore::open(path, master_key(), world.clone()).unwrap();
+    Fixture::over("sqlite", world.clone(), Arc::new(store))
+}
+
+/// Makes a backup of a store, continues to use the store with `more`, and returns the restored backup.
+async fn restored(old: &Fixture, url: Option<&str>, more: impl AsyncFnOnce()) -> (Fixture, tempfile::TempDir) {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(url) = url else {
+        let to = dir.path().join("restored.db");
+        let from = old.dir.as_ref().unwrap().path().join("journeyman.db");
+        export_sqlite(&from, &to, &master_key(), &mut |_| {}).unwrap();
+        more().await;
+        return (opened(&to, &old.world).await, dir);
+    };
+    let exported = export_postgres(url, dir.path(), &master_key(), &mut |_| {}).await.unwrap();
+    more().await;
+    let target = Postgres::shared().database();
+    import_postgres(&target, dir.path(), &exported).await.unwrap();
+    let store = PostgresStore::open(&target, 4, Schema::Check, master_key(), old.world.clone()).await.unwrap();
+    (Fixture::over("postgres", old.world.clone(), Arc::new(store)), dir)
+}
+
+#[tokio::test]
+async fn no_number_is_given_again_after_a_restore() {
+    let url = Postgres::shared().database();
+    for (old, url) in [(sqlite().await, None), (postgres_at(&url).await, Some(url.as_str()))] {
+        let name = old.name;
+        let job = old.job().await;
+        complete_next_job(&old).await;
+        let (kept, kept_seqs) = (feed(&old).await, seqs(&old, job).await);
+        let more = async || {
+            old.engine.add_message(&shop(), job, prompt("lost"), free()).await.unwrap();
+            old.engine.cancel(&shop(), job).await.unwrap();
+            old.job().await;
+        };
+        let (new, _dir) = restored(&old, url, more).await;
+        let newest = kept.last().unwrap().position;
+        let lost: BTreeSet<u64> = positions(&old).await.into_iter().filter(|position| *position > newest).collect();
+        let lost_seqs: BTreeSet<u64> = &seqs(&old, job).await - &kept_seqs;
+        assert!(!lost.is_empty() && !lost_seqs.is_empty(), "{name}");
+
+        assert_eq!(feed(&new).await, kept, "{name}: events keep their identity");
+        let unchanged = new.store.job(job).await.unwrap().unwrap();
+        new.engine.add_message(&shop(), job, prompt("new"), free()).await.unwrap();
+        new.engine.cancel(&shop(), job).await.unwrap();
+        let fresh = new.job().await;
+        assert!(lost.is_disjoint(&positions(&new).await), "{name}");
+        assert!(positions(&new).await.len() > kept.len(), "{name}");
+        assert!(lost_seqs.is_disjoint(&seqs(&new, job).await), "{name}");
+        assert!(seqs(&new, job).await.is_superset(&kept_seqs), "{name}");
+        assert_eq!(seqs(&new, fresh).await.first(), Some(&1), "{name}: a new job has used no numbers");
+
+        let ends = new.store.feed_ends().await.unwrap();
+        assert!(lost.iter().all(|position| ends.has_lost(*position)), "{name}: {ends:?}");
+        assert!(!ends.has_lost(newest) && !ends.has_lost(ends.newest), "{name}: {ends:?}");
+        let changed = new.store.job(job).await.unwrap().unwrap();
+        for known in [&unchanged, &changed] {
+            assert!(lost_seqs.iter().all(|seq| !known.has_seq(*seq)), "{name}: {known:?}");
+            assert!(kept_seqs.iter().all(|seq| known.has_seq(*seq)), "{name}: {known:?}");
+        }
+        assert!(changed.has_seq(changed.last_seq) && changed.revision > unchanged.revision + 1, "{name}");
+        let before = old.store.project(shop()).await.unwrap().unwrap().version;
+        let after = new.store.project(shop()).await.unwrap().unwrap().version;
+        assert!(after > before + 1_000_000, "{name}: an entity tag of a lost state fits no later state: {after}");
+    }
+}
+
+#[tokio::test]
+async fn a_database_file_that_was_put_back_by_hand_is_noticed() {
+    let (dir, world) = (tempfile::tempdir().unwrap(), World::new());
+    let (path, copy) = (dir.path().join("journeyman.db"), dir.path().join("copy.db"));
+    let fixture = opened(&path, &world).await;
+    fixture.store.create_project(project("shop"), [].into()).await.unwrap();
+    fixture.store.note_start().await.unwrap();
+    fixture.job().await;
+    // A copy that has no mark, as other programs make it.
+    let db = rusqlite::Connection::open(&path).unwrap();
+    db.execute("VACUUM INTO ?1", [copy.to_str().unwrap()]).unwrap();
+    drop((db, fixture));
+
+    let fixture = opened(&path, &world).await;
+    assert_eq!(fixture.store.feed_ends().await.unwrap().gaps, [], "an ordinary start begins no epoch");
+    fixture.store.note_start().await.unwrap();
+    fixture.engine.create_job(&project("shop"), new_job("lost"), free()).await.unwrap();
+    let lost = fixture.store.feed_ends().await.unwrap().newest;
+    drop(fixture);
+    let log = dir.path().join("journeyman.db-wal");
+    until("the database is closed", || (!log.exists()).then_some(()));
+    std::fs::copy(&copy, &path).unwrap();
+
+    for attempt in ["first", "second"] {
+        let fixture = opened(&path, &world).await;
+        let ends = fixture.store.feed_ends().await.unwrap();
+        assert_eq!(ends.gaps.len(), 1, "{attempt}: one epoch begins");
+        assert!(ends.has_lost(lost), "{attempt}: {ends:?}");
+        fixture.job().await;
+        assert!(fixture.store.feed_ends().await.unwrap().newest > ends.newest, "{attempt}");
+        fixture.store.note_start().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_check_of_writes_writes() {
+    for fixture in super::given::all().await {
+        assert_eq!(fixture.store.check_writes().await, Ok(()), "{}", fixture.name);
+        assert_eq!(fixture.store.check_writes().await, Ok(()), "{}", fixture.name);
+    }
+}
