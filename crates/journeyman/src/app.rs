@@ -1,6 +1,7 @@
 //! Assembles the service: opens the adapters, and connects them to the use cases and the engine.
 
 mod agents;
+mod ballast;
 pub(crate) mod leftovers;
 mod sandbox;
 
@@ -98,13 +99,19 @@ pub(crate) async fn open_store(settings: &Settings) -> anyhow::Result<Arc<dyn St
     }
 }
 
-/// Ensures that everything that the previous process wrote to the database's log is on disk.
+/// Ensures that everything that the previous process wrote to the database's log is on disk, and that the database can be
+/// opened if the disk is full.
 ///
 /// # Errors
 /// Returns an error if the log cannot be read or written.
 pub(crate) fn recover_store(settings: &Settings) -> anyhow::Result<()> {
     match &settings.database {
-        Database::Sqlite(path) => Ok(SqliteStore::recover(path)?),
+        Database::Sqlite(path) => {
+            ballast::release(path);
+            SqliteStore::recover(path)?;
+            ballast::keep(path);
+            Ok(())
+        }
         // A PostgreSQL server recovers its log without help.
         Database::Postgres(_) => Ok(()),
     }

@@ -38,6 +38,9 @@ pub(super) async fn read(call: &Call<'_>, uri: &str) -> Result<ReadResourceResul
     let store = &call.app.services.store;
     let job = store.job(id).await.map_err(|error| Failure::from(error).into_error())?;
     let job = job.filter(|job| call.caller.sees(&job.project)).ok_or_else(missing)?;
+    if !job.has_seq(after) {
+        return Err(missing());
+    }
     let mut transcript = Transcript { text: format!("[{NOTICE}]\n"), is_agent: false };
     let (mut last, mut chars, mut read) = (after, 0, 0);
     loop {

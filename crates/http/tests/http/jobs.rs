@@ -318,6 +318,13 @@ async fn events_are_pages_of_json_on_request() {
     assert_eq!(rest["events"][0]["seq"], 3);
     assert_eq!(rest["hasMore"], false);
     assert_eq!(rest["events"].as_array().unwrap().last().unwrap()["type"], "job.completed");
+    let end = service.call("GET", &format!("{job}/events?after={}", rest["nextAfter"]), "", json).await;
+    assert_eq!((end.status.as_u16(), end.json()["events"].clone()), (200, json!([])));
+    // Only a history that was lost by a restore can have had this number.
+    for path in ["events?after=999", "events/stream?after=999"] {
+        let lost = service.call("GET", &format!("{job}/{path}"), "", json).await;
+        assert_eq!((lost.status.as_u16(), lost.code()), (410, "cursor_expired".to_owned()), "{path}");
+    }
 }
 
 #[tokio::test]

@@ -158,7 +158,9 @@ async fn a_machine_that_cannot_create_a_sandbox_is_healthy_but_not_ready() {
     let service = service().await;
     service.machine.is_away.store(true, Ordering::SeqCst);
     let answer = service.get("/readyz").await;
-    assert_eq!((answer.status.as_u16(), answer.code().as_str()), (503, "sandbox_unavailable"), "{answer:?}");
+    let body = answer.json();
+    assert_eq!((answer.status.as_u16(), &body["code"]), (503, &json!("sandbox_unavailable")), "{answer:?}");
+    assert_eq!((&body["reads"]["ok"], &body["writes"]["ok"]), (&json!(true), &json!(true)), "{answer:?}");
     assert!(answer.text.contains("the container engine does not answer"), "{answer:?}");
     assert!(!answer.text.contains("/run/"), "the path is not for clients without a key: {answer:?}");
     assert_eq!(service.get("/healthz").await.status.as_u16(), 200, "a restart would not help");

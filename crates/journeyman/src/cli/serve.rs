@@ -58,10 +58,17 @@ pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
         if serves_clients && !server.app.has_keys().await? {
             tracing::info!("there is no API key yet; create one with: {hint}");
         }
-        if serves_clients
-            && !has_administrator(&*server.app.store).await?
-            && let Some(link) = first_link(&server.app.cases).await?
-        {
+        let link = if serves_clients && !has_administrator(&*server.app.store).await? {
+            first_link(&server.app.cases).await.unwrap_or_else(|error| {
+                // The disk may be full. Reads work nevertheless.
+                tracing::warn!(%error, "this server has no administrator, and the link for the first one could not be stored; \
+                     start the service again when the database can be written");
+                None
+            })
+        } else {
+            None
+        };
+        if let Some(link) = link {
             // The link is not logged, because anyone who has it can become the administrator.
             print(&format!(
                 "This server has no administrator yet. Open this link within a day to become its administrator:\n{link}"

@@ -155,6 +155,80 @@ fn with_a_full_disk_messages_are_refused_and_none_is_lost() {
     assert_eq!(added, ["+1", "+2", "+3"], "each once");
 }
 
+/// A process that keeps a small disk, on which services can be started one after the other.
+struct Holder {
+    process: std::process::Child,
+    is_root: bool,
+}
+
+impl Holder {
+    fn start(site: &Site, options: &[&str]) -> Self {
+        let mut command = Command::new("unshare");
+        command.args(options).args(["sh", "-c", SMALL, "sh"]).arg(site.path("data")).args(["sleep", "infinity"]);
+        let holder = Self { process: command.spawn().unwrap(), is_root: !options.contains(&"--user") };
+        let data = holder.seen(&site.path("data"));
+        until("the small disk is there", || {
+            let disk = rustix::fs::statvfs(&data).ok()?;
+            (disk.f_blocks * disk.f_frsize == 32 << 20).then_some(())
+        });
+        holder
+    }
+
+    /// Returns the path of a file on the disk for this process.
+    fn seen(&self, path: &std::path::Path) -> PathBuf {
+        format!("/proc/{}/root{}", self.process.id(), path.display()).into()
+    }
+
+    /// Returns the beginning of a command line that runs a program on the disk.
+    fn enter(&self) -> Command {
+        let mut command = Command::new("nsenter");
+        command.args(["--target", &self.process.id().to_string(), "--mount"]);
+        if !self.is_root {
+            command.args(["--user", "--preserve-credentials"]);
+        }
+        command
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn a_service_starts_on_a_full_disk_and_becomes_ready_when_there_is_space() {
+    let Some(options) = unshare() else {
+        let _ = writeln!(std::io::stderr(), "not tested: this user may not mount a small disk");
+        return;
+    };
+    let site = site();
+    let holder = Holder::start(&site, &options);
+    let mut service = site.start_wrapped(holder.enter());
+    let job = service.create("[[append a|1]]");
+    service.settled(&job);
+    // A clean end removes the files that SQLite needs to read the database, so the next start must create them.
+    service.terminate();
+    assert_eq!(service.ended(), Some(0), "{}", service.log());
+    let filler = |name: &str| Disk { filler: holder.seen(&site.path("data").join(name)) };
+    let (first, second) = (filler("filler"), filler("filler-2"));
+    first.fill();
+    let service = site.start_wrapped(holder.enter());
+    second.fill();
+    assert_eq!(service.get(&job)["status"], "completed", "stored data can be read");
+    let (status, refusal) =
+        service.call("POST", &format!("{job}/message"), Some(json!({ "prompt": "[[append a|no]]" })));
+    assert_eq!((status, refusal["code"].as_str()), (503, Some("storage_full")), "{refusal}");
+    until("the service is not ready", || (service.call("GET", "/readyz", None).0 == 503).then_some(()));
+    assert_eq!(service.call("GET", "/readyz/reads", None).0, 200);
+    first.clear();
+    second.clear();
+    until("the service is ready", || (service.call("GET", "/readyz", None).0 == 200).then_some(()));
+    service.send(&job, "[[append a|2]]");
+    assert_eq!(service.settled(&job)["status"], "completed", "{}", service.log());
+}
+
 /// Returns the beginning of a command line that runs a program on the disk.
 fn on_disk(disk: &FailingDisk) -> Command {
     let mut command = Command::new("env");
