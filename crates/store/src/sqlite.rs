@@ -282,13 +282,15 @@ impl Store for SqliteStore {
     }
 
     async fn note_start(&self) -> Result<(), StoreError> {
+        let failed =
+            |path: &Path, error: std::io::Error| StoreError::Unavailable(format!("{}-start: {error}", path.display()));
         let (path, ids) = (self.path.clone(), Arc::clone(&self.ids));
         let note = move |db: &write::Session<'_>| {
-            let noted = epoch::note_start(db, &path, &*ids);
-            let noted = noted.map_err(|error| StoreError::Unavailable(format!("{}-start: {error}", path.display())));
+            let noted = epoch::note_start(db, &path, &*ids).map_err(|error| failed(&path, error));
             Ok::<_, error::OpError<StoreError>>(noted??)
         };
-        self.writer.write(note).await
+        let start = self.writer.write(note).await?;
+        epoch::settle_start(&self.path, &start).map_err(|error| failed(&self.path, error))
     }
 
     async fn sweep(&self, now: Timestamp, retention: Retention, limit: usize) -> Result<Swept, StoreError> {

@@ -62,8 +62,9 @@ pub(super) fn enter(db: &mut Connection, path: &Path, ids: &dyn IdGen) -> Result
     }
     let epoch = begin(&change, ids).map_err(failed)?;
     let noted = note_start(&change, path, ids).map_err(|source| OpenError::Start { path: starts_of(path), source })?;
-    noted.map_err(failed)?;
+    let start = noted.map_err(failed)?;
     change.commit().map_err(failed)?;
+    settle_start(path, &start).map_err(|source| OpenError::Start { path: starts_of(path), source })?;
     tracing::warn!(
         base = epoch.base,
         "the database was restored from an earlier state: a new epoch begins, and new events, versions and cursors have \
@@ -83,9 +84,10 @@ fn is_back(db: &Connection, path: &Path) -> Result<bool, OpenError> {
     Ok(!known.contains(&start))
 }
 
-/// Notes the start of a service in the database and in the file next to it. The file then names the previous start too, so
-/// that it fits whether or not the transaction is committed.
-pub(super) fn note_start(db: &Connection, path: &Path, ids: &dyn IdGen) -> io::Result<rusqlite::Result<()>> {
+/// Notes the start of a service in the database and in the file next to it, and returns its ID. The file then names the
+/// previous start too, so that it fits whether or not the transaction is committed. After the commit, the caller calls
+/// [`settle_start`].
+pub(super) fn note_start(db: &Connection, path: &Path, ids: &dyn IdGen) -> io::Result<rusqlite::Result<String>> {
     let (known, fresh) = (text(db, START), new_start(ids));
     let known = match known {
         Ok(known) => known,
@@ -93,7 +95,12 @@ pub(super) fn note_start(db: &Connection, path: &Path, ids: &dyn IdGen) -> io::R
     };
     let both: Vec<&str> = known.iter().map(String::as_str).chain([fresh.as_str()]).collect();
     write_starts(path, &both)?;
-    Ok(put(db, START, fresh.as_bytes()))
+    Ok(put(db, START, fresh.as_bytes()).map(|()| fresh))
+}
+
+/// Lets the file next to the database name only this start, which the database has.
+pub(super) fn settle_start(path: &Path, start: &str) -> io::Result<()> {
+    write_starts(path, &[start])
 }
 
 /// Begins an epoch: the counters continue after its base.
