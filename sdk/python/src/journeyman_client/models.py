@@ -708,6 +708,7 @@ ErrorCode = TypeAliasType(
         "too_many_connections",
         "overloaded",
         "store_unavailable",
+        "storage_full",
         "outcome_unknown",
         "internal",
     ],
@@ -752,7 +753,7 @@ The error code, for programs. New codes may be added; the status gives the class
 - `identity_missing`: The user is not connected with an account of the OpenID provider.
 - `password_missing`: The user has no password, and could not sign in without the OpenID provider.
 - `repository_not_found`: The repository does not exist at this address.
-- `cursor_expired`: The events after the cursor are no longer stored.
+- `cursor_expired`: The events after the cursor are no longer stored, or the server was restored from an earlier state.
 - `method_not_allowed`: The path does not support this method.
 - `invalid_json`: The body is not JSON.
 - `invalid_body`: A field of the body is not valid.
@@ -808,6 +809,7 @@ The error code, for programs. New codes may be added; the status gives the class
 - `too_many_connections`: The address of the client has too many open connections.
 - `overloaded`: The server is overloaded.
 - `store_unavailable`: The store is unavailable.
+- `storage_full`: The disk of the database is full, so that nothing can be written. Reads work.
 - `outcome_unknown`: The server does not know whether the request was stored.
 - `internal`: An internal error occurred in the server.
 """
