@@ -47,17 +47,15 @@ pub struct LocalHost {
     known_conflicts: KnownConflicts,
 }
 
+/// The stores of the built-in host: of pull requests, of their comparisons with their bases, of users and of projects.
+type HostStores = (Arc<dyn PullStore>, Arc<dyn ComparisonStore>, Arc<dyn UserStore>, Arc<dyn ProjectStore>);
+
 impl LocalHost {
     pub(crate) fn new(
         git: Git,
         (repositories, hooks): (PathBuf, PathBuf),
         public_url: String,
-        (pulls, comparisons, users, projects): (
-            Arc<dyn PullStore>,
-            Arc<dyn ComparisonStore>,
-            Arc<dyn UserStore>,
-            Arc<dyn ProjectStore>,
-        ),
+        (pulls, comparisons, users, projects): HostStores,
         objects: Arc<dyn HostedObjects>,
         clock: Arc<dyn Clock>,
     ) -> Self {

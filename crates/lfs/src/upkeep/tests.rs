@@ -99,7 +99,7 @@ async fn an_object_that_a_client_was_told_about_stays_for_its_push() {
     let setup = Setup::new().await;
     let (asked, forgotten) = (setup.object("asked"), setup.object("forgotten"));
     setup.world.advance(DAY * 30);
-    assert!(setup.lfs.missing(&setup.remote(), "main", &[asked.clone()]).await.unwrap().is_empty());
+    assert!(setup.lfs.missing(&setup.remote(), "main", std::slice::from_ref(&asked)).await.unwrap().is_empty());
     setup.maintain().await;
     assert!(setup.has(&asked) && !setup.has(&forgotten));
     setup.world.advance(DAY * 15);
