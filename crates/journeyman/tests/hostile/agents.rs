@@ -1,6 +1,6 @@
 //! Tests of agents that misbehave: each run ends with a reason, and the service continues to work.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::program::given::{acp_script, is_running, site_with};
 
@@ -108,7 +108,8 @@ fn a_misbehaving_agent_ends_only_its_run() {
 }
 
 /// Agents that violate the protocol when they start: a name, the script, the code of the reason, and parts of its text.
-/// Another attempt would fail in the same way, so there is only one.
+/// Another attempt would fail in the same way, so there is only one, except for the slow agent: the machine may have been
+/// busy.
 const FAILING_STARTS: &[(&str, &str, &str, &[&str])] = &[
     (
         "exiting",
@@ -122,7 +123,7 @@ const FAILING_STARTS: &[(&str, &str, &str, &[&str])] = &[
         "agent_protocol",
         &["version 9"],
     ),
-    ("slow", "sleep 1000", "agent_protocol", &["did not answer initialize within 2 s", "initialize-seconds"]),
+    ("slow", "sleep 1000", "agent_not_started", &["did not answer initialize within 2 s", "initialize-seconds"]),
     (
         "wordy",
         "read -r line; head -c 50000000 /dev/zero | tr '\\0' a; sleep 1000",
@@ -138,7 +139,7 @@ const FAILING_STARTS: &[(&str, &str, &str, &[&str])] = &[
 ];
 
 #[test]
-fn an_agent_that_cannot_start_is_tried_once_and_the_reason_says_why() {
+fn an_agent_that_cannot_start_fails_and_the_reason_says_why() {
     let mut config = "workers = 8\nwarm-agents = 0\n".to_owned();
     for (name, ..) in FAILING_STARTS {
         config.push_str(&format!(
@@ -161,10 +162,59 @@ fn an_agent_that_cannot_start_is_tried_once_and_the_reason_says_why() {
         let job = format!("/v2/agent/shop/job/{}", record["id"].as_str().unwrap());
         assert_eq!(service.settled(&job)["status"], "failed", "{name}");
         let runs = service.get(&format!("{job}/runs"))["runs"].as_array().unwrap().clone();
-        assert_eq!(runs.len(), 1, "{name}: {runs:#?}");
+        assert_eq!(runs.len(), if *name == "slow" { 3 } else { 1 }, "{name}: {runs:#?}");
         let reason = &runs[0]["reason"];
         let text = reason["text"].as_str().unwrap();
         assert_eq!(reason["code"], *code, "{name}: {text}");
         assert!(words.iter().all(|word| text.contains(word)), "{name}: {text}");
+    }
+}
+
+/// What agents print before their first message, and whether a line follows.
+const FIRST_LINES: &[(&str, &str, &str)] = &[
+    ("title", r"\033]0;agent\007", r"\u{1b}]0;agent\u{7}"),
+    ("mark", r"\357\273\277", r"\u{feff}"),
+    ("banner", r"Welcome back!\n", "Welcome back!"),
+];
+
+#[test]
+fn what_an_agent_prints_before_its_first_message_is_dropped_and_told() {
+    let mut config = "workers = 8\nwarm-agents = 0\n".to_owned();
+    for (name, ..) in FIRST_LINES {
+        config.push_str(&format!(
+            "[agents.{name}]\ncommand = [\"sh\", \"DIR/{name}.sh\"]\nreadable = [\"DIR/{name}.sh\"]\n"
+        ));
+    }
+    let site = site_with(&config);
+    std::fs::write(site.path("config.toml"), config.replace("DIR", site.dir.path().to_str().unwrap())).unwrap();
+    for (name, printed, _) in FIRST_LINES {
+        let script = format!(
+            r#"printf '{printed}'
+while read -r line; do
+    id=$(printf '%s' "$line" | sed -n 's/.*"id":\("[^"]*"\|[0-9][0-9]*\).*/\1/p')
+    case $line in
+        *'"initialize"'*) result='{{"protocolVersion":1}}' ;;
+        *'"session/new"'*) result='{{"sessionId":"s"}}' ;;
+        *'"session/prompt"'*) result='{{"stopReason":"end_turn"}}' ;;
+        *) continue ;;
+    esac
+    printf '{{"jsonrpc":"2.0","id":%s,"result":%s}}\n' "$id" "$result"
+done
+"#
+        );
+        std::fs::write(site.path(&format!("{name}.sh")), script).unwrap();
+    }
+    let service = site.start();
+    for (name, _, told) in FIRST_LINES {
+        let body = json!({ "prompt": "x", "agent": name });
+        let (status, record) = service.call("POST", "/v2/agent/shop/job", Some(body));
+        assert_eq!(status, 201, "{record}");
+        let job = format!("/v2/agent/shop/job/{}", record["id"].as_str().unwrap());
+        assert_eq!(service.settled(&job)["status"], "completed", "{name}: {:#}", service.events(&job));
+        let events = service.events(&job);
+        let dropped: Vec<&Value> =
+            events.as_array().unwrap().iter().filter(|event| event["type"] == "agent.line_dropped").collect();
+        assert_eq!(dropped.len(), 1, "{name}: {events:#}");
+        assert_eq!(dropped[0]["data"]["beginning"], *told, "{name}");
     }
 }

@@ -409,6 +409,20 @@ mod tests {
     }
 
     #[test]
+    fn a_message_is_found_behind_what_a_terminal_would_show() {
+        let message = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
+        for before in ["\u{feff}", "\u{1b}]0;title\u{7}", "> ", "a { b"] {
+            let line = format!("{before}{message}");
+            let expected = if before.contains('{') { ("", line.as_str()) } else { (before, message) };
+            assert_eq!(split_message(&line), expected, "{before:?}");
+        }
+        for line in [message, "", "Welcome!", "log: {\"level\": 1}", "x {"] {
+            assert_eq!(split_message(line), ("", line));
+        }
+        assert_eq!(visible("\u{feff}\u{1b}]é"), "\\u{feff}\\u{1b}]é");
+    }
+
+    #[test]
     fn a_line_with_a_lone_surrogate_is_not_dropped() {
         let update = r#"{"jsonrpc":"2.0","method":"session/update","params":{"text":"a\ud83d"}}"#;
         let params = json!({ "text": "a\u{fffd}" });
