@@ -428,8 +428,11 @@ step("the agent can be asked to resolve conflicts, which are named", async () =>
   copy.write({ "conflict.txt": "theirs\n" });
   await copy.commit("Change it");
   await copy.git("push", "-q", copy.remote, "HEAD:main");
-  await suite.open(page, `/projects/shop/jobs/${job.id}`);
-  await page.getByText("1 file conflicts with main").waitFor();
+  // The service compares the branches a few seconds after the push.
+  await waitUntil("the page of the job names the conflict", async () => {
+    await suite.open(page, `/projects/shop/jobs/${job.id}`);
+    return page.getByText("1 file conflicts with main").isVisible();
+  });
   await page.getByRole("button", { name: "Ask the agent to merge main in" }).waitFor();
   await suite.open(page, pull());
   await page.getByText("1 file conflicts with main").waitFor();

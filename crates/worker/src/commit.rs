@@ -170,6 +170,7 @@ async fn commit(context: &CommitContext<'_>, trees: Trees<'_>) -> Result<Work, R
     let folders = mirror.folders().await?;
     let mut attempts = Attempts { refused: BTreeSet::new(), own: None, has_objects: false };
     let collection = Collection { context, turned, starts: &starts };
+    let mut replaced = None;
     let committed = loop {
         match collection.attempt(&mut task, &mut pointers, &mut attempts).await {
             Ok(Attempt::Committed(committed)) => break committed,
@@ -184,11 +185,17 @@ async fn commit(context: &CommitContext<'_>, trees: Trees<'_>) -> Result<Work, R
             {
                 tracing::warn!(job = %context.job.id, %error, "the agent's commits are replaced by one of the service");
                 task.take_commits = false;
+                replaced = Some(error);
             }
             Err(error) => return Err(error),
         }
     };
     let Committed { committer, head, commits, staged } = *committed;
+    // Without changed files, the refused commits are all that the turn has made, and their refusal is its reason.
+    if let Some(error) = replaced.filter(|_| commits.is_empty()) {
+        committer.end().await;
+        return Err(error);
+    }
     let (head, commits) = sign(context, head, commits).await?;
     // Sync before the end of the turn is recorded: recorded commits must survive a power failure.
     mirror.sync(folders).await?;

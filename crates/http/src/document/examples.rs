@@ -451,7 +451,7 @@ fn project_pull(state: &str, mergeable: Option<bool>) -> Value {
     (pull["endedBy"], pull["mergeCommit"]) = (Value::Null, Value::Null);
     if state == "merged" {
         (pull["endedAt"], pull["conflicts"]) = (json!("2026-11-22T10:00:00.000Z"), Value::Null);
-        pull["behind"] = Value::Null;
+        (pull["behind"], pull["comparedAt"]) = (Value::Null, Value::Null);
         (pull["endedBy"], pull["mergeCommit"]) = (json!("ada"), json!(MERGE));
     }
     pull
@@ -470,6 +470,8 @@ fn pull() -> Value {
         "labels": [],
         "conflicts": { "files": [], "more": 0 },
         "behind": 0,
+        "comparedAt": ENDED,
+        "notCompared": null,
         "createdAt": ENDED,
         "endedAt": null,
     })

@@ -6120,6 +6120,8 @@ export interface operations {
                      *             "more": 0
                      *           },
                      *           "behind": 0,
+                     *           "comparedAt": "2026-11-22T09:04:10.512Z",
+                     *           "notCompared": null,
                      *           "createdAt": "2026-11-22T09:04:10.512Z",
                      *           "endedAt": null
                      *         }
@@ -7164,6 +7166,8 @@ export interface operations {
                      *             "more": 0
                      *           },
                      *           "behind": 0,
+                     *           "comparedAt": "2026-11-22T09:04:10.512Z",
+                     *           "notCompared": null,
                      *           "createdAt": "2026-11-22T09:04:10.512Z",
                      *           "endedAt": null,
                      *           "job": "job_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7",
@@ -7225,6 +7229,8 @@ export interface operations {
                      *         "more": 0
                      *       },
                      *       "behind": 0,
+                     *       "comparedAt": "2026-11-22T09:04:10.512Z",
+                     *       "notCompared": null,
                      *       "createdAt": "2026-11-22T09:04:10.512Z",
                      *       "endedAt": null,
                      *       "job": "job_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7",
@@ -7258,6 +7264,8 @@ export interface operations {
                      *         "more": 0
                      *       },
                      *       "behind": 0,
+                     *       "comparedAt": "2026-11-22T09:04:10.512Z",
+                     *       "notCompared": null,
                      *       "createdAt": "2026-11-22T09:04:10.512Z",
                      *       "endedAt": null,
                      *       "job": "job_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7",
@@ -7310,6 +7318,8 @@ export interface operations {
                      *         "more": 0
                      *       },
                      *       "behind": 0,
+                     *       "comparedAt": "2026-11-22T09:04:10.512Z",
+                     *       "notCompared": null,
                      *       "createdAt": "2026-11-22T09:04:10.512Z",
                      *       "endedAt": null,
                      *       "job": "job_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7",
@@ -7365,6 +7375,8 @@ export interface operations {
                      *       "labels": [],
                      *       "conflicts": null,
                      *       "behind": null,
+                     *       "comparedAt": null,
+                     *       "notCompared": null,
                      *       "createdAt": "2026-11-22T09:04:10.512Z",
                      *       "endedAt": "2026-11-22T10:00:00.000Z",
                      *       "job": "job_019aa3bb4a2c7d10b2b1a1c5d0f3e8a7",
