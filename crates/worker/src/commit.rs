@@ -192,7 +192,7 @@ async fn commit(context: &CommitContext<'_>, trees: Trees<'_>) -> Result<Work, R
     };
     let Committed { committer, head, commits, staged } = *committed;
     // Without changed files, the refused commits are all that the turn has made, and their refusal is its reason.
-    if let Some(error) = replaced.filter(|_| commits.is_empty()) {
+    if let Some(error) = replaced.filter(|_| commits.is_empty() && staged.left_out.is_empty()) {
         committer.end().await;
         return Err(error);
     }
