@@ -27,7 +27,7 @@ use journeyman_core::ports::{
 };
 use journeyman_core::pull::{HostPull, LocalPull, NewPull, PullChange, PullText};
 use journeyman_core::time::Clock;
-use journeyman_git::{Git, GitError, KnownConflicts, sync_tree};
+use journeyman_git::{FileLock, Git, GitError, KnownConflicts, sync_tree};
 
 pub use self::protect::write_hooks;
 
@@ -133,14 +133,14 @@ impl LocalHost {
     }
 
     /// Creates and locks an empty folder for a purpose, which the caller removes.
-    pub(crate) async fn scratch(&self, name: &str) -> io::Result<(PathBuf, File)> {
+    pub(crate) async fn scratch(&self, name: &str) -> io::Result<(PathBuf, FileLock)> {
         tokio::fs::create_dir_all(&self.repositories).await?;
         self.building(name).await
     }
 
     /// Creates and locks a folder to build a repository in; concurrent requests get different folders. A folder that is
     /// not locked was left behind by a killed process.
-    async fn building(&self, name: &str) -> io::Result<(PathBuf, File)> {
+    async fn building(&self, name: &str) -> io::Result<(PathBuf, FileLock)> {
         let moment = self.clock.now().as_micros();
         let mut attempt = 0_u64;
         loop {
@@ -203,9 +203,8 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send
 const MAX_ATTEMPTS: u64 = 100;
 
 /// Locks a folder with an unfinished repository; `None` if another process holds the lock or has removed the folder.
-fn lock(path: &Path) -> Option<File> {
-    let lock = File::open(path).ok()?;
-    lock.try_lock().ok()?;
+fn lock(path: &Path) -> Option<FileLock> {
+    let lock = FileLock::try_exclusive(File::open(path).ok()?).ok()??;
     let (opened, there) = (lock.metadata().ok()?, path.symlink_metadata().ok()?);
     ((opened.dev(), opened.ino()) == (there.dev(), there.ino())).then_some(lock)
 }

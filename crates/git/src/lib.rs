@@ -6,6 +6,7 @@
 
 mod command;
 mod failure;
+mod lock;
 mod maintenance;
 mod merge;
 mod route;
@@ -14,6 +15,7 @@ mod sync;
 
 pub use command::{Git, GitCommand, Output, Piped, Runner, pairs, write_program};
 pub use failure::{Failure, GitError};
+pub use lock::FileLock;
 pub use maintenance::{MaintenanceError, RepositoryMaintenance};
 pub use merge::{KnownConflicts, Merged};
 pub use route::Route;

@@ -25,6 +25,7 @@ use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, utimensat};
 use self::contents::{Contents, Pack, rolled_up};
 use crate::command::Git;
 use crate::failure::GitError;
+use crate::lock::FileLock;
 
 /// The file in a repository that records its packings, and whose lock belongs to the process that packs it.
 const RECORD: &str = "journeyman-maintenance";
@@ -55,7 +56,7 @@ pub enum MaintenanceError {
 pub struct RepositoryMaintenance {
     git: Git,
     repository: PathBuf,
-    record: File,
+    record: FileLock,
     state: Maintenance,
     due: Due,
     now: Timestamp,
@@ -176,12 +177,8 @@ impl RepositoryMaintenance {
 
 fn begin(git: Git, repository: PathBuf, now: Timestamp) -> io::Result<Option<RepositoryMaintenance>> {
     let path = repository.join(RECORD);
-    let mut record = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
-    match record.try_lock() {
-        Ok(()) => {}
-        Err(std::fs::TryLockError::WouldBlock) => return Ok(None),
-        Err(std::fs::TryLockError::Error(error)) => return Err(error),
-    }
+    let record = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+    let Some(mut record) = FileLock::try_exclusive(record)? else { return Ok(None) };
     let mut text = String::new();
     record.read_to_string(&mut text)?;
     let known = Maintenance::read(&text);

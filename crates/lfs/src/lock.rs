@@ -3,19 +3,20 @@
 //! Requests share it; the removal of objects has it alone. It is a lock of the file system, so it also holds between
 //! machines that share the repositories.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
+
+use journeyman_git::FileLock;
 
 use crate::blocking;
 
 /// The file in the git directory of a repository that is locked.
 const FILE: &str = "journeyman-lfs-lock";
 
-/// The time for which a removal waits for requests. A program that the service is starting has the lock of an ended
-/// request for a moment, because it inherits the file until it is executed.
+/// The time for which a removal waits for requests.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The number of attempts in this time.
@@ -23,7 +24,7 @@ const ATTEMPTS: u32 = 20;
 
 /// A lock on the objects of a repository, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Lock(#[expect(dead_code, reason = "its lock ends with it")] File);
+pub(crate) struct Lock(#[expect(dead_code, reason = "its lock ends with it")] FileLock);
 
 impl Lock {
     /// Waits for the lock of a request.
@@ -33,8 +34,7 @@ impl Lock {
     pub(crate) async fn shared(git_dir: &Path) -> io::Result<Self> {
         let git_dir = git_dir.to_owned();
         blocking(move || {
-            let file = open(&git_dir)?;
-            file.lock_shared()?;
+            let file = FileLock::shared(open(&git_dir)?)?;
             // The repository may have been moved aside meanwhile, to be removed, and a new one may have its name.
             let (held, there) = (file.metadata()?, git_dir.join(FILE).symlink_metadata()?);
             match (held.dev(), held.ino()) == (there.dev(), there.ino()) {
@@ -60,15 +60,7 @@ impl Lock {
     }
 
     async fn try_alone(git_dir: std::path::PathBuf) -> io::Result<Option<Self>> {
-        blocking(move || {
-            let file = open(&git_dir)?;
-            match file.try_lock() {
-                Ok(()) => Ok(Some(Self(file))),
-                Err(TryLockError::WouldBlock) => Ok(None),
-                Err(TryLockError::Error(error)) => Err(error),
-            }
-        })
-        .await
+        blocking(move || Ok(FileLock::try_exclusive(open(&git_dir)?)?.map(Self))).await
     }
 }
 

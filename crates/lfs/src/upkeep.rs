@@ -8,7 +8,7 @@
 //! - Memory is bounded, whatever the number of objects.
 
 use std::collections::HashSet;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Read as _, Seek as _, Write as _};
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use journeyman_core::hosted_storage::{HostedStorage, RECORD, StorageRecord, remo
 use journeyman_core::lfs::{POINTER_BYTES, blob_folder, named_oids};
 use journeyman_core::ports::{Blob, BlobError, Blobs};
 use journeyman_core::time::Timestamp;
-use journeyman_git::{Git, MaintenanceError};
+use journeyman_git::{FileLock, Git, MaintenanceError};
 
 use crate::blocking;
 use crate::hosted::name_of;
@@ -160,13 +160,9 @@ impl Upkeep<'_> {
 }
 
 /// Opens and locks the record of a repository, whose lock belongs to the process that measures it; `None` if another process has the lock.
-fn open(path: &Path) -> io::Result<Option<(File, Option<StorageRecord>)>> {
-    let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Ok(None),
-        Err(TryLockError::Error(error)) => return Err(error),
-    }
+fn open(path: &Path) -> io::Result<Option<(FileLock, Option<StorageRecord>)>> {
+    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+    let Some(mut file) = FileLock::try_exclusive(file)? else { return Ok(None) };
     let mut text = String::new();
     file.read_to_string(&mut text)?;
     Ok(Some((file, StorageRecord::read(&text))))
