@@ -31,7 +31,7 @@ const badge = (page, status) => page.locator(`#job-head .badge.${status}`).waitF
 const isAtEnd = (page) => page.evaluate(() => innerHeight + scrollY >= document.documentElement.scrollHeight - 100);
 
 // longest-task.mjs measures how long these events keep the browser busy.
-test("511 events that arrive at once are all shown, mostly folded, and style at most a quarter of the page at once", async () => {
+test("511 events that arrive at once are all shown, mostly folded, and each element is styled less than twice", async () => {
   const page = await suite.page({ cookie: admin });
   const [file, go] = signal();
   const job = await fakeJob("Reads many files", readFiles(file));
@@ -41,10 +41,11 @@ test("511 events that arrive at once are all shown, mostly folded, and style at 
     go();
     await page.locator("#thread").getByText("Has read them all.").waitFor();
   });
-  // An update must not be a reason to style the whole page again, as it is with a selector such as `* + *`.
-  const most = Math.max(...events.filter((event) => event.name === "UpdateLayoutTree").map((event) => event.args.elementCount));
+  // An update must not be a reason to style the whole page again, as it is with a selector such as `* + *`: then each frame
+  // styles all that is there already. How many updates arrive in a frame depends on the machine, and does not count here.
+  const styled = events.filter((event) => event.name === "UpdateLayoutTree").reduce((sum, event) => sum + event.args.elementCount, 0);
   const all = await page.locator("*").count();
-  assert.ok(most > 0 && most < all / 4, `${most} of ${all} elements were styled at once`);
+  assert.ok(styled > 0 && styled < 2 * all, `elements were styled ${styled} times, and the page has ${all}`);
   assert.equal(await page.locator("#thread details.tool").count(), READS, "a step is missing");
   await waitUntil("at most 15 elements are outside of the fold", async () => await page.locator("#thread > li").count() <= 15);
   await page.locator(".fold > summary strong", { hasText: /^1\d\d steps/ }).waitFor();

@@ -397,12 +397,32 @@ withKey("an open page is updated again after the server has restarted", async ()
   await suite.open(other, `/projects/shop/jobs/${sent.id}`);
   await other.locator("#job-head .badge.completed").waitFor();
   await other.evaluate(() => { window.__mark = true; });
-  // Browsers may request the icon after the page has loaded, and a server that is stopping answers 503.
-  suite.allow(/ERR(OR)?_|^console error|^503 GET \/assets\/icon/);
+  // A server that is stopping answers 503 to the stream, and to the icon, which browsers may request after the page.
+  suite.allow(/ERR(OR)?_|^console error|^503 GET \/(assets\/icon|projects\/shop\/jobs\/[^/]+\/live)/);
   await suite.service.restart();
   await suite.service.api(secret, "POST", `/agent/shop/job/${sent.id}/message`, { prompt: "After it [[say Two.]]" });
   await agentSaid("Two.", other).waitFor();
   await other.locator("#job-head .badge.completed").waitFor();
   assert.ok(await other.evaluate(() => window.__mark), "the page was reloaded");
+  await other.context().close();
+});
+
+withKey("an open page is updated again after its stream was refused", async () => {
+  const other = await suite.page({ cookie: await suite.service.createUser("refused", "member") });
+  const sent = await suite.service.job(secret, "shop", "Before the refusal [[say One.]]");
+  await suite.service.waitForJob(secret, "shop", sent.id);
+  let requests = 0;
+  await other.route(/\/live\?/, (route) => {
+    requests += 1;
+    return requests <= 2 ? route.fulfill({ status: 503 }) : route.continue();
+  });
+  suite.expect(/^503 GET .*\/live/, /^503 GET .*\/live/);
+  await suite.open(other, `/projects/shop/jobs/${sent.id}`);
+  await other.evaluate(() => { window.__mark = true; });
+  await suite.service.api(secret, "POST", `/agent/shop/job/${sent.id}/message`, { prompt: "After it [[say Two.]]" });
+  await agentSaid("Two.", other).waitFor();
+  assert.ok(await other.evaluate(() => window.__mark), "the page was reloaded");
+  assert.equal(await agentSaid("One.", other).count(), 1, "an entry is shown twice");
+  assert.equal(requests, 3);
   await other.context().close();
 });

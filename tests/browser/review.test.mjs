@@ -425,14 +425,14 @@ step("on a phone, the folders of a long path are cut, and its name is not", asyn
 
 step("the agent can be asked to resolve conflicts, which are named", async () => {
   await follow("Change it [[write conflict.txt|ours]]");
+  await suite.open(page, `/projects/shop/jobs/${job.id}`);
+  await page.evaluate(() => { window.__mark = true; });
   copy.write({ "conflict.txt": "theirs\n" });
   await copy.commit("Change it");
   await copy.git("push", "-q", copy.remote, "HEAD:main");
-  // The service compares the branches a few seconds after the push.
-  await waitUntil("the page of the job names the conflict", async () => {
-    await suite.open(page, `/projects/shop/jobs/${job.id}`);
-    return page.getByText("1 file conflicts with main").isVisible();
-  });
+  // The service compares the branches a few seconds after the push, and an open page asks every 15 seconds.
+  await page.getByText("1 file conflicts with main").waitFor({ timeout: 60_000 });
+  assert.ok(await page.evaluate(() => window.__mark), "the page was reloaded");
   await page.getByRole("button", { name: "Ask the agent to merge main in" }).waitFor();
   await suite.open(page, pull());
   await page.getByText("1 file conflicts with main").waitFor();

@@ -235,6 +235,47 @@ document.addEventListener("turbo:submit-end", (event) => {
   if (event.detail.success && !other && form.querySelector("[data-submit]")) form.reset();
 });
 
+// A browser connects a stream again after an interruption, but not after a request was refused, as by a server that is
+// stopping, or by a proxy that reaches none. Then the page does, with growing pauses (in milliseconds).
+const FIRST_PAUSE = 1000;
+const MAX_PAUSE = 30000;
+const watchedStreams = new WeakSet();
+let pause = FIRST_PAUSE;
+
+function watchStreams() {
+  for (const source of document.querySelectorAll("turbo-stream-source")) {
+    const stream = source.streamSource;
+    if (!stream || watchedStreams.has(stream)) continue;
+    watchedStreams.add(stream);
+    const reopenIfRefused = () => {
+      if (stream.readyState !== EventSource.CLOSED) return;
+      setTimeout(() => reopen(source, stream), pause);
+      pause = Math.min(2 * pause, MAX_PAUSE);
+    };
+    stream.addEventListener("open", () => { pause = FIRST_PAUSE; });
+    stream.addEventListener("message", (event) => { source.dataset.lastEventId = event.lastEventId; });
+    stream.addEventListener("error", reopenIfRefused);
+    reopenIfRefused();
+  }
+}
+
+function reopen(source, refused) {
+  // The page may have replaced the stream meanwhile, or a hidden page may have closed it.
+  if (!source.isConnected || source.streamSource !== refused) return;
+  const address = new URL(source.src, location.href);
+  if (source.dataset.lastEventId) address.searchParams.set("lastEventId", source.dataset.lastEventId);
+  source.setAttribute("src", address);
+  // The element opens its stream when it is inserted.
+  const { parentNode: parent, nextSibling: next } = source;
+  source.remove();
+  parent.insertBefore(source, next);
+  document.dispatchEvent(new Event("stream:resumed"));
+}
+
+for (const event of ["turbo:load", "turbo:morph", "turbo:render", "stream:resumed"]) {
+  document.addEventListener(event, watchStreams);
+}
+
 // Browsers open at most six connections to a server. A hidden page therefore closes its stream after a while (in
 // milliseconds), and reloads when it becomes visible again. A stream with `data-resumes` is opened again instead, because
 // a reload would remove what the reader has entered.

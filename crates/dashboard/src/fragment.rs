@@ -6,7 +6,7 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 
 /// The output of a template. There is no other way to create a fragment.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Fragment(String);
 
 impl Fragment {

@@ -1,9 +1,37 @@
-//! A limit on the open event streams of a user: each takes memory and one of the server's connections.
+//! What event streams have in common: the place where a browser continues, and a limit on the open streams of a user,
+//! because each takes memory and one of the server's connections.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use axum::extract::{FromRequestParts, Query};
+use axum::http::request::Parts;
 use journeyman_core::ids::UserId;
+use serde::Deserialize;
+
+/// The ID of the last event of a stream that a browser has received; `None` if it has received none.
+///
+/// A browser sends it in a header when it connects again after an interruption. It does not connect again after a request
+/// was refused, as by a server that is stopping. Then the script of the page does, which can only send it in the query.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct LastEventId(pub(crate) Option<String>);
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct InQuery {
+    last_event_id: Option<String>,
+}
+
+impl<S: Sync> FromRequestParts<S> for LastEventId {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        let header = parts.headers.get("last-event-id").and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let in_query = || Query::<InQuery>::try_from_uri(&parts.uri).ok()?.0.last_event_id;
+        Ok(Self(header.or_else(in_query)))
+    }
+}
 
 /// The maximum number of streams of one user in one process. A browser opens six connections to a server, and people
 /// have few profiles.
@@ -46,9 +74,26 @@ impl Drop for Stream {
 
 #[cfg(test)]
 mod tests {
+    use axum::http::Request;
     use uuid::Uuid;
 
     use super::*;
+
+    #[tokio::test]
+    async fn the_last_event_is_in_the_header_or_in_the_query() {
+        for (header, uri, expected) in [
+            (None, "/live?after=7", None),
+            (Some("9"), "/live", Some("9")),
+            (None, "/live?after=7&lastEventId=8%209", Some("8 9")),
+            (Some("9"), "/live?lastEventId=8", Some("9")),
+        ] {
+            let request = Request::get(uri);
+            let request = header.into_iter().fold(request, |request, id| request.header("last-event-id", id));
+            let (mut parts, ()) = request.body(()).unwrap().into_parts();
+            let found = LastEventId::from_request_parts(&mut parts, &()).await.unwrap();
+            assert_eq!(found.0.as_deref(), expected, "{header:?} {uri}");
+        }
+    }
 
     #[test]
     fn streams_are_limited_by_user_and_closing_one_frees_a_slot() {

@@ -4,7 +4,6 @@ use std::convert::Infallible;
 use std::future::ready;
 use std::time::Duration;
 
-use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures::StreamExt as _;
@@ -15,7 +14,7 @@ use journeyman_core::time::Timestamp;
 
 use crate::frame::Frame;
 use crate::log_tail::{LogTail, Tail};
-use crate::streams::Stream;
+use crate::streams::{LastEventId, Stream};
 use crate::viewer::Viewer;
 use crate::{Shared, session};
 
@@ -37,13 +36,13 @@ pub(super) struct Admitted {
 
 /// Admits a request for a stream; returns `None` if the viewer has too many. `on_page` is the sequence number of the last
 /// entry of the log when the page was rendered. A browser that reconnects names the last entry that it has received.
-pub(super) fn admit(frame: &Frame, headers: &HeaderMap, on_page: u64) -> Option<Admitted> {
+pub(super) fn admit(frame: &Frame, last: &LastEventId, on_page: u64) -> Option<Admitted> {
     let slot = frame.shared.streams.open(frame.viewer.user.id)?;
-    Some(Admitted { after: last_seen(headers, on_page), slot })
+    Some(Admitted { after: last_seen(last, on_page), slot })
 }
 
-fn last_seen(headers: &HeaderMap, on_page: u64) -> u64 {
-    let seen: Option<u64> = headers.get("last-event-id").and_then(|value| value.to_str().ok()?.parse().ok());
+fn last_seen(last: &LastEventId, on_page: u64) -> u64 {
+    let seen: Option<u64> = last.0.as_deref().and_then(|value| value.parse().ok());
     seen.unwrap_or(on_page).max(on_page).min(i64::MAX as u64)
 }
 
@@ -133,12 +132,8 @@ mod tests {
 
     #[test]
     fn a_stream_continues_after_the_last_entry_that_the_browser_has() {
-        let of = |id: &str| {
-            let mut headers = HeaderMap::new();
-            headers.insert("last-event-id", id.parse().unwrap());
-            last_seen(&headers, 7)
-        };
-        assert_eq!(last_seen(&HeaderMap::new(), 7), 7);
+        let of = |id: &str| last_seen(&LastEventId(Some(id.to_owned())), 7);
+        assert_eq!(last_seen(&LastEventId::default(), 7), 7);
         assert_eq!((of("9"), of("3"), of("x")), (9, 7, 7));
         assert_eq!(of(&u64::MAX.to_string()), i64::MAX as u64, "the store has signed numbers");
     }

@@ -10,7 +10,6 @@ use std::time::Duration;
 use askama::Template;
 use axum::Router;
 use axum::extract::{Query, State};
-use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::routing::get;
 use journeyman_core::ids::ProjectId;
@@ -30,6 +29,7 @@ use crate::chart::{self, MAX_KEYS};
 use crate::failure::{Failure, Page, rendered};
 use crate::frame::Frame;
 use crate::parameter::Parameter;
+use crate::streams::LastEventId;
 use crate::{Shared, words};
 
 pub(super) fn routes() -> Router<Shared> {
@@ -250,13 +250,13 @@ async fn live(
     frame: Frame,
     Query(query): Query<HomeQuery>,
     Query(seen): Query<SeenQuery>,
-    headers: HeaderMap,
+    last: LastEventId,
 ) -> Response {
     let authors = match authors(&frame, &query).await {
         Ok(authors) => authors,
         Err(failure) => return failure.page(&frame),
     };
-    refresh::stream(&frame, format!("/ {authors:?}"), seen, &headers, move || {
+    refresh::stream(&frame, format!("/ {authors:?}"), seen, last, move || {
         let (shared, authors) = (shared.clone(), authors.clone());
         async move { Ok(Found::read(&shared, &authors).await?.digest()) }
     })

@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures::stream::unfold;
@@ -17,6 +17,7 @@ use tokio::sync::watch;
 
 use crate::digests::{Latest, NumberedState, PageState};
 use crate::frame::Frame;
+use crate::streams::LastEventId;
 use crate::viewer::Viewer;
 use crate::{Shared, session};
 
@@ -48,7 +49,7 @@ pub(super) fn state_of(jobs: &[Job]) -> Vec<(JobId, u64, JobStatus)> {
 /// Streams an instruction to refresh the page each time the digest that `read` returns changes, and the updates each time
 /// only they change. The digest of the page, or of the last event, is in the request, so that changes before the
 /// connection are detected too. `page` names the data of the page: streams with the same name share their digests.
-pub(super) fn stream<F, R, T>(frame: &Frame, page: String, seen: SeenQuery, headers: &HeaderMap, read: F) -> Response
+pub(super) fn stream<F, R, T>(frame: &Frame, page: String, seen: SeenQuery, last: LastEventId, read: F) -> Response
 where
     F: Fn() -> R + Send + 'static,
     R: Future<Output = Result<T, StoreError>> + Send + 'static,
@@ -57,8 +58,7 @@ where
     let Some(slot) = frame.shared.streams.open(frame.viewer.user.id) else {
         return StatusCode::TOO_MANY_REQUESTS.into_response();
     };
-    let last = headers.get("last-event-id").and_then(|value| value.to_str().ok()).map(str::to_owned);
-    let seen = last.or(seen.seen).unwrap_or_default();
+    let seen = last.0.or(seen.seen).unwrap_or_default();
     let poll = Poll::new(frame, page, seen, read);
     let events = unfold((poll, slot), |(mut poll, slot)| async move {
         let event = match poll.next().await? {

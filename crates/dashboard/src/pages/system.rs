@@ -11,7 +11,6 @@ mod workers;
 use askama::Template;
 use axum::Router;
 use axum::extract::{Query, State};
-use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::routing::get;
 use journeyman_core::ports::Containment;
@@ -26,6 +25,7 @@ use super::refresh::{self, SeenQuery};
 use crate::digests::PageState;
 use crate::failure::{Page, rendered};
 use crate::frame::Frame;
+use crate::streams::LastEventId;
 use crate::{Shared, visible, words};
 
 pub(super) fn routes() -> Router<Shared> {
@@ -165,9 +165,9 @@ async fn live(
     State(shared): State<Shared>,
     frame: Frame,
     Query(seen): Query<SeenQuery>,
-    headers: HeaderMap,
+    last: LastEventId,
 ) -> Response {
-    refresh::stream(&frame, "/system".to_owned(), seen, &headers, move || {
+    refresh::stream(&frame, "/system".to_owned(), seen, last, move || {
         let shared = shared.clone();
         async move {
             let now = shared.services.clock.now();

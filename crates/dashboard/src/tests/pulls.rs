@@ -761,6 +761,9 @@ async fn the_page_of_a_job_names_the_conflicts_of_its_pull_request() {
     assert_harmless(&page, &["file"]);
     let viewer = see(Role::Viewer).await;
     assert!(viewer.contains("15 files conflict with main") && !viewer.contains(ask), "{viewer}");
+    let live = fixture.send(Some(Role::Viewer), Method::GET, &format!("{path}/live?from=0&after=0"), "").await.body;
+    let sent = live.matches("<turbo-stream action=\"replace\" method=\"morph\" target=\"job-base\"").count();
+    assert_eq!((sent, live.contains("15 files conflict with main")), (1, true), "an open page is updated once: {live}");
     assert_eq!(update(Role::Viewer, "once=k").await.status, StatusCode::FORBIDDEN);
 
     for _ in 0..2 {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{Query, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::response::sse::Event;
 use axum::response::{IntoResponse, Response};
 use journeyman_core::ids::MessageId;
@@ -26,6 +26,7 @@ use crate::failure::Failure;
 use crate::fragment::Fragment;
 use crate::highlight::Budget;
 use crate::pages::follow::{self, Admitted, Follow};
+use crate::streams::LastEventId;
 
 /// The maximum number of log entries that are read again when a browser connects, to restore the blocks of its page.
 const MAX_REPLAYED: u64 = 20_000;
@@ -56,9 +57,9 @@ pub(super) async fn stream(
     State(shared): State<Shared>,
     at: InJob,
     Query(query): Query<LiveQuery>,
-    headers: HeaderMap,
+    last: LastEventId,
 ) -> Response {
-    let Some(admitted) = follow::admit(&at, &headers, query.after) else {
+    let Some(admitted) = follow::admit(&at, &last, query.after) else {
         return StatusCode::TOO_MANY_REQUESTS.into_response();
     };
     match Live::new(shared, at.clone(), query.from, admitted).await {
@@ -78,6 +79,8 @@ struct Live {
     sent: HashMap<MessageId, MessageStatus>,
     /// The line that was sent last.
     now: Now,
+    /// The part about the base of the pull request that was sent last, if there was one.
+    base: Option<Fragment>,
     /// The ID of the section that was folded last, and the number of its first block that is not folded.
     folded: (String, u64),
     /// Events that are sent before the next entries are read.
@@ -114,7 +117,14 @@ impl Live {
         let log = Follow::new(&at, admitted, at.job.id);
         let folded = fold.sections().last().map(boundary).unwrap_or_default();
         let (sent, now, pending) = (HashMap::new(), Now::default(), VecDeque::new());
-        Ok(Self { shared, at, fold, log, talk, sent, now, folded, pending })
+        let mut live = Self { shared, at, fold, log, talk, sent, now, base: None, folded, pending };
+        // The page may have been rendered before the pull request was compared.
+        if live.at.job.pull.is_some() {
+            let change = live.base().await?;
+            let data = change.map(|change| Streams::render_changes(&[change])).transpose()?;
+            live.pending.extend(data.map(|data| Event::default().data(data)));
+        }
+        Ok(live)
     }
 
     /// Renders the changes that these log entries cause on the page, as the data of one or more events.
@@ -146,7 +156,7 @@ impl Live {
         if is_job_affected {
             changes.extend(self.receipts().await?);
             changes.push(Change::replace("job-outcome", self.outcome().await?));
-            changes.push(Change::replace("job-base", base::render(&self.at).await?));
+            changes.extend(self.base().await?);
         }
         if is_job_affected || has_plan {
             let parts = head::parts_with(&self.shared, &self.at, &self.talk, self.fold.plan()).await?;
@@ -175,11 +185,25 @@ impl Live {
         parts.into_iter().map(render).collect()
     }
 
-    /// Renders changes without an entry in the log, such as the silence of a worker that has died.
+    /// Renders changes without an entry in the log: the silence of a worker that has died, and a new comparison with the
+    /// base.
     async fn quiet(&mut self) -> Result<Option<String>, Failure> {
         self.at.at.frame.now = self.shared.services.clock.now();
-        let Some(change) = self.now().await? else { return Ok(None) };
-        Ok(Some(Streams::render_changes(&[change])?))
+        let changes: Vec<Change> = [self.now().await?, self.base().await?].into_iter().flatten().collect();
+        match changes.is_empty() {
+            true => Ok(None),
+            false => Ok(Some(Streams::render_changes(&changes)?)),
+        }
+    }
+
+    /// Returns the change of the part about the base, if it differs from what was last sent.
+    async fn base(&mut self) -> Result<Option<Change>, Failure> {
+        let base = base::render(&self.at).await?;
+        if self.base.as_ref() == Some(&base) {
+            return Ok(None);
+        }
+        self.base = Some(base.clone());
+        Ok(Some(Change::replace("job-base", base)))
     }
 
     /// Returns the change of the line about the current step, if it differs from the line that was last sent.

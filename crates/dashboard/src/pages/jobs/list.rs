@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use askama::Template;
 use axum::extract::{Query, State};
-use axum::http::HeaderMap;
 use axum::response::Response;
 use journeyman_core::ids::{JobId, ProjectId};
 use journeyman_core::job::{Job, JobStatus};
@@ -20,6 +19,7 @@ use crate::in_project::InProject;
 use crate::pages::problem::Problem;
 use crate::pages::refresh::{self, SeenQuery};
 use crate::pages::{projects, webhooks};
+use crate::streams::LastEventId;
 use crate::{Shared, choices, visible};
 
 /// The jobs on a page of a list.
@@ -243,7 +243,7 @@ pub(super) async fn project_live(
     at: InProject,
     Query(query): Query<ListQuery>,
     Query(seen): Query<SeenQuery>,
-    headers: HeaderMap,
+    last: LastEventId,
 ) -> Response {
     let query = query.in_project();
     if let Err(failure) = query.check(&at.path("/jobs")) {
@@ -251,7 +251,7 @@ pub(super) async fn project_live(
     }
     let (project, may_wait) = (at.project.clone(), at.is_hosted() && query.is_whole());
     let page = live_url(&at.path("/jobs"), &query, "");
-    refresh::stream(&at, page, seen, &headers, move || {
+    refresh::stream(&at, page, seen, last, move || {
         let (shared, query, project) = (shared.clone(), query.clone(), project.clone());
         async move {
             let found = Found::read(&shared, &query, Some(&project.id)).await?;
@@ -289,13 +289,13 @@ pub(super) async fn all_live(
     frame: Frame,
     Query(query): Query<ListQuery>,
     Query(seen): Query<SeenQuery>,
-    headers: HeaderMap,
+    last: LastEventId,
 ) -> Response {
     if let Err(failure) = query.check("/jobs") {
         return failure.page(&frame);
     }
     let page = live_url("/jobs", &query, "");
-    refresh::stream(&frame, page, seen, &headers, move || {
+    refresh::stream(&frame, page, seen, last, move || {
         let (shared, query) = (shared.clone(), query.clone());
         async move { Ok(Found::read(&shared, &query, None).await?.digest()) }
     })

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{Query, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::response::sse::Event;
 use axum::response::{IntoResponse, Response};
 use futures::StreamExt as _;
@@ -21,6 +21,7 @@ use crate::Shared;
 use crate::failure::Failure;
 use crate::pages::follow::{self, Admitted, Follow};
 use crate::pages::refresh::{Poll, REFRESH};
+use crate::streams::LastEventId;
 
 /// The pause after each event. Rendering the page reads the repository.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -63,9 +64,9 @@ pub(super) async fn stream(
     State(shared): State<Shared>,
     at: Target,
     Query(query): Query<LiveQuery>,
-    headers: HeaderMap,
+    last: LastEventId,
 ) -> Response {
-    let Some(admitted) = follow::admit(&at, &headers, query.after.unwrap_or_default()) else {
+    let Some(admitted) = follow::admit(&at, &last, query.after.unwrap_or_default()) else {
         return StatusCode::TOO_MANY_REQUESTS.into_response();
     };
     match streams(&shared, &at, query, admitted).await {
