@@ -1,4 +1,4 @@
-//! What a turn changed, but its commits do not have.
+//! What a turn changed or committed, but the published commits do not have.
 
 use std::borrow::Cow;
 
@@ -7,10 +7,11 @@ use serde::{Deserialize, Serialize};
 /// The maximum number of paths of a message that are stored.
 pub const MAX_LEFT_OUT: usize = 100;
 
-/// A changed file or folder that was not published.
+/// A changed file or folder, or commits of the agent, that were not published.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LeftOut {
-    /// The path in the repository. Bytes that are not UTF-8 are written as `\xNN`, with two hexadecimal digits.
+    /// The path in the repository; for commits, the name of the ref that leads to them, or the ID of the last one. Bytes that
+    /// are not UTF-8 are written as `\xNN`, with two hexadecimal digits.
     pub path: String,
     /// The reason.
     #[serde(flatten)]
@@ -25,7 +26,7 @@ impl LeftOut {
     #[must_use]
     pub fn advice(&self) -> Cow<'static, str> {
         let remedy = self.reason.remedy();
-        if self.is_kept {
+        if self.is_kept || !self.reason.is_only_in_workspace() {
             return remedy.into();
         }
         format!("{remedy} It is lost if the workspace is rebuilt, such as after a restart of the service.").into()
@@ -64,6 +65,18 @@ pub enum LeftOutReason {
     LfsContent,
     /// Git refuses the path or its content, as code hosts do (git-fsck(1)).
     RefusedByGit,
+    /// The commits are on another branch or in a stash, or the agent had them checked out without a branch.
+    OtherCommits {
+        /// The number of commits that the published branch does not have; 0 if it is not known.
+        commits: u64,
+    },
+    /// It is a tag. Only the branch of the job is pushed.
+    Tag,
+    /// Git cannot use the agent's commits, or refuses them. One commit of the service has their changes.
+    ReplacedCommits,
+    /// The agent's commits do not continue the branch, which is never pushed with force. One commit of the service on top of
+    /// the branch has their changes.
+    RewrittenHistory,
 }
 
 impl LeftOutReason {
@@ -83,6 +96,10 @@ impl LeftOutReason {
             Self::SubmoduleSettings => "submodule_settings",
             Self::LfsContent => "lfs_content",
             Self::RefusedByGit => "refused_by_git",
+            Self::OtherCommits { .. } => "other_commits",
+            Self::Tag => "tag",
+            Self::ReplacedCommits => "replaced_commits",
+            Self::RewrittenHistory => "rewritten_history",
         }
     }
 
@@ -104,6 +121,20 @@ impl LeftOutReason {
                 "belongs in Git LFS by .gitattributes, and its object cannot be stored on the code host".into()
             }
             Self::RefusedByGit => "has a name or a content that git refuses".into(),
+            Self::OtherCommits { commits: 0 } => "may have commits that the branch of the job does not have".into(),
+            Self::OtherCommits { commits: 1 } => "has a commit that the branch of the job does not have".into(),
+            Self::OtherCommits { commits } => {
+                format!("has {commits} commits that the branch of the job does not have").into()
+            }
+            Self::Tag => "is a tag, and only the branch of the job is pushed".into(),
+            Self::ReplacedCommits => {
+                "leads to commits that git refuses or cannot read, so one commit of the service has their changes instead".into()
+            }
+            Self::RewrittenHistory => {
+                "does not continue the commits of the branch, which is never pushed with force, so one commit on top of \
+                 them has its changes"
+                    .into()
+            }
         }
     }
 
@@ -129,7 +160,46 @@ impl LeftOutReason {
                  give it a credential for the LFS server of its repository."
             }
             Self::RefusedByGit => "Rename it, or change what `git fsck --strict` reports about it.",
+            Self::OtherCommits { .. } => {
+                "Merge or cherry-pick them into the branch that was checked out when the turn began (`git stash pop` for a \
+                 stash), or delete them."
+            }
+            Self::Tag => "Create it on the code host once the work is merged, or delete it.",
+            Self::ReplacedCommits => {
+                "No change of a file is missing, but their authors and messages are; `git fsck --strict` says what git \
+                 refuses."
+            }
+            Self::RewrittenHistory => {
+                "No change of a file is missing, but its authors and messages are. Add commits instead of changing those \
+                 that are published."
+            }
         }
+    }
+
+    /// Returns true if this is about commits or tags, and not about a path of the tree.
+    #[must_use]
+    pub const fn is_about_commits(self) -> bool {
+        match self {
+            Self::OtherCommits { .. } | Self::Tag | Self::ReplacedCommits | Self::RewrittenHistory => true,
+            Self::RepositoryInside
+            | Self::Submodule
+            | Self::SubmoduleCommit
+            | Self::Unreadable
+            | Self::Special
+            | Self::TooLarge { .. }
+            | Self::MarkedLocal
+            | Self::NotEncodable
+            | Self::PathTooLong
+            | Self::SubmoduleSettings
+            | Self::LfsContent
+            | Self::RefusedByGit => false,
+        }
+    }
+
+    /// Returns true if only the workspace has what was left out, unless it is stored.
+    #[must_use]
+    pub const fn is_only_in_workspace(self) -> bool {
+        !matches!(self, Self::ReplacedCommits | Self::RewrittenHistory)
     }
 }
 
@@ -150,8 +220,8 @@ pub fn markdown(left_out: &[LeftOut], more: u64) -> Option<String> {
     (!lines.is_empty()).then(|| format!("⚠️ Not published:\n\n{}", lines.join("\n")))
 }
 
-/// Returns the first path that a text names, as the path of a file that was changed. A path without a folder and without an
-/// extension counts only in a code span, because it may be a word. Of a repository inside the repository, only the files
+/// Returns the first path that a text names, as the path of a file that was changed. Commits do not count. A path without a
+/// folder and without an extension counts only in a code span, because it may be a word. Of a repository inside the repository, only the files
 /// in it count: agents say where they have made one.
 #[must_use]
 pub fn named_in<'a>(left_out: &'a [LeftOut], text: &str) -> Option<&'a LeftOut> {
@@ -174,7 +244,7 @@ pub fn named_in<'a>(left_out: &'a [LeftOut], text: &str) -> Option<&'a LeftOut> 
             }
         })
     };
-    left_out.iter().find(|one| names(one))
+    left_out.iter().filter(|one| !one.reason.is_about_commits()).find(|one| names(one))
 }
 
 /// The number of paths that people are shown in a list.
@@ -219,6 +289,8 @@ mod tests {
         );
         let kept = markdown(&[LeftOut { is_kept: true, ..one.clone() }], 0).unwrap();
         assert!(kept.ends_with("or ignore it."), "{kept}");
+        let replaced = LeftOut { reason: LeftOutReason::ReplacedCommits, ..one.clone() };
+        assert!(!markdown(&[replaced], 0).unwrap().contains("lost"), "the changes of the files are published");
         let many = vec![one; 25];
         assert!(markdown(&many, 3).unwrap().ends_with("\n- and 8 more"));
     }
@@ -229,6 +301,7 @@ mod tests {
             ("vendor/lib", LeftOutReason::Submodule),
             ("new", LeftOutReason::Special),
             ("b.bin", LeftOutReason::Unreadable),
+            ("refs/heads/fix", LeftOutReason::OtherCommits { commits: 1 }),
         ];
         let left_out = left_out.map(|(path, reason)| LeftOut { path: path.to_owned(), reason, is_kept: true });
         for (text, expected) in [
@@ -240,6 +313,7 @@ mod tests {
             ("I made `new`.", Some("new")),
             ("Written: ./b.bin.", Some("b.bin")),
             ("Written: ab.bin", None),
+            ("Committed to `refs/heads/fix`.", None),
             ("", None),
         ] {
             assert_eq!(named_in(&left_out, text).map(|one| one.path.as_str()), expected, "{text}");

@@ -12,6 +12,7 @@ mod submodules;
 #[cfg(test)]
 mod tests;
 pub(crate) mod unfinished;
+mod unpublished;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt;
@@ -20,7 +21,7 @@ use std::path::{Path, PathBuf};
 use journeyman_core::ids::Sha;
 use journeyman_core::job::Job;
 use journeyman_core::job::turn::TurnBegun;
-use journeyman_core::left_out::{LeftOut, path_text};
+use journeyman_core::left_out::{LeftOut, LeftOutReason, path_text};
 use journeyman_core::message::Message;
 use journeyman_core::project::LimitSettings;
 use journeyman_core::run::ReasonCode;
@@ -56,7 +57,9 @@ pub(crate) struct CollectedCommits {
     pub(crate) settled: bool,
     /// What the commits do not have, although the turn changed it.
     pub(crate) left_out: Vec<LeftOut>,
-    /// What there is to store of it, in the same order.
+    /// The agent's commits that were replaced by one of the service. No change of a file is missing.
+    pub(crate) replaced: Option<LeftOut>,
+    /// What there is to store of what was left out, in the same order.
     pub(crate) held_back: Vec<HeldBack>,
     /// The submodules after the turn.
     pub(crate) submodules: SubmoduleState,
@@ -149,12 +152,10 @@ async fn commit(context: &CommitContext<'_>, trees: Trees<'_>) -> Result<Work, R
         has_new_ignore_rules: digest(rules) != state.ignore_rules,
         converts_line_endings: settings.line_endings != LineEndings::Kept,
     };
-    let title = journeyman_core::job::title_of(&context.message.prompt);
     let mut task = Task {
         base: &turn.head,
         upstream: context.upstream,
         snapshot: !context.only_committed,
-        message: format!("{title}\n\nJourneyman-Job: {}\n{TRAILER}: {}\n", context.job.id, context.message.id),
         trailer: format!("{TRAILER}: {}", context.message.id),
         normalize: false,
         settings: &settings,
@@ -168,9 +169,8 @@ async fn commit(context: &CommitContext<'_>, trees: Trees<'_>) -> Result<Work, R
         scan.has_submodules || !state.submodules.pointers.is_empty() || listing.has(Path::new(GITMODULES));
     let mut pointers = Pointers::new(context.sources, mirror, &state.submodules, &starts, has_submodules).await?;
     let folders = mirror.folders().await?;
-    let mut attempts = Attempts { refused: BTreeSet::new(), own: None, has_objects: false };
+    let mut attempts = Attempts::default();
     let collection = Collection { context, turned, starts: &starts };
-    let mut replaced = None;
     let committed = loop {
         match collection.attempt(&mut task, &mut pointers, &mut attempts).await {
             Ok(Attempt::Committed(committed)) => break committed,
@@ -185,16 +185,40 @@ async fn commit(context: &CommitContext<'_>, trees: Trees<'_>) -> Result<Work, R
             {
                 tracing::warn!(job = %context.job.id, %error, "the agent's commits are replaced by one of the service");
                 task.take_commits = false;
-                replaced = Some(error);
+                attempts.replaced = attempts.own.take().map(|own| (own, error));
             }
             Err(error) => return Err(error),
         }
     };
-    let Committed { committer, head, commits, staged } = *committed;
+    let Committed { mut committer, head, commits, staged } = *committed;
     // Without changed files, the refused commits are all that the turn has made, and their refusal is its reason.
-    if let Some(error) = replaced.filter(|_| commits.is_empty() && staged.left_out.is_empty()) {
+    if commits.is_empty()
+        && staged.left_out.is_empty()
+        && let Some((_, error)) = attempts.replaced
+    {
         committer.end().await;
         return Err(error);
+    }
+    let left_out = staged
+        .left_out
+        .iter()
+        .map(|(path, reason)| (path_text(path.as_os_str().as_bytes()), *reason))
+        .map(|(path, reason)| LeftOut { path, reason, is_kept: false });
+    let mut left_out: Vec<LeftOut> = left_out.collect();
+    let mut held_back = staged.held_back(&scan.listing);
+    let mut replaced = attempts.replaced(&committer);
+    if task.snapshot {
+        let tree = &sandbox.workspace.tree;
+        match scan.repository_is_plain {
+            true => {
+                let since = context.message.delivered_at;
+                let found = unpublished::find(&mut committer, mirror, tree, scan, since).await?;
+                let (told, held) = found.into_iter().unzip::<_, _, Vec<_>, Vec<_>>();
+                left_out.extend(told);
+                held_back.extend(held);
+            }
+            false => replaced = unpublished::unusable(tree, &turn.head).await?,
+        }
     }
     let (head, commits) = sign(context, head, commits).await?;
     // Sync before the end of the turn is recorded: recorded commits must survive a power failure.
@@ -206,17 +230,13 @@ async fn commit(context: &CommitContext<'_>, trees: Trees<'_>) -> Result<Work, R
         }
         false => committer.settle(&head).await?,
     };
-    let left_out = staged
-        .left_out
-        .iter()
-        .map(|(path, reason)| (path_text(path.as_os_str().as_bytes()), *reason))
-        .map(|(path, reason)| LeftOut { path, reason, is_kept: false });
     Ok(Work::Committed(CollectedCommits {
         head,
         commits,
         settled,
-        left_out: left_out.collect(),
-        held_back: staged.held_back(&scan.listing),
+        left_out,
+        replaced,
+        held_back,
         submodules: staged.submodules.clone().unwrap_or_else(|| state.submodules.clone()),
         listing: match context.only_committed {
             true => listing.clone(),
@@ -245,11 +265,14 @@ struct Committed<'a> {
 }
 
 /// What was found out by the attempts to commit a turn.
+#[derive(Default)]
 struct Attempts {
     /// Files and folders whose content git has refused.
     refused: BTreeSet<PathBuf>,
     /// The agent's newest commit that is taken, once it is known.
     own: Option<Sha>,
+    /// The agent's newest commit, if its commits were refused, and the error.
+    replaced: Option<(Sha, RunError)>,
     /// True if the commits may have pointers to objects of Git LFS.
     has_objects: bool,
 }
@@ -262,6 +285,13 @@ impl Attempts {
         self.refused.extend(paths);
         Ok(self.refused.len() > known)
     }
+
+    /// Returns which commits of the agent are replaced by one of the service.
+    fn replaced(&self, committer: &Committer<'_>) -> Option<LeftOut> {
+        let refused = self.replaced.as_ref().map(|(own, _)| (own.clone(), LeftOutReason::ReplacedCommits));
+        let (own, reason) = refused.or_else(|| committer.replaced.clone())?;
+        Some(LeftOut { path: own.to_string(), reason, is_kept: false })
+    }
 }
 
 /// What an attempt to commit a turn is made of.
@@ -273,6 +303,20 @@ struct Collection<'a> {
 }
 
 impl<'a> Collection<'a> {
+    /// Returns the message of the service's commit.
+    fn message(&self, replaced: Option<&LeftOut>) -> String {
+        let CommitContext { job, message, .. } = self.context;
+        let title = journeyman_core::job::title_of(&message.prompt);
+        let note = replaced.map(|one| {
+            let which = match one.reason {
+                LeftOutReason::ReplacedCommits => "that git refuses",
+                _ => "that do not continue the branch",
+            };
+            format!("Replaces commits of the agent {which}. The last one is\n{}.\n\n", one.path)
+        });
+        format!("{title}\n\n{}Journeyman-Job: {}\n{TRAILER}: {}\n", note.unwrap_or_default(), job.id, message.id)
+    }
+
     async fn attempt(
         &self,
         task: &mut Task<'_>,
@@ -298,7 +342,7 @@ impl<'a> Collection<'a> {
             committer.end().await;
             return Ok(Attempt::Unfinished(unfinished));
         }
-        let head = committer.commit().await?;
+        let head = committer.commit(&self.message(attempts.replaced(&committer).as_ref())).await?;
         if head == turn.head {
             let commits = Vec::new();
             return Ok(Attempt::Committed(Box::new(Committed { committer, head, commits, staged })));

@@ -108,7 +108,9 @@ pub(crate) async fn fixture(setup: &str) -> Fixture {
     let new = NewJob::new(prompt);
     engine.create_job(&project, new, Admission::default()).await.unwrap();
     let worker = WorkerId::from_uuid(Uuid::from_u128(1));
-    let claimed = engine.claim(worker, Duration::from_secs(3600)).await.unwrap().unwrap();
+    let mut claimed = engine.claim(worker, Duration::from_secs(3600)).await.unwrap().unwrap();
+    // Git has the time of this machine, and not that of the tests.
+    claimed.message.delivered_at = None;
     let [stop, lost, shutdown] = std::array::from_fn(|_| CancellationToken::new());
     let signals = Signals { stop, lost, shutdown };
     let mirrors = Mirrors::new(git.clone(), dir.path().join("mirrors"));

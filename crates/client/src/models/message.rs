@@ -103,12 +103,13 @@ pub struct Message {
     pub source: Option<MessageSource>,
 }
 
-/// A changed file or folder that no commit has.
+/// A changed file or folder, or commits of the agent, that were not published.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct LeftOut {
-    /// The path in the repository. Bytes that are not UTF-8 are written as `\xNN`, with two hexadecimal digits.
+    /// The path in the repository; for commits, the name of the ref that leads to them, or the ID of the last one. Bytes that
+    /// are not UTF-8 are written as `\xNN`, with two hexadecimal digits.
     pub path: String,
     /// The reason.
     pub reason: LeftOutReason,
@@ -146,6 +147,14 @@ open_enum! {
         LfsContent = "lfs_content",
         /// Git refuses the path.
         RefusedByGit = "refused_by_git",
+        /// The commits are on another branch or in a stash, or the agent had them checked out without a branch.
+        OtherCommits = "other_commits",
+        /// It is a tag, and only the branch of the job is pushed.
+        Tag = "tag",
+        /// Git refuses the agent's commits. One commit of the service has their changes.
+        ReplacedCommits = "replaced_commits",
+        /// The agent's commits do not continue the branch. One commit on top of the branch has their changes.
+        RewrittenHistory = "rewritten_history",
     }
 }
 

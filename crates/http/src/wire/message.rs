@@ -211,7 +211,7 @@ pub(crate) struct Message {
     /// The final text of the agent's turn, at most 100,000 characters; `null` if the turn has not ended or has no text.
     #[schema(required)]
     pub(crate) answer: Option<String>,
-    /// What the turn changed, but no commit has, with the reasons; at most 100 paths.
+    /// What the turn changed or committed, but the published commits do not have, with the reasons; at most 100 paths.
     pub(crate) left_out: Vec<LeftOut>,
     /// The number of further paths that were left out.
     pub(crate) left_out_more: u64,
@@ -224,11 +224,12 @@ pub(crate) struct Message {
     pub(crate) source: Option<MessageSource>,
 }
 
-/// A changed file or folder that no commit has.
+/// A changed file or folder, or commits of the agent, that were not published.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct LeftOut {
-    /// The path in the repository. Bytes that are not UTF-8 are written as `\xNN`, with two hexadecimal digits.
+    /// The path in the repository; for commits, the name of the ref that leads to them, or the ID of the last one. Bytes that
+    /// are not UTF-8 are written as `\xNN`, with two hexadecimal digits.
     #[schema(example = "vendor/lib")]
     path: String,
     reason: LeftOutReason,
@@ -270,6 +271,15 @@ pub(crate) enum LeftOutReason {
     LfsContent,
     /// Git refuses the path.
     RefusedByGit,
+    /// The commits are on another branch or in a stash, or the agent had them checked out without a branch.
+    OtherCommits,
+    /// It is a tag, and only the branch of the job is pushed.
+    Tag,
+    /// Git refuses the agent's commits. One commit of the service has their changes.
+    ReplacedCommits,
+    /// The agent's commits do not continue the branch, which is never pushed with force. One commit on top of the branch has
+    /// their changes.
+    RewrittenHistory,
 }
 
 impl From<&left_out::LeftOut> for LeftOut {
@@ -294,6 +304,10 @@ impl From<left_out::LeftOutReason> for LeftOutReason {
             left_out::LeftOutReason::SubmoduleSettings => Self::SubmoduleSettings,
             left_out::LeftOutReason::LfsContent => Self::LfsContent,
             left_out::LeftOutReason::RefusedByGit => Self::RefusedByGit,
+            left_out::LeftOutReason::OtherCommits { .. } => Self::OtherCommits,
+            left_out::LeftOutReason::Tag => Self::Tag,
+            left_out::LeftOutReason::ReplacedCommits => Self::ReplacedCommits,
+            left_out::LeftOutReason::RewrittenHistory => Self::RewrittenHistory,
         }
     }
 }

@@ -156,3 +156,25 @@ fn a_turn_that_does_not_end_with_commits_keeps_what_was_left_out_before() {
         "the merge itself is not kept"
     );
 }
+
+#[test]
+fn commits_that_the_agent_has_left_are_told_and_kept() {
+    let (site, service) = limited();
+    let work = "set -e; h=$(git symbolic-ref --short HEAD); git checkout -q -b fix/it; echo 1 > b; git add b; git commit -qm own\n\
+                echo 2 > local.cfg; git stash -q; git checkout -q $h\n";
+    site.people_commit("1.sh", work);
+    let job = service.create("Work\n[[run sh 1.sh]]");
+    let settled = service.settled(&job);
+    assert_eq!(settled["status"], "failed", "{:#}", service.events(&job));
+    let runs = service.get(&format!("{job}/runs"));
+    let detail = runs["runs"][0]["reason"].to_string();
+    assert!(detail.contains("refs/heads/fix/it has a commit that the branch of the job does not have"), "{detail}");
+    let expected = [("refs/heads/fix/it".to_owned(), true), ("refs/stash".to_owned(), true)];
+    assert_eq!(kept(&service, &job), expected);
+
+    let service = restarted(&site, service);
+    complete(&service, &job, "Merge it\n[[run git merge -q fix/it && git stash pop]]");
+    assert_eq!((kept(&service, &job), missing(&service, &job)), (Vec::new(), Vec::new()));
+    assert_eq!(site.file(&site.branch(), "b").as_deref(), Some("1\n"));
+    assert_eq!(site.file(&site.branch(), "local.cfg").as_deref(), Some("2\n"));
+}

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use journeyman_core::ids::Sha;
+use journeyman_core::left_out::LeftOutReason;
 use journeyman_core::ports::{Exit, Process, Spawn};
 use journeyman_core::project::LimitSettings;
 use journeyman_core::run::ReasonCode;
@@ -72,8 +73,6 @@ pub(crate) struct Task<'a> {
     pub(crate) upstream: Option<&'a Sha>,
     /// True if changes that the agent has not committed are committed too.
     pub(crate) snapshot: bool,
-    /// The message of that commit.
-    pub(crate) message: String,
     /// The trailer for the last commit of the turn, even if the agent made that commit.
     pub(crate) trailer: String,
     /// True if the agent's commits are rewritten with the file modes that git itself writes.
@@ -100,6 +99,8 @@ pub(crate) struct Committer<'a> {
     lists: PathBuf,
     /// The agent's newest commit that is taken.
     pub(crate) own: Sha,
+    /// The agent's newest commit, if it cannot be taken, and the reason.
+    pub(crate) replaced: Option<(Sha, LeftOutReason)>,
     process: Box<dyn Process>,
     stdin: Sender,
     stdout: BufReader<Receiver>,
@@ -147,7 +148,6 @@ impl<'a> Committer<'a> {
             ("COMMITS", yes_or_no(task.use_repository && task.take_commits)),
             ("SNAPSHOT", yes_or_no(task.snapshot)),
             ("NORMALIZE", yes_or_no(task.normalize)),
-            ("MESSAGE", task.message.clone()),
             ("TRAILER", task.trailer.clone()),
         ];
         environment.extend(own.map(|(name, value)| (name.to_owned(), value)));
@@ -164,12 +164,21 @@ impl<'a> Committer<'a> {
             time: task.time,
             lists,
             own: task.base.clone(),
+            replaced: None,
             process: spawned.process,
             stdin: Sender::from_owned_fd(spawned.stdin)?,
             stdout: BufReader::new(Receiver::from_owned_fd(spawned.stdout)?),
             stderr: tokio::spawn(last_output(Receiver::from_owned_fd(spawned.stderr)?, STDERR_BYTES)),
         };
-        committer.own = committer.commit_of("own").await?;
+        let line = committer.line(committer.time).await?.unwrap_or_default();
+        let mut words = line.strip_prefix("own ").unwrap_or_default().split_whitespace();
+        let Some(Ok(own)) = words.next().map(str::parse) else { return Err(committer.failed().await) };
+        committer.own = own;
+        let replaced = words.next().and_then(|commit| commit.parse().ok());
+        committer.replaced = replaced.zip(words.next().map(|why| match why {
+            "rewritten" => LeftOutReason::RewrittenHistory,
+            _ => LeftOutReason::ReplacedCommits,
+        }));
         Ok(committer)
     }
 
@@ -348,16 +357,13 @@ impl<'a> Committer<'a> {
         Ok(refused)
     }
 
-    /// Makes the commit and its pack, and returns the commit that contains all changes.
-    pub(crate) async fn commit(&mut self) -> Result<Sha, RunError> {
+    /// Makes the commit and its pack, and returns the commit that contains all changes. `message` is that of a commit of the
+    /// service.
+    pub(crate) async fn commit(&mut self, message: &str) -> Result<Sha, RunError> {
+        tokio::fs::write(self.lists.join("message"), message).await?;
         self.send("commit").await;
-        self.commit_of("head").await
-    }
-
-    /// Reads a line with a commit.
-    async fn commit_of(&mut self, word: &str) -> Result<Sha, RunError> {
         let line = self.line(self.time).await?;
-        let commit = line.as_deref().and_then(|line| line.strip_prefix(word)?.trim().parse().ok());
+        let commit = line.as_deref().and_then(|line| line.strip_prefix("head")?.trim().parse().ok());
         match commit {
             Some(commit) => Ok(commit),
             None => Err(self.failed().await),
@@ -365,7 +371,7 @@ impl<'a> Committer<'a> {
     }
 
     /// Sends a request whose answer is a list.
-    async fn list(&mut self, request: &str, paths: Option<&[PathBuf]>) -> Result<Vec<u8>, RunError> {
+    pub(super) async fn list(&mut self, request: &str, paths: Option<&[PathBuf]>) -> Result<Vec<u8>, RunError> {
         match self.ask(request, paths).await? {
             Ok(text) => Ok(text),
             Err(_) => Err(self.failed().await),
@@ -386,7 +392,11 @@ impl<'a> Committer<'a> {
     }
 
     /// Sends a request, with the content of its list, and returns the answer, or the error of git.
-    async fn ask_with(&mut self, request: &str, list: Option<Vec<u8>>) -> Result<Result<Vec<u8>, String>, RunError> {
+    pub(super) async fn ask_with(
+        &mut self,
+        request: &str,
+        list: Option<Vec<u8>>,
+    ) -> Result<Result<Vec<u8>, String>, RunError> {
         if let Some(list) = list {
             tokio::fs::write(self.lists.join("paths"), list).await?;
         }

@@ -2,7 +2,9 @@
 # committer's folder ("$2"), so no configuration of the agent applies. The service decides what is committed: it writes
 # lists of paths, which end with NUL, to its own folder ("$3"), and sends requests, each as a line.
 #
-# The first line of the output is "own <commit>": the agent's newest commit, which a further commit follows. The answer to
+# The first line of the output is "own <commit>": the agent's newest commit, which a further commit follows. If it does not
+# continue the branch, or cannot be read, this is the last commit of the branch, and the agent's is after it, with "rewritten"
+# or "unreadable". The answer to
 # a request is "out <bytes>" or "refused <bytes>", and that many bytes: a list of paths, or the error of git. The answer
 # to "commit" is "head <commit>", and that to "settle" is "settled".
 # Processes are the most expensive part of this script, so it starts few.
@@ -47,8 +49,10 @@ fi
 follows() { service_git merge-base --is-ancestor "$1" "$2" 2>/dev/null </dev/null; }
 # Rewritten history cannot be pushed without force, so all changes become one commit. If the agent has moved its work onto
 # the branch that the work is merged into, this commit joins the two, as a merge does.
-joined=
+joined= replaced=
 if [ "$own" != "$BASE" ] && ! follows "$BASE" "$own"; then
+	replaced="$own unreadable"
+	! service_git cat-file -e "$own^{tree}" 2>/dev/null </dev/null || replaced="$own rewritten"
 	if [ -n "$UPSTREAM" ] && follows "$UPSTREAM" "$own" && ! follows "$UPSTREAM" "$BASE"; then joined=$UPSTREAM; fi
 	own=$BASE
 fi
@@ -81,7 +85,13 @@ fi
 	rm -f "$dir/pending"
 	printf '%s\n' "$own" > "$dir/git/HEAD"
 }
-printf 'own %s\n' "$own"
+printf 'own %s %s\n' "$own" "$replaced"
+
+# Runs git in the agent's repository, with the objects of the service.
+agent_git() {
+	GIT_ALTERNATE_OBJECT_DIRECTORIES="${GIT_ALTERNATE_OBJECT_DIRECTORIES:+$GIT_ALTERNATE_OBJECT_DIRECTORIES:}$dir/git/objects" \
+		timeout -k 1 10 git -c core.fsmonitor=false "$@" 2>/dev/null
+}
 
 # Sends the file "$dir/out" as the answer $1.
 answer() {
@@ -173,6 +183,36 @@ while read -r request argument; do
 			service_git update-index -z --index-info > "$dir/out" 2>&1 || code=$?
 		if [ "$code" = 0 ]; then printf 'out 0\n'; else answer refused; fi
 		;;
+	refs)
+		# The branches, tags and the newest stash of the agent's repository that are not checked out, with their objects.
+		agent_git for-each-ref --format='%(HEAD)%(objectname) %(refname)' refs/heads refs/stash refs/tags </dev/null |
+			LC_ALL=C sed -n 's/^ //p' > "$dir/out"
+		answer out
+		;;
+	missing)
+		# For each line of the list, which begins with a commit: how many commits it leads to that the published ones do not
+		# have, or "-". If merging them would change no file, they are there in another form. The untracked files of a stash
+		# are in its third parent, so it is never merged here.
+		files=$(service_git rev-parse "$head^{tree}" </dev/null)
+		while read -r commit name; do
+			# Commits with the same changes as published ones do not count.
+			count=$(agent_git rev-list --count --cherry-pick --right-only "$head...$commit" ${UPSTREAM:+"^$UPSTREAM"} \
+				-- </dev/null) || count=-
+			[ "$count" = - ] || [ "$count" = 0 ] || [ "$name" = refs/stash ] ||
+				[ "$(agent_git merge-tree --write-tree "$head" "$commit" </dev/null)" != "$files" ] || count=0
+			printf '%s\n' "$count"
+		done < "$lists/paths" > "$dir/out"
+		answer out
+		;;
+	pack)
+		# Packs what each commit of the list leads to and the code host does not have, in the agent's repository. Prints the
+		# hashes in the names of the packs, or "-".
+		while read -r commit name; do
+			printf '%s\n^%s\n%s' "$commit" "$BASE" "${UPSTREAM:+^$UPSTREAM
+}" | agent_git pack-objects --quiet --revs .git/objects/pack/pack || printf '%s\n' -
+		done < "$lists/paths" > "$dir/out"
+		answer out
+		;;
 	added)
 		# The files that the agent's commits have added.
 		service_git diff-tree -r -z --raw --no-renames --diff-filter=A "$BASE" "$own" -- </dev/null > "$dir/out"
@@ -223,7 +263,7 @@ while read -r request argument; do
 	commit)
 		if [ "$SNAPSHOT" = yes ] && { [ -n "$joined" ] || ! service_git diff-index --cached --quiet "$own" -- </dev/null; }; then
 			files=$(service_git write-tree </dev/null)
-			head=$(printf '%s' "$MESSAGE" | service_git commit-tree -p "$own" ${joined:+-p "$joined"} "$files")
+			head=$(service_git commit-tree -p "$own" ${joined:+-p "$joined"} "$files" < "$lists/message")
 			printf '%s\n' "$head" > "$dir/git/HEAD"
 		elif [ "$own" != "$BASE" ] && [ -n "$UPSTREAM" ] && follows "$own" "$UPSTREAM"; then
 			# The agent has only followed the branch that the work is merged into: there is no work yet.

@@ -1,6 +1,7 @@
 //! The steps of a run on a real machine, with git, an agent, and a code host.
 
 mod lacking;
+mod told;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,20 +14,19 @@ use journeyman_core::job::command::{Published, Report};
 use journeyman_core::job::event::{TranscriptEntry, TranscriptKind};
 use journeyman_core::job::turn::{TurnArtifacts, TurnBegun};
 use journeyman_core::job::{Branch, Job};
-use journeyman_core::left_out::{LeftOut, MAX_LEFT_OUT, named_in};
+use journeyman_core::left_out::{LeftOut, named_in};
 use journeyman_core::ports::{Forge, ForgeError, FreeSpace, Image};
 use journeyman_core::project::{CODE_HOST_TOKEN, Lfs, Project, SandboxSettings, SecretUse, SecretValue};
 use journeyman_core::pull::base_comparison;
-use journeyman_core::run::{Reason, ReasonCode};
-use journeyman_core::time::Timestamp;
+use journeyman_core::run::Reason;
 use journeyman_repository::branch::{base_of, check_writable, choose_branch};
 use journeyman_repository::diff_stat::{Range, turn_diff};
 use journeyman_repository::import::FILE_BYTES;
 use journeyman_repository::push::{Outgoing, Push, Pushed, check_push};
 use journeyman_repository::{History as _, Mirror, RepositoryError, bundle, published};
-use serde_json::{Value, json};
 use tokio::sync::{Mutex, OnceCell, OwnedMutexGuard};
 
+use self::told::{left_out_event, not_done, nothing_published};
 use super::check_logs::CheckLogs;
 use super::port::{Collected, Machine, Steps};
 use super::publish::Publishing;
@@ -359,7 +359,8 @@ impl HostSteps<'_> {
         let again = self.scan().await?;
         // After an interrupted turn, uncommitted changes stay in the tree, and the next turn must find them.
         let is_clean = !turn.is_stopped() && collected.left_out.is_empty() && again.listing == scanned.listing;
-        let left_out = collected.left_out.iter().map(|one| one.path.clone()).collect();
+        let told = || collected.left_out.iter().chain(&collected.replaced);
+        let left_out = told().map(|one| one.path.clone()).collect();
         let left_out_before = std::mem::replace(&mut tree.state.left_out, left_out);
         tree.state.clean = is_clean.then_some(again.fingerprint);
         tree.state.unmarked_index = again.index.filter(|_| !collected.has_marks);
@@ -369,12 +370,12 @@ impl HostSteps<'_> {
         tree.has_objects = Some(collected.has_objects || tree.has_objects.unwrap_or_default());
         tree.reusable = collected.settled;
         // What was left out of an earlier commit was told then.
-        let new = collected.left_out.iter().filter(|one| !left_out_before.contains(&one.path));
+        let new = told().filter(|one| !left_out_before.contains(&one.path));
         let refused = match collected.commits.is_empty() {
             true => nothing_published(new),
             false => turn.answer.as_deref().and_then(|answer| named_in(&collected.left_out, answer)).map(not_done),
         };
-        if let Some(event) = left_out_event(&collected.left_out, self.assignment.reporter.now()) {
+        if let Some(event) = left_out_event(told(), self.assignment.reporter.now()) {
             self.assignment.reporter.report(Report::Transcript(vec![event])).await?;
         }
         tree.left_out = collected.left_out;
@@ -591,45 +592,6 @@ impl HostSteps<'_> {
         let scanned = async { tokio::task::spawn_blocking(move || scan(&tree, large_from)).await? };
         deadline::within(deadline::SCAN, "scanning the workspace", scanned).await
     }
-}
-
-/// Returns the reason why nothing was published, if something was left out.
-fn nothing_published<'a>(mut left_out: impl Iterator<Item = &'a LeftOut>) -> Option<Reason> {
-    let first = left_out.next()?;
-    let LeftOut { path, reason, .. } = first;
-    let more = match left_out.count() {
-        0 => String::new(),
-        1 => " One further path was left out, too.".to_owned(),
-        number => format!(" {number} further paths were left out, too."),
-    };
-    let text = format!(
-        "nothing was published: {path} {}. {}{more} The files stay in the workspace for the next message",
-        reason.text(),
-        first.advice()
-    );
-    Some(Reason::new(ReasonCode::WorkspaceRefused, text))
-}
-
-/// Returns the reason why a turn is not done whose answer names a path that was left out.
-fn not_done(left_out: &LeftOut) -> Reason {
-    let LeftOut { path, reason, .. } = left_out;
-    let text = format!(
-        "the answer names {path}, which was not published: it {}. {} The rest of the work is published",
-        reason.text(),
-        left_out.advice()
-    );
-    Reason::new(ReasonCode::WorkspaceRefused, text)
-}
-
-/// Returns the event that tells what was left out, if there is something.
-fn left_out_event(left_out: &[LeftOut], at: Timestamp) -> Option<TranscriptEntry> {
-    let path = |one: &LeftOut| {
-        let detail = format!("It {}. {}", one.reason.text(), one.advice());
-        json!({ "path": one.path, "reason": one.reason.code(), "detail": detail, "kept": one.is_kept })
-    };
-    let paths: Vec<Value> = left_out.iter().take(MAX_LEFT_OUT).map(path).collect();
-    let data = json!({ "paths": paths, "more": left_out.len().saturating_sub(MAX_LEFT_OUT) });
-    (!paths.is_empty()).then(|| TranscriptEntry { kind: TranscriptKind::LeftOut, data, at })
 }
 
 /// Converts an error of the code host before anything was published.

@@ -26,6 +26,7 @@ use journeyman_core::ports::Blobs;
 use journeyman_repository::{History, Mirror};
 
 use self::extract::Extracted;
+pub(crate) use self::extract::{PACK_FILES, PACKS, STASH, STASH_LOG};
 use super::Workspace;
 use super::home_archive::left_out_key;
 use super::remove::remove_folder;
@@ -182,7 +183,7 @@ impl Workspace {
             restored.left_out = left_out.into_iter().filter(|path| !is_missing(path)).collect();
         }
         remove_folder(&folder).await?;
-        for LeftOut { path, .. } in expected {
+        for LeftOut { path, .. } in expected.iter().filter(|one| one.reason.is_only_in_workspace()) {
             let is_known = restored.left_out.contains(path) || restored.missing.iter().any(|one| one.path == *path);
             if !is_known {
                 restored.missing.push(Missing::left_out(path.clone(), LossReason::Lost));

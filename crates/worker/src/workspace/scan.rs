@@ -36,6 +36,8 @@ pub(crate) struct TreeScan {
     pub(crate) has_submodules: bool,
     /// The stamp of the index of the agent's repository.
     pub(crate) index: Option<Stamp>,
+    /// True if the agent's repository may have other refs than the branch that it has checked out, and those of the service.
+    pub(crate) has_other_refs: bool,
     /// True if the agent's repository has sparse patterns.
     pub(crate) has_sparse_patterns: bool,
     /// The operation that the agent has begun in its repository and not finished, such as a merge.
@@ -86,6 +88,7 @@ pub(crate) fn scan(folder: &Path, large_from: u64) -> io::Result<TreeScan> {
     // The file system returns entries in any order, so the sum must not depend on it.
     let mut sum = Stamp::default();
     let mut next = vec![PathBuf::new()];
+    let mut branches = 0;
     while let Some(path) = next.pop() {
         let here = if path.as_os_str().is_empty() { Path::new(".") } else { &path };
         // If a program is running in the tree, it may have replaced the folder by a link.
@@ -122,6 +125,7 @@ pub(crate) fn scan(folder: &Path, large_from: u64) -> io::Result<TreeScan> {
             }
             if path.starts_with(".git") {
                 seen.look_at_repository(top.as_fd(), &path, kind, stamp);
+                branches += u32::from(kind != FileType::Directory && path.starts_with(".git/refs/heads"));
             } else if name == b".git" {
                 if kind == FileType::RegularFile || is_git_directory(top.as_fd(), &path) {
                     seen.repositories.extend(path.parent().map(Path::to_owned));
@@ -144,6 +148,7 @@ pub(crate) fn scan(folder: &Path, large_from: u64) -> io::Result<TreeScan> {
             }
         }
     }
+    seen.has_other_refs |= branches > 1;
     seen.listing = Listing::new(entries);
     seen.fingerprint = sum.iter().map(|byte| format!("{byte:02x}")).collect();
     Ok(seen)
@@ -156,6 +161,9 @@ impl TreeScan {
             self.index = Some(stamp);
         }
         self.has_sparse_patterns |= path == Path::new(".git/info/sparse-checkout");
+        let is_in = |folder: &str| path.starts_with(folder) && path != Path::new(folder);
+        self.has_other_refs |= is_in(".git/refs/tags")
+            || [".git/refs/stash", ".git/packed-refs", ".git/reftable"].iter().any(|other| path == Path::new(other));
         let unfinished = UNFINISHED.into_iter().find(|(begun, _)| path == Path::new(begun));
         self.unfinished = unfinished.map(|(_, operation)| operation).or(self.unfinished);
         // The service's git runs no hooks.

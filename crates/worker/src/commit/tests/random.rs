@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
+use journeyman_core::left_out::LeftOutReason;
+
 use super::with_base;
 use crate::given::Fixture;
 
@@ -479,7 +481,11 @@ async fn check(fixture: &Fixture, base: &Base, seed: u64) {
         };
         assert!(is_expected, "seed {seed}, {path:?}: published {found:?}, expected {expected:?}:\n{log}");
     }
-    let left_out: BTreeSet<String> = collected.left_out.iter().map(|one| one.path.clone()).collect();
+    // The model has files, and no refs.
+    let of_files = collected.left_out.iter().filter(|one| !one.reason.is_about_commits());
+    let left_out: BTreeSet<String> = of_files.map(|one| one.path.clone()).collect();
+    let rewritten = collected.replaced.as_ref().is_some_and(|one| one.reason == LeftOutReason::RewrittenHistory);
+    assert_eq!(rewritten, !follows, "seed {seed}, told of rewritten history:\n{log}");
     let told: BTreeSet<String> =
         told.iter().map(|path| journeyman_core::left_out::path_text(path.as_os_str().as_bytes())).collect();
     assert_eq!(left_out, told, "seed {seed}, told:\n{log}");

@@ -13,6 +13,7 @@ use std::process::Command;
 
 use journeyman_core::left_out::{LeftOut, LeftOutReason};
 
+use super::{COMMIT, told};
 use crate::commit::Work;
 use crate::given::{Built, Fixture, fixture, text_of};
 
@@ -27,13 +28,23 @@ struct Shape {
     left_out: &'static [(&'static str, LeftOutReason)],
     /// The number of commits that are published.
     commits: usize,
+    /// Why the agent's own commits are not among them.
+    replaced: Option<LeftOutReason>,
     /// The maximum size of a file, in bytes.
     file_bytes: u64,
 }
 
 /// What every shape does not have.
-const PLAIN: Shape =
-    Shape { name: "", people: "base", agent: "true", published: &[], left_out: &[], commits: 1, file_bytes: 1000 };
+const PLAIN: Shape = Shape {
+    name: "",
+    people: "base",
+    agent: "true",
+    published: &[],
+    left_out: &[],
+    commits: 1,
+    replaced: None,
+    file_bytes: 1000,
+};
 
 /// Functions of the scripts of people. `odd` creates a commit of the tree `$1` with the author and committer `$2`.
 const FUNCTIONS: &str = r#"
@@ -130,10 +141,14 @@ async fn check(shape: &'static Shape) -> Result<(), String> {
     let number = collected.commits.len();
     let found = changes(&fixture, &before, collected.head.as_str()).await;
     let left_out: Vec<_> = left_out.iter().map(|(path, reason)| format!("{path}: {reason:?}")).collect();
-    let told = |left_out: &[LeftOut]| -> Vec<_> {
-        left_out.iter().map(|one| format!("{}: {:?}", shown(one.path.as_bytes(), SHOWN_PATH), one.reason)).collect()
+    let lines = |left_out: &[LeftOut]| -> Vec<_> {
+        told(left_out)
+            .iter()
+            .map(|(path, reason)| format!("{}: {reason:?}", shown(path.as_bytes(), SHOWN_PATH)))
+            .collect()
     };
-    let found_left_out = told(&collected.left_out);
+    let found_left_out = lines(&collected.left_out);
+    let replaced_for = format!("{:?}", collected.replaced.as_ref().map(|one| one.reason));
     let mut text = String::new();
     let mut compare = |what: &str, found: &[String], expected: &[String]| {
         if found != expected {
@@ -143,10 +158,14 @@ async fn check(shape: &'static Shape) -> Result<(), String> {
     compare("published", &found, &published.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>());
     compare("left out", &found_left_out, &left_out);
     compare("commits", &[number.to_string()], &[commits.to_string()]);
+    compare("replaced", &[replaced_for], &[format!("{:?}", shape.replaced)]);
     // A second turn without a change publishes nothing.
     let next = fixture.next(&before, collected);
     let again = fixture.collect(&next).await.map_err(|error| format!("  again: {error}"))?;
     compare("again, the head", &[again.head.to_string()], &[next.head.to_string()]);
-    compare("again, left out", &told(&again.left_out), &left_out);
+    // Commits are replaced once.
+    let stays: Vec<_> = shape.left_out.iter().filter(|(_, reason)| reason.is_only_in_workspace()).collect();
+    let stays: Vec<_> = stays.iter().map(|(path, reason)| format!("{path}: {reason:?}")).collect();
+    compare("again, left out", &lines(&again.left_out), &stays);
     if text.is_empty() { Ok(()) } else { Err(text) }
 }

@@ -36,6 +36,16 @@ pub(super) const SUBMODULES: &str = "submodules";
 /// The folder of the files.
 pub(super) const TREE: &str = "tree";
 
+/// The folder of packs in the agent's repository.
+pub(crate) const PACKS: &str = ".git/objects/pack";
+
+/// The endings of the files of a pack that git needs (gitformat-pack(5)).
+pub(crate) const PACK_FILES: [&str; 2] = ["pack", "idx"];
+
+/// The newest stash, and the list of all stashes, in the agent's repository.
+pub(crate) const STASH: &str = ".git/refs/stash";
+pub(crate) const STASH_LOG: &str = ".git/logs/refs/stash";
+
 /// The maximum number of components of a path.
 const DEPTH: usize = 512;
 
@@ -58,8 +68,8 @@ pub(super) struct Extracted {
     pub(super) submodules: HashSet<PathBuf>,
 }
 
-/// Reads an archive with at most `limit` bytes into the new folder `folder`. Entries that could lead out of the folder, or
-/// into the agent's repository, are refused.
+/// Reads an archive with at most `limit` bytes into the new folder `folder`. Entries that could lead out of the folder are
+/// refused, and those that lead into the agent's repository, except refs and the packs with their commits.
 ///
 /// # Errors
 /// The archive is damaged or of another version, or the disk failed.
@@ -78,7 +88,9 @@ pub(super) fn extract(archive: &Path, folder: &Path, limit: u64) -> io::Result<E
             *list = Some(content);
             continue;
         }
-        let Some(path) = path.strip_prefix(TREE).ok().filter(|path| is_safe(path)).map(Path::to_owned) else {
+        let is_file = entry.header().entry_type() == EntryType::Regular;
+        let is_allowed = |path: &&Path| is_safe(path) || (is_file && is_of_ref(path));
+        let Some(path) = path.strip_prefix(TREE).ok().filter(is_allowed).map(Path::to_owned) else {
             refused += 1;
             continue;
         };
@@ -119,6 +131,24 @@ fn is_safe(path: &Path) -> bool {
         && !is_in_repository
         && path.components().count() <= DEPTH
         && parts.all(|part| matches!(part, Component::Normal(_)))
+}
+
+/// Returns whether a path is that of a ref in the agent's repository, or of a pack.
+fn is_of_ref(path: &Path) -> bool {
+    let is_normal = path.components().all(|part| matches!(part, Component::Normal(_)));
+    let is_in = |folder: &str| path.strip_prefix(folder).is_ok_and(|rest| rest.file_name().is_some());
+    let is_pack = || {
+        let name = path.strip_prefix(PACKS).ok().and_then(Path::to_str).and_then(|name| name.strip_prefix("pack-"));
+        name.and_then(|name| name.split_once('.')).is_some_and(|(hash, end)| {
+            hash.bytes().all(|byte| byte.is_ascii_hexdigit()) && PACK_FILES.iter().any(|file| *file == end)
+        })
+    };
+    is_normal
+        && path.components().count() <= DEPTH
+        && (is_in(".git/refs/heads")
+            || is_in(".git/refs/tags")
+            || [STASH, STASH_LOG].iter().any(|file| path == Path::new(file))
+            || is_pack())
 }
 
 /// Creates an entry below the folder. Returns false if it is neither a file nor a link nor a folder.

@@ -162,6 +162,13 @@ fn entries_that_lead_elsewhere_are_refused() {
         ("tree", EntryType::Regular, "x"),
         ("tree/.git/hooks/post-checkout", EntryType::Regular, "x"),
         ("tree/.GIT/config", EntryType::Regular, "x"),
+        ("tree/.git/refs/heads", EntryType::Regular, "x"),
+        ("tree/.git/refs/heads/../../config", EntryType::Regular, "x"),
+        ("tree/.git/refs/heads/link", EntryType::Symlink, &elsewhere),
+        ("tree/.git/refs/remotes/origin/main", EntryType::Regular, "x"),
+        ("tree/.git/objects/pack/pack-x.pack", EntryType::Regular, "x"),
+        ("tree/.git/objects/pack/pack-0a.keep", EntryType::Regular, "x"),
+        ("tree/.git/logs/HEAD", EntryType::Regular, "x"),
         (&absolute, EntryType::Regular, "x"),
         ("tree/link", EntryType::Symlink, &elsewhere),
         ("tree/link/through", EntryType::Regular, "x"),
@@ -191,6 +198,20 @@ fn entries_that_lead_elsewhere_are_refused() {
     assert_eq!(names("elsewhere"), HashSet::from(["kept".to_owned()]));
     assert_eq!(names("new/.git"), HashSet::new());
     assert!(!Path::new("/etc/journeyman-test").exists());
+}
+
+#[test]
+fn refs_and_packs_of_the_repository_are_stored() {
+    let names = [".git/refs/heads/fix/it", ".git/refs/stash", ".git/logs/refs/stash", ".git/objects/pack/pack-0a.pack"];
+    let case = Case::new();
+    names.iter().for_each(|name| case.write(&format!("old/{name}"), name));
+    let files = names.map(PathBuf::from).to_vec();
+    let held_back = HeldBack { path: "refs/heads/fix/it".into(), files, ..HeldBack::default() };
+    assert_eq!(case.save(vec![held_back], LEFT_OUT_BYTES).unwrap().unwrap(), ["refs/heads/fix/it"]);
+    case.place(&case.extract(), &[]);
+    for name in names {
+        assert_eq!(case.read(&format!("new/{name}")).as_deref(), Some(name));
+    }
 }
 
 #[test]

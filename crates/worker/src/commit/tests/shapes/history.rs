@@ -1,6 +1,8 @@
 //! Commits of an agent that other programs made, or that have an unusual history.
 
-use super::{PLAIN, Shape, check_all};
+use journeyman_core::left_out::LeftOutReason;
+
+use super::{COMMIT, PLAIN, Shape, check_all};
 
 const SHAPES: &[Shape] = &[
     Shape {
@@ -17,6 +19,7 @@ const SHAPES: &[Shape] = &[
         people: "echo 1 | tee a b > c; base",
         agent: "git checkout -q --orphan x; git rm -q -r --cached .; echo 2 > a; git add a; git commit -qm orphan; rm b",
         published: &[r"M 100644 a | 2\n", "D 100644 b"],
+        replaced: Some(LeftOutReason::RewrittenHistory),
         ..PLAIN
     },
     Shape {
@@ -55,6 +58,7 @@ const SHAPES: &[Shape] = &[
             h=$(printf 'tree %s\nparent %s\nauthor  <> %s\ncommitter  <a@b> %s\n\nx' $t $p '1700000000 +0000' '1700000000 +0000' | git hash-object -t commit -w --stdin --literally)
             git reset -q --soft $h",
         published: &[r"M 100644 a | 2\n"],
+        replaced: Some(LeftOutReason::ReplacedCommits),
         ..PLAIN
     },
     Shape {
@@ -73,6 +77,7 @@ const SHAPES: &[Shape] = &[
             h=$(printf 'tree %s\nparent %s\nauthor A <a@b> 1 +0000\ncommitter A <a@b> 1 +0000\n\nx\000y\n' $t $p | git hash-object -t commit -w --stdin --literally)
             git reset -q --soft $h; echo 1 > b",
         published: &[r"M 100644 a | 2\n", r"A 100644 b | 1\n"],
+        replaced: Some(LeftOutReason::ReplacedCommits),
         ..PLAIN
     },
     Shape {
@@ -83,6 +88,7 @@ const SHAPES: &[Shape] = &[
             git update-ref refs/heads/x $h; cd $OLDPWD; git fetch -q ~/o x
             git merge -q --allow-unrelated-histories -m subtree FETCH_HEAD",
         published: &[r"A 100644 o | o\n"],
+        replaced: Some(LeftOutReason::ReplacedCommits),
         ..PLAIN
     },
     Shape {
@@ -105,6 +111,7 @@ const SHAPES: &[Shape] = &[
             git reset -q --soft $h; git checkout -q -b t $p; echo t > t; git add t; git commit -qm t; git tag -a signed -m 'a tag'
             git checkout -q -; git merge -q -m merged signed",
         published: &[r"M 100644 a | 2\n", r"A 100644 t | t\n"],
+        left_out: &[("refs/tags/signed", LeftOutReason::Tag)],
         commits: 3,
         ..PLAIN
     },
@@ -123,6 +130,7 @@ const SHAPES: &[Shape] = &[
             [ $i != 1 ] || printf 'M 100644 inline i\ndata 2\ni\n'; done) | git fast-import --quiet
             git merge -q --allow-unrelated-histories -m import i",
         published: &[r"A 100644 i | i\n"],
+        replaced: Some(LeftOutReason::ReplacedCommits),
         ..PLAIN
     },
     Shape {
@@ -131,6 +139,69 @@ const SHAPES: &[Shape] = &[
         agent: "echo 2 > a; git commit -qam own; git tag -a t -m t; b=$(git symbolic-ref HEAD); \
                 git rev-parse t > .git/$b; echo 1 > b",
         published: &[r"M 100644 a | 2\n", r"A 100644 b | 1\n"],
+        left_out: &[("refs/tags/t", LeftOutReason::Tag)],
+        replaced: Some(LeftOutReason::ReplacedCommits),
+        ..PLAIN
+    },
+    Shape {
+        name: "commits on a branch that the agent has left, and nothing else",
+        people: "echo 1 > a; base",
+        agent: "git checkout -q -b fix/it; echo 2 > a; git commit -qam own; echo 3 > a; git commit -qam own; git checkout -q -",
+        left_out: &[("refs/heads/fix/it", LeftOutReason::OtherCommits { commits: 2 })],
+        commits: 0,
+        ..PLAIN
+    },
+    Shape {
+        name: "a commit that the agent had checked out without a branch, and has left",
+        people: "echo 1 > a; base",
+        agent: "git checkout -q --detach; echo 2 > a; git commit -qam own; git checkout -q -; echo 1 > b",
+        published: &[r"A 100644 b | 1\n"],
+        left_out: &[(COMMIT, LeftOutReason::OtherCommits { commits: 1 })],
+        ..PLAIN
+    },
+    Shape {
+        name: "refs that are packed, and one branch of many that is not merged",
+        people: "echo 1 > a; base",
+        agent: "for i in 1 2 3; do git checkout -q -b b$i; echo $i > f$i; git add .; git commit -qm $i; done; \
+                git checkout -q -; git checkout -q -; git checkout -q b2; git branch -q -f work; git pack-refs --all",
+        published: &[r"A 100644 f1 | 1\n", r"A 100644 f2 | 2\n"],
+        left_out: &[("refs/heads/b3", LeftOutReason::OtherCommits { commits: 1 })],
+        commits: 2,
+        ..PLAIN
+    },
+    Shape {
+        name: "branches whose changes are published in another form",
+        people: "echo 1 > a; base",
+        agent: "h=$(git symbolic-ref --short HEAD); git checkout -q -b squashed; echo 1 > s; git add .; git commit -qm 1; echo 2 > s; \
+                git commit -qam 2; git checkout -q -b picked $h; echo 1 > p; git add .; git commit -qm p; git checkout -q $h; \
+                git merge -q --squash squashed; git commit -qm squashed; git cherry-pick picked; git branch backup; \
+                echo 1 > b; git stash -q -u; git stash apply -q; git stash drop -q",
+        published: &[r"A 100644 b | 1\n", r"A 100644 p | 1\n", r"A 100644 s | 2\n"],
+        commits: 3,
+        ..PLAIN
+    },
+    Shape {
+        name: "a stash with only untracked files",
+        people: "echo 1 > a; base",
+        agent: "echo 1 > u; git stash -q -u; echo 1 > b",
+        published: &[r"A 100644 b | 1\n"],
+        left_out: &[("refs/stash", LeftOutReason::OtherCommits { commits: 3 })],
+        ..PLAIN
+    },
+    Shape {
+        name: "a published commit whose message and content were changed",
+        people: "echo 1 > a; base; echo 2 > a; base second",
+        agent: "echo 3 > a; git commit -q --amend -am amended",
+        published: &[r"M 100644 a | 3\n"],
+        replaced: Some(LeftOutReason::RewrittenHistory),
+        ..PLAIN
+    },
+    Shape {
+        name: "a published commit of which only the message was changed",
+        people: "echo 1 > a; base",
+        agent: "git commit -q --amend -m amended",
+        commits: 0,
+        replaced: Some(LeftOutReason::RewrittenHistory),
         ..PLAIN
     },
 ];

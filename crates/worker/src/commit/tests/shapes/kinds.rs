@@ -150,6 +150,7 @@ const SHAPES: &[Shape] = &[
         agent: "mkdir t; printf '[submodule \"../x\"]\\n\\turl = -u\\n' > t/.gitmodules; echo 1 > b; git add .; git commit -qm own",
         published: &[r"A 100644 b | 1\n"],
         left_out: &[("t/.gitmodules", LeftOutReason::RefusedByGit)],
+        replaced: Some(LeftOutReason::ReplacedCommits),
         ..PLAIN
     },
 ];

@@ -75,6 +75,7 @@ const SHAPES: &[Shape] = &[
         agent: r#"n="$(printf '.g\342\200\214it')"; echo 1 > "$n"; echo 1 > b; git -c core.protectHFS=false add .; git commit -qm own"#,
         published: &["A 100644 b | 1\\n"],
         left_out: &[(r".g\xe2\x80\x8cit", LeftOutReason::RefusedByGit)],
+        replaced: Some(LeftOutReason::ReplacedCommits),
         ..PLAIN
     },
     Shape {

@@ -13,6 +13,7 @@ const SHAPES: &[Shape] = &[
         people: TWO,
         agent: "echo 3 > a; git commit -qa --amend -m amended; echo 3 > b",
         published: &[r"M 100644 a | 3\n", r"M 100644 b | 3\n"],
+        replaced: Some(LeftOutReason::RewrittenHistory),
         ..PLAIN
     },
     Shape {
@@ -20,6 +21,7 @@ const SHAPES: &[Shape] = &[
         people: TWO,
         agent: "git reset -q --soft HEAD~1; git commit -q --amend -m one; echo 1 > c",
         published: &[r"A 100644 c | 1\n"],
+        replaced: Some(LeftOutReason::RewrittenHistory),
         ..PLAIN
     },
     Shape {
@@ -27,6 +29,7 @@ const SHAPES: &[Shape] = &[
         people: TWO,
         agent: "git reset -q --hard HEAD~1",
         published: &[r"M 100644 a | 1\n"],
+        replaced: Some(LeftOutReason::RewrittenHistory),
         ..PLAIN
     },
     Shape { name: "an empty commit", people: TWO, agent: "git commit -q --allow-empty -m empty", ..PLAIN },
@@ -60,6 +63,7 @@ const SHAPES: &[Shape] = &[
                 git rev-parse HEAD > .git/info/grafts; echo 3 > a; git commit -qam own; git replace -d $(git replace -l); \
                 echo 3 > b; git commit -qam own; git rev-parse HEAD~1 > .git/shallow",
         published: &[r"M 100644 a | 3\n", r"M 100644 b | 3\n"],
+        left_out: &[("refs/tags/v1", LeftOutReason::Tag), ("refs/tags/v2", LeftOutReason::Tag)],
         commits: 2,
         ..PLAIN
     },
@@ -83,6 +87,7 @@ const SHAPES: &[Shape] = &[
         name: "the work is discarded, and stashed",
         people: TWO,
         agent: "echo 3 > a; git checkout -q -- .; echo 4 > b; git stash -q; echo 5 > b; git stash -q",
+        left_out: &[("refs/stash", LeftOutReason::OtherCommits { commits: 2 })],
         commits: 0,
         ..PLAIN
     },
@@ -98,6 +103,7 @@ const SHAPES: &[Shape] = &[
         people: TWO,
         agent: "rm -rf .git; git init -q; echo 3 > a; git add .; git commit -qm initial; echo 3 > b",
         published: &[r"M 100644 a | 3\n", r"M 100644 b | 3\n"],
+        replaced: Some(LeftOutReason::RewrittenHistory),
         ..PLAIN
     },
     Shape {
@@ -105,6 +111,7 @@ const SHAPES: &[Shape] = &[
         people: TWO,
         agent: "rm -rf .git; git init -q --object-format=sha256; echo 3 > a; git add .; git commit -qm initial; echo 3 > b",
         published: &[r"M 100644 a | 3\n", r"M 100644 b | 3\n"],
+        replaced: Some(LeftOutReason::ReplacedCommits),
         ..PLAIN
     },
     Shape {
@@ -112,6 +119,7 @@ const SHAPES: &[Shape] = &[
         people: TWO,
         agent: "git init -q --separate-git-dir=$HOME/elsewhere; echo 3 > a; git commit -qam own; echo 3 > b",
         published: &[r"M 100644 a | 3\n", r"M 100644 b | 3\n"],
+        replaced: Some(LeftOutReason::ReplacedCommits),
         ..PLAIN
     },
     Shape {
@@ -128,6 +136,7 @@ const SHAPES: &[Shape] = &[
                 echo $HOME/clone/.git/objects >> .git/objects/info/alternates; git reset -q --hard $(git -C ~/clone rev-parse HEAD); \
                 echo 3 > b; git commit -qam own",
         published: &[r"M 100644 a | 3\n", r"M 100644 b | 3\n"],
+        replaced: Some(LeftOutReason::RewrittenHistory),
         ..PLAIN
     },
     Shape {
@@ -224,7 +233,10 @@ const SHAPES: &[Shape] = &[
         people: TWO,
         agent: "git worktree add -q wt -b work; cd wt; echo 3 > a; git commit -qam own; cd ..; echo 3 > b; git worktree list",
         published: &[r"M 100644 b | 3\n"],
-        left_out: &[("wt", LeftOutReason::RepositoryInside)],
+        left_out: &[
+            ("wt", LeftOutReason::RepositoryInside),
+            ("refs/heads/work", LeftOutReason::OtherCommits { commits: 1 }),
+        ],
         ..PLAIN
     },
     Shape {
