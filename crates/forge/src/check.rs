@@ -326,8 +326,11 @@ impl Tested<'_> {
 const SHALLOW_PACKET: &[u8] = b"< shallow ";
 
 /// Returns the name of the ref whose newest commit is fetched for a test: that of the default branch, if it can be
-/// guessed.
+/// guessed. Nothing is fetched from a repository that jobs cannot use ([`about_branches`]).
 fn probed(listing: &[u8]) -> Option<Vec<u8>> {
+    if pairs(listing, b'\t').any(|(hash, _)| unsupported(&String::from_utf8_lossy(hash)).is_some()) {
+        return None;
+    }
     let branches: Vec<&[u8]> =
         pairs(listing, b'\t').filter_map(|(_, name)| name.strip_prefix(b"refs/heads/")).collect();
     let branch = default_branch(&[], &branches).or(branches.first().copied())?;

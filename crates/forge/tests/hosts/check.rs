@@ -225,6 +225,22 @@ async fn a_shallow_clone_is_refused() {
 }
 
 #[tokio::test]
+async fn the_object_format_of_a_repository_is_a_finding() {
+    for is_path in [true, false] {
+        let fixture = Fixture::new(Product::Gitea).await;
+        let repository = fixture.server.git_dir(PATH);
+        std::fs::remove_dir_all(&repository).unwrap();
+        let script = "git init -q --bare --object-format=sha256 -b main $1; export GIT_DIR=$1; t=$(git write-tree); \
+                      git update-ref refs/heads/main $(git -c user.name=A -c user.email=a@b commit-tree -m x $t)";
+        let run = std::process::Command::new("sh").args(["-ec", script, "sh"]).arg(&repository).output().unwrap();
+        assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+        let findings = fixture.hosts.check(&plain(&fixture, is_path), &tokens()).await.unwrap();
+        let branches = of(&findings, "branches");
+        assert!(branches.health == Health::Failure && branches.text.contains("SHA-256"), "{findings:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_damaged_repository_is_refused_on_every_host_and_as_a_plain_remote() {
     for product in PRODUCTS {
         let fixture = Fixture::new(product).await;
