@@ -73,14 +73,22 @@ impl Line {
     }
 }
 
-/// The number of paths in a line about paths.
+/// The maximum number of paths in a line.
 const SHOWN_PATHS: usize = 5;
 
-/// Returns the line for an event about paths.
-fn about_paths(data: &Value, of: &str, what: &str) -> Line {
+/// Returns the line for the event about changes and commits that were not published.
+fn left_out(data: &Value) -> Line {
     let paths = data["paths"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let replaced = |one: &Value| matches!(one["reason"].as_str(), Some("replaced_commits" | "rewritten_history"));
+    if let [one] = paths
+        && replaced(one)
+    {
+        let detail = one["detail"].as_str().unwrap_or_default();
+        let text = format!("The agent's commits were replaced. {detail}");
+        return Line::new("warning", Tone::Warning, text).about(one["path"].as_str().unwrap_or_default().to_owned());
+    }
     let all = paths.len() + usize::try_from(data["more"].as_u64().unwrap_or_default()).unwrap_or_default();
-    let text = format!("{} {what}:", words::counted(all, of));
+    let text = format!("{} not published:", words::counted(all, "change"));
     let shown = paths.iter().take(SHOWN_PATHS).filter_map(|one| one["path"].as_str()).map(str::to_owned);
     Line { code: shown.collect(), ..Line::new("warning", Tone::Warning, text) }
 }
@@ -116,7 +124,7 @@ pub(crate) fn of(entry: &LogEntry, last_reason: Option<&str>) -> Option<Line> {
         "agent.continued" => {
             Line::new("play", Tone::Muted, "The turn was interrupted and continues").about(text("cause"))
         }
-        "changes.left_out" => about_paths(data, "path", "not published"),
+        "changes.left_out" => left_out(data),
         "checkout.incomplete" => incomplete(data),
         "agent.model_call" => {
             let failure = data["failure"].as_str()?;

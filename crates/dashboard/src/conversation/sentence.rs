@@ -221,7 +221,12 @@ mod tests {
             (
                 "changes.left_out",
                 json!({"paths": [{"path": "b.bin", "reason": "special", "detail": "It is a FIFO."}], "more": 1}),
-                "2 paths not published: b.bin",
+                "2 changes not published: b.bin",
+            ),
+            (
+                "changes.left_out",
+                json!({"paths": [{"path": "a1b2", "reason": "rewritten_history", "detail": "It does not continue."}], "more": 0}),
+                "The agent's commits were replaced. It does not continue. a1b2",
             ),
             (
                 "checkout.incomplete",

@@ -375,8 +375,12 @@ impl HostSteps<'_> {
             true => nothing_published(new),
             false => turn.answer.as_deref().and_then(|answer| named_in(&collected.left_out, answer)).map(not_done),
         };
-        if let Some(event) = left_out_event(told(), self.assignment.reporter.now()) {
-            self.assignment.reporter.report(Report::Transcript(vec![event])).await?;
+        let now = self.assignment.reporter.now();
+        // Commits that were replaced miss nothing, so they have an event of their own.
+        let events = [left_out_event(&collected.left_out, now), left_out_event(collected.replaced.as_slice(), now)];
+        let events: Vec<TranscriptEntry> = events.into_iter().flatten().collect();
+        if !events.is_empty() {
+            self.assignment.reporter.report(Report::Transcript(events)).await?;
         }
         tree.left_out = collected.left_out;
         Ok(New { head: collected.head, commits: collected.commits, refused, unfinished: None })

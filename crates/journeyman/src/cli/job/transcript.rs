@@ -146,7 +146,7 @@ fn told(data: &Value, what: &str) -> Vec<String> {
     let text = |one: &Value, field: &str| plain(one[field].as_str().unwrap_or_default());
     let line = |one: &Value| format!("* {what}: {}. {}", text(one, "path"), text(one, "detail"));
     let more = data["more"].as_u64().filter(|more| *more > 0);
-    let more = more.map(|more| format!("* {what}: {more} more paths"));
+    let more = more.map(|more| format!("* {what}: {more} more changes"));
     paths.iter().map(line).chain(more).collect()
 }
 
@@ -244,7 +244,7 @@ mod tests {
             (
                 "changes.left_out",
                 json!({"paths": [{"path": "lib", "reason": "submodule", "detail": "It is a submodule."}], "more": 2}),
-                vec!["* not published: lib. It is a submodule.", "* not published: 2 more paths"],
+                vec!["* not published: lib. It is a submodule.", "* not published: 2 more changes"],
             ),
             (
                 "checkout.incomplete",

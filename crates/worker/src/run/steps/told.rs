@@ -12,8 +12,8 @@ pub(super) fn nothing_published<'a>(mut left_out: impl Iterator<Item = &'a LeftO
     let LeftOut { path, reason, .. } = first;
     let more = match left_out.count() {
         0 => String::new(),
-        1 => " One further path was left out, too.".to_owned(),
-        number => format!(" {number} further paths were left out, too."),
+        1 => " One further change was left out, too.".to_owned(),
+        number => format!(" {number} further changes were left out, too."),
     };
     let text = format!(
         "nothing was published: {path} {}. {}{more} The files stay in the workspace for the next message",
@@ -35,19 +35,12 @@ pub(super) fn not_done(left_out: &LeftOut) -> Reason {
 }
 
 /// Returns the event that tells what was left out, if there is something.
-pub(super) fn left_out_event<'a>(
-    left_out: impl Iterator<Item = &'a LeftOut>,
-    at: Timestamp,
-) -> Option<TranscriptEntry> {
+pub(super) fn left_out_event(left_out: &[LeftOut], at: Timestamp) -> Option<TranscriptEntry> {
     let path = |one: &LeftOut| {
         let detail = format!("It {}. {}", one.reason.text(), one.advice());
         json!({ "path": one.path, "reason": one.reason.code(), "detail": detail, "kept": one.is_kept })
     };
-    let mut paths: Vec<Value> = left_out.map(path).collect();
-    if paths.is_empty() {
-        return None;
-    }
-    let more = paths.len().saturating_sub(MAX_LEFT_OUT);
-    paths.truncate(MAX_LEFT_OUT);
-    Some(TranscriptEntry { kind: TranscriptKind::LeftOut, data: json!({ "paths": paths, "more": more }), at })
+    let paths: Vec<Value> = left_out.iter().take(MAX_LEFT_OUT).map(path).collect();
+    let data = json!({ "paths": paths, "more": left_out.len().saturating_sub(MAX_LEFT_OUT) });
+    (!paths.is_empty()).then(|| TranscriptEntry { kind: TranscriptKind::LeftOut, data, at })
 }
