@@ -3,7 +3,7 @@
 mod findings;
 mod unclaimed;
 
-use journeyman_core::admin::{AdminRefusal, Once, Precondition, Subject};
+use journeyman_core::admin::{AdminRefusal, AdminRow, Once, Precondition, Subject};
 use journeyman_core::code_host::decide::{self, HostSecretChanges, InvalidCodeHost};
 use journeyman_core::code_host::draft::Draft;
 use journeyman_core::code_host::manifest::CreatedApp;
@@ -65,13 +65,20 @@ impl UseCases {
         let (host, secrets) = draft.host(id, None, self.parts().engine.now()).map_err(invalid)?;
         self.needs_free(&host).await?;
         let audit = self.audit(caller, "code_host.created", self.subject_of(&host).await);
-        let described = described(host.clone(), &secrets);
+        let mut described = described(host.clone(), &secrets);
         let once = claim.map(|claim| Once { claim, answer: answer(&described) });
         let subject = Subject::CodeHost(id.clone(), host.name());
         let decide = Box::new(move |state: &_| decide::create(state, host.clone(), secrets.clone(), audit.clone()));
         match self.administer(subject, once, decide).await? {
             Administered::Replayed(answer) => Ok(Answered::Replayed(answer)),
-            Administered::Done(_) => Ok(Answered::New(described)),
+            Administered::Done(change) => {
+                let stored = change.rows.iter().find_map(|row| match row {
+                    AdminRow::CodeHost(host, _) => Some(host.version),
+                    _ => None,
+                });
+                described.host.version = stored.unwrap_or(described.host.version);
+                Ok(Answered::New(described))
+            }
         }
     }
 

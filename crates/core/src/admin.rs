@@ -22,6 +22,7 @@ use crate::template::{MAX_TEMPLATES, Template};
 use crate::time::Timestamp;
 use crate::trust::{MAX_TRUSTS, Trust};
 use crate::user::{Identity, Session, SignInLink, TokenHash, User};
+use crate::version::FIRST_VERSION;
 use crate::webhook::decide::SecretChange;
 use crate::webhook::{MAX_WEBHOOKS, Webhook};
 
@@ -70,6 +71,9 @@ pub enum Subject {
 /// The locked rows of a [`Subject`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AdminState {
+    /// The base of the current epoch ([`crate::epoch`]). Versions are greater than it, also those of new things: a lost
+    /// history may have had something with the same ID.
+    pub epoch: u64,
     /// The project.
     pub project: Option<Project>,
     /// `true` if the project has active jobs. Only loaded for [`Subject::ProjectWithJobs`].
@@ -113,7 +117,8 @@ pub struct AdminState {
     pub link: Option<SignInLink>,
     /// The pull request, or the open one of the branch.
     pub pull: Option<LocalPull>,
-    /// The number of the newest pull request of the repository; 0 if there is none. Only loaded for [`Subject::NewPull`].
+    /// The number after which the next pull request of the repository comes: that of the newest one, or a greater one
+    /// ([`crate::epoch::Epoch::pulls_after`]). Only loaded for [`Subject::NewPull`].
     pub last_pull: u64,
     /// The number of the last comment on the pull request; 0 if there is none.
     pub last_comment: u64,
@@ -124,6 +129,12 @@ pub struct AdminState {
 }
 
 impl AdminState {
+    /// Returns the version of something new whose ID was chosen by a person.
+    #[must_use]
+    pub const fn first_version(&self) -> u64 {
+        self.epoch + FIRST_VERSION
+    }
+
     /// Returns whether the project, job, webhook, template, code host or trust of a subject exists.
     #[must_use]
     pub const fn has(&self, subject: &Subject) -> bool {

@@ -22,6 +22,14 @@ const RANDOM_BITS: u32 = 20;
 /// The last second whose base fits into the numbers of JSON.
 const LAST_SECOND: u64 = (1 << 32) - 1;
 
+/// The number of bits of a base that the number of a pull request leaves out, so that people can read it: a second has
+/// eight numbers.
+const PULL_BITS: u32 = BITS - 3;
+
+/// The numbers by which a base is after the known ones if the clock is behind: about twelve days, so that the numbers of
+/// pull requests are after the known ones too.
+const STEP: u64 = 1 << 41;
+
 /// The time by which the clocks of processes may differ.
 const SKEW: Duration = Duration::from_secs(10);
 
@@ -56,7 +64,7 @@ impl Epoch {
         let by_clock = (second.min(LAST_SECOND) << BITS) | random;
         let known = last.max(self.base);
         // If the clock is behind, the random part alone keeps the new numbers apart from lost ones.
-        let base = if by_clock > known { by_clock } else { known + (1 << BITS) + random };
+        let base = if by_clock > known { by_clock } else { known + STEP + random };
         let mut gaps = self.gaps.clone();
         gaps.push(Gap { last, base });
         Self { base, began: now, gaps }
@@ -67,6 +75,14 @@ impl Epoch {
     #[must_use]
     pub fn continued(&self, last: u64, created_at: Timestamp) -> u64 {
         if created_at < self.old_before() { last.max(self.base) } else { last }
+    }
+
+    /// Returns the number after which the numbers of new pull requests come, on the built-in code host, also in a new
+    /// repository: a lost history may have had a repository with its name. No repository gets eight pull requests in a
+    /// second, so this is less than the base, and has 11 digits.
+    #[must_use]
+    pub const fn pulls_after(&self) -> u64 {
+        self.base >> PULL_BITS
     }
 
     /// Returns the time before which things are from an earlier epoch, as far as the clocks of processes agree.
@@ -170,6 +186,17 @@ mod tests {
         let (one, other) = (epoch.next(epoch.base + 9, at(5), 17), epoch.next(epoch.base + 9, at(5), 4_711));
         assert!(one.base > epoch.base + 9 && other.base > epoch.base + 9);
         assert!(one.base.abs_diff(other.base) > 1000, "two restored copies: {one:?} {other:?}");
+        assert!(one.pulls_after() > epoch.pulls_after() + 1_000_000, "{one:?} after {epoch:?}");
+        assert!(Epoch::default().next(5, at(5), 1).pulls_after() > 1_000_000);
+    }
+
+    #[test]
+    fn numbers_of_pull_requests_continue_after_those_of_a_lost_history() {
+        assert_eq!(Epoch::default().pulls_after(), 0, "nothing changes before the first restore");
+        let first = Epoch::default().next(5, at(1_790_000_000), u32::MAX);
+        let later = first.next(first.base, at(1_790_000_060), 0);
+        assert!(first.pulls_after() > 14_000_000_000 && later.pulls_after() < 100_000_000_000, "{first:?} {later:?}");
+        assert_eq!(later.pulls_after() - first.pulls_after(), 8 * 60 - 3, "eight in a second, without the random part");
     }
 
     #[test]

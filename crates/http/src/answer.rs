@@ -23,8 +23,14 @@ use crate::metrics::method_name;
 /// The header of a response that an earlier request with the same idempotency key already had.
 pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
-/// Returns the response with a new project, webhook, template or code host as JSON, whose path is the folder and the ID. A
-/// repeated request gets the same response, with [`REPLAYED`].
+/// Returns the response with a new project or code host as JSON, like [`created`]. `version` is the version that it got;
+/// `None` for a repeated request, whose tag then fits only if no earlier state of the server was ever restored.
+pub(crate) fn created_as(version: Option<u64>, folder: &str, body: String) -> Response {
+    created_with(tag_of(version.unwrap_or(FIRST_VERSION)), folder, body, version.is_none())
+}
+
+/// Returns the response with a new webhook or template as JSON, whose path is the folder and the ID. A repeated request
+/// gets the same response, with [`REPLAYED`].
 pub(crate) fn created(folder: &str, body: String, is_replay: bool) -> Response {
     created_with(tag_of(FIRST_VERSION), folder, body, is_replay)
 }

@@ -6,7 +6,6 @@ use super::{Access, CodeHost, DefinedIn, HostSecret, HostSecrets};
 use crate::admin::{AdminChange, AdminRefusal, AdminRow, AdminState, Precondition};
 use crate::ports::AuditEntry;
 use crate::project::SecretValue;
-use crate::version::FIRST_VERSION;
 
 /// Changes of the secrets of a code host: a new value, or `None` to remove it.
 pub type HostSecretChanges = BTreeMap<HostSecret, Option<SecretValue>>;
@@ -136,7 +135,7 @@ pub fn create(
     if state.code_host.is_some() || state.name_is_taken {
         return Err(AdminRefusal::CodeHostExists);
     }
-    let host = CodeHost { version: FIRST_VERSION, defined_in: DefinedIn::Store, ..host };
+    let host = CodeHost { version: state.first_version(), defined_in: DefinedIn::Store, ..host };
     Ok(AdminChange::new([AdminRow::CodeHost(Box::new(host), secrets)], audit))
 }
 

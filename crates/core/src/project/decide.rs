@@ -3,7 +3,6 @@
 use super::{Address, CODE_HOST_TOKEN, Project, SecretChanges, check, parse_address};
 use crate::admin::{AdminChange, AdminRefusal, AdminRow, AdminState, Precondition};
 use crate::ports::AuditEntry;
-use crate::version::FIRST_VERSION;
 
 /// A proposed project, and the changes to its secrets.
 pub type Proposal = (Project, SecretChanges);
@@ -20,7 +19,7 @@ pub fn create(
     if state.project.is_some() {
         return Err(AdminRefusal::ProjectExists);
     }
-    let project = Project { version: FIRST_VERSION, secret_names: names_after(&[], &secrets), ..project };
+    let project = Project { version: state.first_version(), secret_names: names_after(&[], &secrets), ..project };
     Ok(AdminChange::new([AdminRow::Project(Box::new(project), secrets)], audit))
 }
 

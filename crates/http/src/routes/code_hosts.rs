@@ -9,7 +9,7 @@ use journeyman_core::admin::AdminRefusal;
 use journeyman_core::code_host::CodeHostId;
 use journeyman_core::ports::DescribedHost;
 
-use crate::answer::created;
+use crate::answer::created_as;
 use crate::app::App;
 use crate::conditional::{IfMatch, conditional, etag, tag_of};
 use crate::error::{ApiError, ErrorCode};
@@ -62,11 +62,11 @@ pub(crate) async fn create(
     let answer = |described: &DescribedHost| serde_json::to_string(&shown(&app, described)).unwrap_or_default();
     let idempotency = key.of("create code host", &body.bytes);
     let made = app.cases.create_code_host(&caller, &id, &draft, idempotency, answer).await.map_err(named)?;
-    let (body, is_replay) = match made {
-        Answered::New(described) => (answer(&described), false),
-        Answered::Replayed(body) => (body, true),
+    let (body, version) = match made {
+        Answered::New(described) => (answer(&described), Some(described.host.version)),
+        Answered::Replayed(body) => (body, None),
     };
-    Ok(created("/v2/code-hosts", body, is_replay))
+    Ok(created_as(version, "/v2/code-hosts", body))
 }
 
 /// Get a code host

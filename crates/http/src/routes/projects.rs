@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use journeyman_app::{Answered, ProjectEdit};
 use serde_json::Value;
 
-use crate::answer::created;
+use crate::answer::created_as;
 use crate::app::App;
 use crate::conditional::{IfMatch, conditional, etag, tag_of};
 use crate::error::{ApiError, ErrorCode};
@@ -61,11 +61,11 @@ pub(crate) async fn create(
         serde_json::to_string(&project::show(project, &url)).unwrap_or_default()
     };
     let idempotency = key.of("create project", &body.bytes);
-    let (body, is_replay) = match app.cases.create_project(&caller, proposal, idempotency, answer).await? {
-        Answered::New(project) => (answer(&project), false),
-        Answered::Replayed(body) => (body, true),
+    let (body, version) = match app.cases.create_project(&caller, proposal, idempotency, answer).await? {
+        Answered::New(project) => (answer(&project), Some(project.version)),
+        Answered::Replayed(body) => (body, None),
     };
-    Ok(created("/v2/projects", body, is_replay))
+    Ok(created_as(version, "/v2/projects", body))
 }
 
 /// Test a project before creating it

@@ -43,7 +43,7 @@ impl PullStore for PostgresStore {
         let lock = call!(PULLS_LOCK, repository.clone());
         let insert = call!(
             "INSERT INTO pulls (repository, number, title, body, state, draft, head, base, labels, created_at)
-             SELECT $1, coalesce(max(number), 0) + 1, $2, $3, 'open', $4, $5, $6, $7, $8
+             SELECT $1, GREATEST(coalesce(max(number), 0), $9) + 1, $2, $3, 'open', $4, $5, $6, $7, $8
              FROM pulls WHERE repository = $1
              ON CONFLICT DO NOTHING RETURNING *",
             repository,
@@ -54,6 +54,7 @@ impl PullStore for PostgresStore {
             base,
             to_json(&new.labels)?,
             now.as_micros(),
+            i64::try_from(self.epochs.current().pulls_after()).unwrap_or(i64::MAX),
         );
         let answers = self.write(vec![lock, insert]).await?;
         Ok(answers.last().and_then(|rows| rows.first()).map(rows::pull).transpose()?)

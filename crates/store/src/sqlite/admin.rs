@@ -90,7 +90,7 @@ impl AdminTables for Tables<'_> {
     }
 
     fn load(&mut self, subject: &Subject) -> Op<AdminState> {
-        let mut state = AdminState::default();
+        let mut state = AdminState { epoch: self.db.epoch.base, ..AdminState::default() };
         match subject {
             Subject::Project(id) => state.project = self.project(id)?,
             Subject::ProjectWithJobs(id) => {
@@ -153,7 +153,7 @@ impl AdminTables for Tables<'_> {
                 state.pull = self.one(text, params![repository, head], |row| rows::pull(row))?;
                 let text = "SELECT coalesce(max(number), 0) FROM pulls WHERE repository = ?1";
                 let last: i64 = self.db.prepare_cached(text)?.query_row([repository], |row| row.get(0))?;
-                state.last_pull = u64::try_from(last).unwrap_or(0);
+                state.last_pull = u64::try_from(last).unwrap_or(0).max(self.db.epoch.pulls_after());
             }
             Subject::PullLines(repository, of) => {
                 let text = "SELECT * FROM pulls WHERE repository = ?1 AND number = ?2";

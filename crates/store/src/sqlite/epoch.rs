@@ -117,6 +117,12 @@ fn begin(db: &Connection, ids: &dyn IdGen) -> rusqlite::Result<Epoch> {
     db.execute(position, [base])?;
     // The numbers of rows are cursors of lists, and the tokens of those who carry out tasks.
     db.execute("UPDATE sqlite_sequence SET seq = max(seq, ?1)", [base])?;
+    // A table that never had a row has no sequence yet, but the lost history may have used its numbers.
+    db.execute(
+        "INSERT INTO sqlite_sequence (name, seq) SELECT name, ?1 FROM sqlite_schema
+         WHERE type = 'table' AND sql LIKE '%AUTOINCREMENT%' AND name NOT IN (SELECT name FROM sqlite_sequence)",
+        [base],
+    )?;
     for (table, column) in COUNTED {
         db.execute(&format!("UPDATE {table} SET {column} = max({column}, ?1)"), [base])?;
     }

@@ -43,7 +43,7 @@ impl PullStore for SqliteStore {
                 // request, the insert violates a unique index and does nothing.
                 let text =
                     "INSERT INTO pulls (repository, number, title, body, state, draft, head, base, labels, created_at)
-                     SELECT ?1, coalesce(max(number), 0) + 1, ?2, ?3, 'open', ?4, ?5, ?6, ?7, ?8
+                     SELECT ?1, max(coalesce(max(number), 0), ?9) + 1, ?2, ?3, 'open', ?4, ?5, ?6, ?7, ?8
                      FROM pulls WHERE repository = ?1
                      ON CONFLICT DO NOTHING RETURNING *";
                 let mut insert = db.prepare_cached(text)?;
@@ -55,7 +55,8 @@ impl PullStore for SqliteStore {
                     new.head,
                     base,
                     to_json(&new.labels)?,
-                    now.as_micros()
+                    now.as_micros(),
+                    i64::try_from(db.epoch.pulls_after()).unwrap_or(i64::MAX)
                 ])?;
                 Ok::<_, OpError<StoreError>>(rows.next()?.map(rows::pull).transpose()?)
             })

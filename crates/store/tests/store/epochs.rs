@@ -2,10 +2,17 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use journeyman_core::admin::{AdminRow, AdminState, Subject};
+use journeyman_core::code_host::HostName;
 use journeyman_core::feed::{FeedEntry, FeedQuery};
 use journeyman_core::ids::JobId;
+use journeyman_core::inbox::{Content, NewEvent};
+use journeyman_core::ports::{Administered, AuditEntry};
+use journeyman_core::pull::{LocalPull, NewPull, PullState, decide};
+use journeyman_core::time::Clock as _;
 use journeyman_store::{PostgresStore, Schema, SqliteStore, export_postgres, export_sqlite, import_postgres};
 use journeyman_testkit::{Postgres, Seeds as _, World, until};
 
@@ -90,6 +97,110 @@ async fn no_number_is_given_again_after_a_restore() {
         let before = old.store.project(shop()).await.unwrap().unwrap().version;
         let after = new.store.project(shop()).await.unwrap().unwrap().version;
         assert!(after > before + 1_000_000, "{name}: an entity tag of a lost state fits no later state: {after}");
+    }
+}
+
+/// Opens a pull request of a job; returns its number.
+async fn open_pull(fixture: &Fixture, repository: &str, head: &str) -> u64 {
+    let new = NewPull { title: "T".into(), head: head.into(), ..NewPull::default() };
+    let (repository, now) = (repository.to_owned(), fixture.world.now());
+    fixture.store.open_pull(repository, "main".into(), new, now).await.unwrap().unwrap().number
+}
+
+/// Opens a pull request of a person; returns its number.
+async fn propose(fixture: &Fixture, repository: &str, head: &str) -> u64 {
+    let subject = Subject::NewPull(repository.to_owned(), head.to_owned());
+    let new = LocalPull {
+        repository: repository.to_owned(),
+        number: 0,
+        title: "T".into(),
+        body: String::new(),
+        state: PullState::Open,
+        draft: false,
+        head: head.to_owned(),
+        base: "main".into(),
+        labels: Vec::new(),
+        created_at: fixture.world.now(),
+        ended_at: None,
+        ended_by: None,
+        ended_between: None,
+        merge_commit: None,
+    };
+    let (at, actor, action) = (fixture.world.now(), "cli".to_owned(), "pull.opened".to_owned());
+    let audit = AuditEntry { at, actor, action, subject: String::new(), address: None };
+    let decide = move |state: &AdminState| decide::open(state, new.clone(), &shop(), audit.clone());
+    match fixture.store.administer(subject, None, fixture.world.now(), Box::new(decide)).await.unwrap() {
+        Administered::Done(change) => match change.rows.as_slice() {
+            [AdminRow::PullOpened(pull)] => pull.number,
+            rows => panic!("{rows:?}"),
+        },
+        Administered::Replayed(answer) => panic!("{answer}"),
+    }
+}
+
+#[tokio::test]
+async fn no_pull_request_gets_the_number_of_a_lost_one() {
+    let url = Postgres::shared().database();
+    for (old, url) in [(sqlite().await, None), (postgres_at(&url).await, Some(url.as_str()))] {
+        let name = old.name;
+        assert_eq!((open_pull(&old, "shop", "a").await, propose(&old, "shop", "b").await), (1, 2), "{name}");
+        let lost = Mutex::new(BTreeSet::new());
+        let more = async || {
+            let of_jobs = [open_pull(&old, "shop", "c").await, open_pull(&old, "new", "c").await];
+            let of_people = [propose(&old, "shop", "d").await, propose(&old, "new", "d").await];
+            *lost.lock().unwrap() = of_jobs.into_iter().chain(of_people).collect();
+        };
+        let (new, dir) = restored(&old, url, more).await;
+        let mut lost = lost.into_inner().unwrap();
+        assert_eq!(lost, BTreeSet::from([1, 2, 3, 4]), "{name}");
+        // The lost history had the repository `new`, and this one gets another with the same name.
+        let mut last = 4;
+        for repository in ["shop", "new"] {
+            last = open_pull(&new, repository, "e").await;
+            assert!(lost.iter().all(|number| *number < last) && last < 1 << 53, "{name}: {last} is after {lost:?}");
+            assert_eq!(propose(&new, repository, "f").await, last + 1, "{name}: then one by one");
+        }
+        if url.is_some() {
+            continue;
+        }
+        // Another restore, of a backup of the restored database.
+        let (path, again) = (dir.path().join("restored.db"), dir.path().join("again.db"));
+        export_sqlite(&path, &again, &master_key(), &mut |_| {}).unwrap();
+        lost.insert(last + 1);
+        let newest = opened(&again, &old.world).await;
+        assert!(open_pull(&newest, "shop", "g").await > last + 1, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn what_begins_after_a_restore_has_no_number_of_the_lost_history() {
+    let url = Postgres::shared().database();
+    for (old, url) in [(sqlite().await, None), (postgres_at(&url).await, Some(url.as_str()))] {
+        let name = old.name;
+        let event = |fixture: &Fixture| NewEvent {
+            host: HostName("git.example".to_owned()),
+            code_host: Some("git".parse().unwrap()),
+            project: None,
+            delivery: "1".to_owned(),
+            event: "push".to_owned(),
+            content: Content::Raw(b"{}".to_vec()),
+            at: fixture.world.now(),
+        };
+        let more = async || {
+            let lost = old.store.create_project(project("lost"), [].into()).await.unwrap();
+            assert_eq!(lost.version, 1, "{name}");
+            assert!(old.store.receive(event(&old)).await.unwrap(), "{name}");
+        };
+        let (new, _dir) = restored(&old, url, more).await;
+        // The entity tag of the lost project does not fit the one that is made in its place.
+        let again = new.store.create_project(project("lost"), [].into()).await.unwrap();
+        assert!(again.version > 1 << 20, "{name}: {again:?}");
+        let changed = new.store.update_project(again.clone(), [].into()).await.unwrap();
+        assert_eq!(changed.version, again.version + 1, "{name}");
+        // The table was empty when the backup was made.
+        assert!(new.store.receive(event(&new)).await.unwrap(), "{name}");
+        let claimed = new.store.claim_events(new.world.now(), Duration::from_secs(60), 9).await.unwrap();
+        assert!(claimed.len() == 1 && claimed[0].number > 1 << 20, "{name}: {claimed:?}");
     }
 }
 

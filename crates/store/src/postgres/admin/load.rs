@@ -172,7 +172,7 @@ pub(super) async fn load(
     let answers = if is_long { session.run_long(&calls).await? } else { session.run(&calls).await? };
     let rows = |index: usize| answers.get(first + index).map(Vec::as_slice).unwrap_or_default();
     let is_any = |index: usize| !rows(index).is_empty();
-    let mut state = AdminState::default();
+    let mut state = AdminState { epoch: epoch.base, ..AdminState::default() };
     match subject {
         // The row is read after its lock was taken, so that the read sees the last committed version.
         Subject::Project(_) => state.project = rows(1).first().map(rows::project).transpose()?,
@@ -235,7 +235,8 @@ pub(super) async fn load(
         Subject::NewPull(..) => {
             state.pull = rows(0).first().map(rows::pull).transpose()?;
             let last = rows(1).first().map(|row| row.try_get::<_, i64>("last")).transpose()?;
-            state.last_pull = last.and_then(|last| u64::try_from(last).ok()).unwrap_or(0);
+            let last = last.and_then(|last| u64::try_from(last).ok()).unwrap_or(0);
+            state.last_pull = last.max(epoch.pulls_after());
         }
         Subject::PullLines(..) => {
             state.pull = rows(0).first().map(rows::pull).transpose()?;
