@@ -1,6 +1,7 @@
 //! The errors of use cases.
 
 use journeyman_core::admin::{AdminError, AdminRefusal};
+use journeyman_core::feed::FeedCursor;
 use journeyman_core::ports::{PullPagesError, StoreError, UpdateError};
 use journeyman_core::run::ReasonCode;
 
@@ -80,8 +81,11 @@ pub enum RefusalKind {
     MessageNotFound,
     /// The key does not exist, or is not the caller's.
     KeyNotFound,
-    /// The cursor points to events that are no longer stored.
-    CursorExpired,
+    /// The cursor is of another epoch, or events after it are no longer stored.
+    CursorExpired {
+        /// The cursor to continue with, so that no event is missed or received twice.
+        next: Option<FeedCursor>,
+    },
     /// The webhook has no such delivery.
     DeliveryNotFound,
     /// The webhook is disabled.

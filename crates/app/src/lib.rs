@@ -57,6 +57,7 @@ pub use code_hosts::UnclaimedRepository;
 pub use details::DetailedJob;
 pub use effects::HostEffects;
 pub use error::{Error, Refusal, RefusalKind};
+pub use feed::FeedPage;
 pub use imports::ImportRequest;
 pub use inbox::Received;
 pub use jobs::{JobRequest, MessageRequest};

@@ -4,12 +4,15 @@
 //! to: created and ended jobs, ended messages, pull requests, and checks. A store writes the events in the transaction of
 //! the change, so that no event is lost, and none describes a change that was not stored.
 
+mod cursor;
+
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::epoch::{Gap, after_gaps};
+pub use self::cursor::{Expired, FeedCursor};
+use crate::epoch::Gap;
 use crate::ids::{JobId, MessageId, ProjectId, RunId};
 use crate::job::event::Event;
 use crate::job::{Job, JobState, Pull, Source};
@@ -168,17 +171,6 @@ pub struct FeedEnds {
     pub gaps: Vec<Gap>,
 }
 
-impl FeedEnds {
-    /// Returns whether events after `position` may have been removed already, or the position is not of this feed: it is
-    /// from a history that was lost when the database was restored from a backup, or a standby took over.
-    #[must_use]
-    pub fn has_lost(&self, position: u64) -> bool {
-        let Some(position) = after_gaps(&self.gaps, position) else { return true };
-        let removed_up_to = self.oldest.map_or(self.newest, |oldest| oldest - 1);
-        position > self.newest || (position > 0 && position < removed_up_to)
-    }
-}
-
 /// Returns the events of the feed for the events of one change; `job` is the job after the change.
 #[must_use]
 pub fn of_change(job: &Job, events: &[Event], now: Timestamp) -> Vec<FeedEvent> {
@@ -277,35 +269,5 @@ mod tests {
             assert!(kind.meaning().ends_with('.'), "{kind:?}");
         }
         assert_eq!(FeedKind::from_name("job.exploded"), None);
-    }
-
-    #[test]
-    fn a_position_is_lost_if_events_after_it_were_removed() {
-        let ends = |oldest, newest| FeedEnds { oldest, newest, gaps: Vec::new() };
-        for (known, position, lost) in [
-            (ends(None, 0), 0, false),
-            (ends(Some(1), 5), 0, false),
-            (ends(Some(4), 9), 0, false),
-            (ends(Some(4), 9), 2, true),
-            (ends(Some(4), 9), 3, false),
-            (ends(Some(4), 9), 9, false),
-            (ends(None, 9), 8, true),
-            (ends(None, 9), 9, false),
-            (ends(Some(4), 9), 10, true),
-            (ends(None, 0), 1, true),
-        ] {
-            assert_eq!(known.has_lost(position), lost, "{known:?} {position}");
-        }
-    }
-
-    #[test]
-    fn a_position_of_a_lost_history_is_lost_for_ever() {
-        let gaps = vec![Gap { last: 5, base: 1000 }];
-        for (oldest, newest) in [(Some(3), 1000), (Some(3), 1009), (Some(1001), 1009), (None, 1000)] {
-            let known = FeedEnds { oldest, newest, gaps: gaps.clone() };
-            for (position, lost) in [(5, false), (6, true), (999, true), (1000, false), (1010, true)] {
-                assert_eq!(known.has_lost(position), lost || position > newest, "{known:?} {position}");
-            }
-        }
     }
 }

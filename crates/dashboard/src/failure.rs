@@ -151,7 +151,7 @@ fn status_of(error: &Error) -> StatusCode {
             | RefusalKind::MessageNotFound
             | RefusalKind::KeyNotFound
             | RefusalKind::DeliveryNotFound
-            | RefusalKind::CursorExpired => StatusCode::NOT_FOUND,
+            | RefusalKind::CursorExpired { .. } => StatusCode::NOT_FOUND,
             RefusalKind::CodeHostConfigured | RefusalKind::WebhookDisabled => StatusCode::CONFLICT,
             RefusalKind::Invalid
             | RefusalKind::InvalidPrompt

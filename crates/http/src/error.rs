@@ -20,9 +20,11 @@ use journeyman_core::ports::{PullPagesError, StoreError, UpdateError};
 use journeyman_core::rate::{RateKind, RateState, WINDOW};
 use journeyman_core::run::ReasonCode;
 use serde::Serialize;
+use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 pub use self::code::ErrorCode;
+use crate::answer::More;
 
 /// The `Retry-After` of a 503 or 504 response, in seconds.
 pub(crate) const AWAY_SECONDS: u64 = 2;
@@ -40,6 +42,8 @@ pub(crate) struct ApiError {
     status: StatusCode,
     problem: Problem,
     headers: Vec<(HeaderName, HeaderValue)>,
+    /// Additional fields of the body.
+    more: Map<String, Value>,
 }
 
 /// The content of an error body, which [`crate::answer::finish`] writes.
@@ -72,7 +76,7 @@ pub fn error_body(code: ErrorCode, text: &str, request_id: &str) -> String {
 
 impl ApiError {
     pub(crate) fn new(status: StatusCode, code: ErrorCode, text: impl Into<String>) -> Self {
-        Self { status, problem: Problem { code, text: text.into() }, headers: Vec::new() }
+        Self { status, problem: Problem { code, text: text.into() }, headers: Vec::new(), more: Map::new() }
     }
 
     pub(crate) fn bad_request(code: ErrorCode, text: impl Into<String>) -> Self {
@@ -131,6 +135,12 @@ impl ApiError {
         self.headers.push((name, value));
         self
     }
+
+    /// Adds a field to the body.
+    fn with_field(mut self, name: &str, value: Value) -> Self {
+        self.more.insert(name.to_owned(), value);
+        self
+    }
 }
 
 impl IntoResponse for ApiError {
@@ -138,6 +148,9 @@ impl IntoResponse for ApiError {
         let mut response = self.status.into_response();
         response.headers_mut().extend(self.headers);
         response.extensions_mut().insert(self.problem);
+        if !self.more.is_empty() {
+            response.extensions_mut().insert(More(self.more));
+        }
         response
     }
 }
@@ -273,7 +286,13 @@ impl From<Refusal> for ApiError {
             RefusalKind::MessageNotFound => (StatusCode::NOT_FOUND, ErrorCode::MessageNotFound),
             RefusalKind::WebhookDisabled => (StatusCode::CONFLICT, ErrorCode::WebhookDisabled),
             RefusalKind::DeliveryNotFound => (StatusCode::NOT_FOUND, ErrorCode::DeliveryNotFound),
-            RefusalKind::CursorExpired => (StatusCode::GONE, ErrorCode::CursorExpired),
+            RefusalKind::CursorExpired { next } => {
+                let gone = Self::new(StatusCode::GONE, ErrorCode::CursorExpired, text);
+                return match next {
+                    Some(next) => gone.with_field("nextCursor", next.to_string().into()),
+                    None => gone,
+                };
+            }
             RefusalKind::KeyNotFound => (StatusCode::NOT_FOUND, ErrorCode::KeyNotFound),
         };
         Self::new(status, code, text)

@@ -36,6 +36,7 @@ pub(crate) mod program {
     mod contexts;
     mod curl_examples;
     mod disk;
+    mod epochs;
     mod git_maintenance;
     pub(crate) mod given;
     mod imports;

@@ -13,7 +13,8 @@ use axum::response::sse::{self, Sse};
 use axum::response::{IntoResponse, Response};
 use futures::Stream;
 use futures::stream::unfold;
-use journeyman_core::feed::{FeedEntry, FeedKind, FeedQuery};
+use journeyman_app::FeedPage;
+use journeyman_core::feed::{FeedCursor, FeedEntry, FeedKind, FeedQuery};
 use journeyman_core::ids::ProjectId;
 use serde::Deserialize;
 use tokio::time::Instant;
@@ -34,6 +35,9 @@ errors!(AllErrors: 400, 401, 403, 410, 503);
 /// The maximum number of events that a stream reads at a time.
 const BATCH: usize = 200;
 
+/// The cursor before the oldest event, which is the same in each epoch.
+const BEGINNING: FeedCursor = FeedCursor { position: 0, epoch: None };
+
 /// The time between two reads of a stream, so that many changes of jobs do not cause as many reads.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -50,8 +54,8 @@ pub(crate) struct FeedPageQuery {
     /// The maximum number of events on the page; by default, 100.
     #[param(minimum = 1, maximum = 100)]
     limit: Option<usize>,
-    /// The `nextCursor` of the previous page, or the ID of an event: returns the events after it. Without a cursor, the
-    /// page begins with the oldest stored event.
+    /// The `nextCursor` of the previous page, or the `id` of a server-sent event: returns the events after it. Without a
+    /// cursor, the page begins with the oldest stored event.
     #[param(min_length = 1)]
     cursor: Option<String>,
 }
@@ -63,7 +67,7 @@ pub(crate) struct FeedStreamQuery {
     #[serde(default, rename = "type")]
     #[param(example = json!(["job.completed", "job.failed"]))]
     kinds: Vec<String>,
-    /// The `nextCursor` of a page, or the ID of an event: the stream begins after it. The header `Last-Event-ID` takes
+    /// The `nextCursor` of a page, or the `id` of a server-sent event: the stream begins after it. The header `Last-Event-ID` takes
     /// precedence. Without either, the stream begins with the next event.
     #[param(min_length = 1)]
     cursor: Option<String>,
@@ -143,18 +147,18 @@ async fn read(
     query: &FeedPageQuery,
 ) -> Result<Json<ProjectEventPage>, ApiError> {
     let limit = page::limit(query.limit, page::MOST)?;
-    let after = query.cursor.as_deref().map(page::cursor::<u64>).transpose()?.unwrap_or(0);
+    let after = query.cursor.as_deref().map(page::cursor).transpose()?.unwrap_or(BEGINNING);
     let selection = FeedQuery {
         projects: project.map(|project| vec![project]),
         kinds: kinds(&query.kinds)?,
-        after,
         limit: limit + 1,
+        ..FeedQuery::default()
     };
-    let (mut entries, next) = app.cases.feed(caller, selection).await?;
+    let FeedPage { mut entries, next } = app.cases.feed(caller, selection, after).await?;
     let has_more = entries.len() > limit;
     entries.truncate(limit);
-    let last = entries.last().map_or(after, |entry| entry.position);
-    let next_cursor = if has_more { last } else { next }.to_string();
+    let last = entries.last().filter(|_| has_more).map_or(next.position, |entry| entry.position);
+    let next_cursor = next.at(last).to_string();
     let events = entries.into_iter().map(ProjectEvent::from).collect();
     Ok(Json(ProjectEventPage { events, next_cursor, has_more }))
 }
@@ -180,14 +184,15 @@ async fn begin(
         (None, None) => app.cases.end_of_feed().await?,
     };
     let projects = project.map(|project| vec![project]);
-    let selection = FeedQuery { projects, kinds: kinds(&query.kinds)?, after, limit: BATCH };
+    let selection = FeedQuery { projects, kinds: kinds(&query.kinds)?, limit: BATCH, ..FeedQuery::default() };
     // The first read happens here, so that a cursor that has expired gets its own status.
     let seen = app.services.store.feed_version();
-    let first = app.cases.feed(&caller, selection.clone()).await?;
+    let first = app.cases.feed(&caller, selection.clone(), after).await?;
     app.metrics.stream_opened();
     let (read, quiet_at) = (VecDeque::new(), Instant::now());
+    let begins = Some(first.next.at(after.position));
     let mut reader =
-        Reader { app, caller, query: selection, seen, begins: Some(after), has_more: false, read, quiet_at };
+        Reader { app, caller, query: selection, after: first.next, seen, begins, has_more: false, read, quiet_at };
     reader.add(first);
     let stream = Sse::new(events(reader));
     // Without this header, nginx buffers the stream.
@@ -199,10 +204,12 @@ struct Reader {
     app: App,
     caller: Caller,
     query: FeedQuery,
+    /// The cursor after the events that were read.
+    after: FeedCursor,
     /// The version of the feed before the last read.
     seen: u64,
     /// The cursor at which the stream begins, until it was sent.
-    begins: Option<u64>,
+    begins: Option<FeedCursor>,
     /// `true` if the last read found as many events as it may.
     has_more: bool,
     /// The events that were read and not sent yet.
@@ -219,16 +226,16 @@ impl Drop for Reader {
 
 /// The next step of a stream.
 enum Next {
-    Cursor(u64),
+    Cursor(FeedCursor),
     Event(FeedEntry),
     Quiet,
     Over,
 }
 
 impl Reader {
-    fn add(&mut self, (entries, next): (Vec<FeedEntry>, u64)) {
+    fn add(&mut self, FeedPage { entries, next }: FeedPage) {
         self.has_more = entries.len() >= BATCH;
-        self.query.after = next;
+        self.after = next;
         self.read.extend(entries);
     }
 
@@ -258,7 +265,7 @@ impl Reader {
                 () = self.app.shutdown.cancelled() => return Next::Over,
             }
             self.seen = store.feed_version();
-            match self.app.cases.feed(&self.caller, self.query.clone()).await {
+            match self.app.cases.feed(&self.caller, self.query.clone(), self.after).await {
                 Ok(found) => self.add(found),
                 // The client reconnects with the ID of the last event that it received.
                 Err(error) => {
@@ -281,7 +288,10 @@ fn events(reader: Reader) -> impl Stream<Item = Result<sse::Event, Infallible>> 
         let event = match reader.next().await {
             // A client that loses the connection before the first event resumes from here.
             Next::Cursor(after) => sse::Event::default().id(after.to_string()),
-            Next::Event(entry) => server_sent(entry),
+            Next::Event(entry) => {
+                let id = reader.after.at(entry.position);
+                server_sent(id, entry)
+            }
             // A comment keeps the connection open in proxies, and reveals a dead one. The key is checked again.
             Next::Quiet if reader.is_valid().await => sse::Event::default().comment("still here"),
             Next::Quiet | Next::Over => return None,
@@ -290,9 +300,9 @@ fn events(reader: Reader) -> impl Stream<Item = Result<sse::Event, Infallible>> 
     })
 }
 
-fn server_sent(entry: FeedEntry) -> sse::Event {
+fn server_sent(id: FeedCursor, entry: FeedEntry) -> sse::Event {
     let event = ProjectEvent::from(entry);
-    let sent = sse::Event::default().id(event.id.clone()).event(event.kind.clone());
+    let sent = sse::Event::default().id(id.to_string()).event(event.kind.clone());
     // An event is plain data, so its conversion to JSON does not fail.
     sent.json_data(&event).unwrap_or_else(|_| sse::Event::default().comment("an event could not be converted to JSON"))
 }

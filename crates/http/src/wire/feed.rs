@@ -15,7 +15,7 @@ use super::run::Reason;
 /// An event of a project, for integrations. Webhooks have the same body without the ID.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ProjectEvent {
-    /// The position in the feed, which is also a cursor. Later events have larger numbers.
+    /// The position in the feed. Later events have larger numbers. It is also a cursor, until the server is restored.
     #[schema(example = "4711")]
     pub(crate) id: String,
     #[serde(rename = "type")]

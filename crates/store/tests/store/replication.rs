@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use journeyman_core::feed::FeedQuery;
+use journeyman_core::feed::{Expired, FeedCursor, FeedQuery};
 use journeyman_core::ports::{StoreError, UpdateError};
 use journeyman_testkit::Postgres;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::epochs::open_pull;
 use super::given::{Fixture, free, new_job, postgres_at, project, prompt, shop};
 
 /// Returns a primary, its standby, and a store whose URL names both.
@@ -111,6 +112,7 @@ async fn a_promoted_standby_gives_no_number_of_a_lost_event_again() {
     fixture.engine.add_message(&shop(), id, prompt("second"), free()).await.unwrap();
     fixture.job().await;
     fixture.job().await;
+    let lost_pull = open_pull(&fixture, "shop", "a").await;
     let lost: Vec<u64> = fixture.store.feed(after(newest)).await.unwrap().iter().map(|one| one.position).collect();
     let lost_seq = fixture.store.job(id).await.unwrap().unwrap().last_seq;
     assert!(lost.len() == 2 && lost_seq > kept_seq, "{lost:?}");
@@ -124,7 +126,11 @@ async fn a_promoted_standby_gives_no_number_of_a_lost_event_again() {
     assert_eq!(entries.len(), kept.len() + 1);
     assert!(entries.iter().all(|entry| !lost.contains(&entry.position)), "{entries:?}");
     let ends = fixture.store.feed_ends().await.unwrap();
-    assert!(lost.iter().all(|position| ends.has_lost(*position)) && !ends.has_lost(newest), "{ends:?}");
+    for read in lost.iter().copied().chain([newest]) {
+        let expected = Err(Expired::OtherEpoch { next: Some(ends.cursor(newest)) });
+        assert_eq!(ends.after(FeedCursor { position: read, epoch: None }), expected, "{ends:?}");
+    }
+    assert!(open_pull(&fixture, "shop", "b").await > lost_pull, "no pull request gets the number of a lost one");
     let job = fixture.store.job(id).await.unwrap().unwrap();
     assert!(!job.has_seq(lost_seq) && job.has_seq(kept_seq), "{job:?}");
     let log = fixture.store.log(id, kept_seq, 99).await.unwrap();
