@@ -43,7 +43,7 @@ pub(crate) struct ApiError {
     problem: Problem,
     headers: Vec<(HeaderName, HeaderValue)>,
     /// Additional fields of the body.
-    more: Map<String, Value>,
+    more: Option<Box<Map<String, Value>>>,
 }
 
 /// The content of an error body, which [`crate::answer::finish`] writes.
@@ -76,7 +76,7 @@ pub fn error_body(code: ErrorCode, text: &str, request_id: &str) -> String {
 
 impl ApiError {
     pub(crate) fn new(status: StatusCode, code: ErrorCode, text: impl Into<String>) -> Self {
-        Self { status, problem: Problem { code, text: text.into() }, headers: Vec::new(), more: Map::new() }
+        Self { status, problem: Problem { code, text: text.into() }, headers: Vec::new(), more: None }
     }
 
     pub(crate) fn bad_request(code: ErrorCode, text: impl Into<String>) -> Self {
@@ -138,7 +138,7 @@ impl ApiError {
 
     /// Adds a field to the body.
     fn with_field(mut self, name: &str, value: Value) -> Self {
-        self.more.insert(name.to_owned(), value);
+        self.more.get_or_insert_default().insert(name.to_owned(), value);
         self
     }
 }
@@ -148,8 +148,8 @@ impl IntoResponse for ApiError {
         let mut response = self.status.into_response();
         response.headers_mut().extend(self.headers);
         response.extensions_mut().insert(self.problem);
-        if !self.more.is_empty() {
-            response.extensions_mut().insert(More(self.more));
+        if let Some(more) = self.more {
+            response.extensions_mut().insert(More(*more));
         }
         response
     }

@@ -5,6 +5,7 @@ mod ballast;
 pub(crate) mod leftovers;
 mod sandbox;
 
+use std::collections::BTreeMap;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
@@ -46,7 +47,7 @@ use crate::duties::{Duties, Repositories};
 use crate::system::Machine;
 
 use self::agents::AgentFolders;
-pub(crate) use self::sandbox::{Asker, given_up, sandbox};
+pub(crate) use self::sandbox::{Asker, given_up, open_to_sandboxes, sandbox};
 
 /// The number of attempts to lock a data directory, which take five seconds.
 const LOCK_ATTEMPTS: u32 = 100;
@@ -293,6 +294,12 @@ pub(crate) async fn build(settings: Settings, public_url: String) -> anyhow::Res
     })
 }
 
+/// Returns the variables of every program in a sandbox. Agents do not inherit the environment of the service. They get
+/// its search path, and a locale that prints UTF-8.
+pub(crate) fn environment_of_sandboxes(settings: &Settings) -> BTreeMap<String, String> {
+    [("PATH".to_owned(), settings.path.clone()), ("LANG".to_owned(), "C.UTF-8".to_owned())].into()
+}
+
 fn worker_parts(
     settings: &Settings,
     engine: &Engine,
@@ -302,8 +309,6 @@ fn worker_parts(
     mirrors: Arc<Mirrors>,
     public_url: &str,
 ) -> anyhow::Result<WorkerParts> {
-    // Agents do not inherit the environment of the service. They get its search path, and a locale that prints UTF-8.
-    let environment = [("PATH".to_owned(), settings.path.clone()), ("LANG".to_owned(), "C.UTF-8".to_owned())];
     let models = Models::new(settings.models.clone(), store.clone(), Arc::new(Machine));
     let egress = Policy::Public(settings.sandbox.egress_private.clone().into());
     let gateway = Arc::new(SandboxGateway::new(Arc::new(SystemResolver), egress, models));
@@ -321,7 +326,7 @@ fn worker_parts(
         mirrors,
         public_url: public_url.to_owned(),
         data: settings.data_dir.clone(),
-        environment: environment.into(),
+        environment: environment_of_sandboxes(settings),
         idle_agent_limits: settings.idle_agents,
         disk_reserve: settings.disk_reserve,
     });

@@ -49,6 +49,7 @@ pub(crate) mod program {
     mod outage;
     mod person;
     mod power;
+    mod prepared_homes;
     mod real;
     mod remote;
     mod replication;

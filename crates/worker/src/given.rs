@@ -205,7 +205,7 @@ impl Fixture {
                 free: self.free,
             }),
         };
-        let session = Session { blobs: &self.blobs, archive: has_home.then_some("home") };
+        let session = Session { blobs: &self.blobs, archive: has_home.then_some("home"), prepared: None };
         let Prepared { submodules, mut not_fetched } = preparation.prepare(&turn(head), &session).await?;
         not_fetched.extend(submodules.not_fetched.iter().cloned());
         *self.filling.lock().unwrap() = submodules;
@@ -465,7 +465,7 @@ impl Gateway for Closed {
 }
 
 /// Starts a program as a plain process.
-fn start_plainly(spawn: Spawn) -> Result<Spawned, SandboxError> {
+pub(crate) fn start_plainly(spawn: Spawn) -> Result<Spawned, SandboxError> {
     let mut command = Command::new(&spawn.argv[0]);
     command.args(&spawn.argv[1..]).env_clear().envs(spawn.environment).current_dir(spawn.workspace);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

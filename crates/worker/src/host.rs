@@ -25,6 +25,7 @@ use crate::cleanup::blobs::{SweepPositions, remove_blobs, sweep_blobs};
 use crate::cleanup::workspaces::IdleWorkspaces;
 use crate::sandbox::containment::ContainmentCheck;
 use crate::turn::idle_agents::{IdleAgentLimits, IdleAgents};
+use crate::turn::prepare::PreparedHomes;
 use crate::workspace::free_space::Space;
 use crate::workspace::lock::WorkspaceLocks;
 use crate::workspace::prebuilt::PrebuiltTrees;
@@ -69,6 +70,7 @@ pub struct Host {
     pub(crate) idle_agents: IdleAgents,
     /// Permits for agents that start.
     pub(crate) starting: Semaphore,
+    pub(crate) prepared: PreparedHomes,
     pub(crate) prebuilt: PrebuiltTrees,
     pub(crate) locks: WorkspaceLocks,
     pub(crate) space: Arc<Space>,
@@ -96,6 +98,11 @@ impl Host {
             locks: WorkspaceLocks::default(),
             space: Space::new(resources.data.clone(), resources.disk_reserve),
             idle_agents: IdleAgents::new(resources.idle_agent_limits),
+            prepared: PreparedHomes::new(
+                Arc::clone(&resources.containment.sandbox),
+                resources.environment.clone(),
+                resources.data.clone(),
+            ),
             starting: Semaphore::new(std::thread::available_parallelism().map_or(1, NonZero::get)),
             instance: resources.ids.uuid(resources.engine.now()).simple().to_string().into(),
             tap: OnceLock::new(),

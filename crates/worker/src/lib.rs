@@ -41,5 +41,7 @@ pub use host::{Host, Resources};
 pub use run::outcome::Patience;
 pub use sandbox::containment::ContainmentCheck;
 pub use turn::idle_agents::IdleAgentLimits;
+pub use turn::prepare::{AgentPreparation, PreparationError};
 pub use worker::{ActiveRuns, Limits, Worker};
 pub use workspace::home_archive::left_out_key;
+pub use workspace::prepared_home::{HomeSize, PREPARED_BYTES, PREPARED_HOMES};

@@ -9,6 +9,7 @@ mod failure;
 pub(crate) mod idle_agents;
 mod launch;
 mod models;
+pub(crate) mod prepare;
 mod prompt;
 mod tool_spans;
 pub(crate) mod transcript;

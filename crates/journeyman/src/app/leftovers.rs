@@ -36,7 +36,8 @@ pub(crate) fn remove(settings: &Settings, now: Timestamp) {
     let data = &settings.data_dir;
     let mut leftovers = Leftovers { data, living: &is_living, removed: 0 };
     leftovers.drafts(data, &["master", "worker"]);
-    leftovers.numbered(data, &["doctor"]);
+    leftovers.numbered(data, &["doctor", "prepare"]);
+    leftovers.drafts(&data.join(journeyman_worker::PREPARED_HOMES), &[]);
     leftovers.drafts(&data.join("git"), &[]);
     leftovers.numbered(&data.join("sandbox"), &["journeyman", "etc", "etc.old"]);
     leftovers.drafts(&data.join("sandbox/runtime"), &[]);

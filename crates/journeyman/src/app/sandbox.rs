@@ -134,6 +134,19 @@ pub(crate) fn given_up(settings: &Settings) -> Vec<String> {
     }
 }
 
+/// Lets the users of sandboxes reach their files in the data directory, as a service does when it starts.
+///
+/// # Errors
+/// The group or the permissions of the folder cannot be changed.
+pub(crate) fn open_to_sandboxes(settings: &Settings) -> anyhow::Result<()> {
+    if !rustix::process::geteuid().is_root() || settings.sandbox.kind == SandboxKind::None {
+        return Ok(());
+    }
+    let dir = &settings.data_dir;
+    allow_traversal(dir, settings.sandbox.users.first)
+        .with_context(|| format!("{} cannot be opened to the group of sandboxes", dir.display()))
+}
+
 /// Lets the users of sandboxes traverse a folder to reach their own files. They cannot list it.
 fn allow_traversal(dir: &Path, group: u32) -> io::Result<()> {
     std::os::unix::fs::chown(dir, None, Some(group))?;

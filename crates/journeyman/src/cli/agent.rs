@@ -5,6 +5,7 @@ mod check;
 mod install;
 mod list;
 mod lock;
+mod prepare;
 
 use std::process::ExitCode;
 
@@ -48,6 +49,13 @@ enum AgentCommand {
         #[command(flatten)]
         store: StoreArgs,
     },
+    /// Start an agent once, and keep what it unpacks into its home for new jobs
+    Prepare {
+        /// ID of the agent
+        id: String,
+        #[command(flatten)]
+        store: StoreArgs,
+    },
     /// Run a small job with an agent and a model, and report what works; this may cost a few cents
     Check {
         #[command(flatten)]
@@ -62,6 +70,7 @@ pub(crate) fn run(arguments: AgentArgs, color: ColorWhen) -> anyhow::Result<Exit
     match (arguments.command, arguments.built_in) {
         (Some(AgentCommand::List { store, json }), _) => list::run(&store.settings()?, json, color),
         (Some(AgentCommand::Install { id, unpinned, store }), _) => install::run(&store.settings()?, &id, unpinned),
+        (Some(AgentCommand::Prepare { id, store }), _) => prepare::run(&store.settings()?, &id),
         (Some(AgentCommand::Check { check, store }), _) => check::run(store.settings()?, &check),
         (None, Some(built_in)) => built_in::run(built_in),
         (None, None) => Err(usage("--state-dir is missing; set it to a folder for sessions")),

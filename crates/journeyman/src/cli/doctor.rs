@@ -91,7 +91,8 @@ pub(crate) fn run(arguments: DoctorArgs, color: ColorWhen) -> anyhow::Result<Exi
 async fn examine(settings: &Settings) -> Vec<Finding> {
     let mut findings = vec![data_dir(&settings.data_dir)];
     let usable = findings[0].health != Health::Failure;
-    let scratch = if usable { scratch(settings) } else { Err(io::Error::other("there is no data directory")) };
+    let scratch =
+        if usable { scratch(settings, "doctor") } else { Err(io::Error::other("there is no data directory")) };
     if let Ok(scratch) = &scratch {
         let checked = unchanging(settings, scratch.path());
         findings.push(space(&settings.data_dir));
@@ -118,14 +119,14 @@ async fn examine(settings: &Settings) -> Vec<Finding> {
     findings
 }
 
-/// Creates a folder for the files of the checks, which is removed when it is dropped. It is in the data directory, so that
+/// Creates a folder for the files of a command that tries a sandbox, which is removed when it is dropped. It is in the data directory, so that
 /// the sandbox is tested on the same disk. If there is none, or the users of sandboxes cannot traverse it, the folder
-/// is in the directory for temporary files. A service removes the folders in its data directory that killed checks have
-/// left.
-fn scratch(settings: &Settings) -> io::Result<TempDir> {
+/// is in the directory for temporary files. A service removes the folders in its data directory that killed commands
+/// have left.
+pub(super) fn scratch(settings: &Settings, command: &str) -> io::Result<TempDir> {
     let dir = &settings.data_dir;
     let scratch = if is_traversable(dir, settings.sandbox.users.first) {
-        let name = format!("doctor.{}", std::process::id());
+        let name = format!("{command}.{}", std::process::id());
         tempfile::Builder::new().prefix(&name).rand_bytes(0).tempdir_in(dir)?
     } else {
         app::leftovers::remove_temporary(&std::env::temp_dir(), SCRATCH, Machine.now());

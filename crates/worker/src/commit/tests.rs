@@ -310,7 +310,7 @@ async fn what_was_left_out_is_a_change_of_a_rebuilt_tree() {
     assert_eq!(saved.unwrap().kept.len(), 5);
     let rebuilt = fixture.build().await;
     assert_eq!((fixture.tree("a").as_deref(), fixture.tree("large")), (Some("1\n"), None));
-    let session = Session { blobs: &fixture.blobs, archive: Some("session.tar.gz") };
+    let session = Session { blobs: &fixture.blobs, archive: Some("session.tar.gz"), prepared: None };
     let mirror = fixture.mirror().await;
     let expected = [&collected.left_out[..], &[LeftOut { path: "gone".to_owned(), ..collected.left_out[0].clone() }]];
     let restored = workspace.restore_left_out(&session, &mirror, &before.head, &expected.concat()).await.unwrap();

@@ -4,6 +4,7 @@ mod lacking;
 mod told;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -90,7 +91,21 @@ impl Machine for Host {
             [SecretUse::Setup, SecretUse::Agent].map(|used_by| environment(self, project, &sandbox, &secrets, used_by));
         let idle = Mutex::new(self.idle_agents.take(assignment.claimed.job.id));
         let (tree, note, keys) = (Mutex::default(), Mutex::default(), model_keys(project, &secrets));
-        Ok(Box::new(HostSteps { host: self, assignment, forge, mirror, sandbox, setup, agent, keys, idle, tree, note }))
+        let prepared = self.prepared_home(assignment).await?;
+        Ok(Box::new(HostSteps {
+            host: self,
+            assignment,
+            forge,
+            mirror,
+            sandbox,
+            setup,
+            agent,
+            keys,
+            prepared,
+            idle,
+            tree,
+            note,
+        }))
     }
 
     async fn repair_mirror(&self, assignment: &Assignment) -> Result<(), RunError> {
@@ -104,6 +119,24 @@ impl Machine for Host {
 
     async fn discard_workspace(&self, job: JobId) {
         discard_workspace(&self.data, job).await;
+    }
+}
+
+impl Host {
+    /// Returns the prepared home of the job's agent, if there is one. A job without a session waits while it is made.
+    async fn prepared_home(&self, assignment: &Assignment) -> Result<Option<PathBuf>, RunError> {
+        let job = &assignment.claimed.job;
+        let Some(spec) = self.agents.get(&job.agent) else { return Ok(None) };
+        let archive = self.prepared.path(&job.agent, spec);
+        if job.archive.is_none() {
+            tokio::select! {
+                () = self.prepared.ready(&archive) => {}
+                () = assignment.signals.lost.cancelled() => return Err(RunError::LeaseLost),
+                () = assignment.signals.shutdown.cancelled() => return Err(RunError::HandedBack),
+                () = assignment.signals.stop.cancelled() => {}
+            }
+        }
+        Ok(archive.exists().then_some(archive))
     }
 }
 
@@ -124,6 +157,8 @@ struct HostSteps<'a> {
     agent: Environment,
     /// The project's keys for models. No program gets them.
     keys: Secrets,
+    /// The prepared home of the agent.
+    prepared: Option<PathBuf>,
     /// Before the turn, the idle agent of the previous turn; after the turn, the agent to keep for the next. It is
     /// killed when the steps are dropped.
     idle: Mutex<Option<Agent>>,
@@ -203,6 +238,7 @@ impl Steps for HostSteps<'_> {
             ids: &*host.ids,
             tap: host.tap.get(),
             starting: &host.starting,
+            prepared: &host.prepared,
             keeps_agents: host.idle_agents.keeps_agents(),
             assignment,
             sandbox,
@@ -341,7 +377,8 @@ impl HostSteps<'_> {
 
     /// Returns the session of the agent, as the last turn has stored it.
     fn session(&self) -> Session<'_> {
-        Session { blobs: &*self.host.blobs, archive: self.job().archive.as_deref() }
+        let prepared = self.prepared.as_deref();
+        Session { blobs: &*self.host.blobs, archive: self.job().archive.as_deref(), prepared }
     }
 
     /// Takes the commits of a turn: records the state of the tree, and stores and tells what was left out.

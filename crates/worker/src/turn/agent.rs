@@ -8,6 +8,7 @@ use journeyman_core::ports::Process;
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use crate::acp::{self, Connection, Limits, Streams, Update};
 use crate::claim::deadline::{self, WorkLimits};
@@ -49,6 +50,7 @@ impl Agent {
             () = context.signals().shutdown.cancelled() => return Err(RunError::HandedBack),
             permit = starting => permit.ok(),
         };
+        let begun = Instant::now();
         let mut spawned = context.sandbox.start(spawn, context.signals(), StartTimeout::BEFORE_TURN).await?;
         let (stdout, stderr) = (Receiver::from_owned_fd(spawned.stdout)?, Receiver::from_owned_fd(spawned.stderr)?);
         let stdin = Box::new(Sender::from_owned_fd(spawned.stdin)?);
@@ -73,6 +75,11 @@ impl Agent {
             overdue = deadline::overdue(&*spawned.process, most) => Err(failure::too_slow(overdue, most)),
         };
         drop(permit);
+        if context.job().archive.is_none()
+            && let Some(spec) = context.agents.get(&context.job().agent)
+        {
+            context.prepared.started(&context.job().agent, spec, begun.elapsed());
+        }
         match connected {
             Ok(connection) => {
                 let process = spawned.process;

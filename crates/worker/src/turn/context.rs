@@ -17,6 +17,7 @@ use crate::claim::assignment::Assignment;
 use crate::claim::lease::Signals;
 use crate::error::RunError;
 use crate::sandbox::job_sandbox::JobSandbox;
+use crate::turn::prepare::PreparedHomes;
 
 /// The inputs of a turn.
 pub(crate) struct TurnContext<'a> {
@@ -30,6 +31,8 @@ pub(crate) struct TurnContext<'a> {
     pub(crate) tap: Option<&'a Tap>,
     /// Permits for agents that start, one for each processor of the machine.
     pub(crate) starting: &'a Semaphore,
+    /// Prepares agents that start slowly in a new home.
+    pub(crate) prepared: &'a PreparedHomes,
     /// True if the agent may be kept after the turn.
     pub(crate) keeps_agents: bool,
     pub(crate) assignment: &'a Assignment,

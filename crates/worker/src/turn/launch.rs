@@ -89,7 +89,7 @@ fn policy(settings: &SandboxSettings) -> Policy {
 
 /// Returns a command that writes the agent's files and then starts the agent. The files are written inside the sandbox,
 /// because links in the agent's home may lead anywhere.
-fn with_files(
+pub(super) fn with_files(
     argv: Vec<String>,
     environment: &mut BTreeMap<String, String>,
     spec: &AgentSpec,

@@ -1,14 +1,14 @@
 //! The session of an agent between turns: its home, archived in the blob store.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use journeyman_core::ports::Blobs;
 
 use super::merge_home::merge;
 use super::remove::remove_folder;
-use super::{Workspace, home_archive};
+use super::{Workspace, home_archive, prepared_home};
 use crate::claim::deadline;
 use crate::error::RunError;
 
@@ -18,15 +18,30 @@ pub(crate) struct Session<'a> {
     pub(crate) blobs: &'a dyn Blobs,
     /// The blob with the agent's home, if a turn has ended before.
     pub(crate) archive: Option<&'a str>,
+    /// The prepared home of the agent, with which a new home begins. The file may not exist.
+    pub(crate) prepared: Option<&'a Path>,
 }
 
 impl Session<'_> {
-    /// Downloads the archive to a file. A missing archive is not an error: the agent then gets the earlier messages as
-    /// text.
+    /// Downloads the archive to a file, or copies the prepared home if there is none. A missing archive is not an error:
+    /// the agent then gets the earlier messages as text.
     pub(super) async fn fetch(&self, workspace: &Workspace) -> Result<Option<PathBuf>, RunError> {
-        let Some(key) = self.archive else { return Ok(None) };
+        if self.archive.is_none() && self.prepared.is_none() {
+            return Ok(None);
+        }
         let file = workspace.scratch.file(workspace.job, "session").await?;
-        Ok(self.blobs.get(key, &file).await?.then_some(file))
+        if let Some(key) = self.archive
+            && self.blobs.get(key, &file).await?
+        {
+            return Ok(Some(file));
+        }
+        let Some(prepared) = self.prepared else { return Ok(None) };
+        Ok(prepared_home::take(prepared, &file).await?.then_some(file))
+    }
+
+    /// Returns whether the home may have content.
+    pub(crate) const fn has_home(&self) -> bool {
+        self.archive.is_some() || self.prepared.is_some()
     }
 }
 

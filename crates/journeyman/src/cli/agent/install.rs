@@ -15,8 +15,8 @@ use journeyman_core::agent::{AgentSpec, Install};
 use super::super::store::print;
 use super::find;
 use super::lock::Locks;
-use crate::app;
 use crate::config::{self, Settings};
+use crate::{app, scope};
 
 /// Installs an agent; with `unpinned`, without comparing the hashes of its packages.
 pub(super) fn run(settings: &Settings, id: &str, unpinned: bool) -> anyhow::Result<ExitCode> {
@@ -24,6 +24,8 @@ pub(super) fn run(settings: &Settings, id: &str, unpinned: bool) -> anyhow::Resu
     let Some(install) = &spec.install else {
         bail!("the agent {id} has no packages to install: it starts {}", spec.command.join(" "));
     };
+    // The agent is started once it is installed.
+    scope::enter(settings)?;
     let locks = if unpinned { Locks::default() } else { Locks::of(id, install)? };
     if !locks.are_complete(install) {
         writeln!(
@@ -62,11 +64,14 @@ pub(super) fn run(settings: &Settings, id: &str, unpinned: bool) -> anyhow::Resu
         return Err(error.context(format!("the agent {id} was not installed; an earlier version is unchanged")));
     }
     remove(&aside)?;
+    // The installation is complete, so that another one may begin.
+    drop(lock);
     let name = spec.name.as_deref().unwrap_or(id);
     print(&format!(
         "{name} is installed in {}; try it with: journeyman agent check {id} --model MODEL",
         folder.display()
     ))?;
+    super::prepare::after_installation(settings, id)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -68,7 +68,7 @@ impl Preparation<'_> {
         }
         let accepted = accepted_commit(self.project, self.mirror, turn).await?;
         let start = TurnBegun { head: accepted, ..turn.clone() };
-        let mut prepared = self.build(&start, &Session { archive: None, ..*session }).await?;
+        let mut prepared = self.build(&start, &Session { archive: None, prepared: None, ..*session }).await?;
         self.set_up().await.map_err(|error| on_commit(&start.head, error))?;
         if start.head != turn.head {
             let limits = &self.project.settings.limits;
@@ -90,7 +90,7 @@ impl Preparation<'_> {
                 prepared.submodules = moved;
             }
         }
-        if session.archive.is_some() {
+        if session.has_home() {
             self.sandbox.workspace.restore_session(session).await?;
             self.sandbox.adopt_folders().await?;
         }
