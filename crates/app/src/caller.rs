@@ -164,6 +164,23 @@ impl Caller {
         Err(Error::refused(RefusalKind::NotAdministrator, text))
     }
 
+    /// Checks that the caller may give others access that has no limits of a key: to users, links and trusts. A key that
+    /// may be used only from some addresses cannot, because that access may be used from any.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Caller::needs_administrator`], and [`RefusalKind::NotAdministrator`] for such a key.
+    pub fn needs_unlimited_administrator(&self) -> Result<(), Error> {
+        self.needs_administrator()?;
+        match &self.actor {
+            Actor::Key(key) if key.allowed_ips.is_some() => {
+                let text = "this API key may be used only from some addresses (allowedIps); managing users and trusts \
+                            requires a key without that limit, because they can be used from any address";
+                Err(Error::refused(RefusalKind::NotAdministrator, text))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Checks that the caller may read what only administrators see, which does not need the scope `write`.
     ///
     /// # Errors

@@ -63,7 +63,8 @@ impl UseCases {
     /// Creates a key. `answer` renders the answer that is stored, encrypted, for the idempotency key.
     ///
     /// # Errors
-    /// The caller may not create such a key, a choice is not valid, or the store failed.
+    /// The caller may not create such a key, as a key that would allow more than the caller's own; a choice is not valid; or
+    /// the store failed.
     pub async fn create_key(
         &self,
         caller: &Caller,
@@ -76,6 +77,11 @@ impl UseCases {
         self.confirm(caller).await?;
         if !caller.is_administrator() && new.projects.is_none() {
             let text = "projects: name the key's projects; only an administrator may create a key for all projects";
+            return Err(Error::refused(RefusalKind::NotAdministrator, text));
+        }
+        if let Actor::Key(parent) = &caller.actor
+            && let Some(text) = new.beyond(parent)
+        {
             return Err(Error::refused(RefusalKind::NotAdministrator, text));
         }
         let claim = claim(caller, None, idempotency);
@@ -105,8 +111,8 @@ impl UseCases {
     /// encrypted, for the idempotency key.
     ///
     /// # Errors
-    /// The key does not exist, is not the caller's or has ended, it has another version, `overlap` is too long, or the
-    /// store failed.
+    /// The key does not exist, is not the caller's, allows more than the caller's own key, or has ended; it has another
+    /// version; `overlap` is too long; or the store failed.
     pub async fn rotate_key(
         &self,
         caller: &Caller,
@@ -130,6 +136,11 @@ impl UseCases {
         loop {
             let key = self.key(caller, id).await?;
             precondition.check(key.version).map_err(AdminError::Refused)?;
+            if let Actor::Key(own) = &caller.actor
+                && let Some(text) = key.beyond(own).filter(|_| own.id != id)
+            {
+                return Err(Error::refused(RefusalKind::NotAdministrator, text));
+            }
             let (secret, audit) = (NewSecret::generate(&*self.parts().ids), self.audit(caller, "key.rotated", id));
             let created =
                 CreatedKey { key: key.rotated(&secret, overlap, audit.at), secret: secret.clone().into_text() };
@@ -147,7 +158,7 @@ impl UseCases {
         }
     }
 
-    /// Revokes a key. Revoking it again changes nothing.
+    /// Revokes a key and those that it has created. Revoking it again changes nothing.
     ///
     /// # Errors
     /// The key does not exist or is not the caller's, it has another version, or the store failed.
@@ -161,6 +172,21 @@ impl UseCases {
         let audit = self.audit(caller, "key.revoked", id);
         let decide = Box::new(move |state: &_| decide::revoke(state, &precondition, audit.clone()));
         self.administer(Subject::Key(id), None, decide).await?;
+        self.revoke_descendants(caller, id).await
+    }
+
+    /// Revokes the keys that descend from a revoked one. They are refused already, and this shows it.
+    async fn revoke_descendants(&self, caller: &Caller, id: KeyId) -> Result<(), Error> {
+        let all = self.parts().store.keys().await?;
+        let mut ended = vec![id];
+        while let Some(parent) = ended.pop() {
+            for child in all.iter().filter(|key| key.parent() == Some(parent)) {
+                ended.push(child.id);
+                let audit = self.audit(caller, "key.revoked", child.id);
+                let revoke = move |state: &_| decide::revoke(state, &Precondition::None, audit.clone());
+                self.administer(Subject::Key(child.id), None, Box::new(revoke)).await?;
+            }
+        }
         Ok(())
     }
 }

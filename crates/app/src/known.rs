@@ -28,7 +28,7 @@ pub struct Known {
 }
 
 impl Known {
-    /// Returns the key with this hash.
+    /// Returns the key with this hash; `None` if there is none, or if a key that it descends from has ended.
     ///
     /// # Errors
     /// The store failed.
@@ -42,8 +42,11 @@ impl Known {
             Ok(key) => return Ok(Some(key)),
             Err(version) => version,
         };
-        let found = store.key_by_hash(hash).await?;
-        Ok(found.map(|key| self.keys.put(version, hash, key, now)))
+        let Some(found) = store.key_by_hash(hash).await? else { return Ok(None) };
+        if !is_alive(store, &found, now).await? {
+            return Ok(None);
+        }
+        Ok(Some(self.keys.put(version, hash, found, now)))
     }
 
     /// Returns the project with this ID.
@@ -69,6 +72,22 @@ impl Known {
         self.keys.clear();
         self.projects.clear();
     }
+}
+
+/// Returns whether the keys that a key descends from have not ended: a key ends with the one that has created it.
+///
+/// # Errors
+/// The store failed.
+pub(crate) async fn is_alive(store: &dyn Store, key: &ApiKey, now: Timestamp) -> Result<bool, StoreError> {
+    let mut next = key.parent();
+    // A key is created after its parent, so there is no circle.
+    while let Some(parent) = next {
+        match store.key(parent).await? {
+            Some(parent) if !parent.has_ended(now) => next = parent.parent(),
+            _ => return Ok(false),
+        }
+    }
+    Ok(true)
 }
 
 #[derive(Debug)]

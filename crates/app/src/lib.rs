@@ -193,7 +193,10 @@ impl UseCases {
                 .is_some_and(|current| current.disabled_at.is_none() && current.role == user.role),
             Actor::Key(key) => {
                 let (found, now) = (store.key_by_hash(key.hash).await?, self.parts().engine.now());
-                found.is_some_and(|current| current.revoked_at.is_none() && current.has_secret(key.hash, now))
+                match found.filter(|current| current.revoked_at.is_none() && current.has_secret(key.hash, now)) {
+                    Some(current) => known::is_alive(&**store, &current, now).await?,
+                    None => false,
+                }
             }
         };
         if has_rights {

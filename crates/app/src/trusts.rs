@@ -66,7 +66,7 @@ impl UseCases {
         idempotency: Option<Idempotency>,
         answer: impl FnOnce(&Trust) -> String,
     ) -> Result<Answered<Trust>, Error> {
-        caller.needs_administrator()?;
+        caller.needs_unlimited_administrator()?;
         self.confirm(caller).await?;
         let claim = claim(caller, None, idempotency);
         if let Some(answer) = self.replay(claim.as_ref()).await? {
@@ -105,7 +105,7 @@ impl UseCases {
         precondition: Precondition,
         edit: TrustEdit,
     ) -> Result<Trust, Error> {
-        caller.needs_administrator()?;
+        caller.needs_unlimited_administrator()?;
         self.confirm(caller).await?;
         let known = self.trust(caller, id).await?;
         precondition.check(known.version).map_err(Error::Admin)?;

@@ -97,7 +97,7 @@ impl UseCases {
         idempotency: Option<Idempotency>,
         answer: impl FnOnce(&CreatedUser) -> String,
     ) -> Result<Answered<CreatedUser>, Error> {
-        caller.needs_administrator()?;
+        caller.needs_unlimited_administrator()?;
         self.confirm(caller).await?;
         let claim = claim(caller, None, idempotency);
         if let Some(answer) = self.replay(claim.as_ref()).await? {
@@ -145,7 +145,7 @@ impl UseCases {
         precondition: Precondition,
         changes: UserChanges,
     ) -> Result<User, Error> {
-        caller.needs_administrator()?;
+        caller.needs_unlimited_administrator()?;
         self.confirm(caller).await?;
         let audit = self.audit(caller, "", id);
         let decide: DecideAdmin = Box::new(move |state| {
@@ -171,7 +171,7 @@ impl UseCases {
         idempotency: Option<Idempotency>,
         answer: impl FnOnce(&CreatedLink) -> String,
     ) -> Result<Answered<CreatedLink>, Error> {
-        caller.needs_administrator()?;
+        caller.needs_unlimited_administrator()?;
         self.confirm(caller).await?;
         let claim = claim(caller, None, idempotency);
         if let Some(answer) = self.replay(claim.as_ref()).await? {
@@ -192,7 +192,7 @@ impl UseCases {
     /// # Errors
     /// The caller is not an administrator, there is an administrator who may sign in, or the store failed.
     pub async fn create_first_link(&self, caller: &Caller) -> Result<CreatedLink, Error> {
-        caller.needs_administrator()?;
+        caller.needs_unlimited_administrator()?;
         self.confirm(caller).await?;
         let (link, created) = self.new_link(None);
         let audit = self.audit(caller, "user.link", "the first administrator");

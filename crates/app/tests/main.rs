@@ -21,6 +21,7 @@ mod app {
         mod pulls;
         mod reviews;
     }
+    mod keys;
     mod outbox;
     mod pull_updates;
     mod pulls;

@@ -5,6 +5,7 @@
 //! would not add protection and would make each request expensive.
 
 pub mod decide;
+mod limits;
 
 use std::net::IpAddr;
 use std::time::Duration;

@@ -8,7 +8,7 @@ use axum::extract::{Path, State};
 use axum::http::header::CACHE_CONTROL;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use journeyman_app::{Answered, CreatedKey as Created};
+use journeyman_app::{Actor, Answered, CreatedKey as Created};
 use journeyman_core::ids::KeyId;
 use journeyman_core::key::ApiKey;
 
@@ -46,7 +46,8 @@ pub(crate) async fn list(
 /// Create a key
 ///
 /// Only this response contains the secret: the server stores a hash of it. A repetition with the same idempotency key
-/// returns the same secret for 24 hours.
+/// returns the same secret for 24 hours. A key cannot create one that allows more than itself, and the new key ends when
+/// the key that has created it ends.
 #[utoipa::path(post, path = "/v2/keys", tag = "Keys", operation_id = "createKey",
     params(IdempotencyHeader), request_body = CreateKey,
     responses((status = 201, description = "The key with its secret", body = CreatedKey), CreateErrors))]
@@ -57,7 +58,11 @@ pub(crate) async fn create(
     body: JsonBody<CreateKey>,
 ) -> Result<Response, ApiError> {
     let invalid = |text| ApiError::bad_request(ErrorCode::InvalidBody, text);
-    let new = body.value.read(app.services.engine.now()).map_err(invalid)?;
+    let parent = match &caller.actor {
+        Actor::Key(key) => Some(&**key),
+        _ => None,
+    };
+    let new = body.value.read(app.services.engine.now(), parent).map_err(invalid)?;
     let answer = |created: &Created| serde_json::to_string(&shown(created.clone())).unwrap_or_default();
     let (body, is_replay) = match app.cases.create_key(&caller, new, key.of("create key", &body.bytes), answer).await? {
         Answered::New(key) => (answer(&key), false),

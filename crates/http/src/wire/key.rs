@@ -5,6 +5,7 @@ use std::time::Duration;
 use journeyman_core::ids::ProjectId;
 use journeyman_core::key::{self, ApiKey, DEFAULT_LIFETIME_DAYS, NewKey};
 use journeyman_core::time::Timestamp;
+use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
@@ -146,18 +147,23 @@ pub struct CreateKey {
     /// The name of the key, such as its purpose.
     #[schema(min_length = 1, max_length = 100)]
     pub name: String,
-    /// The operations that the key allows; by default, all.
-    #[schema(min_items = 1)]
+    /// The operations that the key allows; by default, those of the key that creates it.
+    #[serde(default, deserialize_with = "not_null")]
+    #[schema(min_items = 1, nullable = false)]
     pub scopes: Option<Vec<Scope>>,
     /// The IDs of the projects for which the key may be used; by default, all projects.
-    #[schema(min_items = 1)]
+    #[serde(default, deserialize_with = "not_null")]
+    #[schema(min_items = 1, nullable = false)]
     pub projects: Option<Vec<String>>,
-    /// The time from which the key is refused; by default, in 90 days. `null` means never.
+    /// The time from which the key is refused; by default, in 90 days, but not after the key that creates it. `null` means
+    /// never, which a key that expires cannot give.
     #[serde(default, deserialize_with = "given")]
     #[schema(value_type = Option<String>, format = DateTime, min_length = 17)]
     pub expires_at: Option<Option<String>>,
-    /// The IP addresses and networks from which the key may be used, such as `10.0.0.0/8`; by default, any.
-    #[schema(min_items = 1)]
+    /// The IP addresses and networks from which the key may be used, such as `10.0.0.0/8`; by default, those of the key
+    /// that creates it.
+    #[serde(default, deserialize_with = "not_null")]
+    #[schema(min_items = 1, nullable = false)]
     pub allowed_ips: Option<Vec<String>>,
 }
 
@@ -166,14 +172,22 @@ fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<Str
     Option::<String>::deserialize(deserializer).map(Some)
 }
 
+/// Refuses `null`, which could be meant as "none" and would widen what the key allows.
+fn not_null<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    let value = Option::<T>::deserialize(deserializer)?;
+    let missing = || D::Error::custom("null is not allowed here; omit the field for its default");
+    value.map(Some).ok_or_else(missing)
+}
+
 impl CreateKey {
-    /// Returns the key to create at the time `now`.
+    /// Returns the key to create at the time `now`. What the request does not name is that of the key that creates it.
     ///
     /// # Errors
     /// A field is not valid; the error is a sentence that names it.
-    pub fn read(self, now: Timestamp) -> Result<NewKey, String> {
+    pub fn read(self, now: Timestamp, parent: Option<&ApiKey>) -> Result<NewKey, String> {
+        let usual = now + Duration::from_secs(u64::from(DEFAULT_LIFETIME_DAYS) * 24 * 3600);
         let expires_at = match self.expires_at {
-            None => Some(now + Duration::from_secs(u64::from(DEFAULT_LIFETIME_DAYS) * 24 * 3600)),
+            None => Some(parent.and_then(|parent| parent.expires_at).map_or(usual, |end| end.min(usual))),
             Some(None) => None,
             Some(Some(text)) => Some(text.parse().map_err(|error| format!("expiresAt: {error}"))?),
         };
@@ -181,13 +195,15 @@ impl CreateKey {
             self.projects.map(|ids| ids.iter().map(|id| id.parse()).collect());
         let allowed: Option<Result<Vec<_>, _>> =
             self.allowed_ips.map(|nets| nets.iter().map(|net| key::parse_network(net)).collect());
-        let scopes = self.scopes.unwrap_or_else(|| vec![Scope::Write]);
+        let allowed = allowed.transpose().map_err(|error| format!("allowedIps: {error}"))?;
+        let scopes = self.scopes.map(|scopes| scopes.into_iter().map(key::Scope::from).collect());
+        let usual = || parent.map_or_else(|| vec![key::Scope::Write], |parent| parent.scopes.clone());
         Ok(NewKey {
             name: self.name,
-            scopes: scopes.into_iter().map(key::Scope::from).collect(),
+            scopes: scopes.unwrap_or_else(usual),
             projects: projects.transpose().map_err(|error| format!("projects: {error}"))?,
             expires_at,
-            allowed_ips: allowed.transpose().map_err(|error| format!("allowedIps: {error}"))?,
+            allowed_ips: allowed.or_else(|| parent?.allowed_ips.clone()),
         })
     }
 }

@@ -336,6 +336,9 @@ async fn the_secret_of_a_key_is_shown_once() {
         json!({"name": "x", "expiresAt": "2020-01-01T00:00:00Z"}),
         json!({"name": "x", "expiresAt": "tomorrow"}),
         json!({"name": "x", "allowedIps": ["here"]}),
+        json!({"name": "x", "allowedIps": null}),
+        json!({"name": "x", "projects": null}),
+        json!({"name": "x", "scopes": null}),
         json!({}),
     ] {
         let refused = service.post("/v2/keys", &body.to_string()).await;
@@ -346,6 +349,30 @@ async fn the_secret_of_a_key_is_shown_once() {
 }
 
 /// Sends a request with a header.
+#[tokio::test]
+async fn a_key_inherits_the_limits_of_the_key_that_creates_it_and_cannot_widen_them() {
+    let service = service().await;
+    let end = service.world.now() + std::time::Duration::from_secs(8);
+    let nets = vec![journeyman_core::key::parse_network("192.0.2.0/24").unwrap()];
+    let secret = service.make_key(|new| (new.expires_at, new.allowed_ips) = (Some(end), Some(nets))).await;
+    let create = async |body: serde_json::Value| {
+        let own = format!("Bearer {secret}").parse().unwrap();
+        let change = |request: &mut axum::http::Request<axum::body::Body>| {
+            request.headers_mut().insert("authorization", own);
+        };
+        service.call("POST", "/v2/keys", body.to_string(), change).await
+    };
+    let child = create(json!({"name": "child"})).await.json();
+    assert_eq!((&child["expiresAt"], &child["allowedIps"]), (&json!(end.to_string()), &json!(["192.0.2.0/24"])));
+    for (field, value) in
+        [("expiresAt", json!(null)), ("expiresAt", json!("2099-01-01T00:00:00Z")), ("allowedIps", json!(["0.0.0.0/0"]))]
+    {
+        let refused = create(json!({"name": "wide", field: value})).await;
+        assert_eq!((refused.status.as_u16(), refused.code()), (403, "key_limited".to_owned()), "{field}: {refused:?}");
+        assert!(refused.text.contains(field), "{refused:?}");
+    }
+}
+
 async fn with(service: &Service, method: &str, path: &str, body: &str, header: (&'static str, &str)) -> Answer {
     let value = header.1.parse().unwrap();
     service.call(method, path, body.to_owned(), |request| drop(request.headers_mut().insert(header.0, value))).await
