@@ -172,6 +172,11 @@ impl Fixture {
         self.sandbox.workspace.save_session(&self.blobs, "home").await.unwrap();
     }
 
+    /// Returns the path of the prepared home, which new workspaces get if it exists.
+    pub(crate) fn prepared_home(&self) -> PathBuf {
+        self.dir.path().join("prepared")
+    }
+
     pub(crate) async fn mirror(&self) -> Mirror {
         let url = self.dir.path().join("origin.git").display().to_string();
         self.mirrors.fetch(Remote { url, credential: None, is_ours: true }).await.unwrap()
@@ -205,7 +210,9 @@ impl Fixture {
                 free: self.free,
             }),
         };
-        let session = Session { blobs: &self.blobs, archive: has_home.then_some("home"), prepared: None };
+        let prepared = self.prepared_home();
+        let prepared = prepared.exists().then_some(&*prepared);
+        let session = Session { blobs: &self.blobs, archive: has_home.then_some("home"), prepared };
         let Prepared { submodules, mut not_fetched } = preparation.prepare(&turn(head), &session).await?;
         not_fetched.extend(submodules.not_fetched.iter().cloned());
         *self.filling.lock().unwrap() = submodules;

@@ -59,7 +59,7 @@ pub(crate) fn archive_path(data: &Path, id: &str, spec: &AgentSpec, search_path:
 }
 
 /// Stores `home` as the prepared home `archive` of the agent `id`, in place of one of an earlier version. A home without
-/// files is not stored.
+/// files is stored too, so that the agent is not prepared again.
 ///
 /// # Errors
 /// [`io::ErrorKind::FileTooLarge`] if the home has more than `limit` bytes, [`io::ErrorKind::TimedOut`] if it took too
@@ -71,18 +71,14 @@ pub(crate) fn store(home: &Path, id: &str, archive: &Path, limit: u64) -> io::Re
     let draft = folder.join(format!("{id}.{}.draft", std::process::id()));
     let stored = home_archive::save(home, &draft, limit, Instant::now() + deadline::ARCHIVE).and_then(|()| {
         let size = size_of(&draft, limit)?;
-        if size.files > 0 {
-            std::fs::File::open(&draft)?.sync_all()?;
-            std::fs::rename(&draft, archive)?;
-            std::fs::File::open(folder)?.sync_all()?;
-        }
+        std::fs::File::open(&draft)?.sync_all()?;
+        std::fs::rename(&draft, archive)?;
+        std::fs::File::open(folder)?.sync_all()?;
         Ok(size)
     });
-    if !matches!(stored, Ok(HomeSize { files: 1.., .. })) {
-        std::fs::remove_file(&draft).or_else(is_missing)?;
-    }
-    if stored.is_ok() {
-        remove_others(folder, id, archive)?;
+    match stored {
+        Ok(_) => remove_others(folder, id, archive)?,
+        Err(_) => std::fs::remove_file(&draft).or_else(is_missing)?,
     }
     stored
 }
@@ -164,7 +160,7 @@ mod tests {
             all
         };
         assert_eq!(store(&home, "mine", &archive("mine.1"), 1 << 20).unwrap(), HomeSize::default());
-        assert_eq!(names(), [""; 0], "a home without files is not stored");
+        assert_eq!(names(), ["mine.1.tar.gz"], "an agent without files in its home is not prepared again");
         std::fs::write(home.join("file"), "text").unwrap();
         for name in ["mine.1", "mine.too.1", "mine.2"] {
             let id = name.rsplit_once('.').unwrap().0;

@@ -1,6 +1,7 @@
 //! Tests of the commit and the secrets with which a setup command runs, and of the workspace that the agent finds
 //! afterward.
 
+use journeyman_core::ports::Blobs as _;
 use journeyman_core::run::ReasonCode;
 
 use crate::error::RunError;
@@ -104,6 +105,25 @@ async fn code_of_an_agent_does_not_run_with_a_secret_that_the_agent_does_not_get
         }
         // The control case: if the agent gets the secret too, the setup command runs on the agent's work, in its home.
         fixture.prepare(&head, true, true).await.unwrap();
+        assert!(fixture.is_leaked(), "{}: the attack works", attack.name);
+    }
+}
+
+#[tokio::test]
+async fn a_prepared_home_is_the_agents_and_no_setup_command_with_other_secrets_sees_it() {
+    for attack in ATTACKS.iter().filter(|attack| !attack.home.is_empty()) {
+        let (fixture, head) = attack.planted().await;
+        // The stored home is what the agent has unpacked when it was prepared.
+        let stored = fixture.sandbox.workspace.scratch.file(fixture.claimed.job.id, "stored").await.unwrap();
+        assert!(fixture.blobs.get("home", &stored).await.unwrap());
+        std::fs::rename(stored, fixture.prepared_home()).unwrap();
+        fixture.prepare(&head, false, false).await.unwrap();
+        assert_eq!(fixture.tree("made").as_deref(), Some("18\n"), "{}: the setup command had the secret", attack.name);
+        assert!(!fixture.is_leaked(), "{}", attack.name);
+        for (file, text) in attack.home {
+            assert_eq!(fixture.home(file).as_deref(), Some(*text), "{}: the agent finds its home", attack.name);
+        }
+        fixture.prepare(&head, false, true).await.unwrap();
         assert!(fixture.is_leaked(), "{}: the attack works", attack.name);
     }
 }
