@@ -22,6 +22,9 @@ const RANDOM_BITS: u32 = 20;
 /// The last second whose base fits into the numbers of JSON.
 const LAST_SECOND: u64 = (1 << 32) - 1;
 
+/// 2026-01-01. No database is older, so a clock that shows an earlier time is wrong.
+const FIRST_SECOND: u64 = 1_767_225_600;
+
 /// The number of bits of a base that the number of a pull request leaves out, so that people can read it: a second has
 /// eight numbers.
 const PULL_BITS: u32 = BITS - 3;
@@ -61,7 +64,7 @@ impl Epoch {
     pub fn next(&self, last: u64, now: Timestamp, random: u32) -> Self {
         let random = u64::from(random) & ((1 << RANDOM_BITS) - 1);
         let second = u64::try_from(now.as_micros() / 1_000_000).unwrap_or(0);
-        let by_clock = (second.min(LAST_SECOND) << BITS) | random;
+        let by_clock = (second.clamp(FIRST_SECOND, LAST_SECOND) << BITS) | random;
         let known = last.max(self.base);
         // If the clock is behind, the random part alone keeps the new numbers apart from lost ones.
         let base = if by_clock > known { by_clock } else { known + STEP + random };
@@ -187,7 +190,11 @@ mod tests {
         assert!(one.base > epoch.base + 9 && other.base > epoch.base + 9);
         assert!(one.base.abs_diff(other.base) > 1000, "two restored copies: {one:?} {other:?}");
         assert!(one.pulls_after() > epoch.pulls_after() + 1_000_000, "{one:?} after {epoch:?}");
-        assert!(Epoch::default().next(5, at(5), 1).pulls_after() > 1_000_000);
+        let without_clock = Epoch::default().next(5, at(5), 1);
+        assert!(
+            without_clock.pulls_after() > 14_000_000_000,
+            "a machine whose clock begins in 1970: {without_clock:?}"
+        );
     }
 
     #[test]
