@@ -10,6 +10,7 @@
 
 mod account;
 mod call;
+mod cost;
 mod estimate;
 mod failure;
 mod fields;

@@ -25,6 +25,7 @@ use tracing::field::Empty;
 use url::Url;
 
 use super::account::{Account, Asked, Counting, RENEWAL};
+use super::cost::Pricing;
 use super::fields::FieldGroup;
 use super::path::{Path, Purpose, Shape};
 use super::request::Prepared;
@@ -189,14 +190,15 @@ impl Call {
         let input = (prepared.body.len() as u64).div_ceil(BYTES_OF_TOKEN).saturating_add(prepared.attached);
         let output = prepared.most_output.unwrap_or(USUAL_OUTPUT).saturating_mul(prepared.answers);
         let long_caches = self.account.provider.groups.contains(&FieldGroup::LongCaches);
-        let maximum = Maximum { input, output, tier: prepared.tier.as_deref(), long_caches };
+        let tier = prepared.tier.name();
+        let maximum = Maximum { input, output, tier: tier.as_deref(), long_caches };
         // Each of the models may be paid for.
         let all = prepared.fallbacks.iter().chain([&prepared.model]);
         let most = all.map(|model| self.prices(model)?.at_most(maximum));
         let most = most.reduce(|sum, more| Some(sum?.saturating_add(more?))).flatten();
         let input = self.account.corrected(&prepared.model, prepared.estimate);
         let tokens = Tokens { input, ..Tokens::default() };
-        let estimate = self.prices(&prepared.model).and_then(|prices| prices.of(&tokens, prepared.tier.as_deref()));
+        let estimate = self.prices(&prepared.model).and_then(|prices| prices.of(&tokens, tier.as_deref()));
         Asked { most, estimate }
     }
 
@@ -206,26 +208,24 @@ impl Call {
 
     /// Returns the tokens and the cost of a call that has ended.
     fn counted(&self, prepared: &Prepared, end: &End, most: Option<u64>) -> Counted {
-        let Reported { tokens: reported, parts, model, tier, arrived, .. } = &end.reported;
-        let tier = tier.as_deref().or(prepared.tier.as_deref());
-        // The provider names the model that it called; another name of the same model has no prices of its own.
-        let other = model.as_ref().filter(|model| prepared.fallbacks.contains(model));
-        let priced = |model: &str, tokens: &Tokens| {
-            let own = Some(model).filter(|model| !model.is_empty()).and_then(|model| self.prices(model));
-            own.or_else(|| self.prices(&prepared.model))?.of(tokens, tier)
+        let Reported { tokens: reported, parts, arrived, .. } = &end.reported;
+        let pricing = Pricing {
+            reported: &end.reported,
+            model: &prepared.model,
+            fallbacks: &prepared.fallbacks,
+            tier: end.reported.tier.clone().or(&prepared.tier).name(),
+            prices: |model: &str| self.prices(model),
         };
-        let whole = |tokens: &Tokens| priced(other.unwrap_or(&prepared.model), tokens);
+        let whole = |tokens: &Tokens| pricing.of(tokens);
         match (&end.bill, reported) {
             (Bill::Nothing, _) => {
                 Counted { tokens: Tokens::default(), cost: whole(&Tokens::default()), is_estimated: false }
             }
             (Bill::Reported, Some(tokens)) => {
-                let costs = parts.iter().map(|(model, tokens)| priced(model, tokens));
-                let of_parts = costs.reduce(|sum, more| Some(sum?.saturating_add(more?)));
                 if parts.is_empty() {
                     self.account.measure(&prepared.model, tokens.input, prepared.estimate);
                 }
-                Counted { tokens: *tokens, cost: of_parts.unwrap_or_else(|| whole(tokens)), is_estimated: false }
+                Counted { tokens: *tokens, cost: pricing.of_reported(tokens), is_estimated: false }
             }
             (_, reported) => {
                 let arrived = arrived.tokens();

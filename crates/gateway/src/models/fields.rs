@@ -197,8 +197,47 @@ const fn known(shape: Shape) -> &'static [&'static str] {
     }
 }
 
+/// The properties of a call that change its price, as a body asks for them or as a provider reports them. `None` is a
+/// property that nothing was said about.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Tier {
+    service: Option<String>,
+    speed: Option<String>,
+    region: Option<String>,
+}
+
+impl Tier {
+    /// Creates a tier of the names that a body or an answer has. `auto` leaves the choice to the provider, and says
+    /// nothing about what it chose.
+    pub(crate) fn new(service: Option<&str>, speed: Option<&str>, region: Option<&str>) -> Self {
+        let short = |name: &str| name.chars().take(NAME_CHARS).collect::<String>();
+        let service = service.filter(|name| !name.is_empty() && !name.eq_ignore_ascii_case("auto"));
+        Self { service: service.map(short), speed: speed.map(short), region: region.map(short) }
+    }
+
+    /// Returns this tier, with the properties of another where this one says nothing.
+    pub(crate) fn or(self, other: &Self) -> Self {
+        Self {
+            service: self.service.or_else(|| other.service.clone()),
+            speed: self.speed.or_else(|| other.speed.clone()),
+            region: self.region.or_else(|| other.region.clone()),
+        }
+    }
+
+    /// Returns the name of the tier as the table of prices has it; `None` is the usual tier. The names of several
+    /// properties are joined with `+`.
+    pub(crate) fn name(&self) -> Option<String> {
+        let [service, region] = [&self.service, &self.region].map(|name| name.as_deref().and_then(tier));
+        let all: Vec<String> = [service, self.speed.as_deref().and_then(speed), region].into_iter().flatten().collect();
+        (!all.is_empty()).then(|| all.join("+"))
+    }
+}
+
+/// The maximum length of a name in [`Tier`], in characters.
+const NAME_CHARS: usize = 60;
+
 /// Returns the name of a service tier as the table of prices has it; `None` is the usual tier.
-pub(crate) fn tier(name: &str) -> Option<String> {
+fn tier(name: &str) -> Option<String> {
     let name = name.to_ascii_lowercase();
     let name = name.strip_prefix("on_demand_").or_else(|| name.strip_prefix("service_tier_")).unwrap_or(&name);
     match name {
@@ -210,14 +249,8 @@ pub(crate) fn tier(name: &str) -> Option<String> {
 }
 
 /// Returns the tier that the speed of Anthropic's interface stands for.
-pub(crate) fn speed(name: &str) -> Option<String> {
+fn speed(name: &str) -> Option<String> {
     (name != "standard").then(|| name.chars().take(40).collect())
-}
-
-/// Returns the tier of several properties that change the price: their names joined with `+`.
-pub(crate) fn joined(tiers: impl IntoIterator<Item = Option<String>>) -> Option<String> {
-    let all: Vec<String> = tiers.into_iter().flatten().collect();
-    (!all.is_empty()).then(|| all.join("+"))
 }
 
 #[cfg(test)]
@@ -254,7 +287,22 @@ mod tests {
         ] {
             assert_eq!(tier(name).as_deref(), expected, "{name}");
         }
-        assert_eq!(joined([tier("priority"), None, tier("us")]).as_deref(), Some("priority+us"));
-        assert_eq!(joined([None, tier("standard")]), None);
+    }
+
+    #[test]
+    fn what_a_provider_reports_takes_precedence_over_what_a_body_asks_for() {
+        let asked = Tier::new(Some("priority"), None, Some("us"));
+        assert_eq!(asked.name().as_deref(), Some("priority+us"));
+        for (service, speed, region, expected) in [
+            (None, None, None, Some("priority+us")),
+            (Some("auto"), None, None, Some("priority+us")),
+            (Some("default"), None, None, Some("us")),
+            (Some("standard"), Some("standard"), Some("global"), None),
+            (Some("flex"), Some("fast"), Some("us"), Some("flex+fast+us")),
+        ] {
+            let used = Tier::new(service, speed, region).or(&asked);
+            assert_eq!(used.name().as_deref(), expected, "{service:?} {speed:?} {region:?}");
+        }
+        assert_eq!(Tier::new(Some("auto"), None, None), Tier::default());
     }
 }

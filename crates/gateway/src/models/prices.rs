@@ -128,11 +128,11 @@ fn listed(name: &str, fields: &Value) -> Result<Option<Listed>, PriceTableError>
     {
         return Ok(None);
     }
-    let tier = |ending: &str| tier(name, fields, ending);
-    let mut prices = ModelPrices { standard: tier("")?, tiers: BTreeMap::new() };
-    for (ending, name) in TIERS {
+    let mut prices = ModelPrices { standard: tier(name, fields, "", None)?, tiers: BTreeMap::new() };
+    for (ending, tier_name) in TIERS {
         if fields.contains_key(&format!("input_cost_per_token{ending}")) {
-            prices.tiers.insert(name.to_owned(), tier(ending)?);
+            let tier = tier(name, fields, ending, Some(&prices.standard.base))?;
+            prices.tiers.insert(tier_name.to_owned(), tier);
         }
     }
     // Factors of all prices, such as for a region.
@@ -145,27 +145,34 @@ fn listed(name: &str, fields: &Value) -> Result<Option<Listed>, PriceTableError>
     Ok(Some(Listed { provider, prices, window: fields.get("max_input_tokens").and_then(Value::as_u64) }))
 }
 
-/// Reads the prices of a tier; `ending` is the ending of its fields.
-fn tier(model: &str, fields: &Map<String, Value>, ending: &str) -> Result<TierPrices, PriceTableError> {
-    let base = price(model, fields, "", ending, None)?;
+/// Reads the prices of a tier; `ending` is the ending of its fields, and `standard` has the prices of the usual tier.
+fn tier(
+    model: &str,
+    fields: &Map<String, Value>,
+    ending: &str,
+    standard: Option<&Price>,
+) -> Result<TierPrices, PriceTableError> {
+    let base = price(model, fields, ("", ending), None, standard)?;
     let mut above = BTreeMap::new();
     for field in fields.keys() {
         let size = field.strip_prefix("input_cost_per_token_above_").and_then(|rest| rest.strip_suffix(ending));
         if let Some(size) = size.and_then(|size| size.strip_suffix("k_tokens")?.parse::<u64>().ok()) {
-            let price = price(model, fields, &format!("_above_{size}k_tokens"), ending, Some(&base))?;
+            let size_field = format!("_above_{size}k_tokens");
+            let price = price(model, fields, (&size_field, ending), Some(&base), Some(&base))?;
             above.insert(size.saturating_mul(1000), price);
         }
     }
     Ok(TierPrices { base, above })
 }
 
-/// Reads one price. A kind of token without a price of its own has the price of `usual`, or else of the input.
+/// Reads one price. A kind of token without a price of its own has the price of `usual`, or else of the input; a cache
+/// with a longer lifetime costs as much more than one with the usual lifetime as in `similar`.
 fn price(
     model: &str,
     fields: &Map<String, Value>,
-    size: &str,
-    ending: &str,
+    (size, ending): (&str, &str),
     usual: Option<&Price>,
+    similar: Option<&Price>,
 ) -> Result<Price, PriceTableError> {
     let read = |kind: &str| -> Result<Option<u64>, PriceTableError> {
         let field = format!("{kind}{size}{ending}");
@@ -181,6 +188,8 @@ fn price(
         None => read("cache_creation_input_token_cost_above_12hr")?,
         long => long,
     };
+    // If only the usual lifetime has a price here, the other one costs more by the same factor as elsewhere.
+    let long = long.or_else(|| Some(in_proportion(written?, similar?)));
     Ok(Price {
         input,
         output: read("output_cost_per_token")?.or(usual.map(|price| price.output)).unwrap_or_default(),
@@ -188,6 +197,13 @@ fn price(
         cache_written,
         cache_written_long: long.or(usual.map(|price| price.cache_written_long)).unwrap_or(cache_written),
     })
+}
+
+/// Returns the price of writes to a cache with a longer lifetime, where those with the usual lifetime have this price.
+fn in_proportion(written: u64, usual: &Price) -> u64 {
+    let long = u128::from(written) * u128::from(usual.cache_written_long);
+    let long = long.checked_div(u128::from(usual.cache_written)).unwrap_or_default();
+    u64::try_from(long).unwrap_or(u64::MAX).max(written)
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range was checked")]

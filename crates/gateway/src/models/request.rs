@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 
 use self::checked::Checked;
 use super::estimate;
-use super::fields::{FieldGroup, joined, speed, tier};
+use super::fields::{FieldGroup, Tier};
 use super::path::{Path, Shape};
 
 /// The maximum number of JSON values in a body. A whole conversation has some thousands. Bounds the memory that a
@@ -54,8 +54,8 @@ pub(crate) struct Prepared {
     pub(crate) estimate: u64,
     /// The other models that may answer the call.
     pub(crate) fallbacks: Vec<String>,
-    /// The service tier that the body asks for; `None` is the usual one.
-    pub(crate) tier: Option<String>,
+    /// The service tier that the body asks for.
+    pub(crate) tier: Tier,
     /// The names of what was removed.
     pub(crate) removed: Vec<String>,
 }
@@ -140,10 +140,9 @@ fn fallbacks(fields: &Map<String, Value>) -> Result<Vec<String>, String> {
 }
 
 /// Returns the service tier that a body asks for.
-fn asked_tier(fields: &Map<String, Value>) -> Option<String> {
+fn asked_tier(fields: &Map<String, Value>) -> Tier {
     let text = |name: &str| fields.get(name).and_then(Value::as_str);
-    let service = text("service_tier").or_else(|| text("serviceTier")).and_then(tier);
-    joined([service, text("speed").and_then(speed), text("inference_geo").and_then(tier)])
+    Tier::new(text("service_tier").or_else(|| text("serviceTier")), text("speed"), text("inference_geo"))
 }
 
 /// Returns the output limit of one answer in tokens, and the number of answers. If a body sets a limit several times,

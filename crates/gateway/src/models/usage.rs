@@ -1,15 +1,20 @@
 //! Reads a provider's answer while it passes through, for its token counts and for whether it is complete.
 
+use std::collections::BTreeMap;
+
 use journeyman_core::json::replace_lone_surrogates;
 use journeyman_core::model::price::Tokens;
 use serde_json::Value;
 
 use super::estimate::Arrived;
-use super::fields::{joined, speed, tier};
+use super::fields::Tier;
 use super::path::Shape;
 
 /// The maximum size in bytes of a line of a stream, or of an answer in one piece, that is read for its usage.
 const MAX_BYTES: usize = 32 << 20;
+
+/// The maximum number of alternatives of one answer of which the ends are awaited.
+const MAX_CHOICES: usize = 1024;
 
 /// The state of reading an answer.
 #[derive(Debug)]
@@ -20,6 +25,10 @@ pub(crate) struct Reader {
     held: Vec<u8>,
     /// The input tokens outside of caches, if the provider counts them separately.
     plain: u64,
+    /// The alternatives that have begun, by index; `true` if the model has finished one.
+    choices: BTreeMap<u64, bool>,
+    /// `true` if the provider has said that the whole answer has ended.
+    is_done: bool,
     /// `true` if the current line is too long to be read.
     overflows: bool,
     pub(crate) reported: Reported,
@@ -30,12 +39,15 @@ pub(crate) struct Reader {
 pub(crate) struct Reported {
     /// The tokens, if the provider reported them.
     pub(crate) tokens: Option<Tokens>,
-    /// The tokens of each model that took part, if the provider reported them separately; they are included in `tokens`.
+    /// The tokens of each call of a model that is paid for, if the provider reported them separately. The models have no
+    /// name if they are the one that was called. The tokens are included in `tokens`.
     pub(crate) parts: Vec<(String, Tokens)>,
+    /// `true` if the provider does not charge for the answer.
+    pub(crate) is_free: bool,
     /// The model that answered, as the provider calls it.
     pub(crate) model: Option<String>,
-    /// The service tier that was used; `None` is the usual one.
-    pub(crate) tier: Option<String>,
+    /// The service tier that was used, as far as the provider reported it.
+    pub(crate) tier: Tier,
     /// An estimate of the output tokens that have arrived.
     pub(crate) arrived: Arrived,
     /// `true` if the model has finished its answer.
@@ -48,7 +60,16 @@ impl Reader {
     /// Creates a reader for an answer of this content type.
     pub(crate) fn new(shape: Shape, content_type: &str) -> Self {
         let streams = ["text/event-stream", "application/x-ndjson"].iter().any(|kind| content_type.starts_with(kind));
-        Self { shape, streams, held: Vec::new(), plain: 0, overflows: false, reported: Reported::default() }
+        Self {
+            shape,
+            streams,
+            held: Vec::new(),
+            plain: 0,
+            choices: BTreeMap::new(),
+            is_done: false,
+            overflows: false,
+            reported: Reported::default(),
+        }
     }
 
     /// Reads a piece of the answer.
@@ -90,6 +111,8 @@ impl Reader {
                 value => self.value(&value),
             }
         }
+        let has_ended = !self.choices.is_empty() && self.choices.values().all(|ended| *ended);
+        self.reported.complete = self.is_done || has_ended;
         self.reported
     }
 
@@ -98,7 +121,7 @@ impl Reader {
         let line = line.trim_ascii();
         let data = line.strip_prefix(b"data:").map_or(line, <[u8]>::trim_ascii);
         if data == b"[DONE]" {
-            self.reported.complete = true;
+            self.is_done = true;
         } else if data.starts_with(b"{")
             && let Some(value) = parse(data)
         {
@@ -114,39 +137,58 @@ impl Reader {
             Shape::Messages => {
                 let usage = value.pointer("/message/usage").or_else(|| value.get("usage"));
                 self.tokens(usage, &Fields::MESSAGES);
+                let stopped = value.pointer("/delta/stop_reason").or_else(|| value.get("stop_reason"));
+                let is_refused = stopped.is_some_and(|reason| reason == "refusal");
                 self.iterations(usage);
-                self.reported.complete |= matches!(kind, "message_stop" | "message");
+                // https://platform.claude.com/docs/en/release-notes/overview, 2026-06-02: a refusal before any output is
+                // free.
+                self.reported.is_free |= is_refused && self.reported.tokens.is_some_and(|tokens| tokens.output == 0);
+                self.is_done |= matches!(kind, "message_stop" | "message");
             }
             Shape::Chat => {
-                self.tokens(value.get("usage"), &Fields::CHAT);
-                let ended = |choice: &Value| choice.get("finish_reason").is_some_and(Value::is_string);
-                self.reported.complete |=
-                    value.get("choices").and_then(Value::as_array).is_some_and(|all| all.iter().any(ended));
+                // Moonshot's streams have the usage in the last choice, and Groq's also in a field of their own.
+                let usages = [value.get("usage"), value.pointer("/x_groq/usage"), value.pointer("/choices/0/usage")];
+                let usage = usages.into_iter().flatten().find(|usage| usage.is_object());
+                self.tokens(usage, &Fields::CHAT);
+                self.alternatives(value.get("choices"), "finish_reason");
             }
             Shape::Responses => {
                 let response = value.get("response").unwrap_or(value);
                 self.tokens(response.get("usage"), &Fields::RESPONSES);
                 let status = response.get("status").and_then(Value::as_str).unwrap_or_default();
-                self.reported.complete |= matches!(status, "completed" | "incomplete");
+                self.is_done |= matches!(status, "completed" | "incomplete")
+                    || matches!(kind, "response.completed" | "response.incomplete");
             }
             Shape::Contents => {
                 self.tokens(value.get("usageMetadata"), &Fields::CONTENTS);
-                let ended = |one: &Value| one.get("finishReason").is_some_and(Value::is_string);
-                let blocked = value.pointer("/promptFeedback/blockReason").is_some();
-                let candidates = value.get("candidates").and_then(Value::as_array);
-                self.reported.complete |= blocked || candidates.is_some_and(|all| all.iter().any(ended));
+                self.is_done |= value.pointer("/promptFeedback/blockReason").is_some();
+                self.alternatives(value.get("candidates"), "finishReason");
             }
             Shape::Ollama => {
                 self.tokens(Some(value), &Fields::OLLAMA);
-                self.reported.complete |= value.get("done") == Some(&Value::Bool(true));
+                self.is_done |= value.get("done") == Some(&Value::Bool(true));
             }
         }
         let error = value.get("error").or_else(|| value.pointer("/response/error")).filter(|error| !error.is_null());
         if kind == "error" || error.is_some() {
             self.reported.error = Some(error.map_or_else(
                 || value.to_string(),
-                |error| error.get("message").and_then(Value::as_str).map_or_else(|| error.to_string(), str::to_owned),
+                |error| {
+                    let text = error.get("message").unwrap_or(error).as_str();
+                    text.map_or_else(|| error.to_string(), str::to_owned)
+                },
             ));
+        }
+    }
+
+    /// Reads which alternatives of the answer have begun, and which have ended.
+    fn alternatives(&mut self, all: Option<&Value>, reason: &str) {
+        for (position, one) in (0..).zip(all.and_then(Value::as_array).into_iter().flatten()) {
+            let index = one.get("index").and_then(Value::as_u64).unwrap_or(position);
+            if self.choices.len() < MAX_CHOICES || self.choices.contains_key(&index) {
+                let reason = one.get(reason).and_then(Value::as_str).unwrap_or_default();
+                *self.choices.entry(index).or_default() |= !reason.is_empty();
+            }
         }
     }
 
@@ -164,11 +206,9 @@ impl Reader {
             "/usageMetadata/serviceTier",
             "/usageMetadata/trafficType",
         ]);
-        let fast = text(&["/message/usage/speed", "/usage/speed"]);
+        let speed = text(&["/message/usage/speed", "/usage/speed"]);
         let region = text(&["/message/usage/inference_geo", "/usage/inference_geo"]);
-        if service.is_some() || fast.is_some() || region.is_some() {
-            self.reported.tier = joined([service.and_then(tier), fast.and_then(speed), region.and_then(tier)]);
-        }
+        self.reported.tier = Tier::new(service, speed, region).or(&self.reported.tier);
     }
 
     /// Adds up the tokens of all iterations. If the model was called several times for one answer, the usage itself has
@@ -179,14 +219,14 @@ impl Reader {
         };
         let mut parts: Vec<(String, Tokens)> = Vec::new();
         let mut tokens = Tokens::default();
-        for one in all {
+        for (position, one) in all.iter().enumerate() {
             let part = of_iteration(one);
             tokens = tokens.plus(&part);
-            // An iteration without a model is one of the model that was called.
-            let model = one["model"].as_str().unwrap_or_default();
-            match parts.iter_mut().find(|(known, _)| known == model) {
-                Some((_, known)) => *known = known.plus(&part),
-                None => parts.push((model.to_owned(), part)),
+            // A model that refused before any output is free; another one took over.
+            let has_refused = all.get(position + 1).is_some_and(|next| next["type"] == "fallback_message");
+            if !has_refused || part.output > 0 {
+                // An iteration without a model is one of the model that was called.
+                parts.push((one["model"].as_str().unwrap_or_default().to_owned(), part));
             }
         }
         self.reported.tokens = Some(tokens);
@@ -208,8 +248,12 @@ impl Reader {
         let known = self.reported.tokens.get_or_insert_default();
         let first = |places: &[&str]| places.iter().find_map(number);
         known.cached = first(fields.cached).unwrap_or(known.cached);
-        known.cache_written = first(fields.cache_written).unwrap_or(known.cache_written);
-        known.cache_written_long = first(fields.cache_written_long).unwrap_or(known.cache_written_long);
+        let written = first(fields.cache_written).unwrap_or(known.cache_written);
+        // The last event of a stream has only the sum of all lifetimes. If all writes were long before, all are.
+        let was_long = known.cache_written > 0 && known.cache_written_long == known.cache_written;
+        let long = if was_long { written } else { known.cache_written_long };
+        known.cache_written_long = first(fields.cache_written_long).unwrap_or(long);
+        known.cache_written = written;
         let of_cache = known.cached.saturating_add(known.cache_written);
         if fields.without_cache {
             self.plain = input.unwrap_or(self.plain);
@@ -217,7 +261,9 @@ impl Reader {
         } else {
             known.input = input.unwrap_or(known.input).max(of_cache);
         }
-        known.output = output.unwrap_or(known.output);
+        // Some servers count reasoning only in the sum.
+        let rest = sum(fields.total).unwrap_or_default().saturating_sub(input.unwrap_or(known.input));
+        known.output = output.map_or(known.output, |output| output.max(rest));
     }
 }
 
@@ -250,6 +296,8 @@ struct Fields {
     /// A part of `cache_written`.
     cache_written_long: &'static [&'static str],
     output: &'static [&'static str],
+    /// The sum of input and output, for servers that leave reasoning out of `output`.
+    total: &'static [&'static str],
 }
 
 impl Fields {
@@ -260,14 +308,17 @@ impl Fields {
         cache_written: &["/cache_creation_input_tokens"],
         cache_written_long: &["/cache_creation/ephemeral_1h_input_tokens"],
         output: &["/output_tokens"],
+        total: &[],
     };
     const CHAT: Self = Self {
         without_cache: false,
         input: &["/prompt_tokens"],
-        cached: &["/prompt_tokens_details/cached_tokens", "/prompt_cache_hit_tokens"],
+        cached: &["/prompt_tokens_details/cached_tokens", "/prompt_cache_hit_tokens", "/cached_tokens"],
         cache_written: &["/prompt_tokens_details/cache_write_tokens"],
         cache_written_long: &["/prompt_tokens_details/cache_write_tokens_details/ttl_12h_tokens"],
         output: &["/completion_tokens"],
+        // xAI, and Google's server with OpenAI's interface.
+        total: &["/total_tokens"],
     };
     const RESPONSES: Self = Self {
         without_cache: false,
@@ -276,6 +327,7 @@ impl Fields {
         cache_written: &["/input_tokens_details/cache_write_tokens"],
         cache_written_long: &["/input_tokens_details/cache_write_tokens_details/ttl_12h_tokens"],
         output: &["/output_tokens"],
+        total: &[],
     };
     const CONTENTS: Self = Self {
         without_cache: false,
@@ -285,6 +337,7 @@ impl Fields {
         cache_written_long: &[],
         // Thinking tokens are not included in the candidates' tokens.
         output: &["/candidatesTokenCount", "/thoughtsTokenCount"],
+        total: &[],
     };
     const OLLAMA: Self = Self {
         without_cache: false,
@@ -293,6 +346,7 @@ impl Fields {
         cache_written: &[],
         cache_written_long: &[],
         output: &["/eval_count"],
+        total: &[],
     };
 }
 
