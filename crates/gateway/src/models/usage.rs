@@ -10,6 +10,9 @@ use super::estimate::Arrived;
 use super::fields::Tier;
 use super::path::Shape;
 
+#[cfg(test)]
+mod recorded;
+
 /// The maximum size in bytes of a line of a stream, or of an answer in one piece, that is read for its usage.
 const MAX_BYTES: usize = 32 << 20;
 
@@ -354,7 +357,7 @@ impl Fields {
 mod tests {
     use super::*;
 
-    fn reported(shape: Shape, content_type: &str, text: &str) -> Reported {
+    pub(super) fn reported(shape: Shape, content_type: &str, text: &str) -> Reported {
         // The result must be the same for every way of cutting the text in two.
         let whole = {
             let mut reader = Reader::new(shape, content_type);
