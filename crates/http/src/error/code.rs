@@ -52,7 +52,7 @@ codes! {
     AddressNotAllowed = "address_not_allowed" [403],
     /// The scope of the API key does not allow this.
     ScopeMissing = "scope_missing" [403],
-    /// The operation needs an administrator, or an API key that is not limited to projects.
+    /// The operation needs an administrator, or an API key with fewer limits.
     KeyLimited = "key_limited" [403],
     /// A browser sent this request from another origin.
     ForeignOrigin = "foreign_origin" [403],
