@@ -33,6 +33,8 @@ pub enum MissingReason {
     Submodule(SkipReason),
     /// The agent does not see the newest commit of the branch that the work is merged into.
     Base(BaseReason),
+    /// The work of a turn that the agent had ended in an earlier attempt at the message.
+    Turn,
 }
 
 /// The reason why the content of a file in Git LFS was not fetched.
@@ -78,6 +80,7 @@ impl MissingReason {
             Self::Object(_) | Self::LeftOut(_) => "file",
             Self::Submodule(_) => "submodule",
             Self::Base(_) => "base",
+            Self::Turn => "turn",
         }
     }
 
@@ -91,7 +94,7 @@ impl MissingReason {
             Self::Object(ObjectReason::ObjectMissing) => "object_missing",
             Self::Object(ObjectReason::NotFetched) => "not_fetched",
             Self::LeftOut(LossReason::InTheWay) => "in_the_way",
-            Self::LeftOut(LossReason::Lost) => "lost",
+            Self::LeftOut(LossReason::Lost) | Self::Turn => "lost",
             Self::LeftOut(LossReason::Unfinished) => "unfinished",
             Self::Submodule(reason) => reason.code(),
             Self::Base(BaseReason::NotFound) => "not_found",
@@ -151,6 +154,14 @@ impl Missing {
             }
         };
         Self { path: format!("origin/{branch}"), reason: MissingReason::Base(reason), detail: detail.to_owned() }
+    }
+
+    /// Describes the work of a turn that the agent had ended, and that was lost before it was recorded.
+    #[must_use]
+    pub fn turn() -> Self {
+        let detail = "The agent had ended its turn, but only another machine, or this machine before a power failure, had \
+                      its work, which was not recorded yet. The agent is prompted again, which costs another turn.";
+        Self { path: ".".to_owned(), reason: MissingReason::Turn, detail: detail.to_owned() }
     }
 
     /// Returns whether the agent is told. Files and folders of the repository that are incomplete are visible to it.

@@ -36,7 +36,7 @@ use crate::retry::{LONGEST_BACKOFF, LONGEST_LEASE};
 use crate::time::{Timestamp, micros};
 
 pub use pull::{Branch, Pull, PullRepository};
-pub use state::{Ended, InFlightMessage, JobState, Lease, Progress, Token, Unpublished, Waiting, Work};
+pub use state::{Answered, Ended, InFlightMessage, JobState, Lease, Progress, Token, Unpublished, Waiting, Work};
 
 /// The reference of a job that starts from the repository's default branch, until the name of that branch is known.
 pub const DEFAULT_BRANCH: &str = "HEAD";
@@ -396,11 +396,20 @@ impl Job {
         matches!(self.state, JobState::Active(Work::Waiting | Work::Retrying { .. }))
     }
 
-    /// Returns the worker that should get the job if it can: the worker that has the workspace. A repeated attempt
-    /// begins with a new workspace, so any worker can make it.
+    /// Returns the worker that should get the job if it can: the worker that has the workspace, or the work of a turn
+    /// that is not recorded yet. Any other repeated attempt begins with a new workspace, so any worker can make it.
     #[must_use]
     pub fn prefers(&self) -> Option<WorkerId> {
-        self.preferred_worker.filter(|_| self.state == JobState::Active(Work::Waiting))
+        let answered = self.in_flight().and_then(|in_flight| in_flight.answered.as_ref());
+        answered
+            .map(|answered| answered.worker)
+            .or_else(|| self.preferred_worker.filter(|_| self.state == JobState::Active(Work::Waiting)))
+    }
+
+    /// Returns whether the agent has ended a turn whose work only the preferred worker has.
+    #[must_use]
+    pub fn has_unrecorded_work(&self) -> bool {
+        self.in_flight().is_some_and(|in_flight| in_flight.answered.is_some())
     }
 
     /// Returns the worker that should not get the job if another one can: the worker whose machine may have caused the
@@ -434,7 +443,7 @@ impl Job {
     /// Returns whether the job is already in the state that `turn` begins with, so that there is nothing to change.
     #[must_use]
     pub fn is_ready_for(&self, turn: &TurnBegun) -> bool {
-        self.in_flight().is_some_and(|in_flight| in_flight.progress == Progress::Prompting)
+        self.in_flight().is_some_and(InFlightMessage::awaits_agent)
             && self.branch.as_ref().is_some_and(|branch| *branch == turn.branch())
             && self.unpublished.is_empty()
     }

@@ -57,11 +57,11 @@ pub use slack::{
 pub use store::{
     AVOIDANCE, Accepted, AdminStore, Administered, Answer, AuditEntry, AuditFilter, AuditLine, CheckStore, ClaimFn,
     ClaimQuery, CodeHostStore, ComparisonStore, Cursor, Decide, DecideAdmin, Decided, DeliveryBacklog, DeliveryFilter,
-    DutyStore, FeedStore, Guard, HoldStore, ImportStore, InboxFilter, InboxStore, JobCounts, JobExtras, JobFilter,
-    JobOverview, JobStore, JobWatch, KeyStore, LockStore, MessageFilter, NewReservation, OutboxStore, PATIENCE,
-    PROBE_TIME, Picked, PollStore, PoolState, ProjectJobs, ProjectStore, PullCounts, PullCursor, PullFilter, PullIndex,
-    PullStore, RECENT_EVENTS, RateCharge, Reservation, ReserveError, Retention, SessionsToEnd, SlackEventFilter,
-    SlackStore, SpendingStore, StatusCounts, Store, StoreError, Sums, Swept, TaskQuery, TemplateStore, TrustStore,
-    UpdateError, UsageStore, UserStore, WebhookStore, WorkerStore,
+    DutyStore, FeedStore, GONE, Guard, HoldStore, ImportStore, InboxFilter, InboxStore, JobCounts, JobExtras,
+    JobFilter, JobOverview, JobStore, JobWatch, KeyStore, LockStore, MessageFilter, NewReservation, OutboxStore,
+    PATIENCE, PROBE_TIME, Picked, PollStore, PoolState, ProjectJobs, ProjectStore, PullCounts, PullCursor, PullFilter,
+    PullIndex, PullStore, RECENT_EVENTS, RateCharge, Reservation, ReserveError, Retention, SessionsToEnd,
+    SlackEventFilter, SlackStore, SpendingStore, StatusCounts, Store, StoreError, Sums, Swept, TaskQuery,
+    TemplateStore, TrustStore, UpdateError, UsageStore, UserStore, WebhookStore, WorkerStore,
 };
 pub use webhooks::WebhookSender;

@@ -117,6 +117,8 @@ pub enum ReasonCode {
     PullRequestNotWritable,
     /// The disk is full.
     DiskFull,
+    /// The blob store cannot be read or written, or a disk of the service fails or is read-only.
+    StorageUnavailable,
     /// The service refused the files or commits that the agent left in the workspace.
     WorkspaceRefused,
     /// The agent left conflicts, or an operation of git that is not concluded, also after the turn was continued.

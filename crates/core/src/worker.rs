@@ -1,6 +1,8 @@
 //! The reports of workers: what each process that carries out runs says about itself every few seconds.
 //!
-//! Reports are for people. No decision depends on them: the leases of jobs say who carries out a run.
+//! Reports are for people: the leases of jobs say who carries out a run. One decision depends on them: a job whose ended
+//! turn only one machine has waits for its worker as long as that reports itself
+//! ([`GONE`](crate::ports::GONE)).
 
 use std::time::Duration;
 

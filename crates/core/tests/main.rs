@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod job {
+    mod answered;
     mod checks;
     mod given;
     mod model;

@@ -76,5 +76,6 @@ mod whole {
     mod given;
     mod idle_agents;
     mod results;
+    mod storage;
     mod takeover;
 }

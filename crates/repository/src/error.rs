@@ -4,6 +4,7 @@ use journeyman_core::branch::{DAMAGED, SHALLOW};
 use journeyman_core::ports::{BlobError, ForgeError};
 use journeyman_core::run::{Reason, ReasonCode};
 use journeyman_git::{Failure, GitError};
+use rustix::io::Errno;
 
 /// An error of an operation on a repository.
 #[derive(Debug)]
@@ -60,14 +61,26 @@ impl RepositoryError {
 
 impl From<BlobError> for RepositoryError {
     fn from(error: BlobError) -> Self {
-        Self::may_pass(ReasonCode::Internal, error.to_string())
+        let text = format!("{error}; nothing is lost: the work is stored when the blob store answers again (blob-url)");
+        Self::may_pass(ReasonCode::StorageUnavailable, text)
     }
+}
+
+/// Returns whether an error shows that a disk or a network file system fails, or is read-only.
+#[must_use]
+pub fn is_of_the_disk(error: &std::io::Error) -> bool {
+    let errors = [Errno::IO, Errno::ROFS, Errno::STALE, Errno::NOTCONN, Errno::REMOTEIO];
+    Errno::from_io_error(error).is_some_and(|error| errors.contains(&error))
 }
 
 impl From<std::io::Error> for RepositoryError {
     fn from(error: std::io::Error) -> Self {
         match error.kind() {
             std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => Self::disk_full(),
+            _ if is_of_the_disk(&error) => {
+                let text = format!("the disk with the repository's mirror failed: {error}; check its file system");
+                Self::may_pass(ReasonCode::StorageUnavailable, text)
+            }
             _ => Self::may_pass(ReasonCode::Internal, format!("the repository's mirror could not be used: {error}")),
         }
     }

@@ -58,7 +58,7 @@ mod tree_entries;
 pub mod tree_size;
 mod upstream;
 
-pub use error::RepositoryError;
+pub use error::{RepositoryError, is_of_the_disk};
 pub use history::History;
 pub use mirror::{Mirror, Mirrors};
 pub use scratch::Scratch;

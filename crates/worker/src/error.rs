@@ -3,7 +3,7 @@
 use journeyman_core::ports::{BlobError, ForgeError, SandboxError, StoreError, UpdateError};
 use journeyman_core::run::{Reason, ReasonCode};
 use journeyman_git::GitError;
-use journeyman_repository::RepositoryError;
+use journeyman_repository::{RepositoryError, is_of_the_disk};
 
 /// The reason why a run ends early.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ impl From<UpdateError> for RunError {
 
 impl From<BlobError> for RunError {
     fn from(error: BlobError) -> Self {
-        Self::may_pass(ReasonCode::Internal, error.to_string())
+        storage_unavailable(&error.to_string())
     }
 }
 
@@ -65,6 +65,7 @@ impl From<std::io::Error> for RunError {
     fn from(error: std::io::Error) -> Self {
         match error.kind() {
             std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => disk_full(),
+            _ if is_of_the_disk(&error) => disk_failed(&error),
             _ => Self::may_pass(ReasonCode::Internal, format!("the workspace could not be used: {error}")),
         }
     }
@@ -113,6 +114,17 @@ impl From<SandboxError> for RunError {
             }
         }
     }
+}
+
+/// Returns the error for a blob store that cannot be read or written.
+pub(crate) fn storage_unavailable(detail: &str) -> RunError {
+    let text = format!("{detail}; nothing is lost: the work is stored when the blob store answers again (blob-url)");
+    RunError::may_pass(ReasonCode::StorageUnavailable, text)
+}
+
+fn disk_failed(error: &std::io::Error) -> RunError {
+    let text = format!("the disk of the worker failed: {error}; check the file system of its data directory");
+    RunError::may_pass(ReasonCode::StorageUnavailable, text)
 }
 
 pub(crate) fn disk_full() -> RunError {

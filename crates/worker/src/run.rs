@@ -7,6 +7,7 @@ pub(crate) mod publish;
 pub(crate) mod setup;
 pub(crate) mod steps;
 
+use journeyman_core::checkout::{self, Missing};
 use journeyman_core::engine::Claimed;
 use journeyman_core::ids::Sha;
 use journeyman_core::job::command::{Outcome, Published, Report};
@@ -30,11 +31,12 @@ use crate::turn::context::Turn;
 /// The maximum number of pushes while people push to the same branch.
 const PUSHES: usize = 5;
 
-/// The result of a run.
-pub(crate) struct Done {
-    /// The report of the turn's end, if it was not sent yet.
-    pub(crate) ended: Option<Report>,
-    pub(crate) outcome: Outcome,
+/// The end of a run.
+pub(crate) enum Done {
+    /// The outcome is not recorded yet.
+    Reaches(Outcome),
+    /// The outcome is recorded; this is the job after it.
+    Recorded(Box<Job>),
 }
 
 /// Loads the project of a claimed run.
@@ -63,7 +65,7 @@ pub(crate) async fn carry_out(
             machine.repair_mirror(assignment).await?;
             match assignment.stage() {
                 Stage::Preparing => attempt(store, machine, assignment).await,
-                Stage::Prompting | Stage::Publishing => Err(RunError::MirrorDamaged(detail)),
+                Stage::Prompting | Stage::Answered | Stage::Publishing => Err(RunError::MirrorDamaged(detail)),
             }
         }
         done => done,
@@ -80,10 +82,15 @@ async fn attempt(store: &dyn Store, machine: &dyn Machine, assignment: &Assignme
     if let Some(Progress::Publishing { head, commits, .. }) = job.in_flight().map(|message| &message.progress)
         && fetched
     {
-        let outcome = run.publish(job.clone(), head.clone(), commits.clone()).await?;
-        return Ok(Done { ended: None, outcome });
+        return Ok(Done::Reaches(run.publish(job.clone(), head.clone(), commits.clone()).await?));
     }
-    run.turn().await
+    let done = run.turn().await;
+    if assignment.stage() == Stage::Answered
+        && let Err(RunError::Failed { retry: true, .. } | RunError::MirrorDamaged(_) | RunError::HandedBack) = &done
+    {
+        steps.sync_answered().await;
+    }
+    done
 }
 
 /// Returns the span of a step, which begins.
@@ -101,12 +108,19 @@ struct Run<'a> {
 
 impl Run<'_> {
     async fn report(&self, report: Report) -> Result<Job, RunError> {
-        Ok(self.assignment.reporter.report(report).await?)
+        Ok(self.assignment.reporter.report_until_lost(vec![report]).await?)
     }
 
     async fn turn(&self) -> Result<Done, RunError> {
-        let begun = self.steps.prepare().instrument(step("prepare")).await?;
-        let job = self.begin(&begun).await?;
+        let resumed = self.resume().await?;
+        let (begun, turn) = match resumed {
+            Some((begun, turn)) => (begun, Some(turn)),
+            None => (self.steps.prepare().instrument(step("prepare")).await?, None),
+        };
+        let job = match turn {
+            Some(_) => self.assignment.claimed.job.clone(),
+            None => self.begin(&begun).await?,
+        };
         if let Some((head, commits)) = self.steps.published_before(&begun).await? {
             tracing::warn!(
                 job = %job.id, %head,
@@ -119,11 +133,9 @@ impl Run<'_> {
                 ending: Ending::Done,
             };
             let job = self.report(ended).await?;
-            let outcome = self.publish(job, head, commits).await?;
-            return Ok(Done { ended: None, outcome });
+            return Ok(Done::Reaches(self.publish(job, head, commits).await?));
         }
-        self.assignment.reach(Stage::Prompting);
-        let (turn, collected) = self.work(&job, &begun).await?;
+        let (turn, collected) = self.work(&job, &begun, turn).await?;
         passed(self.store, self.assignment, &[HoldCause::Model]).await;
         let Collected { head, commits, artifacts, refused, unfinished: _ } = collected;
         let archive = artifacts.archive.clone().unwrap_or_default();
@@ -133,21 +145,54 @@ impl Run<'_> {
         };
         let ended = Report::TurnEnded { head: head.clone(), commits: commits.clone(), artifacts, ending };
         if has_nothing_to_publish(&job, &head, &commits) {
-            // Nothing happens between the end of the turn and the end of the run, so both are one report.
-            self.steps.keep_workspace(&head, &archive).await;
+            // Nothing happens between the end of the turn and the end of the run, so both are one report. Until it is
+            // recorded, the workspace keeps the turn.
             let outcome = Outcome::Published { pushed: None, pull: Published::Nothing };
-            return Ok(Done { ended: Some(ended), outcome });
+            let reporter = &self.assignment.reporter;
+            let finished = Report::Finished { outcome, usage: reporter.usage() };
+            let job = reporter.report_until_lost(vec![ended, finished]).await?;
+            self.steps.keep_workspace(&head, &archive).await;
+            return Ok(Done::Recorded(Box::new(job)));
         }
         let job = self.report(ended).await?;
         let keep = self.steps.keep_workspace(&head, &archive);
         let publish = self.publish(job, head.clone(), commits.clone());
         let ((), outcome) = tokio::join!(keep, publish);
-        Ok(Done { ended: None, outcome: outcome? })
+        Ok(Done::Reaches(outcome?))
     }
 
-    /// Prompts the agent, and collects its work. If the agent has left conflicts, it is asked once to resolve them.
-    async fn work(&self, job: &Job, begun: &TurnBegun) -> Result<(Turn, Collected), RunError> {
-        let turn = self.steps.prompt(None).instrument(step("prompt")).await?;
+    /// Returns the turn that the agent has ended in an earlier run of this message, if this machine has its work. If the
+    /// work is lost, that is told: the agent is prompted again.
+    async fn resume(&self) -> Result<Option<(TurnBegun, Turn)>, RunError> {
+        let job = &self.assignment.claimed.job;
+        let Some((begun, in_flight)) = job.branch.as_ref().map(TurnBegun::of_branch).zip(job.in_flight()) else {
+            return Ok(None);
+        };
+        if let Some(turn) = self.steps.resume(&begun).instrument(step("resume")).await? {
+            tracing::info!(job = %job.id, "the agent has ended its turn in an earlier run, whose work is collected now");
+            self.assignment.reach(Stage::Answered);
+            if in_flight.answered.is_none() {
+                self.answered(&turn).await?;
+            }
+            return Ok(Some((begun, turn)));
+        }
+        if in_flight.answered.is_some() {
+            tracing::warn!(job = %job.id, "the work of an ended turn is not on this machine; the agent is prompted again");
+            let at = self.assignment.reporter.now();
+            let data = checkout::event_data(&[Missing::turn()]).unwrap_or_default();
+            let lost = TranscriptEntry { kind: TranscriptKind::CheckoutIncomplete, data, at };
+            self.report(Report::Transcript(vec![lost])).await?;
+        }
+        Ok(None)
+    }
+
+    /// Carries out the turn, unless an earlier run did, and collects its work. If the agent has left conflicts, it is
+    /// asked once to resolve them.
+    async fn work(&self, job: &Job, begun: &TurnBegun, resumed: Option<Turn>) -> Result<(Turn, Collected), RunError> {
+        let turn = match resumed {
+            Some(turn) => turn,
+            None => self.prompt(begun, None).await?,
+        };
         let collected = self.collect(job, begun, &turn).await?;
         let Some(unfinished) = collected.unfinished.as_ref().filter(|_| turn.ending == Ending::Done) else {
             return Ok((turn, collected));
@@ -156,10 +201,27 @@ impl Run<'_> {
         let at = self.assignment.reporter.now();
         let continued = TranscriptEntry { kind: TranscriptKind::Continued, data, at };
         self.report(Report::Transcript(vec![continued])).await?;
-        let next = self.steps.prompt(Some(&unfinished.prompt())).instrument(step("prompt")).await?;
-        let turn = Turn { answer: next.answer.or(turn.answer), ..next };
-        let collected = self.collect(job, begun, &turn).await?;
-        Ok((turn, collected))
+        let next = self.prompt(begun, Some((&unfinished.prompt(), &turn))).await?;
+        let collected = self.collect(job, begun, &next).await?;
+        Ok((next, collected))
+    }
+
+    /// Prompts the agent, and records the end of its turn before anything else can fail. With `more`, continues an
+    /// earlier turn with a prompt.
+    async fn prompt(&self, begun: &TurnBegun, more: Option<(&str, &Turn)>) -> Result<Turn, RunError> {
+        self.assignment.reach(Stage::Prompting);
+        let next = self.steps.prompt(more.map(|(text, _)| text)).instrument(step("prompt")).await?;
+        let turn = Turn { answer: next.answer.or_else(|| more.and_then(|(_, turn)| turn.answer.clone())), ..next };
+        if self.steps.keep_answered(begun, &turn).await {
+            self.assignment.reach(Stage::Answered);
+            self.answered(&turn).await?;
+        }
+        Ok(turn)
+    }
+
+    async fn answered(&self, turn: &Turn) -> Result<(), RunError> {
+        let (answer, usage) = (turn.answer.clone(), self.assignment.reporter.usage());
+        self.report(Report::Answered { answer, usage }).await.map(drop)
     }
 
     /// Collects the work of a turn. The tree does not change meanwhile: if the mirror is damaged, the tree is read
@@ -169,6 +231,8 @@ impl Run<'_> {
             Err(RunError::MirrorDamaged(detail)) => {
                 tracing::warn!(job = %job.id, %detail, "the mirror is damaged and is being rebuilt");
                 self.machine.repair_mirror(self.assignment).await?;
+                // The state of the tree may be that after the commits, which the new mirror does not have.
+                self.steps.resume(begun).await?;
                 self.steps.collect(job, begun, turn).await
             }
             collected => collected,

@@ -17,7 +17,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use journeyman_core::engine::{Admission, Engine, NewJob, Prompt};
 use journeyman_core::job::JobState;
+use journeyman_core::message::{DeliveryMode, MessageStatus, Origin};
 use journeyman_core::ports::{JobStore, OutboxStore};
 use journeyman_core::project::Project;
 use journeyman_core::pull::PullState;
@@ -28,6 +30,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::check::violations;
 use self::client::{Client, ClientRecord};
+use self::machine::MachineProcess;
 use self::supervise::supervise;
 use self::world::World;
 
@@ -42,7 +45,7 @@ const FAULT_TIME: Duration = Duration::from_secs(400);
 const SETTLE_TIME: Duration = Duration::from_secs(3600);
 
 /// The points at which machines crash.
-const CRASH_POINTS: [&str; 27] = [
+const CRASH_POINTS: [&str; 29] = [
     "after a claim",
     "after a pull request was opened",
     "after a push",
@@ -53,6 +56,7 @@ const CRASH_POINTS: [&str; 27] = [
     "before a bundle is fetched",
     "before a claim",
     "before a fetch",
+    "before a kept answer is looked for",
     "before a pull request is looked for",
     "before a pull request is opened",
     "before a pull request is read",
@@ -62,6 +66,7 @@ const CRASH_POINTS: [&str; 27] = [
     "before a write",
     "before old blobs are removed",
     "before the agent is prompted",
+    "before the answer is kept",
     "before the status of a commit is set",
     "before the turn is collected",
     "before the workspace is marked",
@@ -182,6 +187,52 @@ fn two_hundred_simulations_violate_no_guarantee() {
         assert!(crashes.contains(point), "no machine crashed {point}");
     }
     assert_eq!(crashes.len(), CRASH_POINTS.len(), "a crash point is not in the list: {crashes:?}");
+}
+
+#[test]
+fn an_outage_of_the_blob_store_repeats_no_turn_and_fails_no_message() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        let store = Arc::new(MemoryStore::default());
+        let world = Arc::new(World::new(41, Arc::clone(&store)));
+        world.stop_faults();
+        let project = project();
+        store.create_project(project.clone(), [].into()).await.unwrap();
+        let over = CancellationToken::new();
+        for number in 0..MACHINES {
+            tokio::spawn(supervise(Arc::clone(&world), Arc::clone(&store), number, over.clone()));
+        }
+        let clock = MachineProcess::new(Arc::clone(&world), Arc::default(), MACHINES);
+        let engine = Engine::new(store.clone(), clock, world.clone());
+        let mut records = Vec::new();
+        for _ in 0..40 {
+            let prompt = Prompt {
+                text: "2".to_owned(),
+                origin: Origin::Api,
+                author: Some("a".to_owned()),
+                key: None,
+                delivery: DeliveryMode::Queue,
+                traceparent: None,
+                source: None,
+            };
+            let created = engine.create_job(&project, NewJob::new(prompt), Admission::default()).await.unwrap();
+            records.push(ClientRecord { job: created.record.id, sent: Vec::new() });
+            tokio::time::sleep(Duration::from_secs(8)).await;
+        }
+        tokio::time::timeout(SETTLE_TIME, all_finished(&store, &records)).await.unwrap();
+        over.cancel();
+        let mut waited = 0;
+        for record in &records {
+            for message in store.messages(record.job).await.unwrap() {
+                let (status, prompts) = (message.status, world.prompts(message.id));
+                assert_eq!((status, prompts), (MessageStatus::Finished, 1), "{:?}", world.log_lines());
+            }
+            let log = store.log(record.job, 0, usize::MAX).await.unwrap();
+            waited += log.iter().filter(|line| line.kind == "message.waiting").count();
+        }
+        assert!(waited > 5, "few messages have waited: {waited}");
+        assert_eq!(world.violations(), Vec::<String>::new());
+    });
 }
 
 /// Runs `SEEDS` simulations, beginning with the seed `SEED`; both come from the environment (see the Makefile).

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use tracing::{Instrument as _, Span};
 
+use crate::claim::assignment::Stage;
 use crate::claim::lease::{self, Reporter, Signals};
 use crate::error::RunError;
 use crate::host::Host;
@@ -198,34 +199,26 @@ async fn run(deps: &WorkerDeps, claimed: Claimed, Limits { lease, patience, .. }
         tracing::info!(%job, run = %claimed.lease.run, code = ?reason.code, retry, "a run failed");
         outcome(&*deps.store, &*deps.ids, patience, &assignment, (reason, retry))
     };
-    let (ended, outcome) = match done {
-        Ok(Done { ended, outcome }) => (ended, outcome),
+    let outcome = match done {
+        Ok(Done::Recorded(job)) => return tracing::info!(status = job.status().name(), "a run has ended"),
+        Ok(Done::Reaches(outcome)) => outcome,
         Err(RunError::LeaseLost) => return,
-        Err(RunError::HandedBack) => (None, Outcome::HandedBack),
+        Err(RunError::HandedBack) => Outcome::HandedBack,
         Err(damaged @ RunError::MirrorDamaged(_)) => {
-            (None, failed(Reason::new(ReasonCode::Internal, damaged.to_string()), true).await)
+            failed(Reason::new(ReasonCode::Internal, damaged.to_string()), true).await
         }
         Err(RunError::Failed { reason, retry }) => {
-            if is_for_the_disk(reason.code) {
+            // The work of an ended turn is kept as long as the message may succeed.
+            let keeps_work = retry && assignment.stage() == Stage::Answered;
+            if is_for_the_disk(reason.code) && !keeps_work {
                 deps.machine.discard_workspace(job).await;
             }
-            (None, failed(reason, retry).await)
+            failed(reason, retry).await
         }
     };
-    // Retry while the store is unavailable. If the lease expires meanwhile, the store refuses the outcome.
-    loop {
-        let finished = Report::Finished { outcome: outcome.clone(), usage: reporter.usage() };
-        let reports = ended.clone().into_iter().chain([finished]).collect();
-        match reporter.report_all(reports).await {
-            Err(UpdateError::Store(error)) if !signals.lost.is_cancelled() => {
-                tracing::warn!(%job, %error, "the outcome of a run could not be stored; retrying");
-                tokio::time::sleep(Duration::from_secs(1)).await;
-            }
-            Err(error) => {
-                tracing::info!(%job, %error, "the store refused the outcome of a run");
-                return;
-            }
-            Ok(job) => return tracing::info!(status = job.status().name(), "a run has ended"),
-        }
+    let finished = Report::Finished { outcome, usage: reporter.usage() };
+    match reporter.report_until_lost(vec![finished]).await {
+        Err(error) => tracing::info!(%job, %error, "the store refused the outcome of a run"),
+        Ok(job) => tracing::info!(status = job.status().name(), "a run has ended"),
     }
 }

@@ -27,14 +27,16 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use journeyman_core::ids::{JobId, Sha};
+use journeyman_core::ids::{JobId, MessageId, Sha};
 use journeyman_core::job::turn::TurnBegun;
 use journeyman_repository::{Mirror, Scratch};
 
-use self::marker::Marker;
+use self::marker::{AnsweredTurn, Marker, sync_all};
 use self::state::TreeState;
+use crate::turn::context::Turn;
 
-/// The file that describes the state of a tree. It exists only between turns; without it, the tree is not reused.
+/// The file that describes the state of a tree. It exists only between turns, and from the end of a turn until its work is
+/// recorded; without it, the tree is not reused.
 pub(crate) const MARKER: &str = "marker.json";
 
 /// The folders of one job on this machine.
@@ -101,14 +103,63 @@ impl Workspace {
         session: Option<&str>,
     ) -> Option<TreeState> {
         let marker = Marker::read(&self.marker_path()).await?;
-        let is_current = *marker.instance == *self.instance
-            && marker.head == turn.head
-            && marker.objects == mirror.objects()
-            && marker.session.as_deref() == session;
+        // A tree with work that was not recorded is rebuilt.
+        let is_current = *marker.instance == *self.instance && marker.answered.is_none();
+        (is_current && self.is_at(&marker, mirror, turn, session)).then_some(marker.tree)
+    }
+
+    /// Returns whether a marker describes the state in which `turn` begins, and everything is there that it needs.
+    fn is_at(&self, marker: &Marker, mirror: &Mirror, turn: &TurnBegun, session: Option<&str>) -> bool {
         let mut needed = self.folders().to_vec();
         needed.extend(marker.tree.submodules.objects().cloned());
-        let is_complete = needed.iter().all(|folder| folder.is_dir());
-        (is_current && is_complete).then_some(marker.tree)
+        marker.head == turn.head
+            && marker.objects == mirror.objects()
+            && marker.session.as_deref() == session
+            && needed.iter().all(|folder| folder.is_dir())
+    }
+
+    /// Records that the agent has ended its turn, which began at `head` with the session archive `session` and the tree
+    /// `tree`. Returns false if it was stopped, or if the machine cannot tell its boots apart.
+    pub(crate) async fn keep_answered(
+        &self,
+        message: MessageId,
+        turn: &Turn,
+        (mirror, head, session): (&Mirror, &Sha, Option<&str>),
+        tree: TreeState,
+    ) -> io::Result<bool> {
+        let answered = AnsweredTurn::of(message, turn).await;
+        let Some(answered) = answered else { return Ok(false) };
+        let marker = Marker { session: session.map(str::to_owned), ..self.marker(mirror, head, tree, Some(answered)) };
+        marker.write(&self.marker_path()).await?;
+        Ok(true)
+    }
+
+    /// Returns the turn that the agent has ended for a message, and the state of the tree before it; `None` if it is not
+    /// in this workspace, or if the machine has lost files of it.
+    pub(crate) async fn answered(
+        &self,
+        message: MessageId,
+        mirror: &Mirror,
+        begun: &TurnBegun,
+        session: Option<&str>,
+    ) -> Option<(Turn, TreeState)> {
+        let mut marker = Marker::read(&self.marker_path()).await?;
+        let answered = marker.answered.take().filter(|answered| answered.message == message)?;
+        let is_usable = self.is_at(&marker, mirror, begun, session) && answered.is_whole().await;
+        is_usable.then(|| (answered.turn(), marker.tree))
+    }
+
+    /// Makes the turn that the agent has ended survive a power failure, if it is in this workspace.
+    pub(crate) async fn sync_answered(&self) -> io::Result<()> {
+        let Some(mut marker) = Marker::read(&self.marker_path()).await else { return Ok(()) };
+        let Some(answered) = marker.answered.as_mut().filter(|answered| answered.boot.is_some()) else { return Ok(()) };
+        if !answered.is_whole().await {
+            return Ok(());
+        }
+        sync_all([&self.folders()[..], &[self.root.clone()]].concat()).await?;
+        answered.boot = None;
+        marker.write(&self.marker_path()).await?;
+        sync_all(vec![self.root.clone()]).await
     }
 
     /// Removes the marker when a turn begins. If the turn does not end, the tree and the session that it leaves behind
@@ -119,14 +170,13 @@ impl Workspace {
 
     /// Records the state of the tree and of the session after a turn.
     pub(crate) async fn mark(&self, mirror: &Mirror, head: &Sha, session: &str, tree: TreeState) -> io::Result<()> {
-        let marker = Marker {
-            instance: self.instance.to_string(),
-            head: head.clone(),
-            objects: mirror.objects(),
-            session: Some(session.to_owned()),
-            tree,
-        };
+        let marker = Marker { session: Some(session.to_owned()), ..self.marker(mirror, head, tree, None) };
         marker.write(&self.marker_path()).await
+    }
+
+    fn marker(&self, mirror: &Mirror, head: &Sha, tree: TreeState, answered: Option<AnsweredTurn>) -> Marker {
+        let (instance, objects) = (self.instance.to_string(), mirror.objects());
+        Marker { instance, head: head.clone(), objects, session: None, tree, answered }
     }
 
     /// Returns the ID of the agent's last session in this workspace, even if its turn did not end.

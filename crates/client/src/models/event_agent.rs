@@ -155,6 +155,8 @@ open_enum! {
         Submodule = "submodule",
         /// The newest commit of the branch that the work is merged into.
         Base = "base",
+        /// The work of a turn that the agent had ended in an earlier attempt.
+        Turn = "turn",
     }
 }
 

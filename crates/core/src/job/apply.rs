@@ -2,7 +2,7 @@
 
 use crate::job::event::{AfterRun, Counts, Event};
 use crate::job::turn::Ending;
-use crate::job::{DEFAULT_BRANCH, Ended, InFlightMessage, Job, JobState, Progress, Pull, Unpublished, Work};
+use crate::job::{Answered, DEFAULT_BRANCH, Ended, InFlightMessage, Job, JobState, Progress, Pull, Unpublished, Work};
 use crate::message::MessageStatus;
 use crate::pull::PullState;
 use crate::run::{Reason, Usage};
@@ -70,7 +70,14 @@ pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
             // If a turn had ended, its commit was lost with the machine that had it, and the turn is repeated.
             if let Some(in_flight) = in_flight_mut(job) {
                 in_flight.progress = Progress::Prompting;
+                (in_flight.answered, in_flight.answer) = (None, None);
             }
+        }
+        Event::Answered { answer, usage } => {
+            let JobState::Active(Work::Running { in_flight, lease }) = &mut job.state else { return };
+            in_flight.answered = Some(Answered { worker: lease.worker, at: now });
+            in_flight.answer = answer.as_deref().map(Into::into);
+            lease.usage = Some(Box::new(*usage));
         }
         Event::TurnEnded { head, commits, artifacts, ending } => {
             if artifacts.session.is_some() {
@@ -94,7 +101,7 @@ pub fn apply(job: &mut Job, event: &Event, now: Timestamp) {
             if let Some(in_flight) = in_flight_mut(job) {
                 let is_rebased = matches!(in_flight.progress, Progress::Publishing { .. });
                 in_flight.progress = Progress::Publishing { head, commits, stopped, cut_short };
-                in_flight.waiting = None;
+                (in_flight.waiting, in_flight.answered) = (None, None);
                 if let Some(answer) = &artifacts.answer {
                     in_flight.answer = Some(answer.as_str().into());
                 }
@@ -222,7 +229,9 @@ fn after_run(job: &mut Job, next: AfterRun, reason: Option<&Reason>) {
     let worker = job.lease().map(|lease| lease.worker);
     let Some(in_flight) = in_flight_mut(job) else { return };
     let mut in_flight = in_flight.clone();
-    in_flight.avoid = worker.filter(|_| reason.is_some_and(|reason| reason.code.may_be_the_machines()));
+    // No other machine has the work of a turn that is not recorded yet.
+    let may_be_the_machines = reason.is_some_and(|reason| reason.code.may_be_the_machines());
+    in_flight.avoid = worker.filter(|_| may_be_the_machines && in_flight.answered.is_none());
     let not_before = match next {
         AfterRun::Ends => Timestamp::default(),
         AfterRun::Retry { not_before, counts } => {
@@ -252,6 +261,7 @@ const fn first_attempt(message: crate::ids::MessageId) -> InFlightMessage {
         avoid: None,
         archive_at: None,
         answer: None,
+        answered: None,
     }
 }
 

@@ -339,6 +339,7 @@ fn row(job: &Job, event: &Event, now: Timestamp) -> Vec<Row> {
         | Event::ArchiveRequested
         | Event::LeaseRenewed { .. }
         | Event::TurnBegun(_)
+        | Event::Answered { .. }
         | Event::CommitPushed { .. }
         | Event::ChecksSettled { .. }
         | Event::RepairRequested { .. }
@@ -525,6 +526,7 @@ fn log_line(event: &Event) -> Option<(&'static str, Option<RunId>, Value)> {
         | Event::LeaseRenewed { .. }
         | Event::PullRequestDescribed(_)
         | Event::TurnBegun(_)
+        | Event::Answered { .. }
         | Event::TurnEnded { .. }
         | Event::RepairRequested { .. }
         | Event::MessageWaiting { .. }

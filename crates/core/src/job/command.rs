@@ -112,6 +112,14 @@ pub enum Report {
     TurnBegun(TurnBegun),
     /// The agent and the proxies of its sandbox have produced entries for the log.
     Transcript(Vec<TranscriptEntry>),
+    /// The agent has ended its turn. Only the worker's machine has the work; [`Report::TurnEnded`] follows once it is
+    /// stored. The worker reports this again if the agent was asked to continue.
+    Answered {
+        /// The final text of the agent.
+        answer: Option<String>,
+        /// The run's usage of models so far.
+        usage: Usage,
+    },
     /// The turn has ended, and its commits are in the host's mirror of the repository. The worker reports this again if
     /// a push was refused and the worker has rebased the commits onto other people's commits.
     TurnEnded {

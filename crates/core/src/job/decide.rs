@@ -5,11 +5,11 @@ mod checks;
 mod pull_updates;
 mod waiting;
 
-use crate::ids::{MessageId, RunId, WorkerId};
+use crate::ids::{MessageId, RunId, Sha, WorkerId};
 use crate::job::apply::apply;
 use crate::job::command::{Claim, Command, Outcome, Published, PullRef, Report};
 use crate::job::event::{AfterRun, Counts, Event, TranscriptEntry};
-use crate::job::turn::Ending;
+use crate::job::turn::{Ending, TurnArtifacts};
 use crate::job::{Ended, InFlightMessage, Job, JobState, Lease, Progress, Pull, Token, Work};
 use crate::message::{DeliveryMode, MAX_QUEUED, MessageStatus, MessageText, NewMessage};
 use crate::pull::{PullState, PullSummary};
@@ -104,10 +104,10 @@ impl Plan {
         Ok(())
     }
 
-    /// Ends the message in flight: immediately if no worker carries it out, otherwise by a request to stop. A turn
-    /// whose work is already being published is not stopped.
+    /// Ends the message in flight: immediately if no worker carries it out, otherwise by a request to stop. A turn that
+    /// the agent has ended is not stopped: its work is recorded and published.
     fn interrupt(&mut self) {
-        let prompting = |in_flight: &InFlightMessage| !is_publishing(in_flight);
+        let prompting = InFlightMessage::awaits_agent;
         match &self.job.state {
             JobState::Active(Work::Running { in_flight, .. }) if prompting(in_flight) && !in_flight.stop => {
                 self.emit(Event::StopRequested);
@@ -286,7 +286,7 @@ impl Plan {
             ReasonCode::WorkerLost,
             "the worker that carried out this run stopped or no longer reports; another run continues the work",
         );
-        if in_flight.stop && in_flight.progress == Progress::Prompting {
+        if in_flight.stop && in_flight.awaits_agent() {
             self.finish_run(RunStatus::Cancelled, Some(lost), Usage::default(), AfterRun::Ends);
             self.conclude(in_flight.message, MessageStatus::Cancelled, Some(interrupted()));
         } else if in_flight.losses + 1 > MAX_LOSSES {
@@ -334,6 +334,15 @@ impl Plan {
                     self.emit(Event::Transcript { run, entry: entry.clone() });
                 }
             }
+            Report::Answered { answer, usage } => {
+                if self.job.branch.is_none() || is_publishing(&in_flight) {
+                    return Err(Rejected::OutOfOrder);
+                }
+                self.emit(Event::Answered { answer: answer.clone(), usage: *usage });
+            }
+            // The worker repeats a report whose answer was lost.
+            Report::TurnEnded { head, commits, artifacts, ending }
+                if self.is_recorded(&in_flight, (head, commits), artifacts, ending) => {}
             Report::TurnEnded { head, commits, artifacts, ending } => {
                 if self.job.branch.is_none() {
                     return Err(Rejected::OutOfOrder);
@@ -350,8 +359,21 @@ impl Plan {
         Ok(())
     }
 
+    /// Returns whether the end of the turn is recorded already.
+    fn is_recorded(
+        &self,
+        in_flight: &InFlightMessage,
+        (head, commits): (&Sha, &[Sha]),
+        artifacts: &TurnArtifacts,
+        ending: &Ending,
+    ) -> bool {
+        let known = matches!(&in_flight.progress, Progress::Publishing { head: known, commits: of_turn, .. }
+            if known == head && of_turn == commits);
+        known && in_flight.progress.ending().as_ref() == Some(ending) && self.job.bundle == artifacts.bundle
+    }
+
     fn finished(&mut self, in_flight: &InFlightMessage, outcome: &Outcome, usage: Usage) -> Result<(), Rejected> {
-        let stopping = in_flight.stop && in_flight.progress == Progress::Prompting;
+        let stopping = in_flight.stop && in_flight.awaits_agent();
         match outcome {
             Outcome::Published { .. } if in_flight.progress == Progress::Prompting => Err(Rejected::OutOfOrder),
             Outcome::Published { pushed, pull } => {
@@ -380,13 +402,7 @@ impl Plan {
         }
     }
 
-    fn published(
-        &mut self,
-        in_flight: &InFlightMessage,
-        pushed: Option<&crate::ids::Sha>,
-        pull: &Published,
-        usage: Usage,
-    ) {
+    fn published(&mut self, in_flight: &InFlightMessage, pushed: Option<&Sha>, pull: &Published, usage: Usage) {
         let (Progress::Publishing { commits, .. }, Some(ending)) = (&in_flight.progress, in_flight.progress.ending())
         else {
             return;
@@ -456,7 +472,7 @@ impl Plan {
     }
 
     /// Returns the commits of the message in flight that are known to be on the code host.
-    fn commits_pushed(&self) -> Vec<crate::ids::Sha> {
+    fn commits_pushed(&self) -> Vec<Sha> {
         let pushed = self.job.branch.as_ref().and_then(|branch| branch.pushed.as_ref());
         match self.job.in_flight().map(|in_flight| &in_flight.progress) {
             Some(Progress::Publishing { head, commits, .. }) if pushed == Some(head) => commits.clone(),

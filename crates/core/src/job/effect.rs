@@ -146,6 +146,7 @@ pub fn of_event(job: &Job, event: &Event) -> Option<Effect> {
         | Event::MessageChanged { .. }
         | Event::LeaseRenewed { .. }
         | Event::TurnBegun(_)
+        | Event::Answered { .. }
         | Event::Transcript { .. }
         | Event::TurnEnded { .. }
         | Event::CommitPushed { .. }

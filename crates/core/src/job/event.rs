@@ -61,6 +61,13 @@ pub enum Event {
         /// The entry.
         entry: TranscriptEntry,
     },
+    /// The agent has ended its turn; the work is not recorded yet.
+    Answered {
+        /// The final text of the agent.
+        answer: Option<String>,
+        /// The run's usage of models so far.
+        usage: Usage,
+    },
     /// The turn has ended.
     TurnEnded {
         /// The commit that the branch must point to.

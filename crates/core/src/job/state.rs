@@ -96,6 +96,29 @@ pub struct InFlightMessage {
     /// The final text of the turn, once it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Box<str>>,
+    /// Set from the agent's answer until the turn's work is recorded. Versions before 2026-11-29 do not know this field:
+    /// a worker of theirs prompts the agent again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answered: Option<Answered>,
+}
+
+impl InFlightMessage {
+    /// Returns whether the agent has yet to end its turn.
+    #[must_use]
+    pub fn awaits_agent(&self) -> bool {
+        self.progress == Progress::Prompting && self.answered.is_none()
+    }
+}
+
+/// A turn that the agent has ended, and whose work only one machine has. The next run on that machine collects the work
+/// without prompting the agent again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Answered {
+    /// The worker whose machine has the work.
+    pub worker: WorkerId,
+    /// The time at which the worker recorded the end of the turn.
+    #[serde(with = "micros")]
+    pub at: Timestamp,
 }
 
 /// The reason why a message waits for something outside it, and for how long.

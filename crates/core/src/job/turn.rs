@@ -59,6 +59,13 @@ impl TurnBegun {
         (self.generation > 1 && self.head != self.base && is_first).then(|| job.branch_of(self.generation - 1))
     }
 
+    /// Returns the beginning of a turn that is recorded as the state of the job's branch.
+    #[must_use]
+    pub fn of_branch(branch: &Branch) -> Self {
+        let Branch { name, generation, base, head, pushed } = branch.clone();
+        Self { branch: name, generation, base, head, pushed, default_branch: None }
+    }
+
     /// Returns the job's branch from this turn on.
     #[must_use]
     pub fn branch(&self) -> Branch {

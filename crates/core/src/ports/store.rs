@@ -35,7 +35,7 @@ pub use self::feed::FeedStore;
 pub use self::imports::ImportStore;
 pub use self::inbox::{Decided, InboxFilter, InboxStore, RECENT_EVENTS};
 pub use self::jobs::{
-    AVOIDANCE, Accepted, Answer, ClaimFn, ClaimQuery, Cursor, Decide, Guard, JobCounts, JobExtras, JobFilter,
+    AVOIDANCE, Accepted, Answer, ClaimFn, ClaimQuery, Cursor, Decide, GONE, Guard, JobCounts, JobExtras, JobFilter,
     JobOverview, JobStore, JobWatch, MessageFilter, PATIENCE, PROBE_TIME, Picked, ProjectJobs, RateCharge,
     StatusCounts, UpdateError,
 };

@@ -103,6 +103,7 @@ fn incomplete(data: &Value) -> Line {
         parts.extend((number > 0).then(|| format!("{} {what}", words::counted(number, kind))));
     }
     parts.extend((of("base") > 0).then(|| "base branch not shown".to_owned()));
+    parts.extend((of("turn") > 0).then(|| "work of an earlier attempt lost".to_owned()));
     let more = data["more"].as_u64().filter(|more| *more > 0);
     parts.extend(more.map(|more| format!("{more} more entries")));
     let detail = entries.first().and_then(|one| one["detail"].as_str()).unwrap_or_default().trim_end_matches('.');

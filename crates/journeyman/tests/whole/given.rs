@@ -27,7 +27,7 @@ use journeyman_repository::Mirrors;
 use journeyman_repository::diff::MirrorDiffs;
 use journeyman_sandbox::{Bubblewrap, BubblewrapSettings, CommonSettings, UserRange};
 use journeyman_store::MemoryStore;
-use journeyman_testkit::{PATIENCE, Seeds as _, Tapped, World};
+use journeyman_testkit::{FaultyBlobs, PATIENCE, Seeds as _, Tapped, World};
 use journeyman_worker::{ContainmentCheck, Host, IdleAgentLimits, Limits, Resources, Worker};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -52,6 +52,8 @@ pub(crate) struct Harness {
     pub(crate) drain: CancellationToken,
     pub(crate) stop: CancellationToken,
     pub(super) world: Arc<World>,
+    /// The blob store of the other machines.
+    pub(crate) shared_blobs: Arc<FaultyBlobs>,
 }
 
 impl Drop for Harness {
@@ -75,6 +77,15 @@ pub(crate) async fn idle(settings: Settings) -> Harness {
 
 /// Returns a harness like [`idle`], with limits for idle agents.
 pub(crate) async fn idle_with(settings: Settings, idle_agents: IdleAgentLimits) -> Harness {
+    idle_with_blobs(settings, idle_agents, |folder| Arc::new(Folder::new(folder.to_owned(), false))).await
+}
+
+/// Returns a harness like [`idle_with`], with a blob store that `blobs` creates for a folder.
+pub(crate) async fn idle_with_blobs(
+    settings: Settings,
+    idle_agents: IdleAgentLimits,
+    blobs: impl FnOnce(&Path) -> Arc<dyn Blobs>,
+) -> Harness {
     let dir = tempfile::Builder::new().permissions(Permissions::from_mode(0o711)).tempdir().unwrap();
     let world = World::running();
     let store = Arc::new(MemoryStore::default());
@@ -104,14 +115,15 @@ pub(crate) async fn idle_with(settings: Settings, idle_agents: IdleAgentLimits) 
         &world,
         &git,
         (dir.path().to_owned(), shared_dir),
-        Folder::new(dir.path().join("blobs"), false),
+        blobs(&dir.path().join("blobs")),
         idle_agents,
     );
     let project = Project { settings, ..Project::new("shop".parse().unwrap(), "local:shop", Timestamp::default()) };
     let project = store.create_project(project, [].into()).await.unwrap();
     hosts.prepare(&project).await.unwrap();
     let (drain, stop) = (CancellationToken::new(), CancellationToken::new());
-    let harness = Harness { store, engine, hosts, git, project, dir, host, diffs, drain, stop, world };
+    let shared_blobs = Arc::new(FaultyBlobs::new(Arc::new(Folder::new(dir.path().join("shared-blobs"), true))));
+    let harness = Harness { shared_blobs, store, engine, hosts, git, project, dir, host, diffs, drain, stop, world };
     harness.run(&["clone", "--quiet", "repos/shop.git", "clone"], harness.dir.path()).await;
     harness.people_push("main", "README.md", "# Shop\n").await;
     harness
@@ -123,7 +135,7 @@ fn machine(
     world: &Arc<World>,
     git: &Git,
     (data, shared_dir): (PathBuf, PathBuf),
-    blobs: Folder,
+    blobs: Arc<dyn Blobs>,
     idle_agents: IdleAgentLimits,
 ) -> (Arc<Host>, MirrorDiffs) {
     let agent = AgentSpec {
@@ -149,7 +161,6 @@ fn machine(
     let models = Models::new(ModelSettings::default(), store.clone(), world.clone());
     let sandbox = Arc::new(SharingSandbox { inner: sandbox(&data), shared_dir });
     let mirrors = Arc::new(Mirrors::new(git.clone(), data.join("mirrors")));
-    let blobs: Arc<dyn Blobs> = Arc::new(blobs);
     let diffs = MirrorDiffs::new(Arc::clone(&forges), Arc::clone(&blobs), Arc::clone(&mirrors), &data);
     let host = Host::new(Resources {
         engine,
@@ -244,7 +255,7 @@ impl Harness {
         let engine = Engine::new(Arc::clone(&store), self.world.clone(), self.world.clone());
         let data = self.dir.path().join(name);
         std::fs::create_dir_all(&data).unwrap();
-        let blobs = Folder::new(self.dir.path().join("shared-blobs"), true);
+        let blobs = Arc::clone(&self.shared_blobs) as Arc<dyn Blobs>;
         machine((engine, store, forges), &self.world, &self.git, (data, self.shared_dir()), blobs, IDLE_AGENTS).0
     }
 

@@ -12,8 +12,8 @@ use journeyman_core::job::{Job, JobStatus};
 use journeyman_core::message::Message;
 use journeyman_core::model::budget::Scope;
 use journeyman_core::ports::{
-    Accepted, ClaimFn, ClaimQuery, Decide, Guard, JobCounts, JobExtras, JobFilter, JobStore, JobWatch, MessageFilter,
-    PATIENCE, Picked, ProjectJobs, StatusCounts, StoreError, UpdateError,
+    Accepted, ClaimFn, ClaimQuery, Decide, GONE, Guard, JobCounts, JobExtras, JobFilter, JobStore, JobWatch,
+    MessageFilter, PATIENCE, Picked, ProjectJobs, StatusCounts, StoreError, UpdateError,
 };
 use journeyman_core::pull::PullState;
 use journeyman_core::retry::LONGEST_BACKOFF;
@@ -263,10 +263,15 @@ impl Tables {
             self.jobs.values().filter(live).count()
         };
         let eligible = |job: &&Job| {
-            let others = [
-                (job.prefers().is_some_and(|preferred| preferred != worker), PATIENCE),
-                (job.avoids() == Some(worker), avoidance),
-            ];
+            let preferred = job.prefers().filter(|preferred| *preferred != worker);
+            let has_work = |preferred: &WorkerId| {
+                let seen = self.workers.get(preferred).map(|(_, report)| report.seen_at);
+                job.has_unrecorded_work() && seen.is_some_and(|at| at > now - GONE && at < now + GONE)
+            };
+            if preferred.as_ref().is_some_and(has_work) && job.due_at().is_some_and(|due| due <= now) {
+                return false;
+            }
+            let others = [(preferred.is_some(), PATIENCE), (job.avoids() == Some(worker), avoidance)];
             let waited =
                 |due: Timestamp| others.iter().all(|(waits, time)| !waits || due + *time <= now || due > now + *time);
             let later = now..=now + LONGEST_BACKOFF;

@@ -11,8 +11,8 @@ use journeyman_core::job::summary::{JobSummary, STEP_WINDOW};
 use journeyman_core::job::{Job, JobStatus};
 use journeyman_core::message::Message;
 use journeyman_core::ports::{
-    Accepted, ClaimFn, ClaimQuery, Decide, Guard, JobCounts, JobExtras, JobFilter, JobOverview, JobStore, JobWatch,
-    MessageFilter, PATIENCE, Picked, ProjectJobs, StatusCounts, StoreError, UpdateError,
+    Accepted, ClaimFn, ClaimQuery, Decide, GONE, Guard, JobCounts, JobExtras, JobFilter, JobOverview, JobStore,
+    JobWatch, MessageFilter, PATIENCE, Picked, ProjectJobs, StatusCounts, StoreError, UpdateError,
 };
 use journeyman_core::retry::{LONGEST_BACKOFF, LONGEST_LEASE};
 use journeyman_core::run::Run;
@@ -64,7 +64,12 @@ pub(super) const DUE_JOB: &str = "
         FROM shares CROSS JOIN LATERAL (
             (SELECT id, due_at FROM jobs
              WHERE jobs.project = shares.project AND due_at <= $1
-                 AND (prefers IS NULL OR prefers = $2 OR due_at <= $3)
+                 AND (prefers IS NULL OR prefers = $2 OR due_at <= $3 AND (
+                     state::json #>> '{state,active}' = 'waiting'
+                     OR NOT EXISTS (
+                         SELECT 1 FROM workers WHERE workers.id = jobs.prefers AND seen_at > $9 AND seen_at < $10
+                     )
+                 ))
                  AND (avoids IS NULL OR avoids <> $2 OR due_at <= $7)
              ORDER BY due_at, id LIMIT 8)
             UNION ALL
@@ -169,7 +174,8 @@ impl JobStore for PostgresStore {
         let times =
             [at - PATIENCE, at + PATIENCE, at + LONGEST_BACKOFF, at + LONGEST_LEASE, at - avoidance, at + avoidance];
         let [waited, early, never, leased, avoided, avoided_early] = times.map(Timestamp::as_micros);
-        let due = call!(DUE_JOB, now, worker, waited, early, never, leased, avoided, avoided_early);
+        let [gone, ahead] = [at - GONE, at + GONE].map(Timestamp::as_micros);
+        let due = call!(DUE_JOB, now, worker, waited, early, never, leased, avoided, avoided_early, gone, ahead);
         let mut found = session.run(&[call!("BEGIN"), due]).await?;
         let row = found.pop().and_then(|mut rows| rows.pop());
         let (mut picked, mut hold) = (None, None);

@@ -15,8 +15,8 @@ use journeyman_core::job::event::LogEntry;
 use journeyman_core::job::summary::JobSummary;
 use journeyman_core::message::Message;
 use journeyman_core::ports::{
-    Accepted, ClaimFn, ClaimQuery, Decide, Guard, JobCounts, JobExtras, JobFilter, JobStore, JobWatch, MessageFilter,
-    PATIENCE, Picked, ProjectJobs, StatusCounts, StoreError, UpdateError,
+    Accepted, ClaimFn, ClaimQuery, Decide, GONE, Guard, JobCounts, JobExtras, JobFilter, JobStore, JobWatch,
+    MessageFilter, PATIENCE, Picked, ProjectJobs, StatusCounts, StoreError, UpdateError,
 };
 use journeyman_core::retry::{LONGEST_BACKOFF, LONGEST_LEASE};
 use journeyman_core::run::Run;
@@ -398,7 +398,11 @@ const DUE_JOB: &str = "
     ), heads AS (
         SELECT live, coalesce((
             SELECT id FROM jobs
-            WHERE project = shares.project AND due_at <= ?1 AND (prefers IS NULL OR prefers = ?2 OR due_at <= ?3)
+            WHERE project = shares.project AND due_at <= ?1
+                AND (prefers IS NULL OR prefers = ?2 OR due_at <= ?3 AND (
+                    state ->> '$.state.active' = 'waiting'
+                    OR NOT EXISTS (SELECT 1 FROM workers WHERE id = jobs.prefers AND seen_at > ?9 AND seen_at < ?10)
+                ))
                 AND (avoids IS NULL OR avoids <> ?2 OR due_at <= ?7)
             ORDER BY due_at, id LIMIT 1
         ), (
@@ -419,8 +423,10 @@ fn due_job(db: &Connection, ClaimQuery { now, worker, avoidance }: ClaimQuery) -
     let times =
         [now - PATIENCE, now + PATIENCE, now + LONGEST_BACKOFF, now + LONGEST_LEASE, now - avoidance, now + avoidance];
     let [waited, early, never, leased, avoided, avoided_early] = times.map(Timestamp::as_micros);
+    let [gone, ahead] = [now - GONE, now + GONE].map(Timestamp::as_micros);
     let (now, worker) = (now.as_micros(), worker.to_string());
-    let mut rows = query.query(params![now, worker, waited, early, never, leased, avoided, avoided_early])?;
+    let values = params![now, worker, waited, early, never, leased, avoided, avoided_early, gone, ahead];
+    let mut rows = query.query(values)?;
     rows.next()?.map(rows::job).transpose()
 }
 

@@ -27,6 +27,8 @@ pub(crate) enum Stage {
     Preparing,
     /// The agent has been prompted.
     Prompting,
+    /// The agent has ended its turn, and this machine keeps its work until it is recorded.
+    Answered,
     /// The turn is over and recorded.
     Publishing,
 }

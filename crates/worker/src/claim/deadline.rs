@@ -8,7 +8,7 @@ use journeyman_core::ports::Process;
 use journeyman_core::run::ReasonCode;
 use tokio::time::Instant;
 
-use crate::error::RunError;
+use crate::error::{RunError, storage_unavailable};
 
 /// The time limit for walking a tree or counting its files: a million files take seconds.
 pub(crate) const SCAN: Duration = Duration::from_secs(120);
@@ -132,6 +132,17 @@ pub(crate) async fn within<T, E: Into<RunError>>(
             let text = format!("{what} took longer than {} seconds and was aborted", time.as_secs());
             Err(RunError::may_pass(ReasonCode::Internal, text))
         }
+    }
+}
+
+/// Runs a step that reads or writes the blob store, and aborts it after [`STORE`]; `what` names the step in the reason.
+pub(crate) async fn storing<T, E: Into<RunError>>(
+    what: &str,
+    step: impl Future<Output = Result<T, E>>,
+) -> Result<T, RunError> {
+    match tokio::time::timeout(STORE, step).await {
+        Ok(done) => done.map_err(Into::into),
+        Err(_) => Err(storage_unavailable(&format!("{what} took longer than {} seconds", STORE.as_secs()))),
     }
 }
 

@@ -19,6 +19,9 @@ use tracing::Instrument as _;
 
 use crate::claim::redaction::Redactor;
 
+/// The interval at which a report is repeated while the store is unavailable.
+const RETRY_PERIOD: Duration = Duration::from_secs(1);
+
 /// The signals that end a run early.
 #[derive(Debug, Clone)]
 pub(crate) struct Signals {
@@ -76,6 +79,20 @@ impl Reporter {
         self.update_signals(&job);
         self.seen.fetch_max(job.last_seq, Ordering::SeqCst);
         Ok(job)
+    }
+
+    /// Sends reports that are made after the agent's turn, when an error would lose work: while the store is unavailable,
+    /// they are repeated until the lease is lost. If the lease expires meanwhile, the store refuses them.
+    pub(crate) async fn report_until_lost(&self, reports: Vec<Report>) -> Result<Job, UpdateError> {
+        loop {
+            match self.report_all(reports.clone()).await {
+                Err(UpdateError::Store(error)) if !self.signals.lost.is_cancelled() => {
+                    tracing::warn!(job = %self.job, %error, "a report of a run could not be stored; retrying");
+                    tokio::time::sleep(RETRY_PERIOD).await;
+                }
+                done => return done,
+            }
+        }
     }
 
     /// Records model calls that ended after the run lost its lease, because they have a cost.

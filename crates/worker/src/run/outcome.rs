@@ -53,7 +53,7 @@ enum Kind {
 /// Returns the consequence of a failure at a stage of a run; `may_pass` is the judgment of the step that failed.
 const fn verdict(code: ReasonCode, may_pass: bool, stage: Stage) -> Verdict {
     let host = match stage {
-        Stage::Preparing | Stage::Prompting => HoldCause::Fetch,
+        Stage::Preparing | Stage::Prompting | Stage::Answered => HoldCause::Fetch,
         Stage::Publishing => HoldCause::Push,
     };
     match code {
@@ -65,11 +65,16 @@ const fn verdict(code: ReasonCode, may_pass: bool, stage: Stage) -> Verdict {
         ReasonCode::ModelUnavailable | ReasonCode::ModelRateLimited | ReasonCode::ModelTimedOut if may_pass => {
             Verdict::Hold(Kind::Outage, HoldCause::Model)
         }
-        ReasonCode::DiskFull | ReasonCode::SandboxUnsafe | ReasonCode::SandboxUnavailable if may_pass => {
+        ReasonCode::DiskFull
+        | ReasonCode::StorageUnavailable
+        | ReasonCode::SandboxUnsafe
+        | ReasonCode::SandboxUnavailable
+            if may_pass =>
+        {
             Verdict::Wait(Kind::Outage)
         }
         _ if !may_pass => Verdict::Final,
-        // The agent has not been prompted yet, or its turn is over: a retry costs nothing and repeats nothing.
+        // The agent has not been prompted yet, or its turn is over: a retry costs nothing and repeats no turn.
         _ if !matches!(stage, Stage::Prompting) => Verdict::Wait(Kind::Outage),
         _ => Verdict::Attempt,
     }
@@ -155,9 +160,9 @@ mod tests {
         use ReasonCode::{
             AgentExited, CredentialRefused, DiskFull, Internal, ModelUnauthorized, ModelUnavailable, PermissionMissing,
             PushRefused, RepositoryArchived, RepositoryEmpty, RepositoryNotFound, RepositoryUnreachable,
-            SandboxUnavailable, SandboxUnsafe, SetupFailed, UnknownRef,
+            SandboxUnavailable, SandboxUnsafe, SetupFailed, StorageUnavailable, UnknownRef, WorkspaceRefused,
         };
-        use Stage::{Preparing, Prompting, Publishing};
+        use Stage::{Answered, Preparing, Prompting, Publishing};
         for (code, may_pass, stage, expected) in [
             (RepositoryUnreachable, true, Preparing, Verdict::Hold(Kind::Outage, HoldCause::Fetch)),
             (RepositoryUnreachable, true, Publishing, Verdict::Hold(Kind::Outage, HoldCause::Push)),
@@ -171,6 +176,13 @@ mod tests {
             (Internal, true, Preparing, Verdict::Wait(Kind::Outage)),
             (Internal, true, Publishing, Verdict::Wait(Kind::Outage)),
             (Internal, true, Prompting, Verdict::Attempt),
+            (Internal, true, Answered, Verdict::Wait(Kind::Outage)),
+            (StorageUnavailable, true, Preparing, Verdict::Wait(Kind::Outage)),
+            (StorageUnavailable, true, Prompting, Verdict::Wait(Kind::Outage)),
+            (StorageUnavailable, true, Answered, Verdict::Wait(Kind::Outage)),
+            (StorageUnavailable, true, Publishing, Verdict::Wait(Kind::Outage)),
+            (RepositoryUnreachable, true, Answered, Verdict::Hold(Kind::Outage, HoldCause::Fetch)),
+            (WorkspaceRefused, false, Answered, Verdict::Final),
             (AgentExited, true, Prompting, Verdict::Attempt),
             (RepositoryEmpty, false, Preparing, Verdict::Final),
             (UnknownRef, false, Preparing, Verdict::Final),

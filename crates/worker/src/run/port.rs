@@ -53,6 +53,18 @@ pub(crate) trait Steps: Send + Sync {
     /// Carries out the turn. With `more`, continues it with this prompt.
     async fn prompt(&self, more: Option<&str>) -> Result<Turn, RunError>;
 
+    /// Keeps a turn that the agent has ended on this machine, until its work is recorded, so that a later run can
+    /// [`Steps::resume`] it even if the process crashes. Returns false if that is not possible: the turn was stopped, or
+    /// the disk failed.
+    async fn keep_answered(&self, begun: &TurnBegun, turn: &Turn) -> bool;
+
+    /// Makes the kept turn survive a power failure of this machine, before the run waits for something.
+    async fn sync_answered(&self);
+
+    /// Prepares to collect the turn of this message that an earlier run has kept on this machine, and returns it; `None`
+    /// if there is none. It begins at `begun`.
+    async fn resume(&self, begun: &TurnBegun) -> Result<Option<Turn>, RunError>;
+
     /// Commits the agent's changes, and stores everything that another machine needs to continue. `job` is the state at
     /// the start of the turn.
     async fn collect(&self, job: &Job, begun: &TurnBegun, turn: &Turn) -> Result<Collected, RunError>;

@@ -227,6 +227,8 @@ impl Steps for HostSteps<'_> {
     }
 
     async fn prompt(&self, more: Option<&str>) -> Result<Turn, RunError> {
+        // The agent is about to change what a marker describes.
+        self.sandbox.workspace.remove_marker().await?;
         let idle = self.idle.lock().await.take();
         self.write_logs().await?;
         let note = self.note.lock().await.clone();
@@ -250,6 +252,36 @@ impl Steps for HostSteps<'_> {
         let (turn, agent) = turn(&context, idle).await?;
         *self.idle.lock().await = agent;
         Ok(turn)
+    }
+
+    async fn keep_answered(&self, begun: &TurnBegun, turn: &Turn) -> bool {
+        match self.mark_answered(begun, turn).await {
+            Ok(is_kept) => is_kept,
+            Err(error) => {
+                tracing::warn!(
+                    job = %self.job().id, %error,
+                    "the end of a turn could not be written to the workspace; if its work cannot be stored, the agent is \
+                     prompted again"
+                );
+                false
+            }
+        }
+    }
+
+    async fn sync_answered(&self) {
+        if let Err(error) = self.sandbox.workspace.sync_answered().await {
+            tracing::warn!(job = %self.job().id, %error, "the work of an ended turn would not survive a power failure");
+        }
+    }
+
+    async fn resume(&self, begun: &TurnBegun) -> Result<Option<Turn>, RunError> {
+        let (workspace, message) = (&self.sandbox.workspace, self.assignment.claimed.message.id);
+        let kept = workspace.answered(message, &self.mirror, begun, self.job().archive.as_deref()).await;
+        let Some((turn, state)) = kept else { return Ok(None) };
+        self.host.containment.check(self.job()).await?;
+        self.sandbox.readable.extend(state.submodules.objects().cloned());
+        *self.tree.lock().await = Tree { state, ..Tree::default() };
+        Ok(Some(turn))
     }
 
     async fn collect(&self, job: &Job, begun: &TurnBegun, turn: &Turn) -> Result<Collected, RunError> {
@@ -293,7 +325,8 @@ impl Steps for HostSteps<'_> {
             tree.has_stored_left_out |= workspace.carry_left_out(&self.session(), &archive).await?;
         }
         workspace.save_session(blobs, &archive).await?;
-        let bundle = bundle::store(blobs, &self.mirror, &workspace.scratch, job, &head).await?;
+        let stored = bundle::store(blobs, &self.mirror, &workspace.scratch, job, &head);
+        let bundle = deadline::storing("storing the commits", stored).await?;
         let (session, answer) = (Some(turn.session.clone()), turn.answer.clone());
         let upstream = self.upstream().map(|(_, commit)| commit);
         let range = Range { base: &begun.base, start: &begun.head, head: &head, upstream };
@@ -417,7 +450,7 @@ impl HostSteps<'_> {
         let events = [left_out_event(&collected.left_out, now), left_out_event(collected.replaced.as_slice(), now)];
         let events: Vec<TranscriptEntry> = events.into_iter().flatten().collect();
         if !events.is_empty() {
-            self.assignment.reporter.report(Report::Transcript(events)).await?;
+            self.assignment.reporter.report_until_lost(vec![Report::Transcript(events)]).await?;
         }
         tree.left_out = collected.left_out;
         Ok(New { head: collected.head, commits: collected.commits, refused, unfinished: None })
@@ -455,6 +488,17 @@ impl HostSteps<'_> {
         let conflicts = found.inspect_err(warn).ok().filter(|found| !found.is_empty())?;
         let is_about_them = self.assignment.claimed.message.prompt == base_comparison::request(&base, &conflicts);
         (!is_about_them).then(|| base_comparison::note(&base, &conflicts))
+    }
+
+    /// Records that the agent has ended its turn, with the state of the tree before it.
+    async fn mark_answered(&self, begun: &TurnBegun, turn: &Turn) -> std::io::Result<bool> {
+        let (workspace, tree) = (&self.sandbox.workspace, self.tree.lock().await);
+        if let Some(listing) = &tree.listing {
+            workspace.write_listing(listing.clone()).await?;
+        }
+        let start = (&self.mirror, &begun.head, self.job().archive.as_deref());
+        let message = self.assignment.claimed.message.id;
+        workspace.keep_answered(message, turn, start, tree.state.clone()).await
     }
 
     /// Records the state of the tree after a turn.

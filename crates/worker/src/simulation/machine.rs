@@ -35,6 +35,8 @@ pub(super) struct Workspace {
     pub(super) own: Sha,
     pub(super) tree: Vec<Line>,
     pub(super) session: Vec<MessageId>,
+    /// The message whose turn the agent has ended, until its work is recorded.
+    pub(super) answered: Option<MessageId>,
 }
 
 /// The process of a machine, from its start to its crash or end.

@@ -216,6 +216,13 @@ impl Steps for SimulatedSteps<'_> {
         let begun = choose_branch(self.job(), &self.assignment.project, &repository, &forge).await?;
         self.process.crash_point("before the workspace is prepared").await;
         let job = self.job();
+        let message = self.assignment.claimed.message.id;
+        let has_work = self.disk().workspaces.get(&job.id).is_some_and(|workspace| {
+            workspace.answered == Some(message) && workspace.head == begun.head && workspace.archive == job.archive
+        });
+        if has_work {
+            self.process.world.violation(format!("{message}: the work of an ended turn is discarded"));
+        }
         let is_usable = self.disk().workspaces.get(&job.id).is_some_and(|workspace| {
             workspace.is_marked && workspace.head == begun.head && workspace.archive == job.archive
         });
@@ -229,9 +236,11 @@ impl Steps for SimulatedSteps<'_> {
             let tree = self.process.world.host().lines(&begun.head).to_vec();
             let (head, own) = (begun.head.clone(), begun.head.clone());
             let archive = job.archive.clone();
-            self.disk().workspaces.insert(job.id, Workspace { head, is_marked: false, archive, own, tree, session });
+            self.disk()
+                .workspaces
+                .insert(job.id, Workspace { head, is_marked: false, archive, own, tree, session, answered: None });
         }
-        self.change(|workspace| workspace.is_marked = false);
+        self.change(|workspace| (workspace.is_marked, workspace.answered) = (false, None));
         Ok(begun)
     }
 
@@ -243,6 +252,7 @@ impl Steps for SimulatedSteps<'_> {
     async fn prompt(&self, _: Option<&str>) -> Result<Turn, RunError> {
         self.process.crash_point("before the agent is prompted").await;
         let message = self.assignment.claimed.message.id;
+        self.process.world.prompted(message);
         if self.workspace().session.contains(&message) {
             self.process.world.violation(format!("{message}: the session remembers an attempt that was not finished"));
         }
@@ -277,13 +287,41 @@ impl Steps for SimulatedSteps<'_> {
         Ok(Turn { session: "one".to_owned(), ending, answer: None })
     }
 
+    async fn keep_answered(&self, begun: &TurnBegun, turn: &Turn) -> bool {
+        self.process.crash_point("before the answer is kept").await;
+        if turn.is_stopped() {
+            return false;
+        }
+        let (message, archive) = (self.assignment.claimed.message.id, self.job().archive.clone());
+        self.change(|workspace| {
+            (workspace.head, workspace.archive) = (begun.head.clone(), archive);
+            workspace.answered = Some(message);
+        });
+        true
+    }
+
+    async fn sync_answered(&self) {}
+
+    async fn resume(&self, begun: &TurnBegun) -> Result<Option<Turn>, RunError> {
+        self.process.crash_point("before a kept answer is looked for").await;
+        let (message, archive) = (self.assignment.claimed.message.id, &self.job().archive);
+        let is_kept = self.disk().workspaces.get(&self.job().id).is_some_and(|workspace| {
+            workspace.answered == Some(message) && workspace.head == begun.head && workspace.archive == *archive
+        });
+        Ok(is_kept.then(|| Turn { session: "one".to_owned(), ending: Ending::Done, answer: None }))
+    }
+
     async fn collect(&self, job: &Job, begun: &TurnBegun, turn: &Turn) -> Result<Collected, RunError> {
         self.process.crash_point("before the turn is collected").await;
         let Workspace { own, tree, session, .. } = self.workspace();
         let differs = self.process.world.host().lines(&own) != tree;
         let head = if differs && !turn.is_stopped() { self.commit(&own, tree) } else { own };
         let commits = between(&self.process.world.host(), &begun.head, &head);
+        self.change(|workspace| workspace.own = head.clone());
         let archive = home_archive::key(job.id, job.token);
+        if self.process.world.blobs_are_away() {
+            return Err(RunError::may_pass(ReasonCode::StorageUnavailable, "the blob store does not answer"));
+        }
         self.process.world.blobs().sessions.insert(archive.clone(), session);
         self.process.crash_point("while the turn is collected").await;
         let bundle = self.store_bundle(job, &head);
@@ -299,7 +337,7 @@ impl Steps for SimulatedSteps<'_> {
             workspace.head = head.clone();
             workspace.own = head.clone();
             workspace.archive = Some(archive.to_owned());
-            workspace.is_marked = true;
+            (workspace.is_marked, workspace.answered) = (true, None);
         });
     }
 

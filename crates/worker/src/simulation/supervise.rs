@@ -8,6 +8,7 @@ use journeyman_core::engine::Engine;
 use journeyman_core::ids::WorkerId;
 use journeyman_core::ports::{EffectHandler, Store};
 use journeyman_core::time::{Clock, IdGen};
+use journeyman_core::worker::{FORGOTTEN, WorkerReport, WorkerState};
 use journeyman_store::MemoryStore;
 use journeyman_testkit::Tapped;
 use tokio_util::sync::CancellationToken;
@@ -24,7 +25,7 @@ const LIMITS: Limits = Limits {
     runs: 2,
     lease: Duration::from_secs(30),
     poll: Duration::from_millis(500),
-    patience: Patience { outage: Duration::from_secs(600), refusal: Duration::from_secs(300) },
+    patience: Patience { outage: Duration::from_secs(1800), refusal: Duration::from_secs(300) },
 };
 
 /// Runs machine `number` until `over`: a process that has ended is started again.
@@ -58,10 +59,13 @@ async fn run(process: &Arc<MachineProcess>, store: &Arc<MemoryStore>, over: &Can
         ids: Arc::clone(&ids),
         handler: Arc::clone(&machine) as Arc<dyn EffectHandler>,
     };
+    let (reports, clock) = (Arc::clone(&tapped), Arc::clone(process));
     let effects = tokio::spawn(async move {
         loop {
             // An error of the store passes.
             let _ = outbox.carry_out_due().await;
+            let report = WorkerReport { id, seen_at: clock.now(), state: WorkerState::default() };
+            let _ = reports.report_worker(report, FORGOTTEN).await;
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
     });

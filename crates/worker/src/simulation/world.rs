@@ -169,6 +169,10 @@ pub(super) struct World {
     crashes: Mutex<BTreeSet<&'static str>>,
     /// The events, as text.
     log: Mutex<Vec<String>>,
+    /// The times at which the blob store is away, from the begin of the world.
+    away: Vec<std::ops::Range<Duration>>,
+    /// How often the agent was prompted with each message.
+    prompts: Mutex<BTreeMap<MessageId, u32>>,
     /// The violations that were found during the simulation.
     violations: Mutex<Vec<String>>,
 }
@@ -188,6 +192,10 @@ impl World {
             ids: Mutex::new(0),
             crashes: Mutex::default(),
             log: Mutex::default(),
+            away: [60..90, 150..240, 300..310]
+                .map(|at| Duration::from_secs(at.start)..Duration::from_secs(at.end))
+                .into(),
+            prompts: Mutex::default(),
             violations: Mutex::default(),
         }
     }
@@ -198,6 +206,22 @@ impl World {
 
     pub(super) fn blobs(&self) -> MutexGuard<'_, Blobs> {
         self.blobs.lock().unwrap()
+    }
+
+    /// Returns whether the blob store does not answer now.
+    pub(super) fn blobs_are_away(&self) -> bool {
+        let now = self.begun.elapsed();
+        self.away.iter().any(|away| away.contains(&now))
+    }
+
+    /// Records that the agent gets a message.
+    pub(super) fn prompted(&self, message: MessageId) {
+        *self.prompts.lock().unwrap().entry(message).or_default() += 1;
+    }
+
+    /// Returns how often the agent got a message.
+    pub(super) fn prompts(&self, message: MessageId) -> u32 {
+        self.prompts.lock().unwrap().get(&message).copied().unwrap_or_default()
     }
 
     /// Returns true once in `one_in` calls on average.

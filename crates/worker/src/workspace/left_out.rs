@@ -91,11 +91,10 @@ pub(crate) struct Restored {
 
 impl Workspace {
     /// Stores what was left out of the commit `head` under the key that belongs to that of the session's archive. What
-    /// does not fit, what cannot be read, and what the blob store does not take, is not stored, which does not fail the
-    /// turn.
+    /// does not fit and what cannot be read is not stored, which does not fail the turn.
     ///
     /// # Errors
-    /// The disk failed.
+    /// The disk or the blob store failed.
     pub(crate) async fn save_left_out(
         &self,
         blobs: &dyn Blobs,
@@ -120,13 +119,7 @@ impl Workspace {
             return Ok(Saved::default());
         };
         let key = left_out_key(archive);
-        let stored = blobs.put(&key, &file);
-        let stored: Result<(), RunError> = deadline::within(deadline::STORE, "storing left-out files", stored).await;
-        if let Err(error) = stored {
-            tracing::warn!(job = %self.job, %error, "the files that were left out of the commits were not stored");
-            super::remove_file(&file).await?;
-            return Ok(Saved::default());
-        }
+        deadline::storing("storing left-out files", blobs.put(&key, &file)).await?;
         Ok(Saved { is_stored: true, kept })
     }
 
@@ -138,12 +131,13 @@ impl Workspace {
     pub(crate) async fn carry_left_out(&self, session: &Session<'_>, archive: &str) -> Result<bool, RunError> {
         let Some(earlier) = session.archive.filter(|earlier| *earlier != archive) else { return Ok(false) };
         let file = self.scratch.file(self.job, "left-out").await?;
-        if !session.blobs.get(&left_out_key(earlier), &file).await? {
+        let key = left_out_key(earlier);
+        let found = session.blobs.get(&key, &file);
+        if !deadline::storing("reading left-out files", found).await? {
             return Ok(false);
         }
         let key = left_out_key(archive);
-        let stored = session.blobs.put(&key, &file);
-        deadline::within(deadline::STORE, "storing left-out files", stored).await?;
+        deadline::storing("storing left-out files", session.blobs.put(&key, &file)).await?;
         Ok(true)
     }
 

@@ -101,7 +101,7 @@ impl Workspace {
             }
             saved => {
                 saved?;
-                deadline::within(deadline::STORE, "storing the agent's session", blobs.put(key, &file)).await
+                deadline::storing("storing the agent's session", blobs.put(key, &file)).await
             }
         }
     }

@@ -136,6 +136,10 @@ pub const PATIENCE: Duration = Duration::from_secs(2);
 /// free; without this time it would take the same jobs again before a busy machine does.
 pub const AVOIDANCE: Duration = Duration::from_secs(30);
 
+/// The time for which a worker that reports nothing counts as alive, if it has the work of a turn that is not recorded
+/// yet. Another worker would have the agent prompted again, so it takes such a job only later.
+pub const GONE: Duration = Duration::from_secs(300);
+
 /// The time after which another job may probe a project on hold, because the worker of the last probe may have died.
 pub const PROBE_TIME: Duration = Duration::from_secs(60);
 
@@ -147,6 +151,9 @@ pub const PROBE_TIME: Duration = Duration::from_secs(60);
 /// out the first job in this order: the project with the fewest live runs first, so that a project with many jobs does
 /// not delay the others; then the job that has been due longest; then the oldest job. Jobs that are due only because a
 /// clock was set back come last in their project.
+///
+/// A job with unrecorded work ([`Job::has_unrecorded_work`]) is given to no other worker while the preferred one has
+/// reported itself within [`GONE`].
 ///
 /// A job that avoids the worker ([`Job::avoids`]) is given to it only after `avoidance`. For a project on hold, one job
 /// is given out when the hold's next probe is due, which postpones the following probe by [`PROBE_TIME`].

@@ -83,6 +83,7 @@ impl Remedy {
             Code::CiFilesChanged => ("The commits change files of CI pipelines", PULLS),
             Code::PullRequestNotWritable => ("The branch of the pull request is read-only", None),
             Code::DiskFull => ("The disk is full", SYSTEM),
+            Code::StorageUnavailable => ("The storage cannot be used", SYSTEM),
             Code::WorkspaceRefused => ("The changes were refused", None),
             Code::UnresolvedConflicts => ("Conflicts are not resolved", None),
             Code::Internal => ("The service failed", SYSTEM),

@@ -246,13 +246,13 @@ fn kinds() -> Vec<Kind> {
         kind(
             "checkout.incomplete",
             "The working tree of the turn lacks something that the repository or an earlier turn has: the content of a \
-             file in Git LFS, a file that was left out of an earlier commit, a submodule, or the newest commit of the \
-             branch that the work is merged into.",
+             file in Git LFS, a file that was left out of an earlier commit, a submodule, the newest commit of the \
+             branch that the work is merged into, or the work of a turn that was lost before it was recorded.",
             truncatable(json!({
                 "entries": { "type": "array", "items": {
                     "type": "object", "required": ["path", "kind", "reason", "detail"],
                     "properties": {
-                        "path": text(), "kind": { "type": "string", "enum": ["file", "submodule", "base"] },
+                        "path": text(), "kind": { "type": "string", "enum": ["file", "submodule", "base", "turn"] },
                         "reason": text(), "detail": text(),
                     },
                 } },

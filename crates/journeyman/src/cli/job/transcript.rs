@@ -158,6 +158,7 @@ fn incomplete(data: &Value) -> Vec<String> {
         let what = match one["kind"].as_str() {
             Some("submodule") => "submodule not filled",
             Some("base") => "base branch not shown",
+            Some("turn") => "work of an earlier attempt lost",
             _ => "file incomplete",
         };
         format!("* {what}: {}. {}", text(one, "path"), text(one, "detail"))

@@ -61,7 +61,7 @@ async fn hot_queries_use_indexes_and_never_scan_a_table() {
         [&list[..5], &["20", "'failed'", "''", "-1", "'{label:bug}'", "''", &big, "'{}'"]].concat();
     let with_any_attribute = [&list[..5], &["20", "''", "''", "-1", "'{}'", "''", &big, "'{label:bug}'"]].concat();
     let hot: [(&str, &str, &[&str], bool); 29] = [
-        (DUE_JOB, "jobs_due", &[&["50000", "'w'"], &["50000"; 6][..]].concat(), false),
+        (DUE_JOB, "jobs_due", &[&["50000", "'w'"], &["50000"; 8][..]].concat(), false),
         (LOG, "log_pkey", &["'job_7'", "0", "100"], true),
         (PLAN_BEFORE, "log_plans", &["'job_20'", "90000"], true),
         (COUNT_STEPS, "log_pkey", &["'job_7'", "1", "100"], true),
